@@ -72,7 +72,7 @@ class CodedRows:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What is known of rows before they are drawn.
+    """Evidence: the values of rows that are known before the others are drawn.
 
     Attributes:
         codes: of columns whose value is given, by place.
@@ -87,7 +87,7 @@ class Evidence:
     zeros: tuple[tuple[tuple[int, ...], Flags], ...] = ()
 
     def is_leading(self, order: Sequence[int]) -> bool:
-        """Whether the given columns are the first ones of an order."""
+        """True if the given columns are the first ones of an order."""
         return {*order[: len(self.codes)]} == {*self.codes}
 
     def open_codes(self, place: int, codes: Codes, drawn: Collection[int]) -> Flags | None:

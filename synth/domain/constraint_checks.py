@@ -20,7 +20,7 @@ Columns = Mapping[str, Column]
 
 
 def broken(frame: pd.DataFrame, constraint: Constraint, columns: Columns) -> np.ndarray:
-    """Which rows break a constraint; shape (n,), boolean. Of rows that repeat each other, all of them do.
+    """True for rows that break a constraint; shape (n,). Of rows that repeat each other, all of them do.
 
     Args:
         frame: in canonical form; *Sensitive* where it is real.
@@ -39,7 +39,7 @@ def broken(frame: pd.DataFrame, constraint: Constraint, columns: Columns) -> np.
 def repeated(
     frame: pd.DataFrame, constraint: Unique, columns: Columns, *, keep: Literal["first", False] = False
 ) -> np.ndarray:
-    """Which rows repeat the values of another row; shape (n,), boolean. A row where one is missing repeats nothing.
+    """True for rows that repeat the values of another row; shape (n,). A row where one is missing repeats nothing.
 
     Args:
         frame: in canonical form; *Sensitive* where it is real.
@@ -140,7 +140,7 @@ def on_one_line(values: np.ndarray, column: Column, *, by_day: bool = False) -> 
 
 
 def canonical(values: Sequence[Any], column: Column) -> pd.Series:
-    """What combinations list of one column, as a canonical column."""
+    """The values of one column in listed combinations, as a canonical column."""
     if isinstance(column, BooleanColumn):
         return pd.Series(list(values), dtype="boolean")
     whole = all(isinstance(value, int) for value in values)
@@ -180,7 +180,7 @@ def _miscalculated(frame: pd.DataFrame, formula: Formula, columns: Columns) -> n
 
 
 def _allowed(exact: np.ndarray, unit: float | None) -> Any:
-    """How far a value may lie from what its formula gives: half a step, as ties may go either way."""
+    """The tolerance of a formula's value: half a step, as ties may go either way."""
     if unit is None:
         return _slack(exact)
     return unit / 2 * (1 + 1e-6) + 4 * np.spacing(np.abs(exact))

@@ -25,7 +25,7 @@ class Counts(Protocol):
         """Number of codes of each attribute, in the order of the columns."""
 
     def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
-        """How many rows have each combination of codes; shaped by the clique, one axis for each attribute."""
+        """Counts of rows by combination of codes; shaped by the clique, one axis for each attribute."""
 
     def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
         """The counts of many cliques, in their order."""
@@ -47,7 +47,7 @@ class CodedTable:
     codes: NDArray[np.integer] = field(repr=False)
 
     def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
-        """How many rows have each combination of codes; shaped by the clique, one axis for each attribute."""
+        """Counts of rows by combination of codes; shaped by the clique, one axis for each attribute."""
         shape = tuple(self.domain[name] for name in clique)
         joint = np.zeros(len(self.codes), dtype=np.int64)
         for name, size in zip(clique, shape, strict=True):
@@ -66,7 +66,7 @@ class CodedTable:
 
 
 MARK = "\0coarse"
-"""What follows the name of a column in that of its coarse attribute: no column's name holds a NUL."""
+"""The suffix of a coarse attribute after its column's name: no column's name holds a NUL."""
 MOST_CODES = 128
 """Codes that are merged at most: a triple is counted by fine codes before they are."""
 
@@ -179,7 +179,7 @@ class CoarseCounts:
         return self.coarsening.domain(self.table.domain)
 
     def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
-        """How many rows have each combination of codes; shaped by the clique, one axis for each attribute."""
+        """Counts of rows by combination of codes; shaped by the clique, one axis for each attribute."""
         return next(self.each([clique]))
 
     def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:

@@ -17,7 +17,7 @@ from synth.domain import grid, numeric_scale
 PENALTIES = 10.0 ** np.arange(-2.0, 8.1, 0.5)
 """Penalties that are tried, the weakest first."""
 COMPLEXITY = 3.0
-"""What one degree of freedom costs, in variances of the noise: more than Mallows' 2, since spikes are found as well."""
+"""The cost of a degree of freedom, in variances of the noise: above Mallows' 2, since spikes are found as well."""
 STEEP = 1e4
 """Weight of the penalty on tails that do not decline."""
 SIGNIFICANT, FREQUENT = 4.0, 4.5
@@ -27,7 +27,7 @@ EVIDENCE = 8.0
 UNTOLD, NEGLIGIBLE = 2.0, 0.05
 """Standard errors, and share of the values, up to which there is nothing beside declared spikes."""
 ROUNDS = 3
-"""How often cells that stand out are taken for spikes and the others fitted anew."""
+"""Rounds in which cells that stand out are taken for spikes and the others fitted anew."""
 STEPS, GAIN, DAMPING = 60, 1e-4, 1e-3
 """Steps of one fit at most, the relative gain under which it ends, and the damping that it starts with."""
 RIDGE = 1e-12
@@ -116,7 +116,7 @@ def posterior_means(noisy: np.ndarray, sigma: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Tails:
-    """Where a log-density must decline, and how steeply at least.
+    """The tails in which a log-density must decline, and their least steepness.
 
     Attributes:
         direction: of each step to the next cell: 1 where it must fall, -1 where it must rise, 0 where it is free.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Grid = numeric_scale.LineColumn
 OTHER, MISSING = -2, -1
-"""Where `other` and `missing` stand among the cells and among the codes of an attribute."""
+"""Places of `other` and `missing` among the cells and among the codes of an attribute."""
 
 
 class Aliases(NamedTuple):
@@ -109,7 +109,7 @@ def _columns(mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class Attribute:
-    """How one column becomes codes.
+    """The codes of one column.
 
     Attributes:
         name: the column.
@@ -248,7 +248,7 @@ class Attribute:
 
     @property
     def is_refined(self) -> bool:
-        """Whether some code of a number or time has several cells that hold values."""
+        """True if some code of a number or time has several cells that hold values."""
         return self.edges is not None and bool((np.bincount(self.group[:OTHER][self.mass[:OTHER] > 0]) > 1).any())
 
     @cached_property
@@ -274,7 +274,7 @@ class Attribute:
 
     @cached_property
     def _cell_aliases(self) -> Aliases:
-        """How cells are drawn within codes."""
+        """Alias tables of the cells within each code."""
         return aliases(self.group, self._drawn_mass)
 
     @cached_property
@@ -357,7 +357,7 @@ class Discretizer:
 
     @classmethod
     def by_counts(cls, schema: Schema, counted: Mapping[str, tuple[np.ndarray, np.ndarray]], n_bins: int = 20) -> Self:
-        """What `by_quantiles` makes, from the counts of a training table.
+        """The discretizer of `by_quantiles`, from the counts of a training table.
 
         Args:
             schema: names the columns.

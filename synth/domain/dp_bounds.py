@@ -36,7 +36,7 @@ FEW_PARTS, MOST_FAR = 2, 100
 ERA = (1900, 2100)
 """Years in which most dates lie: before and after them a century is one cell."""
 PENALTY, ROOT_PENALTY, OTHER_PENALTY = 1.5, 8.0, 6.0
-"""What a window of m cells must hold, in standard deviations of a cell's noise: the less of `PENALTY` m and
+"""The least mass of a window of m cells, in standard deviations of a cell's noise: the less of `PENALTY` m and
 `ROOT_PENALTY` sqrt(m). The first keeps noise beside few cells out; the noise of many grows with their root only. A
 window beside the best one is looked for with `OTHER_PENALTY`, so that it holds all of what is spread, and then tested.
 """
@@ -45,7 +45,7 @@ FALSE_NEAR, FALSE_FAR = 1e-2, 1e-5
 FAR_SHARE = 0.02
 """Numbers apart from the others, or of another sign, are clamped where they are no more than this beside them."""
 LESSER_SHARE = 0.25
-"""What either sign holds at least of a window that both show together."""
+"""The least share of either sign in a window that both show together."""
 NEAR_ZERO = 1 / 8
 """A window of one sign goes on to zero where it reaches below this share of its largest magnitude."""
 ZERO_HELD = 2.0
@@ -102,7 +102,7 @@ def _calendar(column: DateColumn | DatetimeColumn, parts: int) -> np.ndarray:
 
 
 def histogram(positions: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """How many present positions lie in each cell, those beyond the limits in the outermost; shape (n_cells,).
+    """Counts of the present positions in each cell, those beyond the limits in the outermost; shape (n_cells,).
 
     Args:
         positions: *Sensitive*. On the line, NaN where missing, shape (n,).
@@ -149,11 +149,11 @@ class _Window(NamedTuple):
     n_cells: int
 
     def sum(self, counts: np.ndarray) -> float:
-        """What its cells hold."""
+        """The sum of its cells."""
         return float(counts[self.first : self.last + 1].sum())
 
     def surely(self, counts: np.ndarray, chance: float) -> bool:
-        """Whether noise alone makes as good a window no more often than that: one of as high a score, or as sure a sum.
+        """True if noise alone makes as good a window no more often than that: one of as high a score, or as sure a sum.
 
         The sum is compared with those of all windows that there are, of which a half have other ends.
         """
@@ -288,7 +288,7 @@ def _between(column: Any, first: float, last: float) -> Any:
 
 
 def _is_fine(column: Any, edges: np.ndarray, counts: np.ndarray, window: _Window) -> bool:
-    """Whether even cells of the public grid would hide much of what lies near zero."""
+    """True if even cells of the public grid would hide much of what lies near zero."""
     low, high = numeric_scale.bounds(column)
     unit = numeric_scale.step(column)
     width = high / grid.EVEN_CELLS - low / grid.EVEN_CELLS

@@ -14,7 +14,7 @@ EVEN_CELLS = 256
 """Cells of an even grid over a column that can hold more values than that."""
 CELLS_A_DECADE = 24
 DECADES = 6
-"""How far below the largest magnitude a geometric grid resolves a column without a precision."""
+"""The range below the largest magnitude in which a geometric grid resolves a column without a precision."""
 
 
 def public_grid(column: numeric_scale.LineColumn) -> np.ndarray:

@@ -23,7 +23,7 @@ LARGEST = 2.0**62
 
 
 def positions(series: pd.Series, column: LineColumn) -> np.ndarray:
-    """Where each value lies on the line; shape (n,), NaN where missing.
+    """The place of each value on the line; shape (n,), NaN where missing.
 
     Numbers are themselves, dates are days and times are microseconds since 1970.
     """
@@ -52,7 +52,7 @@ def bounds(column: LineColumn) -> tuple[float, float]:
 
 
 def place(value: Any, column: LineColumn) -> float:
-    """Where one declared value (a bound, an edge) lies on the line."""
+    """The place of one declared value (a bound, an edge) on the line."""
     if isinstance(column, DateColumn):
         return float((dt.datetime.combine(value, dt.time()) - _EPOCH).days)
     if isinstance(column, DatetimeColumn):

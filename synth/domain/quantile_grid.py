@@ -24,7 +24,7 @@ MOST_CELLS = 1_000
 SPLIT = 8
 """Parts of a cell whose mean is off its middle."""
 OFF_MIDDLE = 0.15
-"""How far the mean of a cell may lie from its middle, in widths, before the cell is split into parts."""
+"""The distance of a cell's mean from its middle, in widths, beyond which the cell is split into parts."""
 
 SMALLEST = 1e-300
 LEAST_LENGTH = 1e-6

@@ -216,7 +216,7 @@ def epsilon_rdp(events: Sequence[Event], delta: float) -> float:
 
 
 def rdp_curve(events: Sequence[Event]) -> RdpCurve:
-    """What the events cost together, as a ledger adds it up.
+    """The joint cost of the events as a ledger adds it up.
 
     >>> curve = rdp_curve([GaussianEvent("counts", sigma=10.0)])
     >>> curve == RdpCurve.of_rho(0.005)

@@ -40,7 +40,7 @@ LIBRARIES = ("dp-accounting", "opendp", "numpy")
 
 
 class Budget:
-    """What one private fit may draw. Drawing spends it; statement and draws come from the same schedule.
+    """The budget of one private fit. Drawing spends it; statement and draws come from the same schedule.
 
     Args:
         schedule: every release that will be made.
@@ -109,11 +109,11 @@ class Budget:
 
     @property
     def is_resumable(self) -> bool:
-        """Whether a journal keeps what is drawn, so that work cut short may go on."""
+        """True if a journal keeps the draws, so that work cut short may go on."""
         return self._journal is not None
 
     def step(self, event: SubsampledGaussianEvent, n_steps: int, work: Callable[[Steps], str]) -> str:
-        """What a stretch of DP-SGD steps left; spends so many of the event's releases.
+        """The digest of what a stretch of DP-SGD steps left; spends so many of the event's releases.
 
         Args:
             event: one of the schedule's.
@@ -134,7 +134,7 @@ class Budget:
         return draw() if self._journal is None else self._journal.once(event.record(), draw, n_releases)
 
     def statement(self, schema: Schema) -> PrivacyStatement:
-        """What the schedule promises, whether or not all of it was drawn.
+        """The privacy statement of the schedule, whether or not all of it was drawn.
 
         Args:
             schema: declared; names the unit and `n_units`.

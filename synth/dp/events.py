@@ -1,4 +1,4 @@
-"""What was read from the real table and how, as frozen records; what it costs is `accounting`'s matter.
+"""Events: reads of the real table as frozen records. Their cost is `accounting`'s matter.
 
 Every event has `what` was read, in words, a `count` of how often, `rho` (its zCDP cost in total, none where it has
 none worth stating) and `delta` (of its own, over all of its releases: what a stability histogram adds to the claim's).
@@ -19,7 +19,7 @@ from synth.errors import BudgetError, nearest
 
 @dataclass(frozen=True)
 class _Event:
-    """What all events share."""
+    """The base of all events."""
 
     what: str
     mechanism: ClassVar[str]
@@ -260,7 +260,7 @@ class SubsampledGaussianEvent(_Event):
 
 
 LARGE_SIGMA = 50.0
-"""Where `gaussian_tail` goes over from the sum of the mass to a bound, which is then within a few percent of it."""
+"""The sigma at which `gaussian_tail` goes over from the sum of the mass to a bound, then within a few percent of it."""
 Event = GaussianEvent | LaplaceEvent | SelectionEvent | StabilityEvent | SubsampledGaussianEvent
 MECHANISMS: Mapping[str, type[Event]] = {
     kind.mechanism: kind

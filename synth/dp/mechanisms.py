@@ -29,7 +29,7 @@ class Noise(Protocol):
 
     @property
     def private(self) -> bool:
-        """Whether what it draws may carry a guarantee."""
+        """True if its noise may carry a guarantee."""
 
     def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
         """The values with Gaussian noise of standard deviation `sigma` in each; discrete where they are integers."""
@@ -241,7 +241,7 @@ def _opendp() -> Any:
 
 
 class Steps:
-    """What a budget has charged, and no more: every step draws a sample, then one noisy sum.
+    """The steps that a budget has charged, and no more: each draws a sample, then one noisy sum.
 
     Args:
         event: says how units are sampled and how much noise there is.

@@ -48,7 +48,7 @@ class Journal:
 
     @property
     def n_persisted(self) -> int:
-        """How many values an earlier opening left."""
+        """Number of values that an earlier opening left."""
         return len(self._values)
 
     @property

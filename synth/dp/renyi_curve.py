@@ -19,7 +19,7 @@ FAVORITE_SHARE = 0.5
 
 @dataclass(frozen=True)
 class RdpCurve:
-    """What releases cost, as a Renyi divergence at each of `ORDERS`, plus the deltas of the mechanisms themselves.
+    """The cost of releases: a Renyi divergence at each of `ORDERS`, plus the deltas of the mechanisms themselves.
 
     Attributes:
         divergences: one bound for each order, shape (len(ORDERS),); never negative, infinite where none holds.
@@ -76,13 +76,13 @@ class RdpCurve:
 
 
 def _conversion(order: float, delta: float) -> float:
-    """What turns a Renyi divergence into an epsilon (Canonne, Kamath, Steinke 2020, Proposition 12)."""
+    """The summand that turns a Renyi divergence into an epsilon (Canonne, Kamath, Steinke 2020, Proposition 12)."""
     return math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
 
 
 @dataclass(frozen=True)
 class RdpFilter:
-    """Whether releases chosen one after the other, each in sight of the earlier ones, stay within a total.
+    """A privacy filter: a total for releases chosen one after the other, each in sight of the earlier ones.
 
     Attributes:
         epsilon: the total.
@@ -105,7 +105,7 @@ class RdpFilter:
             raise ValueError(f"a filter needs a finite epsilon above 0 and a delta in (0, 1), not {self}")
 
     def admits(self, curve: RdpCurve) -> bool:
-        """Whether everything released, as one curve, stays within the total."""
+        """True if everything released, as one curve, stays within the total."""
         return self.spent(curve) <= self.epsilon
 
     def spent(self, curve: RdpCurve) -> float:
@@ -119,7 +119,7 @@ class RdpFilter:
 
     @cached_property
     def _costs(self) -> tuple[float, ...]:
-        """What each order adds to its divergence."""
+        """The summand of each order beside its divergence."""
         whole = CONVERSION_SHARE * self.delta
         even = [_conversion(order, whole) for order in ORDERS]
         # Gaussian noise has divergence rho times the order: the best order is the one that leaves it the largest rho.

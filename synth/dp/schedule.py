@@ -87,7 +87,7 @@ class Schedule:
 
     @cached_property
     def curve(self) -> RdpCurve:
-        """What a ledger adds to its books."""
+        """The cost as a ledger adds it to its books."""
         return rdp_curve(self.events)
 
     @property
@@ -124,7 +124,7 @@ def _group_epsilons(events: tuple[Event, ...], delta: float) -> tuple[tuple[int,
 
 
 TOLERANCE = 1e-3
-"""How far below the target epsilon a calibrated plan may end, as a share of it; it never ends above."""
+"""The most that a calibrated plan falls short of the target epsilon, as a share of it; it never ends above."""
 LEAST_DELTA = 1e-12
 """The smallest delta that is accounted for.
 

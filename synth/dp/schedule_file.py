@@ -35,7 +35,7 @@ from synth.parsing import NotPlain, plain_json
 from synth.validation import Frozen, read_toml, sentence
 
 MOST_NOISE, MOST_RELEASES = 3e5, 1_000_000
-"""What accountants price in seconds; nobody adds more noise, or releases more often."""
+"""Limits within which accountants take seconds; nobody adds more noise, or releases more often."""
 Words = Annotated[str, Field(min_length=1, max_length=1000)]
 SHARES_TOLERANCE = 1e-6
 _DESCRIPTION = "model.json"
@@ -136,7 +136,7 @@ def schedule_of(events: tuple[Event, ...], delta: float) -> Schedule:
 
 @dataclass(frozen=True)
 class StatedCost:
-    """What a file says its events cost.
+    """The cost of the events as a file states it.
 
     Attributes:
         epsilon: of all of them, at the schedule's delta.
@@ -163,7 +163,7 @@ class ScheduleFile:
 
 
 class _Said(BaseModel):
-    """What a statement is read for; it says more."""
+    """The parts of a statement that are read; it says more."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
@@ -305,7 +305,7 @@ def read_schedule(path: Path | str, candidate: str | None = None) -> Schedule:
 
 
 def read_books(path: Path | str, candidate: str | None = None) -> ScheduleFile:
-    """What a plan, an evaluation or a saved model says was read, and what it claims that this costs.
+    """The events and the claim in a plan, an evaluation or a saved model.
 
     Args:
         path: a plan (TOML), `evaluation.json`, a model's folder, or its `model.json`.

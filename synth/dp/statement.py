@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 CLOSED = {"extra": "forbid", "strict": True}
-"""How these are read back: no other key, and no number that is a text or a truth value."""
+"""Rules of reading these back: no other key, and no number that is a text or a truth value."""
 LARGEST = 1e300
 """No privacy loss is larger; an integer may be, and fits no float."""
 RELATION = "zero-out or add/remove"
-"""What statements claim: both relations have the same figures, since nothing uses the number of rows."""
+"""The relation of statements: both have the same figures, since nothing uses the number of rows."""
 RELATIONS: Mapping[str, str] = {
     RELATION: "One unit is blanked out and its slot kept (zero-out), or it is really added or removed, while n_units "
     "stays as declared: the figures are the same",
@@ -50,7 +50,7 @@ class EventRecord:
 
 @dataclass(frozen=True)
 class LedgerNote:
-    """Where a ledger holds a release, and how the dataset stands after it.
+    """A ledger's record of a release, and the state of the dataset after it.
 
     Attributes:
         dataset: the declared name of the table, all its versions, extracts and splits.
@@ -77,7 +77,7 @@ class LedgerNote:
 
 @dataclass(frozen=True)
 class PrivacyStatement:
-    """What a private generator promises. A generator without one gives **no formal guarantee**.
+    """The guarantee of a private generator. A generator without one gives **no formal guarantee**.
 
     Attributes:
         epsilon: the claim, by the PLD accountant.
@@ -145,7 +145,7 @@ def _reader() -> "TypeAdapter[PrivacyStatement]":
 
 
 def is_claim(name: str, value: object) -> bool:
-    """Whether a privacy loss is one that a fit with noise can claim.
+    """True if a fit with noise can claim a privacy loss.
 
     Args:
         name: "epsilon", which lies above 0, or "delta", which lies in [0, 1) and is 0 or may be divided by.

@@ -26,7 +26,7 @@ N_PAIRS = 400
 N_AREA = 1000
 """Pieces of the area under a curve, of each of two grids."""
 SMALLEST_DELTA = 1e-13
-"""Where a privacy curve is cut off: what the accountant loses in rounding lies below."""
+"""The delta at which a privacy curve is cut off: below it, the accountant loses its digits in rounding."""
 LARGEST_EXPONENT = 700.0
 
 

@@ -79,7 +79,7 @@ _LISTED_COLUMNS = 40
 
 @dataclass(frozen=True)
 class FitWork:
-    """What a fit has to do.
+    """The work of a fit.
 
     Attributes:
         n_rows: of the table.
@@ -120,7 +120,7 @@ class Cost:
 
 
 def cost_of(generator: PrivateGenerator, n_events: int, work: FitWork) -> Cost:
-    """What a fit costs.
+    """The cost of a fit.
 
     Args:
         generator: an `Aim`, an `Mst` and a `LatentClass` measure marginals; any other leaves columns on their own.
@@ -206,7 +206,7 @@ def _steps_s(n_steps: int, n_cliques: float, n_cells: float) -> float:
 
 @dataclass(frozen=True)
 class MarginalNoise:
-    """What noise alone does to one marginal.
+    """The error that noise alone makes in one marginal.
 
     Attributes:
         codes: of each of its columns.
@@ -221,7 +221,7 @@ class MarginalNoise:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What one private fit will come to.
+    """The outlook of one private fit: its noise, its error and its cost.
 
     Attributes:
         generator: its name.
@@ -266,7 +266,7 @@ class Outlook:
 def outlook(
     generator: Planned, schema: Schema, *, schedule: Schedule | None = None, train_share: float = 1.0
 ) -> Outlook:
-    """What a fit under this schema will come to. Reads no row.
+    """The outlook of a fit under this schema. Reads no row.
 
     Args:
         generator: with an epsilon.

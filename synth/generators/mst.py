@@ -156,7 +156,7 @@ class Mst(PrivateGenerator):
     def _open(
         self, domain: Mapping[str, int], held: Sequence[Clique], tree: Sequence[Clique], pairs: Sequence[Clique]
     ) -> list[bool]:
-        """Which pairs join two parts of the tree and leave the model within its limit; public."""
+        """True for pairs that join two parts of the tree and leave the model within its limit; public."""
         part, linked = pieces(domain, tree), pieces(domain, [*held, *tree])
         cells = cells_with_one_more(domain, [*held, *tree])
         room = self._max_model_cells - cells(())

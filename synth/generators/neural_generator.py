@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from synth.stored import StoredTable
 
 STEPS = "steps of DP-SGD"
-"""What a statement calls them."""
+"""Their name in a statement."""
 EXPECTED_BATCH = (256, 4096)
 """Units that a step's sample holds at least and at most, as expected, where the sampling rate is not set."""
 PLAIN_ONLY = ("epochs", "batch_size", "pac", "precision")
@@ -254,7 +254,7 @@ class NeuralGenerator(PrivateGenerator):
             return self._train(rows, course, device)
 
     def _digest(self, rows: NetworkRows, seed: int) -> str:
-        """What a checkpoint goes by: everything that training depends on, of a private one but the rows themselves."""
+        """The identity of a checkpoint: everything that training depends on, of a private one but the rows themselves."""
         known: dict[str, Any] = {"generator": self.name, **self.parameters(), "sizes": rows.layout.sizes}
         if isinstance(rows, PrivateRows):
             known["one_way"] = [counts.tolist() for counts in rows.one_way]

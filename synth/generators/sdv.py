@@ -136,7 +136,7 @@ class SdvModel:
 
 
 class _Sdv(Generator):
-    """What the three synthesizers share."""
+    """The base of the three synthesizers."""
 
     unsaved: ClassVar[str | None] = UNSAVED
     stored: ClassVar[bool] = False

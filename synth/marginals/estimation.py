@@ -23,7 +23,7 @@ PATIENCE = 5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GoodnessOfFit:
-    """How beliefs fit the measurements.
+    """The loss of beliefs against the measurements.
 
     Attributes:
         loss: half the sum of squared residuals in standard deviations.
@@ -53,7 +53,7 @@ class MarginalLoss:
     total: float
 
     def __call__(self, beliefs: Beliefs) -> GoodnessOfFit:
-        """How the beliefs fit."""
+        """The loss of the beliefs and its gradient."""
         tables = {home: found.down(beliefs.marginals[home]) for home, found in self._projections.items()}
         loss, marginals, gradients = 0.0, [], []
         for measurement, home, precision in zip(self.measurements, self._homes, self._precisions, strict=True):
@@ -85,7 +85,7 @@ class MarginalLoss:
 
     @cached_property
     def _projections(self) -> dict[int, Projections]:
-        """How the measured marginals come from the tables of the tree's cliques, by index of the clique."""
+        """The projections to measured marginals from the tables of the tree's cliques, by index of the clique."""
         held: dict[int, list[Clique]] = {}
         for measurement, home in zip(self.measurements, self._homes, strict=True):
             held.setdefault(home, []).append(measurement.clique)
@@ -157,7 +157,7 @@ def estimate(  # noqa: PLR0913 - what is optimized, and how long
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Descent:
-    """Where the descent stands.
+    """The state of the descent.
 
     Attributes:
         loss: what goes down.
@@ -221,7 +221,7 @@ class _Descent:
         return None
 
     def _try(self, size: float, momentum: float) -> tuple[GoodnessOfFit, list[Array]]:
-        """Where a step leads to."""
+        """The state after a step."""
         moved = [shift + size * gradient for shift, gradient in zip(self.moved, self.fit.gradients, strict=True)]
         if momentum > 0:
             steps = zip(moved, self.moved, self.before, strict=True)

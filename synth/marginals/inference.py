@@ -185,7 +185,7 @@ class Projection:
 
 @dataclass(frozen=True)
 class Projections:
-    """How marginals of a table over some attributes come from one another.
+    """Projections of a table over some attributes to its marginals, from one another.
 
     Attributes:
         projections: each from the table itself (index 0) or an earlier one (its place in this list plus 1).

@@ -30,7 +30,7 @@ class JunctionTree:
 
     @cached_property
     def separators(self) -> tuple[Clique, ...]:
-        """What each clique shares with its parent; nothing, for the root."""
+        """The attributes that each clique shares with its parent; nothing, for the root."""
         pairs = zip(self.cliques, self.parents, strict=True)
         return tuple(
             tuple(name for name in clique if parent >= 0 and name in self.cliques[parent]) for clique, parent in pairs
@@ -38,7 +38,7 @@ class JunctionTree:
 
     @cached_property
     def edges(self) -> tuple["Edge", ...]:
-        """How each clique's table lines up with its parent's, one for each clique; the root's is not to be followed."""
+        """The edge of each clique to its parent, one for each clique; the root's is not to be followed."""
         return tuple(self._edge(child) for child in range(len(self.cliques)))
 
     @property
@@ -67,7 +67,7 @@ class JunctionTree:
 
 @dataclass(frozen=True)
 class Edge:
-    """How a separator lines up with the child's and the parent's table.
+    """The axes by which a separator lines up with the child's and the parent's table.
 
     Attributes:
         parent: index of the parent.
@@ -117,7 +117,7 @@ def maximal_cliques(domain: Mapping[str, int], cliques: Iterable[Clique]) -> lis
 
 
 def cells_with_one_more(domain: Mapping[str, int], cliques: Iterable[Clique]) -> Callable[[Clique], int]:
-    """How many cells the junction tree of the cliques and one more would have: a function of that one.
+    """The cells of the junction tree of the cliques and one more, as a function of that one.
 
     Args:
         domain: number of codes of each attribute.

@@ -117,7 +117,7 @@ class MarkovRandomField:
 
 
 def _is_height(table: Array) -> bool:
-    """Whether the logarithms of a table are none but -inf and numbers whose sums are finite, and not all -inf."""
+    """True if the logarithms of a table are only -inf and numbers whose sums are finite, and not all -inf."""
     heights = np.abs(table[~np.isneginf(table)])
     return heights.size > 0 and bool((heights < HIGHEST).all())
 

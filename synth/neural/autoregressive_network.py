@@ -119,7 +119,7 @@ class AutoregressiveNetwork(nn.Module):
         return torch.bmm(self._contexts(len(codes)).to(embedded.dtype), embedded).transpose(0, 1)
 
     def _contexts(self, n_rows: int) -> Tensor:
-        """Which columns each column of each row is learned from, shape (n, d, d): those that draws have before it.
+        """The columns that each column of each row is learned from, shape (n, d, d): those that draws have before it.
 
         A part of the rows has an order of its own. In the others those before it by place are known, and any columns
         beside: rows are drawn so on conditions, and cells imputed.

@@ -39,7 +39,7 @@ FEW_CODES = 12
 
 @dataclass(frozen=True)
 class ArnSpec:
-    """How the autoregressive network is trained.
+    """Training parameters of the autoregressive network.
 
     Attributes:
         order: of the columns: the one they are in, or any.

@@ -91,7 +91,7 @@ class Epochs:
         return self._order.view(self.n_steps, self.size)[self._step - 1], self._weights[int(is_last)]
 
     def state(self) -> dict[str, Any]:
-        """Where in an epoch it is."""
+        """The position within an epoch."""
         return {"order": self._order.clone(), "step": self._step}
 
     def load(self, state: dict[str, Any]) -> None:

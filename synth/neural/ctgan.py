@@ -99,7 +99,7 @@ class ConditionIndex:
         return self.rows[self.first_row[conditions] + place].long()
 
     def frequencies(self) -> tuple[NDArray[np.float64], ...]:
-        """How often each code occurs, *sensitive*; for each column one share a code, which sum to one."""
+        """Shares of the codes of each column, *sensitive*; they sum to one in each."""
         counts = [self.n_rows[self.span_of == span].cpu().numpy() for span in self.spans]
         return tuple(count / count.sum() for count in counts)
 
@@ -110,7 +110,7 @@ class ConditionIndex:
 
 
 def _counts(codes: NDArray[Any], size: int) -> NDArray[np.int64]:
-    """How often each code occurs, shape (size,)."""
+    """Counts of the codes, shape (size,)."""
     return sum((np.bincount(codes[rows], minlength=size) for rows in _slices(len(codes))), np.zeros(size, np.int64))
 
 
@@ -154,7 +154,7 @@ N_NORM_BATCHES = 100
 
 @dataclass(frozen=True)
 class CtganSpec:
-    """How CTGAN is trained.
+    """Training parameters of CTGAN.
 
     Attributes:
         d_latent: width of the noise.
@@ -291,7 +291,7 @@ class CtganTraining:
         return loss, loss + self.spec.penalty * (norms - 1).square().mean()
 
     def condition_loss(self, logits: Tensor, conditions: Tensor) -> Tensor:
-        """How far rows are from the conditions that they were asked for by: mean cross-entropy, 0-d.
+        """The mean cross-entropy of rows and the conditions that they were asked for by, 0-d.
 
         Args:
             logits: as the generator gives them, shape (n, width).

@@ -63,7 +63,7 @@ Score = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class PrivateGeneratorSpec:
-    """What is set before training; all of it public.
+    """Training parameters; all of them public.
 
     Attributes:
         d_latent: width of the noise.
@@ -149,11 +149,11 @@ class ReleasedGenerator:
 
     @property
     def finite(self) -> bool:
-        """Whether all weights are finite numbers."""
+        """True if all weights are finite numbers."""
         return is_finite(self.network)
 
     def parts(self) -> dict[str, Any]:
-        """What a checkpoint keeps of it."""
+        """The parts that a checkpoint keeps."""
         return {"generator": self.network, "average": self.average, "generator_adam": self._adam}
 
 
@@ -251,11 +251,11 @@ class NetworkCritic:
 
     @property
     def finite(self) -> bool:
-        """Whether all weights are finite numbers."""
+        """True if all weights are finite numbers."""
         return is_finite(self.network)
 
     def parts(self) -> dict[str, Any]:
-        """What a checkpoint keeps of it."""
+        """The parts that a checkpoint keeps."""
         return {"critic": self.network, "critic_adam": self._adam}
 
 
@@ -340,11 +340,11 @@ class PairCritic:
 
     @property
     def finite(self) -> bool:
-        """Whether all weights are finite numbers."""
+        """True if all weights are finite numbers."""
         return bool(self.weights.isfinite().all())
 
     def parts(self) -> dict[str, Any]:
-        """What a checkpoint keeps of it."""
+        """The parts that a checkpoint keeps."""
         return {"critic": self._weights}
 
 
@@ -379,15 +379,15 @@ class PrivateCritic(Protocol):
 
     @property
     def finite(self) -> bool:
-        """Whether all weights are finite numbers."""
+        """True if all weights are finite numbers."""
 
     def parts(self) -> dict[str, Any]:
-        """What a checkpoint keeps of it."""
+        """The parts that a checkpoint keeps."""
 
 
 @dataclass(frozen=True)
 class PrivateCtganSpec:
-    """What is set before training; all of it public.
+    """Training parameters; all of them public.
 
     Attributes:
         critic: "pairs" is bilinear in pairs of codes, "network" the paper's, without packs.
@@ -464,7 +464,7 @@ class PrivateCtganTraining:
 
     @property
     def conditions(self) -> ReleasedConditions:
-        """What a generator is asked for."""
+        """The conditions given to a generator."""
         return self.maker.conditions
 
     def step(self, steps: StepRelease) -> None:
@@ -483,7 +483,7 @@ class PrivateCtganTraining:
 
     @property
     def finite(self) -> bool:
-        """Whether all weights are finite numbers."""
+        """True if all weights are finite numbers."""
         return self.critic.finite and self.maker.finite
 
     def state(self) -> dict[str, Any]:

@@ -65,7 +65,7 @@ LARGEST_NORM = 1e18
 
 
 class StepRelease(Protocol):
-    """What one step of DP-SGD takes from a budget; `synth.dp.mechanisms.Steps` is one."""
+    """The draws that one step of DP-SGD takes from a budget; `synth.dp.mechanisms.Steps` has them."""
 
     def sample(self, n_units: int) -> NDArray[np.int64]:
         """A Poisson sample of the units."""
@@ -153,14 +153,14 @@ def write_gradients(parameters: Sequence[nn.Parameter], flat: Tensor) -> None:
 
 
 def clip_factors(squared_norms: Tensor, max_grad_norm: float) -> Tensor:
-    """What to scale each unit's gradient by, shape (n_units,) both: 0 where the norm is not finite or far too large."""
+    """The factors of each unit's gradient, shape (n_units,) both: 0 where the norm is not finite or far too large."""
     norms = squared_norms.sqrt()
     return torch.where(norms < LARGEST_NORM, (max_grad_norm / norms.clamp_min(1e-12)).clamp_max(1.0), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class LinearRecord:
-    """What passed a linear layer: its inputs, shape (n, d_in), and outputs, shape (n, d_out)."""
+    """The inputs of a linear layer, shape (n, d_in), and its outputs, shape (n, d_out)."""
 
     layer: nn.Linear
     inputs: Tensor

@@ -178,12 +178,12 @@ def products_in(precision: Precision, device: torch.device) -> torch.autocast:
 
 
 def widened(outputs: Tensor) -> Tensor:
-    """What a network gave, in float32 where it was less: softmax, means and losses would lose too much."""
+    """The output of a network, in float32 where it was less: softmax, means and losses would lose too much."""
     return outputs.float() if outputs.dtype == torch.bfloat16 else outputs
 
 
 def is_finite(*networks: nn.Module) -> bool:
-    """Whether all weights are finite numbers."""
+    """True if all weights are finite numbers."""
     return all(bool(weight.isfinite().all()) for network in networks for weight in network.parameters())
 
 
@@ -227,7 +227,7 @@ class GeneratorNetwork(nn.Module):
 
 
 class Critic(nn.Module):
-    """How real rows look, a pack of them at a time.
+    """CTGAN's critic: the score of a pack of rows, higher for real ones.
 
     Shape: (n, d_row), to (n / pac,).
     """

@@ -25,11 +25,11 @@ N_TRIED = 5 * BATCH
 PATIENCE = 20
 """So many rows more than are asked for may take as many draws each: a few rows may have bad luck."""
 SCALAR_DEVIATION = 0.025
-"""How close a scalar must come to the one asked for: a tenth of its bell's standard deviation."""
+"""The tolerance of a scalar that is asked for: a tenth of its bell's standard deviation."""
 
 
 class Network(Protocol):
-    """What rows are drawn from."""
+    """A trained network that rows are drawn from."""
 
     @property
     def layout(self) -> Layout:
@@ -171,7 +171,7 @@ def _settled(raw: Tensor, network: Network, spans: Spans) -> Encoded:
 
 
 def _likelihood(raw: Tensor, network: Network, spans: Spans, match: Mapping[int, Match]) -> Tensor:
-    """How likely each row is to hold what is asked for, but for a factor; shape (n,), float64."""
+    """The likelihood of the values that are asked for, given each row's logits, up to a factor; shape (n,), float64."""
     n_codes = network.layout.n_codes
     shares = spans.softmax(raw[:, :n_codes])
     scalars = torch.tanh(raw[:, n_codes:])
@@ -184,7 +184,7 @@ def _likelihood(raw: Tensor, network: Network, spans: Spans, match: Mapping[int,
 
 
 def _closeness(scalars: Tensor, network: Network, place: int, asked: Match) -> Tensor:
-    """How near each row's scalar comes to the one each code asks for, in (0, 1]; 1 for a code that asks for none."""
+    """The nearness of each row's scalar to the one each code asks for, in (0, 1]; 1 for a code that asks for none."""
     if asked.scalars is None:
         return torch.ones(1, len(asked.weights), dtype=torch.float64)
     index = network.layout.scalars.index(network.layout.spans[place].column)

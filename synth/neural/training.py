@@ -61,7 +61,7 @@ def seeded(seed: int | None, device: torch.device) -> Iterator[None]:
 
 CHECKPOINT, LOG = "checkpoint.pt", "log.jsonl"
 CLIPPING = "clipping.internal.jsonl"
-"""How many units' gradients were clipped. That is read off real rows, so that it is noted only where whoever owns the
+"""Counts of units with clipped gradients. They are read off real rows, so that it is noted only where whoever owns the
 folder has made this file, and is no part of what is handed on."""
 
 
@@ -135,7 +135,7 @@ class CheckpointFolder:
 
     @property
     def tallies(self) -> bool:
-        """Whether whoever owns the folder wants to know what was clipped."""
+        """True if the owner of the folder wants to know how often gradients were clipped."""
         return (self.folder / CLIPPING).exists()
 
     def note(self, line: dict[str, Any], name: str = LOG) -> None:
@@ -172,7 +172,7 @@ N_STRETCHES = 20
 
 
 class Stateful(Protocol):
-    """What a checkpoint keeps."""
+    """The state that a checkpoint keeps."""
 
     def state(self) -> dict[str, Any]:
         """Networks, optimizers and counters: tensors and plain data."""
@@ -200,7 +200,7 @@ class PrivateTraining(Stateful, Protocol):
 
     @property
     def finite(self) -> bool:
-        """Whether all weights still are: post-processing of what was charged."""
+        """True if all weights still are: post-processing of charged draws."""
 
     @property
     def tally(self) -> ClipTally:
@@ -209,7 +209,7 @@ class PrivateTraining(Stateful, Protocol):
 
 @dataclass(frozen=True)
 class Course:
-    """How a training is to go.
+    """The course of a training: its identity, its folder, its progress.
 
     Attributes:
         name: of the generator, for messages.
@@ -351,7 +351,7 @@ def _save(training: Stateful, step: int, digest: str, folder: CheckpointFolder) 
 
 
 def _epsilon_so_far(budget: Budget, event: SubsampledGaussianEvent, n_steps: int) -> float:
-    """What everything read until then comes to: the other events whole, and the steps done."""
+    """Epsilon of everything read until then: the other events whole, and the steps done."""
     others = [other for other in budget.schedule.events if other != event]
     return round(epsilon_pld([*others, replace(event, count=n_steps)], budget.schedule.delta), 6)
 

@@ -31,7 +31,7 @@ FIRST_DEVIATION, LEAST_DEVIATION, MOST_DEVIATION = 0.1, 0.01, 1.0
 
 @dataclass(frozen=True)
 class TvaeSpec:
-    """How TVAE is trained.
+    """Training parameters of TVAE.
 
     Attributes:
         d_latent: width of the latent space.
@@ -123,7 +123,7 @@ class TvaeTraining:
 
 
 def reconstruction_losses(logits: Tensor, codes: Tensor, scalars: Tensor, deviations: Tensor, spans: Spans) -> Tensor:
-    """How unlikely the decoder holds each row to be, but for a constant; shape (n,).
+    """The negative log-likelihood of each row under the decoder, but for a constant; shape (n,).
 
     Args:
         logits: as the decoder gives them, shape (n, width).
@@ -152,7 +152,7 @@ RAREST_SHARE = 1e-5
 
 @dataclass(frozen=True)
 class PrivateTvaeSpec:
-    """What is set before training; all of it public.
+    """Training parameters; all of them public.
 
     Attributes:
         d_latent: width of the latent space; few dimensions, as noise hides the rest.
@@ -255,7 +255,7 @@ class PrivateTvaeTraining:
 
     @property
     def finite(self) -> bool:
-        """Whether all weights are finite numbers."""
+        """True if all weights are finite numbers."""
         return is_finite(self._encoder, self._decoder)
 
     def state(self) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""How rows become what a network reads and writes, and back."""
+"""Encodings: rows to a network's input, and its output to rows."""

@@ -37,19 +37,19 @@ class PresentValues(Protocol):
 
     @property
     def missing(self) -> bool:
-        """Whether a value of the column is missing."""
+        """True if a value of the column is missing."""
 
     def without(self, taken: Array) -> Self:
         """The same but for some values."""
 
     def counts(self, asked: Array) -> NDArray[np.int64]:
-        """How many of them are each of some values, ascending; shape (n_asked,)."""
+        """Counts of each of some values, ascending; shape (n_asked,)."""
 
     def draw(self, rng: np.random.Generator) -> Array:
         """Some of them, without repetition; all of them where there are no more than `N_DRAWN`."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of values."""
 
     def ends(self) -> tuple[float, float]:
         """The least and the greatest of them; there is one at least."""
@@ -101,7 +101,7 @@ class HeldValues:
         return type(self)(self.present[~np.isin(self.present, taken)], self.missing)
 
     def counts(self, asked: Array) -> NDArray[np.int64]:
-        """How many of them are each of some values, ascending; shape (n_asked,)."""
+        """Counts of each of some values, ascending; shape (n_asked,)."""
         return counts_of(self.present, asked)
 
     def draw(self, rng: np.random.Generator) -> Array:
@@ -146,7 +146,7 @@ class HeldColumns:
 
 
 def counts_of(values: Array, asked: Array) -> NDArray[np.int64]:
-    """How many values are each of some others.
+    """Counts of the values equal to each of some others.
 
     Args:
         values: *Sensitive*. Shape (n,).
@@ -165,7 +165,7 @@ def columns_of(table: pd.DataFrame | Columns) -> Columns:
 
 
 Room = Callable[[tuple[int, ...], DTypeLike], NDArray[Any]]
-"""Where an array of zeros is made that is as long as the table: `numpy.zeros`, or a `Disk`."""
+"""The maker of an array of zeros that is as long as the table: `numpy.zeros`, or a `Disk`."""
 _WRITTEN_BYTES = 1 << 24
 
 
@@ -300,7 +300,7 @@ class FiledValues:
 
     @property
     def missing(self) -> bool:
-        """Whether a value of the column is missing."""
+        """True if a value of the column is missing."""
         return self._facts[3]
 
     def ends(self) -> tuple[float, float]:
@@ -312,7 +312,7 @@ class FiledValues:
         return FiledValues(self.parts, np.union1d(self.taken, taken))
 
     def counts(self, asked: Array) -> NDArray[np.int64]:
-        """How many of them are each of some values, ascending; shape (n_asked,)."""
+        """Counts of each of some values, ascending; shape (n_asked,)."""
         return sum((counts_of(part, asked) for part in self._kept()), np.zeros(len(asked), np.int64))
 
     def draw(self, rng: np.random.Generator) -> Array:
@@ -334,7 +334,7 @@ class FiledValues:
 
     @cached_property
     def _facts(self) -> tuple[int, float, float, bool]:
-        """How many there are, the least and the greatest, and whether one of the column is missing."""
+        """The number of values, the least and the greatest, and whether one of the column is missing."""
         n, low, high = 0, np.inf, -np.inf
         for part in self._kept():
             if len(part):

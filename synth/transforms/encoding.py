@@ -34,7 +34,7 @@ class Match(NamedTuple):
 
 
 class Encoding(Protocol):
-    """How the modeled columns of a table become codes and scalars, and back."""
+    """An encoding of the modeled columns of a table as codes and scalars, and back."""
 
     @property
     def discretizer(self) -> Discretizer:
@@ -43,7 +43,7 @@ class Encoding(Protocol):
 
     @property
     def layout(self) -> Layout:
-        """What an encoded row is made of."""
+        """The layout of an encoded row."""
         ...
 
     def apply(self, table: pd.DataFrame | Columns, rng: np.random.Generator) -> Encoded:
@@ -65,7 +65,7 @@ class Encoding(Protocol):
         ...
 
     def match(self, name: str, value: pd.Series) -> Match:
-        """Where rows that hold a value are to be looked for.
+        """The codes and scalars of rows that hold a value.
 
         Args:
             name: of a modeled column.
@@ -82,7 +82,7 @@ class Encoding(Protocol):
 
 
 def place_of(discretizer: Discretizer, name: str) -> int:
-    """Which of the modeled columns a name is.
+    """The place of a name among the modeled columns.
 
     Raises:
         KeyError: none; nothing was looked up.

@@ -77,7 +77,7 @@ class Layout:
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
-        """Where each span starts, shape (n_spans,)."""
+        """The start of each span, shape (n_spans,)."""
         return np.cumsum([0, *self.sizes], dtype=np.int64)[:-1]
 
 

@@ -88,7 +88,7 @@ _EXACT = 2.0**53
 
 @dataclass(frozen=True, eq=False)
 class ModalEncoding:
-    """How the modeled columns of a table become codes and scalars, and back.
+    """An encoding of the modeled columns of a table as codes and scalars, and back.
 
     It tells values of single rows: it is never for a private fit. Whole numbers and times beyond 2**53 steps come back
     as near as float64 can tell them.

@@ -111,7 +111,7 @@ def _mixture(standard: NDArray[np.float64], rng: np.random.Generator) -> Gaussia
 
 
 FAR = 100.0
-"""Where the range of the values is so many times that of nine in ten of them, components are on a signed logarithm."""
+"""Components are on a signed logarithm if the range of the values is so many times that of nine in ten of them."""
 WIDEST = 1e100
 """Magnitudes beyond this are on a logarithm too, where float64 can square them."""
 WIDTH, EDGE = 4.0, 0.99
@@ -264,7 +264,7 @@ class Modes:
         return Match(weights, scalars if self.has_scalar else None)
 
     def responsibilities(self, line: Array) -> Array:
-        """How likely each component is to have made each value, given that one of them did; shape (n, n_components).
+        """The posterior probability of each component for each value; shape (n, n_components).
 
         Args:
             line: *Sensitive*. Where components see the values, shape (n,).
@@ -305,7 +305,7 @@ class Modes:
         return np.where(self.atoms[place] == values, place, -1).astype(np.int32)
 
     def _line(self, values: Array) -> Array:
-        """Where components see each value; finite, also for a value that nobody has fitted components on."""
+        """Values on the scale of the components; finite, also for a value that nobody has fitted components on."""
         return _signed_log(values) if self.log else np.clip(values, -WIDEST, WIDEST)
 
     def _drawn_components(self, line: Array, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -110,7 +110,7 @@ class Boosters:
 
 @dataclass(frozen=True, eq=False)
 class Refinement:
-    """Where within its code a value lies, as a share of the code's mass: a beta distribution in each leaf.
+    """The place of a value within its code, as a share of the code's mass: a beta distribution in each leaf.
 
     Attributes:
         tree: over the features, and the code after them.
@@ -167,7 +167,7 @@ class Conditional:
     refinement: Refinement | None = None
 
     def features(self, rows: Features, rng: np.random.Generator) -> Features:
-        """What the trees of this column see of the features."""
+        """The features as the trees of this column see them."""
         rows = _placed(rows, self.places)
         return rows if self.stack is None else self.stack.added(rows, rng)
 

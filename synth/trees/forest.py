@@ -182,7 +182,7 @@ def _real(array: NDArray[Any]) -> Array:
 
 @dataclass(frozen=True)
 class Growth:
-    """How trees are grown.
+    """Parameters by which trees are grown.
 
     Attributes:
         rounds: trees of a booster on `FULL_ROWS` rows.

@@ -106,7 +106,7 @@ class SequentialTrees:
     def from_arrays(
         cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], discretizer: Discretizer
     ) -> Self:
-        """What `to_arrays` took apart.
+        """The table model of the arrays that `to_arrays` made.
 
         Raises:
             ValueError, KeyError, TypeError: a part is missing or contradicts another; nothing was made.
@@ -201,13 +201,13 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
 
 
 def _is_unordered(attribute: Attribute) -> bool:
-    """Whether a column's codes are categories in no order, of which there are more than two."""
+    """True if a column's codes are categories in no order, of which there are more than two."""
     column = attribute.column
     return attribute.size > 2 and isinstance(column, CategoricalColumn) and not column.ordered
 
 
 def _feature(attribute: Attribute, codes: Codes, ranks: Array | None) -> Array:
-    """What trees see of a column: its codes, of numbers with the middle rank of the cell; missing in order is -1."""
+    """A column as trees see it: its codes, of numbers with the middle rank of the cell; missing in order is -1."""
     values = codes.astype(np.float64)
     if attribute.is_refined and ranks is not None:
         values += attribute.middle_ranks[attribute.ranked(codes, ranks)]

@@ -191,7 +191,7 @@ class Ledger:
         return record_of(self._books, token).reservation
 
     def note(self, token: str) -> LedgerNote:
-        """What a privacy statement says of a reservation; the same whenever it is asked, once nothing more is charged.
+        """A statement's note on a reservation; the same whenever it is asked, once nothing more is charged.
 
         Raises:
             LedgerError: there is none of that token.

@@ -19,12 +19,12 @@ FORMAT = "understudy-ledger/1"
 """Hashed with every entry: a change to what the columns mean is another format."""
 
 GENESIS = "0" * 64
-"""What the first entry has in place of the hash of the one before it."""
+"""The first entry's value in place of the hash of the one before it."""
 
 
 @dataclass(frozen=True)
 class Draft:
-    """What an entry says, before it has a place in the chain.
+    """An entry before it has a place in the chain.
 
     Attributes:
         kind: opened, reserved, used, charged or committed.
@@ -72,7 +72,7 @@ class LedgerEntry:
 
     @property
     def content(self) -> dict[str, Any]:
-        """What the body says.
+        """The content of the body.
 
         Raises:
             ValueError: it is not the canonical JSON of an object.

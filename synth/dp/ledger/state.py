@@ -194,7 +194,7 @@ class LedgerState:
         return after
 
     def warnings(self, dataset: str, fingerprint: str | None) -> tuple[str, ...]:
-        """What is odd about a table of this fingerprint under this name."""
+        """Warnings about a table of this fingerprint under this name."""
         if fingerprint is None:
             return ()
         found = []
@@ -307,7 +307,7 @@ def record_of(books: LedgerState, token: str) -> Record:
 
 
 def granted(books: LedgerState, draft: Draft) -> bool:
-    """Whether the books hold this very request.
+    """True if the books hold this very request.
 
     Raises:
         LedgerError: they hold another one under its token.
@@ -341,7 +341,7 @@ def check_totals(books: LedgerState, requests: Sequence[Request]) -> None:
 
 
 def releases_of(n: int) -> str:
-    """What is refused, in words."""
+    """The refused releases, in words."""
     return "this release" if n == 1 else f"these {n} releases"
 
 

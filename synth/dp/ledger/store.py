@@ -24,9 +24,9 @@ from synth.errors import LedgerError, MissingExtra
 from synth.url import ESCAPES, MARKS, SCHEME, lacks_scheme, split
 
 PATIENCE_S = 60.0
-"""How long a job waits for others to let go of the ledger."""
+"""Seconds that a job waits for others to let go of the ledger."""
 CONNECT_S = 10
-"""How long a PostgreSQL server has to answer."""
+"""Seconds that a PostgreSQL server has to answer."""
 
 FORMS = 'a ledger is named by a path, by "sqlite:///path" or by "postgresql://user@host/database"'
 _AGAIN = "then try again: the same token counts once"
@@ -88,7 +88,7 @@ _GUARD_FUNCTION = (
 
 @dataclass(frozen=True)
 class LedgerAddress:
-    """Where a ledger lies.
+    """The address of a ledger.
 
     Attributes:
         url: for SQLAlchemy; may hold a password, so it is never shown.

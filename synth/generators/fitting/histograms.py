@@ -20,7 +20,7 @@ from synth.marginals import Measurement
 from synth.schema import Schema
 
 COLUMNS = "one-way histograms of the columns"
-"""What a statement calls them."""
+"""Their name in a statement."""
 RARE = 3.0
 """A category whose noisy count is below this many standard deviations of its noise is merged with others."""
 SINGLE = 1.0

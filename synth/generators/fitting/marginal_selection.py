@@ -32,7 +32,7 @@ ITERATIONS, TOLERANCE, LAST_TOLERANCE = 30, 1e-4, 1e-5
 PENALTY = 0.3
 """Share of a marginal's expected noise that is taken off its score: the estimation's price keeps out the rest."""
 MOST_TRIPLES = 20_000
-"""Where there are more triples, those are considered that hold a column of the largest weight, if few have it."""
+"""Beyond so many triples, only those with a column of the largest weight are considered, if few columns have it."""
 MOST_FINE_CELLS = 4_000_000
 """Cells by fine codes of a candidate, which is counted by them before codes are merged."""
 

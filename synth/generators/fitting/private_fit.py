@@ -76,7 +76,7 @@ class PrivateFit:
         return tuple((noisy / noisy.sum()).tolist()), max(n_rows, 1)
 
     def statement(self) -> PrivacyStatement | None:
-        """What the fit promises; none without epsilon."""
+        """The privacy statement of the fit; `None` without epsilon."""
         return self.budget.statement(self.schema) if self.promises else None
 
 
@@ -123,7 +123,7 @@ def start(
 
 
 def _plans(generator: PrivateGenerator, schema: Schema, schedule: Schedule) -> bool:
-    """Whether a schedule is the one that the generator would make, without calibrating it anew."""
+    """True if a schedule is the one that the generator would make, without calibrating it anew."""
     generator.check(schema)
     delta = resolve_delta(generator.delta, schema)
     plan = with_overhead(generator.plan(schema), schema, delta)
@@ -147,7 +147,7 @@ def _total_rho(shares: Sequence[Event], events: Sequence[Event]) -> float | None
 
 
 def _alike(one: Event, other: Event) -> bool:
-    """Whether two events read the same at the same cost, but for rounding."""
+    """True if two events read the same at the same cost, but for rounding."""
     if isinstance(one, SubsampledGaussianEvent) and isinstance(other, SubsampledGaussianEvent):
         costs = math.isclose(one.noise_multiplier, other.noise_multiplier, rel_tol=1e-9)
     else:
@@ -156,7 +156,7 @@ def _alike(one: Event, other: Event) -> bool:
 
 
 def _identity(event: Event) -> tuple[object, ...]:
-    """What of an event is not a matter of rounding."""
+    """The parts of an event that rounding does not touch."""
     return (
         event.mechanism,
         event.what,

@@ -63,22 +63,22 @@ class TrainingTable(Protocol):
         """The same rows, read under the schema with its measured domains."""
 
     def cell_counts(self, attributes: Sequence[Attribute]) -> Iterator[Counted]:
-        """How many values are in each cell of each attribute; shapes (n_cells,)."""
+        """Number of values in each cell of each attribute; shapes (n_cells,)."""
 
     def coded(self, discretizer: Discretizer) -> Counts:
         """The rows in the codes of a discretizer."""
 
     def rows_per_entity(self) -> Counted:
-        """How many entities have 1, 2, ..., k rows; shape (k,)."""
+        """Number of entities with 1, 2, ..., k rows; shape (k,)."""
 
     def category_counts(self, name: str) -> dict[Any, int]:
-        """How often each present value of a column of categories occurs."""
+        """Counts of the present values of a column of categories."""
 
     def value_counts(self, name: str) -> dict[float, int]:
-        """How often each present value of a number occurs: at the column's precision, within its bounds; one zero."""
+        """Counts of the present values of a number: at the column's precision, within its bounds; one zero."""
 
     def place_counts(self, name: str, column: numeric_scale.LineColumn, edges: np.ndarray) -> Counted:
-        """How many present values of a number or time lie between edges, those beyond in the outermost.
+        """Counts of the present values of a number or time between edges, those beyond in the outermost.
 
         Args:
             name: of the column.
@@ -107,7 +107,7 @@ class HeldTable:
         return replace(self, schema=schema)
 
     def cell_counts(self, attributes: Sequence[Attribute]) -> Iterator[Counted]:
-        """How many values are in each cell of each attribute; shapes (n_cells,)."""
+        """Number of values in each cell of each attribute; shapes (n_cells,)."""
         for attribute in attributes:
             yield np.bincount(attribute.cells(self.rows[attribute.name]), minlength=attribute.n_cells)
 
@@ -116,18 +116,18 @@ class HeldTable:
         return CodedTable(discretizer.sizes, discretizer.encode(self.rows))
 
     def rows_per_entity(self) -> Counted:
-        """How many entities have 1, 2, ..., k rows; shape (k,)."""
+        """Number of entities with 1, 2, ..., k rows; shape (k,)."""
         sizes = self.rows.groupby(self.schema.entity, sort=False).size().to_numpy()
         return np.bincount(sizes, minlength=self.schema.max_rows_per_unit + 1)[1:]
 
     def category_counts(self, name: str) -> dict[Any, int]:
-        """How often each present value of a column of categories occurs."""
+        """Counts of the present values of a column of categories."""
         column: Any = self.schema.columns[name]
         plain: type[Any] = int if holds_whole_numbers(column) else str
         return {plain(value): int(n) for value, n in self.rows[name].dropna().value_counts().items()}
 
     def value_counts(self, name: str) -> dict[float, int]:
-        """How often each present value of a number occurs: at the column's precision, within its bounds; one zero."""
+        """Counts of the present values of a number: at the column's precision, within its bounds; one zero."""
         column: Any = self.schema.columns[name]
         places = numeric_scale.positions(self.rows[name], column)
         inside = np.clip(places[~np.isnan(places)], *numeric_scale.bounds(column)) + 0.0
@@ -135,5 +135,5 @@ class HeldTable:
         return dict(zip(distinct.tolist(), counts.tolist(), strict=True))
 
     def place_counts(self, name: str, column: numeric_scale.LineColumn, edges: np.ndarray) -> Counted:
-        """How many present values of a number or time lie between edges, those beyond in the outermost."""
+        """Counts of the present values of a number or time between edges, those beyond in the outermost."""
         return dp_bounds.histogram(numeric_scale.positions(self.rows[name], column), edges)

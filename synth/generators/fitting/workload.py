@@ -16,7 +16,7 @@ from synth.marginals.factor import Clique, shape_of
 from synth.schema import Schema
 
 Weight = Annotated[float, Field(strict=True, gt=0, le=1000)]
-"""How much marginals with a column matter; 1 is that of a column which nobody names."""
+"""Weight of the marginals with a column; 1 for a column that nobody names."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Workload:
         return math.fsum(sorted(self.weights.values(), reverse=True)[: self.degree])
 
     def weight(self, clique: Clique) -> float:
-        """How much a clique matters, in (0, 1]: the sensitivity of what it multiplies does not grow."""
+        """Weight of a clique, in (0, 1]: the sensitivity of a score that it multiplies does not grow."""
         # Exact sums: in another order, rounding could take the heaviest clique above 1.
         return math.fsum(self.weights[name] for name in clique) / self.heaviest
 

@@ -50,7 +50,7 @@ class Imputing(Autoregression, Protocol):
 
     @property
     def in_any_order(self) -> bool:
-        """Whether it has."""
+        """True if it has."""
 
     def draw_directly(self, n_rows: int, rng: np.random.Generator, evidence: Evidence) -> CodedRows:
         """Rows by its conditionals given some columns, which are less exact than its joint distribution."""

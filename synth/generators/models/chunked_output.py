@@ -67,7 +67,7 @@ def check_names(schema: Schema, entity_shares: tuple[float, ...] | None, n_rows:
 
 
 def least_entities(shares: tuple[float, ...], n_rows: int) -> int:
-    """How many entities so many rows have at least: surely, or next to surely where that is more.
+    """The least number of entities of so many rows: surely, or next to surely where that is more.
 
     Args:
         shares: share of entities with 1, 2, ..., k rows; not all zero.
@@ -87,7 +87,7 @@ def least_entities(shares: tuple[float, ...], n_rows: int) -> int:
 
 @dataclass(frozen=True)
 class SeenOnDisk:
-    """What the parts before one hold, and its own for those after it: a `synth.chunks.Seen`.
+    """Values of the parts before one, and its own for those after it: a `synth.chunks.Seen`.
 
     Two values that share their 64 bits count as one. That makes a generator draw another value and nothing else.
 
@@ -100,7 +100,7 @@ class SeenOnDisk:
     index: int
 
     def taken(self, place: str) -> int:
-        """How many numbers the parts before have taken."""
+        """Number of identifiers that the parts before have taken."""
         return int(self._path(place, self.index - 1, "txt").read_text(encoding="ascii")) if self.index else 0
 
     def take(self, place: str, n: int) -> None:
@@ -109,7 +109,7 @@ class SeenOnDisk:
             beside.write_text(str(n), encoding="ascii")
 
     def among(self, place: str, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Which of the values a part before holds; shape (n,)."""
+        """True for each value that a part before holds; shape (n,)."""
         distinct, places = np.unique(hashes, return_inverse=True)
         found = np.zeros(len(distinct), dtype=bool)
         for index in range(self.index):
@@ -234,7 +234,7 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
 def _told_of(
     rows: UnfinishedRows, folder: Path, n_rows: int, call: Mapping[str, Any], tell: Callable[[Written], None]
 ) -> Written:
-    """What was written, once it was told."""
+    """The files written, once they were reported."""
     files = rows.ever_done
     rejected = [file.n_rejected for file in files]
     n_rejected = None if None in rejected else sum(n for n in rejected if n is not None)
@@ -279,7 +279,7 @@ def _child(seed: int, index: int) -> int:
 
 
 def _digest(model: Model, place: Path) -> str:
-    """What tells the model from others; of one that cannot be saved, and that no later call can have, a fresh text."""
+    """A text of this model alone; of one that cannot be saved, and that no later call can have, a fresh text."""
     shutil.rmtree(place, ignore_errors=True)
     try:
         model.save(place)

@@ -36,7 +36,7 @@ N_SHOWN = 8
 
 @dataclass(frozen=True)
 class Conditions:
-    """What some columns of a synthetic table are to hold.
+    """Conditions: the values of some columns of a synthetic table.
 
     Attributes:
         values: for each column a canonical column of one row.
@@ -252,7 +252,7 @@ def _read(name: str, value: Any, schema: Schema) -> pd.Series:
 
 
 def _allowed(column: Any) -> str:
-    """What a column may hold, in words."""
+    """The values that a column may hold, in words."""
     if isinstance(column, BooleanColumn):
         return f"one of {list(column.tokens)}"
     if isinstance(column, CategoricalColumn):

@@ -122,7 +122,7 @@ def _extent(attribute: Attribute, *, by_day: bool) -> tuple[np.ndarray, np.ndarr
 
 
 def _places(drawn: np.ndarray, column: Any, *, by_day: bool) -> np.ndarray:
-    """Where values that `numeric_scale.draw` may give come to lie on the line of comparisons, rounded as values are."""
+    """Places on the line of comparisons of values that `numeric_scale.draw` may give, rounded as values are."""
     if numeric_scale.step(column) is not None:
         drawn = np.clip(drawn, -numeric_scale.LARGEST, numeric_scale.LARGEST).astype(np.int64)
     values = numeric_scale.values(drawn, column, np.zeros(len(drawn), dtype=bool))
@@ -159,7 +159,7 @@ LEAST_ACCEPTED = 1e-3
 """Share of lawful rows below which drawing on is given up, once `ENOUGH` rows are drawn."""
 ENOUGH, MAX_BATCHES = 20_000, 2_000
 MAX_OVERSAMPLED = 10
-"""How many times the wanted rows one batch draws at most."""
+"""The most rows of one batch, in multiples of the wanted rows."""
 LARGEST_BATCH = 1_000_000
 """Rows that one batch draws at most, unless more are wanted: it is in memory as a whole."""
 
@@ -239,7 +239,7 @@ def with_dependents(drawn: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
 
 def rejections(n_rejected: int) -> str:
-    """What there is to say of rejected rows.
+    """A sentence on rejected rows.
 
     >>> rejections(1200)
     '1,200 rows that broke a constraint were rejected and drawn again'
@@ -281,7 +281,7 @@ def _uniques(schema: Schema) -> list[Unique]:
 
 
 def _before(batch: pd.DataFrame, schema: Schema, part: Part | None) -> np.ndarray:
-    """Which rows of a batch repeat what is unique in a part of the table before this one."""
+    """True for rows of a batch that repeat a unique value of a part of the table before this one."""
     before = np.zeros(len(batch), dtype=bool)
     if part is None:
         return before
@@ -305,7 +305,7 @@ def _place(unique: Unique) -> str:
 
 
 def _again(accepted: list[pd.DataFrame], batch: pd.DataFrame, unlawful: np.ndarray, schema: Schema) -> np.ndarray:
-    """Which rows of a batch repeat what is unique: in a row accepted before, or in a lawful one above them."""
+    """True for rows of a batch that repeat a unique value of an accepted row, or of a lawful one above them."""
     again = np.zeros(len(batch), dtype=bool)
     lawful = np.flatnonzero(~unlawful)
     for unique in _uniques(schema):
@@ -314,7 +314,7 @@ def _again(accepted: list[pd.DataFrame], batch: pd.DataFrame, unlawful: np.ndarr
 
 
 def _repeats(accepted: list[pd.DataFrame], rows: pd.DataFrame, unique: Unique, schema: Schema) -> np.ndarray:
-    """Which rows repeat an accepted one, or one above them, in the columns of one constraint."""
+    """True for rows that repeat an accepted one, or one above them, in the columns of one constraint."""
     names = list(unique.columns)
     together = pd.concat([part[names] for part in (*accepted, rows)], ignore_index=True)
     return repeated(together, unique, schema.columns, keep="first")[len(together) - len(rows) :]
@@ -332,7 +332,7 @@ def _check_room(n_rows: int, schema: Schema) -> None:
 
 
 def _room(name: str, schema: Schema) -> float:
-    """How many values a column can hold; infinite where it may be missing, or has no precision."""
+    """The number of values of a column; infinite where it may be missing, or has no precision."""
     column = schema.columns[name]
     if name in schema.equivalents:
         return len(schema.equivalents[name].mapping)

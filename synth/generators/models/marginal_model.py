@@ -28,7 +28,7 @@ from synth.progress import Progress, quiet
 from synth.schema import Schema
 
 LARGEST_MB = 4096.0
-"""What the tables of a model may take at most, whatever its parameters say."""
+"""The largest size of a model's tables, whatever its parameters say."""
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def save_model(
 
 
 def load_content(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], Schema, PrivacyStatement | None]:
-    """What `save_model` wrote: content, arrays, schema, statement.
+    """The content, arrays, schema and statement that `save_model` wrote.
 
     Raises:
         ModelError: the folder holds no model, a damaged one, or a newer version's; nothing was loaded.
@@ -98,7 +98,7 @@ def load_content(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], Sch
 
 
 def default_rows_of(content: Mapping[str, Any]) -> int:
-    """How many rows a model gives unless told.
+    """The rows that a model gives unless told.
 
     Raises:
         ValueError, KeyError: the content does not say.

@@ -21,7 +21,7 @@ from synth.schema import Schema
 from synth.table import present
 
 ROUNDS = 30
-"""How often rows change hands at random."""
+"""Rounds in which rows change hands at random."""
 
 
 def entity_of_rows(shares: np.ndarray, n_rows: int, rng: np.random.Generator) -> np.ndarray:
@@ -160,7 +160,7 @@ def _values(learned: pd.DataFrame, names: tuple[str, ...], schema: Schema) -> np
 
 
 def _clashes(owner: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Which rows hold a value that a row of the same entity holds before them; positions."""
+    """Positions of rows with a value that an earlier row of the same entity holds."""
     together = owner.astype(np.int64) * (int(values.max()) + 1) + values
     first = np.zeros(len(owner), dtype=bool)
     first[np.unique(together, return_index=True)[1]] = True
@@ -205,7 +205,7 @@ def _dealt(values: np.ndarray, owner: np.ndarray, rng: np.random.Generator) -> n
 
 
 def rows_wanted(n_rows: int | None, default_rows: int) -> int:
-    """How many rows to make.
+    """The number of rows to make.
 
     Raises:
         JobError: fewer than one was asked for; nothing was drawn.

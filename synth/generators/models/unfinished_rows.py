@@ -27,7 +27,7 @@ from synth.output import check_new_folder, hidden_beside, is_taken, stamp, sync,
 
 _STATE, _TABLE, _SEEN, _OLDER = "state.json", "table", "seen", "older"
 _SHOWN = ("rows", "rows_a_file", "seed")
-"""What is told of another call by its value, too."""
+"""The fields of a call whose values an error shows."""
 
 
 class OtherRows(OutputError):
@@ -35,7 +35,7 @@ class OtherRows(OutputError):
 
 
 class FileFacts(NamedTuple):
-    """How the rows of a file came about.
+    """Facts about the rows of a file: conditions and rejections.
 
     Attributes:
         n_rejected: rows that broke a constraint and were drawn again; `None`: there are no constraints.
@@ -60,7 +60,7 @@ class UnfinishedRows:
 
     @property
     def seen(self) -> Path:
-        """Where hashes of what may not repeat are kept."""
+        """The folder of the hashes of values that may not repeat."""
         return self.hidden / _SEEN
 
     @property
@@ -71,7 +71,7 @@ class UnfinishedRows:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the files have become the output, and nobody was told yet."""
+        """True if the files have become the output, and nobody was told yet."""
         is_whole = is_taken(self.out) and not (self.hidden / _TABLE).exists()
         return is_whole and self._state().get("files") == stamp(self.out)
 
@@ -81,7 +81,7 @@ class UnfinishedRows:
         return [FileFacts(*facts) for facts in self._state().get("parts", [])]
 
     def file(self, index: int) -> Path:
-        """Where a file of the table is written."""
+        """The path of a file of the table."""
         return self.hidden / _TABLE / f"part-{index:05d}.parquet"
 
     def claim(self, call: Mapping[str, Any], *, force: bool) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def _take(rows: UnfinishedRows, lock: FileLock, *, force: bool) -> None:
 
 
 def unwritable(out: Path, error: OSError) -> OutputError:
-    """What there is to say of an error of the disk."""
+    """The error for a failure of the disk."""
     reason = type(error).__name__ if error.errno is None else os.strerror(error.errno)
     return OutputError(f"{str(out)!r} cannot be written ({reason}); make room there or choose another place")
 
