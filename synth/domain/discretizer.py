@@ -114,7 +114,7 @@ class Attribute:
     Attributes:
         name: the column.
         column: its kind, bounds and categories.
-        edges: edges of the cells on the line, shape (n_cells - 1,); none for a column with categories.
+        edges: edges of the cells on the line, shape (n_cells - 1,); `None` for a column with categories.
         group: the code of every cell, shape (n_cells,); the last two are `other` and `missing`.
         mass: relative mass of every cell, shape (n_cells,); cells of one code are drawn in proportion to it.
     """
@@ -494,7 +494,7 @@ def regroup(attribute: Attribute, groups: np.ndarray, mass: np.ndarray | None = 
         attribute: what to merge.
         groups: a number for each cell but `other` and `missing`, shape (n_cells - 2,); equal numbers share a code, -1
             joins `other`. Numbers need not be dense.
-        mass: new masses of all cells, shape (n_cells,), none to keep them.
+        mass: new masses of all cells, shape (n_cells,); `None` keeps them.
     """
     distinct, dense = np.unique(np.where(groups < 0, np.iinfo(np.int64).max, groups), return_inverse=True)
     n_codes = len(distinct) - int((groups < 0).any())

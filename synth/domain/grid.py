@@ -29,7 +29,7 @@ def public_grid(column: numeric_scale.LineColumn) -> np.ndarray:
 
 
 def declared_groups(column: numeric_scale.LineColumn, edges: np.ndarray) -> np.ndarray | None:
-    """The declared bin of every cell of a grid, shape (n_cells,); none where no bins are declared."""
+    """The declared bin of every cell of a grid, shape (n_cells,); `None` where no bins are declared."""
     declared = _declared(column)
     if len(declared) == 0:
         return None

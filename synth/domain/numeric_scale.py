@@ -68,7 +68,7 @@ def moment(position: float, column: DateColumn | DatetimeColumn) -> Any:
 
 
 def step(column: LineColumn) -> float | None:
-    """The distance between neighboring values that the column can hold; none for a continuous one."""
+    """The distance between neighboring values that the column can hold; `None` for a continuous one."""
     if isinstance(column, RealColumn | WeightColumn):
         return None if column.decimals is None else 10.0**-column.decimals
     return float(MICROSECONDS[column.precision]) if isinstance(column, DatetimeColumn) else 1.0

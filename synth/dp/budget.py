@@ -45,8 +45,8 @@ class Budget:
     Args:
         schedule: every release that will be made.
         noise: where the noise comes from; unless said, the system's.
-        journal: keeps noisy values before anything reads them; none: nothing is kept.
-        ledger: where a ledger holds this fit's reservation; none: outside a ledger.
+        journal: keeps noisy values before anything reads them; `None`: nothing is kept.
+        ledger: where a ledger holds this fit's reservation; `None`: outside a ledger.
 
     Raises:
         BudgetError: a journal would keep noise that is not private, which a later start would take for private.

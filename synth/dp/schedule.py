@@ -92,7 +92,7 @@ class Schedule:
 
     @property
     def rho(self) -> float | None:
-        """The zCDP cost of all events; none where one has none."""
+        """The zCDP cost of all events; `None` where one has no such cost."""
         rhos = [event.rho for event in self.events]
         return None if None in rhos else sum(rho for rho in rhos if rho is not None)
 
@@ -178,7 +178,7 @@ def calibrate(plan: Plan, epsilon: float, delta: float) -> Schedule:
 
 
 def _largest_rho(epsilon_of: Callable[[float], float], target: float, start: float) -> float | None:
-    """About the largest rho whose epsilon is at most the target; none where every rho is above it.
+    """About the largest rho whose epsilon is at most the target; `None` where every rho is above it.
 
     Epsilon is close to a power of rho (1/2 where it is small, 1 where it is large, more where samples are small), so
     the next guess is where the power through the last two points meets the target, kept within what is known of both

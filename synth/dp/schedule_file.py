@@ -140,7 +140,7 @@ class StatedCost:
 
     Attributes:
         epsilon: of all of them, at the schedule's delta.
-        rhos: of each event, none where it has none; empty where the file names none.
+        rhos: of each event, `None` where it has no such cost; empty where the file names none.
         deltas: of each event's own; empty where the file names none.
         in_ledger: epsilon alone, the total's epsilon and its delta, where a ledger holds the release.
         private: False where the noise was not drawn from a secure source, so that nothing is promised.
@@ -155,7 +155,7 @@ class StatedCost:
 
 @dataclass(frozen=True)
 class ScheduleFile:
-    """A schedule, whose it is, and what is claimed of it; none where nothing is."""
+    """A schedule read from a file, its owner, and the claim about it, if there is one."""
 
     name: str
     schedule: Schedule

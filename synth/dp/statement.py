@@ -34,7 +34,7 @@ class EventRecord:
         mechanism: which mechanism released it ("Gaussian").
         noise: the mechanism's public parameters, such as ``{"sigma": 36.2, "sensitivity": 1, "whole": True}``.
         count: how many times.
-        rho: its zCDP cost in total, to compare lines by; none where it has none worth stating.
+        rho: its zCDP cost in total, to compare lines by; `None` where it has none worth stating.
         delta: of its own, in total: bounds the probability that a value is named which one unit alone holds.
     """
 
@@ -90,7 +90,7 @@ class PrivacyStatement:
         epsilon_rdp: the same events by the RDP accountant; at least `epsilon`.
         events: the books.
         versions: library versions that drew the noise and kept the books.
-        ledger: where a ledger holds this release; none: it was made outside a ledger, so that nothing adds it to
+        ledger: the place of this release in a ledger; `None`: it was made outside a ledger, so that nothing adds it to
             other releases of the same table.
         caveats: what the guarantee does not cover, each one sentence.
         private: False when a test injected the randomness: such a model must not be released.

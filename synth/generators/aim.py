@@ -41,7 +41,7 @@ ROUNDS, ROUNDS_POWER = 0.085, 0.35
 """Rounds for each attribute, coarse ones included, are so many times this power of the signal: units of privacy in
 standard deviations of the noise of a release that costs everything."""
 NARROW_ROUNDS, MOST_PAIRS = 1.25, 40_000
-"""What `ROUNDS` is for all attributes of a wide table together, and pairs of columns that all other rounds look at."""
+"""`ROUNDS` for all attributes of a wide table together, and the pairs of columns that all other rounds look at."""
 LEAST_ROUNDS, MOST_ROUNDS_A_COLUMN = 3, 4
 
 
@@ -159,7 +159,7 @@ class Aim(PrivateGenerator):
         )
 
     def n_rounds(self, schema: Schema) -> int:
-        """How many marginals are measured: more where the budget lets each of them say something; public."""
+        """The number of marginals that are measured: more where the budget lets each of them say something; public."""
         n_columns = len(schema.modeled)
         most = MOST_ROUNDS_A_COLUMN * n_columns
         if self.rounds is not None:
@@ -198,7 +198,7 @@ class Aim(PrivateGenerator):
             schema: declared, where epsilon is set.
             seed: for drawing from models on the way, which reads released numbers only; noise never takes one.
             progress: told what is being done.
-            budget: on this generator's `schedule`; none: one of its own.
+            budget: on this generator's `schedule`; `None`: one of its own.
         """
         fit = start(self, train, schema, budget, progress)
         shares, n_rows = fit.entity_shares()

@@ -248,7 +248,7 @@ class ArnDistribution:
 
     @property
     def in_any_order(self) -> bool:
-        """Whether the network has learned each column from any others."""
+        """True if the network has learned each column from any others."""
         return self.network.order == "any"
 
     def draw(self, n_rows: int, rng: np.random.Generator, evidence: Evidence | None = None) -> CodedRows:
@@ -288,7 +288,7 @@ class ArnDistribution:
         return rows
 
     def _given(self, n_rows: int, evidence: Evidence) -> tuple[Codes, Flags]:
-        """What is given, as the network has it; shapes (n, n_columns) and (n_columns,)."""
+        """The given values, as the network has them; shapes (n, n_columns) and (n_columns,)."""
         row, known = np.zeros(len(self.layout.columns), dtype=np.int32), np.zeros(len(self.layout.columns), dtype=bool)
         for column, (place, holds) in enumerate(self.layout.columns):
             code = evidence.codes.get(place)

@@ -23,7 +23,7 @@ FEW_COLUMNS = 6
 LEAST_SIGNAL = 5.0
 """Below it pairs are noise: columns on their own are nearer to the table, by pairs and triples, too."""
 CATEGORICAL_SHARE, TREE_SIGNAL = 2 / 3, (50.0, 150.0)
-"""Where more columns than this share are categories, few marginals say more at such a signal than all pairs."""
+"""The share of columns with categories above which few marginals say more at such a signal than all pairs."""
 
 
 class Auto(PrivateGenerator):
@@ -64,7 +64,7 @@ class Auto(PrivateGenerator):
         self.chosen(schema).check(schema)
 
     def plan(self, schema: Schema) -> Plan:
-        """That of the generator that is chosen."""
+        """The plan of the generator that is chosen."""
         return self._private(schema).plan(schema)
 
     def fit(

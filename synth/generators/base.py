@@ -1,4 +1,4 @@
-"""What every generator is: a frozen specification with `fit`, giving a model with `sample` and `save`."""
+"""Generators: frozen specifications with `fit`, which gives a model with `sample` and `save`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,11 +33,11 @@ class Model(Protocol):
 
     @property
     def statement(self) -> PrivacyStatement | None:
-        """What it promises; `None`: **no formal guarantee**."""
+        """Its guarantee; `None`: **no formal guarantee**."""
 
     @property
     def default_rows(self) -> int:
-        """How many rows `sample` gives unless told: public for a private fit."""
+        """The rows that `sample` gives unless told: public for a private fit."""
 
     def sample(
         self,
@@ -52,12 +52,12 @@ class Model(Protocol):
         """A synthetic table with the real table's columns, order, dtypes, precision and bounds.
 
         Args:
-            n_rows: how many rows; none: `default_rows`.
-            seed: the same seed gives the same table; none draws a fresh one.
+            n_rows: how many rows; `None`: `default_rows`.
+            seed: the same seed gives the same table; `None` draws a fresh one.
             given: the value that every row holds in some columns (`None`: missing).
             balance: for one column the share of rows with each value; `None`: the same for each of its categories.
             progress: told what is being done.
-            part: of the table that the rows are for, where it is written piece by piece; none: they are all of it.
+            part: of the table that the rows are for, where it is written piece by piece; `None`: they are all of it.
 
         Raises:
             JobError: the model cannot give such rows, or so few; nothing was drawn.
@@ -76,13 +76,13 @@ class Generator(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     name: ClassVar[str]
     private: ClassVar[bool] = False
-    """Whether it takes epsilon at all."""
+    """True if it takes epsilon at all."""
     unsaved: ClassVar[str | None] = None
-    """Why its models cannot be saved; none: they can."""
+    """The reason why its models cannot be saved; `None`: they can."""
     stored: ClassVar[bool] = True
-    """Whether it is fitted on tables that stay where they are stored, too."""
+    """True if it is fitted on tables that stay where they are stored, too."""
     resumes: ClassVar[bool] = False
-    """Whether a fit takes a `place`, a folder in which it keeps unfinished work or a log."""
+    """True if a fit takes a `place`, a folder in which it keeps unfinished work or a log."""
 
     def __hash__(self) -> int:
         """A hash of all parameters, of which a table of weights has none of its own."""
@@ -90,7 +90,7 @@ class Generator(BaseModel):
 
     @property
     def promises(self) -> bool:
-        """Whether a fit gives a formal guarantee."""
+        """True if a fit gives a formal guarantee."""
         return False
 
     def check(self, schema: Schema) -> None:
@@ -165,7 +165,7 @@ class Generator(BaseModel):
 
 
 class PrivateGenerator(Generator):
-    """A generator that takes a privacy budget; `epsilon = none` fits without one and promises nothing."""
+    """A generator that takes a privacy budget; `epsilon=None` fits without one and promises nothing."""
 
     private: ClassVar[bool] = True
     epsilon: float | None = Field(
@@ -179,7 +179,7 @@ class PrivateGenerator(Generator):
 
     @property
     def promises(self) -> bool:
-        """Whether a fit gives a formal guarantee: it does where epsilon is set."""
+        """True if a fit gives a formal guarantee: it does where epsilon is set."""
         return self.epsilon is not None
 
     def check(self, schema: Schema) -> None:
@@ -204,7 +204,7 @@ class PrivateGenerator(Generator):
             schema: declared, where epsilon is set.
 
         Returns:
-            The schedule; none without epsilon.
+            The schedule; `None` without epsilon.
 
         Raises:
             SchemaError: free text is kept.
@@ -240,7 +240,7 @@ class PrivateGenerator(Generator):
             schema: declared, where epsilon is set.
             seed: for everything but the noise of a private fit.
             progress: told what is being done.
-            budget: on this generator's `schedule`; none: one of its own, outside any ledger.
+            budget: on this generator's `schedule`; `None`: one of its own, outside any ledger.
 
         Raises:
             BudgetError: the budget is not on this generator's schedule; nothing was drawn.

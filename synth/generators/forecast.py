@@ -230,9 +230,9 @@ class Outlook:
         n_rows: rows that the fit is taken to see, a public number.
         sizes: codes of each modeled column, about.
         columns: expected total variation of each modeled column.
-        tree: the median pair of the spanning tree with the fewest cells; none where no pair is measured.
-        pair: the median pair of those that may be measured; none where no pair is.
-        triple: the median triple of those that may be measured; none where no triple is.
+        tree: the median pair of the spanning tree with the fewest cells; `None` where no pair is measured.
+        pair: the median pair of those that may be measured; `None` where no pair is.
+        triple: the median triple of those that may be measured; `None` where no triple is.
         n_marginals: pairs and triples that are measured.
         seconds: of one core.
         memory_mb: at most about.
@@ -271,7 +271,7 @@ def outlook(
     Args:
         generator: with an epsilon.
         schema: declared, with n_units.
-        schedule: that the generator gave for this schema; none: it is asked for one, which takes a second or so.
+        schedule: that the generator gave for this schema; `None`: it is asked for one, which takes a second or so.
         train_share: of the units that the fit sees, in (0, 1]; a job holds the others back.
 
     Raises:
@@ -407,7 +407,7 @@ def _smallest_tree(sizes: Mapping[str, int]) -> list[tuple[int, ...]]:
 
 
 def _median(marginals: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
-    """The marginal in the middle by cells; none of none."""
+    """The marginal in the middle by cells; `None` of no marginals."""
     return sorted(marginals, key=lambda codes: (math.prod(codes), codes))[len(marginals) // 2] if marginals else None
 
 

@@ -55,7 +55,7 @@ class Independent(PrivateGenerator):
             schema: declared, where epsilon is set.
             seed: unused; noise never takes one, and nothing else is drawn.
             progress: told what is being done.
-            budget: on this generator's `schedule`; none: one of its own.
+            budget: on this generator's `schedule`; `None`: one of its own.
         """
         fit = start(self, train, schema, budget, progress)
         shares, n_rows = fit.entity_shares()

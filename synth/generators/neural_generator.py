@@ -169,7 +169,7 @@ class NeuralGenerator(PrivateGenerator):
             schema: declared, where epsilon is set.
             seed: of a fit without epsilon; a private one takes nothing from it.
             progress: told what is being done.
-            budget: on this generator's `schedule`; none: one of its own, outside any ledger.
+            budget: on this generator's `schedule`; `None`: one of its own, outside any ledger.
             place: a folder of this fit's own for its log and its checkpoint, made if need be. A fit that finds a
                 checkpoint there goes on from it: a private one only where its budget keeps a journal.
 
@@ -254,7 +254,7 @@ class NeuralGenerator(PrivateGenerator):
             return self._train(rows, course, device)
 
     def _digest(self, rows: NetworkRows, seed: int) -> str:
-        """The identity of a checkpoint: everything that training depends on, of a private one but the rows themselves."""
+        """The identity of a checkpoint: all that training depends on, of a private one but the rows themselves."""
         known: dict[str, Any] = {"generator": self.name, **self.parameters(), "sizes": rows.layout.sizes}
         if isinstance(rows, PrivateRows):
             known["one_way"] = [counts.tolist() for counts in rows.one_way]

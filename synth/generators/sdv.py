@@ -49,9 +49,9 @@ class SdvModel:
         name: of the generator.
         schema: what it was fitted under.
         default_rows: as many as it was fitted on.
-        synthesizer: SDV's own object; none where every column is constant.
+        synthesizer: SDV's own object; `None` where every column is constant.
         constants: the one position or cell of each column that never varies (NaN: always missing).
-        entity_shares: share of entities with 1, 2, ... rows; none where the unit is a row.
+        entity_shares: share of entities with 1, 2, ... rows; `None` where the unit is a row.
     """
 
     name: str
@@ -75,12 +75,12 @@ class SdvModel:
         """A synthetic table.
 
         Args:
-            n_rows: how many rows; none: as many as it was fitted on.
-            seed: the same seed gives the same table; none draws a fresh one.
+            n_rows: how many rows; `None`: as many as it was fitted on.
+            seed: the same seed gives the same table; `None` draws a fresh one.
             given: refused, unless empty: SDV rejects rows until enough hold a value, and knows no rare ones.
             balance: refused, unless empty.
             progress: told what is being done.
-            part: of the table that the rows are for, where it is written piece by piece; none: they are all of it.
+            part: of the table that the rows are for, where it is written piece by piece; `None`: they are all of it.
 
         Raises:
             JobError: `n_rows` is below one, or columns are given; nothing was drawn.

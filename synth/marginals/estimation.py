@@ -166,7 +166,7 @@ class _Descent:
         before: the same, one step earlier; momentum carries their difference on.
         fit: how the beliefs of base less moved fit.
         step_size: of the next step.
-        run: steps taken with momentum since the last restart; none while the step size is still being found.
+        run: steps taken with momentum since the last restart; `None` while the step size is still being found.
     """
 
     loss: MarginalLoss
@@ -187,7 +187,7 @@ class _Descent:
         return cls(loss, place(model.tree, model.potentials), moved, moved, loss(model.beliefs), size)
 
     def step(self) -> "_Descent | None":
-        """One step down; none where no step gains any more.
+        """One step down; `None` where no step gains any more.
 
         DEVIATES: private-PGM's mirror descent takes plain steps only. Here plain steps grow until one fails, which
         finds the step size; then it stays and momentum carries each step on (heavy ball, with Nesterov's weights),

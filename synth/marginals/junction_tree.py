@@ -47,7 +47,7 @@ class JunctionTree:
         return sum(math.prod(shape_of(self.domain, clique)) for clique in self.cliques)
 
     def home(self, attributes: Iterable[str]) -> int | None:
-        """The smallest clique that holds all the attributes; none where no clique does."""
+        """The smallest clique that holds all the attributes; `None` where no clique does."""
         names = set(attributes)
         holding = [index for index, clique in enumerate(self.cliques) if names.issubset(clique)]
         return min(holding, key=lambda index: math.prod(shape_of(self.domain, self.cliques[index])), default=None)

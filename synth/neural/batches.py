@@ -127,7 +127,7 @@ class UnitIndex:
 
     Attributes:
         codes: *Sensitive*. Shape (n_rows, n_spans), integers.
-        first_row: *Sensitive*. Where each unit's rows start, shape (n_units,); none where each row is a unit.
+        first_row: *Sensitive*. Where each unit's rows start, shape (n_units,); `None` where each row is a unit.
         n_rows: *Sensitive*. How many rows each unit has, from 0 to `max_rows_per_unit`, shape (n_units,).
         max_rows_per_unit: k; public.
     """

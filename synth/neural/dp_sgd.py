@@ -192,7 +192,7 @@ class ExactSums:
 
     Args:
         networks: whose parameters are all weights and biases of linear layers.
-        tally: told every unit's norm before clipping; none: nobody is.
+        tally: told every unit's norm before clipping; `None`: nobody is.
 
     Raises:
         ValueError: a parameter is of no linear layer, or a layer has no bias; no real row was read.
@@ -280,7 +280,7 @@ class OpacusSums:
 
     Args:
         networks: of layers that Opacus has a rule for, in training mode.
-        tally: told every unit's norm before clipping; none: nobody is.
+        tally: told every unit's norm before clipping; `None`: nobody is.
 
     Raises:
         MissingExtra: Opacus is not installed; no real row was read.

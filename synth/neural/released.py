@@ -1,4 +1,4 @@
-"""What was released: shares of codes, known before training, and weights, averaged on the way; both free to use."""
+"""Released values: shares of codes, known before training, and weights, averaged on the way; both free to use."""
 
 from collections.abc import Sequence
 

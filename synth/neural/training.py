@@ -48,7 +48,7 @@ def seeded(seed: int | None, device: torch.device) -> Iterator[None]:
     """Torch's own generators seeded within, and put back as they were after.
 
     Args:
-        seed: none draws a fresh one.
+        seed: `None` draws a fresh one.
         device: whose generator is in use beside the processor's.
     """
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
@@ -101,7 +101,7 @@ class CheckpointFolder:
         return digest
 
     def load(self, course: str) -> tuple[Checkpoint, str] | None:
-        """The last checkpoint of a course, and its digest; none where there is none. Nothing in it is run.
+        """The last checkpoint of a course, and its digest; `None` where there is none. Nothing in it is run.
 
         Raises:
             ModelError: the file is damaged, or of another course; it was left as it is.
@@ -215,7 +215,7 @@ class Course:
         name: of the generator, for messages.
         digest: of everything that the course depends on, of a private one but the rows; a checkpoint of another is
             refused.
-        place: for checkpoint and log; none: neither is kept.
+        place: for checkpoint and log; `None`: neither is kept.
         progress: told the share done.
     """
 

@@ -25,7 +25,7 @@ class Match(NamedTuple):
     Attributes:
         weights: one for such a code of the span, of several in (0, 1] and as dense as each is about the value; zero for
             the others, shape (size,); all zero where no row that the encoding knows, or can make, holds the value.
-        scalars: what goes with each of them, shape (size,), NaN where the code alone says the value; none where the
+        scalars: what goes with each of them, shape (size,), NaN where the code alone says the value; `None` where the
             column has no scalar.
     """
 
@@ -85,7 +85,7 @@ def place_of(discretizer: Discretizer, name: str) -> int:
     """The place of a name among the modeled columns.
 
     Raises:
-        KeyError: none; nothing was looked up.
+        KeyError: it is none; nothing was looked up.
     """
     if name not in discretizer.columns:
         raise KeyError(name)
@@ -133,7 +133,7 @@ class BinnedEncoding:
         return self.discretizer.decode(encoded.codes, rng)
 
     def match(self, name: str, value: pd.Series) -> Match:
-        """The code of a value; none where no synthetic row can have it.
+        """The code of a value; `None` where no synthetic row can have it.
 
         Args:
             name: of a modeled column.

@@ -137,7 +137,7 @@ class Modes:
         weights: of the components, positive, shape (n_components,); they sum to one where there are any.
         missing: whether the last code is for missing values.
         log: whether components and scalars live on a signed logarithm.
-        step_shares: share of the values of the components on each of the column's steps, shape (n_steps,); none where
+        step_shares: share of the values of the components on each of the column's steps, shape (n_steps,); `None` where
             it has no steps or no components.
 
     Raises:

@@ -103,7 +103,7 @@ class LedgerAddress:
 
     @property
     def path(self) -> Path | None:
-        """The SQLite file; none for a server."""
+        """The SQLite file; `None` for a server."""
         return Path(str(self.url.database)) if self.url.drivername == "sqlite" else None
 
     @property

@@ -83,17 +83,17 @@ def domain_shares(schema: Schema) -> dict[str, float]:
 
 
 def domain_event_name(schema: Schema, name: str) -> str:
-    """What the statement calls the measurement of one column's bounds or categories."""
+    """The statement's name of the measurement of one column's bounds or categories."""
     return f"{'categories' if _is_listed(schema, name) else 'bounds'} of column {name!r}"
 
 
 def spikes_event_name(name: str) -> str:
-    """What the statement calls the measurement of one column's frequent values."""
+    """The statement's name of the measurement of one column's frequent values."""
     return f"frequent values of column {name!r}"
 
 
 def _is_listed(schema: Schema, name: str) -> bool:
-    """Whether a column to measure has categories, not bounds."""
+    """True if a column to measure has categories, not bounds."""
     return isinstance(schema.columns[name], CategoricalColumn)
 
 

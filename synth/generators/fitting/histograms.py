@@ -33,7 +33,7 @@ IMPOSSIBLE_SIGMA = 0.1
 
 @dataclass(frozen=True)
 class Merging:
-    """How the cells of a number or time become codes.
+    """The merging of the cells of a number or time into codes.
 
     Attributes:
         n_bins: codes that they are merged into, about, where no bins are declared.

@@ -22,7 +22,7 @@ from synth.marginals.latent_class_estimation import ClassEstimation
 from synth.marginals.measurement import MEAN_ABSOLUTE
 
 MOST_CANDIDATES = 3_000
-"""Where the workload holds more, cliques of three are considered only where two of their attributes are joined."""
+"""Cliques of the workload beyond which those of three are candidates only where two of their attributes are joined."""
 MANY_ATTRIBUTES = 60
 """With more attributes, coarse ones included, cliques by fine codes are considered once their coarse ones are known."""
 LEAST_DRAWS = 30_000

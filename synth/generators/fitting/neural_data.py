@@ -31,7 +31,7 @@ class Owned:
     Attributes:
         entities: *Sensitive*. The entity of each row, shape (n,).
         first_row: *Sensitive*. Where the rows of each entity start, of rows that stand side by side; shape
-            (n_entities,). One of the two is none.
+            (n_entities,). One of the two is `None`.
     """
 
     entities: np.ndarray | None = field(default=None, repr=False)
@@ -61,7 +61,7 @@ class PrivateRows(NetworkRows):
         encoded: *Sensitive*. The rows.
         layout: of a row.
         room: where else something is kept that is as long as the table.
-        owned: whose each row is; none where the unit is a row.
+        owned: the entity of each row; `None` where the unit is a row.
         max_rows_per_unit: k.
         one_way: released counts of the codes of each span.
         n_units: released, about.
@@ -99,7 +99,7 @@ def columns_of(train: TrainingTable, schema: Schema, place: Path | None) -> tupl
     Args:
         train: *Sensitive*. In memory, or where it is stored.
         schema: observed.
-        place: the folder of the fit; none: a table that is not held is kept beside the system's temporary files.
+        place: the folder of the fit; `None`: a table that is not held is kept beside the system's temporary files.
 
     Raises:
         TableError: the table cannot be read where it is stored.
@@ -122,7 +122,7 @@ def owned_columns_of(
         train: *Sensitive*. In memory, or where it is stored; contributions bounded.
         discretizer: names the columns.
         schema: names the entity.
-        place: the folder of the fit; none: a table that is not held is kept beside the system's temporary files.
+        place: the folder of the fit; `None`: a table that is not held is kept beside the system's temporary files.
 
     Raises:
         TableError: the table cannot be read where it is stored.

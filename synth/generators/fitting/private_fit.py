@@ -65,7 +65,7 @@ class PrivateFit:
         return measure_columns(self.train, self.schema, event, self.budget, merging, tell, exact=exact)
 
     def entity_shares(self) -> tuple[tuple[float, ...] | None, int]:
-        """Noisy shares of entities with 1, 2, ..., k rows (none where the unit is a row), and the public row count."""
+        """Noisy shares of entities with 1, 2, ..., k rows (`None`: the unit is a row), and the public row count."""
         if self.schema.entity is None:
             return None, require_declared(self.schema) if self.promises else len(self.train)
         event = self.budget.schedule.required(SIZES, GaussianEvent)
@@ -136,7 +136,7 @@ def _plans(generator: PrivateGenerator, schema: Schema, schedule: Schedule) -> b
 
 
 def _total_rho(shares: Sequence[Event], events: Sequence[Event]) -> float | None:
-    """The total that a plan was asked for, by its first event, whose cost is a fixed share of it; none if none fits.
+    """The total that a plan was asked for, by its first event, whose cost is a fixed share of it; `None` if none fits.
 
     Args:
         shares: the plan's events at a total of 1.

@@ -50,7 +50,7 @@ def check_names(schema: Schema, entity_shares: tuple[float, ...] | None, n_rows:
 
     Args:
         schema: names the columns that are made anew.
-        entity_shares: share of entities with 1, 2, ..., k rows; none: one row each.
+        entity_shares: share of entities with 1, 2, ..., k rows; `None`: one row each.
         n_rows: of the table.
 
     Raises:
@@ -142,7 +142,7 @@ class Written:
         n_rows: of all files.
         n_files: how many there are.
         seed: what it was drawn from: the same model, seed, rows and rows a file give the same bytes.
-        n_rejected: rows that broke a constraint and were drawn again; none where there are no constraints.
+        n_rejected: rows that broke a constraint and were drawn again; `None` where there are no constraints.
         given: the least exact way in which conditions are met, of `conditions.WAYS`; `None`: there are no conditions,
             or the model tells nothing of them.
     """
@@ -176,7 +176,7 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
         model: draws the rows.
         folder: where to; its parent exists.
         n_rows: how many rows; none: the model's `default_rows`.
-        seed: the same seed gives the same table; none: that of the unfinished table, or a fresh one.
+        seed: the same seed gives the same table; `None`: that of the unfinished table, or a fresh one.
         given: the value that every row holds in some columns, as of `Model.sample`.
         balance: the share of rows with each value of a column, as of `Model.sample`.
         rows_a_file: how many rows a file holds at most; they are spread evenly over as many files as that takes.

@@ -173,8 +173,8 @@ def draw_lawful(draw: Draw, n_rows: int, schema: Schema, part: Part | None = Non
         draw: gives so many rows of all modeled columns, in canonical form; called as often as needed.
         n_rows: rows wanted, at least one.
         schema: names the constraints; nothing in it is left to measure.
-        part: of the table that the rows are for, no other part of which holds what is unique in them; none: there is no
-            other.
+        part: of the table that the rows are for, no other part of which holds what is unique in them; `None`: there is
+            no other.
 
     Returns:
         A canonical table of the learned columns, computed ones included. Where there are constraints,

@@ -38,12 +38,12 @@ class MarginalModel:
     Attributes:
         name: of the generator.
         schema: what it was fitted under.
-        statement: what it promises; none: **no formal guarantee**.
+        statement: its guarantee; `None`: **no formal guarantee**.
         default_rows: rows that `sample` gives unless told.
         discretizer: codes to values.
         distribution: over the codes of the learned columns, and after them over coarse codes of some.
-        entity_shares: noisy share of entities with 1, 2, ..., k rows, shape (k,); none where the unit is a row.
-        parameters: the generator's, as plain data: public, they let anyone audit its claim; none: not known.
+        entity_shares: noisy share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
+        parameters: the generator's, as plain data: public, they let anyone audit its claim; `None`: not known.
     """
 
     name: str
@@ -68,13 +68,13 @@ class MarginalModel:
         """A synthetic table; free of charge, as often as wanted.
 
         Args:
-            n_rows: how many rows; none: `default_rows`.
-            seed: the same seed gives the same table; none draws a fresh one.
+            n_rows: how many rows; `None`: `default_rows`.
+            seed: the same seed gives the same table; `None` draws a fresh one.
             given: the value that every row holds in some columns (`None`: missing); the others are drawn from their
                 distribution given these.
             balance: for one column the share of rows with each value; `None`: the same for each of its categories.
             progress: told what is being done.
-            part: of the table that the rows are for, where it is written piece by piece; none: they are all of it.
+            part: of the table that the rows are for, where it is written piece by piece; `None`: they are all of it.
 
         Raises:
             JobError: `n_rows` is below one, or the model has no such rows as are asked for; nothing was drawn.

@@ -107,7 +107,7 @@ def default_rows_of(content: Mapping[str, Any]) -> int:
 
 
 def entity_shares_of(content: Mapping[str, Any], schema: Schema) -> tuple[float, ...] | None:
-    """The share of entities with 1, 2, ..., k rows; none where the unit is a row.
+    """The share of entities with 1, 2, ..., k rows; `None` where the unit is a row.
 
     Raises:
         ValueError, KeyError: the content holds no such shares, or the schema names no entity.

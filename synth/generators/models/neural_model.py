@@ -34,11 +34,11 @@ class NeuralModel:
     Attributes:
         name: of the generator.
         schema: what it was fitted under.
-        statement: what it promises; none: **no formal guarantee**.
+        statement: its guarantee; `None`: **no formal guarantee**.
         default_rows: rows that `sample` gives unless told.
         encoding: of rows.
         network: what rows are drawn from.
-        entity_shares: share of entities with 1, 2, ..., k rows, shape (k,); none where the unit is a row.
+        entity_shares: share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
         parameters: the generator's, as plain data.
     """
 
@@ -64,13 +64,13 @@ class NeuralModel:
         """A synthetic table; free of charge, as often as wanted.
 
         Args:
-            n_rows: how many rows; none: `default_rows`.
-            seed: the same seed gives the same table; none draws a fresh one.
+            n_rows: how many rows; `None`: `default_rows`.
+            seed: the same seed gives the same table; `None` draws a fresh one.
             given: the value that every row holds in some columns (`None`: missing); the others are drawn from what the
                 network says of rows that are likely to hold these.
             balance: for one column the share of rows with each value; `None`: the same for each of its categories.
             progress: told what is being done.
-            part: of the table that the rows are for, where it is written piece by piece; none: they are all of it.
+            part: of the table that the rows are for, where it is written piece by piece; `None`: they are all of it.
 
         Raises:
             JobError: `n_rows` is below one, or the model has next to no such rows as are asked for; there is no table.

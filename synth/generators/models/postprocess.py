@@ -186,7 +186,7 @@ def _swapped(owner: np.ndarray, values: np.ndarray, groups: np.ndarray, rng: np.
 
 
 def _dealt(values: np.ndarray, owner: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
-    """The owners of one group's rows, with the same number of rows each and no value twice; none where there is none.
+    """The owners of one group's rows, with the same number of rows each and no value twice; `None` where there is none.
 
     A value goes to the entities with most rows left, which leaves a way for all others wherever there is one.
     """
@@ -231,9 +231,9 @@ def add_unlearned(
     Args:
         learned: canonical columns that a generator made.
         schema: names the columns to be made anew and the entity.
-        entity_shares: share of entities with 1, 2, ..., k rows; none: one row each.
+        entity_shares: share of entities with 1, 2, ..., k rows; `None`: one row each.
         rng: source of the draw.
-        part: of the table that the rows are for, no other part of which has their entities; none: there is no other.
+        part: of the table that the rows are for, no other part of which has their entities; `None`: there is no other.
 
     Raises:
         JobError: an entity may have more rows than the part; there is no table.
@@ -291,9 +291,9 @@ def finish(
     Args:
         learned: canonical columns that a generator made.
         schema: what the table holds.
-        entity_shares: share of entities with 1, 2, ..., k rows; none: one row each.
+        entity_shares: share of entities with 1, 2, ..., k rows; `None`: one row each.
         rng: source of the draw.
-        part: of the table that the rows are for; none: there is no other.
+        part: of the table that the rows are for; `None`: there is no other.
     """
     table = present(add_unlearned(learned, schema, entity_shares, rng, part), schema)
     table.attrs.update(learned.attrs)

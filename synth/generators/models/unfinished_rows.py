@@ -88,7 +88,7 @@ class UnfinishedRows:
         """Take the work up where it was left, or begin it.
 
         Args:
-            call: what is to be written; a seed of none is that of the work, or a fresh one.
+            call: what is to be written; a seed of `None` is that of the work, or a fresh one.
             force: whether the work of another call may be thrown away.
 
         Returns:
