@@ -45,8 +45,8 @@ def repeated(
         frame: in canonical form; *Sensitive* where it is real.
         constraint: names the columns.
         columns: of the schema.
-        keep: whether the first row that holds a value is left out; none of them is where it is false, so that the order
-            of the rows does not matter.
+        keep: true leaves out the first row that holds a value. False leaves out none, so that the order of the rows
+            does not matter.
     """
     known = pd.DataFrame({name: _told_apart(frame[name], columns[name]) for name in constraint.columns})
     missing = known.isna().to_numpy().any(axis=1)

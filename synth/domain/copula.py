@@ -48,8 +48,8 @@ class Copula:
             `missing`.
         weights: of each column's scores for the mean of another's, zero for itself, shape (d, d).
         deviations: of each score given all others, shape (d,).
-        quantiles: for each column and code the places of scores within the code's interval, by normal probability, at
-            even shares of the rows, shape (n_codes, N_QUANTILES + 1).
+        quantiles: for each column, shape (n_codes, N_QUANTILES + 1): places of scores within the code's interval, by
+            normal probability, at even shares of the rows.
     """
 
     places: tuple[int, ...]

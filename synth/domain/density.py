@@ -37,8 +37,9 @@ LONGEST_STEP = 2.0
 PROBES = 8
 """Random signs by which degrees of freedom are estimated (Hutchinson 1990)."""
 FAR, PLACES, SUPPORT, ITERATIONS = 10.0, 20.0, 120, 300
-"""Standard deviations of the noise from which on a count stays as it is; of nearer ones, how many places each of them
-has, and points of their prior and steps of its estimation."""
+"""Standard deviations of the noise from which on a count stays as it is. For nearer ones: places in each of them,
+points of their prior, and steps of its estimation.
+"""
 
 
 def expected_counts(

@@ -2,8 +2,8 @@
 
 Cells are fine and, for private use, public: a category, a stretch of the numeric scale. `other` and `missing` are
 always the last two of both, so that the domain never depends on whether the data needed them. Codes are what marginals
-are counted on. Within a code a value is drawn by the mass of its cells, by the alias method: one of many outcomes at
-random in constant time, whatever their masses.
+are counted on. Within a code a value is drawn by the mass of its cells. The alias method draws one of many outcomes in
+constant time, whatever their masses.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """DP bounds of a column that declares none: public cells over all it could hold, and the window that holds its values.
 
 One noisy histogram is all that is read. Its cells are even parts of powers of two on either side of zero, or of the
-decades of the calendar: the finer, the larger the public number of units is beside the noise. The bounds are those of
-the window with the largest noisy sum, less a penalty for its cells. So they are wide where little is known: a window
+decades of the calendar. They are finer, the larger the public number of units is beside the noise. The bounds are those
+of the window with the largest noisy sum, less a penalty for its cells. So they are wide where little is known. A window
 that had to prove its cells one by one would leave out most values of a small table.
 """
 
@@ -21,9 +21,10 @@ from synth.domain import grid, numeric_scale
 SMALLEST = 2.0**-20
 """Reals without a declared precision are told apart from zero down to this."""
 SIGNAL_OF_A_POWER, SIGNAL_OF_A_DECADE = 200.0, 100.0
-"""Units, in standard deviations of the noise, for which a power of two or a decade is one cell; it has as many parts as
-the square of the multiple. So the penalty of a window of eight powers of two, or of two decades, is never more than a
-ninth of the units, as far as cells can be divided at all."""
+"""Units, in standard deviations of the noise, for which a power of two or a decade is one cell. It has as many parts as
+the square of the multiple. As far as cells can be divided, the penalty of a window of eight powers of two, or of two
+decades, is at most a ninth of the units.
+"""
 PARTS, DECADE_PARTS = (1, 2, 4, 8, 16, 32), (1, 2, 10, 40)
 """Parts that a power of two and a decade may have; those of a decade are halves, years and quarters."""
 MOST_CELLS = 2_000

@@ -1,8 +1,8 @@
 """Edges on the line: public grids by kind, declared bins, and quantile bins of a table for evaluation.
 
-A public grid is made from the schema alone: even where the scale is linear, geometric on both sides of
-a zero of its own where it is logarithmic. A declared spike has a cell of its own. All cells but its neighbors hold a
-multiple of a step that nearly all values keep. A grid has at most `MAX_CELLS` cells.
+A public grid is made from the schema alone. It is even on a linear scale, and geometric on both sides of a zero of its
+own on a logarithmic one. A declared spike has a cell of its own. All cells but its neighbors hold a multiple of a step
+that nearly all values keep. A grid has at most `MAX_CELLS` cells.
 """
 
 import numpy as np

@@ -120,8 +120,8 @@ def _ends(
 ) -> Places:
     """Edges that a frequent value has around it, or that cut a run into cells of enough mass.
 
-    The outermost cells go beyond their values, to the next tenth but one of a power of ten, so that no edge is at an
-    extreme value. The only value of a column, held by too few units, may be anything.
+    The outermost cells go beyond their values, to the next tenth but one of a power of ten: no edge is at an extreme
+    value. The only value of a column, held by too few units, may be anything.
     """
     unit = numeric_scale.step(column)
     if end - first == 1 and held[first] >= enough:
@@ -239,8 +239,7 @@ def _split(
 ) -> tuple[Places, Places, NDArray[np.int64]]:
     """The cells, those of several values whose mean is off the middle in parts, whose masses give that mean.
 
-    Within such a cell the distribution function is a power of the place, which the mean sets: F(x) = x^a, of mean
-    a / (a + 1).
+    Within such a cell the distribution function is a power of the place: F(x) = x^a. The mean, a / (a + 1), sets it.
     """
     made_edges, made_mass, made_groups = [edges[:1]], [], []
     for cell, (low, high) in enumerate(itertools.pairwise(edges)):

@@ -2,14 +2,14 @@
 
 The privacy loss distribution (PLD) of one release comes from dp-accounting, but for two mechanisms:
 
-- Discrete Gaussian noise. dp-accounting visits every point of the noise in turn to find the grid points near its loss,
-  which is nearly all the time of an account where sigma is in the hundred thousands. It also cuts the noise at 11.6
+- Discrete Gaussian noise. dp-accounting visits every point of the noise in turn to find the grid points near its loss.
+  Where sigma is in the hundred thousands, this is nearly all the time of an account. It also cuts the noise at 11.6
   sigma, so that a shift by several sigma counts as a loss without bound. Here the grid comes at once, and the noise
   reaches as much further as it is shifted.
-- A Poisson-sampled Gaussian for a group of units. How many of the group are in a sample is binomial, and each that is
-  in moves the sum by a norm of one at most. Against the sum without the group stands a mixture of Gaussians, moved by
-  0, 1, ... units. dp-accounting finds the noise of every grid point of such a mixture by a search of its own, which
-  takes seconds for ten units; here all are found at once.
+- A Poisson-sampled Gaussian for a group of units. The number of the group's units in a sample is binomial. Each of them
+  moves the sum by a norm of one at most. Against the sum without the group stands a mixture of Gaussians, moved by 0,
+  1, ... units. To find the noise of a grid point, dp-accounting searches for each anew, which takes seconds for ten
+  units. Here all are found at once.
 
 What tight accounting saves, on 40 histograms with noise of standard deviation 40:
 
@@ -289,8 +289,8 @@ def _alike(events: Sequence[Event]) -> Counter[Event]:
 def grid_interval(events: Sequence[Event], group: int = 1) -> float:
     """Width of the grid of privacy losses, within what a composition can afford.
 
-    Fine against the root mean square of all releases' deviations: what the grid adds to the variance of their sum is
-    then a small share of it, however different they are.
+    Fine against the root mean square of all releases' deviations. The grid then adds a small share to the variance of
+    their sum, however different they are.
     """
     n_releases = sum(event.count for event in events)
     variance = sum(event.count * loss_deviation(event) ** 2 for event in events)
@@ -368,8 +368,8 @@ def _divergences(event: Event, orders: np.ndarray) -> np.ndarray:
 def _selection_rdp(event: SelectionEvent, orders: np.ndarray) -> np.ndarray:
     """Renyi divergences of the curve's own pair of distributions, shape (n_orders,).
 
-    The curve bounds every mechanism of that range at once, so its divergence lies above epsilon^2 / 8 times the order;
-    taking it from the curve keeps the two accountants comparable.
+    The curve bounds every mechanism of that range at once, so its divergence lies above epsilon^2 / 8 times the order.
+    From the curve, the two accountants are comparable.
     """
     interval = event.epsilon / 4000
     grid, deltas = _selection_grid(event, interval)

@@ -1,7 +1,7 @@
 """Events: reads of the real table as frozen records. Their cost is `accounting`'s matter.
 
-Every event has `what` was read, in words, a `count` of how often, `rho` (its zCDP cost in total, none where it has
-none worth stating) and `delta` (of its own, over all of its releases: what a stability histogram adds to the claim's).
+Every event has `what` was read, in words, and a `count` of how often. Its `rho` is the zCDP cost in total, `None` where
+it has none worth stating. Its `delta`, over all of its releases, is what a stability histogram adds to the claim's.
 """
 
 import math
@@ -200,8 +200,8 @@ class StabilityEvent(_Event):
     def own_delta(self, group: int = 1) -> float:
         """Bound on the probability that a value is named which the units of a group alone hold, over all histograms.
 
-        They may spread their rows over values of their own in any way: a value with c of their n rows is named when the
-        noise reaches threshold - c, so that a row costs at most the largest of tail(threshold - c) / c.
+        They may spread their rows over values of their own in any way. A value with c of their n rows is named when the
+        noise reaches threshold - c. So a row costs at most the largest of tail(threshold - c) / c.
 
         >>> event = StabilityEvent("jobs", sigma=10.0, threshold=60)
         >>> event.delta < event.own_delta(2) < event.own_delta(5) < event.own_delta(60) == 1.0

@@ -3,8 +3,8 @@
 Noise is OpenDP's samplers on the operating system's randomness, or an injected generator in tests. Whole numbers get
 discrete noise, reals the continuous kind, which OpenDP samples exactly and rounds once.
 
-The many numbers of DP-SGD are noised in double precision by a generator with a new key from the operating system for
-each sum: exact samplers would take minutes where this takes milliseconds. What floating point can give away of a sum
+The many numbers of DP-SGD are noised in double precision, by a generator with a new key from the operating system for
+each sum. Exact samplers would take minutes where this takes milliseconds. What floating point can give away of a sum
 (Mironov 2012) is then not ruled out, and the statement says so.
 
 Source: Abadi et al. 2016 (1607.00133), Algorithm 1, for the steps of DP-SGD.

@@ -1,9 +1,9 @@
 """Noisy values on disk before anything reads them, so that work that was cut short goes on without drawing again.
 
-A second draw of the same numbers would spend the budget twice: a job that is killed and started anew ten times would
+A second draw of the same numbers would spend the budget twice. A job that is killed and started anew ten times would
 give its noise away. So every draw is marked as begun, drawn, and its noisy value is written and flushed to the disk
-before it is returned. When the file is opened again, values that are there are given back in order; a draw that was
-begun and whose value is not there is *lost*: somebody may have seen it, and it has to be paid for again.
+before it is returned. When the file is opened again, values that are there are given back in order. A draw that was
+begun, and whose value is not there, is *lost*. Somebody may have seen it, and it has to be paid for again.
 """
 
 import json
@@ -23,8 +23,8 @@ _Draw = tuple[EventRecord, int]
 class Journal:
     """The draws of one fit, in order. The file holds noisy values only, never an exact one.
 
-    It knows its events, not its table: whoever keeps it sees to it that it is opened by one process at a time, and for
-    the fit that it was begun for.
+    It knows its events, not its table. Its owner lets one process at a time open it, and for the fit that it was begun
+    for.
     """
 
     def __init__(self, path: Path) -> None:

@@ -90,8 +90,8 @@ class RdpFilter:
 
     A filter on one order fixed in advance is valid (Feldman & Zrnic 2021, 2008.11193; Whitehouse et al. 2023,
     2203.05481). Here any order may be the one that admits, so the filter's delta is divided among the orders
-    beforehand: what was released falls, by the first order that still admits it, into one of finitely many events, on
-    each of which the filter of that order alone would have done the same; the deltas of the parts add up to the whole.
+    beforehand. By the first order that still admits them, releases fall into one of finitely many events. On each of
+    these, the filter of that order alone would have done the same. The deltas of the parts add up to the whole.
 
     >>> RdpFilter(1.0, 1e-6).admits(RdpCurve.of_rho(0.02)), RdpFilter(1.0, 1e-6).admits(RdpCurve.of_rho(0.03))
     (True, False)

@@ -129,12 +129,11 @@ LEAST_DELTA = 1e-12
 """The smallest delta that is accounted for.
 
 Compositions are convolved in double precision, and what is lost there is below this. Against the exact curve of
-Gaussian noise, epsilon is within 0.06% at 1e-12, off by 0.3% at 1e-13 and by up to 2.5% at 3e-15, to either side; below
+Gaussian noise, epsilon is within 0.06% at 1e-12, off by 0.3% at 1e-13 and by up to 2.5% at 3e-15, to either side. Below
 that it is infinite for every plan.
 """
 LEAST_SHARE, MOST_GROWTH, MOST_STEPS = 1e-4, 4.0, 60
-"""The search for a cost ends below this share of where it starts, grows by this factor at most, and takes so many
-steps at most."""
+"""Limits of the search for a cost: the share of its start below which it ends, the factor of growth, and the steps."""
 POWERS = (0.3, 10.0)
 """Powers of the cost that epsilon is taken to follow; small samples and little noise make for large ones."""
 EPSILON_RANGE = (1e-3, 100.0)
@@ -180,10 +179,10 @@ def calibrate(plan: Plan, epsilon: float, delta: float) -> Schedule:
 def _largest_rho(epsilon_of: Callable[[float], float], target: float, start: float) -> float | None:
     """About the largest rho whose epsilon is at most the target; `None` where every rho is above it.
 
-    Epsilon is close to a power of rho (1/2 where it is small, 1 where it is large, more where samples are small), so
-    the next guess is where the power through the last two points meets the target, kept within what is known of both
-    sides. Where epsilon is infinite at one rho and finite at a smaller one, the last finite one is looked for halfway
-    between them.
+    Epsilon is close to a power of rho: 1/2 where it is small, 1 where it is large, more where samples are small. The
+    next guess is where the power through the last two points meets the target, kept within what is known of both sides.
+    Where epsilon is infinite at one rho and finite at a smaller one, the last finite one is looked for halfway between
+    them.
     """
     low, high, rho, power = 0.0, math.inf, start, 0.5
     before: tuple[float, float] | None = None

@@ -3,8 +3,8 @@
 A plan is TOML: `delta` and one `[[events]]` table for every line of the books. It says either the noise of every event,
 or a target `epsilon` and the `share` of rho that each event gets. A `[claim]` says what somebody says it costs.
 
-They are also read out of files that a run leaves behind, `evaluation.json` and the folder of a saved model: the events,
-which anyone can price again, and the claim. Lines of either sort of file are held to the same rules.
+They are also read out of files that a run leaves behind, `evaluation.json` and the folder of a saved model. These hold
+the claim, and the events, which anyone can price again. Lines of either sort of file are held to the same rules.
 """
 
 import math

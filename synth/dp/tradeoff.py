@@ -1,9 +1,9 @@
 """The trade-off curve of a release: what any test of "in or out" can detect at most, at every rate of false alarms.
 
-A test looks at all that is released and says whether one unit is in the table. It raises a *false alarm* where it says
-"in" and the unit is out, and a *detection* where it says "in" and the unit is in. A pair of epsilon and delta limits
-detections at every rate of false alarms. The whole privacy curve of the events holds one such pair for every epsilon,
-and their limits hold together.
+A test looks at all that is released and says whether one unit is in the table. Where it says "in", it raises a *false
+alarm* if the unit is out, and a *detection* if the unit is in. A pair of epsilon and delta limits detections at every
+rate of false alarms. The whole privacy curve of the events holds one such pair for every epsilon, and their limits hold
+together.
 
 Source: Wasserman & Zhou 2010 (tests); Kairouz, Oh, Viswanath 2015 (1311.0776), Theorem 2.1 (the region of a pair);
 Dong, Roth, Su 2022 (1905.02383), Proposition 2.13 (the curve of all pairs).

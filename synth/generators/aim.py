@@ -38,8 +38,9 @@ N_STAGES = 3
 GROWTH = 2.0
 """A round of one stage costs so many times what one of the stage before cost."""
 ROUNDS, ROUNDS_POWER = 0.085, 0.35
-"""Rounds for each attribute, coarse ones included, are so many times this power of the signal: units of privacy in
-standard deviations of the noise of a release that costs everything."""
+"""Rounds for each attribute, coarse ones included, are so many times this power of the signal. The signal is units of
+privacy in standard deviations of the noise of a release that costs everything.
+"""
 NARROW_ROUNDS, MOST_PAIRS = 1.25, 40_000
 """`ROUNDS` for all attributes of a wide table together, and the pairs of columns that all other rounds look at."""
 LEAST_ROUNDS, MOST_ROUNDS_A_COLUMN = 3, 4
@@ -95,13 +96,13 @@ class AimEvents(PlannedEvents):
 class Aim(PrivateGenerator):
     """Adaptive and iterative mechanism: marginals of two and three columns, those that matter most first.
 
-    DEVIATES: the paper lets noise shrink when a round has gained little, so that the number of rounds, and what each
-    costs, depend on the data, and a filter has to keep the books (rho is converted by Renyi divergences). Here rounds
-    and noise are fixed before the first row is read: privacy loss distributions then price them, which leaves 13% more
-    rho at epsilon 1 and delta 1e-6, the last round spends exactly what is left, and time and error are known before.
+    DEVIATES: the paper lets noise shrink when a round has gained little. So the number of rounds and their costs depend
+    on the data, and a filter has to keep the books (rho is converted by Renyi divergences). Here rounds and noise are
+    fixed before the first row is read. Privacy loss distributions then price them, which leaves 13% more rho at epsilon
+    1 and delta 1e-6. The last round spends exactly what is left, and time and error are known before.
 
-    DEVIATES: with noise, a number of many codes is an attribute twice, by its codes and by a few coarse ones, which are
-    groups of released counts. A round may measure either, as if the workload held both.
+    DEVIATES: with noise, a number of many codes is an attribute twice: by its codes, and by a few coarse ones from
+    released counts. A round may measure either, as if the workload held both.
     """
 
     name: ClassVar[str] = "aim"

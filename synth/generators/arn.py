@@ -1,7 +1,7 @@
 """The autoregressive network without epsilon: codes and ranks, each from those before it, in one order or in any.
 
-Each number or time whose codes have several cells is two columns of the network: its code, and directly after it the
-level of its rank within the code. With any order, conditions on whatever columns are exact, and cells are imputed.
+A number or time whose codes have several cells is two columns of the network. The level of its rank within the code
+comes directly after the code. With any order, conditions on whatever columns are exact, and cells are imputed.
 
 Source: Tiwald et al. 2025 (2501.12012) for the task; `synth.neural.autoregressive_network` for the network.
 """

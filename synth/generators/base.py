@@ -173,7 +173,7 @@ class PrivateGenerator(Generator):
         strict=True,
         ge=EPSILON_RANGE[0],
         le=EPSILON_RANGE[1],
-        description="Total epsilon; none: no formal guarantee.",
+        description="Total epsilon; `None`: no formal guarantee.",
     )
     delta: float | Literal["auto"] = Field(default="auto", description="auto: min(1e-6, n_units^-1.2).")
 

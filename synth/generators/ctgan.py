@@ -29,8 +29,8 @@ class Ctgan(NeuralGenerator):
     usual_rate: ClassVar[float] = 0.03
     pac: int = Field(default=10, ge=1, le=1000, description="Without epsilon: rows that the critic judges together.")
     steps: int = Field(default=2000, ge=1, le=1_000_000, description="With epsilon: steps of DP-SGD, on the critic.")
-    generator_widths: Widths | None = Field(default=None, description="Layers; none: the usual ones.")
-    critic_widths: Widths | None = Field(default=None, description="Layers; none: the usual ones.")
+    generator_widths: Widths | None = Field(default=None, description="Layers; `None`: the usual ones.")
+    critic_widths: Widths | None = Field(default=None, description="Layers; `None`: the usual ones.")
     critic: Literal["pairs", "network"] = Field(
         default="pairs", description="With epsilon: what tells real rows from fakes; network: as in the paper."
     )
@@ -55,8 +55,8 @@ class Ctgan(NeuralGenerator):
 
         Raises:
             SchemaError: free text is kept.
-            BudgetError: epsilon is set and the schema is not declared, names no n_units, does not allow the delta, or
-                has more codes than a critic of pairs has room for.
+            BudgetError: epsilon is set, and the schema is not declared, names no n_units, does not allow the delta, or
+                has too many codes for a critic of pairs.
             MissingExtra: PyTorch or Opacus is not installed.
             JobError: there is no such device.
         """

@@ -141,7 +141,7 @@ class Mst(PrivateGenerator):
     ) -> list[Clique]:
         """The edges of a spanning tree, each chosen among the pairs that would join two parts.
 
-        Together with the cliques of the structural zeros, which the model holds anyway, they may close loops: a pair
+        Together with the cliques of the structural zeros, which the model holds anyway, they may close loops. A pair
         that would make the model too large is left out, which is public.
         """
         candidates, scores = self._score(table, model, events.pairs, progress)

@@ -60,8 +60,8 @@ class NeuralGenerator(PrivateGenerator):
     precision: Literal["float32", "bfloat16"] = Field(
         default="float32", description="Without epsilon: of products; bfloat16 is faster where the processor has it."
     )
-    learning_rate: float | None = Field(default=None, gt=0, le=1, description="none: the usual one.")
-    d_latent: int | None = Field(default=None, ge=1, le=4096, description="Width of the noise; none: the usual one.")
+    learning_rate: float | None = Field(default=None, gt=0, le=1, description="`None`: the usual one.")
+    d_latent: int | None = Field(default=None, ge=1, le=4096, description="Width of the noise; `None`: the usual one.")
     steps: int = Field(default=1000, ge=1, le=1_000_000, description="With epsilon: steps of DP-SGD.")
     sampling_rate: float | Literal["auto"] = Field(
         default="auto", description="With epsilon: probability of a unit to be in a step's sample, in (0, 1]."
@@ -164,8 +164,9 @@ class NeuralGenerator(PrivateGenerator):
         """A model of the training table.
 
         Args:
-            train: *Sensitive*. Real rows, conforming to the schema: in memory, or where they are stored, of which the
-                encoded rows are then kept in a file without a name, in `place` or beside the system's temporary files.
+            train: *Sensitive*. Real rows, conforming to the schema: in memory, or where they are stored. Of stored
+                ones, the encoded rows are kept in a file without a name, in `place` or beside the system's temporary
+                files.
             schema: declared, where epsilon is set.
             seed: of a fit without epsilon; a private one takes nothing from it.
             progress: told what is being done.

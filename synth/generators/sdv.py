@@ -1,7 +1,7 @@
 """SDV's synthesizers behind our protocol. The only file that imports `sdv`, `ctgan` or `torch` for them.
 
 They learn from real rows without any noise: **no formal guarantee**. A table goes in as numbers and as one token for
-each category (so that no name of a category can confuse them), and comes back with the schema's kinds, precision and
+each category, so that no name of a category can confuse them. It comes back with the schema's kinds, precision and
 bounds.
 """
 

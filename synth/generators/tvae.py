@@ -22,8 +22,8 @@ class Tvae(NeuralGenerator):
 
     name: ClassVar[str] = "tvae"
     usual_rate: ClassVar[float] = 0.04
-    encoder_widths: Widths | None = Field(default=None, description="Layers; none: the usual ones.")
-    decoder_widths: Widths | None = Field(default=None, description="Layers; none: the usual ones.")
+    encoder_widths: Widths | None = Field(default=None, description="Layers; `None`: the usual ones.")
+    decoder_widths: Widths | None = Field(default=None, description="Layers; `None`: the usual ones.")
 
     def _train(self, rows: NetworkRows, course: "Course", device: Any) -> "TvaeNetwork":
         from synth.neural.sampling import TvaeNetwork

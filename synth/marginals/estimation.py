@@ -190,8 +190,8 @@ class _Descent:
         """One step down; `None` where no step gains any more.
 
         DEVIATES: private-PGM's mirror descent takes plain steps only. Here plain steps grow until one fails, which
-        finds the step size; then it stays and momentum carries each step on (heavy ball, with Nesterov's weights),
-        until the loss would rise, which starts over. It comes as close in 100 steps as plain steps do in 1500.
+        finds the step size. Then it stays, and momentum carries each step on (heavy ball, with Nesterov's weights).
+        Where the loss would rise, this starts over. It comes as close in 100 steps as plain steps do in 1500.
 
         Source: O'Donoghue & Candes 2012, 1204.3982 (restart where the loss rises).
         """
@@ -233,8 +233,8 @@ class _Descent:
     def _descends(self, fit: GoodnessOfFit) -> bool:
         """Armijo's condition with constant 1/2: the gain is at least half of what the slope promises.
 
-        For a quadratic loss that is to say that the slope at the new point still goes down along the step, which does
-        not suffer from the cancellation of two nearly equal losses.
+        For a quadratic loss this says that the slope at the new point still goes down along the step. So two nearly
+        equal losses do not cancel.
         """
         steps = zip(fit.gradients, self.fit.marginals, fit.marginals, strict=True)
         slope = sum(float(np.vdot(gradient, after - before)) for gradient, before, after in steps)

@@ -52,9 +52,9 @@ def place(tree: JunctionTree, factors: Iterable[Factor]) -> list[Array]:
 def propagate(tree: JunctionTree, potentials: Sequence[Array]) -> Beliefs:
     """The beliefs that log potentials define, by passing messages up and down the tree.
 
-    The way up is in log space, with the peak taken for each value of the separator, and leaves each clique's
-    conditional distribution; the way down multiplies these by the separator's marginal. So there is one exponential a
-    cell, and nothing underflows that is not negligible given its separator.
+    The way up is in log space, with the peak taken for each value of the separator. It leaves each clique's conditional
+    distribution. The way down multiplies these by the separator's marginal. So there is one exponential a cell, and
+    nothing underflows that is not negligible given its separator.
 
     Args:
         tree: a junction tree.
@@ -100,8 +100,8 @@ def _downward(tree: JunctionTree, conditionals: list[Array]) -> list[Array]:
 def eliminate(beliefs: Beliefs, attributes: Clique) -> Array:
     """The joint distribution of the attributes, axes in the order named; sums to one.
 
-    Only the part of the tree that connects them is touched: a branch that holds none of them sums to one given its
-    separator, and the highest clique that is needed starts from its own marginal.
+    Only the part of the tree that connects them is touched. A branch that holds none of them sums to one given its
+    separator. The highest clique that is needed starts from its own marginal.
 
     Args:
         beliefs: of a junction tree whose domain holds the attributes.

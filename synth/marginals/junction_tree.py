@@ -1,7 +1,7 @@
 """A junction tree: the cliques among which beliefs about a distribution are passed.
 
-Every clique keeps its attributes in the order of the domain, so a separator lines up with both of its cliques by
-putting in axes of length 1, and nothing is ever transposed while beliefs are passed.
+Every clique keeps its attributes in the order of the domain. So axes of length 1 line a separator up with both of its
+cliques, and nothing is transposed while beliefs are passed.
 """
 
 import math

@@ -69,8 +69,8 @@ class ClassEstimation:
     """A descent to the latent class model that fits measurements best; more of them may come on the way.
 
     The loss is half the sum of squared residuals in standard deviations, and a price for each nat of information that
-    classes hold of an attribute: the mean over the classes of the Kullback-Leibler divergence of the attribute within a
-    class from the attribute in all of them.
+    classes hold of an attribute. That information is the mean over the classes of the Kullback-Leibler divergence of
+    the attribute within a class from the attribute in all.
 
     Args:
         domain: number of codes of each attribute, in the order of the columns.
@@ -142,7 +142,7 @@ class ClassEstimation:
     def noise(self) -> float:
         """The price at which following noise gains as much as it costs, about.
 
-        It is the root of the mean, over attributes, of the precisions of their pairs over their number of codes: the
+        It is the root of the mean, over attributes, of the precisions of their pairs over their number of codes. The
         largest singular value of a matrix of noise is about the root of its number of lines.
         """
         return self._block.noise

@@ -22,8 +22,8 @@ class Measurement:
         sigma: standard deviation of the noise in counts: one for all cells, or one each, laid out as the values.
 
     Raises:
-        ValueError: the clique repeats an attribute, a value is not finite, a sigma is not positive and finite, or
-            the two do not have the same number of cells.
+        ValueError: the clique repeats an attribute, a value is not finite, a sigma is not positive and finite, or the
+            sizes differ.
     """
 
     clique: Clique

@@ -21,10 +21,10 @@ def sample(model: MarkovRandomField, n_rows: int, rng: np.random.Generator, *, e
     """Rows drawn from the model, with no more randomness than rounding needs.
 
     Clique by clique down the tree, the rows that agree on the separator share out the clique's other attributes in the
-    proportions of the model: each cell gets its expected count rounded up or down, with the expected count as its mean.
-    Which of the rows gets which is random, but spread evenly: each row has a point of a scrambled Sobol sequence, one
-    coordinate a clique, and the rows of a group take their cells in the order of that coordinate. So counts across
-    cliques, which the tree says nothing of, are closer to their means than those of independent rows.
+    proportions of the model. Each cell gets its expected count rounded up or down, with the expected count as its mean.
+    The cell of each row is random, but spread evenly. Each row has a point of a scrambled Sobol sequence, one
+    coordinate a clique. The rows of a group take their cells in the order of that coordinate. So counts across cliques,
+    which the tree says nothing of, are closer to their means than those of independent rows.
 
     Args:
         model: the distribution.
@@ -59,8 +59,8 @@ def sample(model: MarkovRandomField, n_rows: int, rng: np.random.Generator, *, e
 def sample_classes(model: LatentClasses, n_rows: int, rng: np.random.Generator) -> Codes:
     """Rows drawn from a latent class model, with no more randomness than rounding needs.
 
-    Classes share out the rows, and the rows of a class its codes, attribute by attribute, as `sample` has the rows of a
-    group share out what a clique adds.
+    Classes share out the rows. The rows of a class share out its codes, attribute by attribute, as in `sample` the rows
+    of a group do.
 
     Args:
         model: the distribution.
@@ -139,8 +139,8 @@ def _even_ranks(n_rows: int, n_cliques: int, rng: np.random.Generator) -> list[N
 def round_counts(expected: Array, n_rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
     """Whole counts for each line of expected counts: each rounded up or down, unbiased, adding up exactly.
 
-    The running sum of a line is shifted by one uniform number and cut off to whole numbers (systematic sampling): a
-    cell's count differs from its expectation by less than one, and so does the count of any run of neighboring cells.
+    The running sum of a line is shifted by one uniform number and cut off to whole numbers (systematic sampling). A
+    cell's count differs from its expectation by less than one, and so does that of any run of neighboring cells.
 
     Args:
         expected: expected counts, ``(n_groups, n_cells)``, nonnegative; only proportions within a line matter.

@@ -2,7 +2,7 @@
 
 The columns before are known by the sum of their embeddings alone. So all columns of a batch are trained in one pass,
 and a row is drawn without computing anything twice. A network of any order learns most from the sets of columns that
-draws have before them: those before by place, and any others that are known.
+draws have before them. These are the columns before by place, and any others that are known.
 
 Source: Germain et al. 2015 (1502.03509) for one pass over all columns; Uria et al. 2014 (1310.1757) for any order;
 Tiwald et al. 2025 (2501.12012) for tables.
@@ -239,7 +239,7 @@ def fill(
 
     Raises:
         ValueError: the network is of a fixed order, a follower is known without its leader, or shapes, codes or order
-            do not fit the network; nothing was drawn.
+            do not fit; nothing was drawn.
     """
     if network.order == "fixed":
         raise ValueError('a network of a fixed order does not fill in cells; train one with order="any"')

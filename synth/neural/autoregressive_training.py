@@ -1,7 +1,7 @@
 """Training of the autoregressive network without privacy, one step at a time.
 
-In a column of many codes, embeddings and heads are the sum of what a code has of its own and of a few smooth curves
-over all codes. So the codes of a number learn from their neighbors. The trained network holds the sums alone.
+In a column of many codes, embeddings and heads are a sum: of a code's own part, and of a few smooth curves over all
+codes. So the codes of a number learn from their neighbors. The trained network holds the sums alone.
 """
 
 import math
@@ -28,8 +28,8 @@ EPOCHS_ROWS, MOST_EPOCHS = (16_000, 64_000), 100
 DECAY, DECAY_ROWS, DECAY_POWER, MOST_DECAY = 0.6, 20_000, 0.8, 10.0
 """Decay for so many rows; it falls by a power of their number.
 
-Chosen on parts of three tables, of 1,000 to 81,000 rows, by the likelihood of other rows, and by how close to it that
-of the rows themselves is.
+Chosen on parts of three tables, of 1,000 to 81,000 rows: by the likelihood of other rows, and by its distance from that
+of the rows themselves.
 """
 RISE, FIRST, LAST = 0.3, 1 / 25, 1e-4
 """Of the one cycle: the share of steps in which the rate rises, and its first and last value as shares of its peak."""

@@ -57,7 +57,7 @@ class DeviceRows:
 class Epochs:
     """Batches of rows that go through a table once an epoch, in an order drawn anew for each.
 
-    All batches have the same size, so that their shapes never change: the last of an epoch is filled with rows of
+    All batches have the same size, so that their shapes never change. The last of an epoch is filled with rows of
     weight 0 where it falls short. A table smaller than a batch is one batch.
 
     Attributes:
@@ -120,10 +120,10 @@ class Batch(NamedTuple):
 class UnitIndex:
     """A table's rows, ordered by unit.
 
-    What a step draws for a row (a condition, latent noise) it draws anew for every row of every sample, each on its
-    own, from `secret_generator`. A unit less then leaves the others' draws as likely as they were, and the clip bounds
-    what it moves. Draws that rows share, or that an observer knows, would shift from one row to the next where a unit
-    is gone, and nothing would bound that.
+    Draws for a row (a condition, latent noise) are made anew for every row of every sample, each on its own, from
+    `secret_generator`. A unit less then leaves the others' draws as likely as they were, and the clip bounds what it
+    moves. Shared draws, or draws that an observer knows, would shift from one row to the next where a unit is gone.
+    Nothing would bound that.
 
     Attributes:
         codes: *Sensitive*. Shape (n_rows, n_spans), integers.

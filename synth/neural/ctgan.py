@@ -168,7 +168,7 @@ class CtganSpec:
         pac: rows that the critic sees as one.
         temperature: of the relaxed draws.
         penalty: weight of the critic's gradient penalty.
-        average_exponent: the generator after step t weighs in the average about as t to this power, which so is
+        average_exponent: the generator after step t weighs in the average about as t to this power. The average is then
             1 / (average_exponent + 2) of all steps old.
         precision: of the networks' products; bfloat16 is faster where a processor has it, and much
             slower where it has not.

@@ -174,7 +174,7 @@ class NetworkCritic:
         units: *Sensitive*. The table.
         maker: of the fakes; knows spans and conditions.
         clipping: the public numbers. The output layer's bias alone has a gradient of norm 1, so that a bound of up to 1
-            scales every gradient to the bound: real units and fakes weigh the same.
+            scales every gradient to the bound. Real units and fakes then weigh the same.
         widths: of the hidden layers.
         rate: Adam's learning rate at the start.
         penalty: weight of the gradient penalty.
@@ -271,8 +271,8 @@ class PairCritic:
     Args:
         units: *Sensitive*. The table.
         spans: of its rows, which have no scalars.
-        clipping: the public numbers. A bound of 1 is the norm of one row's gradient, so that with one row a unit more
-            than that is only more noise, and less changes nothing.
+        clipping: the public numbers. A bound of 1 is the norm of one row's gradient. With one row a unit, a larger
+            bound is only more noise, and a smaller one changes nothing.
 
     Attributes:
         tally: *Sensitive*. How many units were clipped.

@@ -244,8 +244,8 @@ class Critic(nn.Module):
     def gradient_norms(self, rows: Tensor) -> Tensor:
         """Norms of the gradient of the scores by their packs of rows, differentiable by the weights.
 
-        The critic is linear but for slopes that are constant around every row, so that the gradient is a product of
-        its weights: no second pass through autograd's graph is needed.
+        The critic is linear but for slopes that are constant around every row. So the gradient is a product of its
+        weights, without a second pass through autograd's graph.
 
         Shape: (n, d_row), to (n / pac,).
         """
@@ -256,7 +256,7 @@ class Critic(nn.Module):
     def contrast(self, rows: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
         """The scores of two batches, and the norms of the gradient between them.
 
-        What the first layer makes of a row between two others lies as far between what it makes of these: the product
+        The first layer is linear: its output of a row between two others lies as far between theirs. So the product
         that costs most is saved.
 
         Args:

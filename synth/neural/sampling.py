@@ -113,9 +113,9 @@ class TvaeNetwork:
 def draw(network: Network, n: int, match: Mapping[int, Match]) -> Encoded:
     """Encoded rows.
 
-    Where values are asked for, what the network says of rows that are not settled yet is kept by how likely it is to
-    come to these values: given its logits the columns of a row are independent, so that what is kept has the model's
-    own distribution given the values. Randomness comes from torch's own generators.
+    Where values are asked for, logits of rows that are not settled yet are kept with the likelihood of these values.
+    Given its logits, the columns of a row are independent. So kept rows have the model's own distribution given the
+    values. Randomness comes from torch's own generators.
 
     Args:
         network: trained.
@@ -206,7 +206,7 @@ def match_one_way(network: CtganNetwork | TvaeNetwork, shares: Tensor) -> None:
     """Shift the output's bias until the codes of drawn rows are as frequent as was released.
 
     Every span is fitted on the same drawn logits in turn with all others, which is iterative proportional fitting of
-    the shifts: a code that comes out too often is lowered by the logarithm of how much.
+    the shifts. A code that comes out too often is lowered by the logarithm of its excess.
 
     Args:
         network: trained on spans alone; changed in place.

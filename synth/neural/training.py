@@ -61,8 +61,9 @@ def seeded(seed: int | None, device: torch.device) -> Iterator[None]:
 
 CHECKPOINT, LOG = "checkpoint.pt", "log.jsonl"
 CLIPPING = "clipping.internal.jsonl"
-"""Counts of units with clipped gradients. They are read off real rows, so that it is noted only where whoever owns the
-folder has made this file, and is no part of what is handed on."""
+"""Counts of units with clipped gradients. They are read off real rows. So they are noted only where the owner of the
+folder has made this file, and are never handed on.
+"""
 
 
 @dataclass(frozen=True)
@@ -299,8 +300,8 @@ def train_privately(
 class _Stretches:
     """Private training as far as it got, in this start or an earlier one.
 
-    A checkpoint is on the disk before the journal says that its stretch is done. So where a start was killed between
-    the two, the checkpoint is one stretch ahead of the journal: that stretch is charged again, and not done again.
+    A checkpoint is on the disk before the journal says that its stretch is done. A start killed between the two leaves
+    the checkpoint one stretch ahead of the journal. That stretch is charged again, and not done again.
     """
 
     def __init__(self, training: PrivateTraining, course: Course, has_journal: bool) -> None:

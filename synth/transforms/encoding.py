@@ -23,8 +23,8 @@ class Match(NamedTuple):
     """The codes under which a value may be found.
 
     Attributes:
-        weights: one for such a code of the span, of several in (0, 1] and as dense as each is about the value; zero for
-            the others, shape (size,); all zero where no row that the encoding knows, or can make, holds the value.
+        weights: weights of the span's codes, shape (size,): one for the code of the value; of several, in (0, 1] and as
+            dense as each is about the value. All are zero where no row of the encoding can hold the value.
         scalars: what goes with each of them, shape (size,), NaN where the code alone says the value; `None` where the
             column has no scalar.
     """

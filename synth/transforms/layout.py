@@ -17,8 +17,8 @@ class Span:
     Attributes:
         column: whose it is.
         size: number of codes, at least 1.
-        whole: whether the code alone says the value, so that rows can be asked for by it; else some codes leave it open
-            and a scalar goes with them.
+        whole: true if the code alone says the value, so that rows can be asked for by it. Else some codes leave it
+            open, and a scalar goes with them.
 
     Raises:
         ValueError: the size is below 1.

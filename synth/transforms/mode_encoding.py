@@ -184,7 +184,7 @@ class ModalEncoding:
     def match(self, name: str, value: pd.Series) -> Match:
         """The codes under which a value may be found.
 
-        One for a category, or for a number that is a mode of its own, unless the table held none; for any other number
+        One for a category, or for a number that is a mode of its own, unless the table held none. Any other number has
         those of all bells that reach it, each with the scalar of the value in that bell.
 
         Args:

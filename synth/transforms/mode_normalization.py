@@ -30,8 +30,8 @@ MOST_VALUES, ROWS_A_VALUE = 128, 10
 def find_atoms(present: PresentValues, spikes: Array, rng: np.random.Generator) -> tuple[Array, PresentValues]:
     """Values that are modes of their own, ascending, and all rows that hold none of them.
 
-    What is left beside the frequent values is made of atoms too where it is of few values: a scale from 1 to 5, or the
-    one value that only a few rows of a million hold.
+    The values beside the frequent ones are atoms, too, where they are few: a scale from 1 to 5, or the one value of a
+    few rows in a million.
 
     Args:
         present: *Sensitive*. The column's values.
@@ -184,7 +184,7 @@ class Modes:
     ) -> Self:
         """The modes of a column; missing is one where it occurs, or where there is nothing else.
 
-        DEVIATES: the paper fits the mixture on every row; a draw of 5,000 takes a fraction of the time and gives the
+        DEVIATES: the paper fits the mixture on every row. A draw of 5,000 takes a fraction of the time and gives the
         same components but for chance. It has no logarithm either, without which one far value hides all the others.
 
         Args:

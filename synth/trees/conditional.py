@@ -1,7 +1,7 @@
 """The distribution of one column given those before it: a balanced tree of binary boosters over its codes.
 
 Each booster gives the chance of the codes on its right. A number also has a *stack*, its boosted mean as one more
-feature, and a *refinement*: where within its code a value lies, as a beta distribution in each leaf of a CART.
+feature. Its *refinement* places values within a code, by a beta distribution in each leaf of a CART.
 
 A conditional is kept as plain data and arrays; what is damaged is refused, and nothing is run.
 
@@ -155,8 +155,8 @@ class Conditional:
 
     Attributes:
         distribution: of its code.
-        places: for features that are categories, by number, the place of each on a line, shape (size,): those beside
-            each other go with like values of the column.
+        places: for features that are categories, by number, the place of each on a line, shape (size,). Neighbors go
+            with like values of the column.
         stack: of a number with more than `STACKED_CODES` codes; `None`: there is none.
         refinement: of a number of which some code has several cells; `None`: there is none.
     """

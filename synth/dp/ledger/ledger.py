@@ -1,8 +1,8 @@
 """The operations on a ledger: each is one transaction, and has happened wholly or not at all, whoever dies when.
 
-A process reads the whole chain at its first operation and checks each entry (place, link, hash, rules); after that it
-reads and checks only what is new, once the last entry it knows is seen to be in its place. So nothing is decided on
-an entry that this process has not checked, at the price of reading each: 10,000 take about a second.
+A process reads the whole chain at its first operation and checks each entry (place, link, hash, rules). Later it sees
+that the last entry it knows is in its place, and then checks only what is new. So nothing is decided on an entry that
+this process has not checked, at the price of reading each: 10,000 take about a second.
 """
 
 import datetime as dt

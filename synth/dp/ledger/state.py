@@ -3,8 +3,8 @@
 A reservation is reserved, then used, then committed; only between the last two may it be charged again. Nothing goes
 back: what was reserved stays spent, used or not, since a ledger cannot know what was made elsewhere under a token.
 
-The chain shows any change to what was written, as long as whoever made it did not compute all later hashes anew, and
-it cannot show that its last entries are gone. A hash that lies elsewhere, in a privacy statement, shows both.
+The chain shows any change to what was written, unless whoever made it computed all later hashes anew. It cannot show
+that its last entries are gone. A hash that lies elsewhere, in a privacy statement, shows both.
 """
 
 import shlex

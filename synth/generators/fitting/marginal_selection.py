@@ -122,12 +122,13 @@ class Search:
     ) -> np.ndarray:
         """*Sensitive*. How much measuring each candidate would gain: one row moves a score by at most 1.
 
-        The error of the model is an L1 distance of counts, which one row moves by at most 1; what is taken off, the
-        expected error of the measurement and that of drawing, is public, and weights are at most 1: no candidate holds
-        a column twice.
+        The error of the model is an L1 distance of counts, which one row moves by at most 1. The expected errors of the
+        measurement and of drawing are taken off, which are public. Weights are at most 1: no candidate holds a column
+        twice.
 
         DEVIATES: the paper computes every marginal of the model. Here rows drawn from it stand for those that no clique
-        of its tree holds, as many as the table has where that is affordable; their expected error is taken off.
+        of its tree holds. They are as many as the table has where that is affordable; their expected error is taken
+        off.
 
         Args:
             model: the model so far.
@@ -200,7 +201,7 @@ class ClassSearch:
     def scores(self, estimation: ClassEstimation, sigma: float) -> NDArray[np.float64]:
         """*Sensitive*. How much measuring each candidate would gain: one row moves a score by at most 1.
 
-        The error of the model is an L1 distance of counts, which one row moves by at most 1; what is taken off is
+        The error of the model is an L1 distance of counts, which one row moves by at most 1. The part taken off is
         public, and weights are at most 1.
 
         Args:

@@ -27,9 +27,9 @@ Counted = NDArray[np.int64]
 def bound_contributions(train: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """The table with at most `max_rows_per_unit` rows of each entity; unchanged where the unit is a row.
 
-    Which rows stay depends on the entity's own rows alone: each is ranked by a keyed hash of its entity, its content
-    and, among equal rows, its turn. The key comes from the operating system and is forgotten. A row without an entity
-    belongs to nobody whose contribution could be bounded, so it contributes nothing.
+    The choice of an entity's rows depends on these rows alone. Each is ranked by a keyed hash of its entity, its
+    content and, among equal rows, its turn. The key comes from the operating system and is forgotten. A row without an
+    entity belongs to nobody whose contribution could be bounded, so it contributes nothing.
 
     Args:
         train: *Sensitive*. Conforming to the schema.

@@ -27,9 +27,9 @@ class Workload:
         weights: how much each attribute matters, positive.
         degree: how many attributes a marginal of the workload has.
 
-    DEVIATES: the paper weighs every marginal s of the workload by c_s and scores a clique r by w_r, the sum of
-    c_s |r & s|. That is a sum over the attributes a of r of the total weight of the marginals that hold a, so the
-    weights are given by attribute; with equal ones w_r is the number of attributes, up to a factor, as in the paper.
+    DEVIATES: the paper weighs every marginal s of the workload by c_s and scores a clique r by w_r, the sum of c_s |r &
+    s|. That is a sum over the attributes a of r of the total weight of the marginals that hold a. So the weights are
+    given by attribute. With equal ones, w_r is the number of attributes, up to a factor, as in the paper.
 
     Source: McKenna et al. 2022 (2201.12677), section 4 (workload-aware scores, downward closure).
 

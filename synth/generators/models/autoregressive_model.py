@@ -202,8 +202,8 @@ class AutoregressiveModel:
     def impute(self, frame: pd.DataFrame, *, seed: int | None = None) -> pd.DataFrame:
         """The rows of a table with missing cells drawn from their distribution given the cells that are there.
 
-        A filled cell is made from the model and the other cells of its row, and can repeat what these determine: it is
-        as sensitive as the row.
+        A filled cell is made from the model and the other cells of its row, and can repeat what these determine. So it
+        is as sensitive as the row.
 
         Args:
             frame: *Sensitive*. Rows with all columns of the schema; any may have missing cells. Not changed.

@@ -40,8 +40,8 @@ class Imputation:
     Attributes:
         schema: of the model; nothing in it is left to measure.
         discretizer: the codes of the modeled columns.
-        fill: draws the modeled columns of rows from their codes, shape (n, d), ranks of known numbers within these, by
-            place, and which codes each row may have in columns with missing cells, by place, shape (n, size).
+        fill: draws the modeled columns of rows. Its arguments are their codes, shape (n, d), the ranks of known numbers
+            within these, by place, and the allowed codes of columns with missing cells, by place, shape (n, size).
     """
 
     schema: Schema
@@ -51,8 +51,8 @@ class Imputation:
     def filled(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The table in canonical form, missing cells of modeled and computed columns filled in.
 
-        Cells of identifiers, personal data and text stay missing, and so do those of keys and of columns that are
-        constant within an entity: rows are filled in one by one.
+        Cells of identifiers, personal data and text stay missing. So do those of keys and of columns that are constant
+        within an entity: rows are filled in one by one.
 
         Args:
             frame: *Sensitive*. Rows that fit the schema, but for missing cells, which any column may have.

@@ -101,10 +101,10 @@ class MarginalModel:
         """The rows of a table with missing cells drawn from their distribution given the cells that are there.
 
         The posterior of the classes given a row's known codes is exact, and given the class all columns are
-        independent: so are cells that are missing together drawn together. Within their codes, values drawn together
+        independent. So cells that are missing together are drawn together. Within their codes, values drawn together
         follow the copula; known values of the row bear on the codes alone. Free of any budget, as often as wanted. A
-        filled cell is made from the model and the other cells of its row, and can repeat what these determine: it is
-        as sensitive as the row, and no guarantee of the model covers it.
+        filled cell is made from the model and the other cells of its row, and can repeat what these determine. It is as
+        sensitive as the row, and no guarantee of the model covers it.
 
         Source: Si & Reiter 2013 (imputation by latent classes).
 

@@ -66,8 +66,8 @@ class NeuralModel:
         Args:
             n_rows: how many rows; `None`: `default_rows`.
             seed: the same seed gives the same table; `None` draws a fresh one.
-            given: the value that every row holds in some columns (`None`: missing); the others are drawn from what the
-                network says of rows that are likely to hold these.
+            given: the value that every row holds in some columns (`None`: missing). The others are drawn from the
+                network's rows that are likely to hold these.
             balance: for one column the share of rows with each value; `None`: the same for each of its categories.
             progress: told what is being done.
             part: of the table that the rows are for, where it is written piece by piece; `None`: they are all of it.

@@ -87,8 +87,9 @@ def _numbers(series: pd.Series) -> tuple[np.ndarray, int]:
 def _cut(rows_left: np.ndarray, shares: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Entities that fill groups of rows exactly: the group of each, and how many rows it has.
 
-    As many entities of each size as the shares say, the largest first, each into a group that still has room for it, in
-    proportion to the room. One that fits nowhere becomes smaller, and what is then left over is cut up in the same way.
+    As many entities of each size as the shares say, the largest first. Each goes into a group that still has room for
+    it, in proportion to the room. One that fits nowhere becomes smaller, and what is then left over is cut up in the
+    same way.
 
     Args:
         rows_left: rows of each group, shape (n_groups,).
