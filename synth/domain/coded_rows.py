@@ -23,7 +23,7 @@ class CodedRows:
         codes: shape (n, d), column-major.
         ranks: by place, of numbers and times some code of which has several cells, the share of its code's mass below
             each value; shape (n,) each.
-        log_weights: how likely each row makes what is known, where it was drawn on conditions; shape (n,).
+        log_weights: log-likelihood of the known values in each row that was drawn on conditions; shape (n,).
     """
 
     codes: Codes

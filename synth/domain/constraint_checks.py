@@ -101,7 +101,7 @@ def determined(determinant: pd.Series, dependency: Dependency, columns: Columns)
 
     Args:
         determinant: the column that determines, in canonical form.
-        dependency: what it determines.
+        dependency: names the columns.
         columns: of the schema. Where the determinant is missing, or holds a value that is not listed, the result is an
             arbitrary value.
     """
@@ -132,7 +132,7 @@ def on_one_line(values: np.ndarray, column: Column, *, by_day: bool = False) -> 
     Args:
         values: positions on the column's own line: days for dates, microseconds for times.
         column: the kind.
-        by_day: whether a time lies at the midnight before it.
+        by_day: true if a time lies at the midnight before it.
     """
     if isinstance(column, DateColumn):
         return np.asarray(values * numeric_scale.DAY)

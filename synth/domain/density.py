@@ -52,7 +52,7 @@ def expected_counts(
         sigma: standard deviation of their noise, positive.
         edges: of the cells, ascending, shape (n_cells + 1,).
         column: gives scale, precision, steps and spikes.
-        n_values: how many values there are, about.
+        n_values: number of values, about.
     """
     counts = noisy.astype(np.float64)
     places = grid.resolution(edges, column)

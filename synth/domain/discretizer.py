@@ -345,7 +345,7 @@ class Discretizer:
         Args:
             schema: names the columns.
             train: *Sensitive*. Conforming to the schema.
-            n_bins: how many bins a number or time gets.
+            n_bins: number of bins a number or time gets.
         """
         counted = {}
         for name in schema.learned:
@@ -362,7 +362,7 @@ class Discretizer:
         Args:
             schema: names the columns.
             counted: *Sensitive*. For each number or time the places that hold a value, ascending, and how many each.
-            n_bins: how many bins a number or time gets.
+            n_bins: number of bins a number or time gets.
         """
         made = []
         for name in schema.learned:
@@ -491,7 +491,7 @@ def regroup(attribute: Attribute, groups: np.ndarray, mass: np.ndarray | None = 
     """The attribute with its cells merged anew.
 
     Args:
-        attribute: what to merge.
+        attribute: to merge.
         groups: a number for each cell but `other` and `missing`, shape (n_cells - 2,); equal numbers share a code, -1
             joins `other`. Numbers need not be dense.
         mass: new masses of all cells, shape (n_cells,); `None` keeps them.

@@ -215,7 +215,7 @@ def _window_of_numbers(edges: np.ndarray, counts: np.ndarray, *, on_lattice: boo
     Args:
         edges: of the cells, shape (n_cells + 1,).
         counts: in standard deviations of their noise, shape (n_cells,).
-        on_lattice: whether the cell of zero holds nothing else.
+        on_lattice: true if the cell of zero holds nothing else.
     """
     n_below, n_not_above = int((edges[:-1] < 0).sum()), int((edges[:-1] <= 0).sum())
     ends = sorted({0, n_below, n_not_above, len(counts)})
@@ -236,8 +236,8 @@ def _folded(counts: np.ndarray, n_below: int, n_not_above: int) -> list[_Window]
 
     Args:
         counts: in standard deviations of their noise, shape (n_cells,).
-        n_below: how many cells are negative.
-        n_not_above: how many are not positive.
+        n_below: number of negative cells.
+        n_not_above: number of cells that are not positive.
     """
     n_both = min(n_below, len(counts) - n_not_above)
     if n_both == 0:

@@ -46,7 +46,7 @@ def quantile_edges(
         distinct: *Sensitive*. The places on the line that hold a value, ascending, shape (n_places,).
         counts: *Sensitive*. How many values each of them holds, shape (n_places,).
         column: gives bounds and precision.
-        n_bins: how many bins; a value that would fill one alone gets its own.
+        n_bins: number of bins; a value that would fill one alone gets its own.
     """
     low, high = numeric_scale.bounds(column)
     unit = numeric_scale.step(column)
@@ -62,8 +62,8 @@ def quantiles(distinct: np.ndarray, counts: np.ndarray, n_bins: int) -> np.ndarr
 
     Args:
         distinct: ascending, shape (n_places,).
-        counts: how often each occurs, shape (n_places,).
-        n_bins: how many shares.
+        counts: of each place, shape (n_places,).
+        n_bins: number of shares.
 
     Returns:
         Shape (n_bins + 1,); empty where there is no value.

@@ -87,7 +87,7 @@ def draw(edges: np.ndarray, cells: np.ndarray, column: LineColumn, rng: np.rando
 
     Args:
         edges: ascending, shape (n_cells + 1,).
-        cells: which cell to draw each value from, shape (n,).
+        cells: of the values, shape (n,).
         column: gives precision and bounds; no value leaves the bounds.
         rng: source of the draw.
 
@@ -255,9 +255,9 @@ def values(counts: np.ndarray, column: LineColumn, missing: np.ndarray) -> pd.Se
     """Drawn positions as a canonical column.
 
     Args:
-        counts: what `draw` gave, shape (n,).
+        counts: from `draw`, shape (n,).
         column: the kind to give back.
-        missing: where the value is missing, shape (n,), boolean.
+        missing: true where the value is missing, shape (n,).
     """
     if isinstance(column, IntegerColumn):
         low, high = column.bounds

@@ -64,7 +64,7 @@ def discrete_gaussian_loss(sigma: float, sensitivity: int, interval: float) -> A
 
     Args:
         sigma: parameter of the noise.
-        sensitivity: how far one unit can move the number.
+        sensitivity: the most that one unit moves the number.
         interval: width of the grid of losses.
 
     Source: Canonne, Kamath, Steinke 2020, Theorem 7; Doroshenko et al. 2022 (2207.04380), Algorithm 1.

@@ -44,9 +44,9 @@ class Budget:
 
     Args:
         schedule: every release that will be made.
-        noise: where the noise comes from; unless said, the system's.
+        noise: source of the noise; unless said, the system's.
         journal: keeps noisy values before anything reads them; `None`: nothing is kept.
-        ledger: where a ledger holds this fit's reservation; `None`: outside a ledger.
+        ledger: the place of this fit's reservation in a ledger; `None`: outside a ledger.
 
     Raises:
         BudgetError: a journal would keep noise that is not private, which a later start would take for private.
@@ -87,7 +87,7 @@ class Budget:
 
         Args:
             scores: *Sensitive*. One score per public candidate.
-            score_sensitivity: how far one unit can move any score.
+            score_sensitivity: the most that one unit moves any score.
             event: one of the schedule's.
 
         Raises:
@@ -117,7 +117,7 @@ class Budget:
 
         Args:
             event: one of the schedule's.
-            n_steps: how many steps.
+            n_steps: number of steps.
             work: takes the steps' draws and does them all; it returns the digest of what it left on the disk. It is not
                 called where a journal says that an earlier start did this stretch.
 

@@ -62,11 +62,11 @@ class GaussianEvent(_Event):
     """Numbers released with Gaussian noise.
 
     Attributes:
-        what: what was read, in words.
+        what: the read, in words.
         sigma: standard deviation of the noise in every cell.
         sensitivity: L2 distance that one unit can move the numbers of one release; whole for whole numbers.
-        count: how many releases.
-        whole: whether they are whole numbers with discrete Gaussian noise; else reals with the continuous one.
+        count: number of releases.
+        whole: true if they are whole numbers with discrete Gaussian noise; else reals with the continuous one.
 
     Source: Canonne, Kamath, Steinke 2020, Theorem 4.
     """
@@ -100,11 +100,11 @@ class LaplaceEvent(_Event):
     """Numbers released with Laplace noise.
 
     Attributes:
-        what: what was read, in words.
+        what: the read, in words.
         scale: of the noise in every cell; its standard deviation is about 1.41 times that.
         sensitivity: L1 distance that one unit can move the numbers of one release; whole for whole numbers.
-        count: how many releases.
-        whole: whether they are whole numbers with discrete Laplace noise; else reals with the continuous one.
+        count: number of releases.
+        whole: true if they are whole numbers with discrete Laplace noise; else reals with the continuous one.
 
     Source: Dwork, McSherry, Nissim, Smith 2006; Ghosh, Roughgarden, Sundararajan 2009 (discrete).
     """
@@ -138,9 +138,9 @@ class SelectionEvent(_Event):
     """Choices by the exponential mechanism (Gumbel noisy max).
 
     Attributes:
-        what: what was chosen, in words.
+        what: the choice, in words.
         epsilon: the bounded range of one choice, which is also its pure epsilon.
-        count: how many choices.
+        count: number of choices.
 
     Source: Dong, Durfee, Rogers 2020 (bounded range); Cesar, Rogers 2021 (its zCDP, epsilon^2 / 8).
     """
@@ -172,11 +172,11 @@ class StabilityEvent(_Event):
     """The values that enough units hold: counts with discrete Gaussian noise, of which those at a threshold are named.
 
     Attributes:
-        what: what was read, in words.
+        what: the read, in words.
         sigma: standard deviation of the noise in every count.
         threshold: a value is named where its noisy count is at least this.
         sensitivity: rows that one unit holds at most.
-        count: how many such histograms.
+        count: number of such histograms.
 
     Source: Korolova et al. 2009; Bun, Nissim, Stemmer 2016 (stability-based histograms).
     """
@@ -236,10 +236,10 @@ class SubsampledGaussianEvent(_Event):
     """Sums over Poisson samples of the units, released with Gaussian noise: the steps of DP-SGD.
 
     Attributes:
-        what: what was read, in words.
+        what: the read, in words.
         noise_multiplier: standard deviation of the noise in units of the sensitivity.
         sampling_rate: probability with which each unit is in a sample.
-        count: how many steps.
+        count: number of steps.
 
     Source: Abadi et al. 2016 (1607.00133); Mironov, Talwar, Zhang 2019 (1908.10530).
     """

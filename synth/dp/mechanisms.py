@@ -161,7 +161,7 @@ def select(scores: np.ndarray, score_sensitivity: float, event: SelectionEvent, 
 
     Args:
         scores: *Sensitive*. One score per public candidate, shape (n,); larger is better.
-        score_sensitivity: how far one unit can move any score, up or down.
+        score_sensitivity: the most that one unit moves any score, up or down.
         event: names the epsilon of one choice.
         noise: draws the Gumbel noise, of scale 2 score_sensitivity / epsilon.
     """
@@ -245,7 +245,7 @@ class Steps:
 
     Args:
         event: says how units are sampled and how much noise there is.
-        n_steps: how many of its releases are charged.
+        n_steps: number of its releases that are charged.
         noise: draws.
     """
 

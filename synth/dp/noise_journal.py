@@ -62,7 +62,7 @@ class Journal:
         Args:
             record: of the event; the same in the same place when the fit is repeated.
             draw: gives a noisy value as plain data (numbers, texts, lists of them).
-            n_releases: how many of the event's releases the draw is.
+            n_releases: number of the event's releases in the draw.
 
         Raises:
             BudgetError: the value on disk belongs to another event; nothing was drawn.

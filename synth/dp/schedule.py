@@ -28,7 +28,7 @@ class Schedule:
     """The events of one fit and the delta at which they are accounted for.
 
     Attributes:
-        events: what will be read and how, in any order.
+        events: every read, in any order.
         delta: of the guarantee, the deltas of mechanisms included.
 
     >>> from synth.dp.events import GaussianEvent

@@ -46,9 +46,9 @@ def number(high: float, *, low: float = 0.0, whole: bool = False, closed: bool =
 
     Args:
         high: the largest that is allowed.
-        low: what it must lie above.
-        whole: whether it must be a whole number.
-        closed: whether `low` itself is allowed.
+        low: its lower limit.
+        whole: true if it must be a whole number.
+        closed: true if `low` itself is allowed.
     """
     bounds = f"from {low:g} to" if closed else f"above {low:g} and at most"
     rule = f"must be a {'whole ' if whole else ''}number {bounds} {high:g}"
@@ -196,7 +196,7 @@ def read_stated(path: Path, candidate: str | None = None) -> ScheduleFile:
 
     Args:
         path: the file.
-        candidate: whose statement, where an evaluation holds several.
+        candidate: the owner of the statement, where an evaluation holds several.
 
     Raises:
         BudgetError: the file cannot be read, or holds no statement, or a damaged one; nothing was priced.
@@ -309,7 +309,7 @@ def read_books(path: Path | str, candidate: str | None = None) -> ScheduleFile:
 
     Args:
         path: a plan (TOML), `evaluation.json`, a model's folder, or its `model.json`.
-        candidate: whose statement, where an evaluation holds several.
+        candidate: the owner of the statement, where an evaluation holds several.
 
     Raises:
         BudgetError: the file cannot be read, or its plan cannot be priced; nothing was priced.

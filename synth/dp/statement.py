@@ -30,10 +30,10 @@ class EventRecord:
     """One line of the books: what was read, by which mechanism, at what cost.
 
     Attributes:
-        what: what was read, in words ("one-way marginals of 15 columns").
-        mechanism: which mechanism released it ("Gaussian").
+        what: the read, in words ("one-way marginals of 15 columns").
+        mechanism: its name ("Gaussian").
         noise: the mechanism's public parameters, such as ``{"sigma": 36.2, "sensitivity": 1, "whole": True}``.
-        count: how many times.
+        count: number of releases.
         rho: its zCDP cost in total, to compare lines by; `None` where it has none worth stating.
         delta: of its own, in total: bounds the probability that a value is named which one unit alone holds.
     """
@@ -57,9 +57,9 @@ class LedgerNote:
         unit: of privacy, for which the total holds.
         reservation: the token under which the release was reserved.
         entry: hash of the ledger's entry; `understudy ledger verify --holds` finds it.
-        epsilon: what this release alone comes to in the ledger, by Renyi curves, at `total_delta`.
-        spent_epsilon: what all releases had come to when this one was reserved, itself included.
-        total_epsilon: what they may come to.
+        epsilon: of this release alone in the ledger, by Renyi curves, at `total_delta`.
+        spent_epsilon: of all releases when this one was reserved, itself included.
+        total_epsilon: their limit.
         total_delta: the delta of all of them.
     """
 
@@ -86,13 +86,13 @@ class PrivacyStatement:
         unit: "row", or the entity column's name.
         n_units: the declared number of units; public.
         max_rows_per_unit: rows of one unit that were used at most.
-        accountant: which accountant made the claim.
+        accountant: of the claim.
         epsilon_rdp: the same events by the RDP accountant; at least `epsilon`.
         events: the books.
         versions: library versions that drew the noise and kept the books.
         ledger: the place of this release in a ledger; `None`: it was made outside a ledger, so that nothing adds it to
             other releases of the same table.
-        caveats: what the guarantee does not cover, each one sentence.
+        caveats: limits of the guarantee, each one sentence.
         private: False when a test injected the randomness: such a model must not be released.
     """
 

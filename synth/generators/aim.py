@@ -52,7 +52,7 @@ class Stage:
 
     Attributes:
         number: 1 for the first.
-        n_rounds: how many.
+        n_rounds: their number.
         share: of what all stages cost together.
     """
 

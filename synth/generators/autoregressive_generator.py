@@ -111,7 +111,7 @@ class AutoregressiveGenerator(Generator):
         Args:
             train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored. Of these, the
                 rows are kept in a file without a name, in `place` or beside the system's temporary files.
-            schema: what is public about them.
+            schema: the public facts about them.
             seed: of all that is drawn.
             progress: told what is being done.
             place: a folder of this fit's own for unfinished work, made if need be; the same fit goes on from there.

@@ -52,7 +52,7 @@ class Model(Protocol):
         """A synthetic table with the real table's columns, order, dtypes, precision and bounds.
 
         Args:
-            n_rows: how many rows; `None`: `default_rows`.
+            n_rows: number of rows; `None`: `default_rows`.
             seed: the same seed gives the same table; `None` draws a fresh one.
             given: the value that every row holds in some columns (`None`: missing).
             balance: for one column the share of rows with each value; `None`: the same for each of its categories.
@@ -153,7 +153,7 @@ class Generator(BaseModel):
 
         Args:
             train: *Sensitive*. Real rows, conforming to the schema.
-            schema: what is public about them.
+            schema: the public facts about them.
             seed: for everything but the noise and the sampling of a private fit.
             progress: told what is being done.
         """

@@ -88,7 +88,7 @@ class FitWork:
         n_marginals: larger marginals that are measured.
         pairs: codes of the pairs that may be measured.
         triples: codes of the triples that may be measured, or of a selection.
-        n_triples: how many may be measured.
+        n_triples: number of triples that may be measured.
         n_refined: columns that are counted by coarse codes as well as by fine ones.
         n_counted: exact values that are counted at most, where frequent ones are to be measured.
         n_coarse: codes of all columns by which larger marginals count them.
@@ -125,7 +125,7 @@ def cost_of(generator: PrivateGenerator, n_events: int, work: FitWork) -> Cost:
     Args:
         generator: an `Aim`, an `Mst` and a `LatentClass` measure marginals; any other leaves columns on their own.
         n_events: lines of its books.
-        work: what there is to do.
+        work: of the fit.
     """
     seconds = n_events * CALIBRATION_S + LIBRARIES_S + work.n_rows * work.n_columns * READING_S_A_CELL
     n_noisy = sum(work.cells.values()) + work.n_counted

@@ -47,7 +47,7 @@ class SdvModel:
 
     Attributes:
         name: of the generator.
-        schema: what it was fitted under.
+        schema: the one it was fitted under.
         default_rows: as many as it was fitted on.
         synthesizer: SDV's own object; `None` where every column is constant.
         constants: the one position or cell of each column that never varies (NaN: always missing).
@@ -75,7 +75,7 @@ class SdvModel:
         """A synthetic table.
 
         Args:
-            n_rows: how many rows; `None`: as many as it was fitted on.
+            n_rows: number of rows; `None`: as many as it was fitted on.
             seed: the same seed gives the same table; `None` draws a fresh one.
             given: refused, unless empty: SDV rejects rows until enough hold a value, and knows no rare ones.
             balance: refused, unless empty.

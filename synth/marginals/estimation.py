@@ -160,11 +160,11 @@ class _Descent:
     """The state of the descent.
 
     Attributes:
-        loss: what goes down.
+        loss: that goes down.
         base: log potentials of the tree's cliques that the descent began with.
-        moved: what has been taken off since, for each measurement's clique.
+        moved: the change since, for each measurement's clique.
         before: the same, one step earlier; momentum carries their difference on.
-        fit: how the beliefs of base less moved fit.
+        fit: of the beliefs of base less moved.
         step_size: of the next step.
         run: steps taken with momentum since the last restart; `None` while the step size is still being found.
     """

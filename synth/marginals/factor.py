@@ -17,7 +17,7 @@ class Factor:
     """A nonnegative function of a few attributes, in log space.
 
     Attributes:
-        attributes: what it is a function of, one axis each.
+        attributes: of the axes, one each.
         log_values: logarithm of its values; ``-inf`` is a structural zero.
 
     >>> doubled = Factor(("a",), np.log([1.0, 1.0])) + Factor(("b",), np.log([2.0, 3.0]))

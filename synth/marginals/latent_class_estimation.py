@@ -151,9 +151,9 @@ class ClassEstimation:
         """Steps of Adam.
 
         Args:
-            n_steps: how many.
+            n_steps: their number.
             price: of a nat of information.
-            last: whether steps become smaller, so that the descent comes to rest.
+            last: true if steps become smaller, so that the descent comes to rest.
         """
         for index in range(n_steps):
             size = STEP + (LAST_STEP - STEP) * index / max(n_steps - 1, 1) if last else STEP

@@ -30,7 +30,7 @@ def sample(model: MarkovRandomField, n_rows: int, rng: np.random.Generator, *, e
         model: the distribution.
         n_rows: number of rows; its own, not the model's total.
         rng: drawn from.
-        even: whether to spread evenly what rounding leaves open; else it is left to chance, which is faster.
+        even: true spreads evenly what rounding leaves open; false leaves it to chance, which is faster.
 
     Returns:
         Codes, ``(n_rows, len(model.domain))``, columns in the domain's order (stored column by column).
@@ -144,7 +144,7 @@ def round_counts(expected: Array, n_rows: NDArray[np.int64], rng: np.random.Gene
 
     Args:
         expected: expected counts, ``(n_groups, n_cells)``, nonnegative; only proportions within a line matter.
-        n_rows: what each line adds up to, ``(n_groups,)``.
+        n_rows: the sum of each line, ``(n_groups,)``.
         rng: drawn from, one number a line.
 
     Source: Madow 1949, systematic sampling with unequal probabilities.

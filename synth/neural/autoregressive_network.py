@@ -192,13 +192,13 @@ def draw(  # noqa: PLR0913 - what is known, and how it is met
     Args:
         network: trained, in evaluation mode.
         codes: of the columns that are known; the others are not read. Shape (n, d).
-        known: which columns are, shape (d,).
+        known: true for known columns, shape (d,).
         generator: of random numbers, on the CPU.
         allowed: codes that a column may take, by its place: shape (size,) or (n, size).
         mask: called for each column that is not known, before it is drawn; it is also called for weights.
         order: of the columns, for a network of any; `None`: by their places, which it has learned best. A unit stays
             together.
-        weigh: whether a network of any order weighs its rows, too: the chances that it has learned best are by place.
+        weigh: true if a network of any order weighs its rows, too: the chances that it has learned best are by place.
 
     Returns:
         Codes, shape (n, d), and log weights, shape (n,); zeros where rows are not weighed. A row weighs minus infinity
@@ -231,7 +231,7 @@ def fill(
     Args:
         network: of any order, trained, in evaluation mode.
         codes: of the cells that are not missing; the others are not read. Shape (n, d).
-        missing: which cells are, shape (n, d).
+        missing: true for missing cells, shape (n, d).
         generator: of random numbers, on the CPU.
         allowed: as `draw` has it.
         mask: as `draw` has it.

@@ -126,7 +126,7 @@ class ArnTraining:
     """The autoregressive network on a table: everything is on the device, and a step never waits for it.
 
     Attributes:
-        network: what is trained, but for its curves.
+        network: in training, but for its curves.
         curves: trained along.
         average: the network with its curves and averaged weights, in evaluation mode.
 
@@ -220,10 +220,10 @@ def fit_network(
         codes: *Sensitive*. The table, shape (n, d), at least one row; none is changed.
         sizes: codes of each column.
         leaders: of each column the place of the column that it follows directly, or `None`.
-        spec: how it is trained.
-        device: where it is trained.
+        spec: training parameters.
+        device: of the training.
         seed: of all that is random; `None` draws a fresh one.
-        course: how training goes; its digest covers all other arguments.
+        course: of the training; its digest covers all other arguments.
 
     Raises:
         ValueError: codes, sizes or leaders do not fit each other; nothing was trained.

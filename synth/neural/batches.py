@@ -28,7 +28,7 @@ class DeviceRows:
     Args:
         encoded: *Sensitive*. The table.
         layout: its layout.
-        device: where it is kept.
+        device: that keeps it.
     """
 
     def __init__(self, encoded: Encoded, layout: Layout, device: torch.device) -> None:
@@ -67,7 +67,7 @@ class Epochs:
     Args:
         n: rows of the table, at least 1.
         batch_size: rows a batch at most.
-        device: where the order is drawn and kept.
+        device: that draws and keeps the order.
     """
 
     def __init__(self, n: int, batch_size: int, device: torch.device) -> None:
@@ -182,7 +182,7 @@ class UnitIndex:
 
         Args:
             units: *Sensitive*. Which, shape (at most size,).
-            size: how many units the batch has room for; public.
+            size: the most units of a batch; public.
         """
         k = self.max_rows_per_unit
         place = np.arange(k)

@@ -59,8 +59,8 @@ class ConditionIndex:
         Args:
             encoded: *Sensitive*. The table, at least one row.
             layout: its layout.
-            device: where they are kept.
-            room: where the sorted rows are written down before.
+            device: that keeps them.
+            room: for the sorted rows.
         """
         chosen, n = layout.whole, len(encoded)
         counts = [_counts(encoded.codes[:, index], layout.sizes[index]) for index in chosen]
@@ -211,10 +211,10 @@ class CtganTraining:
     """CTGAN on a table: everything is on the device, and a step never waits for it.
 
     Attributes:
-        generator: what is trained.
+        generator: in training.
         average: of the generators after each step; `sampled_generator` is made of it.
-        critic: what it is trained against.
-        conditions: what rows are asked for by.
+        critic: its opponent.
+        conditions: of the rows.
         n_steps_per_epoch: steps that draw about as many rows as the table has.
 
     Args:
@@ -222,7 +222,7 @@ class CtganTraining:
         encoded: *Sensitive*. The table, at least one row.
         layout: its layout.
         device: where.
-        room: where what is worked out of all its rows is written down.
+        room: for values worked out of all its rows.
     """
 
     def __init__(

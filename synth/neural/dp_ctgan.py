@@ -71,7 +71,7 @@ class PrivateGeneratorSpec:
         rate: Adam's learning rate at the start.
         matching: weight of the fakes' distance from the released marginals in the loss.
         temperature: of the relaxed draws.
-        ema: what a step leaves of the average.
+        ema: the share of the average that a step leaves.
     """
 
     d_latent: int
@@ -90,11 +90,11 @@ class ReleasedGenerator:
         layout: of rows; spans alone.
         one_way: released counts of each span's codes.
         n_fakes: at a time; public.
-        device: where it is trained.
+        device: of the training.
 
     Attributes:
         average: of the generators on the way, to sample from; its batch norm has seen fakes only.
-        conditions: what it is asked for.
+        conditions: of its rows.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class NetworkCritic:
         widths: of the hidden layers.
         rate: Adam's learning rate at the start.
         penalty: weight of the gradient penalty.
-        backend: who clips what is private.
+        backend: that clips private gradients.
 
     Attributes:
         tally: *Sensitive*. How many units were clipped; with a bound of up to 1 that is all of them.
@@ -401,9 +401,9 @@ class PrivateCtganSpec:
         matching: weight of the fakes' distance from the released marginals in the generator's loss.
         critic_steps: to one step of the generator.
         temperature: of the relaxed draws.
-        ema: what a generator step leaves of the averaged generator.
+        ema: the share of the averaged generator that a generator step leaves.
         max_rows_per_pass: rows in memory at a time.
-        backend: who clips what is private of a network.
+        backend: that clips private gradients of a network.
     """
 
     critic: CriticKind = "pairs"
@@ -432,7 +432,7 @@ class PrivateCtganTraining:
         one_way: released counts of each span's codes.
         expected_batch: sampling rate times the number of units, as released.
         n_steps: of the critic, over which learning rates fall.
-        device: where it is trained.
+        device: of the training.
     """
 
     def __init__(
@@ -471,7 +471,7 @@ class PrivateCtganTraining:
         """Take one step of the critic, with DP-SGD, and after every `critic_steps` of them one of the generator.
 
         Args:
-            steps: what the budget has charged.
+            steps: charged by the budget.
         """
         share = rate_share(self._n_done, self._n_steps)
         self.maker.set_rate(share)

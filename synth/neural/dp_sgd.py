@@ -83,7 +83,7 @@ class ClippedSums(Protocol):
         Args:
             losses: *Sensitive*. Calls the networks and gives each row's loss, shape (n_units * k,), a unit's rows side
                 by side; 0 for padding. No row's loss may depend on another unit's rows.
-            n_units: how many.
+            n_units: their number.
             max_grad_norm: C.
         """
 
@@ -191,7 +191,7 @@ class ExactSums:
     """Clipped sums by `clipped_sums`.
 
     Args:
-        networks: whose parameters are all weights and biases of linear layers.
+        networks: all of linear layers.
         tally: told every unit's norm before clipping; `None`: nobody is.
 
     Raises:
@@ -231,7 +231,7 @@ def clipped_sums(
     Args:
         losses: *Sensitive*. Of each row, shape (n_units * k,), rows of a unit side by side; 0 for padding.
         records: of all layers that they passed; every parameter is a weight or bias of these.
-        n_units: how many units.
+        n_units: number of units.
         max_grad_norm: C; over all layers together (flat clipping).
 
     Returns:

@@ -22,7 +22,7 @@ class Spans(nn.Module):
         span_of: span of each code, shape (n_codes,).
         inside: one where a code is of a span, shape (n_spans, n_codes).
         outside: zero where a code is of a span, else minus infinity, shape (n_spans, n_codes).
-        offsets: where each span starts, shape (n_spans,).
+        offsets: the start of each span, shape (n_spans,).
     """
 
     span_of: Tensor

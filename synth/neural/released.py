@@ -39,7 +39,7 @@ def averaged(average: nn.Module, current: nn.Module, kept_share: float) -> None:
 
     Args:
         average: the same architecture as `current`.
-        current: what was just trained, its weights released.
+        current: just trained, its weights released.
         kept_share: of the average; in [0, 1).
     """
     ours, theirs = average.state_dict(), current.state_dict()
@@ -59,7 +59,7 @@ class ReleasedConditions:
     Args:
         one_way: released counts of each span's codes.
         layout: spans alone.
-        device: where they are kept.
+        device: that keeps them.
 
     Attributes:
         shares: released share of each code in its span, shape (n_codes,).

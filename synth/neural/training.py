@@ -49,7 +49,7 @@ def seeded(seed: int | None, device: torch.device) -> Iterator[None]:
 
     Args:
         seed: `None` draws a fresh one.
-        device: whose generator is in use beside the processor's.
+        device: with a generator in use beside the processor's.
     """
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         if seed is None:
@@ -268,7 +268,7 @@ def train_privately(
         training: at its start.
         event: of the budget's schedule.
         budget: charged a stretch of steps at a time, before the first of them.
-        course: how it is to go; a checkpoint is kept only where the budget keeps a journal.
+        course: of the training; a checkpoint is kept only where the budget keeps a journal.
 
     Raises:
         ModelError: the weights are no longer finite, or the checkpoint cannot be used; no model was made.

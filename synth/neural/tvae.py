@@ -60,7 +60,7 @@ class TvaeTraining:
 
     Attributes:
         encoder: trained along.
-        decoder: what is trained.
+        decoder: in training.
         deviations: of the scalars around what the decoder says, learned, shape (n_scalars,).
         n_steps_per_epoch: steps that go through all rows once.
 
@@ -162,9 +162,9 @@ class PrivateTvaeSpec:
         divergence_weight: of the latent distribution's divergence from the prior; at 1 it wins over what noise leaves
             of the likelihood, and the decoder ignores its input.
         max_grad_norm: bound on a unit's gradient over both networks.
-        ema: what a step leaves of the averaged decoder.
+        ema: the share of the averaged decoder that a step leaves.
         max_rows_per_pass: rows in memory at a time.
-        backend: who clips.
+        backend: that clips.
     """
 
     d_latent: int = 16
@@ -187,7 +187,7 @@ class PrivateTvaeTraining:
         layout: of its rows; spans alone.
         one_way: released counts of each span's codes.
         expected_batch: sampling rate times the number of units, as released.
-        device: where it is trained.
+        device: of the training.
 
     Attributes:
         decoder: the average of the decoders on the way, to sample from.
@@ -227,7 +227,7 @@ class PrivateTvaeTraining:
         """Take one step of DP-SGD.
 
         Args:
-            steps: what the budget has charged.
+            steps: charged by the budget.
         """
         gradient = noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum)
         write_gradients(self._parameters, gradient)

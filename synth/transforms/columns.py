@@ -81,7 +81,7 @@ class HeldValues:
 
     Attributes:
         present: *Sensitive*. Shape (n,).
-        missing: whether a value of the column is missing.
+        missing: true if a value of the column is missing.
     """
 
     present: Array = field(repr=False)
@@ -250,7 +250,7 @@ class FiledColumns:
         cells: *Sensitive*. Blocks of rows one after the other, each column by column; flat.
         sizes: rows of each block.
         names: of the columns.
-        disk: where it is.
+        disk: that holds it.
     """
 
     cells: Array = field(repr=False)

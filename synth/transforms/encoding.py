@@ -25,7 +25,7 @@ class Match(NamedTuple):
     Attributes:
         weights: weights of the span's codes, shape (size,): one for the code of the value; of several, in (0, 1] and as
             dense as each is about the value. All are zero where no row of the encoding can hold the value.
-        scalars: what goes with each of them, shape (size,), NaN where the code alone says the value; `None` where the
+        scalars: of these codes, shape (size,), NaN where the code alone says the value; `None` where the
             column has no scalar.
     """
 

@@ -15,7 +15,7 @@ class Span:
     """One choice among several: a softmax of the network, one-hot in its input.
 
     Attributes:
-        column: whose it is.
+        column: its own.
         size: number of codes, at least 1.
         whole: true if the code alone says the value, so that rows can be asked for by it. Else some codes leave it
             open, and a scalar goes with them.

@@ -48,7 +48,7 @@ class Categories:
 
         Args:
             parts: *Sensitive*. The cells of its values, some at a time.
-            attribute: how cells become codes.
+            attribute: with the codes of its cells.
         """
         held = np.zeros(attribute.size, dtype=bool)
         for cells in parts:
@@ -95,7 +95,7 @@ class ModalEncoding:
 
     Attributes:
         discretizer: of the observed schema; gives kinds, bounds and precision.
-        columns: what each column's codes are, in the discretizer's order.
+        columns: kinds of the columns' codes, in the discretizer's order.
     """
 
     discretizer: Discretizer

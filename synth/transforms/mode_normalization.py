@@ -135,8 +135,8 @@ class Modes:
         means: of the components, shape (n_components,).
         deviations: of the components, positive, shape (n_components,).
         weights: of the components, positive, shape (n_components,); they sum to one where there are any.
-        missing: whether the last code is for missing values.
-        log: whether components and scalars live on a signed logarithm.
+        missing: true if the last code is for missing values.
+        log: true if components and scalars live on a signed logarithm.
         step_shares: share of the values of the components on each of the column's steps, shape (n_steps,); `None` where
             it has no steps or no components.
 
@@ -189,7 +189,7 @@ class Modes:
 
         Args:
             values: *Sensitive*. Of the column.
-            log: whether to look for components on a signed logarithm even where values do not reach far.
+            log: true looks for components on a signed logarithm even where values do not reach far.
             rng: source of the draws and of the mixture's start.
             spikes: declared, ascending.
             ladder: declared steps with their shares, coarsest first.
@@ -206,7 +206,7 @@ class Modes:
 
         Args:
             values: *Sensitive*. Shape (n,), NaN where missing.
-            rng: which of the components that may have made a value is drawn by how likely each is to have.
+            rng: draws the component of each value by its posterior probability.
 
         Raises:
             ValueError: a value has no mode, so that the modes are of another column; nothing was encoded.

@@ -181,7 +181,7 @@ class TrainingColumn:
         categories: sizes of features that are categories in no order, by number.
         codes: of the column, shape (n,).
         size: codes that it has.
-        scores: what orders its values, shape (n,); `None`: nothing does.
+        scores: by which its values are ordered, shape (n,); `None`: they have no order.
         ranks: of each value within its code, shape (n,); `None`: each code has one cell.
         weights: of the rows, at most one for all rows of a unit together; shape (n,).
     """
@@ -205,7 +205,7 @@ def fit_conditional(learned: TrainingColumn, growth: Growth, rng: np.random.Gene
 
     Args:
         learned: *Sensitive*. The column and the features.
-        growth: how trees are grown.
+        growth: parameters of the trees.
         rng: source of folds and seeds.
     """
     counts, codes = learned.counts, learned.codes

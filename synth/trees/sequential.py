@@ -151,7 +151,7 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
         discretizer: names codes and cells.
         weights: of the rows, at most one for all rows of a unit together; shape (n,).
         order: places of all columns.
-        growth: how trees are grown.
+        growth: parameters of the trees.
         seed: of folds and libraries; each column has a child of it.
         n_threads: columns that are learned at a time.
         kept: columns of a fit that was cut short.

@@ -54,7 +54,7 @@ def open_ledger(url: str | Path, patience_s: float = PATIENCE_S) -> "Ledger":
 
     Args:
         url: a path or "sqlite:///path", or "postgresql://user@host/database".
-        patience_s: how long an operation waits for other jobs.
+        patience_s: seconds that an operation waits for other jobs.
 
     Raises:
         LedgerError: the address names neither a file nor a PostgreSQL database.
@@ -149,7 +149,7 @@ class Ledger:
         Args:
             token: of a reservation in use.
             what: was lost, in words.
-            curve: what drawing it again costs.
+            curve: the cost of drawing it again.
 
         Raises:
             LedgerError: the total does not admit it, or the reservation is not in use; nothing may be drawn.
@@ -172,7 +172,7 @@ class Ledger:
 
         Args:
             token: of a reservation in use.
-            note: what was claimed, such as ``{"epsilon": 1.0, "delta": 1e-6}``: texts, numbers, booleans.
+            note: the claim, such as ``{"epsilon": 1.0, "delta": 1e-6}``: texts, numbers, booleans.
 
         Raises:
             LedgerError: the reservation is not in use, or the note is not of that form.

@@ -134,7 +134,7 @@ class Request:
         dataset: declared name of the dataset, which covers all its versions, extracts and splits.
         unit: "row", or the entity column's name.
         what: the release in words, such as "mst of patients, seed 0".
-        curve: what it costs.
+        curve: its cost.
         schedule_hash: of the schedule that costs that.
         fingerprint: keyed hash of the table; it only warns.
 
@@ -170,7 +170,7 @@ class Reservation:
         what: the release in words.
         schedule_hash: of the schedule it pays for.
         state: "reserved", "used" once a draw may have begun, "committed" when the release is made.
-        n_charges: how often lost draws were charged again.
+        n_charges: number of charges of lost draws.
         seq: of the entry that reserved it.
         entry: that entry's hash; a privacy statement holds it.
         warnings: sentences about fingerprints; nothing is refused for them.
@@ -198,9 +198,9 @@ class Holding:
         epsilon: the total.
         delta: the total.
         n_units: declared number of units; public.
-        spent_epsilon: what was reserved and charged comes to; nothing is ever given back.
-        n_releases: how many reservations there are, used or not.
-        curve: what was reserved and charged.
+        spent_epsilon: of all that was reserved and charged; nothing is ever given back.
+        n_releases: number of reservations, used or not.
+        curve: of all that was reserved and charged.
     """
 
     dataset: str

@@ -242,7 +242,7 @@ class Damage:
 
     Attributes:
         seq: of the entry; None where it is not about one.
-        what: what is wrong with it.
+        what: the fault.
     """
 
     seq: int | None
@@ -349,8 +349,8 @@ def check_total(account: Account, curves: Sequence[RdpCurve], what: str, names: 
     """Refuse costs that do not fit into what is left.
 
     Args:
-        account: what is spent of which total.
-        curves: what is to be added, in order.
+        account: spent epsilon and its total.
+        curves: to add, in order.
         what: it is, in words.
         names: of the curves, in words; of several the one that costs most is told.
 

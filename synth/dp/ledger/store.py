@@ -92,7 +92,7 @@ class LedgerAddress:
 
     Attributes:
         url: for SQLAlchemy; may hold a password, so it is never shown.
-        patience_s: how long to wait for others.
+        patience_s: seconds to wait for others.
     """
 
     url: URL
@@ -148,7 +148,7 @@ def parsed(text: str, patience_s: float = PATIENCE_S) -> LedgerAddress:
 
     Args:
         text: a path or a URL.
-        patience_s: how long to wait for others.
+        patience_s: seconds to wait for others.
 
     Raises:
         LedgerError: it names neither a file nor a PostgreSQL database; nothing was opened.

@@ -37,7 +37,7 @@ class Merging:
 
     Attributes:
         n_bins: codes that they are merged into, about, where no bins are declared.
-        spikes_apart: whether each declared spike is a code of its own, however few values it holds.
+        spikes_apart: true if each declared spike is a code of its own, however few values it holds.
         kept_apart: columns whose ordered levels are told apart as far as noise allows.
     """
 
@@ -63,9 +63,9 @@ def measure_columns(
         schema: declared, for a private fit.
         event: the release of one histogram; its `count` is the number of columns.
         budget: charged once a column.
-        merging: how cells become codes.
+        merging: of cells into codes.
         tell: told the share done.
-        exact: whether the counts have no noise, so that the shape within a code is that of the rows.
+        exact: true if the counts have no noise, so that the shape within a code is that of the rows.
     """
     merging = replace(merging, kept_apart=frozenset(name for name in (schema.target, *schema.sensitive) if name))
     public = Discretizer.by_schema(schema)
@@ -209,7 +209,7 @@ def even_mass_groups(counts: np.ndarray, sigma: float, n_bins: int) -> np.ndarra
     Args:
         counts: noisy counts of the cells in order, shape (n_cells,).
         sigma: standard deviation of their noise.
-        n_bins: how many groups; no more than the cells.
+        n_bins: number of groups; no more than the cells.
     """
     # Cumulated noise grows with the root of the cells while clipping each cell at zero would grow with their number.
     cumulated = np.maximum.accumulate(np.maximum(np.cumsum(counts), 0.0))

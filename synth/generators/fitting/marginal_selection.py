@@ -132,7 +132,7 @@ class Search:
 
         Args:
             model: the model so far.
-            candidates: what may be measured.
+            candidates: marginals to choose from.
             sigma: standard deviation of the noise that a cell would get.
             rng: draws rows from the model; reads nothing real.
 
@@ -173,7 +173,7 @@ class ClassSearch:
 
     Args:
         table: *Sensitive*. Counts of the real rows, by fine and coarse codes.
-        weights: how much each column matters, positive.
+        weights: of the columns, positive.
         max_cells: cells of one marginal at most.
     """
 

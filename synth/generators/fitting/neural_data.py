@@ -45,7 +45,7 @@ class NetworkRows:
     Attributes:
         encoded: *Sensitive*. The rows.
         layout: of a row.
-        room: where else something is kept that is as long as the table.
+        room: for arrays that are as long as the table.
     """
 
     encoded: Encoded
@@ -60,7 +60,7 @@ class PrivateRows(NetworkRows):
     Attributes:
         encoded: *Sensitive*. The rows.
         layout: of a row.
-        room: where else something is kept that is as long as the table.
+        room: for arrays that are as long as the table.
         owned: the entity of each row; `None` where the unit is a row.
         max_rows_per_unit: k.
         one_way: released counts of the codes of each span.

@@ -40,9 +40,9 @@ class PrivateFit:
 
     Attributes:
         train: *Sensitive*. Rows read cell by cell, contributions bounded.
-        schema: what is public, measured domains included.
+        schema: the public facts, measured domains included.
         budget: charged before every draw.
-        promises: whether the fit gives a guarantee.
+        promises: true if the fit gives a guarantee.
     """
 
     train: TrainingTable

@@ -93,7 +93,7 @@ class HeldTable:
 
     Attributes:
         rows: *Sensitive*. Conforming to the schema, contributions bounded.
-        schema: what is public about them.
+        schema: the public facts about them.
     """
 
     rows: pd.DataFrame = field(repr=False)

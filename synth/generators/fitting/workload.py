@@ -24,8 +24,8 @@ class Workload:
     """All marginals of one degree, those of some attributes mattering more.
 
     Attributes:
-        weights: how much each attribute matters, positive.
-        degree: how many attributes a marginal of the workload has.
+        weights: of the attributes, positive.
+        degree: number of attributes of a marginal of the workload.
 
     DEVIATES: the paper weighs every marginal s of the workload by c_s and scores a clique r by w_r, the sum of c_s |r &
     s|. That is a sum over the attributes a of r of the total weight of the marginals that hold a. So the weights are

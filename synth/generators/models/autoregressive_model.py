@@ -71,7 +71,7 @@ class AutoregressiveModel:
 
     Attributes:
         name: of the generator.
-        schema: what it was fitted under.
+        schema: the one it was fitted under.
         default_rows: rows that `sample` gives unless told.
         discretizer: codes to values.
         distribution: over codes and ranks.
@@ -110,7 +110,7 @@ class AutoregressiveModel:
         that are to hold it are like those of all of them. ``attrs["given"]`` says which.
 
         Args:
-            n_rows: how many rows; `None`: `default_rows`.
+            n_rows: number of rows; `None`: `default_rows`.
             seed: the same seed gives the same table; `None` draws a fresh one.
             given: the value that every row holds in some columns (`None`: missing); the others are drawn from their
                 distribution given these.

@@ -92,7 +92,7 @@ class SeenOnDisk:
     Two values that share their 64 bits count as one. That makes a generator draw another value and nothing else.
 
     Attributes:
-        folder: where they are kept.
+        folder: that keeps them.
         index: of the part, from 0; those before it are made.
     """
 
@@ -140,8 +140,8 @@ class Written:
     Attributes:
         folder: holds `part-00000.parquet`, `part-00001.parquet`, ... and nothing else.
         n_rows: of all files.
-        n_files: how many there are.
-        seed: what it was drawn from: the same model, seed, rows and rows a file give the same bytes.
+        n_files: their number.
+        seed: of all draws: the same model, seed, rows and rows a file give the same bytes.
         n_rejected: rows that broke a constraint and were drawn again; `None` where there are no constraints.
         given: the least exact way in which conditions are met, of `conditions.WAYS`; `None`: there are no conditions,
             or the model tells nothing of them.
@@ -174,13 +174,13 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
 
     Args:
         model: draws the rows.
-        folder: where to; its parent exists.
-        n_rows: how many rows; none: the model's `default_rows`.
+        folder: to write; its parent exists.
+        n_rows: number of rows; `None`: the model's `default_rows`.
         seed: the same seed gives the same table; `None`: that of the unfinished table, or a fresh one.
         given: the value that every row holds in some columns, as of `Model.sample`.
         balance: the share of rows with each value of a column, as of `Model.sample`.
-        rows_a_file: how many rows a file holds at most; they are spread evenly over as many files as that takes.
-        force: whether such a folder, or the unfinished table of another call, may be replaced.
+        rows_a_file: number of rows a file holds at most; they are spread evenly over as many files as that takes.
+        force: true if such a folder, or the unfinished table of another call, may be replaced.
         progress: told what is being done.
         tell: says what was written. Until that is done, the same call finds a folder that is there its own.
 

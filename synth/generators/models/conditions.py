@@ -55,7 +55,7 @@ class Conditions:
         Args:
             given: a Python value, or its text as a CSV file would hold it; `None` is a missing value.
             discretizer: the codes of the modeled columns.
-            schema: what the columns may hold; nothing in it is left to measure.
+            schema: domains of the columns; nothing in it is left to measure.
 
         Raises:
             JobError: a column is unknown or not modeled, or may not hold its value; nothing was drawn.
@@ -131,7 +131,7 @@ class ConditionMixture:
     Attributes:
         conditions: of each part.
         shares: of the rows, in proportion, one for each part.
-        is_asked: whether anybody named a condition.
+        is_asked: true if a condition was named.
     """
 
     conditions: tuple[Conditions, ...]
@@ -152,7 +152,7 @@ class ConditionMixture:
             given: the value of all rows in some columns.
             balance: for one column the share of each value; `None`: the same for every value that the model holds.
             discretizer: the codes of the modeled columns.
-            schema: what the columns may hold.
+            schema: domains of the columns.
 
         Raises:
             JobError: a column is unknown or not modeled, a value is not its own, or shares are no shares.

@@ -37,7 +37,7 @@ class MarginalModel:
 
     Attributes:
         name: of the generator.
-        schema: what it was fitted under.
+        schema: the one it was fitted under.
         statement: its guarantee; `None`: **no formal guarantee**.
         default_rows: rows that `sample` gives unless told.
         discretizer: codes to values.
@@ -68,7 +68,7 @@ class MarginalModel:
         """A synthetic table; free of charge, as often as wanted.
 
         Args:
-            n_rows: how many rows; `None`: `default_rows`.
+            n_rows: number of rows; `None`: `default_rows`.
             seed: the same seed gives the same table; `None` draws a fresh one.
             given: the value that every row holds in some columns (`None`: missing); the others are drawn from their
                 distribution given these.

@@ -32,8 +32,8 @@ def save_model(
         path: the folder; must not exist.
         content: the generator's name under "generator", and plain data of its own.
         arrays: float or integer arrays of its own.
-        schema: what it was fitted under.
-        statement: what it promises.
+        schema: the one it was fitted under.
+        statement: its guarantee.
 
     Raises:
         ModelError: its noise was injected, so that its statement is void, or it is too large to be loaded; nothing was

@@ -33,11 +33,11 @@ class NeuralModel:
 
     Attributes:
         name: of the generator.
-        schema: what it was fitted under.
+        schema: the one it was fitted under.
         statement: its guarantee; `None`: **no formal guarantee**.
         default_rows: rows that `sample` gives unless told.
         encoding: of rows.
-        network: what rows are drawn from.
+        network: that rows are drawn from.
         entity_shares: share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
         parameters: the generator's, as plain data.
     """
@@ -64,7 +64,7 @@ class NeuralModel:
         """A synthetic table; free of charge, as often as wanted.
 
         Args:
-            n_rows: how many rows; `None`: `default_rows`.
+            n_rows: number of rows; `None`: `default_rows`.
             seed: the same seed gives the same table; `None` draws a fresh one.
             given: the value that every row holds in some columns (`None`: missing). The others are drawn from the
                 network's rows that are likely to hold these.

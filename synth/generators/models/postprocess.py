@@ -291,7 +291,7 @@ def finish(
 
     Args:
         learned: canonical columns that a generator made.
-        schema: what the table holds.
+        schema: of the table.
         entity_shares: share of entities with 1, 2, ..., k rows; `None`: one row each.
         rng: source of the draw.
         part: of the table that the rows are for; `None`: there is no other.

@@ -39,7 +39,7 @@ class FileFacts(NamedTuple):
 
     Attributes:
         n_rejected: rows that broke a constraint and were drawn again; `None`: there are no constraints.
-        given: how conditions are met, one of `synth.generators.models.conditions.WAYS`; `None`: there are none.
+        given: way of meeting conditions, one of `synth.generators.models.conditions.WAYS`; `None`: there are none.
     """
 
     n_rejected: int | None
@@ -88,8 +88,8 @@ class UnfinishedRows:
         """Take the work up where it was left, or begin it.
 
         Args:
-            call: what is to be written; a seed of `None` is that of the work, or a fresh one.
-            force: whether the work of another call may be thrown away.
+            call: the table to write; a seed of `None` is that of the work, or a fresh one.
+            force: true if the work of another call may be thrown away.
 
         Returns:
             The call with the seed that it goes by.
@@ -189,7 +189,7 @@ def unfinished_rows(out: Path, *, force: bool) -> Iterator[UnfinishedRows]:
 
     Args:
         out: the folder that they are to become.
-        force: whether a folder of such files may be replaced.
+        force: true if a folder of such files may be replaced.
 
     Raises:
         OutputError: the output is taken, or cannot be made, or another process is at work on it; nothing was changed.
