@@ -6,10 +6,10 @@ are counted on. Within a code a value is drawn by the mass of its cells. The ali
 constant time, whatever their masses.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import pandas as pd
@@ -18,9 +18,6 @@ from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import grid, numeric_scale, plain_arrays
 from synth.errors import SchemaError
 from synth.schema import Schema
-
-if TYPE_CHECKING:
-    from synth.domain.copula import Copula
 
 Grid = numeric_scale.LineColumn
 OTHER, MISSING = -2, -1
@@ -308,6 +305,15 @@ class Attribute:
         return numeric_scale.label(edges[cells[0]], edges[cells[-1] + 1], column)
 
 
+class RankSource(Protocol):
+    """A joint distribution of ranks within codes, such as a `synth.domain.copula.Copula`."""
+
+    def ranks(
+        self, columns: Sequence[np.ndarray], rng: np.random.Generator, given: Mapping[int, float] | None = None
+    ) -> dict[int, np.ndarray]:
+        """The share of its code's mass below each value, by place, shape (n,) each."""
+
+
 def categories(column: Any) -> tuple[Any, ...]:
     """The values that the cells of a categorical or boolean column stand for."""
     return (False, True) if isinstance(column, BooleanColumn) else column.categories
@@ -392,7 +398,7 @@ class Discretizer:
         self,
         codes: np.ndarray,
         rng: np.random.Generator,
-        copula: "Copula | None" = None,
+        copula: RankSource | None = None,
         given: Mapping[str, pd.Series] | None = None,
     ) -> pd.DataFrame:
         """A canonical table of the learned columns, values drawn within their codes.

@@ -6,32 +6,26 @@ Source: McKenna, Mullins, Sheldon, Miklau 2022 (2201.12677), Algorithms 2 and 3.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-import pandas as pd
 from pydantic import Field
 
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import Discretizer
 from synth.domain.counts import CoarseCounts, Coarsening
-from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.dp.schedule import approximate_rho, resolve_delta
-from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.histograms import COLUMNS, Merging
+from synth.generators.fitting.histograms import COLUMNS
 from synth.generators.fitting.marginal_selection import Search
-from synth.generators.fitting.private_fit import PrivateFit, start
+from synth.generators.fitting.private_fit import PrivateFit
 from synth.generators.fitting.workload import Weight, Workload, check_workload, column_weights
+from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import affordable, structural_zeros
-from synth.generators.models.marginal_model import MarginalModel
 from synth.marginals import Factor, MarkovRandomField, Measurement
 from synth.marginals.factor import CELLS_A_MB
-from synth.progress import Progress, quiet
+from synth.progress import Progress
 from synth.schema import Schema
-
-if TYPE_CHECKING:
-    from synth.stored import StoredTable
 
 N_STAGES = 3
 """The noise of a round shrinks from stage to stage, as annealing does, by steps that are fixed beforehand."""
@@ -86,14 +80,13 @@ class StageEvents(PlannedEvents):
 
 
 @dataclass(frozen=True)
-class AimEvents(PlannedEvents):
+class AimEvents(MarginalEvents):
     """One-way histograms, then stage by stage; a table of one column has no stages."""
 
-    columns: GaussianEvent
     stages: tuple[StageEvents, ...] = ()
 
 
-class Aim(PrivateGenerator):
+class Aim(MarginalGenerator):
     """Adaptive and iterative mechanism: marginals of two and three columns, those that matter most first.
 
     DEVIATES: the paper lets noise shrink when a round has gained little. So the number of rounds and their costs depend
@@ -183,42 +176,25 @@ class Aim(PrivateGenerator):
         """The workload with the weight of each column: that of `workload`, times 1 + `focus` by its role; public."""
         return Workload(column_weights(self.workload, self.focus, schema), self.degree)
 
-    def fit(
+    def _estimated(
         self,
-        train: "pd.DataFrame | StoredTable",
-        schema: Schema,
-        *,
-        seed: int = 0,
-        progress: Progress = quiet,
-        budget: Budget | None = None,
-    ) -> MarginalModel:
-        """A model of the table.
-
-        Args:
-            train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
-            schema: declared, where epsilon is set.
-            seed: for drawing from models on the way, which reads released numbers only; noise never takes one.
-            progress: told what is being done.
-            budget: on this generator's `schedule`; `None`: one of its own.
-        """
-        fit = start(self, train, schema, budget, progress)
-        shares, n_rows = fit.entity_shares()
-        events = fit.planned(self.plan(fit.schema))
-        discretizer, one_way = fit.columns(
-            events.columns, Merging(self.n_bins), lambda done: progress("measuring columns", done)
-        )
+        fit: PrivateFit,
+        events: AimEvents,
+        discretizer: Discretizer,
+        one_way: Sequence[Measurement],
+        rng: np.random.Generator,
+        progress: Progress,
+    ) -> MarkovRandomField:
+        """The junction tree after the last round."""
         coarsening = self._coarsening(fit, discretizer, one_way)
         table = CoarseCounts(fit.train.coded(discretizer), coarsening)
         refined = [Factor(pair, np.where(together, 0.0, -np.inf)) for pair, together in coarsening.zeros()]
         max_model_cells = self.max_model_mb * CELLS_A_MB
         zeros = affordable([*refined, *structural_zeros(fit.schema, discretizer)], table.domain, max_model_cells / 2)
         search = Search(table, self.marginal_weights(fit.schema), zeros, self.max_cells, max_model_cells, self.n_draws)
-        model, measurements = self._search(fit, events.stages, search, one_way, np.random.default_rng(seed), progress)
+        model, measurements = self._search(fit, events.stages, search, one_way, rng, progress)
         progress("estimating the distribution", None)
-        model = search.estimate(measurements, model, self.n_iterations)
-        return MarginalModel(
-            self.name, fit.schema, fit.statement(), n_rows, discretizer, model, shares, self.parameters()
-        )
+        return search.estimate(measurements, model, self.n_iterations)
 
     def _coarsening(self, fit: PrivateFit, discretizer: Discretizer, one_way: Sequence[Measurement]) -> Coarsening:
         """Coarse attributes where noise fills large marginals: none without noise, nor where they fill the model."""

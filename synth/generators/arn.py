@@ -23,6 +23,7 @@ from synth.domain import Discretizer, plain_arrays
 from synth.domain.coded_rows import Array, CodedRows, Codes, Evidence, Flags
 from synth.domain.discretizer import Attribute
 from synth.generators.autoregressive_generator import AutoregressiveGenerator, LearnedRows
+from synth.generators.models.autoregressive_model import AutoregressiveModel
 from synth.generators.models.neural_model import require_torch
 from synth.progress import Progress
 from synth.schema import Schema
@@ -55,6 +56,11 @@ class Arn(AutoregressiveGenerator):
     )
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: the GPU where there is one.")
     n_threads: int = Field(default=1, ge=1, le=1024, description="Threads of the processor that a fit takes.")
+
+    @classmethod
+    def model_class(cls) -> type["ArnModel"]:
+        """The class of its models."""
+        return ArnModel
 
     def check(self, schema: Schema) -> None:
         """Refuse a fit that the schema or the installation rules out.
@@ -336,7 +342,7 @@ class ArnDistribution:
         return filled
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Plain data and arrays, for `restored_network`."""
+        """Plain data and arrays, for `ArnModel.restored`."""
         from synth.neural.autoregressive_network import to_arrays
 
         content = {
@@ -386,21 +392,20 @@ def torch_generator(rng: np.random.Generator) -> "TorchGenerator":
     return torch.Generator().manual_seed(int(rng.integers(2**63)))
 
 
-def restored_network(
-    content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], discretizer: Discretizer
-) -> ArnDistribution:
-    """The distribution that `ArnDistribution.to_arrays` took apart.
+class ArnModel(AutoregressiveModel):
+    """A model of `arn`."""
 
-    Raises:
-        ValueError, KeyError, TypeError: a part is missing or contradicts another; nothing was made.
-        MissingExtra: PyTorch is not installed.
-    """
-    require_torch()
-    from synth.neural.autoregressive_network import from_arrays
+    @classmethod
+    def restored(
+        cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], discretizer: Discretizer
+    ) -> ArnDistribution:
+        """The distribution that `ArnDistribution.to_arrays` took apart; errors as in the base."""
+        require_torch()
+        from synth.neural.autoregressive_network import from_arrays
 
-    places = tuple(plain_arrays.whole_numbers(content, "places").tolist())
-    if sorted(places) != list(range(len(discretizer.attributes))):
-        raise ValueError("the order is not one of the columns")
-    layout = NetworkColumns(discretizer, places, plain_arrays.count(content, "n_levels", MOST_LEVELS))
-    network = from_arrays(arrays, layout.sizes, layout.leaders, content["order"])
-    return ArnDistribution(layout, network)
+        places = tuple(plain_arrays.whole_numbers(content, "places").tolist())
+        if sorted(places) != list(range(len(discretizer.attributes))):
+            raise ValueError("the order is not one of the columns")
+        layout = NetworkColumns(discretizer, places, plain_arrays.count(content, "n_levels", MOST_LEVELS))
+        network = from_arrays(arrays, layout.sizes, layout.leaders, content["order"])
+        return ArnDistribution(layout, network)

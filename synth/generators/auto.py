@@ -76,13 +76,5 @@ class Auto(PrivateGenerator):
         progress: Progress = quiet,
         budget: Budget | None = None,
     ) -> Model:
-        """A model of the table, fitted by the generator that is chosen.
-
-        Args:
-            train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
-            schema: declared, where epsilon is set.
-            seed: for everything but the noise of a private fit.
-            progress: told what is being done.
-            budget: on this generator's `schedule`; `None`: one of its own.
-        """
+        """A model of the table, fitted by the generator that is chosen."""
         return fit_model(self.chosen(schema), train, schema, seed=seed, progress=progress, budget=budget)

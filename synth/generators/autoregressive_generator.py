@@ -84,8 +84,8 @@ class AutoregressiveGenerator(Generator):
 
     @classmethod
     def model_class(cls) -> type[AutoregressiveModel]:
-        """The class of its models."""
-        return AutoregressiveModel
+        """The class of its models, which restores its distributions."""
+        raise NotImplementedError
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ class AutoregressiveGenerator(Generator):
         if schema.entity is not None:
             held = table.rows_per_entity().astype(np.float64)
             shares = tuple((held / held.sum()).tolist()) if held.sum() else (1.0,)
-        return AutoregressiveModel(
+        return self.model_class()(
             self.name, schema, len(table), learned.discretizer, distribution, shares, self.parameters()
         )
 

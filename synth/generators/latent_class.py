@@ -11,33 +11,27 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 from pydantic import Field
 from threadpoolctl import threadpool_limits
 
 from synth.columns import BooleanColumn, CategoricalColumn, Column
 from synth.domain import Discretizer
 from synth.domain.counts import MARK, CoarseCounts, Coarsening
-from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.dp.schedule import approximate_rho, resolve_delta
-from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.histograms import COLUMNS, Merging
+from synth.generators.fitting.histograms import COLUMNS
 from synth.generators.fitting.marginal_selection import ClassSearch
-from synth.generators.fitting.private_fit import PrivateFit, start
+from synth.generators.fitting.private_fit import PrivateFit
 from synth.generators.fitting.workload import Weight, check_workload, column_weights
+from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import structural_zeros
-from synth.generators.models.marginal_model import MarginalModel
 from synth.marginals import Clique, Factor, LatentClasses, Measurement
 from synth.marginals.latent_class_estimation import ChowLiuTree, ClassEstimation, CoarseCodes
-from synth.progress import Progress, quiet
+from synth.progress import Progress
 from synth.schema import Schema
-
-if TYPE_CHECKING:
-    from synth.stored import StoredTable
 
 CHOICES, CHOSEN = "choices of marginals", "marginals that were chosen"
 EXACT_SIGNAL = 10_000.0
@@ -75,15 +69,14 @@ class ChosenEvents(PlannedEvents):
 
 
 @dataclass(frozen=True)
-class LatentClassEvents(PlannedEvents):
+class LatentClassEvents(MarginalEvents):
     """One-way histograms, all pairs by their weight, and what is chosen, if anything is."""
 
-    columns: GaussianEvent
     pairs: Mapping[float, GaussianEvent] = field(default_factory=dict)
     chosen: ChosenEvents | None = None
 
 
-class LatentClass(PrivateGenerator):
+class LatentClass(MarginalGenerator):
     """A mixture of products fitted to all pairs of columns, and to the pairs and triples that it fits worst.
 
     Every pair is released at once, by coarse codes, at noise that public weights set. Then pairs by fine codes and
@@ -210,36 +203,7 @@ class LatentClass(PrivateGenerator):
         least = max(min(powers.values(), default=0), max(powers.values(), default=0) - MOST_POWERS)
         return {pair: 2.0 ** max(power - least, 0) for pair, power in powers.items()}
 
-    def fit(
-        self,
-        train: "pd.DataFrame | StoredTable",
-        schema: Schema,
-        *,
-        seed: int = 0,
-        progress: Progress = quiet,
-        budget: Budget | None = None,
-    ) -> MarginalModel:
-        """A model of the table.
-
-        Args:
-            train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
-            schema: declared, where epsilon is set.
-            seed: for the classes that the estimation begins with; noise never takes one.
-            progress: told what is being done.
-            budget: on this generator's `schedule`; `None`: one of its own.
-        """
-        fit = start(self, train, schema, budget, progress)
-        shares, n_rows = fit.entity_shares()
-        events = fit.planned(self.plan(fit.schema))
-        discretizer, one_way = fit.columns(
-            events.columns, Merging(self.n_bins), lambda done: progress("measuring columns", done)
-        )
-        with threadpool_limits(1):  # as many threads as cores would give other sums elsewhere
-            model = self._estimated(fit, events, discretizer, one_way, np.random.default_rng(seed), progress)
-        return MarginalModel(
-            self.name, fit.schema, fit.statement(), n_rows, discretizer, model, shares, self.parameters()
-        )
-
+    @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator] # by more threads, sums would differ
     def _estimated(
         self,
         fit: PrivateFit,

@@ -6,29 +6,24 @@ Source: McKenna, Miklau, Sheldon 2021 (2108.04978), Algorithm 1.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
-import pandas as pd
 from pydantic import Field, field_validator
 
+from synth.domain import Discretizer
 from synth.domain.counts import Counts
-from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
-from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.histograms import COLUMNS, Merging
-from synth.generators.fitting.private_fit import PrivateFit, start
+from synth.generators.fitting.histograms import COLUMNS
+from synth.generators.fitting.private_fit import PrivateFit
+from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import affordable, structural_zeros
-from synth.generators.models.marginal_model import MarginalModel
 from synth.marginals import Clique, MarkovRandomField, Measurement, estimate
 from synth.marginals.factor import CELLS_A_MB
 from synth.marginals.junction_tree import cells_with_one_more, pieces
 from synth.marginals.measurement import MEAN_ABSOLUTE
-from synth.progress import Progress, quiet
+from synth.progress import Progress
 from synth.schema import Schema
-
-if TYPE_CHECKING:
-    from synth.stored import StoredTable
 
 CHOICES, PAIRS = "choices of column pairs", "two-way marginals of the tree"
 SHARES_TOLERANCE = 1e-6
@@ -44,14 +39,13 @@ class TreeEvents(PlannedEvents):
 
 
 @dataclass(frozen=True)
-class MstEvents(PlannedEvents):
+class MstEvents(MarginalEvents):
     """One-way histograms and the tree; a table of one column has no tree."""
 
-    columns: GaussianEvent
     tree: TreeEvents | None
 
 
-class Mst(PrivateGenerator):
+class Mst(MarginalGenerator):
     """Maximum spanning tree of noisy two-way marginals."""
 
     name: ClassVar[str] = "mst"
@@ -88,30 +82,16 @@ class Mst(PrivateGenerator):
             ),
         )
 
-    def fit(
+    def _estimated(
         self,
-        train: "pd.DataFrame | StoredTable",
-        schema: Schema,
-        *,
-        seed: int = 0,
-        progress: Progress = quiet,
-        budget: Budget | None = None,
-    ) -> MarginalModel:
-        """A model of the table.
-
-        Args:
-            train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
-            schema: declared, where epsilon is set.
-            seed: unused; noise never takes one, and nothing else is drawn.
-            progress: told what is being done.
-            budget: on this generator's `schedule`; `None`: one of its own.
-        """
-        fit = start(self, train, schema, budget, progress)
-        shares, n_rows = fit.entity_shares()
-        events = fit.planned(self.plan(fit.schema))
-        discretizer, one_way = fit.columns(
-            events.columns, Merging(self.n_bins), lambda done: progress("measuring columns", done)
-        )
+        fit: PrivateFit,
+        events: MstEvents,
+        discretizer: Discretizer,
+        one_way: Sequence[Measurement],
+        rng: np.random.Generator,
+        progress: Progress,
+    ) -> MarkovRandomField:
+        """The tree after all measurements."""
         table = fit.train.coded(discretizer)
         zeros = affordable(structural_zeros(fit.schema, discretizer), table.domain, self._max_model_cells / 2)
         measurements = list(one_way)
@@ -121,10 +101,7 @@ class Mst(PrivateGenerator):
             tree = self._choose_tree(fit, events.tree, table, apart, held, progress)
             measurements += self._measure_pairs(fit, events.tree.pairs, table, tree, progress)
         progress("estimating the distribution", None)
-        model = estimate(table.domain, measurements, n_iterations=self.n_iterations, zeros=zeros)
-        return MarginalModel(
-            self.name, fit.schema, fit.statement(), n_rows, discretizer, model, shares, self.parameters()
-        )
+        return estimate(table.domain, measurements, n_iterations=self.n_iterations, zeros=zeros)
 
     @property
     def _max_model_cells(self) -> float:

@@ -72,15 +72,10 @@ class SdvModel:
         progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
-        """A synthetic table.
+        """A synthetic table, as `synth.generators.base.Model` has it, without conditions.
 
-        Args:
-            n_rows: number of rows; `None`: as many as it was fitted on.
-            seed: the same seed gives the same table; `None` draws a fresh one.
-            given: refused, unless empty: SDV rejects rows until enough hold a value, and knows no rare ones.
-            balance: refused, unless empty.
-            progress: told what is being done.
-            part: of the table that the rows are for, where it is written piece by piece; `None`: they are all of it.
+        SDV rejects rows until enough hold a value, and knows no rare ones. Without `n_rows`, it has as many as the
+        synthesizer was fitted on.
 
         Raises:
             JobError: `n_rows` is below one, or columns are given; nothing was drawn.

@@ -12,13 +12,26 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from synth.domain import Discretizer
 from synth.errors import ModelError
 from synth.generators.autoregressive_generator import LEAST_UNITS, AutoregressiveGenerator, LearnedRows
+from synth.generators.models.autoregressive_model import AutoregressiveModel
 from synth.output import whole_file
 from synth.progress import Progress
 from synth.trees import Growth, SequentialTrees, fit_sequence
 from synth.trees.conditional import Conditional, conditional_from_arrays, conditional_to_arrays
 from synth.trees.forest import forests_from_arrays, forests_to_arrays
+
+
+class TreesModel(AutoregressiveModel):
+    """A model of `trees`."""
+
+    @classmethod
+    def restored(
+        cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], discretizer: Discretizer
+    ) -> SequentialTrees:
+        """The distribution that `SequentialTrees.to_arrays` took apart; errors as in the base."""
+        return SequentialTrees.from_arrays(content, arrays, discretizer)
 
 
 class Trees(AutoregressiveGenerator):
@@ -34,6 +47,11 @@ class Trees(AutoregressiveGenerator):
     )
     rounds: int = Field(default=160, ge=1, le=10_000, description="Trees of a booster on 20,000 rows.")
     n_threads: int = Field(default=1, ge=1, le=1024, description="Columns that are learned at a time.")
+
+    @classmethod
+    def model_class(cls) -> type[TreesModel]:
+        """The class of its models."""
+        return TreesModel
 
     def _learn(self, learned: LearnedRows, seed: int, progress: Progress, place: Path | None) -> SequentialTrees:
         growth = Growth(self.rounds, self.smallest_leaf, learned.rows_a_unit)

@@ -173,7 +173,7 @@ def units_of(sizes: Sequence[int], leaders: Sequence[int | None]) -> tuple[int, 
     return tuple(units)
 
 
-def draw(  # noqa: PLR0913 - what is known, and how it is met
+def draw(
     network: AutoregressiveNetwork,
     codes: NDArray[np.integer[Any]],
     known: Sequence[bool] | NDArray[np.bool_],
@@ -181,7 +181,6 @@ def draw(  # noqa: PLR0913 - what is known, and how it is met
     *,
     allowed: Mapping[int, NDArray[np.bool_]] | None = None,
     mask: Mask | None = None,
-    order: Sequence[int] | None = None,
     weigh: bool = False,
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     """Rows on condition of the columns that are known.
@@ -196,8 +195,6 @@ def draw(  # noqa: PLR0913 - what is known, and how it is met
         generator: of random numbers, on the CPU.
         allowed: codes that a column may take, by its place: shape (size,) or (n, size).
         mask: called for each column that is not known, before it is drawn; it is also called for weights.
-        order: of the columns, for a network of any; `None`: by their places, which it has learned best. A unit stays
-            together.
         weigh: true if a network of any order weighs its rows, too: the chances that it has learned best are by place.
 
     Returns:
@@ -205,15 +202,15 @@ def draw(  # noqa: PLR0913 - what is known, and how it is met
         where masks exclude a known code. A mask that leaves a row no code is ignored in that row.
 
     Raises:
-        ValueError: shapes, codes or order do not fit the network, or a follower is known without its leader where the
-            order is any; nothing was drawn.
+        ValueError: shapes or codes do not fit the network, or a follower is known without its leader where the order
+            is any; nothing was drawn.
     """
     codes = np.asarray(codes)
     unknown = ~np.asarray(known, dtype=np.bool_)
     if codes.ndim != 2 or unknown.shape != (len(network.sizes),):
         raise ValueError("codes have the shape (n, d), and what is known the shape (d,)")
     missing = np.broadcast_to(unknown, codes.shape[:1] + unknown.shape)
-    return _completed(network, codes, missing, generator, _Support(allowed or {}, mask), order, weigh=weigh)
+    return _completed(network, codes, missing, generator, _Support(allowed or {}, mask), weigh=weigh)
 
 
 def fill(
@@ -224,7 +221,6 @@ def fill(
     *,
     allowed: Mapping[int, NDArray[np.bool_]] | None = None,
     mask: Mask | None = None,
-    order: Sequence[int] | None = None,
 ) -> NDArray[np.int32]:
     """Multiple imputation: one draw of all missing cells, given the others of their row.
 
@@ -235,16 +231,15 @@ def fill(
         generator: of random numbers, on the CPU.
         allowed: as `draw` has it.
         mask: as `draw` has it.
-        order: of the missing cells of a row, as `draw` has it.
 
     Raises:
-        ValueError: the network is of a fixed order, a follower is known without its leader, or shapes, codes or order
-            do not fit; nothing was drawn.
+        ValueError: the network is of a fixed order, a follower is known without its leader, or shapes or codes do not
+            fit; nothing was drawn.
     """
     if network.order == "fixed":
         raise ValueError('a network of a fixed order does not fill in cells; train one with order="any"')
     missing = np.asarray(missing, dtype=np.bool_)
-    return _completed(network, np.asarray(codes), missing, generator, _Support(allowed or {}, mask), order)[0]
+    return _completed(network, np.asarray(codes), missing, generator, _Support(allowed or {}, mask))[0]
 
 
 @dataclass(frozen=True)
@@ -283,12 +278,10 @@ def _completed(
     missing: NDArray[np.bool_],
     generator: torch.Generator,
     support: _Support,
-    order: Sequence[int] | None,
     *,
     weigh: bool = False,
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     """Rows without missing cells, and their log weights, drawn a chunk of rows at a time."""
-    sequence = _sequence(network, order)
     _check_cells(network, codes, missing)
     support.check(len(codes), network.sizes)
     rows, weights = np.where(missing, UNDRAWN, codes).astype(np.int32), np.zeros(len(codes))
@@ -297,7 +290,7 @@ def _completed(
             chunk = slice(start, start + CHUNK_ROWS)
             drawing = _Drawing(network, generator, support, start)
             if network.order == "any" and not weigh:
-                drawing.fill(rows[chunk], missing[chunk], sequence)
+                drawing.fill(rows[chunk], missing[chunk])
             else:
                 weights[chunk] = drawing.weigh(rows[chunk], ~missing[start])
     return rows, weights
@@ -312,13 +305,14 @@ class _Drawing:
     support: _Support
     start: int
 
-    def fill(self, rows: NDArray[np.int32], missing: NDArray[np.bool_], sequence: Sequence[int]) -> None:
+    def fill(self, rows: NDArray[np.int32], missing: NDArray[np.bool_]) -> None:
         """Draw missing cells in place, in a network of any order."""
         states = torch.zeros(len(rows), self.network.embeddings.shape[1])
         for column in range(rows.shape[1]):
             index = np.flatnonzero(~missing[:, column])
             states[torch.from_numpy(index)] += self._embedded(column, rows[index, column])
-        for column in sequence:
+        # By place, the order that is learned best, but each follower directly after its leader.
+        for column in sorted(range(rows.shape[1]), key=lambda place: (self.network.units[place], place)):
             index = np.flatnonzero(missing[:, column])
             if len(index):
                 chosen = torch.from_numpy(index)
@@ -365,23 +359,6 @@ class _Drawing:
         sought = torch.minimum(uniform * cumulative[:, -1:], cumulative[:, -1:].nextafter(torch.zeros(())))
         codes: NDArray[np.int32] = torch.searchsorted(cumulative, sought, right=True).squeeze(1).int().numpy()
         return codes
-
-
-def _sequence(network: AutoregressiveNetwork, order: Sequence[int] | None) -> list[int]:
-    """Places of columns in the order in which they are drawn."""
-    places = range(len(network.sizes))
-    if network.order == "fixed":
-        if order is not None and list(order) != list(places):
-            raise ValueError("a network of a fixed order draws columns in no other")
-        return list(places)
-    if order is None:
-        return sorted(places, key=lambda place: (network.units[place], place))
-    if sorted(order) != list(places):
-        raise ValueError("an order has each column once")
-    first = {unit: rank for rank, unit in reversed(list(enumerate(network.units[place] for place in order)))}
-    if list(order) != sorted(order, key=lambda place: (first[network.units[place]], place)):
-        raise ValueError("an order keeps a leader and its followers together, the leader first")
-    return list(order)
 
 
 def _check_cells(

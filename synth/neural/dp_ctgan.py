@@ -61,25 +61,44 @@ Score = Callable[[Tensor, Tensor], Tensor]
 """A critic's scores of fakes on the conditions that they were made on, shape (n,), as the generator's loss has them."""
 
 
+CriticKind = Literal["pairs", "network"]
+
+
 @dataclass(frozen=True)
-class PrivateGeneratorSpec:
+class PrivateCtganSpec:
     """Training parameters; all of them public.
 
     Attributes:
-        d_latent: width of the noise.
-        widths: of the hidden layers.
-        rate: Adam's learning rate at the start.
-        matching: weight of the fakes' distance from the released marginals in the loss.
+        critic: "pairs" is bilinear in pairs of codes, "network" the paper's, without packs.
+        d_latent: width of the generator's noise.
+        generator_widths: of its hidden layers.
+        critic_widths: of the network critic's; narrow, as noise grows with the number of its parameters.
+        generator_rate: Adam's learning rate at the start.
+        critic_rate: the same of the network critic.
+        max_grad_norm: bound on a unit's gradient over the critic.
+        penalty: weight of the network critic's gradient penalty.
+        matching: weight of the fakes' distance from the released marginals in the generator's loss.
+        critic_steps: to one step of the generator.
         temperature: of the relaxed draws.
-        ema: the share of the average that a step leaves.
+        ema: the share of the averaged generator that a generator step leaves.
+        max_rows_per_pass: rows in memory at a time.
+        backend: that clips private gradients of a network.
     """
 
-    d_latent: int
-    widths: tuple[int, ...]
-    rate: float
-    matching: float
-    temperature: float
-    ema: float
+    critic: CriticKind = "pairs"
+    d_latent: int = 64
+    generator_widths: tuple[int, ...] = (128, 128)
+    critic_widths: tuple[int, ...] = (128, 128)
+    generator_rate: float = 4e-3
+    critic_rate: float = 4e-3
+    max_grad_norm: float = 1.0
+    penalty: float = 1.0
+    matching: float = 1.0
+    critic_steps: int = 2
+    temperature: float = 0.2
+    ema: float = 0.98
+    max_rows_per_pass: int = 8192
+    backend: Backend = "exact"
 
 
 class ReleasedGenerator:
@@ -99,7 +118,7 @@ class ReleasedGenerator:
 
     def __init__(
         self,
-        spec: PrivateGeneratorSpec,
+        spec: PrivateCtganSpec,
         layout: Layout,
         one_way: Sequence[NDArray[np.floating]],
         n_fakes: int,
@@ -108,9 +127,9 @@ class ReleasedGenerator:
         self.spec, self._n_fakes = spec, n_fakes
         self.spans = Spans(layout).to(device)
         self.conditions = ReleasedConditions(one_way, layout, device)
-        self.network = GeneratorNetwork(spec.d_latent + layout.width, spec.widths, layout.width).to(device)
+        self.network = GeneratorNetwork(spec.d_latent + layout.width, spec.generator_widths, layout.width).to(device)
         self.average = copy.deepcopy(self.network).requires_grad_(False).eval()
-        self._adam = torch.optim.Adam(self.network.parameters(), spec.rate, BETAS, fused=True)
+        self._adam = torch.optim.Adam(self.network.parameters(), spec.generator_rate, BETAS, fused=True)
 
     def fakes(self) -> tuple[Tensor, Tensor]:
         """Relaxed rows without a gradient, and the conditions they were made on; shape (n_fakes, n_codes) both."""
@@ -145,7 +164,7 @@ class ReleasedGenerator:
 
     def set_rate(self, share: float) -> None:
         """Learn at this share of the first rate."""
-        self._adam.param_groups[0]["lr"] = share * self.spec.rate
+        self._adam.param_groups[0]["lr"] = share * self.spec.generator_rate
 
     @property
     def finite(self) -> bool:
@@ -175,10 +194,7 @@ class NetworkCritic:
         maker: of the fakes; knows spans and conditions.
         clipping: the public numbers. The output layer's bias alone has a gradient of norm 1, so that a bound of up to 1
             scales every gradient to the bound. Real units and fakes then weigh the same.
-        widths: of the hidden layers.
-        rate: Adam's learning rate at the start.
-        penalty: weight of the gradient penalty.
-        backend: that clips private gradients.
+        spec: settings of the critic.
 
     Attributes:
         tally: *Sensitive*. How many units were clipped; with a bound of up to 1 that is all of them.
@@ -189,22 +205,18 @@ class NetworkCritic:
         units: UnitIndex,
         maker: ReleasedGenerator,
         clipping: Clipping,
-        widths: Sequence[int],
-        *,
-        rate: float,
-        penalty: float,
-        backend: Backend,
+        spec: PrivateCtganSpec,
     ) -> None:
         self._units, self._spans, self._conditions = units, maker.spans, maker.conditions
-        self._clipping, self._rate, self._penalty = clipping, rate, penalty
+        self._clipping, self._spec = clipping, spec
         self._draws = secret_generator(units.codes.device)
         # A pack of several rows would let one unit move the scores of others, and dropout is noise on top of noise.
         d_row = self._spans.n_codes
-        self.network = Critic(2 * d_row, widths, pac=1, dropout=0.0).to(units.codes.device)
-        self._adam = torch.optim.Adam(self.network.parameters(), rate, BETAS, fused=True)
+        self.network = Critic(2 * d_row, spec.critic_widths, pac=1, dropout=0.0).to(units.codes.device)
+        self._adam = torch.optim.Adam(self.network.parameters(), spec.critic_rate, BETAS, fused=True)
         self._parameters = list(self.network.parameters())
         self.tally = ClipTally()
-        self._clipped = clipped_sums_by(backend, self.network, tally=self.tally)
+        self._clipped = clipped_sums_by(spec.backend, self.network, tally=self.tally)
         self._clipped_fakes = ExactSums(self.network)
 
     def step(self, steps: StepRelease, fakes: Tensor, condition: Tensor) -> None:
@@ -234,7 +246,7 @@ class NetworkCritic:
         # DEVIATES: the paper takes the penalty between real rows and fakes; between fakes and fakes it reads no data.
         share = torch.rand(len(fakes), 1, device=fakes.device)
         between = torch.lerp(fakes, fakes[torch.randperm(len(fakes), device=fakes.device)], share)
-        penalty = self._penalty * (self.network.gradient_norms(between) - 1).square().mean()
+        penalty = self._spec.penalty * (self.network.gradient_norms(between) - 1).square().mean()
         gradients = torch.autograd.grad(penalty, self._parameters, allow_unused=True, materialize_grads=True)
         return of_fakes / len(fakes) + torch.cat([gradient.flatten() for gradient in gradients])
 
@@ -247,7 +259,7 @@ class NetworkCritic:
 
     def set_rate(self, share: float) -> None:
         """As `PrivateCritic` says."""
-        self._adam.param_groups[0]["lr"] = share * self._rate
+        self._adam.param_groups[0]["lr"] = share * self._spec.critic_rate
 
     @property
     def finite(self) -> bool:
@@ -360,9 +372,6 @@ class _Weights(nn.Module):
         self.register_buffer("n_done", torch.zeros((), dtype=torch.int64))
 
 
-CriticKind = Literal["pairs", "network"]
-
-
 class PrivateCritic(Protocol):
     """A critic that reads real rows by DP-SGD alone, and tallies what it clips."""
 
@@ -383,43 +392,6 @@ class PrivateCritic(Protocol):
 
     def parts(self) -> dict[str, Any]:
         """The parts that a checkpoint keeps."""
-
-
-@dataclass(frozen=True)
-class PrivateCtganSpec:
-    """Training parameters; all of them public.
-
-    Attributes:
-        critic: "pairs" is bilinear in pairs of codes, "network" the paper's, without packs.
-        d_latent: width of the generator's noise.
-        generator_widths: of its hidden layers.
-        critic_widths: of the network critic's; narrow, as noise grows with the number of its parameters.
-        generator_rate: Adam's learning rate at the start.
-        critic_rate: the same of the network critic.
-        max_grad_norm: bound on a unit's gradient over the critic.
-        penalty: weight of the network critic's gradient penalty.
-        matching: weight of the fakes' distance from the released marginals in the generator's loss.
-        critic_steps: to one step of the generator.
-        temperature: of the relaxed draws.
-        ema: the share of the averaged generator that a generator step leaves.
-        max_rows_per_pass: rows in memory at a time.
-        backend: that clips private gradients of a network.
-    """
-
-    critic: CriticKind = "pairs"
-    d_latent: int = 64
-    generator_widths: tuple[int, ...] = (128, 128)
-    critic_widths: tuple[int, ...] = (128, 128)
-    generator_rate: float = 4e-3
-    critic_rate: float = 4e-3
-    max_grad_norm: float = 1.0
-    penalty: float = 1.0
-    matching: float = 1.0
-    critic_steps: int = 2
-    temperature: float = 0.2
-    ema: float = 0.98
-    max_rows_per_pass: int = 8192
-    backend: Backend = "exact"
 
 
 class PrivateCtganTraining:
@@ -447,7 +419,7 @@ class PrivateCtganTraining:
     ) -> None:
         self.spec, self._n_steps, self._n_done = spec, n_steps, 0
         n_fakes = max(2, min(round(expected_batch), spec.max_rows_per_pass))
-        self.maker = ReleasedGenerator(_of_generator(spec), layout, one_way, n_fakes, device)
+        self.maker = ReleasedGenerator(spec, layout, one_way, n_fakes, device)
         clipping = Clipping.planned(spec.max_grad_norm, expected_batch, units.max_rows_per_unit, spec.max_rows_per_pass)
         self.critic = _critic(spec, units.to(device), self.maker, clipping)
 
@@ -499,14 +471,7 @@ class PrivateCtganTraining:
         return {**self.maker.parts(), **self.critic.parts()}
 
 
-def _of_generator(spec: PrivateCtganSpec) -> PrivateGeneratorSpec:
-    return PrivateGeneratorSpec(
-        spec.d_latent, spec.generator_widths, spec.generator_rate, spec.matching, spec.temperature, spec.ema
-    )
-
-
 def _critic(spec: PrivateCtganSpec, units: UnitIndex, maker: ReleasedGenerator, clipping: Clipping) -> PrivateCritic:
     if spec.critic == "pairs":
         return PairCritic(units, maker.spans, clipping)
-    rate, penalty = spec.critic_rate, spec.penalty
-    return NetworkCritic(units, maker, clipping, spec.critic_widths, rate=rate, penalty=penalty, backend=spec.backend)
+    return NetworkCritic(units, maker, clipping, spec)

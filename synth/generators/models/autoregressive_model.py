@@ -101,22 +101,13 @@ class AutoregressiveModel:
         progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
-        """A synthetic table, as often as wanted.
+        """A synthetic table, as `synth.generators.base.Model` has it; as often as wanted.
 
         Conditions are exact where every column before the given ones is given, too. Else rows are drawn with these
         columns as given, and accepted by how likely the columns before make that. Where too few would be, a network of
         any order draws them by its conditionals given these columns, which are less exact. Other models draw accepted
         rows again by those weights, so that rows repeat. A rare category shares its code with others, and rows
         that are to hold it are like those of all of them. ``attrs["given"]`` says which.
-
-        Args:
-            n_rows: number of rows; `None`: `default_rows`.
-            seed: the same seed gives the same table; `None` draws a fresh one.
-            given: the value that every row holds in some columns (`None`: missing); the others are drawn from their
-                distribution given these.
-            balance: for one column the share of rows with each value; `None`: the same for all its values.
-            progress: told what is being done.
-            part: of the table that the rows are for, where it is written piece by piece; `None`: they are all of it.
 
         Raises:
             JobError: `n_rows` is below one, or the model has no such rows as are asked for; nothing was drawn.
@@ -202,17 +193,12 @@ class AutoregressiveModel:
     def impute(self, frame: pd.DataFrame, *, seed: int | None = None) -> pd.DataFrame:
         """The rows of a table with missing cells drawn from their distribution given the cells that are there.
 
-        A filled cell is made from the model and the other cells of its row, and can repeat what these determine. So it
-        is as sensitive as the row.
+        `Imputation.filled` says which cells stay missing. A filled cell is made from the model and the other cells of
+        its row, and can repeat what these determine. So it is as sensitive as the row.
 
         Args:
             frame: *Sensitive*. Rows with all columns of the schema; any may have missing cells. Not changed.
             seed: the same seed gives the same cells; `None` draws fresh ones.
-
-        Returns:
-            The rows in canonical form. Cells of identifiers, personal data, text, keys and columns that are constant
-            within an entity stay missing. `attrs["unfilled"]` counts rows in which other cells do: no draw kept the
-            constraints.
 
         Raises:
             JobError: the model draws its columns in one order; nothing was drawn.
@@ -249,6 +235,18 @@ class AutoregressiveModel:
         save_model(path, content, arrays, self.schema, None)
 
     @classmethod
+    def restored(
+        cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], discretizer: Discretizer
+    ) -> Autoregression:
+        """The distribution that its own `to_arrays` took apart. A generator's model says which this is.
+
+        Raises:
+            ValueError, KeyError, TypeError: a part is missing or contradicts another; nothing was made.
+            MissingExtra: it needs a library that is not installed.
+        """
+        raise NotImplementedError
+
+    @classmethod
     def load(
         cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], schema: Schema, statement: Any
     ) -> Self:
@@ -258,9 +256,6 @@ class AutoregressiveModel:
             ModelError: a part is missing or contradicts another; nothing was loaded.
             MissingExtra: it needs a library that is not installed.
         """
-        from synth.generators.arn import restored_network
-        from synth.trees import SequentialTrees
-
         try:
             if statement is not None:
                 raise ValueError("such a model promises nothing")
@@ -268,8 +263,7 @@ class AutoregressiveModel:
             if not isinstance(parameters, dict):
                 raise TypeError("parameters are a mapping")
             discretizer = Discretizer.from_plain(content["discretizer"], schema)
-            restored = SequentialTrees.from_arrays if content["generator"] == "trees" else restored_network
-            distribution: Autoregression = restored(description, arrays, discretizer)
+            distribution = cls.restored(description, arrays, discretizer)
             shares = entity_shares_of(content, schema)
             rows = default_rows_of(content)
             return cls(content["generator"], schema, rows, discretizer, distribution, shares, parameters)

@@ -52,7 +52,8 @@ class Imputation:
         """The table in canonical form, missing cells of modeled and computed columns filled in.
 
         Cells of identifiers, personal data and text stay missing. So do those of keys and of columns that are constant
-        within an entity: rows are filled in one by one.
+        within an entity: rows are filled in one by one. `attrs["unfilled"]` counts rows in which other cells do: no
+        draw kept the constraints.
 
         Args:
             frame: *Sensitive*. Rows that fit the schema, but for missing cells, which any column may have.

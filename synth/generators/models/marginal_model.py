@@ -65,16 +65,9 @@ class MarginalModel:
         progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
-        """A synthetic table; free of charge, as often as wanted.
+        """A synthetic table, as `synth.generators.base.Model` has it; free of charge, as often as wanted.
 
-        Args:
-            n_rows: number of rows; `None`: `default_rows`.
-            seed: the same seed gives the same table; `None` draws a fresh one.
-            given: the value that every row holds in some columns (`None`: missing); the others are drawn from their
-                distribution given these.
-            balance: for one column the share of rows with each value; `None`: the same for each of its categories.
-            progress: told what is being done.
-            part: of the table that the rows are for, where it is written piece by piece; `None`: they are all of it.
+        Columns that are not given are drawn from their distribution given the others.
 
         Raises:
             JobError: `n_rows` is below one, or the model has no such rows as are asked for; nothing was drawn.
@@ -102,20 +95,16 @@ class MarginalModel:
 
         The posterior of the classes given a row's known codes is exact, and given the class all columns are
         independent. So cells that are missing together are drawn together. Within their codes, values drawn together
-        follow the copula; known values of the row bear on the codes alone. Free of any budget, as often as wanted. A
-        filled cell is made from the model and the other cells of its row, and can repeat what these determine. It is as
-        sensitive as the row, and no guarantee of the model covers it.
+        follow the copula; `Imputation.filled` says which cells stay missing. Known values of the row bear on the codes
+        alone. Free of any budget, as often as wanted. A filled cell is made from the model and the other cells of its
+        row, and can repeat what these determine. It is as sensitive as the row, and no guarantee of the model covers
+        it.
 
         Source: Si & Reiter 2013 (imputation by latent classes).
 
         Args:
             frame: *Sensitive*. Rows with all columns of the schema; any may have missing cells. Not changed.
             seed: the same seed gives the same cells; `None` draws fresh ones.
-
-        Returns:
-            The rows in canonical form. Cells of identifiers, personal data, text, keys and columns that are constant
-            within an entity stay missing. `attrs["unfilled"]` counts rows in which other cells do: no draw kept the
-            constraints.
 
         Raises:
             JobError: the model is no latent class model; nothing was drawn.

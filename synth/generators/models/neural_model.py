@@ -61,16 +61,9 @@ class NeuralModel:
         progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
-        """A synthetic table; free of charge, as often as wanted.
+        """A synthetic table, as `synth.generators.base.Model` has it; free of charge, as often as wanted.
 
-        Args:
-            n_rows: number of rows; `None`: `default_rows`.
-            seed: the same seed gives the same table; `None` draws a fresh one.
-            given: the value that every row holds in some columns (`None`: missing). The others are drawn from the
-                network's rows that are likely to hold these.
-            balance: for one column the share of rows with each value; `None`: the same for each of its categories.
-            progress: told what is being done.
-            part: of the table that the rows are for, where it is written piece by piece; `None`: they are all of it.
+        Columns that are not given are drawn from the network's rows that are likely to hold the given values.
 
         Raises:
             JobError: `n_rows` is below one, or the model has next to no such rows as are asked for; there is no table.

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 from synth.domain.coded_rows import CodedRows, Evidence
 from synth.errors import JobError, ModelError
 from synth.generators import registry
-from synth.generators.arn import Arn, ArnDistribution, RankLevels, restored_network
+from synth.generators.arn import Arn, ArnDistribution, ArnModel, RankLevels
 from synth.generators.models.autoregressive_model import AutoregressiveModel
 from synth.generators.models.conditions import GIVEN
 from synth.neural import training
@@ -261,10 +261,10 @@ WRONG: dict[str, Any] = {
 def test_a_damaged_description_is_refused(any_order: AutoregressiveModel, key: str, wrong: Any) -> None:
     content, arrays = any_order.distribution.to_arrays()
     with pytest.raises((ValueError, TypeError)):
-        restored_network({**content, key: wrong}, arrays, any_order.discretizer)
+        ArnModel.restored({**content, key: wrong}, arrays, any_order.discretizer)
     del content[key]
     with pytest.raises(KeyError):
-        restored_network(content, arrays, any_order.discretizer)
+        ArnModel.restored(content, arrays, any_order.discretizer)
 
 
 @pytest.mark.parametrize(

@@ -79,12 +79,11 @@ def rows(
     n: int = N,
     seed: int = 0,
     known: Sequence[int] = (),
-    sequence: Sequence[int] | None = None,
     **more: Any,
 ) -> np.ndarray:
     """Rows that hold 1 in the columns that are known."""
     asked = np.isin(np.arange(4), known)
-    return draw(network(order), np.ones((n, 4), dtype=np.int32), asked, generator(seed), order=sequence, **more)[0]
+    return draw(network(order), np.ones((n, 4), dtype=np.int32), asked, generator(seed), **more)[0]
 
 
 def tvd(a: np.ndarray, b: np.ndarray, columns: Sequence[int]) -> float:
@@ -103,13 +102,6 @@ def test_pairs_of_columns_are_learned(order: Order) -> None:
     assert drawn.shape == (N, 4)
     for pair in combinations(range(4), 2):
         assert tvd(drawn, table(seed=1), pair) < SLACK + 0.01
-
-
-@pytest.mark.parametrize("order", [(3, 1, 2, 0), (1, 2, 3, 0)])
-def test_any_order_of_drawing_gives_the_same_distribution(order: tuple[int, ...]) -> None:
-    drawn = rows("any", sequence=order)
-    # Only a part of the rows are learned in such orders.
-    assert max(tvd(drawn, table(seed=1), pair) for pair in combinations(range(4), 2)) < SLACK + 0.04
 
 
 @pytest.mark.parametrize("known", [(0,), (3,), (1, 2), (1, 2, 3)])
@@ -233,17 +225,6 @@ def test_followers_come_directly_after_their_leaders_in_training() -> None:
     assert 300 < before[:, 1, 0].sum() < 390  # by place it is before, and in a random order half the time
     assert 60 < before[:, 0, 1].sum() < 200
     assert (before.sum(2).max(1) == 4).all()  # a last column has all others before it
-
-
-@pytest.mark.parametrize("order", [(2, 1, 0, 3), (1, 0, 2, 3), (0, 1, 2), (0, 1, 2, 2)])
-def test_an_order_that_parts_a_unit_or_is_none_is_refused(order: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="order"):
-        rows("any", 5, sequence=order)
-
-
-def test_columns_are_drawn_in_a_fixed_order_alone_where_that_is_learned() -> None:
-    with pytest.raises(ValueError, match="fixed order"):
-        rows("fixed", 5, sequence=(3, 1, 2, 0))
 
 
 def test_a_follower_is_not_known_without_its_leader() -> None:
