@@ -17,9 +17,8 @@ from synth.domain.counts import CoarseCounts, Coarsening
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.dp.schedule import approximate_rho, resolve_delta
 from synth.generators.fitting.histograms import COLUMNS
-from synth.generators.fitting.marginal_selection import Search
+from synth.generators.fitting.marginal_selection import Search, Weight, Workload, check_workload, column_weights
 from synth.generators.fitting.private_fit import PrivateFit
-from synth.generators.fitting.workload import Weight, Workload, check_workload, column_weights
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import affordable, structural_zeros
 from synth.marginals import Factor, MarkovRandomField, Measurement

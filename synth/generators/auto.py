@@ -9,8 +9,8 @@ from synth.dp.budget import Budget
 from synth.dp.schedule import Plan
 from synth.generators.aim import Aim
 from synth.generators.base import Generator, Model, PrivateGenerator, fit_model
-from synth.generators.independent import Independent
 from synth.generators.latent_class import LatentClass
+from synth.generators.marginal_generator import Independent
 from synth.generators.trees import Trees
 from synth.progress import Progress, quiet
 from synth.schema import Schema

@@ -15,9 +15,8 @@ from synth.domain.coded_rows import Array, CodedRows
 from synth.domain.quantile_grid import quantile_discretizer
 from synth.errors import TableError
 from synth.generators.base import Generator
-from synth.generators.fitting.neural_data import disk_of, stored_rows
 from synth.generators.fitting.private_fit import as_it_is
-from synth.generators.fitting.training_data import HeldTable, TrainingTable
+from synth.generators.fitting.training_data import HeldTable, TrainingTable, disk_of, stored_rows
 from synth.generators.models.autoregressive_model import Autoregression, AutoregressiveModel
 from synth.progress import Progress, quiet
 from synth.schema import Schema

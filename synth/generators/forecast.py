@@ -28,8 +28,8 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.fixed_costs import SIZES, domain_shares
 from synth.generators.fitting.histograms import COLUMNS
 from synth.generators.fitting.marginal_selection import ITERATIONS, LEAST_DRAWS, MOST_CANDIDATES, MOST_TRIPLES
-from synth.generators.independent import Independent
 from synth.generators.latent_class import BEYOND_CODES, N_BATCHES, N_STEPS, LatentClass, has_order
+from synth.generators.marginal_generator import Independent
 from synth.generators.mst import Mst
 from synth.marginals.factor import CELLS_A_MB
 from synth.marginals.measurement import MEAN_ABSOLUTE

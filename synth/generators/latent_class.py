@@ -23,9 +23,8 @@ from synth.domain.counts import MARK, CoarseCounts, Coarsening
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.dp.schedule import approximate_rho, resolve_delta
 from synth.generators.fitting.histograms import COLUMNS
-from synth.generators.fitting.marginal_selection import ClassSearch
+from synth.generators.fitting.marginal_selection import ClassSearch, Weight, check_workload, column_weights
 from synth.generators.fitting.private_fit import PrivateFit
-from synth.generators.fitting.workload import Weight, check_workload, column_weights
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import structural_zeros
 from synth.marginals import Clique, Factor, LatentClasses, Measurement

@@ -1,20 +1,25 @@
-"""Marginal generators' base: one-way histograms, then a distribution over codes (`aim`, `latent_class`, `mst`)."""
+"""Marginal generators: their base (`aim`, `latent_class`, `mst`), and the simplest of them, columns on their own.
+
+A fit measures one-way histograms, then further marginals, and estimates a distribution over codes from them.
+`independent` is right in each column, with nothing between them: the floor that every generator has to beat.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from synth.domain import Discretizer
 from synth.dp.budget import Budget
-from synth.dp.events import GaussianEvent, PlannedEvents
+from synth.dp.events import GaussianEvent, PlannedEvents, gaussian_of_rho
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.histograms import Merging
+from synth.generators.fitting.histograms import COLUMNS, Merging
 from synth.generators.fitting.private_fit import PrivateFit, start
 from synth.generators.models.marginal_model import MarginalModel
-from synth.marginals import LatentClasses, MarkovRandomField, Measurement
+from synth.marginals import LatentClasses, MarkovRandomField, Measurement, estimate
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
@@ -87,3 +92,27 @@ class MarginalGenerator(PrivateGenerator):
             progress: told what is being done.
         """
         raise NotImplementedError
+
+
+class Independent(MarginalGenerator):
+    """One noisy histogram per column; rows are drawn column by column."""
+
+    name: ClassVar[str] = "independent"
+    n_bins: int = Field(default=64, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
+
+    def plan(self, schema: Schema) -> Callable[[float], MarginalEvents]:
+        """All of it for the histograms."""
+        k, n_columns = schema.max_rows_per_unit, len(schema.modeled)
+        return lambda rho: MarginalEvents(gaussian_of_rho(COLUMNS, rho, count=n_columns, sensitivity=k))
+
+    def _estimated(
+        self,
+        fit: PrivateFit,
+        events: MarginalEvents,
+        discretizer: Discretizer,
+        one_way: Sequence[Measurement],
+        rng: np.random.Generator,
+        progress: Progress,
+    ) -> MarkovRandomField:
+        """The product of the columns' distributions."""
+        return estimate(discretizer.sizes, one_way)

@@ -21,14 +21,14 @@ from synth.validation import sentence
 
 _CLASSES = {
     "auto": "synth.generators.auto:Auto",
-    "independent": "synth.generators.independent:Independent",
+    "independent": "synth.generators.marginal_generator:Independent",
     "mst": "synth.generators.mst:Mst",
     "aim": "synth.generators.aim:Aim",
     "latent_class": "synth.generators.latent_class:LatentClass",
     "trees": "synth.generators.trees:Trees",
     "arn": "synth.generators.arn:Arn",
-    "ctgan": "synth.generators.ctgan:Ctgan",
-    "tvae": "synth.generators.tvae:Tvae",
+    "ctgan": "synth.generators.neural_generator:Ctgan",
+    "tvae": "synth.generators.neural_generator:Tvae",
     "sdv.gaussian_copula": "synth.generators.sdv:GaussianCopula",
     "sdv.ctgan": "synth.generators.sdv:SdvCtgan",
     "sdv.tvae": "synth.generators.sdv:SdvTvae",

@@ -197,7 +197,7 @@ def test_either_audit_disproves_a_claim_and_only_one_that_could_have_says_within
 def test_an_audit_that_dies_leaves_no_file_and_what_it_reserved_stays_spent(
     workspace: Any, schema: "Path", table: "Path", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from synth.generators.independent import Independent
+    from synth.generators.marginal_generator import Independent
 
     fits = []
     fit = Independent.fit

@@ -68,7 +68,7 @@ from synth.dp.schedule import Schedule, resolve_delta
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.fixed_costs import with_overhead
 from synth.generators.fitting.histograms import COLUMNS
-from synth.generators.fitting.workload import column_weights
+from synth.generators.fitting.marginal_selection import column_weights
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 

@@ -1,15 +1,18 @@
-"""Training data of a fit on marginals: real rows of which every read is a count, wherever the rows are.
+"""Training data of a fit: rows read by counts alone, and encoded rows of a network, wherever the rows are.
 
-One unit of privacy contributes a bounded number of rows: at most k of each entity, chosen by a keyed hash.
+One unit of privacy contributes a bounded number of rows: at most k of each entity, chosen by a keyed hash. A network
+also knows the unit that each row belongs to.
 
 Source: bounding user contribution as in Wilson et al. 2020 (1909.01917).
 """
 
 import hashlib
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import pandas as pd
@@ -17,9 +20,20 @@ from numpy.typing import NDArray
 
 from synth.domain import Attribute, Discretizer, dp_bounds, numeric_scale
 from synth.domain.counts import CodedTable, Counts
+from synth.dp.budget import Budget
+from synth.dp.events import SubsampledGaussianEvent
+from synth.errors import TableError
+from synth.marginals import Measurement
+from synth.marginals.measurement import estimate_total
 from synth.schema import Schema
 from synth.split import row_keys
 from synth.table.decode import holds_whole_numbers
+from synth.transforms.columns import Columns, Disk, HeldColumns, Room
+from synth.transforms.layout import Encoded, Layout
+
+if TYPE_CHECKING:
+    from synth.neural.batches import UnitIndex
+    from synth.stored.table import StoredRows
 
 Counted = NDArray[np.int64]
 
@@ -137,3 +151,144 @@ class HeldTable:
     def place_counts(self, name: str, column: numeric_scale.LineColumn, edges: np.ndarray) -> Counted:
         """Counts of the present values of a number or time between edges, those beyond in the outermost."""
         return dp_bounds.histogram(numeric_scale.positions(self.rows[name], column), edges)
+
+
+@dataclass(frozen=True)
+class Owned:
+    """Whose the rows of a table are, where the unit is an entity.
+
+    Attributes:
+        entities: *Sensitive*. The entity of each row, shape (n,).
+        first_row: *Sensitive*. Where the rows of each entity start, of rows that stand side by side; shape
+            (n_entities,). One of the two is `None`.
+    """
+
+    entities: np.ndarray | None = field(default=None, repr=False)
+    first_row: np.ndarray | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class NetworkRows:
+    """A table as a network is trained on it.
+
+    Attributes:
+        encoded: *Sensitive*. The rows.
+        layout: of a row.
+        room: for arrays that are as long as the table.
+    """
+
+    encoded: Encoded
+    layout: Layout
+    room: Room
+
+
+@dataclass(frozen=True)
+class PrivateRows(NetworkRows):
+    """A table as a network is trained on it with a guarantee.
+
+    Attributes:
+        encoded: *Sensitive*. The rows.
+        layout: of a row.
+        room: for arrays that are as long as the table.
+        owned: the entity of each row; `None` where the unit is a row.
+        max_rows_per_unit: k.
+        one_way: released counts of the codes of each span.
+        n_units: released, about.
+        event: the steps that are paid for.
+        budget: pays for them.
+    """
+
+    owned: Owned | None
+    max_rows_per_unit: int
+    one_way: Sequence[np.ndarray]
+    n_units: float
+    event: SubsampledGaussianEvent
+    budget: Budget
+
+    @property
+    def expected_batch(self) -> float:
+        """Units of a sample, about."""
+        return self.event.sampling_rate * self.n_units
+
+    def units(self) -> "UnitIndex":
+        """*Sensitive*. The rows by unit of privacy."""
+        from synth.neural.batches import UnitIndex
+
+        k = self.max_rows_per_unit
+        if self.owned is None:
+            return UnitIndex.of(self.encoded)
+        if self.owned.first_row is not None:
+            return UnitIndex.side_by_side(self.encoded, self.owned.first_row, k)
+        return UnitIndex.of(self.encoded, self.owned.entities, k)
+
+
+def columns_of(train: TrainingTable, schema: Schema, place: Path | None) -> tuple[Columns, Room]:
+    """A table for a fit without epsilon, and where else there is room; on a disk where it is not held in memory.
+
+    Args:
+        train: *Sensitive*. In memory, or where it is stored.
+        schema: observed.
+        place: the folder of the fit; `None`: a table that is not held is kept beside the system's temporary files.
+
+    Raises:
+        TableError: the table cannot be read where it is stored.
+        OutputError: the disk has no room; nothing is left there.
+    """
+    if isinstance(train, HeldTable):
+        return HeldColumns(train.rows), np.zeros
+    from synth.stored.streaming import in_order
+
+    disk = disk_of(place)
+    return in_order(stored_rows(train), Discretizer.by_schema(schema), disk).columns, disk
+
+
+def owned_columns_of(
+    train: TrainingTable, discretizer: Discretizer, schema: Schema, place: Path | None
+) -> tuple[Columns, Room, Owned | None]:
+    """The same for a fit with epsilon, and whose each row is where the unit is an entity.
+
+    Args:
+        train: *Sensitive*. In memory, or where it is stored; contributions bounded.
+        discretizer: names the columns.
+        schema: names the entity.
+        place: the folder of the fit; `None`: a table that is not held is kept beside the system's temporary files.
+
+    Raises:
+        TableError: the table cannot be read where it is stored.
+        OutputError: the disk has no room; nothing is left there.
+    """
+    if isinstance(train, HeldTable):
+        owned = None if schema.entity is None else Owned(entities=train.rows[schema.entity].to_numpy())
+        return HeldColumns(train.rows), np.zeros, owned
+    from synth.stored.streaming import by_entity
+
+    disk = disk_of(place)
+    filed = by_entity(stored_rows(train), discretizer, disk)
+    return filed.columns, disk, None if filed.first_row is None else Owned(first_row=filed.first_row)
+
+
+def disk_of(place: Path | None) -> Disk:
+    """The folder of a fit as a disk, made if need be; `None`: that of the system's temporary files."""
+    if place is None:
+        return Disk(Path(tempfile.gettempdir()))
+    place.mkdir(parents=True, exist_ok=True)
+    return Disk(place)
+
+
+def stored_rows(train: TrainingTable) -> "StoredRows":
+    """The rows of a table that stays where it is stored.
+
+    Raises:
+        TableError: the rows are of another kind.
+    """
+    from synth.stored.table import StoredRows
+
+    if not isinstance(train, StoredRows):
+        raise TableError("rows are held in memory, or read where they are stored; give a DataFrame or a stored table")
+    return train
+
+
+def units_of(one_way: Sequence[Measurement], shares: Sequence[float] | None) -> float:
+    """About how many units there are, from what was released: rows by the histograms, over rows per unit."""
+    rows_per_unit = 1.0 if shares is None else sum(size * share for size, share in enumerate(shares, start=1))
+    return max(estimate_total(one_way) / rows_per_unit, 1.0)

@@ -11,7 +11,7 @@ import pandas as pd
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
 from synth.generators.base import Generator
-from synth.generators.independent import Independent
+from synth.generators.marginal_generator import Independent
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 

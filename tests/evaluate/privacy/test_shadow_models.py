@@ -14,7 +14,7 @@ from evaluate.privacy.shadow_models import AUC, TPR, Refits, Targets, likelihood
 from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
 from synth.generators.base import Generator
-from synth.generators.independent import Independent
+from synth.generators.marginal_generator import Independent
 from synth.schema import build_schema
 from tests.evaluate.privacy.memorizing import Memorizing
 

@@ -10,8 +10,8 @@ import synth
 from evaluate.privacy.audit.white_box import audit
 from synth.generators.aim import Aim
 from synth.generators.auto import FEW_COLUMNS, Auto
-from synth.generators.independent import Independent
 from synth.generators.latent_class import LatentClass
+from synth.generators.marginal_generator import Independent
 from synth.generators.models.marginal_model import MarginalModel
 from synth.generators.trees import Trees
 from synth.schema import Schema, build_schema

@@ -12,8 +12,8 @@ from synth.domain import Discretizer
 from synth.errors import BudgetError
 from synth.generators.aim import Aim
 from synth.generators.forecast import ASSUMED_CATEGORIES, assumed, outlook
-from synth.generators.independent import Independent
 from synth.generators.latent_class import LatentClass
+from synth.generators.marginal_generator import Independent
 from synth.generators.mst import Mst
 from synth.schema import Schema, build_schema
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from synth.domain.counts import MARK, CoarseCounts, Coarsening, CodedTable
-from synth.generators.fitting.marginal_selection import Search
-from synth.generators.fitting.workload import Workload
+from synth.generators.fitting.marginal_selection import Search, Workload
 from synth.marginals import Clique, Factor, MarkovRandomField
 
 N_COLUMNS, SIZE, N_ROWS, SIGMA = 6, 24, 1_000_000, 40.0

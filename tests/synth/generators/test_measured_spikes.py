@@ -15,7 +15,7 @@ from synth.generators import registry
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.fixed_costs import measure_domain
 from synth.generators.fitting.training_data import HeldTable
-from synth.generators.independent import Independent
+from synth.generators.marginal_generator import Independent
 from synth.infer import infer_schema
 from synth.schema import Schema, build_schema
 from synth.stored import open_table

@@ -25,8 +25,7 @@ from synth.dp.statement import PrivacyStatement
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting import private_fit
-from synth.generators.fitting.neural_data import PrivateRows
-from synth.generators.fitting.training_data import TrainingTable
+from synth.generators.fitting.training_data import PrivateRows, TrainingTable
 from synth.generators.latent_class import LatentClass
 from synth.schema import Schema, build_schema
 from synth.stored import open_table

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synth.generators.fitting.workload import Workload
+from synth.generators.fitting.marginal_selection import Workload
 
 DOMAIN = {"a": 2, "b": 3, "c": 50, "d": 2}
 EVEN = dict.fromkeys(DOMAIN, 1.0)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from synth.errors import TableError
-from synth.generators.independent import Independent
+from synth.generators.marginal_generator import Independent
 from synth.schema import build_schema
 from synth.stored import open_table
 

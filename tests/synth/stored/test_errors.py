@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from synth.errors import MissingExtra, TableError
-from synth.generators.independent import Independent
+from synth.generators.marginal_generator import Independent
 from synth.schema import Schema, build_schema
 from synth.stored import open_table
 from synth.stored.address import parsed

@@ -16,7 +16,7 @@ from synth.domain import Discretizer, numeric_scale
 from synth.domain.discretizer import categories
 from synth.errors import TableError
 from synth.generators.fitting.training_data import HeldTable
-from synth.generators.independent import Independent
+from synth.generators.marginal_generator import Independent
 from synth.schema import Schema, build_schema
 from synth.stored import StoredTable, open_table
 from synth.stored.decode import code_of

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from synth.errors import TableError
-from synth.generators.independent import Independent
+from synth.generators.marginal_generator import Independent
 from synth.schema import build_schema
 from synth.stored import StoredTable, open_table
 from synth.stored.connection import patient

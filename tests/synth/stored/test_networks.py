@@ -18,8 +18,7 @@ from synth.dp.budget import Budget
 from synth.dp.mechanisms import NoNoise
 from synth.dp.noise_journal import Journal
 from synth.errors import JobError, TableError
-from synth.generators.fitting.neural_data import Owned, owned_columns_of
-from synth.generators.fitting.training_data import HeldTable, TrainingTable
+from synth.generators.fitting.training_data import HeldTable, Owned, TrainingTable, owned_columns_of
 from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.registry import generator
 from synth.schema import Schema, build_schema

@@ -14,8 +14,8 @@ from synth.dp.budget import Budget
 from synth.dp.mechanisms import NoNoise
 from synth.generators.aim import Aim
 from synth.generators.fitting.training_data import HeldTable
-from synth.generators.independent import Independent
 from synth.generators.latent_class import LatentClass
+from synth.generators.marginal_generator import Independent
 from synth.generators.mst import Mst
 from synth.schema import Schema, build_schema
 from synth.split import split_table

@@ -11,7 +11,7 @@ import pytest
 from synth.domain.constraint_checks import broken
 from synth.errors import TableError
 from synth.generators.aim import Aim
-from synth.generators.independent import Independent
+from synth.generators.marginal_generator import Independent
 from synth.generators.mst import Mst
 from synth.schema import Schema, build_schema
 from synth.stored.constraint_checks import Laws, placed

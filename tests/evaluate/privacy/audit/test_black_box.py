@@ -15,7 +15,7 @@ from evaluate.privacy.audit.neighboring_tables import N_ROWS, Worlds
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import SystemNoise
 from synth.errors import BudgetError
-from synth.generators.independent import Independent
+from synth.generators.marginal_generator import Independent
 from synth.schema import Schema, build_schema
 from tests.evaluate.privacy.memorizing import Lying, Memorizing
 
