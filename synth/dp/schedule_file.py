@@ -30,7 +30,6 @@ from synth.dp.events import (
 )
 from synth.dp.schedule import LEAST_DELTA, Plan, Schedule, calibrate
 from synth.errors import BudgetError, nearest
-from synth.output import whole_file
 from synth.parsing import NotPlain, plain_json
 from synth.validation import Frozen, read_toml, sentence
 
@@ -325,16 +324,6 @@ def read_books(path: Path | str, candidate: str | None = None) -> ScheduleFile:
         return _books(read_toml(source, "plan", BudgetError), path.stem)
     except BudgetError as error:
         raise (error if place in str(error) else BudgetError(f"{error} ({place})")) from None
-
-
-def write_schedule(schedule: Schedule, path: Path | str) -> None:
-    """Write a schedule as a plan that says every event's noise, whole or not at all; an older file is replaced.
-
-    Raises:
-        OutputError: the place cannot be written; nothing was left there.
-    """
-    with whole_file(Path(path)) as beside:
-        beside.write_text(to_toml(schedule), encoding="utf-8")
 
 
 def to_toml(schedule: Schedule) -> str:

@@ -12,7 +12,7 @@ from evaluate.text import at_most
 from synth.dp import schedule as schedules
 from synth.dp.events import Event, GaussianEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
 from synth.dp.schedule import Schedule
-from synth.dp.schedule_file import to_toml, write_schedule
+from synth.dp.schedule_file import to_toml
 from synth.dp.statement import EventRecord
 from synth.dp.tradeoff import TradeOff
 from synth.generators.registry import generator
@@ -79,7 +79,7 @@ def test_what_the_documentation_says_of_tests_and_groups_is_true(epsilon: float)
 
 def test_a_plan_is_priced_by_every_way_of_counting(workspace: "Workspace") -> None:
     path = workspace.folder / "plan.toml"
-    write_schedule(SCHEDULE, path)
+    path.write_text(to_toml(SCHEDULE), encoding="utf-8")
     ran = workspace.run("account", path, "--json")
     assert ran.exit_code == 0
     found = ran.json
@@ -96,7 +96,7 @@ def test_a_plan_is_priced_by_every_way_of_counting(workspace: "Workspace") -> No
 def test_dp_sgd_has_no_sum_by_hand(workspace: "Workspace") -> None:
     schedule = Schedule((SubsampledGaussianEvent("DP-SGD", 1.1, 0.01, 200),), 1e-5)
     path = workspace.folder / "sgd.toml"
-    write_schedule(schedule, path)
+    path.write_text(to_toml(schedule), encoding="utf-8")
     ran = workspace.run("account", path, "--total-epsilon", 3, "--json")
     assert ran.exit_code == 0
     assert ran.json["epsilon_by_hand"] is None and ran.json["rho"] is None
@@ -191,7 +191,7 @@ def test_without_a_guarantee_there_is_nothing_to_account_for(workspace: "Workspa
 
 def test_accountants_that_disagree_are_not_believed(workspace: "Workspace", monkeypatch: pytest.MonkeyPatch) -> None:
     path = workspace.folder / "plan.toml"
-    write_schedule(Schedule((GaussianEvent("counts", 10.0),), 1e-6), path)
+    path.write_text(to_toml(Schedule((GaussianEvent("counts", 10.0),), 1e-6)), encoding="utf-8")
     monkeypatch.setattr(schedules, "epsilon_pld", lambda events, delta: 3.0)
     ran = workspace.run("account", path)
     assert ran.exit_code == 2 and ran.stderr.count("\n") == 1

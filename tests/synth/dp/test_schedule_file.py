@@ -26,7 +26,6 @@ from synth.dp.schedule_file import (
     read_schedule,
     schedule_of,
     to_toml,
-    write_schedule,
 )
 from synth.errors import BudgetError
 
@@ -67,7 +66,7 @@ def test_a_schedule_comes_back_digit_for_digit(
         schedule = schedule_of(tuple(events), delta)
     except BudgetError:
         return
-    write_schedule(schedule, path)
+    path.write_text(to_toml(schedule), encoding="utf-8")
     again = read_schedule(path)
     assert again == schedule
     assert again.digest == schedule.digest
@@ -91,7 +90,7 @@ def test_a_target_is_met_from_below_and_shares_are_kept(tmp_path: Path) -> None:
     assert [round((e.rho or 0.0) / schedule.rho, 6) for e in schedule.events] == [0.3, 0.1, 0.4, 0.2]
     assert [event.count for event in schedule.events] == [9, 2, 8, 3]
     assert 0 < schedule.events[3].delta <= 1e-7
-    write_schedule(schedule, tmp_path / "exact.toml")
+    (tmp_path / "exact.toml").write_text(to_toml(schedule), encoding="utf-8")
     assert read_schedule(tmp_path / "exact.toml") == schedule
 
 
