@@ -118,7 +118,7 @@ def typed_loss(value: object) -> str:
 
 
 def room(value: object) -> str:
-    """What is left of a privacy loss with at most three digits, rounded down, so that it is never overstated.
+    """Remaining privacy loss in at most three digits, rounded down, so that it is never overstated.
 
     >>> room(1.7007), room(0.3 - 0.2), room(0.0)
     ('1.7', '0.1', '0')

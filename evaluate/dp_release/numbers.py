@@ -121,7 +121,7 @@ class Paid:
         return cls(event, schedule.delta) if isinstance(event, GaussianEvent) else None
 
     def epsilon(self, n_releases: int) -> float:
-        """What so many releases cost by themselves."""
+        """The epsilon of so many releases on their own."""
         return _epsilon_alone(self.event.sigma, int(self.event.sensitivity), n_releases, self.delta)
 
     def number(self, measure: str, value: float, ends: tuple[float, float], **known: Any) -> Released:

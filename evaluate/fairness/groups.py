@@ -66,7 +66,7 @@ class Groups:
 
 
 def _ranges(edges: np.ndarray, column: Any) -> list[str]:
-    """What the stretches between edges are called."""
+    """Names of the ranges between edges."""
     if not len(edges):
         return ["all"]
     timed = column.kind in ("date", "datetime")

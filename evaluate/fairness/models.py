@@ -1,4 +1,4 @@
-"""What training on synthetic rows does to the groups of a sensitive column.
+"""Fairness of models: scores by group of a sensitive column, trained on synthetic and on real rows.
 
 Of every sensitive column but the target, for models trained on synthetic and on as many training rows: the loss in the
 group that loses most, what synthetic rows add to the largest difference in predictions between two groups (demographic
@@ -106,7 +106,7 @@ def _largest(values: np.ndarray, rows: list[np.ndarray], weights: np.ndarray) ->
 
 
 def measure(tables: Tables) -> MetricResult:
-    """How groups fare by models trained on synthetic rows.
+    """Scores by group of models trained on synthetic rows.
 
     Estimates, by sensitive column: `fairness.gap.<form>` (TRTR - TSTR in the group that loses most, lower);
     `fairness.parity.<form>` and `fairness.odds.<form>` (what training on synthetic instead of real rows adds to them).

@@ -35,7 +35,7 @@ _A_PIECE = 1 << 16
 
 @dataclass(frozen=True)
 class Gaps:
-    """How far the empirical distribution functions of a column in two tables lie apart.
+    """Distances between the empirical distribution functions of a column in two tables.
 
     Attributes:
         kolmogorov_smirnov: the largest gap, ties right; 1, the worst, where only one side has a value, 0 where none
@@ -129,7 +129,7 @@ class ChiSquare:
 
 
 def chi_square(first: np.ndarray, second: np.ndarray) -> ChiSquare:
-    """Whether two rows of counts could come from one distribution; expected counts are pooled.
+    """Chi-square test of homogeneity of two rows of counts; expected counts are pooled.
 
     Args:
         first: counts by category of one sample, shape (n_replicates, n_categories).
@@ -387,7 +387,7 @@ def _of_column(column: ColumnCounts, n: int) -> list[Estimate | Failure]:
 
 
 def _note(kind: str, column: ColumnCounts) -> str:
-    """What is to be known of a distance on the line."""
+    """The note beside a distance on the line."""
     if kind == "tvd" or column.lines is None:
         return ""
     train, synthetic, *_ = column.lines

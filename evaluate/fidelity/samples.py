@@ -110,7 +110,7 @@ class AnySamples(Generic[AnyRows]):
 
 
 Samples = AnySamples[HeldRows]
-"""Those of rows in memory."""
+"""Samples of rows in memory."""
 
 
 def _stored(tables: Tables, side: Side) -> "StoredSource":
@@ -132,7 +132,7 @@ def _cut(sources: Sources[AnyRows], n_holdout: int, n: int | None = None) -> Any
 
 
 def offsets(schema: Schema, n_rows: int, seed: int) -> Mapping[str, int]:
-    """How far each learned column of the shuffled rows is moved: all differently, where there are rows enough."""
+    """Shift of each learned column of the shuffled rows: all differ, where there are rows enough."""
     names = sorted(schema.learned)
     drawn = np.random.default_rng([seed, 12]).permutation(max(n_rows, len(names)))[: len(names)] % n_rows
     return dict(zip(names, drawn.tolist(), strict=True))

@@ -17,7 +17,7 @@ Of = Literal["fit", "published", "sweep", "run", "sum"]
 
 @dataclass(frozen=True)
 class Claim:
-    """What some releases of one real table come to together.
+    """The privacy claim of several releases of one real table together.
 
     Attributes:
         of: "fit": this one alone; "published": the table with the numbers about it, and with its sweep; "sweep": all
@@ -50,7 +50,7 @@ class Claim:
 
     @property
     def why(self) -> str:
-        """Why the table counts with them; nothing for the fit alone."""
+        """The reason why the table counts with them; empty for the fit alone."""
         unnamed = "No job named it for release before anything was drawn, and"
         return {
             "fit": "",
@@ -62,7 +62,7 @@ class Claim:
 
     @property
     def doubt(self) -> str:
-        """That it rests on what an audit disproves; nothing where it does not."""
+        """The doubt where it rests on a claim that an audit disproves; else empty."""
         if not self.disputed:
             return ""
         if self.n_releases == 1:
@@ -75,7 +75,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Claims:
-    """What one table claims.
+    """The privacy claims of one table.
 
     Attributes:
         alone: its fit's own claim.
@@ -95,7 +95,7 @@ class Claims:
 
     @property
     def reading(self) -> str:
-        """Why the table is judged by another claim than its fit's own; nothing where it is not."""
+        """The reason why the table is judged by another claim than its fit's own; else empty."""
         if self.counted == self.alone:
             return ""
         return (
@@ -106,7 +106,7 @@ class Claims:
 
     @property
     def price_of_choice(self) -> str:
-        """What choosing among all that was drawn would come to; nothing where nothing else was drawn."""
+        """The claim of a choice among all that was drawn; empty where nothing else was drawn."""
         if self.drawn is None:
             return ""
         beside = "Others were measured beside it" if self.drawn.of == "sum" else "The job drew more, which stays inside"
@@ -128,7 +128,7 @@ STAND_IN = "public stand-in"
 
 @dataclass(frozen=True)
 class Composition:
-    """What an evaluation says of releases that were drawn together; of it, nothing that was read off real rows.
+    """The composition of releases that were drawn together, as an evaluation states it; nothing read off real rows.
 
     Attributes:
         release: the table that the job named for release; none where it named none.
@@ -148,7 +148,7 @@ class Composition:
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> "Composition":
-        """What an evaluation says.
+        """The composition that an evaluation states.
 
         Raises:
             EvaluationError: what it says of a sweep, of published numbers or of its run is nothing that a run writes.
@@ -287,7 +287,7 @@ def stated_as_counted(stated: Mapping[str, Any], counted: Claim) -> dict[str, An
 
 
 def disproved(candidate: Candidate) -> bool:
-    """Whether an audit on a public stand-in disproves what a candidate claims; one that cannot be read does not."""
+    """True where an audit on a public stand-in disproves a candidate's claim; an unreadable one does not."""
     if candidate.audit is None or not candidate.statement:
         return False
     try:
@@ -298,7 +298,7 @@ def disproved(candidate: Candidate) -> bool:
 
 
 def on_stand_in(found: Audit) -> bool:
-    """Whether all of an audit ran on a public stand-in: what else it may have run on is not for the public."""
+    """True where all of an audit ran on a public stand-in: any other audit is not for the public."""
     return all(STAND_IN in ran_on for ran_on in (found.ran_on, *(part.ran_on for part in found.parts)))
 
 

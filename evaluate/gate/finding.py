@@ -1,4 +1,4 @@
-"""What one rule of a policy says of one synthetic table: PASS, FAIL or INCONCLUSIVE, and who answers for it.
+"""Findings: one rule of a policy on one synthetic table is PASS, FAIL or INCONCLUSIVE, and who answers for it.
 
 A rule compares the *unfavorable* end of a 95% interval with its limit, so that too little evidence never passes.
 """
@@ -25,7 +25,7 @@ HOPELESS = 10_000.0
 """Beyond this many times the rows at hand, more rows are no answer: the estimate sits on the limit."""
 
 SAMPLED, UNSEARCHED = "on seeded samples: ", "its upper end allows for what was not searched"
-"""How notes say that a number was measured on samples, and that its interval was widened for what these lack."""
+"""Phrases of notes: a number was measured on samples, and its interval was widened for the rest."""
 SEARCH_MORE = (
     "what was not searched widens it, and no number of targets mends that: search more (sample_rows) or release fewer "
     "rows"
@@ -49,7 +49,7 @@ merely not known, an owner may answer for that."""
 
 @dataclass(frozen=True)
 class Finding:
-    """What one rule says of one table.
+    """The outcome of one rule for one table.
 
     Attributes:
         rule: the rule.
@@ -74,12 +74,12 @@ class Finding:
 
     @property
     def binding(self) -> bool:
-        """Whether the rule can change a verdict."""
+        """True where the rule can change a verdict."""
         return self.rule.severity == "fail"
 
     @property
     def counts(self) -> bool:
-        """Whether its outcome counts in the verdict."""
+        """True where its outcome counts in the verdict."""
         return self.binding and not self.waived
 
     def to_dict(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class Proof:
 
 
 def finding_of(candidate: Candidate, rule: Rule, proof: Proof | None = None) -> Finding:
-    """What a rule says of a table, whoever may answer for it.
+    """The finding of a rule for a table, before any waiver.
 
     Args:
         candidate: measured.
@@ -230,7 +230,7 @@ def answered(finding: Finding, waiver: Waiver | None, today: date) -> Finding:
 
 
 def _never(finding: Finding) -> str:
-    """Why nobody may waive a finding; empty where an owner may answer for it."""
+    """The reason why nobody may waive a finding; empty where an owner may answer for it."""
     if finding.outcome != "FAIL" and not _is_beyond(finding):
         return ""
     if finding.reason == VOID:
@@ -239,7 +239,7 @@ def _never(finding: Finding) -> str:
 
 
 def _is_beyond(finding: Finding) -> bool:
-    """Whether a number without an interval lies beyond the limit: of what is counted, it is known all the same."""
+    """True where a number without an interval lies beyond the limit: a count is known exactly."""
     found = finding.estimate
     return found is not None and found.low is None and finding.rule.breaks(found.value)
 

@@ -58,7 +58,7 @@ class Rule(Frozen):
 
     @property
     def direction(self) -> Direction:
-        """Which way is better."""
+        """The direction that is better."""
         return GATEABLE[self.measure]
 
     @property
@@ -90,7 +90,7 @@ class Rule(Frozen):
 
 
 class Policy(Frozen):
-    """What must hold before a table may go to an audience."""
+    """A policy: the rules a table must keep before it may go to an audience."""
 
     name: str = Field(min_length=1, description="What verdicts and waivers call it.")
     version: int = Field(strict=True, ge=1, description="Raised with every change; a waiver is for one version only.")
@@ -219,11 +219,11 @@ class Waiver(Frozen):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What it is for: policy, version, table, measure and columns."""
+        """Its subject: policy, version, table, measure and columns."""
         return (self.policy, self.version, self.candidate, self.measure, self.subject)
 
     def in_force(self, today: date) -> bool:
-        """Whether it counts on a day."""
+        """True where it counts on a day."""
         return today <= self.until
 
 

@@ -241,7 +241,7 @@ def judge(
 
 
 def _unpaid(provenance: Mapping[str, Any]) -> bool:
-    """Whether it is of a sweep that nobody pays for. Whatever no run writes is damage, and never no sweep."""
+    """True for a sweep that nobody pays for. An entry that no run writes is damage, and never "no sweep"."""
     if provenance and "sweep" not in provenance:
         raise damaged("does not say whether it is of a sweep")
     found = provenance.get("sweep")

@@ -118,7 +118,7 @@ def _varying(scale: "Scale", values: list[np.ndarray]) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class Scale:
-    """What one column is measured by. *Sensitive*.
+    """The scale of one column. *Sensitive*.
 
     Attributes:
         column: what it means.
@@ -164,7 +164,7 @@ class Scale:
 
 
 def share_of(values: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Which share of the known values of a column equals each value, one of them at least; shape (len(values),).
+    """The share of a column's known values that equal each value, at least one of them; shape (len(values),).
 
     Args:
         values: codes or ranks, as `SpaceRows` keeps them.

@@ -17,12 +17,12 @@ from evaluate.intervals import LEVEL, Rate, newcombe, wilson
 from evaluate.result import Estimate
 
 POWER = 0.8
-"""How often an attack has to come out above chance for an advantage to count as one it could have detected."""
+"""Statistical power: share of repetitions in which a detectable advantage comes out above chance."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What came of it.
+    """Results of an attack on members, controls and by guessing.
 
     Attributes:
         attack: which attempts on members succeeded, shape (n_members,), boolean; or how far, in [0, 1].
@@ -93,7 +93,7 @@ class Experiment:
 
 
 def standing_out(each: Sequence[Estimate]) -> int:
-    """Which of several advantages stands out most from chance."""
+    """The advantage that stands out most from chance."""
     return max(range(len(each)), key=lambda i: (_ends(each[i])[0], each[i].value))
 
 

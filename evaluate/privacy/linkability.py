@@ -105,7 +105,7 @@ def _every_split(schema: Schema, seed: int) -> Iterator[ColumnSplit]:
 
 
 def _nothing(attacked: Attacked, splits: Sequence[ColumnSplit]) -> str:
-    """Why there is nothing to attack; empty where there is."""
+    """The reason why there is nothing to attack; else empty."""
     if not splits:
         return "two sources need a column each, and the table has fewer than two columns that are learned"
     if min(len(attacked.members), len(attacked.controls)) < MIN_TARGETS:
@@ -121,7 +121,7 @@ def _linked(targets: SpaceRows, pool: SpaceRows, split: ColumnSplit) -> np.ndarr
 
 
 def by_chance(n_pool: int, k: int = N_NEIGHBORS) -> float:
-    """How often two samples of k of the synthetic rows share one.
+    """The probability that two samples of k of the synthetic rows share one.
 
     >>> round(by_chance(100, 2), 6)
     0.039798

@@ -35,7 +35,7 @@ THRESHOLD_TAIL = 0.02
 
 @dataclass(frozen=True)
 class Scores:
-    """How sure the attacker is of each target of one part; *Sensitive*.
+    """Membership scores of the targets of one part; *Sensitive*.
 
     Attributes:
         members: scores of training rows, ascending.
@@ -55,7 +55,7 @@ class Scores:
         return int(np.floor(rate * len(self.controls) + 1e-9))
 
     def n_above(self, allowed: int) -> int:
-        """How many members score above all controls but the `allowed` highest: ties never help the attacker."""
+        """Number of members above all controls but the `allowed` highest: ties never help the attacker."""
         n = len(self.controls)
         threshold = self.controls[n - 1 - allowed] if allowed < n else -np.inf
         return len(self.members) - int(np.searchsorted(self.members, threshold, "right"))
@@ -312,7 +312,7 @@ def _named(note: str, halves: Sequence[TargetHalf]) -> str:
 
 
 def _each(of: Mapping[str, Both]) -> list[dict[str, object]]:
-    """What each attack alone came to, on all targets, as plain data."""
+    """Results of each attack alone, on all targets, as plain data."""
     found: list[dict[str, object]] = []
     for name, (members, controls) in of.items():
         alone = [Scores.of(members, controls)]

@@ -1,4 +1,4 @@
-"""Whether the counts of equal rows lie closer to the training table's than an independent sample's could.
+"""Multiset distance: counts of equal rows beside the training table's, in units of an independent sample's.
 
 In a table full of duplicates (three yes/no columns, say) every honest row has a twin in the training table, and neither
 copies nor distances see that a table *is* the training table. Counts do: those of an independent sample differ from the
@@ -38,12 +38,12 @@ from synth.columns import BooleanColumn, CategoricalColumn
 from synth.split import row_keys
 
 CHANCE = 1e-3
-"""Where an independent sample matches the training table's counts with at least this probability, nothing is told."""
+"""Nothing is told where an independent sample matches the training counts with at least this probability."""
 
 
 @dataclass(frozen=True)
 class StratumCounts:
-    """How often each distinct row stands in two tables; one stratum.
+    """Counts of each distinct row in two tables; one stratum.
 
     Attributes:
         train: *Sensitive*. Counts among the n training rows, shape (K,).
@@ -79,7 +79,7 @@ class TwoSampleChiSquare:
 
     @property
     def told_by_chance(self) -> bool:
-        """Whether an exact match could be luck, or there is nothing to match."""
+        """True where an exact match could be luck, or there is nothing to match."""
         return self.mean <= 0.0 or self.log_chance > np.log(CHANCE)
 
     @property

@@ -131,7 +131,7 @@ class Targets:
 
     @property
     def n_controls(self) -> int:
-        """How many were not in."""
+        """Number of targets that were not in."""
         return len(self.records) - self.n_members
 
 
@@ -193,7 +193,7 @@ def attack(
 
 
 def likelihood_ratios(shadows: np.ndarray, inside: np.ndarray, observed: np.ndarray) -> np.ndarray:
-    """How much likelier each target's scores are with it in than with it out, as a logarithm; shape (n_targets,).
+    """Log-likelihood ratio of each target's scores with it in over with it out; shape (n_targets,).
 
     Args:
         shadows: scores on the shadow tables, shape (n_targets, n_models, n_scores).
@@ -214,7 +214,7 @@ def likelihood_ratios(shadows: np.ndarray, inside: np.ndarray, observed: np.ndar
 
 @dataclass(frozen=True)
 class _Scorer:
-    """What makes two scores of a table and each target: how near a row is, and how likely columns make the target."""
+    """Two scores of a table for each target: nearness of a row, and likelihood of the target by columns."""
 
     tables: Tables
     records: pd.DataFrame

@@ -124,7 +124,7 @@ def coded(frame: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> Index
 
 
 def are_numbers(schema: Schema) -> np.ndarray:
-    """Which of the columns, as `coded` has them, are numbers or times; shape (d,), boolean."""
+    """Mask of the columns, as `coded` has them, that are numbers or times; shape (d,)."""
     kinds = [schema.columns[name] for name in sorted(schema.learned)]
     return np.array([not isinstance(kind, CategoricalColumn | BooleanColumn) for kind in kinds], dtype=bool)
 
@@ -263,7 +263,7 @@ _STREAM = 0x51
 
 @dataclass(frozen=True)
 class PredicateOutcomes:
-    """What came of some predicates on one table.
+    """Outcomes of predicates on one table.
 
     Attributes:
         hits: which predicates held of exactly one row of each block, shape (n_predicates, n_blocks), boolean.
@@ -353,7 +353,7 @@ class _Attack:
 
     @property
     def n_blocks(self) -> int:
-        """How many times as many members as controls there are, as whole blocks of rows."""
+        """Ratio of members to controls, as whole blocks of rows."""
         return max(1, int(self.train.codes.shape[1] // self.control.codes.shape[1]))
 
     def several_columns(self, rng: np.random.Generator) -> Predicates:
@@ -370,7 +370,7 @@ class _Attack:
         return found.take(np.arange(min(N_PREDICATES, len(found))))
 
     def experiment(self, predicates: Predicates, n_columns: int, rng: np.random.Generator) -> Experiment:
-        """What came of the predicates, beside guesses on as many columns."""
+        """The experiment of the predicates, beside guesses on as many columns."""
         n = min(self.train.codes.shape[1], self.control.codes.shape[1])
         train, control = (attempts(rows, predicates, n) for rows in (self.train, self.control))
         guessed = attempts(self.train, guesses(self.synthetic, self.numbers, n_columns, N_GUESSES, rng), n)
@@ -386,7 +386,7 @@ def _people(tables: Tables, side: Side) -> pd.DataFrame:
 
 
 def attempts(rows: IndexedRows, predicates: Predicates, n: int) -> PredicateOutcomes:
-    """What comes of some predicates on each block of n rows; what is left over after the last block is not used.
+    """Outcomes of predicates on each block of n rows; rows after the last whole block are not used.
 
     Args:
         rows: *Sensitive*. In seeded order.
@@ -404,7 +404,7 @@ def attempts(rows: IndexedRows, predicates: Predicates, n: int) -> PredicateOutc
 
 
 def dependence(*sides: PredicateOutcomes) -> float:
-    """How many attempts tell as much as one independent one, since several may single out the same person.
+    """Design effect of attempts, since several may single out the same person.
 
     Successes come in bundles, one for each person: the variance of their sum is that of a compound Poisson count, the
     sum of squares of the bundles' sizes.

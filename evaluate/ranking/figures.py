@@ -46,7 +46,7 @@ class Difference:
 
     @property
     def p(self) -> float:
-        """How often chance alone gives a difference as large, by Student's t; 1 for none at all.
+        """The p-value of a difference by Student's t; 1 for no difference at all.
 
         >>> round(Difference(2.131, 1.0, 15).p, 3)
         0.05

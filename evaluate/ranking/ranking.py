@@ -100,7 +100,7 @@ def _decided(one: PairComparison, p_adjusted: float) -> PairComparison:
 
 @dataclass(frozen=True)
 class Rank:
-    """Where a table stands among those that were compared.
+    """The rank of a table among those that were compared.
 
     Attributes:
         name: the table.
@@ -147,7 +147,7 @@ class FrontierPoint:
     exposure: float
 
     def beats(self, other: "FrontierPoint") -> bool:
-        """Whether it is at least as good in both and better in one."""
+        """Pareto dominance: at least as good in both and better in one."""
         no_worse = self.utility >= other.utility and self.exposure <= other.exposure
         return no_worse and (self.utility, self.exposure) != (other.utility, other.exposure)
 

@@ -48,7 +48,7 @@ def at_home(table: StoredTable, other: StoredTable) -> StoredTable:
 
 
 def meeting_place(real: Sequence[StoredTable], *others: StoredTable, kept: dict[Any, Any]) -> StorageLocation:
-    """Where keys of tables are counted together.
+    """The place where keys of tables are counted together.
 
     Args:
         real: the sides of the real table.
@@ -78,7 +78,7 @@ N, STRATUM, UNIT_NAME = "n_rows", "stratum", "unit_name"
 
 @dataclass(frozen=True, eq=False)
 class KeyCounts:
-    """How often each distinct row stands in a table, in the place where it is counted.
+    """Counts of each distinct row of a table, in the place where they are counted.
 
     Attributes:
         place: where that is.

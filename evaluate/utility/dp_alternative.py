@@ -40,7 +40,7 @@ MAX_UNITS = 100_000
 
 
 def measure(tables: Tables) -> MetricResult:
-    """What a model trained privately on the real rows scores, and how much better that is than the synthetic table.
+    """Score of a model trained privately on the real rows, and its lead over the synthetic table.
 
     Estimates: `utility.dp_alternative.score` (it describes; reference TRTR, floor: trained on shuffled columns) and
     `utility.dp_alternative.gap` (alternative - TSTR of the linear model, lower is better for the synthetic table;
@@ -78,7 +78,7 @@ def _hindrance(tables: Tables) -> str:
 
 @dataclass(frozen=True)
 class _Target:
-    """How the target becomes numbers by what is public, and predictions the study's."""
+    """The target as numbers by public facts alone, and predictions as the study's."""
 
     declared: Schema
     task: Task

@@ -78,7 +78,7 @@ class QueriedTable:
 
 
 def measure(tables: Tables) -> MetricResult:
-    """How far answers are off.
+    """Errors of answers to count and mean queries.
 
     Estimates: `utility.queries` (mean error in [0, 1]), `utility.queries.median` and `utility.queries.excess` (the mean
     beyond that of a fresh real sample), lower is better.
@@ -229,7 +229,7 @@ def _errors(queries: Sequence[Query], coded: Sequence[QueriedTable], samples: Sa
 
 
 def _off_means(found: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """How far means are off: not at all where neither table has a row, as far as can be where one has none."""
+    """Errors of means: 0 where neither table has a row, the largest where one has no row."""
     only_one = np.isnan(found) != np.isnan(truth)
     return np.where(only_one, 1.0, np.abs(np.nan_to_num(found) - np.nan_to_num(truth)))
 

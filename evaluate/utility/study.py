@@ -34,7 +34,7 @@ SIDES = ("tstr", "trtr", "fresh", "matched", "floor")
 COMPARED = SIDES[:2]
 """Sides whose rows are split in halves: what an interval is of."""
 N_SPLITS: Mapping[Form, tuple[int, int]] = {"linear": (8, 4), "boosting": (4, 3)}
-"""How often they are split, and how often where there are more than `MANY_ROWS`, among which chance moves little."""
+"""Numbers of splits, and of splits beyond `MANY_ROWS` rows, among which chance moves little."""
 MANY_ROWS = 5_000
 LEAST_SPLITS = 2
 """Splits for boosting of more than two classes, which grows trees for each of them."""
@@ -92,7 +92,7 @@ class Models:
 
     @property
     def converged(self) -> bool:
-        """Whether every fit on all rows did."""
+        """True where every fit on all rows converged."""
         return all(model.converged for model in self.whole.values())
 
 

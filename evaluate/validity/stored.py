@@ -49,7 +49,7 @@ _VALUE = "value"
 
 
 def misshapen(table: StoredTable, texts: Any, column: PersonalColumn) -> Any:
-    """Which rows hold a value without the form; never null.
+    """Mask of the rows that hold a value without the form; never null.
 
     In an embedded engine such values are written down, and looked up. Elsewhere a query lists them, so that their
     number is limited by what the server takes.
@@ -167,7 +167,7 @@ class Flags:
         return self.table.place.written(third.mutate(**broken, **{ANY: whole}))
 
     def _misshapen(self, name: str) -> list[Any]:
-        """Which rows of a column of personal data hold no value of its form, or repeat one that may not be repeated."""
+        """Masks of rows of a column of personal data with a value not of its form, or with a repeated unique value."""
         column = self.schema.columns[name]
         if not isinstance(column, PersonalColumn):
             return []
@@ -225,12 +225,12 @@ class _Judging:
 
     @property
     def schema(self) -> Schema:
-        """That alone says what is valid."""
+        """The schema, which alone says what is valid."""
         return self.flags.schema
 
     @property
     def table(self) -> StoredTable:
-        """It, beside places of its cells."""
+        """The table, beside places of its cells."""
         return self.flags.table
 
     @property
@@ -279,7 +279,7 @@ class _Judging:
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """How many rows have each flag, and "n" of all."""
+        """Counts of rows with each flag, and "n" of all."""
         names = [name for name in self.flags.rows.columns if name != UNIT and name[:1] != "n"]
         sums = {name: self.flags.rows[name].sum().fill_null(0).cast("int64") for name in names}
         answer = self.table.place.fetch(self.flags.rows.agg(n=self.flags.rows.count(), **sums))

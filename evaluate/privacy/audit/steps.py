@@ -50,7 +50,7 @@ from synth.dp.schedule import Schedule
 from synth.generators.base import PrivateGenerator
 
 N_STEP_CANARIES = 50_000
-"""They cost a run a second or two. At epsilon 1 as many find contributions that are two thirds too large."""
+"""Canaries of a run. They cost a second or two; at epsilon 1 they find contributions that are two thirds too large."""
 EMPTY_EVERY = 100
 EXPECTED_SAMPLE, N_UNITS = 16, (256, 20_000)
 """Units in a sample of the stand-in, as expected, within so many units in all: with fewer, networks diverge."""
@@ -148,7 +148,7 @@ class StepLog:
         return noisy[: values.size].reshape(values.shape)
 
     def _size(self, total: np.ndarray) -> float:
-        """What a canary adds at this step: the norm of the one unit's sum, nothing where none was handed out.
+        """A canary's addition at this step: the norm of the one unit's sum, 0 where no canary was handed out.
 
         Raises:
             AuditError: it cannot be told; no step is scored on it.
@@ -226,7 +226,7 @@ class StepTrials:
 def run_of_steps(
     generator: PrivateGenerator, schedule: Schedule, event: SubsampledGaussianEvent, stand_in: StandIn, log: StepLog
 ) -> StepTrials:
-    """What one training run gives away of its canaries.
+    """The observations of an attacker on the canaries of one training run.
 
     Args:
         generator: whose schedule it is.

@@ -75,11 +75,11 @@ from synth.schema import Schema
 
 NOISE = "size of the noise on counts"
 SINGLE = 1e-4
-"""What single precision may make of a clipped sum, relative."""
+"""Relative error of a clipped sum in single precision."""
 
 
 def of_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> AuditPart:
-    """What the guesses about one training run prove.
+    """The conclusion from guesses about one training run.
 
     Args:
         schedule: whose steps they are.
@@ -113,7 +113,7 @@ def of_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> Audit
 
 
 def of_counts(schedule: Schedule, trials: CountTrials, confidence: float) -> AuditPart:
-    """What the guesses about the one-way histograms of a larger schedule prove of the whole.
+    """The conclusion on a whole schedule from guesses about its one-way histograms.
 
     Args:
         schedule: with other events beside.
@@ -205,7 +205,7 @@ def of_scale(schedule: Schedule, residuals: Residuals, confidence: float) -> Aud
 def conclude(
     claim: tuple[float, float], errors: tuple[int, int], n_each: int, confidence: float, *, ran_on: str
 ) -> Audit:
-    """What the errors of the attacker prove.
+    """The conclusion from the attacker's error rates.
 
     Args:
         claim: epsilon and delta.
@@ -267,7 +267,7 @@ STEPS_SHARE, FITS_SHARE = 0.6, 0.3
 
 @dataclass(frozen=True)
 class _Subject:
-    """What is audited, and how long it may take."""
+    """The subject of an audit and its time limit."""
 
     generator: PrivateGenerator
     schedule: Schedule
@@ -288,7 +288,7 @@ class _Subject:
 
     @property
     def steps(self) -> SubsampledGaussianEvent | None:
-        """Those of DP-SGD."""
+        """The events of DP-SGD."""
         return next((event for event in self.schedule.events if isinstance(event, SubsampledGaussianEvent)), None)
 
     @property
