@@ -176,7 +176,7 @@ def at_most(share: float) -> str:
 
 
 def amount(value: object, largest: float = _LARGEST) -> float | None:
-    """A cost, a count or a time, none of which is negative; none where a file holds no such number.
+    """A cost, a count or a time, none of which is negative; `None` where a file holds no such number.
 
     >>> amount(3), amount(-1.0), amount(True), amount(1e12, largest=1e9)
     (3.0, None, None, None)

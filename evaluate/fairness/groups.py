@@ -24,8 +24,8 @@ class Groups:
     Attributes:
         column: its name.
         labels: *Sensitive*. One text for each group; the last one is "missing".
-        values: *Sensitive*. The values that groups but the last stand for; none for a number.
-        edges: *Sensitive*. What parts a number into groups; none for a column with categories.
+        values: *Sensitive*. The values that groups but the last stand for; `None` for a number.
+        edges: *Sensitive*. What parts a number into groups; `None` for a column with categories.
     """
 
     column: str

@@ -216,7 +216,7 @@ class ColumnCounts:
     Attributes:
         attribute: how it was made codes.
         counts: of codes, for the four samples; each of shape (n_replicates, size).
-        lines: values on the line for the four samples; none for a categorical or boolean column.
+        lines: values on the line for the four samples; `None` for a categorical or boolean column.
         missing: the share of missing values of the four samples; the interval counts rows of an entity that are alike
             as one piece of evidence.
     """
@@ -283,7 +283,7 @@ class ColumnCounts:
         return {"statistic": "D", "value": distance, "n": sizes, "p": kolmogorov_p(distance, *sizes)}
 
     def distance(self, kind: str) -> np.ndarray | str | None:
-        """One of `KINDS`, or why there is none; none where it is not for this kind of column."""
+        """One of `KINDS`, or why there is none; `None` where it is not for this kind of column."""
         return self.tvd if kind == "tvd" else self.on_the_line.get(kind)
 
 

@@ -39,7 +39,7 @@ class InMemorySample:
         rows: *Sensitive*. Canonical, shape (n_rows, columns).
         units: entity of each row, or a number of its own, from 0 in the order of first appearance; shape (n_rows,).
         schema: names the columns.
-        unmoved: *Sensitive*. The table whose columns are moved here, and by how much each; none where none is.
+        unmoved: *Sensitive*. The table whose columns are moved here, and by how much each; `None` where none is.
     """
 
     rows: pd.DataFrame

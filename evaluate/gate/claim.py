@@ -80,7 +80,7 @@ class Claims:
     Attributes:
         alone: its fit's own claim.
         counted: what the table is judged and quoted by; `alone` where nothing counts with it.
-        drawn: all that its run drew, where that is more than what counts; none otherwise.
+        drawn: all that its run drew, where that is more than what counts; `None` otherwise.
     """
 
     alone: Claim
@@ -131,11 +131,11 @@ class Composition:
     """The composition of releases that were drawn together, as an evaluation states it; nothing read off real rows.
 
     Attributes:
-        release: the table that the job named for release; none where it named none.
-        sweep: all private fits of a sweep; none outside one, and where it has none.
-        table: the table that numbers are published about; none where there are no such numbers.
+        release: the table that the job named for release; `None` where it named none.
+        sweep: all private fits of a sweep; `None` outside one, and where it has none.
+        table: the table that numbers are published about; `None` where there are no such numbers.
         published: that table with these numbers.
-        run: all that the run drew; none where that is one release at most.
+        run: all that the run drew; `None` where that is one release at most.
         is_sweep: whether the evaluation is of a sweep.
     """
 
@@ -174,7 +174,7 @@ class Composition:
         )
 
     def counted(self, candidate: Candidate) -> Claim | None:
-        """What a table counts with, as a whole; none where it makes no claim or stands alone.
+        """What a table counts with, as a whole; `None` where it makes no claim or stands alone.
 
         Raises:
             EvaluationError: it is of a sweep that does not say what its private fits claim together.
@@ -195,7 +195,7 @@ class Composition:
         )  # fmt: skip
 
     def claims(self, candidate: Candidate) -> Claims | None:
-        """All that a table claims; none where its statement names no claim that can be read.
+        """All that a table claims; `None` where its statement names no claim that can be read.
 
         Raises:
             EvaluationError: it is of a sweep that does not say what its private fits claim together.
@@ -237,7 +237,7 @@ def _published(evaluation: Evaluation) -> tuple[str | None, Claim | None]:
 
 
 def _run(evaluation: Evaluation, *, private: bool, swept: bool) -> Claim | None:
-    """All that the run drew: as it composed that, else added up; none of a sweep, whose own claim has all its fits."""
+    """All that the run drew: as it composed that, else added up; `None` of a sweep, whose claim has all fits."""
     numbers = mapping(evaluation.provenance.get("public_report"))
     content = evaluation.provenance.get("composed")
     content = numbers.get("every") if content is None else content
@@ -247,7 +247,7 @@ def _run(evaluation: Evaluation, *, private: bool, swept: bool) -> Claim | None:
 
 
 def _added_up(evaluation: Evaluation, numbers: object) -> Claim | None:
-    """What several private releases come to that no run composed; none where there are not several.
+    """What several private releases come to that no run composed; `None` where there are not several.
 
     Source: Dwork and Roth (2014), The Algorithmic Foundations of Differential Privacy, Theorem 3.16.
     """

@@ -250,7 +250,7 @@ def lasting(waivers: Iterable[Waiver], policy: str, valid_days: int | None, toda
     Args:
         waivers: of any policies.
         policy: name of the one that is judged by.
-        valid_days: for how many days evidence made under it may be relied on; none: it does not say.
+        valid_days: for how many days evidence made under it may be relied on; `None`: it does not say.
         today: the day on which it is judged.
     """
     n_days, whose = (LONG_DAYS, "two years") if valid_days is None else (valid_days, f"the valid_days={valid_days}")

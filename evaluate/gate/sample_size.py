@@ -22,7 +22,7 @@ class Counted:
     Attributes:
         what: the counted things, as words.
         real: how many real rows each of them takes at least; 0 where synthetic rows alone are counted.
-        most: of them that the measure takes, whatever the table holds; none: as many as there are.
+        most: of them that the measure takes, whatever the table holds; `None`: as many as there are.
         beside: the part of the real table whose rows are not counted, but have to grow as they do.
     """
 
@@ -89,7 +89,7 @@ LARGER = "They come from samples of the tables: a larger sample_rows draws more.
 
 
 def counted_in(measure: str) -> Counted | None:
-    """What the `n` of a number counts; none where it has no interval that rows could narrow."""
+    """What the `n` of a number counts; `None` where it has no interval that rows could narrow."""
     found = [beginning for beginning in COUNTED if measure.startswith(beginning)]
     return COUNTED[max(found, key=len)] if found else None
 

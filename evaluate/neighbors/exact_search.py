@@ -23,7 +23,7 @@ DRIVER = Path("/dev/nvidiactl")
 
 @cache
 def device() -> str | None:
-    """Name of the device, as PyTorch has it; none where there is no GPU."""
+    """Name of the device, as PyTorch has it; `None` where there is no GPU."""
     if not DRIVER.exists() or find_spec("torch") is None:
         return None
     import torch

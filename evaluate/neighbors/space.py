@@ -122,8 +122,8 @@ class Scale:
 
     Attributes:
         column: what it means.
-        levels: known categories, sorted; none for a number or time.
-        known: known numbers, sorted; none for categories.
+        levels: known categories, sorted; `None` for a number or time.
+        known: known numbers, sorted; `None` for categories.
     """
 
     column: object

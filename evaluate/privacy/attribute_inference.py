@@ -241,7 +241,7 @@ def _task(name: str, tables: Tables) -> Task:
 
 
 def _learned(frame: pd.DataFrame, task: Task, tables: Tables) -> Fitted | None:
-    """A model of the column that has seen the rows; none where no row holds a value."""
+    """A model of the column that has seen the rows; `None` where no row holds a value."""
     side = TaskRows.of(frame, task, tables)
     n_classes = len(task.classes)
     if n_classes > 2:
@@ -281,8 +281,8 @@ class _Tried:
     Attributes:
         column: its name.
         by_all: by all other columns.
-        by_quasi: by the quasi-identifiers alone; none where there are none, or the column is one.
-        rare: by all others, on targets with rare values; none where there are too few.
+        by_quasi: by the quasi-identifiers alone; `None` where there are none, or the column is one.
+        rare: by all others, on targets with rare values; `None` where there are too few.
         majority: success of guessing the most frequent value, or the median, of the synthetic table on members.
     """
 

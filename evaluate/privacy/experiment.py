@@ -25,10 +25,10 @@ class Experiment:
     """Results of an attack on members, controls and by guessing.
 
     Attributes:
-        attack: which attempts on members succeeded, shape (n_members,), boolean; or how far, in [0, 1].
+        attack: success of each attempt on a member, boolean or in [0, 1], shape (n_members,).
         control: the same on rows that were not used for training, shape (n_controls,).
-        baseline: what guessing without a synthetic row gives on members, in [0, 1]; none where there is no such thing.
-        dependence: how many attempts tell as much as one independent one, at least 1.
+        baseline: what guessing without a synthetic row gives on members, in [0, 1]; `None` without such guesses.
+        dependence: design effect: attempts that tell as much as one independent one, at least 1.
     """
 
     attack: np.ndarray

@@ -169,7 +169,7 @@ class TargetHalf:
 
         Args:
             of: scores of all targets by every attack.
-            among: only these targets, boolean; none: all.
+            among: only these targets, boolean; `None`: all.
         """
         kept = self.inside if among is None else tuple(a & b for a, b in zip(self.inside, among, strict=True))
         members, controls = (scores[which] for scores, which in zip(of[self.attack], kept, strict=True))
@@ -284,7 +284,7 @@ def rate_estimate(name: str, rate: float, of: Mapping[str, Both], among: Both | 
         name: in the catalog.
         rate: the false positive rate.
         of: scores of all targets by every attack.
-        among: only these targets, boolean; none: all.
+        among: only these targets, boolean; `None`: all.
     """
     halves = parts_for(rate, of)
     parts = _scores(halves, of, among)

@@ -48,7 +48,7 @@ class StratumCounts:
     Attributes:
         train: *Sensitive*. Counts among the n training rows, shape (K,).
         other: counts among the m rows of the other table, shape (K,); no row has both counts zero.
-        times: how many distinct rows have these counts, shape (K,); none: one each.
+        times: how many distinct rows have these counts, shape (K,); `None`: one each.
     """
 
     train: np.ndarray

@@ -227,7 +227,7 @@ LONG = 20
 
 @dataclass(frozen=True)
 class _Compared:
-    """*Sensitive*. A column's values, made comparable: none where missing."""
+    """*Sensitive*. A column's values, made comparable: `None` where missing."""
 
     name: str
     column: Column

@@ -50,8 +50,8 @@ class Refits:
     Attributes:
         generator: with an epsilon or without.
         schema: of the tables.
-        schedule: of a private fit, calibrated once for all; none: without epsilon.
-        budgets: of private fits; none: without epsilon.
+        schedule: of a private fit, calibrated once for all; `None`: without epsilon.
+        budgets: of private fits; `None`: without epsilon.
     """
 
     generator: Generator

@@ -182,7 +182,7 @@ class Figures:
 
         Args:
             tables: *Sensitive*. All tables that are compared stand beside the same `Real` and have as many rows.
-            time_limit_s: wall seconds for each figure; none for no limit.
+            time_limit_s: wall seconds for each figure; `None` for no limit.
         """
         found: dict[str, ReplicatedFigure] = {}
         absent: dict[str, Failure] = {}

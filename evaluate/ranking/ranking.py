@@ -31,9 +31,9 @@ class PairComparison:
         figure: its name.
         first: a table.
         second: another one.
-        difference: the figure of the first less that of the second; none where it was measured of one of them only.
-        p_adjusted: after Holm, over all comparisons of all figures; none where there is no difference to test.
-        better: the one that is told to be better; none where they cannot be told apart.
+        difference: the figure of the first less that of the second; `None` where it was measured of one of them only.
+        p_adjusted: after Holm, over all comparisons of all figures; `None` where there is no difference to test.
+        better: the one that is told to be better; `None` where they cannot be told apart.
         reason: why there is no difference; empty where there is one.
     """
 

@@ -83,7 +83,7 @@ class KeyCounts:
     Attributes:
         place: where that is.
         counts: *Sensitive*. `understudy_key`, `stratum` (the target where it has categories, else 0), `n_rows`.
-        of_units: *Sensitive*. The same for each entity, `unit_name`; none where a row is a unit.
+        of_units: *Sensitive*. The same for each entity, `unit_name`; `None` where a row is a unit.
     """
 
     place: StorageLocation

@@ -37,7 +37,7 @@ class Drawer:
     kept: dict[int | None, DrawnRows] = field(default_factory=dict, repr=False)
 
     def first(self, limit: int | None) -> DrawnRows:
-        """The first so many rows; none: all."""
+        """The first so many rows; `None`: all."""
         if limit not in self.kept:
             self.kept[limit] = self._of_more(limit) or draw_rows(
                 self.table, self.schema, seed=self.seed, limit=limit
@@ -179,7 +179,7 @@ class StoredTables:
 
         Args:
             side: "train", "synthetic" or "holdout".
-            limit: so many rows at most; none: all.
+            limit: so many rows at most; `None`: all.
         """
         drawer = self.drawer if side == "synthetic" else self.real.sides.drawer(side)
         return drawer.first(limit)

@@ -44,8 +44,8 @@ class Query:
 
     Attributes:
         predicates: columns, and for each of its codes whether a row may have it; at most `MAX_PREDICATES`.
-        groups: the group of each code of the column that rows are grouped by; none for a plain count.
-        by: that column; -1 for none.
+        groups: the group of each code of the column that rows are grouped by; `None` for a plain count.
+        by: that column; -1 for no column.
         mean_of: the number whose mean is asked; -1 for a count.
     """
 

@@ -174,7 +174,7 @@ def only(schema: Schema, name: str) -> Schema:
 
 
 def rules_of_personal(column: Column) -> list[str]:
-    """The rule of a column of personal data that holds values without its form; none for any other column."""
+    """The rule of a column of personal data that holds values without its form; `None` for any other column."""
     if not isinstance(column, PersonalColumn):
         return []
     once = ", or repeats them" if column.unique else ""
