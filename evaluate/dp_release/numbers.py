@@ -115,10 +115,22 @@ class Paid:
     delta: float
 
     @classmethod
-    def of(cls, schedule: Schedule, what: str) -> "Paid | None":
-        """The event of that name; `None` where the schedule has none."""
+    def find(cls, schedule: Schedule, what: str) -> "Paid | None":
+        """The event of that name; `None` without one in the schedule."""
         event = schedule.event(what)
         return cls(event, schedule.delta) if isinstance(event, GaussianEvent) else None
+
+    @classmethod
+    def of(cls, schedule: Schedule, what: str) -> "Paid":
+        """The event of that name.
+
+        Raises:
+            BudgetError: the schedule has no such event; nothing was drawn.
+        """
+        paid = cls.find(schedule, what)
+        if paid is None:
+            raise BudgetError(f"the schedule pays for no release {what!r}; take the schedule of `released_schedule`")
+        return paid
 
     def epsilon(self, n_releases: int) -> float:
         """The epsilon of so many releases on their own."""

@@ -258,8 +258,9 @@ class ColumnCounts:
 
     @cached_property
     def gaps(self) -> tuple[Gaps, ...]:
-        """Between training rows and synthetic, fresh and shuffled ones; of a number or time."""
-        assert self.lines is not None
+        """Between training rows and synthetic, fresh and shuffled ones; empty unless for a number or time."""
+        if self.lines is None:
+            return ()
         train, *others = self.lines
         return tuple(Gaps.between(train, other) for other in others)
 

@@ -173,7 +173,8 @@ def _leans_to_fail(finding: Finding) -> bool:
 def _by_chance(finding: Finding) -> bool:
     """True where an interval `STRETCH` times as wide would hold the limit."""
     found = finding.estimate
-    assert found is not None
+    if found is None:
+        return False
     ends = [found.value + STRETCH * (end - found.value) for end in (found.low, found.high) if end is not None]
     return not all(finding.rule.breaks(end) for end in ends)
 

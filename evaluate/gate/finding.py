@@ -254,10 +254,8 @@ def _did_not(failure: Failure) -> str:
 
 def _of_interval(estimate: Estimate, rule: Rule) -> Finding:
     """The favorable end decides a FAIL, and it alone; without one the unfavorable end decides a PASS."""
-    assert estimate.low is not None
-    assert estimate.high is not None
-    lower = rule.direction == "lower"
-    best, worst = (estimate.low, estimate.high) if lower else (estimate.high, estimate.low)
+    low, high = estimate.interval
+    best, worst = (low, high) if rule.direction == "lower" else (high, low)
     if rule.breaks(best):
         note = estimate.note.partition(SAMPLED)[0].rstrip("; .")
         counted = f" It is counted: {note}." if best == worst and note else ""
@@ -283,9 +281,8 @@ def _broken(rule: Rule) -> str:
 
 def _where(estimate: Estimate, rule: Rule) -> str:
     """The position of an undecided interval, in words."""
-    assert estimate.low is not None
-    assert estimate.high is not None
-    if rule.failing == rule.limit or estimate.low <= rule.limit <= estimate.high:
+    low, high = estimate.interval
+    if rule.failing == rule.limit or low <= rule.limit <= high:
         return "The limit lies within the interval"
     return f"The interval neither keeps the limit nor lies beyond {rule.failing:g}"
 
@@ -295,9 +292,8 @@ def _n_needed(estimate: Estimate, rule: Rule) -> int | None:
 
     Its half-width goes as 1 / sqrt(n). The first of the two decides.
     """
-    assert estimate.low is not None
-    assert estimate.high is not None
-    above, below = estimate.high - estimate.value, estimate.value - estimate.low
+    low, high = estimate.interval
+    above, below = high - estimate.value, estimate.value - low
     to_best, to_worst = (below, above) if rule.direction == "lower" else (above, below)
     ways = []
     if rule.keeps(estimate.value):

@@ -94,7 +94,7 @@ class Experiment:
 
 def standing_out(each: Sequence[Estimate]) -> int:
     """The advantage that stands out most from chance."""
-    return max(range(len(each)), key=lambda i: (_ends(each[i])[0], each[i].value))
+    return max(range(len(each)), key=lambda i: (each[i].interval[0], each[i].value))
 
 
 def largest(measure: str, each: Sequence[Estimate], note: str) -> Estimate:
@@ -106,14 +106,8 @@ def largest(measure: str, each: Sequence[Estimate], note: str) -> Estimate:
         note: one sentence about it.
     """
     worst = each[standing_out(each)]
-    high = max(_ends(one)[1] for one in each)
+    high = max(one.interval[1] for one in each)
     return replace(worst, measure=measure, subject=(), high=high, note=note)
-
-
-def _ends(estimate: Estimate) -> tuple[float, float]:
-    assert estimate.low is not None
-    assert estimate.high is not None
-    return estimate.low, estimate.high
 
 
 def detectable_advantage(control: float, n_attack: float, n_control: float, n_comparisons: int = 1) -> float:

@@ -230,7 +230,7 @@ class _Compared:
     """*Sensitive*. A column's values, made comparable: `None` where missing."""
 
     name: str
-    column: Column
+    column: IdentifierColumn | PersonalColumn
     synthetic: np.ndarray
     train: frozenset[str]
     holdout: frozenset[str]
@@ -248,7 +248,7 @@ def measure(tables: Tables) -> MetricResult:
     the holdout) and `privacy.personal.excess` (of the training rows, beyond chance).
     """
     holdout = tables.holdout
-    compared = [_compare(name, tables, holdout) for name in _unlearned(tables)]
+    compared = [_compare(name, column, tables, holdout) for name, column in _unlearned(tables).items()]
     estimates, failures = [_rows(compared, tables, holdout)], []
     for one in compared:
         if any(value is not None for value in one.synthetic):
@@ -258,13 +258,14 @@ def measure(tables: Tables) -> MetricResult:
     return MetricResult(tuple(estimates), tuple(failures))
 
 
-def _unlearned(tables: Tables) -> list[str]:
-    columns = tables.schema.columns
-    return [name for name in tables.schema.kept if isinstance(columns[name], IdentifierColumn | PersonalColumn)]
+def _unlearned(tables: Tables) -> dict[str, IdentifierColumn | PersonalColumn]:
+    columns = {name: tables.schema.columns[name] for name in tables.schema.kept}
+    return {name: one for name, one in columns.items() if isinstance(one, IdentifierColumn | PersonalColumn)}
 
 
-def _compare(name: str, tables: Tables, holdout: pd.DataFrame) -> _Compared:
-    column = tables.schema.columns[name]
+def _compare(
+    name: str, column: IdentifierColumn | PersonalColumn, tables: Tables, holdout: pd.DataFrame
+) -> _Compared:  # fmt: skip
     train, held = (
         frozenset(value for value in likenesses(frame[name], _held(column)) if value is not None)
         for frame in (tables.train, holdout)
@@ -327,7 +328,6 @@ def _drawn(one: _Compared, groups: np.ndarray, tables: Tables) -> np.ndarray:
     if isinstance(one.column, IdentifierColumn):
         values = identifiers.draw(one.column, n, rng)
     else:
-        assert isinstance(one.column, PersonalColumn)
         values = personal.generate(one.column.model_copy(update={"unique": False, "missing_share": 0.0}), n, rng)
     return np.asarray(values[owners], dtype=object)
 
@@ -372,7 +372,6 @@ def _is_whole(one: _Compared) -> bool:
 
 def _expected(one: _Compared, tables: Tables) -> float:
     """Expected number of synthetic values that are real by chance."""
-    assert isinstance(one.column, IdentifierColumn | PersonalColumn)
     rng = np.random.default_rng([tables.seed, zlib.crc32(one.name.encode()), 7])
     return expected(one.column, one.real, len(one.synthetic), rng)
 

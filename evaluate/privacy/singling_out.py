@@ -309,12 +309,8 @@ _NOTES = {
 
 def _added_up(mean: Estimate, n_blocks: int) -> Estimate:
     """The advantage over all blocks of training rows; at most one person in every attempt."""
-    assert mean.low is not None
-    assert mean.high is not None
-    assert mean.detectable is not None
-    value, low, high, detectable = (
-        float(np.clip(n_blocks * part, -1.0, 1.0)) for part in (mean.value, mean.low, mean.high, mean.detectable)
-    )
+    value, low, high = (float(np.clip(n_blocks * part, -1.0, 1.0)) for part in (mean.value, *mean.interval))
+    detectable = None if mean.detectable is None else float(np.clip(n_blocks * mean.detectable, -1.0, 1.0))
     return replace(mean, value=value, low=low, high=high, detectable=detectable)
 
 

@@ -71,7 +71,7 @@ def compared(tables: Mapping[str, Figures]) -> list[PairComparison]:
     found = [_compare(name, pair, tables) for name in FIGURES for pair in pairs if _known(name, pair, tables)]
     tested = [one for one in found if one.difference is not None]
     adjusted = iter(holm([one.difference.p for one in tested if one.difference is not None]))
-    return [one if one.difference is None else _decided(one, next(adjusted)) for one in found]
+    return [one if one.difference is None else _decided(one, one.difference, next(adjusted)) for one in found]
 
 
 def _known(name: str, pair: Sequence[str], tables: Mapping[str, Figures]) -> bool:
@@ -90,11 +90,10 @@ def _compare(name: str, pair: Sequence[str], tables: Mapping[str, Figures]) -> P
     return PairComparison(name, first, second, None, None, better, f"not measured of {lacks!r}: {failure.message}")
 
 
-def _decided(one: PairComparison, p_adjusted: float) -> PairComparison:
-    assert one.difference is not None
+def _decided(one: PairComparison, difference: Difference, p_adjusted: float) -> PairComparison:
     if p_adjusted > ALPHA:
         return replace(one, p_adjusted=p_adjusted)
-    ahead = (one.difference.value > 0) == (FIGURES[one.figure] == "higher")
+    ahead = (difference.value > 0) == (FIGURES[one.figure] == "higher")
     return replace(one, p_adjusted=p_adjusted, better=one.first if ahead else one.second)
 
 

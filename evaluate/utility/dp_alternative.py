@@ -49,22 +49,26 @@ def measure(tables: Tables) -> MetricResult:
     Raises:
         BudgetError: epsilon or delta of the claim is outside what can be calibrated; nothing was measured.
     """
+    claim = tables.claim
+    if claim is None:
+        return _skipped("the table makes no privacy claim, so there is no epsilon to train at")
     why = _hindrance(tables)
     study = why or study_of(tables)
     if isinstance(study, str):
-        return MetricResult(failures=tuple(Failure(name, "skipped", study) for name in MEASURES))
-    assert tables.claim is not None
+        return _skipped(study)
     if study.task.kind == "classification" and public_values(tables.declared.columns[study.task.target]) is None:
-        return MetricResult(failures=tuple(Failure(name, "skipped", _NO_CLASSES) for name in MEASURES))
+        return _skipped(_NO_CLASSES)
     target = _Target.of(tables.declared, study.task)
-    alternative = _Alternative.of(tables, study, target, tables.claim)
-    return _measured(study, alternative, tables.claim)
+    alternative = _Alternative.of(tables, study, target, claim)
+    return _measured(study, alternative, claim)
+
+
+def _skipped(why: str) -> MetricResult:
+    return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in MEASURES))
 
 
 def _hindrance(tables: Tables) -> str:
     declared, target = tables.declared, tables.declared.target
-    if tables.claim is None:
-        return "the table makes no privacy claim, so there is no epsilon to train at"
     if target is None:
         return "the schema names no target"
     if declared.status != "declared":

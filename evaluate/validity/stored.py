@@ -123,12 +123,9 @@ class Flags:
         """The faults of every column."""
         return looked(self.table, self.schema)
 
-    @property
-    def units(self) -> Any:
-        """The entity of each row, null where it has none."""
-        name = self.schema.entity
-        assert name is not None
-        return own_values(self.table.rows[name], self.schema.columns[name], self.laws.reader)
+    def units(self, entity: str) -> Any:
+        """The entity of each row, null for a row without one."""
+        return own_values(self.table.rows[entity], self.schema.columns[entity], self.laws.reader)
 
     @cached_property
     def rows(self) -> ir.Table:
@@ -138,7 +135,7 @@ class Flags:
         "c0" any of these faults. By the place of a constraint: "b0" broken, "n0" how many rows repeat each other, "u0"
         a fault in its columns, "l0" broken or a fault. And `any`.
         """
-        asked: dict[str, Any] = {} if self.schema.entity is None else {UNIT: self.units}
+        asked: dict[str, Any] = {} if self.schema.entity is None else {UNIT: self.units(self.schema.entity)}
         for place, name in enumerate(self.schema.kept):
             seen = self.looked[name]
             asked[f"m{place}"] = seen.missing
@@ -274,7 +271,7 @@ class _Judging:
         if n_units is None or entity not in (None, name):
             return []
         what = "rows" if entity is None else "entities"
-        found = self.n if entity is None else self.table.place.number(self.flags.units.nunique())
+        found = self.n if entity is None else self.table.place.number(self.flags.units(entity).nunique())
         return [f"has more {what} than n_units={n_units}"] if found > n_units else []
 
     @cached_property
