@@ -2,7 +2,7 @@
 
 An interval covers which rows were drawn as targets. It does not cover where an attack did not search: whoever holds the
 whole synthetic table finds what a sample of it lacks. If each leak rests on one synthetic row, a sample of a share s of
-the table shows a share s of the leak, so the upper end is raised to chance + (end - chance) / s. A leak that rests on
+the table shows a share s of the leak. So the upper end is raised to chance + (end - chance) / s. A leak that rests on
 several rows together shows even less of itself; nothing that was not searched is ever taken for safe.
 
 Nothing is ruled out, and the upper end is 1, where a share of the rows says nothing of the share of the leak:

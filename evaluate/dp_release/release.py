@@ -90,8 +90,8 @@ def release_numbers(
 
     Distances are to the whole source table, whichever side a row is on; the accuracy is on the holdout. A row's side is
     a keyed hash of its unit, so that no other unit moves it. The number of rows is drawn first, and distances are taken
-    at its noisy value; neither their noise nor what a unit can move depends on that value, so that the schedule's
-    account holds as for draws that have nothing to do with each other.
+    at its noisy value; neither their noise nor a unit's effect depends on that value. So the schedule's account holds
+    as for independent draws.
 
     Args:
         sides: *Sensitive*. Of the source table.

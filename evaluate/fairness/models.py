@@ -1,9 +1,9 @@
 """Fairness of models: scores by group of a sensitive column, trained on synthetic and on real rows.
 
 Of every sensitive column but the target, for models trained on synthetic and on as many training rows: the loss in the
-group that loses most, what synthetic rows add to the largest difference in predictions between two groups (demographic
-parity), and to the largest difference in errors (equalized odds). Of classes, predictions are the most likely one; of a
-number, differences are of means, in standard deviations of the truth. A group with too few control rows says nothing.
+group that loses most, what synthetic rows add to demographic parity's largest difference in predictions between two
+groups; the same for errors (equalized odds). Of classes, predictions are the most likely one; of a number, differences
+are of means, in standard deviations of the truth. A group with too few control rows says nothing.
 
 What synthetic rows add may be negative: a model that has learned nothing treats all groups alike. So it describes, and
 no way is better.

@@ -1,7 +1,7 @@
 """Match scores of a record in a table: how many rows stand where it stands, column by column.
 
-Attacks on an output count these. Two values of a column stand in one place where both are missing, where they are the
-same category, or where they are numbers or times no further apart than a twentieth of what most rows span.
+Attacks on an output count these. Two values of a column match where both are missing or of one category. Numbers and
+times match within a twentieth of the span of most rows.
 """
 
 from collections.abc import Mapping

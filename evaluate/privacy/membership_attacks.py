@@ -11,9 +11,9 @@ Targets are independent, so that intervals are right. Of an entity with many row
 neither side more than any entity of the other has. A table that was cut to a few rows of each is thus not told by that.
 Twins in training and control rows make both look alike.
 
-Fragments (`fragments`): where a generator repeats a few cells of a record and draws the others anew, the synthetic row
-lies far from the record, so that attacks on the nearest rows look at the wrong ones. This one looks a target up by each
-of its telling values instead, and wins where a row that shares one shares others.
+Fragments (`fragments`): a generator may repeat a few cells of a record and draw the others anew. Then the synthetic row
+lies far from the record, and attacks on nearest rows look at the wrong ones. This one looks a target up by each of its
+telling values instead, and wins where a row that shares one shares others.
 
 Source: Carlini et al. 2022, arXiv:2112.03570 (calibration); van Breugel et al. 2023, arXiv:2302.12580 (DOMIAS); Yao et
 al. 2025, arXiv:2505.01524 (why distances need it); Fellegi & Sunter 1969, "A Theory for Record Linkage".

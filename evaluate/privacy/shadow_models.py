@@ -1,10 +1,10 @@
 """The shadow-model attack: who was in the training table, by an attacker who can fit the generator at will.
 
-The attacker knows the synthetic table, the generator and its parameters, a sample of the same population that was not
-used for training (the fresh half of the holdout), and the complete record of every target. They want to say of a target
-whether it was in the training table. They win where they name members more often than non-members. So they fit shadow
-models on their own rows and half of the targets at a time, sample a table of each, and learn for every single target
-how the table's score differs with it in and with it out. A target's likelihood ratio on the real synthetic table is how
+The attacker knows the synthetic table, the generator and its parameters, and the complete record of every target. They
+also have a sample of the population that was not used for training (the fresh half of the holdout). They want to say of
+a target whether it was in the training table. They win where they name members more often than non-members. So they fit
+shadow models on their own rows and half of the targets at a time, and sample a table of each. For every target they
+learn how the score differs with it in and with it out. A target's likelihood ratio on the real synthetic table is how
 sure they are of it. A table that tells nothing has an AUC of 1/2.
 
 Two scores are made of each table and target: how near its nearest row is, and how likely the target is by each column

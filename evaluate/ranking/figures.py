@@ -2,8 +2,8 @@
 
 Fidelity is the mean total variation from train, of columns and of pairs of columns, utility the score on control rows
 of models that learned from the table. Every table is measured on as many rows, against the same training rows in the
-same groups, and scored on the same draws of the same control rows, so that what these rows do to one table they do to
-the other, and it cancels in the difference. No table is better for being closer to train than a fresh real sample is.
+same groups. It is scored on the same draws of the same control rows. So their effect on two tables cancels in the
+difference. No table is better for being closer to train than a fresh real sample is.
 """
 
 import itertools

@@ -1,8 +1,8 @@
 """The ranking of several synthetic tables of one real table: comparisons, the overall order, and the Pareto frontier.
 
 Everything rests on pairs: each figure of two tables is compared beside the same real rows. All comparisons together are
-allowed for as one family (Holm), groups are shown by letters (Piepho 2004), and the overall order says no more than the
-comparisons do.
+one family (Holm), and groups are shown by letters (Piepho 2004). The overall order says no more than the comparisons
+do.
 
 A table is ahead of another where it is told better by some figure and worse by none. No figure is weighed against
 another: how much utility a point of fidelity is worth is for the reader to say. Two tables of which each is better at

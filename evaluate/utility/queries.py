@@ -2,9 +2,9 @@
 
 Half of them count rows in a box: one to three columns, of each a set of categories, a range between quantiles of the
 training table, or missing. A quarter count rows by group, and a quarter take the mean of a number by group, each with
-at most one condition. The error of a count is relative to the true count, or to a sanity bound where that is larger, so
-that queries which hardly any row answers do not decide; the error of a mean is in standard deviations of its column; a
-query with groups has the mean error of its groups, and a mean over no row is as wrong as can be.
+at most one condition. The error of a count is relative to the true count, or to a sanity bound where that is larger. So
+queries with hardly any row do not decide; the error of a mean is in standard deviations of its column; a query with
+groups has the mean error of its groups, and a mean over no row is as wrong as can be.
 
 # DEVIATES: from Xiao et al., an error above 1 counts as 1: an answer that is off by more than the truth is of no use,
 # and one such query must not outweigh the others.

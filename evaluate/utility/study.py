@@ -1,8 +1,7 @@
 """The models of one evaluation, fitted once for every measure that looks at them, and how far chance moves a figure.
 
-Each model is fitted on synthetic rows, on as many training rows, on fresh real rows, on as many training rows as there
-are fresh ones, and on training rows whose columns were shuffled. All predict the same control rows, which none of them
-saw.
+Each model is fitted on synthetic rows and on as many training rows; on fresh real rows and on as many training rows;
+and on training rows whose columns were shuffled. All predict the same control rows, which none of them saw.
 
 Chance enters twice. Other control rows would change a figure: a bootstrap over them, whole entities together, says by
 how much while the models stay. Other rows to learn from would change it, too: synthetic and training rows are split in
@@ -189,8 +188,8 @@ def _of_halves(halves: np.ndarray) -> float:
 def study_of(tables: Tables, variant: Variant = "whole") -> Study | str:
     """The study of an evaluation, or one sentence that says why there is none; made once for the same tables.
 
-    Models are kept one by one, so that a measure that ran out of time leaves the next one those that it had, and those
-    that have seen real rows only serve every synthetic table of as many rows.
+    Models are kept one by one, so that a measure that ran out of time leaves its models to the next one. Models of real
+    rows alone serve every synthetic table of as many rows.
 
     Args:
         tables: *Sensitive*.

@@ -3,8 +3,8 @@
 `Flags` are what is wrong with each row, worked out there. Whether a value of personal data has its form is told here,
 of each distinct value once (`misshapen`); which rows hold such a value, there.
 
-Of identifiers that repeat each other all but one are at fault. Which of them is not the same on every backend, so that
-the number of rows with any violation can differ where such a row breaks another rule besides.
+Of identifiers that repeat each other all but one are at fault. The choice among them differs between backends. So the
+number of rows with any violation can differ where such a row breaks another rule, too.
 """
 
 from collections.abc import Iterator

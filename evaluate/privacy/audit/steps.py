@@ -9,11 +9,10 @@ canaries are 50,000 trials.
 The run is the system's own `fit` of a public stand-in, with a source of noise that is the system's but for this:
 
 - Canaries are units more: the system samples them at the rate that it samples the others at.
-- What a canary adds to a sum is not taken to be the clipping bound. The training code is handed a sample of one unit,
-  and what its exact sum then comes to is what each sampled canary adds, in its own coordinate. So clipping that is
-  missing, or done layer by layer or row by row, shows, and a gradient far below the bound makes a weak audit, not a
-  false one. The unit has three times the rows that a fit may use of it. Of every hundred samples one is empty, and its
-  sum must be zero, or what a unit adds could not be told.
+- What a canary adds to a sum is not taken to be the clipping bound. The training code is handed a sample of one unit.
+  Each sampled canary adds that exact sum, in its own coordinate. So missing clipping shows, and clipping by layer or by
+  row. A gradient far below the bound makes a weak audit, not a false one. The unit has three times the rows that a fit
+  may use of it. Of every hundred samples one is empty, and its sum must be zero, or what a unit adds could not be told.
 - The system adds its noise, at the sigma that the training code asks for, to sums and coordinates at once. The training
   goes on with its own part: it never meets a canary. So canaries do not depend on each other, and their trials are
   independent ones.

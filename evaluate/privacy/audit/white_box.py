@@ -3,9 +3,9 @@
 The attacker holds all that a fit drew with noise: released counts, and every noisy sum of a training by DP-SGD. They
 know the program and the whole table but for the canaries, and know the canaries' rows. They want to say which canaries
 were in, and win where they are right more often than epsilon and delta allow. That is the very attacker of the
-guarantee, far stronger than anyone who sees a synthetic table, so that a fault in the noise shows after a few hundred
-fits, or after a single training. The table is a public stand-in made of constants: an audit reads no real row and costs
-no budget.
+guarantee, far stronger than anyone who sees a synthetic table. So a fault in the noise shows after a few hundred fits,
+or after a single training. The table is a public stand-in made of constants: an audit reads no real row and costs no
+budget.
 
 - Counts (`counts`): the two error rates over some hundred fits have exact upper ends, and no Gaussian mechanism
   with mu below mu_low = Phi^-1(1 - FPR) - Phi^-1(FNR) allows them. At the claimed delta, mu_low has an epsilon: the
@@ -258,8 +258,8 @@ N_CODES_BESIDE_STEPS = 32
 CHOICES_SHARE, SCALE_SHARE = 0.1, 0.001
 """Of the error that the confidence leaves, for the check of choices, and for each of the size of a noise.
 
-The bound on choices rests on four rates that must all come out at their ends at once, and errs far less often than its
-share. That on a noise errs as often as it says: at 99% one sound audit in 100,000.
+The bound on choices rests on four rates that must all be at their ends at once. It errs far less often than its share.
+That on a noise errs as often as it says: at 99% one sound audit in 100,000.
 """
 STEPS_SHARE, FITS_SHARE = 0.6, 0.3
 """Of the time, for the steps of a network and for the fits beside them."""
