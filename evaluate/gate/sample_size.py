@@ -1,4 +1,4 @@
-"""What would settle a rule that is not settled: what its number counts, and whether this real table has so many.
+"""Sample sizes that would settle an INCONCLUSIVE rule, beside the rows that this real table has.
 
 A finding says how many would roughly decide (`evaluate.gate.finding`); how much of the real table that takes is another
 matter. A holdout cannot be larger than the table that it is cut from, and some measures take no more rows than they do.
@@ -17,12 +17,12 @@ Growing = Literal["", "train", "holdout"]
 
 @dataclass(frozen=True)
 class Counted:
-    """What the `n` of a number counts.
+    """The unit that the `n` of a number counts.
 
     Attributes:
         what: the counted things, as words.
         real: how many real rows each of them takes at least; 0 where synthetic rows alone are counted.
-        most: of them that the measure takes, whatever the table holds; none: as many as there are.
+        most: of them that the measure takes, whatever the table holds; `None`: as many as there are.
         beside: the part of the real table whose rows are not counted, but have to grow as they do.
     """
 
@@ -89,7 +89,7 @@ LARGER = "They come from samples of the tables: a larger sample_rows draws more.
 
 
 def counted_in(measure: str) -> Counted | None:
-    """What the `n` of a number counts; none where it has no interval that rows could narrow."""
+    """What the `n` of a number counts; `None` where it has no interval that rows could narrow."""
     found = [beginning for beginning in COUNTED if measure.startswith(beginning)]
     return COUNTED[max(found, key=len)] if found else None
 
