@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from synth.errors import JobError, nearest
 
 if TYPE_CHECKING:
-    from understudy.bundle.documents import SignedDocument
+    from understudy.bundle.documents import Statement
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -80,9 +80,9 @@ def _model_card() -> dict[str, Any]:
 
 
 def _manifest() -> dict[str, Any]:
-    from understudy.bundle.manifest import manifest_json
+    from understudy.bundle.manifest import Manifest
 
-    return manifest_json()
+    return _one_form(Manifest)
 
 
 def _sign_off() -> dict[str, Any]:
@@ -97,7 +97,7 @@ def _withdrawal() -> dict[str, Any]:
     return _one_form(Withdrawal)
 
 
-def _one_form(document: "type[SignedDocument]") -> dict[str, Any]:
+def _one_form(document: "type[Statement]") -> dict[str, Any]:
     """The JSON Schema of a document of a bundle, which is refused where any of its keys is left out."""
     made = document.model_json_schema()
     for part in (made, *made["$defs"].values()):

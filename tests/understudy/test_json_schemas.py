@@ -243,12 +243,13 @@ def test_what_two_people_write_into_a_bundle_is_a_sign_off_and_a_withdrawal(
     ):
         content = json.loads(path.read_text(encoding="utf-8"))
         jsonschema.validate(content, json_schema(kind))
-        assert (content["signer"] is not None) == signed
-        for key_of_it in (*content, "unheard_of"):
-            changed = {name: value for name, value in content.items() if name != key_of_it}
-            if key_of_it == "unheard_of":
-                changed[key_of_it] = 1
-            assert not accepts(kind, changed), key_of_it
+        said = content["predicate"]
+        assert (said["public_key"] is not None) == signed
+        without = [{name: value for name, value in content.items() if name != key_of_it} for key_of_it in content]
+        predicates = [{name: value for name, value in said.items() if name != key_of_it} for key_of_it in said]
+        without += [{**content, "predicate": one} for one in (*predicates, {**said, "unheard_of": 1})]
+        for changed in (*without, {**content, "unheard_of": 1}):
+            assert not accepts(kind, changed), changed
             with pytest.raises(BundleError):
                 parsed(path.name, as_canonical(changed), model)
         assert canonical(parsed(path.name, path.read_bytes(), model)) == path.read_bytes()

@@ -12,7 +12,8 @@ from typing import Any
 from evaluate.gate.checks import BROKEN
 from synth.parsing import plain_json
 from understudy.batch.jobs import BatchJob
-from understudy.bundle.manifest import MANIFEST
+from understudy.bundle.documents import open_document
+from understudy.bundle.manifest import MANIFEST, Manifest
 from understudy.console import BAD_INPUT, DONE, FAILED, INCONCLUSIVE, INTERNAL_ERROR, INTERRUPTED, TERMINATED, printable
 from understudy.run.workspace import requested
 
@@ -167,8 +168,8 @@ def finished(job: BatchJob, *, earlier: bool) -> JobOutcome | None:
         epsilon = _drawn(evaluation)
     except (AttributeError, KeyError, TypeError, ValueError):  # somebody's own file: it must not end the others' batch
         return None
-    signer = (read_content(job.out / MANIFEST) or {}).get("signer")
-    signed_by = signer if isinstance(signer, str) else None
+    manifest = open_document(job.out, MANIFEST, Manifest).document
+    signed_by = None if manifest is None else manifest.signer
     state = verdict["verdict"] or NO_VERDICT
     reason = printable(reason_of(verdict))[:MOST_CHARACTERS]
     return JobOutcome(

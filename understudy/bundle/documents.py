@@ -1,57 +1,114 @@
-"""The signed documents of a bundle: each has one form only, a digest beside it, and a signature where there is a key.
+"""The documents of a bundle: in-toto Statements of one form, each with a digest, and in a DSSE envelope where signed.
 
 ::
 
-    NAME.json           the document
+    NAME.json           the statement
     NAME.json.sha256    its digest, as `sha256sum` writes and checks it: shows an accident where nobody signed
-    NAME.json.sig       its detached signature
+    NAME.json.sig       the envelope: the same bytes again, with the signature
+
+No library writes or reads an envelope here: of `securesystemslib` only the five lines of `pae` would be of use, since
+it also takes envelopes in other forms than the one, whose bytes would be free. It verifies ours in the tests.
 """
 
+import base64
 import hashlib
 import json
 import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from synth.output import sync, whole_file
 from synth.validation import Frozen, sentence
 from understudy.bundle.files import BundleError, read_plain
-from understudy.bundle.keys import Signer, fingerprint
+from understudy.bundle.keys import Signer, fingerprint, public_key
 from understudy.console import printable
 
 DIGEST, SIGNATURE = ".sha256", ".sig"
 LIMIT_BYTES = 16 * 2**20
-HEX_32, HEX_64 = r"^[0-9a-f]{64}\Z", r"^[0-9a-f]{128}\Z"
+STATEMENT_TYPE: Literal["https://in-toto.io/Statement/v1"] = "https://in-toto.io/Statement/v1"
+PAYLOAD_TYPE: Literal["application/vnd.in-toto+json"] = "application/vnd.in-toto+json"
+_OLDER = re.compile(rb'"(?:manifest|sign_off|withdrawal)_version": ?1\b')
+"""A key of documents from before they were statements."""
 
 
-class Signature(Frozen):
-    """A detached Ed25519 signature over a document's bytes; all in hexadecimal, which has one form only."""
-
-    algorithm: Literal["ed25519"] = "ed25519"
-    fingerprint: str = Field(description="SHA-256 of the public key's DER form.")
-    public_key: str = Field(description="The 32 bytes of the public key.")
-    signature: str = Field(description="The 64 bytes of the signature.")
+def _one_form(text: str) -> str:
+    if base64.b64encode(base64.b64decode(text, validate=True)).decode("ascii") != text:
+        raise ValueError("it is not in the one form that Base64 has")
+    return text
 
 
-class SignedDocument(Frozen):
-    """What every document says, whatever else it says."""
+Base64 = Annotated[str, AfterValidator(_one_form)]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 in hexadecimal.")]
 
-    signer: str | None = Field(
+
+class KeySignature(Frozen):
+    """An Ed25519 signature over the pre-authentication encoding of a payload."""
+
+    keyid: Digest = Field(description="Fingerprint: SHA-256 of the public key's DER form.")
+    sig: Base64
+
+
+class Envelope(Frozen):
+    """A DSSE envelope, which other programs verify, too; without a signature where nobody signed.
+
+    Source: "DSSE: Dead Simple Signing Envelope", version 1.0, https://github.com/secure-systems-lab/dsse.
+    """
+
+    payload: Base64
+    payload_type: Literal["application/vnd.in-toto+json"] = Field(default=PAYLOAD_TYPE, alias="payloadType")
+    signatures: tuple[KeySignature, ...] = Field(default=(), max_length=1)
+
+
+class Digests(Frozen):
+    """The digest of a file."""
+
+    sha256: Digest
+
+
+class Subject(Frozen):
+    """A file that a statement is about."""
+
+    name: str
+    digest: Digests
+
+
+class Predicate(Frozen):
+    """A statement's content: its signer, whatever else it says."""
+
+    public_key: str | None = Field(
         default=None,
         pattern=r"^[0-9a-f]{64}$",
-        description="Fingerprint of the key that signs this; none: nobody signs it. So no signature can be left out.",
+        description="The 32 bytes of the key that signs this; `None`: nobody does. So no signature can be left out.",
     )
 
 
+class Statement(Frozen):
+    """An in-toto Statement.
+
+    Source: "in-toto Attestation Framework", version 1, https://github.com/in-toto/attestation/tree/main/spec/v1.
+    """
+
+    statement_type: Literal["https://in-toto.io/Statement/v1"] = Field(default=STATEMENT_TYPE, alias="_type")
+    subject: tuple[Subject, ...]
+    predicate: Predicate
+
+    @property
+    def signer(self) -> str | None:
+        """Fingerprint of the key that signs it; `None` where nobody does."""
+        key = self.predicate.public_key
+        return None if key is None else fingerprint(public_key(key))
+
+
 T = TypeVar("T", bound=BaseModel)
-D = TypeVar("D", bound=SignedDocument)
+D = TypeVar("D", bound=Statement)
 Kind = Literal[
-    "changed", "missing", "added", "damaged", "unsigned", "another key", "withdrawn", "expired", "not fit", "not shown"
-]
+    "changed", "missing", "added", "damaged", "unsigned", "another key", "withdrawn", "expired", "not fit", "not shown",
+    "older format",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -79,17 +136,19 @@ class Opened(Generic[D]):
         sha256: of its bytes; empty where it could not be read.
         problems: what is wrong with it.
         signer: fingerprint of the key whose signature is intact; none where there is none.
+        envelope: the document in its envelope, as a register takes it; none where that is not as it was sealed.
     """
 
     document: D | None
     sha256: str
     problems: tuple[Problem, ...]
     signer: str | None = None
+    envelope: Envelope | None = None
 
 
 def canonical(document: BaseModel) -> bytes:
     """The one form of a document: ASCII, sorted keys, one space of indent, a new line at the end."""
-    content = document.model_dump(mode="json")
+    content = document.model_dump(mode="json", by_alias=True)
     return (json.dumps(content, sort_keys=True, indent=1, separators=(",", ": ")) + "\n").encode("ascii")
 
 
@@ -102,6 +161,11 @@ def parsed(name: str, content: bytes, model: type[T]) -> T:
     try:
         document = model.model_validate_json(content, strict=True)
     except ValidationError as error:
+        if _OLDER.search(content):
+            raise BundleError(
+                f"{name} has the format of an older version, which this one does not read; verify it with that "
+                "version, or make the bundle again"
+            ) from None
         raise BundleError(f"{name} cannot be understood: {printable(sentence(error, model))[:300]}") from None
     if canonical(document) != content:
         raise BundleError(
@@ -111,31 +175,62 @@ def parsed(name: str, content: bytes, model: type[T]) -> T:
     return document
 
 
-def write_document(folder: Path, name: str, document: SignedDocument, signer: Signer | None) -> str:
+def pae(payload: bytes) -> bytes:
+    """The pre-authentication encoding of a payload: the bytes that are signed, so that its type is signed, too."""
+    kind = PAYLOAD_TYPE.encode("ascii")
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
+
+
+def envelope_of(content: bytes, signer: Signer | None) -> Envelope:
+    """A document's bytes in an envelope, signed where somebody signs."""
+    payload = base64.b64encode(content).decode("ascii")
+    if signer is None:
+        return Envelope(payload=payload)
+    sig = base64.b64encode(signer.key.sign(pae(content))).decode("ascii")
+    return Envelope(payload=payload, signatures=(KeySignature(keyid=signer.fingerprint, sig=sig),))
+
+
+def is_intact(envelope: Envelope, content: bytes, document: Statement) -> bool:
+    """Whether an envelope holds a document's bytes, signed by the key that the document names, and by no other."""
+    from cryptography.exceptions import InvalidSignature
+
+    if envelope.payload != base64.b64encode(content).decode("ascii"):
+        return False
+    if document.predicate.public_key is None or not envelope.signatures:
+        return document.predicate.public_key is None and not envelope.signatures
+    (one,) = envelope.signatures
+    try:
+        public_key(document.predicate.public_key).verify(base64.b64decode(one.sig), pae(content))
+    except InvalidSignature:
+        return False
+    return one.keyid == document.signer
+
+
+def write_document(folder: Path, name: str, document: Statement, signer: Signer | None) -> Envelope:
     """Write a document with what lies beside it; itself last, so that where it is, all of it is.
 
     Args:
         folder: is there.
         name: of the document; what has this name is replaced.
-        document: what it says; its `signer` is the fingerprint of `signer`.
+        document: what it says; its key is that of `signer`.
         signer: signs it; none: nobody does.
 
     Returns:
-        The SHA-256 of its bytes.
+        The document in its envelope.
 
     Raises:
         OutputError: the folder cannot be written.
     """
     content = canonical(document)
-    sha256 = hashlib.sha256(content).hexdigest()
+    envelope = envelope_of(content, signer)
     remove_document(folder, name)
-    beside = {DIGEST: digest_line(name, sha256)}
+    beside = {DIGEST: digest_line(name, hashlib.sha256(content).hexdigest())}
     if signer is not None:
-        beside[SIGNATURE] = canonical(signed(content, signer))
+        beside[SIGNATURE] = canonical(envelope)
     for suffix, text in (*beside.items(), ("", content)):
         with whole_file(folder / f"{name}{suffix}") as path:
             path.write_bytes(text)
-    return sha256
+    return envelope
 
 
 def remove_document(folder: Path, name: str) -> None:
@@ -154,15 +249,6 @@ def digest_line(name: str, sha256: str) -> bytes:
     return f"{sha256}  {name}\n".encode("ascii")
 
 
-def signed(content: bytes, signer: Signer) -> Signature:
-    """The signature of a document's bytes."""
-    return Signature(
-        fingerprint=signer.fingerprint,
-        public_key=signer.key.public_key().public_bytes_raw().hex(),
-        signature=signer.key.sign(content).hex(),
-    )
-
-
 def open_document(folder: Path, name: str, model: type[D]) -> Opened[D]:
     """A document as it is found, with everything that is wrong with it and with what lies beside it."""
     if not is_there(folder / name):
@@ -175,10 +261,12 @@ def open_document(folder: Path, name: str, model: type[D]) -> Opened[D]:
     try:
         document = parsed(name, content, model)
     except BundleError as error:
-        return Opened(None, sha256, (Problem("changed", (name,), str(error)),))
-    signer, unsigned = _signature(folder, name, content, document.signer)
+        kind: Kind = "older format" if _OLDER.search(content) else "changed"
+        return Opened(None, sha256, (Problem(kind, (name,), str(error)),))
+    envelope, unsigned = _envelope(folder, name, content, document)
+    signer = None if envelope is None else document.signer
     digest = _digest(folder, name, sha256, signed=signer is not None)
-    return Opened(document, sha256, (*digest, *unsigned), signer)
+    return Opened(document, sha256, (*digest, *unsigned), signer, envelope)
 
 
 def _digest(folder: Path, name: str, sha256: str, *, signed: bool) -> tuple[Problem, ...]:
@@ -197,62 +285,28 @@ def _digest(folder: Path, name: str, sha256: str, *, signed: bool) -> tuple[Prob
     return (Problem("changed", (name, beside), f"{name} or {beside} was changed: they do not belong together"),)
 
 
-def _signature(
-    folder: Path, name: str, content: bytes, expected: str | None
-) -> tuple[str | None, tuple[Problem, ...]]:  # fmt: skip
-    """The key whose signature is intact, and what is wrong with the signature beside a document."""
+def _envelope(
+    folder: Path, name: str, content: bytes, document: Statement
+) -> tuple[Envelope | None, tuple[Problem, ...]]:  # fmt: skip
+    """A document in its envelope, where that is intact, and what is wrong with the one beside it."""
     beside = f"{name}{SIGNATURE}"
     there = is_there(folder / beside)
-    if expected is None:
+    if document.signer is None:
         added = Problem("added", (beside,), f"{beside} was added: {name} says that nobody signs it")
-        return None, (added,) if there else ()
+        return (None, (added,)) if there else (envelope_of(content, None), ())
     if not there:
         return None, (Problem("missing", (beside,), f"{beside} is missing, and {name} says that a key signs it"),)
     try:
-        found = parsed(beside, read_plain(folder / beside, LIMIT_BYTES), Signature)
-        by = key_of(found)
+        found = parsed(beside, read_plain(folder / beside, 2 * LIMIT_BYTES), Envelope)  # Base64 adds a third
     except BundleError as error:
         return None, (Problem("changed", (beside,), str(error)),)
-    wrong = _wrong(found, by, name, content, expected)
-    return (by, ()) if wrong is None else (None, (wrong,))
-
-
-def _wrong(found: Signature, by: str, name: str, content: bytes, expected: str) -> Problem | None:
-    beside = f"{name}{SIGNATURE}"
-    if found.fingerprint != by:
-        return Problem("changed", (beside,), f"{beside} was changed: its fingerprint is not that of its key")
-    if by != expected:
-        other = f"{beside} is by another key than {name} names, which is {expected}"
-        return Problem("another key", (beside,), other)
-    if not fits(found, content):
-        return Problem("changed", (name, beside), f"{name} or {beside} was changed: the signature does not fit")
-    return None
-
-
-def key_of(found: Signature) -> str:
-    """The fingerprint of the key in a signature.
-
-    Raises:
-        BundleError: it holds no key.
-    """
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    if not re.fullmatch(HEX_32, found.public_key) or not re.fullmatch(HEX_64, found.signature):
-        raise BundleError("the signature holds no key and signature in hexadecimal; ask for another copy")
-    return fingerprint(Ed25519PublicKey.from_public_bytes(bytes.fromhex(found.public_key)))
-
-
-def fits(found: Signature, content: bytes) -> bool:
-    """Whether a signature is of these bytes, by the key that it holds."""
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(found.public_key))
-    try:
-        key.verify(bytes.fromhex(found.signature), content)
-    except InvalidSignature:
-        return False
-    return True
+    if any(one.keyid != document.signer for one in found.signatures):
+        other = f"{beside} is by another key than {name} names, which is {document.signer}"
+        return None, (Problem("another key", (beside,), other),)
+    if not is_intact(found, content, document):
+        unfit = f"{name} or {beside} was changed: the signature does not fit"
+        return None, (Problem("changed", (name, beside), unfit),)
+    return found, ()
 
 
 def is_there(path: Path) -> bool:

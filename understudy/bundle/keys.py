@@ -42,6 +42,18 @@ class Signer:
         """Names the key pair: 64 hexadecimal digits."""
         return fingerprint(self.key.public_key())
 
+    @property
+    def public_key(self) -> str:
+        """The 32 bytes of the public key, in hexadecimal."""
+        return self.key.public_key().public_bytes_raw().hex()
+
+
+def public_key(content: str) -> "Ed25519PublicKey":
+    """A public key from its 32 bytes in hexadecimal."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    return Ed25519PublicKey.from_public_bytes(bytes.fromhex(content))
+
 
 def fingerprint(key: "Ed25519PublicKey") -> str:
     """SHA-256 of a public key's DER form, in hexadecimal."""

@@ -18,7 +18,11 @@ from understudy.bundle.documents import (
     DIGEST,
     LIMIT_BYTES,
     SIGNATURE,
-    SignedDocument,
+    Digest,
+    Digests,
+    Predicate,
+    Statement,
+    Subject,
     canonical,
     remove_document,
     write_document,
@@ -37,15 +41,20 @@ LONGEST = 1024
 
 MOMENT = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$"
 Moment = Annotated[str, Field(pattern=MOMENT, description="UTC.")]
-Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 in hexadecimal.")]
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 
 
-class File(Frozen):
+class Annotations(Frozen):
+    """The size of a file: one of another size is not read."""
+
+    size: int = Field(ge=0, le=2**62, description="Bytes.")
+
+
+class File(Subject):
     """One file of a bundle."""
 
-    sha256: Digest
-    size: int = Field(ge=0, le=2**62, description="Bytes.")
+    name: str = Field(description="Path from the bundle's folder, with / between the parts.")
+    annotations: Annotations
 
 
 class Rules(Frozen):
@@ -88,19 +97,38 @@ class About(Frozen):
     versions: dict[str, str] = Field(default_factory=dict, description="Of everything installed that matters.")
 
 
-class Manifest(SignedDocument):
+class ManifestPredicate(Predicate):
+    """The predicate of a manifest."""
+
+    about: About
+
+
+class Manifest(Statement):
     """Every file of a bundle with its digest; what it does not name does not belong there."""
 
-    manifest_version: Literal[1] = 1
-    about: About
-    files: dict[str, File] = Field(description="By path from the bundle's folder, with / between the parts.")
+    predicate_type: Literal["urn:understudy:manifest:2"] = Field("urn:understudy:manifest:2", alias="predicateType")
+    subject: tuple[File, ...] = Field(description="Sorted by name.")
+    predicate: ManifestPredicate
 
-    @field_validator("files")
+    @field_validator("subject")
     @classmethod
-    def _inside(cls, files: dict[str, File]) -> dict[str, File]:
-        for path in files:
+    def _inside(cls, subject: tuple[File, ...]) -> tuple[File, ...]:
+        names = [file.name for file in subject]
+        for path in names:
             check_path(path)
-        return files
+        if names != sorted(set(names)):
+            raise ValueError("its files are not sorted by name, or one is named twice")
+        return subject
+
+    @property
+    def about(self) -> About:
+        """In brief, the evidence that the files are."""
+        return self.predicate.about
+
+    @property
+    def files(self) -> dict[str, File]:
+        """Its files by path."""
+        return {file.name: file for file in self.subject}
 
     @property
     def folders(self) -> frozenset[str]:
@@ -117,10 +145,31 @@ class Manifest(SignedDocument):
         return self.about.valid_until is not None and today > self.about.valid_until
 
 
-class Later(SignedDocument):
-    """What every document says that is put into a bundle after it was sealed."""
+class ManifestSubject(Subject):
+    """The manifest that a later document is about."""
 
-    manifest_sha256: Digest = Field(description="Which bundle it is about: SHA-256 of its manifest.")
+    name: Literal["manifest.json"] = "manifest.json"
+
+
+class Later(Statement):
+    """A document that is put into a bundle after it was sealed."""
+
+    subject: tuple[ManifestSubject] = Field(description="Which bundle it is about: its manifest.")
+
+    @property
+    def manifest_sha256(self) -> Digest:
+        """SHA-256 of the manifest that it is about."""
+        return self.subject[0].digest.sha256
+
+    def plain(self) -> dict[str, Any]:
+        """Its content without the form of a statement."""
+        known = {"manifest_sha256": self.manifest_sha256, "signer": self.signer}
+        return {**known, **self.predicate.model_dump(mode="json")}
+
+
+def manifest_subject(sha256: str) -> tuple[ManifestSubject]:
+    """The subject of a later document, by the digest of the manifest."""
+    return (ManifestSubject(digest=Digests(sha256=sha256)),)
 
 
 def check_path(path: str) -> None:
@@ -212,11 +261,6 @@ def last_day(policy: Policy, evaluated_at: object, made_at: str) -> date | None:
     return until
 
 
-def manifest_json() -> dict[str, Any]:
-    """The JSON Schema of a manifest."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Manifest.model_json_schema()}
-
-
 def _parents(path: str) -> tuple[str, ...]:
     parts = path.split("/")[:-1]
     return tuple("/".join(parts[: n + 1]) for n in range(len(parts)))
@@ -243,12 +287,13 @@ def seal(folder: Path, about: About, signer: Signer | None) -> Manifest:
     for path, what in sorted(found.odd.items()):
         raise BundleError(f"a bundle holds plain files only: {path!r} is {what}; take it out")
     check_alike(found.files)
-    files = {}
+    files = []
     for path, place in sorted(found.files.items()):
         check_path(path)
         sha256, size = digest(place)
-        files[path] = File(sha256=sha256, size=size)
-    manifest = Manifest(about=about, files=files, signer=None if signer is None else signer.fingerprint)
+        files.append(File(name=path, digest=Digests(sha256=sha256), annotations=Annotations(size=size)))
+    key = None if signer is None else signer.public_key
+    manifest = Manifest(subject=tuple(files), predicate=ManifestPredicate(about=about, public_key=key))
     if len(canonical(manifest)) > LIMIT_BYTES:
         raise BundleError(f"a bundle of so many files cannot be verified: files={len(files)}; put fewer into it")
     write_document(folder, MANIFEST, manifest, signer)

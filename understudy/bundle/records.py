@@ -1,11 +1,12 @@
 """Records of what people decide about a bundle: its sign-off, its withdrawal, and a register of withdrawals.
 
 In a sign-off two people, in their roles, answer until a date for the release of one table. A withdrawal says that a
-bundle is not to be relied on any more, for good. The register is a file of JSON lines that an organization publishes,
-and that `verify` asks: a copy that was made before a withdrawal says nothing of it; the register does, by the
-manifest's digest.
+bundle is not to be relied on any more, for good. The register is a file of JSON lines, each a withdrawal in its
+envelope, that an organization publishes and that `verify` asks. A copy that was made before a withdrawal says nothing
+of it; the register does, by the manifest's digest.
 """
 
+import base64
 import fcntl
 import json
 import os
@@ -18,7 +19,7 @@ from pydantic import Field, ValidationError
 
 from synth.output import check_writable
 from synth.validation import Frozen, sentence
-from understudy.bundle.documents import Signature, canonical, fits, key_of
+from understudy.bundle.documents import Envelope, Predicate, is_intact, parsed
 from understudy.bundle.files import BundleError, read_plain
 from understudy.bundle.manifest import Later, Moment, Rules
 
@@ -40,11 +41,9 @@ class Accepted(Frozen):
     until: date = Field(description="The last day on which it counts.")
 
 
-class SignOff(Later):
-    """A sign-off of one bundle, as it was sealed."""
+class SignOffPredicate(Predicate):
+    """The predicate of a sign-off."""
 
-    kind: Literal["sign-off"] = "sign-off"
-    sign_off_version: Literal[1] = 1
     signed_at: Moment
     by: Person
     second: Person
@@ -54,24 +53,37 @@ class SignOff(Later):
     policy: Rules = Field(description="What it was judged by; its `audience` says for whom it is signed off.")
     waivers: tuple[Accepted, ...] = ()
 
+
+class SignOff(Later):
+    """A sign-off of one bundle, as it was sealed."""
+
+    predicate_type: Literal["urn:understudy:sign-off:2"] = Field("urn:understudy:sign-off:2", alias="predicateType")
+    predicate: SignOffPredicate
+
     def expired(self, today: date) -> bool:
         """Whether its last day is over."""
-        return self.expires is not None and today > self.expires
+        return self.predicate.expires is not None and today > self.predicate.expires
+
+
+class WithdrawalPredicate(Predicate):
+    """The predicate of a withdrawal."""
+
+    withdrawn_at: Moment
+    by: Person
+    reason: str = Field(min_length=1, max_length=2000)
 
 
 class Withdrawal(Later):
     """A withdrawal of one bundle, known by the digest of its manifest."""
 
-    kind: Literal["withdrawal"] = "withdrawal"
-    withdrawal_version: Literal[1] = 1
-    withdrawn_at: Moment
-    by: Person
-    reason: str = Field(min_length=1, max_length=2000)
+    predicate_type: Literal["urn:understudy:withdrawal:2"] = Field("urn:understudy:withdrawal:2", alias="predicateType")
+    predicate: WithdrawalPredicate
 
     @property
     def sentence(self) -> str:
         """Who withdrew it, when and why."""
-        return f"withdrawn at {self.withdrawn_at} by {self.by.name!r}, {self.by.role!r}: {self.reason!r}"
+        said = self.predicate
+        return f"withdrawn at {said.withdrawn_at} by {said.by.name!r}, {said.by.role!r}: {said.reason!r}"
 
     @property
     def signed_by(self) -> str:
@@ -80,13 +92,6 @@ class Withdrawal(Later):
 
 
 LIMIT_BYTES = 64 * 2**20
-
-
-class RegisterEntry(Frozen):
-    """One line of a register."""
-
-    withdrawal: Withdrawal
-    signature: Signature | None = None
 
 
 def read_register(path: Path) -> Mapping[str, tuple[Withdrawal, ...]]:
@@ -109,9 +114,9 @@ def read_register(path: Path) -> Mapping[str, tuple[Withdrawal, ...]]:
         raise BundleError(f"the register breaks off in its last line: path={str(path)!r}; fetch it again")
     found: dict[str, tuple[Withdrawal, ...]] = {}
     for number, line in enumerate(content.splitlines(), start=1):
-        entry = _entry(line, f"path={str(path)!r}, line={number}")
-        sha256 = entry.withdrawal.manifest_sha256
-        found[sha256] = (*found.get(sha256, ()), entry.withdrawal)
+        withdrawal = _withdrawal(line, f"path={str(path)!r}, line={number}")
+        sha256 = withdrawal.manifest_sha256
+        found[sha256] = (*found.get(sha256, ()), withdrawal)
     return found
 
 
@@ -129,7 +134,7 @@ def check_register(path: Path) -> None:
             raise BundleError(f"the register cannot be written: path={str(path)!r}; ask for access")
 
 
-def add_to_register(path: Path, entries: Sequence[RegisterEntry]) -> None:
+def add_to_register(path: Path, entries: Sequence[tuple[Withdrawal, Envelope]]) -> None:
     """Add withdrawals to a register, made where there is none; what it holds by the same key is not added again.
 
     Raises:
@@ -139,7 +144,7 @@ def add_to_register(path: Path, entries: Sequence[RegisterEntry]) -> None:
     with os.fdopen(handle, "ab") as file:
         fcntl.flock(file.fileno(), fcntl.LOCK_EX)  # two who withdraw at once must not write into each other's lines
         known = read_register(path)
-        lines = [_line(entry) for entry in entries if not _is_held(entry.withdrawal, known)]
+        lines = [_line(envelope) for withdrawal, envelope in entries if not _is_held(withdrawal, known)]
         file.write(b"".join(lines))
         file.flush()
         os.fsync(file.fileno())
@@ -149,22 +154,23 @@ def _is_held(withdrawal: Withdrawal, known: Mapping[str, tuple[Withdrawal, ...]]
     return any(one.signer == withdrawal.signer for one in known.get(withdrawal.manifest_sha256, ()))
 
 
-def _line(entry: RegisterEntry) -> bytes:
-    return (json.dumps(entry.model_dump(mode="json"), sort_keys=True, separators=(",", ":")) + "\n").encode("ascii")
+def _line(envelope: Envelope) -> bytes:
+    content = envelope.model_dump(mode="json", by_alias=True)
+    return (json.dumps(content, sort_keys=True, separators=(",", ":")) + "\n").encode("ascii")
 
 
-def _entry(line: bytes, place: str) -> RegisterEntry:
+def _withdrawal(line: bytes, place: str) -> Withdrawal:
+    """The withdrawal in a line of a register."""
     try:
-        entry = RegisterEntry.model_validate_json(line, strict=True)
+        envelope = Envelope.model_validate_json(line, strict=True)
+        content = base64.b64decode(envelope.payload)
+        withdrawal = parsed("the withdrawal", content, Withdrawal)
     except ValidationError as error:
-        raise BundleError(f"the register cannot be understood: {place}: {sentence(error, RegisterEntry)}") from None
-    signer, signature = entry.withdrawal.signer, entry.signature
-    whole = (signer is None) == (signature is None) and (signature is None or _is_intact(entry, signature))
-    if not whole or _line(entry) != line + b"\n":
+        older = ": it has the format of an older version; begin a new one" if b'"withdrawal_version":1' in line else ""
+        why = older or f": {sentence(error, Envelope)}"
+        raise BundleError(f"the register cannot be understood: {place}{why}") from None
+    except BundleError as error:
+        raise BundleError(f"the register cannot be understood: {place}: {error}") from None
+    if not is_intact(envelope, content, withdrawal) or _line(envelope) != line + b"\n":
         raise BundleError(f"the register was changed by something else: {place}; fetch it again")
-    return entry
-
-
-def _is_intact(entry: RegisterEntry, signature: Signature) -> bool:
-    by = key_of(signature)
-    return by == signature.fingerprint == entry.withdrawal.signer and fits(signature, canonical(entry.withdrawal))
+    return withdrawal

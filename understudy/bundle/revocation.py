@@ -4,22 +4,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from understudy.bundle.documents import (
-    DIGEST,
-    LIMIT_BYTES,
-    SIGNATURE,
-    Opened,
-    Signature,
-    canonical,
-    open_document,
-    parsed,
-    signed,
-    write_document,
-)
-from understudy.bundle.files import BundleError, read_plain
+from understudy.bundle.documents import DIGEST, Envelope, Opened, canonical, envelope_of, open_document, write_document
+from understudy.bundle.files import BundleError
 from understudy.bundle.keys import Signer
-from understudy.bundle.manifest import MANIFEST, PUBLIC, WITHDRAWAL, Manifest, moment
-from understudy.bundle.records import Person, RegisterEntry, Withdrawal, add_to_register, check_register, read_register
+from understudy.bundle.manifest import MANIFEST, PUBLIC, WITHDRAWAL, Manifest, manifest_subject, moment
+from understudy.bundle.records import (
+    Person,
+    Withdrawal,
+    WithdrawalPredicate,
+    add_to_register,
+    check_register,
+    read_register,
+)
 from understudy.bundle.verification import check_bundle
 
 
@@ -73,30 +69,26 @@ def withdraw(folder: Path, asked: Recall, signer: Signer | None) -> tuple[Withdr
         return one is not None and (mine is None or sealed_by is None or one.signer in (mine, sealed_by))
 
     found = {sha256: _withdrawal(place, sha256) for sha256, place in places.items()}
-    before = {sha256: one if stands(one) else None for sha256, one in found.items()}
+    before = {sha256: entry for sha256, entry in found.items() if entry is not None and stands(entry[0])}
     known = {} if register is None or not register.exists() else read_register(register)
-    written = all(before[sha256] is not None for sha256, place in places.items() if place is not None)
+    written = all(sha256 in before for sha256, place in places.items() if place is not None)
     if written and (register is None or all(any(map(stands, known.get(sha256, ()))) for sha256 in places)):
-        earlier = before[next(iter(places))]
-        assert earlier is not None
+        earlier = before[next(iter(places))][0]
         raise BundleError(f"it is withdrawn already and for good: {earlier.sentence}; nothing is left to do")
-    made = Withdrawal(
-        signer=mine,
-        manifest_sha256=next(iter(places)),
-        withdrawn_at=moment(datetime.now(UTC)),
-        by=asked.by,
-        reason=asked.reason,
-    )
-    entries = []
+    key = None if signer is None else signer.public_key
+    said = WithdrawalPredicate(public_key=key, withdrawn_at=moment(datetime.now(UTC)), by=asked.by, reason=asked.reason)
+    entries: list[tuple[Withdrawal, Envelope]] = []
     for sha256, place in reversed(places.items()):  # the public one first: as long as the outer is not, it is not done
-        withdrawal = before[sha256] or made.model_copy(update={"manifest_sha256": sha256})
-        if before[sha256] is None and place is not None:
-            write_document(place, WITHDRAWAL, withdrawal, signer)
-        signature = _signature(place, withdrawal) if before[sha256] else _signed(withdrawal, signer)
-        entries.append(RegisterEntry(withdrawal=withdrawal, signature=signature))
+        made = Withdrawal(subject=manifest_subject(sha256), predicate=said)
+        if sha256 in before:
+            entries.append(before[sha256])
+        elif place is not None:
+            entries.append((made, write_document(place, WITHDRAWAL, made, signer)))
+        else:
+            entries.append((made, envelope_of(canonical(made), signer)))
     if register is not None:
         add_to_register(register, entries)
-    return tuple(entry.withdrawal for entry in reversed(entries))
+    return tuple(withdrawal for withdrawal, _ in reversed(entries))
 
 
 def doubt(folder: Path, withdrawal: Withdrawal) -> str | None:
@@ -134,7 +126,7 @@ def _withdrawable(folder: Path, expected: str | None) -> tuple[str | None, dict[
     if opened.document.holds_public:
         public = folder / PUBLIC
         there = public.is_dir() and not public.is_symlink()
-        places[opened.document.files[f"{PUBLIC}/{MANIFEST}"].sha256] = public if there else None
+        places[opened.document.files[f"{PUBLIC}/{MANIFEST}"].digest.sha256] = public if there else None
     return opened.document.signer, places
 
 
@@ -143,22 +135,12 @@ def _is_told(opened: Opened[Manifest], touched: set[str]) -> bool:
     return MANIFEST not in touched and (opened.signer is not None or f"{MANIFEST}{DIGEST}" not in touched)
 
 
-def _withdrawal(folder: Path | None, sha256: str) -> Withdrawal | None:
-    """The intact withdrawal that is there already; none where none is."""
+def _withdrawal(folder: Path | None, sha256: str) -> tuple[Withdrawal, Envelope] | None:
+    """The intact withdrawal that is there already, in its envelope, too; none where none is."""
     if folder is None:
         return None
     opened = open_document(folder, WITHDRAWAL, Withdrawal)
-    found = None if opened.problems else opened.document
-    return found if found is not None and found.manifest_sha256 == sha256 else None
-
-
-def _signed(withdrawal: Withdrawal, signer: Signer | None) -> Signature | None:
-    return None if signer is None else signed(canonical(withdrawal), signer)
-
-
-def _signature(folder: Path | None, withdrawal: Withdrawal) -> Signature | None:
-    """The signature that lies beside a withdrawal."""
-    if withdrawal.signer is None or folder is None:
+    found, envelope = opened.document, opened.envelope
+    if opened.problems or found is None or envelope is None or found.manifest_sha256 != sha256:
         return None
-    name = f"{WITHDRAWAL}{SIGNATURE}"
-    return parsed(name, read_plain(folder / name, LIMIT_BYTES), Signature)
+    return found, envelope

@@ -6,15 +6,11 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from understudy.bundle.documents import (
-    DIGEST,
-    SIGNATURE,
-    write_document,
-)
+from understudy.bundle.documents import DIGEST, SIGNATURE, write_document
 from understudy.bundle.files import BundleError
 from understudy.bundle.keys import Signer
-from understudy.bundle.manifest import PUBLIC, SIGN_OFF, Manifest, moment
-from understudy.bundle.records import Accepted, Person, SignOff
+from understudy.bundle.manifest import PUBLIC, SIGN_OFF, Manifest, manifest_subject, moment
+from understudy.bundle.records import Accepted, Person, SignOff, SignOffPredicate
 from understudy.bundle.verification import (
     FAILS,
     PUBLIC_VERDICT,
@@ -64,7 +60,8 @@ def sign_off(
     _check_people(release)
     found = verify(folder, demand)
     if found.sign_off is not None:
-        raise BundleError(f"it is signed off already, by {found.sign_off.by.name!r}; a new release needs a new bundle")
+        by = found.sign_off.predicate.by.name
+        raise BundleError(f"it is signed off already, by {by!r}; a new release needs a new bundle")
     _check_sound(found)
     assert found.manifest is not None
     about = found.manifest.about
@@ -73,9 +70,8 @@ def sign_off(
     waivers = _waivers(content, released)
     if found.manifest.holds_public:
         _check_public(content, released)
-    document = SignOff(
-        signer=None if signer is None else signer.fingerprint,
-        manifest_sha256=found.sha256,
+    approval = SignOffPredicate(
+        public_key=None if signer is None else signer.public_key,
         signed_at=moment(datetime.now(UTC)),
         by=release.by,
         second=release.second,
@@ -84,6 +80,7 @@ def sign_off(
         policy=about.policy,
         waivers=waivers,
     )
+    document = SignOff(subject=manifest_subject(found.sha256), predicate=approval)
     write_document(folder, SIGN_OFF, document, signer)
     return document, found.notes
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from synth.parsing import plain_json
-from understudy.bundle.documents import DIGEST, SIGNATURE, Opened, Problem, SignedDocument, is_there, open_document
+from understudy.bundle.documents import DIGEST, SIGNATURE, Opened, Problem, Statement, is_there, open_document
 from understudy.bundle.files import BundleError, contents, digest, read_plain
 from understudy.bundle.manifest import LATER, MANIFEST, PUBLIC, SIGN_OFF, WITHDRAWAL, Later, Manifest
 from understudy.bundle.records import SignOff, Withdrawal
@@ -95,7 +95,7 @@ def public_fails(folder: Path) -> bool:
         return False
 
 
-_D = TypeVar("_D", bound=SignedDocument)
+_D = TypeVar("_D", bound=Statement)
 SUFFIXES = ("", DIGEST, SIGNATURE)
 
 
@@ -112,12 +112,13 @@ def key_problems(opened: Opened[_D], name: str, keys: frozenset[str]) -> Iterato
 
 def file_problems(folder: Path, manifest: Manifest) -> Iterator[Problem]:
     """Every file and folder that is not as the manifest says, or that it does not name."""
-    found, apart = contents(folder), _apart(folder, manifest)
-    for path, file in sorted(manifest.files.items()):
+    found, files, apart = contents(folder), manifest.files, _apart(folder, manifest)
+    for path, file in files.items():
         shown = printable(path)
         if path in found.files:
             try:
-                if digest(found.files[path], file.size) != (file.sha256, file.size):
+                size = file.annotations.size
+                if digest(found.files[path], size) != (file.digest.sha256, size):
                     yield Problem("changed", (shown,), f"{shown} was changed")
             except BundleError as error:
                 yield Problem("damaged", (shown,), f"{shown} cannot be checked: {error}")
@@ -125,11 +126,11 @@ def file_problems(folder: Path, manifest: Manifest) -> Iterator[Problem]:
             yield Problem("changed", (shown,), f"{shown} was replaced: it is {found.odd.get(path, 'a folder')}")
         else:
             yield Problem("missing", (shown,), f"{shown} is missing")
-    for path in sorted(found.files.keys() - manifest.files.keys() - apart):
+    for path in sorted(found.files.keys() - files.keys() - apart):
         yield Problem("added", (printable(path),), f"{printable(path)} was added")
-    for path in sorted(found.odd.keys() - manifest.files.keys() - apart):
+    for path in sorted(found.odd.keys() - files.keys() - apart):
         yield Problem("added", (printable(path),), f"{printable(path)} was added: it is {found.odd[path]}")
-    for path in sorted(found.folders - manifest.folders - manifest.files.keys()):
+    for path in sorted(found.folders - manifest.folders - files.keys()):
         yield Problem("added", (printable(path),), f"{printable(path)} was added: it is a folder")
 
 
@@ -158,10 +159,11 @@ def sign_off_problems(
             yield _without_sign_off(about.kind == "public", sha256)
         return
     yield from key_problems(opened, SIGN_OFF, demand.sign_off_keys or demand.keys)
-    if (found.release, found.verdict, found.policy) != (about.release, about.verdict, about.policy):
+    said = found.predicate
+    if (said.release, said.verdict, said.policy) != (about.release, about.verdict, about.policy):
         yield Problem("not fit", (SIGN_OFF,), f"{SIGN_OFF} is of another table, verdict or policy than {MANIFEST}")
     if found.expired(demand.today):
-        yield Problem("expired", (SIGN_OFF,), f"{SIGN_OFF} counted until {found.expires}")
+        yield Problem("expired", (SIGN_OFF,), f"{SIGN_OFF} counted until {said.expires}")
 
 
 def _without_sign_off(is_public: bool, sha256: str) -> Problem:
@@ -264,13 +266,13 @@ class Verification:
         return {
             "verified": self.is_sound,
             "about": about,
-            "n_files": 0 if self.manifest is None else len(self.manifest.files),
+            "n_files": 0 if self.manifest is None else len(self.manifest.subject),
             "manifest_sha256": self.sha256,
             "signer": self.signer,
             "problems": [asdict(problem) for problem in self.problems],
             "notes": list(self.notes),
-            "sign_off": None if self.sign_off is None else self.sign_off.model_dump(mode="json"),
-            "withdrawal": None if self.withdrawal is None else self.withdrawal.model_dump(mode="json"),
+            "sign_off": None if self.sign_off is None else self.sign_off.plain(),
+            "withdrawal": None if self.withdrawal is None else self.withdrawal.plain(),
             "public": None if self.public is None else self.public.to_dict(),
         }
 

@@ -113,15 +113,15 @@ def sign_off(  # noqa: PLR0913 - options of the command line
     signer = signer_of(key, console)
     release = ReleaseDecision(_person(name, role), _person(second_name, second_role), _day(expires))
     document, notes = sign(bundle, release, _demand(public_key, signers, register), signer)
+    approval = document.predicate
     for sentence in notes:
         console.warn(sentence)
-    until = "" if document.expires is None else f", until {document.expires}"
-    console.say(f"{document.release}: signed off by {name!r} with {second_name!r}{until}")
-    console.say(f"{SIGNED_OFF_FOR}: {document.policy.audience_line}")
+    until = "" if approval.expires is None else f", until {approval.expires}"
+    console.say(f"{approval.release}: signed off by {name!r} with {second_name!r}{until}")
+    console.say(f"{SIGNED_OFF_FOR}: {approval.policy.audience_line}")
     if signer is None:
         console.warn("the sign-off is not signed, so that anybody could have written it; pass --key")
-    said = document.model_dump(mode="json")
-    console.result({"bundle": str(bundle), "sign_off": said, "notes": list(notes), "exit_code": DONE})
+    console.result({"bundle": str(bundle), "sign_off": document.plain(), "notes": list(notes), "exit_code": DONE})
     return DONE
 
 
@@ -152,7 +152,7 @@ def withdraw(  # noqa: PLR0913 - options of the command line
         console.warn("copies of it do not know: publish a register, and add it there with --register")
     if (unbelieved := doubt(bundle, made[0])) is not None:
         console.warn(unbelieved)
-    said = [withdrawal.model_dump(mode="json") for withdrawal in made]
+    said = [withdrawal.plain() for withdrawal in made]
     console.result({"bundle": str(bundle), "withdrawals": said, "exit_code": DONE})
     return DONE
 
@@ -228,7 +228,7 @@ def _show(found: "Verification", console: Console) -> None:
         console.say(f"{problem.kind.upper()}: {problem.sentence}"[:LONGEST])
     if len(found.problems) > N_SHOWN:
         console.say(f"... and {len(found.problems) - N_SHOWN} more; --json names all")
-    n_files = 0 if found.manifest is None else len(found.manifest.files)
+    n_files = 0 if found.manifest is None else len(found.manifest.subject)
     console.say(
         f"VERIFIED: all {n_files} files are as they were sealed, and nothing else is there"
         if found.is_sound
@@ -245,10 +245,10 @@ def _description(found: "Verification") -> Iterator[str]:
             yield f"{about.release}: {about.verdict} under policy {about.policy.name}, for {about.policy.audience}"
         yield f"Signed by: {found.signer or 'nobody'}"
     if found.sign_off is not None:
-        signed = found.sign_off
+        signed, signer = found.sign_off.predicate, found.sign_off.signer
         people = " and ".join(f"{one.name!r} ({one.role!r})" for one in (signed.by, signed.second))
         until = "" if signed.expires is None else f", until {signed.expires}"
-        by = "not signed" if signed.signer is None else f"signed by {signed.signer}"
+        by = "not signed" if signer is None else f"signed by {signer}"
         yield f"Signed off by {people} at {signed.signed_at}{until}; the sign-off is {by}"
         yield f"{SIGNED_OFF_FOR}: {signed.policy.audience_line}"
         for waiver in signed.waivers:

@@ -158,7 +158,8 @@ def test_what_was_finished_earlier_without_the_key_is_said_not_to_be_signed(work
     assert second.exit_code == 0, second.stderr
     assert "Warning: finished earlier, and not signed by the key of --sign-key: one." in second.stderr
     assert {job["job"]: job["signed_by"] for job in jobs.summary["jobs"]} == {"one": None, "two": signer.fingerprint}
-    assert json.loads((jobs.out / "two" / "manifest.json").read_text())["signer"] == signer.fingerprint
+    envelope = json.loads((jobs.out / "two" / "manifest.json.sig").read_text())
+    assert envelope["signatures"][0]["keyid"] == signer.fingerprint
     third = start(workspace, jobs)
     assert "--sign-key" not in third.stderr
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from base64 import b64decode, b64encode
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,8 @@ def test_a_sign_off_is_part_of_what_verifies(signed_bundle: Path, signer: Signer
     found = verify(signed_bundle, demand(signed_off=True, keys=frozenset([signer.fingerprint])))
     assert found.problems == ()
     assert found.sign_off is not None
-    assert (found.sign_off.by, found.sign_off.second, found.sign_off.expires) == (LIND, ODE, date(2027, 1, 1))
+    said = found.sign_off.predicate
+    assert (said.by, said.second, said.expires) == (LIND, ODE, date(2027, 1, 1))
     assert found.sign_off.manifest_sha256 == found.sha256
     assert kinds(signed_bundle, today=date(2027, 1, 2)) == {"expired"}
 
@@ -181,14 +183,14 @@ def test_what_was_changed_withdrawn_or_signed_off_already_is_not_signed_off(sign
 def test_a_sign_off_ends_neither_in_the_past_nor_after_the_bundle(expires: str, said: str, signed_bundle: Path) -> None:
     with pytest.raises(BundleError, match=said):
         signed_off(signed_bundle, expires=date.fromisoformat(expires))
-    assert signed_off(signed_bundle).expires == date(2999, 1, 31)
+    assert signed_off(signed_bundle).predicate.expires == date(2999, 1, 31)
 
 
 def test_a_sign_off_names_the_waivers_and_ends_with_the_first_of_them(tmp_path: Path) -> None:
     folder = seal_both(fill(tmp_path / "b", waiver_until="2026-12-24"), None)
     with pytest.raises(BundleError, match="later"):
         signed_off(folder, expires=date(2026, 12, 25))
-    document = signed_off(folder)
+    document = signed_off(folder).predicate
     assert document.expires == date(2026, 12, 24)
     assert [(one.owner, one.measure) for one in document.waivers] == [("A. Lind", "pairs.tvd.excess")]
     lapsed = seal_both(fill(tmp_path / "c", waiver_until="2026-11-21"), None)
@@ -255,7 +257,7 @@ def test_a_line_of_a_register_by_another_key_is_noted_and_hides_no_withdrawal_by
     found = verify(copy, demand(**named, register=read_register(register)))
     assert {problem.kind for problem in found.problems} == {"withdrawn"}
     assert found.withdrawal is not None
-    assert found.withdrawal.reason == "misdeclared"
+    assert found.withdrawal.predicate.reason == "misdeclared"
 
 
 def test_whoever_withdraws_is_told_who_will_not_believe_it(
@@ -367,10 +369,18 @@ def test_a_register_that_is_damaged_is_not_believed_and_not_added_to(
     register = tmp_path / "withdrawn.jsonl"
     withdraw(signed_bundle, LIND, "misdeclared", signer, register)
     whole = register.read_bytes()
-    line = json.loads(whole.splitlines()[0])
-    line["withdrawal"]["reason"] = "nothing"
-    damaged = [whole[:-1], b"{}\n" + whole, b"\n" + whole, whole.replace(b"misdeclared", b"mistaken"), b"\xff\n",
-               (json.dumps(line) + "\n").encode(), b"[" * 100_000 + b"\n"]  # fmt: skip
+    envelope = json.loads(whole.splitlines()[0])
+    mistaken = b64decode(envelope["payload"]).replace(b"misdeclared", b"mistaken")
+    changed = [
+        {**envelope, "payload": b64encode(mistaken).decode()},
+        {**envelope, "signatures": []},
+        {**envelope, "signatures": envelope["signatures"] * 2},
+        {**envelope, "signatures": [{**envelope["signatures"][0], "keyid": "0" * 64}]},
+        {**envelope, "payloadType": "text/plain"},
+    ]
+    lines = [json.dumps(one, sort_keys=True, separators=(",", ":")).encode() + b"\n" for one in changed]
+    damaged = [whole[:-1], b"{}\n" + whole, b"\n" + whole, whole.replace(b"==", b"=="[:1]), b"\xff\n",
+               json.dumps(envelope).encode() + b"\n", b"[" * 100_000 + b"\n", *lines]  # fmt: skip
     other = seal_both(fill(tmp_path / "other"), None)
     for content in damaged:
         register.write_bytes(content)
@@ -379,6 +389,9 @@ def test_a_register_that_is_damaged_is_not_believed_and_not_added_to(
         with pytest.raises(BundleError, match="the register"):
             withdraw(other, LIND, "misdeclared", None, register)
     assert verify(other, demand()).is_sound
+    register.write_text('{"signature":null,"withdrawal":{"withdrawal_version":1}}\n')
+    with pytest.raises(BundleError, match="line=1: it has the format of an older version; begin a new one"):
+        read_register(register)
     with pytest.raises(BundleError, match="cannot be read"):
         read_register(tmp_path)
 

@@ -11,7 +11,6 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from understudy.bundle.documents import Signature
 from understudy.bundle.files import BundleError
 from understudy.bundle.keys import Signer, exposed, fingerprint, load_public, load_signer, make_keys
 
@@ -47,15 +46,6 @@ def test_openssl_makes_keys_that_are_read_and_names_them_alike(tmp_path: Path) -
     openssl("pkey", "-in", private, "-pubout", "-out", public)
     der = openssl("pkey", "-pubin", "-in", public, "-outform", "DER")
     assert load_signer(private, {}).fingerprint == hashlib.sha256(der).hexdigest() == fingerprint(load_public(public))
-
-
-def test_openssl_verifies_what_is_signed_here(signed_bundle: Path, key: Path, tmp_path: Path) -> None:
-    found = Signature.model_validate_json((signed_bundle / "manifest.json.sig").read_bytes())
-    raw = tmp_path / "raw"
-    raw.write_bytes(bytes.fromhex(found.signature))
-    public, manifest = key.with_name("release.key.pub"), signed_bundle / "manifest.json"
-    said = openssl("pkeyutl", "-verify", "-pubin", "-inkey", public, "-rawin", "-in", manifest, "-sigfile", raw)
-    assert b"Verified Successfully" in said
 
 
 def test_a_passphrase_locks_a_key(tmp_path: Path) -> None:

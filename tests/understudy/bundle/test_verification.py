@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.understudy.bundle.small_bundle import about, fill, seal_both
-from understudy.bundle.documents import canonical, digest_line, write_document
+from understudy.bundle.documents import digest_line, parsed, write_document
 from understudy.bundle.files import BundleError
 from understudy.bundle.keys import Signer, load_signer
-from understudy.bundle.manifest import MANIFEST, Manifest, seal
+from understudy.bundle.manifest import MANIFEST, File, Manifest, seal
 from understudy.bundle.verification import Demand, verify
 
 NOW = date(2026, 11, 22)
@@ -258,8 +258,10 @@ def test_a_manifest_that_names_what_is_outside_is_not_believed(path: str, unsign
         lambda text: re.sub(r'"size": (\d+)', r'"size": \1.0', text, count=1),
         lambda text: re.sub(r'"size": \d+', '"size": -1', text, count=1),
         lambda text: re.sub(r'"size": \d+', '"size": NaN', text, count=1),
-        lambda text: text.replace('"files": {', '"files": ' + "[" * 100_000),
-        lambda text: text.replace('"manifest_version": 1', '"manifest_version": 2'),
+        lambda text: text.replace('"subject": [', '"subject": ' + "[" * 100_000),
+        lambda text: text.replace("urn:understudy:manifest:2", "urn:understudy:manifest:3"),
+        lambda text: text.replace("Statement/v1", "Statement/v2"),
+        lambda text: json.dumps({**json.loads(text), "subject": json.loads(text)["subject"][::-1]}),
         lambda text: text.replace('"kind": "internal"', '"kind": "\\ud800"'),
         lambda text: text.replace('"title"', '"\\u001b[2J"'),
         lambda text: text.replace("\n", "\r\n"),
@@ -290,12 +292,15 @@ def test_a_manifest_may_not_hold_another_public_bundle_than_one_of_kind_public(u
     assert kinds(unsigned_bundle) == {"not fit"}
 
 
-def test_the_form_of_a_manifest_is_the_same_whatever_order_it_was_made_in(unsigned_bundle: Path) -> None:
-    manifest = Manifest.model_validate_json((unsigned_bundle / MANIFEST).read_bytes())
-    turned = manifest.model_copy(update={"files": dict(reversed(manifest.files.items()))})
-    assert canonical(turned) == canonical(manifest) == (unsigned_bundle / MANIFEST).read_bytes()
+@pytest.mark.parametrize("change", [lambda files: files[::-1], lambda files: (*files, files[-1])])
+def test_files_out_of_order_or_named_twice_are_no_manifest(
+    change: Callable[[tuple[File, ...]], tuple[File, ...]], unsigned_bundle: Path
+) -> None:
+    manifest = parsed(MANIFEST, (unsigned_bundle / MANIFEST).read_bytes(), Manifest)
+    turned = manifest.model_copy(update={"subject": change(manifest.subject)})
     write_document(unsigned_bundle, MANIFEST, turned, None)
-    assert verify(unsigned_bundle, demand()).is_sound
+    (problem,) = verify(unsigned_bundle, demand()).problems
+    assert "sorted" in problem.sentence
 
 
 def test_a_file_of_another_size_is_named_unread(unsigned_bundle: Path) -> None:
@@ -307,3 +312,32 @@ def test_a_clock_that_was_ahead_is_noted(tmp_path: Path) -> None:
     folder = seal_both(fill(tmp_path / "b"), None, made_at="2026-11-23T00:00:00Z")
     assert "still to come" in verify(folder, demand()).notes[-1]
     assert not any("to come" in note for note in verify(folder, demand(today=date(2026, 11, 23))).notes)
+
+
+def test_a_bundle_of_an_older_version_is_said_to_be_one(unsigned_bundle: Path) -> None:
+    older = {"about": {"kind": "internal"}, "files": {}, "manifest_version": 1, "signer": None}
+    rewrite(unsigned_bundle, lambda _: json.dumps(older, sort_keys=True, indent=1) + "\n")
+    (problem,) = verify(unsigned_bundle, demand()).problems
+    assert problem.kind == "older format"
+    assert "verify it with that version, or make the bundle again" in problem.sentence
+
+
+def test_no_byte_of_an_envelope_is_free(signed_bundle: Path) -> None:
+    """Another form of the same signature, which other programs take, is refused."""
+    path = signed_bundle / f"{MANIFEST}.sig"
+    envelope = json.loads(path.read_text())
+    (one,) = envelope["signatures"]
+    sig = one["sig"]
+    assert sig.endswith("==")
+    free = sig[:-3] + chr(ord(sig[-3]) + 1) + "=="  # bits that no byte of the signature takes
+    for changed in (
+        {**envelope, "signatures": [{**one, "sig": free}]},
+        {**envelope, "signatures": [{**one, "sig": sig + "\n"}]},
+        {**envelope, "signatures": [{**one, "note": ""}]},
+        {**envelope, "signatures": [one, one]},
+        {**envelope, "signatures": []},
+        {**envelope, "note": ""},
+    ):
+        path.write_text(json.dumps(changed, sort_keys=True, indent=1) + "\n")
+        assert named(signed_bundle) >= {f"{MANIFEST}.sig"}, changed
+        assert verify(signed_bundle, demand()).signer is None

@@ -186,7 +186,7 @@ def test_the_public_folder_holds_no_seed_no_verdict_and_no_digest_of_what_stays_
     out = ran[0].folder / "out"
     everything = "\n".join(texts(out / "public").values())
     assert "48271601" not in everything
-    about = json.loads((out / "public" / "manifest.json").read_text())["about"]
+    about = json.loads((out / "public" / "manifest.json").read_text())["predicate"]["about"]
     assert about["verdict"] is None
     assert about["verdicts"] == {}
     assert about["seeds"] == {}
@@ -209,8 +209,8 @@ def test_signing_off_and_withdrawing_go_through_the_command_line(ran: tuple[Work
     assert done.exit_code == 0, done.stderr
     signed = json.loads(done.stdout)["sign_off"]
     assert signed["expires"] == str(tomorrow)
-    sealed = json.loads((out / "manifest.json").read_text())["about"]["policy"]
-    assert json.loads((out / "sign-off.json").read_text())["policy"] == signed["policy"] == sealed
+    sealed = json.loads((out / "manifest.json").read_text())["predicate"]["about"]["policy"]
+    assert json.loads((out / "sign-off.json").read_text())["predicate"]["policy"] == signed["policy"] == sealed
     for_whom = f"Signed off for: {sealed['audience']} (policy {sealed['name']}, version {sealed['version']})\n"
     assert for_whom in done.stderr
     checked = command("verify", out, "--public-key", f"{key}.pub", "--require-sign-off")
@@ -238,7 +238,7 @@ def test_a_gate_makes_the_same_bundle_of_the_evaluated_table_alone(ran: tuple[Wo
     done = command("gate", out / "evaluation.json", "--synthetic", table, "--bundle", bundle, *named, *given)
     assert done.exit_code == 0, done.stderr
     assert command("verify", bundle, "--public-key", folder / "release.key.pub").exit_code == 0
-    said = json.loads((bundle / "manifest.json").read_text())["about"]
+    said = json.loads((bundle / "manifest.json").read_text())["predicate"]["about"]
     assert (said["release"], said["verdict"]) == ("independent", "PASS")
     assert texts(bundle / "public").keys() == texts(out / "public").keys()
     for wrong in (

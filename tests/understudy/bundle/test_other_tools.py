@@ -1,0 +1,96 @@
+"""Signed documents verified by the tools of others, without our code: `securesystemslib`, openssl, jq and sha256sum."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from securesystemslib.dsse import Envelope
+from securesystemslib.exceptions import VerificationError
+from securesystemslib.signer import SSlibKey
+
+from tests.understudy.bundle.test_acts import LIND, signed_off, withdraw
+from understudy.bundle.keys import Signer
+
+DOCS = Path(__file__).parents[3] / "docs" / "bundle.md"
+BLOCK = re.compile(r"(?:^    .*\n|^\n(?=    ))+", re.MULTILINE)
+
+
+@pytest.fixture
+def envelopes(signed_bundle: Path, signer: Signer, tmp_path: Path) -> list[str]:
+    """Every envelope of a bundle that was signed off and withdrawn, and those of the register."""
+    register = tmp_path / "withdrawn.jsonl"
+    signed_off(signed_bundle, signer)
+    withdraw(signed_bundle, LIND, "misdeclared", signer, register)
+    return [*(path.read_text() for path in signed_bundle.rglob("*.sig")), *register.read_text().splitlines()]
+
+
+def verified(envelope: str, public: Path) -> bytes:
+    """The payload of an envelope, once its signature fits, as anybody with the library verifies it."""
+    content = json.loads(envelope)
+    key = load_pem_public_key(public.read_bytes())
+    name = content["signatures"][0]["keyid"]
+    found = Envelope.from_dict(content)
+    found.verify([SSlibKey.from_crypto(key, name)], 1)  # type: ignore[arg-type]
+    payload: bytes = found.payload
+    return payload
+
+
+def test_securesystemslib_verifies_every_document(envelopes: list[str], key: Path, other_key: Path) -> None:
+    kinds = []
+    for envelope in envelopes:
+        statement = json.loads(verified(envelope, key.with_name("release.key.pub")))
+        assert statement["_type"] == "https://in-toto.io/Statement/v1"
+        assert all(re.fullmatch("[0-9a-f]{64}", one["digest"]["sha256"]) for one in statement["subject"])
+        kinds.append(statement["predicateType"].split(":")[2])
+        with pytest.raises(VerificationError):
+            verified(envelope, other_key.with_name("other.key.pub"))
+    assert {kind: kinds.count(kind) for kind in kinds} == {"manifest": 2, "sign-off": 1, "withdrawal": 4}
+
+
+def test_an_envelope_holds_the_bytes_of_the_document_beside_it(signed_bundle: Path, key: Path) -> None:
+    envelope = (signed_bundle / "manifest.json.sig").read_text()
+    assert verified(envelope, key.with_name("release.key.pub")) == (signed_bundle / "manifest.json").read_bytes()
+
+
+def recipes() -> list[str]:
+    """The commands that `docs/bundle.md` gives for those without this program."""
+    section = DOCS.read_text(encoding="utf-8").partition("Without this program")[2].partition("What it proves")[0]
+    blocks = [block for block in BLOCK.findall(section) if "cd out/a" in block or "jq" in block]
+    return [re.sub(r"^    ", "", block, flags=re.MULTILINE) for block in blocks]
+
+
+def bash(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    for tool in ("openssl", "jq", "sha256sum", "bash"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not on this machine")
+    asked = ["bash", "-c", f"set -e -o pipefail\n{script}"]
+    return subprocess.run(asked, cwd=folder, capture_output=True, text=True, check=False, env={**os.environ})
+
+
+def test_the_recipe_of_the_docs_verifies_and_finds_what_was_changed_added_and_withdrawn(
+    signed_bundle: Path, signer: Signer, key: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out" / "a"
+    shutil.copytree(signed_bundle, out)
+    shutil.copy(key.with_name("release.key.pub"), tmp_path)
+    (tmp_path / "withdrawn.jsonl").touch()
+    check, added, register = recipes()
+    ran = bash(check, tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert "Verified Successfully" in ran.stdout
+    assert bash(added, out).stdout == ""
+    (out / "new.csv").write_text("x")
+    assert bash(added, out).stdout == "new.csv\n"
+    assert bash(register, out).stdout == ""
+    withdraw(signed_bundle, LIND, "misdeclared", signer, tmp_path / "withdrawn.jsonl")
+    assert "misdeclared" in bash(register, out).stdout
+    (out / "report.html").write_text("x")
+    assert "report.html: FAILED" in bash(check, tmp_path).stdout
+    manifest = out / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("PASS", "FAIL"))
+    assert "Verified Successfully" not in bash(check, tmp_path).stdout
