@@ -289,14 +289,15 @@ def _shift(real: Real, chosen: Iterable[str], progress: Progress) -> dict[str, A
     """The shift of train against holdout as plain data, tested once."""
     if not any(name.startswith("privacy.") for name in chosen):
         return Shift(untested="no measure that rests on it was asked for").model_dump(mode="json")
-    if SHIFT not in real.kept:
-        from evaluate.fidelity.two_samples import shift_of
+    return real.kept.once(SHIFT, lambda: _tested(real, progress)).model_dump(mode="json")
 
-        progress("train against holdout", None)
-        found, _ = attempted(SHIFT, lambda: shift_of(real))
-        real.kept[SHIFT] = Shift(untested=found.message) if isinstance(found, Failure) else found
-    kept: Shift = real.kept[SHIFT]
-    return kept.model_dump(mode="json")
+
+def _tested(real: Real, progress: Progress) -> Shift:
+    from evaluate.fidelity.two_samples import shift_of
+
+    progress("train against holdout", None)
+    found, _ = attempted(SHIFT, lambda: shift_of(real))
+    return Shift(untested=found.message) if isinstance(found, Failure) else found
 
 
 def _beside(real: Real, table: "pd.DataFrame | StoredTable", statement: Mapping[str, Any] | None) -> Tables:
@@ -489,21 +490,19 @@ def real_facts(real: Real, measures: Iterable[str] | None = None, progress: Prog
     """
     schema, shift = real.declared, _shift(real, MODULES if measures is None else measures, progress)
     columns = {"columns": len(schema.kept), "target": schema.target, "entity": schema.entity, SHIFT: shift}
-    return {**(real.stored.facts if real.stored is not None else _row_facts(real)), **columns}
+    rows = real.kept.once("facts", lambda: _row_facts(real)) if real.stored is None else real.stored.facts
+    return {**rows, **columns}
 
 
 def _row_facts(real: Real) -> dict[str, Any]:
-    """Numbers of rows and of equal rows on either side, counted once."""
-    if "facts" not in real.kept:
-        sides = (real.train, pd.concat([real.fresh, real.control]))
-        train, holdout = (learned_keys(rows, real.schema) for rows in sides)
-        across = np.isin(holdout, train)
-        _, places, counts = np.unique(train, return_inverse=True, return_counts=True)
-        real.kept["facts"] = {
-            "train_rows": len(train),
-            "holdout_rows": len(holdout),
-            "duplicates_across": {"count": int(across.sum()), "share": float(across.mean())},
-            "duplicate_share_train": float((counts[places] > 1).mean()),
-        }
-    found: dict[str, Any] = real.kept["facts"]
-    return found
+    """Numbers of rows and of equal rows on either side."""
+    sides = (real.train, pd.concat([real.fresh, real.control]))
+    train, holdout = (learned_keys(rows, real.schema) for rows in sides)
+    across = np.isin(holdout, train)
+    _, places, counts = np.unique(train, return_inverse=True, return_counts=True)
+    return {
+        "train_rows": len(train),
+        "holdout_rows": len(holdout),
+        "duplicates_across": {"count": int(across.sum()), "share": float(across.mean())},
+        "duplicate_share_train": float((counts[places] > 1).mean()),
+    }

@@ -158,10 +158,7 @@ def secret_of(name: str, tables: Tables, attacked: Attacked) -> Secret:
 
 
 def _widths(tables: Tables) -> dict[str, float]:
-    if "widths" not in tables.kept_of_real:
-        tables.kept_of_real["widths"] = dict(Cells.of(tables.fresh, tables.schema).widths)
-    found: dict[str, float] = tables.kept_of_real["widths"]
-    return found
+    return tables.kept_of_real.once("widths", lambda: dict(Cells.of(tables.fresh, tables.schema).widths))
 
 
 def secrets_among(tables: Tables) -> list[str]:
@@ -229,9 +226,7 @@ def _attack_by_model(name: str, tables: Tables, attacked: Attacked) -> Experimen
     truths = secret.members[members], secret.controls[controls]
     model = _learned(tables.synthetic, task, tables)
     key = ("inference", name, tuple(task.classes))
-    if key not in tables.kept_of_real:
-        tables.kept_of_real[key] = _learned(tables.fresh, task, tables)
-    own = tables.kept_of_real[key]
+    own = tables.kept_of_real.once(key, lambda: _learned(tables.fresh, task, tables))
     if model is None or own is None:
         return "no synthetic row, or no fresh real row, holds a value to learn"
     attack, control = (

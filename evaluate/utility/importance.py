@@ -73,10 +73,7 @@ def _of_form(
     def of(model: Fitted, n_repeats: int, side: str, *place: int) -> np.ndarray:
         kept = tables.kept if side == "tstr" else tables.kept_of_real
         key = ("importance", form, side, len(study.sides[side].truth), *place)
-        if key not in kept:
-            kept[key] = importances(model, study.task, (rows, truth), names, orders[:n_repeats])
-        found: np.ndarray = kept[key]
-        return found
+        return kept.once(key, lambda: importances(model, study.task, (rows, truth), names, orders[:n_repeats]))
 
     def of_half(side: str, split: int, half: int) -> np.ndarray:
         return of(models.halves[side][split][half], 1, side, split, half)
