@@ -201,7 +201,7 @@ def _loss(x: np.ndarray, labels: np.ndarray, beta: np.ndarray, penalty: np.ndarr
     return float(np.logaddexp(0.0, scores).sum() - labels @ scores + (penalty * beta**2).sum() / 2.0)
 
 
-NAMES = ("joint.c2st.auc", "joint.c2st.excess", "joint.pmse.ratio", "joint.pmse.excess")
+NAMES = tuple(metric.name for metric in METRICS)
 TWICE = 2.0
 """What cross-fitting makes of the variance of an area under the curve.
 

@@ -214,7 +214,7 @@ def authentic(own: Cloud, other: Cloud) -> np.ndarray:
     return np.asarray((other.apart > neighbor) + (other.apart == neighbor) / 2)
 
 
-NAMES = (*(f"joint.{name}{end}" for name in FIGURES for end in ("", ".gap")), "joint.authenticity")
+NAMES = tuple(metric.name for metric in METRICS)
 _PARTS = np.array([np.random.default_rng([7, part]).permutation(N_GROUPS) < 10 for part in range(24)])
 _BOUNDS = {"density": (0.0, np.inf)}
 _NOTES = {

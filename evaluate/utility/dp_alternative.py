@@ -41,7 +41,7 @@ METRICS = (
            describes=_OF_ANOTHER),
 )  # fmt: skip
 
-MEASURES = ("utility.dp_alternative.score", "utility.dp_alternative.gap")
+MEASURES = tuple(metric.name for metric in METRICS)
 N_RUNS, N_SPLITS = 4, 4
 """Fits that the score is the mean of, each with noise of its own, and splits of the training rows in halves."""
 _NO_CLASSES = "the target is classified, and its classes are not public; declare it as categorical, with a list of them"

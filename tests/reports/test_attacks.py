@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from evaluate.metrics import CATALOG
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports import render_html
 from reports.charts import inferred
-from reports.sections.attacks import ATTACKS, AttackNote, attack_note, crowds, exposed, splits, ways
+from reports.sections.attacks import AttackNote, attack_note, crowds, exposed, splits, ways
 
+ATTACKS = [name for name, metric in CATALOG.items() if metric.attack == "always"]
 AUC, LINKED, INFERRED = "privacy.membership.auc", "privacy.linkability", "privacy.inference"
 
 
