@@ -19,13 +19,13 @@ N_GROUPS = 16
 _CONTRASTS = hadamard(N_GROUPS)[1:] > 0
 _REPLICATES = np.concatenate([np.ones((1, N_GROUPS)), _CONTRASTS, ~_CONTRASTS, 1 - np.eye(N_GROUPS)])
 HALVES = slice(1, 2 * N_GROUPS - 1)
-"""Where half-samples and then their complements stand among the replicates; the first is of all rows."""
+"""Places of half-samples and then their complements among the replicates; the first is of all rows."""
 WITHOUT = slice(2 * N_GROUPS - 1, 3 * N_GROUPS - 1)
-"""Where those without one group stand."""
+"""Places of the replicates without one group."""
 
 
 def replicate_groups(n_groups: int) -> NDArray[np.float64]:
-    """Which groups of rows stand in each replicate: the whole, 15 half-samples, their complements, all groups but one.
+    """The row groups of each replicate: the whole, 15 half-samples, their complements, all groups but one.
 
     Any two half-samples share half of their groups (a Hadamard matrix), so that each is evidence of its own.
 
@@ -197,7 +197,7 @@ def wilson(share: float, n: float, n_comparisons: int = 1) -> Rate:
 
 
 def design_effect(hits: NDArray[np.bool_], units: NDArray[np.integer]) -> float:
-    """How many rows are worth one independent row, as rows of a unit are alike.
+    """The design effect (Kish): rows worth one independent row, as rows of a unit are alike.
 
     Where all rows agree, nothing shows how much they do: they count as if each unit were one row.
 

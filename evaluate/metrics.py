@@ -27,7 +27,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class Counted:
-    """What the `n` of a number counts.
+    """The unit that the `n` of a number counts.
 
     Attributes:
         what: the counted things, as words.
@@ -64,7 +64,7 @@ NOISY = Counted("rows as they were released; the interval is that of noise, and 
 
 @dataclass(frozen=True)
 class Metric:
-    """What is known of a number before it is measured.
+    """A number as it is declared, before it is measured.
 
     Attributes:
         name: in evaluations and policies.
@@ -107,7 +107,7 @@ class Metric:
 
 
 def biased(instead: str) -> str:
-    """Why no rule may rest on the mean of distances."""
+    """The reason why no rule may rest on a mean of distances."""
     return f"a small sample adds to it, so that a limit would depend on the number of rows; name {instead!r}"
 
 

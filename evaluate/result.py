@@ -69,6 +69,17 @@ class Estimate:
         if (self.low is None) != (self.high is None):
             raise ValueError(f"an interval has two ends: measure={self.measure!r}")
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Both ends of the 95% interval.
+
+        Raises:
+            ValueError: the estimate has no interval.
+        """
+        if self.low is None or self.high is None:
+            raise ValueError(f"no interval was measured: measure={self.measure!r}")
+        return self.low, self.high
+
 
 @dataclass(frozen=True)
 class Failure:

@@ -2,7 +2,7 @@
 
 An interval covers which rows were drawn as targets. It does not cover where an attack did not search: whoever holds the
 whole synthetic table finds what a sample of it lacks. If each leak rests on one synthetic row, a sample of a share s of
-the table shows a share s of the leak, so the upper end is raised to chance + (end - chance) / s. A leak that rests on
+the table shows a share s of the leak. So the upper end is raised to chance + (end - chance) / s. A leak that rests on
 several rows together shows even less of itself; nothing that was not searched is ever taken for safe.
 
 Nothing is ruled out, and the upper end is 1, where a share of the rows says nothing of the share of the leak:
@@ -26,16 +26,16 @@ ON_ALL_ROWS = ("validity", "fidelity.columns", "fidelity.pairs", "fidelity.tripl
 """Measures that count where the tables are stored, and say of themselves on how many rows."""
 _SINGLED_OUT, _PERSONAL, _CROWDS = "privacy.singling_out", "privacy.personal", "privacy.quasi_identifiers"
 _CHANCE = {".auc": 0.5, ".tpr_at_0.01": 0.01, ".tpr_at_0.001": 0.001}
-"""What an attack without any success scores, by the end of its name; 0 for all others."""
+"""The score of an attack without any success, by the end of its name; 0 for all others."""
 _AMONG = {
     _SINGLED_OUT: "whoever is singled out is so among the people of the sample",
     "privacy.distance": "the nearest row is the nearest one of the sample",
 }
-"""What else is of the sample, by measure."""
+"""Further notes on the sample, by measure."""
 
 
 def on_samples(measure: str, found: MetricResult, stored: StoredTables) -> MetricResult:
-    """What a measure found, with a note on the samples it rests on; where they are all rows, nothing changes.
+    """A measure's result with a note on its samples; where these are all rows, nothing changes.
 
     Args:
         measure: its name in the engine.
@@ -55,7 +55,7 @@ def on_samples(measure: str, found: MetricResult, stored: StoredTables) -> Metri
 
 
 def _keeps_personal(stored: StoredTables) -> bool:
-    """Whether there is a column that a real person's value could stand in unlearned; else nothing was looked for."""
+    """True with a column in which a real person's value could stand unlearned; else nothing was looked for."""
     schema = stored.real.sides.schema
     return any(isinstance(schema.columns[name], IdentifierColumn | PersonalColumn) for name in schema.kept)
 
@@ -109,7 +109,7 @@ def _allowed(one: Estimate, share: float, stored: StoredTables) -> Estimate:
 
 
 def _of_all(end: float | None, chance: float, share: float) -> float | None:
-    """What a table may show as a whole, of which a share shows this."""
+    """The value a whole table may show, of which a share shows this."""
     if end is None or not share:
         return None if end is None else 1.0
     return min(1.0, max(end, chance + (end - chance) / share))

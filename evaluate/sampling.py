@@ -31,7 +31,7 @@ def drawn_order(keys: np.ndarray, seed: int, ties: np.ndarray | None = None) -> 
         keys: equal for equal rows, shape (n,), uint64. Equal rows are told apart by their count, so they are drawn
             independently of each other.
         seed: another seed gives another order.
-        ties: in what order equal rows are counted, shape (n,); none: as they stand.
+        ties: in what order equal rows are counted, shape (n,); `None`: as they stand.
     """
     order = np.argsort(keys, kind="stable") if ties is None else np.lexsort((ties, keys))
     ranked = keys[order]

@@ -82,7 +82,7 @@ class _Sample:
 
     @property
     def silent(self) -> dict[Case, str]:
-        """Why a case says nothing of these rows, by case."""
+        """Reasons why a case says nothing of these rows, by case."""
         real, found = self.real, dict[Case, str]()
         if self.honest is None:
             few = f"Half of the holdout and another half to measure it by need {2 * MIN_HOLDOUT_ROWS} rows."

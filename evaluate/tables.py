@@ -41,13 +41,13 @@ SAMPLE_ROWS = 100_000
 
 
 class Kept:
-    """*Sensitive*. What several measures need of the same rows, made once."""
+    """*Sensitive*. Intermediate results that several measures share, each made once."""
 
     def __init__(self) -> None:
         self._made: dict[Hashable, Any] = {}
 
     def once(self, name: Hashable, make: Callable[[], T]) -> T:
-        """What goes by a name; it is made where it is not there yet."""
+        """The result of this name, made at its first use."""
         if name not in self._made:
             self._made[name] = make()
         made: T = self._made[name]

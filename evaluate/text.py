@@ -118,7 +118,7 @@ def typed_loss(value: object) -> str:
 
 
 def room(value: object) -> str:
-    """What is left of a privacy loss with at most three digits, rounded down, so that it is never overstated.
+    """Remaining privacy loss in at most three digits, rounded down, so that it is never overstated.
 
     >>> room(1.7007), room(0.3 - 0.2), room(0.0)
     ('1.7', '0.1', '0')
@@ -176,7 +176,7 @@ def at_most(share: float) -> str:
 
 
 def amount(value: object, largest: float = _LARGEST) -> float | None:
-    """A cost, a count or a time, none of which is negative; none where a file holds no such number.
+    """A cost, a count or a time, none of which is negative; `None` where a file holds no such number.
 
     >>> amount(3), amount(-1.0), amount(True), amount(1e12, largest=1e9)
     (3.0, None, None, None)

@@ -57,9 +57,9 @@ class Released:
         high: upper end.
         drawn: the noisy whole numbers that it is made of, as they were drawn: they may be negative.
         counts: what the drawn numbers count, in words.
-        denominator: what they are divided by; none where they are not. Noisy or declared, never an exact count.
+        denominator: what they are divided by; `None` where they are not. Noisy or declared, never an exact count.
         expected: what two tables of these sizes show by chance alone, though both are drawn from the synthetic one's
-            distribution; none where that makes no sense.
+            distribution; `None` where that makes no sense.
         what: the event of the statement that paid for it.
         mechanism: how it was released.
         sigma: of the noise in each drawn number.
@@ -96,7 +96,7 @@ class Released:
         """A number from plain data.
 
         Raises:
-            BudgetError: the content is none.
+            BudgetError: the content is not a record of released numbers.
         """
         try:
             drawn, subject = (tuple(content[name]) for name in ("drawn", "subject"))
@@ -129,13 +129,25 @@ class Paid:
     delta: float
 
     @classmethod
-    def of(cls, schedule: Schedule, what: str) -> "Paid | None":
-        """The event of that name; none where the schedule has none."""
+    def find(cls, schedule: Schedule, what: str) -> "Paid | None":
+        """The event of that name; `None` without one in the schedule."""
         event = schedule.event(what)
         return cls(event, schedule.delta) if isinstance(event, GaussianEvent) else None
 
+    @classmethod
+    def of(cls, schedule: Schedule, what: str) -> "Paid":
+        """The event of that name.
+
+        Raises:
+            BudgetError: the schedule has no such event; nothing was drawn.
+        """
+        paid = cls.find(schedule, what)
+        if paid is None:
+            raise BudgetError(f"the schedule pays for no release {what!r}; take the schedule of `released_schedule`")
+        return paid
+
     def epsilon(self, n_releases: int) -> float:
-        """What so many releases cost by themselves."""
+        """The epsilon of so many releases on their own."""
         return _epsilon_alone(self.event.sigma, int(self.event.sensitivity), n_releases, self.delta)
 
     def number(self, measure: str, value: float, ends: tuple[float, float], **known: Any) -> Released:
@@ -188,7 +200,7 @@ def distance_of(
 
 
 def accuracy_of(right: int, wrong: int, paid: Paid) -> Released | None:
-    """A share of right answers; none where the noise has swallowed the holdout.
+    """A share of right answers; `None` where the noise has swallowed the holdout.
 
     The interval holds every share a for which right (1 - a) - wrong a, whose noise is normal and known, may be zero
     (Fieller 1954).

@@ -90,8 +90,8 @@ def release_numbers(
 
     Distances are to the whole source table, whichever side a row is on; the accuracy is on the holdout. A row's side is
     a keyed hash of its unit, so that no other unit moves it. The number of rows is drawn first, and distances are taken
-    at its noisy value; neither their noise nor what a unit can move depends on that value, so that the schedule's
-    account holds as for draws that have nothing to do with each other.
+    at its noisy value; neither their noise nor a unit's effect depends on that value. So the schedule's account holds
+    as for independent draws.
 
     Args:
         sides: *Sensitive*. Of the source table.
@@ -116,8 +116,8 @@ def release_numbers(
 
 def _rows(n_rows: int, schema: Schema, budget: Budget) -> Released:
     paid = Paid.of(budget.schedule, ROWS)
-    assert paid is not None
-    assert schema.n_units is not None
+    if schema.n_units is None:
+        raise BudgetError("numbers are published under a declared schema, and n_units is missing; declare it")
     (noisy,) = _drawn(budget, np.array([n_rows]), paid.event)
     return rows_of(noisy, schema.n_units * schema.max_rows_per_unit, paid)
 
@@ -125,7 +125,6 @@ def _rows(n_rows: int, schema: Schema, budget: Budget) -> Released:
 def _columns(both: pd.DataFrame, yardstick: Yardstick, rows: Released, budget: Budget) -> list[Released]:
     """The distance of every column, then their mean, which costs nothing more."""
     paid = Paid.of(budget.schedule, COLUMNS)
-    assert paid is not None
     synthetic, drawn, released = yardstick.column_counts(yardstick.synthetic), [], []
     for name, c, s in zip(yardstick.columns.columns, yardstick.column_counts(both), synthetic, strict=True):
         drawn += _drawn(budget, np.array([half_rows([c], [s], int(rows.value))]), paid.event)
@@ -136,7 +135,7 @@ def _columns(both: pd.DataFrame, yardstick: Yardstick, rows: Released, budget: B
 
 
 def _pairs(both: pd.DataFrame, yardstick: Yardstick, rows: Released, budget: Budget) -> list[Released]:
-    paid = Paid.of(budget.schedule, PAIRS)
+    paid = Paid.find(budget.schedule, PAIRS)
     if paid is None:
         return []
     synthetic = yardstick.pair_counts(yardstick.synthetic)
@@ -146,7 +145,7 @@ def _pairs(both: pd.DataFrame, yardstick: Yardstick, rows: Released, budget: Bud
 
 
 def _accuracy(holdout: pd.DataFrame, yardstick: Yardstick, budget: Budget) -> list[Released]:
-    paid = Paid.of(budget.schedule, ACCURACY)
+    paid = Paid.find(budget.schedule, ACCURACY)
     exact = None if paid is None else right_and_wrong(holdout, yardstick)
     if paid is None or exact is None:
         return []

@@ -72,12 +72,12 @@ class Yardstick:
         return [every[place] for place in np.sort(kept)]
 
     def column_counts(self, rows: pd.DataFrame) -> list[np.ndarray]:
-        """How many rows have each code, for every column."""
+        """One-way counts of codes, for every column."""
         codes = self.columns.encode(rows)
         return [np.bincount(codes[:, i], minlength=a.size) for i, a in enumerate(self.columns.attributes)]
 
     def pair_counts(self, rows: pd.DataFrame) -> list[np.ndarray]:
-        """How many rows have each two codes, for every chosen pair; flat."""
+        """Two-way counts of codes, for every chosen pair; flat."""
         codes, sizes = self.pairs.encode(rows).astype(np.int64), [a.size for a in self.pairs.attributes]
         return [
             np.bincount(codes[:, a] * sizes[b] + codes[:, b], minlength=sizes[a] * sizes[b])
@@ -113,7 +113,7 @@ def half_rows(real: list[np.ndarray], synthetic: list[np.ndarray], n_rows: int) 
 
 
 def right_and_wrong(holdout: pd.DataFrame, yardstick: Yardstick) -> np.ndarray | None:
-    """How many held-out rows a model of the synthetic table gets right, and how many wrong; shape (2,). *Sensitive*.
+    """Counts of held-out rows that a model of the synthetic table gets right and wrong; shape (2,). *Sensitive*.
 
     Args:
         holdout: *Sensitive*. Bounded.

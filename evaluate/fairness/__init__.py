@@ -1,1 +1,1 @@
-"""Whether synthetic rows serve every group of people alike, for each column that the schema calls sensitive."""
+"""Fairness: quality of synthetic rows by group of people, for each column that the schema calls sensitive."""

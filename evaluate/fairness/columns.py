@@ -1,4 +1,4 @@
-"""How far columns are off within each group of a sensitive column, beyond a fresh real sample.
+"""Column distances within each group of a sensitive column, beyond a fresh real sample.
 
 Within a group, as many synthetic, fresh and shuffled rows are compared with its training rows: total variation of every
 other column, averaged. The worst of several groups is chosen by chance as well: its interval has the coverage of all of
@@ -31,7 +31,7 @@ N_BINS = 8
 
 
 def measure(tables: Tables) -> MetricResult:
-    """How far columns are off within groups.
+    """Column distances within groups.
 
     Estimates, by sensitive column: `fairness.tvd.excess` (mean total variation in the group where it is most beyond
     that of a fresh real sample, lower).

@@ -24,8 +24,8 @@ class Groups:
     Attributes:
         column: its name.
         labels: *Sensitive*. One text for each group; the last one is "missing".
-        values: *Sensitive*. The values that groups but the last stand for; none for a number.
-        edges: *Sensitive*. What parts a number into groups; none for a column with categories.
+        values: *Sensitive*. The values that groups but the last stand for; `None` for a number.
+        edges: *Sensitive*. What parts a number into groups; `None` for a column with categories.
     """
 
     column: str
@@ -66,7 +66,7 @@ class Groups:
 
 
 def _ranges(edges: np.ndarray, column: Any) -> list[str]:
-    """What the stretches between edges are called."""
+    """Names of the ranges between edges."""
     if not len(edges):
         return ["all"]
     timed = column.kind in ("date", "datetime")

@@ -1,9 +1,9 @@
-"""What training on synthetic rows does to the groups of a sensitive column.
+"""Fairness of models: scores by group of a sensitive column, trained on synthetic and on real rows.
 
 Of every sensitive column but the target, for models trained on synthetic and on as many training rows: the loss in the
-group that loses most, what synthetic rows add to the largest difference in predictions between two groups (demographic
-parity), and to the largest difference in errors (equalized odds). Of classes, predictions are the most likely one; of a
-number, differences are of means, in standard deviations of the truth. A group with too few control rows says nothing.
+group that loses most, what synthetic rows add to demographic parity's largest difference in predictions between two
+groups; the same for errors (equalized odds). Of classes, predictions are the most likely one; of a number, differences
+are of means, in standard deviations of the truth. A group with too few control rows says nothing.
 
 What synthetic rows add may be negative: a model that has learned nothing treats all groups alike. So it describes, and
 no way is better.
@@ -58,7 +58,7 @@ class View:
     Attributes:
         study: *Sensitive*. The models and rows.
         groups: of the sensitive column.
-        codes: the group of each control row, -1 for none, shape (n,).
+        codes: the group of each control row, -1 for no group, shape (n,).
         usable: groups with enough control rows.
     """
 
@@ -126,7 +126,7 @@ def _largest(values: np.ndarray, rows: list[np.ndarray], weights: np.ndarray) ->
 
 
 def measure(tables: Tables) -> MetricResult:
-    """How groups fare by models trained on synthetic rows.
+    """Scores by group of models trained on synthetic rows.
 
     Estimates, by sensitive column: `fairness.gap.<form>` (TRTR - TSTR in the group that loses most, lower);
     `fairness.parity.<form>` and `fairness.odds.<form>` (what training on synthetic instead of real rows adds to them).

@@ -1,8 +1,8 @@
 """Associations of two columns: Pearson, Spearman, Cramer's V and the correlation ratio, with replicates.
 
 An association that is undefined, because a column is constant where both are present, is NaN here and nowhere else.
-Cramer's V and the correlation ratio are corrected for what independent columns show in a small sample, so that tables
-of different sizes can be compared. A missing category is a category; of numbers, rows are used where they are present.
+Cramer's V and the correlation ratio are corrected for small-sample bias. So tables of different sizes can be compared.
+A missing category is a category; of numbers, rows are used where they are present.
 """
 
 from dataclasses import dataclass
@@ -168,8 +168,7 @@ class _Ranks:
 def spearman(numbers: np.ndarray, groups: np.ndarray, n_groups: int) -> np.ndarray:
     """The rank correlation of all pairs of columns, over the rows where both are present, ties by middle ranks.
 
-    Replicates are taken to first order, by the influence of each row on the correlation, since ranks would have to be
-    found anew in each of them.
+    Replicates are taken to first order, by each row's influence on the correlation: exact ones would need ranks anew.
 
     Args:
         numbers: shape (n, d); NaN where missing.

@@ -182,7 +182,7 @@ def folds(units: np.ndarray) -> np.ndarray:
 def skill(
     held_out: tuple[np.ndarray, np.ndarray], table: tuple[np.ndarray, np.ndarray], categories: np.ndarray
 ) -> Skill:
-    """How well a classifier tells a table's rows from held-out ones, each row judged by a model that has not seen it.
+    """Cross-fitted skill of a classifier that tells a table's rows from held-out ones.
 
     Args:
         held_out: *Sensitive*. Codes, shape (n, d), and unit of each row, shape (n,).

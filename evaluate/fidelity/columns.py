@@ -101,7 +101,7 @@ _A_PIECE = 1 << 16
 
 @dataclass(frozen=True)
 class Gaps:
-    """How far the empirical distribution functions of a column in two tables lie apart.
+    """Distances between the empirical distribution functions of a column in two tables.
 
     Attributes:
         kolmogorov_smirnov: the largest gap, ties right; 1, the worst, where only one side has a value, 0 where none
@@ -195,7 +195,7 @@ class ChiSquare:
 
 
 def chi_square(first: np.ndarray, second: np.ndarray) -> ChiSquare:
-    """Whether two rows of counts could come from one distribution; expected counts are pooled.
+    """Chi-square test of homogeneity of two rows of counts; expected counts are pooled.
 
     Args:
         first: counts by category of one sample, shape (n_replicates, n_categories).
@@ -282,7 +282,7 @@ class ColumnCounts:
     Attributes:
         attribute: how it was made codes.
         counts: of codes, for the four samples; each of shape (n_replicates, size).
-        lines: values on the line for the four samples; none for a categorical or boolean column.
+        lines: values on the line for the four samples; `None` for a categorical or boolean column.
         missing: the share of missing values of the four samples; the interval counts rows of an entity that are alike
             as one piece of evidence.
     """
@@ -324,8 +324,9 @@ class ColumnCounts:
 
     @cached_property
     def gaps(self) -> tuple[Gaps, ...]:
-        """Between training rows and synthetic, fresh and shuffled ones; of a number or time."""
-        assert self.lines is not None
+        """Between training rows and synthetic, fresh and shuffled ones; empty unless for a number or time."""
+        if self.lines is None:
+            return ()
         train, *others = self.lines
         return tuple(Gaps.between(train, other) for other in others)
 
@@ -349,7 +350,7 @@ class ColumnCounts:
         return {"statistic": "D", "value": distance, "n": sizes, "p": kolmogorov_p(distance, *sizes)}
 
     def distance(self, kind: str) -> np.ndarray | str | None:
-        """One of `KINDS`, or why there is none; none where it is not for this kind of column."""
+        """One of `KINDS`, or why there is none; `None` where it is not for this kind of column."""
         return self.tvd if kind == "tvd" else self.on_the_line.get(kind)
 
 
@@ -453,7 +454,7 @@ def _of_column(column: ColumnCounts, n: int) -> list[Estimate | Failure]:
 
 
 def _note(kind: str, column: ColumnCounts) -> str:
-    """What is to be known of a distance on the line."""
+    """The note beside a distance on the line."""
     if kind == "tvd" or column.lines is None:
         return ""
     train, synthetic, *_ = column.lines

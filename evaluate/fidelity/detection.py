@@ -66,12 +66,12 @@ class Propensity:
 
     @property
     def ratio(self) -> float:
-        """How many times what chance makes of it; 1 as two samples of one population, or equal rows."""
+        """Ratio to its mean under chance; 1 for two samples of one population, or equal rows."""
         return self.pmse / self.expected if self.expected > _LEAST_EXPECTED else 1.0
 
     @property
     def excess(self) -> float:
-        """What is beyond chance; 0 is as two samples of one population."""
+        """The part beyond chance; 0 for two samples of one population."""
         return self.pmse - self.expected
 
     def ratio_interval(self) -> tuple[float, float]:
@@ -203,7 +203,7 @@ def _loss(x: np.ndarray, labels: np.ndarray, beta: np.ndarray, penalty: np.ndarr
 
 NAMES = tuple(metric.name for metric in METRICS)
 TWICE = 2.0
-"""What cross-fitting makes of the variance of an area under the curve.
+"""Factor of cross-fitting on the variance of an area under the curve.
 
 The difference between two parts of the rows counts where one is learned from and the other scored, and once more where
 it is the other way round. For the area of a linear score under no difference between the tables the factor is 2; in
@@ -228,7 +228,7 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def _tables(samples: JointSamples) -> tuple[JointSide, JointSide, JointSide]:
-    """What is set against held-out rows: synthetic, training and shuffled rows."""
+    """The tables that are set against held-out rows: synthetic, training and shuffled rows."""
     return samples.synthetic, samples.train, samples.shuffled
 
 

@@ -71,7 +71,7 @@ class Distance:
         return described(measure, self.replicates, self.n, subject=subject, bounds=(0.0, self.bound), note=note)
 
     def excess(self, measure: str, *, subject: tuple[str, ...] = (), note: str = "") -> Estimate:
-        """How far it lies above that of a fresh real sample of the same size."""
+        """Its excess over that of a fresh real sample of the same size."""
         return self._beyond(FRESH, measure, subject, note)
 
     def floor_excess(self, measure: str, *, note: str = "") -> Estimate:
@@ -89,7 +89,7 @@ class Distance:
         return replace(plain, low=low, high=high)
 
     def floor_share(self, measure: str) -> Estimate | Failure:
-        """How far down from a fresh real sample (0) to shuffled columns (1) it is."""
+        """Its place between a fresh real sample (0) and shuffled columns (1)."""
         replicates = self.replicates
         room = replicates[SHUFFLED] - replicates[FRESH]
         if len(room) == 1:

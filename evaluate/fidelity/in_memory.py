@@ -39,7 +39,7 @@ class InMemorySample:
         rows: *Sensitive*. Canonical, shape (n_rows, columns).
         units: entity of each row, or a number of its own, from 0 in the order of first appearance; shape (n_rows,).
         schema: names the columns.
-        unmoved: *Sensitive*. The table whose columns are moved here, and by how much each; none where none is.
+        unmoved: *Sensitive*. The table whose columns are moved here, and by how much each; `None` where none is.
     """
 
     rows: pd.DataFrame
@@ -70,7 +70,7 @@ class InMemorySample:
         return HeldRows(self, n_rows, n_groups)
 
     def read(self, name: str, n_rows: int) -> np.ndarray:
-        """Where cells of the first rows lie on the line, NaN where missing; or the cells of their categories."""
+        """Places of the first rows' cells on the line, NaN where missing; or the cells of their categories."""
         if len(self._read.get(name, ())) < n_rows:
             self._read[name] = self._values(name, n_rows)
         return self._read[name][:n_rows]
@@ -140,7 +140,7 @@ class HeldRows:
 
     @cached_property
     def groups(self) -> np.ndarray:
-        """Which group of the half-samples a row belongs to, in [0, n_groups), whole entities together."""
+        """The half-sample group of each row, in [0, n_groups), whole entities together."""
         return self.units % self.n_groups
 
     @cached_property
@@ -165,7 +165,7 @@ class HeldRows:
         return Grid.at(places[crossings(counts)])
 
     def counted(self) -> Mapping[str, Counted]:
-        """What quantiles of each number or time are taken of: places and their counts, only some where too many."""
+        """Weighted values for quantiles of each number or time: places and counts, only some of too many."""
         found = {name: self.table.counted(name, self.n_rows) for name in self.table.numbers}
         return {name: some(*of) if too_many(len(of[0])) else of for name, of in found.items()}
 
@@ -214,7 +214,7 @@ class HeldCodes:
     rows: HeldRows
 
     def each(self, cliques: Sequence[Clique]) -> Iterator[np.ndarray]:
-        """How many rows of each group have each combination of codes."""
+        """Counts of each combination of codes, by group."""
         n_groups = self.rows.n_groups
         for clique in cliques:
             n_cells = math.prod(self.attributes[i].size for i in clique)

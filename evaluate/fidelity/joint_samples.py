@@ -39,7 +39,7 @@ class JointSide:
 
     @property
     def groups(self) -> np.ndarray:
-        """Which group of the half-samples a row belongs to, whole entities together; shape (n,)."""
+        """The half-sample group of each row, whole entities together; shape (n,)."""
         return self.units % N_GROUPS
 
 

@@ -88,8 +88,8 @@ NAME = "pairs.association.kept"
 def association_kept(found: np.ndarray, n: int) -> Estimate | Failure:
     """The sum of a_train * a_synthetic over the sum of a_train^2, over all pairs with an association a in train.
 
-    Strong associations count most, and those that only noise shows hardly, so that it tells shuffled columns from real
-    ones in tables too small for total variation. It sees what is lost, not what is made up: for that there is
+    Strong associations count most, and those of mere noise hardly. So it tells shuffled columns from real ones in
+    tables too small for total variation. It sees what is lost, not what is made up: for that there is
     `pairs.association.mean`. Its interval is a jackknife's: it is a ratio, not a sum of absolute differences, and below
     500 rows half-samples cover too little.
 

@@ -55,7 +55,7 @@ class OrderedValues:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no value is present."""
+        """True without any present value."""
         return len(self.values) == 0
 
     @property
@@ -90,17 +90,17 @@ class Grid:
 
     @property
     def n_cells(self) -> int:
-        """How many cells there are."""
+        """Number of cells."""
         return len(self.ends) + 1
 
     @property
     def center(self) -> float:
-        """Where values are near, so that sums of their distances to it are exact."""
+        """A point near the values, so that sums of their distances to it are exact."""
         return float(self.ends[len(self.ends) // 2])
 
     @property
     def unit(self) -> float:
-        """What these distances are measured in."""
+        """The unit of these distances."""
         return float(self.ends[-1] - self.ends[0]) or 1.0
 
     @cached_property
@@ -137,7 +137,7 @@ class CellLine:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no value is present."""
+        """True without any present value."""
         return not self.counts.any()
 
     def deviation(self) -> np.ndarray:
@@ -149,12 +149,12 @@ AnyLine = OrderedValues | CellLine
 
 
 def too_many(n_values: int) -> bool:
-    """Whether so many distinct values are not counted one by one."""
+    """True where distinct values are too many to be counted one by one."""
     return n_values > MAX_VALUES
 
 
 def crossings(counts: np.ndarray) -> np.ndarray:
-    """Which places take the rows up to them over another 1 in `LEVELS` of all: boolean, shape (n_places,).
+    """Mask of places at which the cumulated rows cross another 1 in `LEVELS` of all; shape (n_places,).
 
     Args:
         counts: values that each of the places holds, in ascending order; shape (n_places,).
@@ -175,7 +175,7 @@ def some(places: np.ndarray, counts: np.ndarray) -> Counted:
 
 
 def at_crossings(places: np.ndarray, counts: np.ndarray, up_to: np.ndarray) -> Counted:
-    """What `some` gives, from places at crossings alone.
+    """As `some`, from places at crossings alone.
 
     Args:
         places: ascending, shape (n_crossings,).
@@ -204,7 +204,7 @@ def _deviation(moments: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class MissingCounts:
-    """How many rows miss a column, and how they lie in entities.
+    """Counts of rows that miss a column, and their spread over entities.
 
     Attributes:
         n: rows.
@@ -241,7 +241,7 @@ class EncodedRows(Protocol):
     """Rows as codes of some attributes."""
 
     def each(self, cliques: Sequence[Clique]) -> Iterator[np.ndarray]:
-        """How many rows of each group have each combination of codes; each of shape (n_groups, product of sizes)."""
+        """Counts of each combination of codes, by group; each of shape (n_groups, product of sizes)."""
 
     def products(self) -> np.ndarray:
         """Moments of all pairs of numbers by group, as `evaluate.fidelity.associations.pair_moments` gives them."""
@@ -261,7 +261,7 @@ class SampledRows(Protocol):
 
     @property
     def n_rows(self) -> int:
-        """How many there are."""
+        """Number of rows."""
 
     @property
     def n_groups(self) -> int:
@@ -277,7 +277,7 @@ class SampledRows(Protocol):
         """Cells in which a number or time is counted whose places are too many."""
 
     def counted(self) -> Mapping[str, Counted]:
-        """What quantiles of each number or time are taken of: places and their counts, only some where too many."""
+        """Weighted values for quantiles of each number or time: places and counts, only some of too many."""
 
     def missing(self) -> Mapping[str, Rate]:
         """The share of missing values of each column; rows of an entity that are alike count as one."""

@@ -1,10 +1,10 @@
 """The rows that fidelity compares with the training table: equally many of each, in groups for half-samples.
 
-Synthetic, fresh and shuffled rows are cut to one n, so that what a small sample adds to a distance is the same for all
-three and cancels in their differences. The fresh rows are of the whole holdout: its halves are for attacks and models.
-Of tables larger than `Real.n_rows` a sample is taken; what that costs is in the intervals, as they are those of a
-smaller table. Shuffled rows are the training rows in their seeded order, each column moved along it by an offset of its
-own, around the end: right in each column, and pairs of columns are of rows that stand nowhere near each other.
+Synthetic, fresh and shuffled rows are cut to one n. So small-sample bias is the same for all three, and cancels in
+differences. The fresh rows are of the whole holdout: its halves are for attacks and models. Of tables larger than
+`Real.n_rows` a sample is taken; what that costs is in the intervals, as they are those of a smaller table. Shuffled
+rows are the training rows in their seeded order, each column moved along it by an offset of its own, around the end:
+right in each column, and pairs of columns are of rows that stand nowhere near each other.
 """
 
 from collections.abc import Mapping
@@ -105,7 +105,7 @@ class AnySamples(Generic[AnyRows]):
 
 
 Samples = AnySamples[HeldRows]
-"""Those of rows in memory."""
+"""Samples of rows in memory."""
 
 
 def _stored(tables: Tables, side: Side) -> "StoredSource":
@@ -135,7 +135,7 @@ def _cut(sources: Sources[AnyRows], n_holdout: int, n: int | None = None) -> Any
 
 
 def offsets(schema: Schema, n_rows: int, seed: int) -> Mapping[str, int]:
-    """How far each learned column of the shuffled rows is moved: all differently, where there are rows enough."""
+    """Shift of each learned column of the shuffled rows: all differ, where there are rows enough."""
     names = sorted(schema.learned)
     drawn = np.random.default_rng([seed, 12]).permutation(max(n_rows, len(names)))[: len(names)] % n_rows
     return dict(zip(names, drawn.tolist(), strict=True))

@@ -48,7 +48,7 @@ SMALL_ROWS = 1_000_000
 
 @ibis.udf.scalar.builtin(name="has_database_privilege")  # type: ignore[untyped-decorator]
 def _has_database_privilege(database: str, privilege: str) -> bool:  # type: ignore[empty-body]
-    """Whether the user has it there."""
+    """True where the user has this privilege."""
 
 
 @ibis.udf.scalar.builtin(name="current_setting")  # type: ignore[untyped-decorator]
@@ -85,7 +85,7 @@ def grouped(
     *,
     sets_a_scan: int = 64,
 ) -> Iterator[pa.Table]:
-    """How many rows have each combination of values of a few columns, and sums of others over these rows.
+    """Row counts by combination of values of a few columns, and sums of others over these rows.
 
     Args:
         place: where the rows are.
@@ -140,7 +140,7 @@ class StoredCodes:
     _written: list[ir.Table] = field(default_factory=list, init=False, repr=False)
 
     def each(self, cliques: Sequence[Clique]) -> Iterator[np.ndarray]:
-        """How many rows of each group have each combination of codes."""
+        """Counts of each combination of codes, by group."""
         for counts in self._counts.each([("g", *map(str, clique)) for clique in cliques]):
             yield counts.reshape(self.n_groups, -1)
 
@@ -227,11 +227,11 @@ class StoredCodes:
 
     @cached_property
     def _complete(self) -> list[bool]:
-        """Which numbers no row misses."""
+        """The numbers that no row misses."""
         return [self._about[f"n{index}"] == self._about["n_rows"] for index in range(len(self._numbers))]
 
     def _standardized(self, name: str) -> ir.FloatingColumn:
-        """What `associations.standardized` makes of a number, but for a shift and a factor near 0 and 1."""
+        """A number as by `associations.standardized`, but for a shift near 0 and a factor near 1."""
         index, x = self._numbers.index(name), self.rows[self.names[name]]
         low, high, mean, deviation = (self._about[f"{what}{index}"] for what in ("low", "high", "mean", "deviation"))
         if low == high or not deviation:
@@ -368,7 +368,7 @@ class StoredSample:
         return Grid.at(self._crossings(name)[0])
 
     def counted(self) -> Mapping[str, Counted]:
-        """What quantiles of each number or time are taken of: places and their counts, only some where too many."""
+        """Weighted values for quantiles of each number or time: places and counts, only some of too many."""
         known, n_values = self.source._counted, self.n_values()
         new = [name for name in n_values if (name, self.n_rows) not in known]
         few = [name for name in new if not too_many(n_values[name])]

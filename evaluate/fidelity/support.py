@@ -149,7 +149,7 @@ def _balls(own: Cloud, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _alpha_precision(train: np.ndarray, rows: np.ndarray) -> float:
-    """Whether each ball about the training rows' center that holds a share alpha of them holds as many of the rows.
+    """Alpha-precision: balls about the training rows' center with a share alpha of them, and their share of the rows.
 
     Source: Alaa et al. 2022, eq. 4 and 6.
     """
@@ -161,7 +161,7 @@ def _alpha_precision(train: np.ndarray, rows: np.ndarray) -> float:
 
 
 def _beta_recall(points: np.ndarray, kept: np.ndarray, nearest: np.ndarray, covered: np.ndarray) -> float:
-    """Whether each ball about the rows' center that holds a share beta of them reaches as many of the training rows.
+    """Beta-recall: balls about the rows' center with a share beta of them, and the training rows that they reach.
 
     Args:
         points: of the rows, shape (m, d_space).

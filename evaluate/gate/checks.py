@@ -30,7 +30,7 @@ COPIED = 0.05
 BETWEEN = ("pairs.", "triples.", "joint.")
 """Of fidelity, what looks at several columns at once: each alone, shuffled columns are right."""
 UNMEASURED = (STATEMENT, AUDITED)
-"""What no table tells of itself."""
+"""Numbers that no table gives of itself."""
 FAMILIES: Mapping[Case, tuple[tuple[str, ...], str]] = {
     "copy": (PRIVACY, "privacy"),
     "some copies": (COPYING, "copies"),
@@ -54,7 +54,7 @@ twice as wide, it is one in ten thousand."""
 
 @dataclass(frozen=True)
 class Check:
-    """Whether a self-test came out under a policy.
+    """The outcome of a self-test under a policy.
 
     Attributes:
         case: which table it was.
@@ -68,7 +68,7 @@ class Check:
 
 
 def checks_of(self_tests: Iterable[SelfTest], policy: Policy) -> tuple[Check, ...]:
-    """What each case comes to under a policy. One that is not there did not come out.
+    """The outcome of each case under a policy. A case without self-test has failed.
 
     Args:
         self_tests: of one evaluation.
@@ -129,7 +129,7 @@ def _spoiled(case: Case, candidate: Candidate, rules: list[Rule]) -> Check:
 
 
 def _silent(case: Case, found: list[Finding]) -> str:
-    """Why no rule tells anything of a spoiled table."""
+    """The reason why no rule says anything of a spoiled table."""
     if not found:
         return "What the policy's rules on it rest on is not part of a self-test, or was not asked for."
     if any(finding.outcome == "INCONCLUSIVE" and finding.estimate is not None for finding in found):
@@ -159,7 +159,7 @@ def _halted(
 
 
 def _unreachable(finding: Finding) -> bool:
-    """Whether a fresh real sample breaks the rule, too, so that honest rows cannot keep it."""
+    """True where a fresh real sample breaks the rule, too, so that honest rows cannot keep it."""
     reference = None if finding.estimate is None else finding.estimate.reference
     return finding.outcome == "FAIL" and reference is not None and finding.rule.breaks(reference)
 
@@ -171,9 +171,10 @@ def _leans_to_fail(finding: Finding) -> bool:
 
 
 def _by_chance(finding: Finding) -> bool:
-    """Whether an interval that is `STRETCH` times as wide would hold the limit."""
+    """True where an interval `STRETCH` times as wide would hold the limit."""
     found = finding.estimate
-    assert found is not None
+    if found is None:
+        return False
     ends = [found.value + STRETCH * (end - found.value) for end in (found.low, found.high) if end is not None]
     return not all(finding.rule.breaks(end) for end in ends)
 

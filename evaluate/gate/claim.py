@@ -17,7 +17,7 @@ Of = Literal["fit", "published", "sweep", "run", "sum"]
 
 @dataclass(frozen=True)
 class Claim:
-    """What some releases of one real table come to together.
+    """The privacy claim of several releases of one real table together.
 
     Attributes:
         of: "fit": this one alone; "published": the table with the numbers about it, and with its sweep; "sweep": all
@@ -50,7 +50,7 @@ class Claim:
 
     @property
     def why(self) -> str:
-        """Why the table counts with them; nothing for the fit alone."""
+        """The reason why the table counts with them; empty for the fit alone."""
         unnamed = "No job named it for release before anything was drawn, and"
         return {
             "fit": "",
@@ -62,7 +62,7 @@ class Claim:
 
     @property
     def doubt(self) -> str:
-        """That it rests on what an audit disproves; nothing where it does not."""
+        """The doubt where it rests on a claim that an audit disproves; else empty."""
         if not self.disputed:
             return ""
         if self.n_releases == 1:
@@ -75,12 +75,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class Claims:
-    """What one table claims.
+    """The privacy claims of one table.
 
     Attributes:
         alone: its fit's own claim.
         counted: what the table is judged and quoted by; `alone` where nothing counts with it.
-        drawn: all that its run drew, where that is more than what counts; none otherwise.
+        drawn: all that its run drew, where that is more than what counts; `None` otherwise.
     """
 
     alone: Claim
@@ -95,7 +95,7 @@ class Claims:
 
     @property
     def reading(self) -> str:
-        """Why the table is judged by another claim than its fit's own; nothing where it is not."""
+        """The reason why the table is judged by another claim than its fit's own; else empty."""
         if self.counted == self.alone:
             return ""
         return (
@@ -106,7 +106,7 @@ class Claims:
 
     @property
     def price_of_choice(self) -> str:
-        """What choosing among all that was drawn would come to; nothing where nothing else was drawn."""
+        """The claim of a choice among all that was drawn; empty where nothing else was drawn."""
         if self.drawn is None:
             return ""
         beside = "Others were measured beside it" if self.drawn.of == "sum" else "The job drew more, which stays inside"
@@ -128,14 +128,14 @@ STAND_IN = "public stand-in"
 
 @dataclass(frozen=True)
 class Composition:
-    """What an evaluation says of releases that were drawn together; of it, nothing that was read off real rows.
+    """The composition of releases that were drawn together, as an evaluation states it; nothing read off real rows.
 
     Attributes:
-        release: the table that the job named for release; none where it named none.
-        sweep: all private fits of a sweep; none outside one, and where it has none.
-        table: the table that numbers are published about; none where there are no such numbers.
+        release: the table that the job named for release; `None` where it named none.
+        sweep: all private fits of a sweep; `None` outside one, and where it has none.
+        table: the table that numbers are published about; `None` where there are no such numbers.
         published: that table with these numbers.
-        run: all that the run drew; none where that is one release at most.
+        run: all that the run drew; `None` where that is one release at most.
         is_sweep: whether the evaluation is of a sweep.
     """
 
@@ -148,7 +148,7 @@ class Composition:
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> "Composition":
-        """What an evaluation says.
+        """The composition that an evaluation states.
 
         Raises:
             EvaluationError: what it says of a sweep, of published numbers or of its run is nothing that a run writes.
@@ -174,7 +174,7 @@ class Composition:
         )
 
     def counted(self, candidate: Candidate) -> Claim | None:
-        """What a table counts with, as a whole; none where it makes no claim or stands alone.
+        """What a table counts with, as a whole; `None` where it makes no claim or stands alone.
 
         Raises:
             EvaluationError: it is of a sweep that does not say what its private fits claim together.
@@ -195,7 +195,7 @@ class Composition:
         )  # fmt: skip
 
     def claims(self, candidate: Candidate) -> Claims | None:
-        """All that a table claims; none where its statement names no claim that can be read.
+        """All that a table claims; `None` where its statement names no claim that can be read.
 
         Raises:
             EvaluationError: it is of a sweep that does not say what its private fits claim together.
@@ -237,7 +237,7 @@ def _published(evaluation: Evaluation) -> tuple[str | None, Claim | None]:
 
 
 def _run(evaluation: Evaluation, *, private: bool, swept: bool) -> Claim | None:
-    """All that the run drew: as it composed that, else added up; none of a sweep, whose own claim has all its fits."""
+    """All that the run drew: as it composed that, else added up; `None` of a sweep, whose claim has all fits."""
     numbers = mapping(evaluation.provenance.get("public_report"))
     content = evaluation.provenance.get("composed")
     content = numbers.get("every") if content is None else content
@@ -247,7 +247,7 @@ def _run(evaluation: Evaluation, *, private: bool, swept: bool) -> Claim | None:
 
 
 def _added_up(evaluation: Evaluation, numbers: object) -> Claim | None:
-    """What several private releases come to that no run composed; none where there are not several.
+    """What several private releases come to that no run composed; `None` where there are not several.
 
     Source: Dwork and Roth (2014), The Algorithmic Foundations of Differential Privacy, Theorem 3.16.
     """
@@ -287,7 +287,7 @@ def stated_as_counted(stated: Mapping[str, Any], counted: Claim) -> dict[str, An
 
 
 def disproved(candidate: Candidate) -> bool:
-    """Whether an audit on a public stand-in disproves what a candidate claims; one that cannot be read does not."""
+    """True where an audit on a public stand-in disproves a candidate's claim; an unreadable one does not."""
     if candidate.audit is None or not candidate.statement:
         return False
     try:
@@ -298,7 +298,7 @@ def disproved(candidate: Candidate) -> bool:
 
 
 def on_stand_in(found: Audit) -> bool:
-    """Whether all of an audit ran on a public stand-in: what else it may have run on is not for the public."""
+    """True where all of an audit ran on a public stand-in: any other audit is not for the public."""
     return all(STAND_IN in ran_on for ran_on in (found.ran_on, *(part.ran_on for part in found.parts)))
 
 

@@ -1,4 +1,4 @@
-"""What one rule of a policy says of one synthetic table: PASS, FAIL or INCONCLUSIVE, and who answers for it.
+"""Findings: one rule of a policy on one synthetic table is PASS, FAIL or INCONCLUSIVE, and who answers for it.
 
 A rule compares the *unfavorable* end of a 95% interval with its limit, so that too little evidence never passes.
 """
@@ -25,7 +25,7 @@ HOPELESS = 10_000.0
 """Beyond this many times the rows at hand, more rows are no answer: the estimate sits on the limit."""
 
 SAMPLED, UNSEARCHED = "on seeded samples: ", "its upper end allows for what was not searched"
-"""How notes say that a number was measured on samples, and that its interval was widened for what these lack."""
+"""Phrases of notes: a number was measured on samples, and its interval was widened for the rest."""
 SEARCH_MORE = (
     "what was not searched widens it, and no number of targets mends that: search more (sample_rows) or release fewer "
     "rows"
@@ -49,7 +49,7 @@ merely not known, an owner may answer for that."""
 
 @dataclass(frozen=True)
 class Finding:
-    """What one rule says of one table.
+    """The outcome of one rule for one table.
 
     Attributes:
         rule: the rule.
@@ -74,12 +74,12 @@ class Finding:
 
     @property
     def binding(self) -> bool:
-        """Whether the rule can change a verdict."""
+        """True where the rule can change a verdict."""
         return self.rule.severity == "fail"
 
     @property
     def counts(self) -> bool:
-        """Whether its outcome counts in the verdict."""
+        """True where its outcome counts in the verdict."""
         return self.binding and not self.waived
 
     def to_dict(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class Proof:
 
 
 def finding_of(candidate: Candidate, rule: Rule, proof: Proof | None = None) -> Finding:
-    """What a rule says of a table, whoever may answer for it.
+    """The finding of a rule for a table, before any waiver.
 
     Args:
         candidate: measured.
@@ -230,7 +230,7 @@ def answered(finding: Finding, waiver: Waiver | None, today: date) -> Finding:
 
 
 def _never(finding: Finding) -> str:
-    """Why nobody may waive a finding; empty where an owner may answer for it."""
+    """The reason why nobody may waive a finding; empty where an owner may answer for it."""
     if finding.outcome != "FAIL" and not _is_beyond(finding):
         return ""
     if finding.reason == VOID:
@@ -239,7 +239,7 @@ def _never(finding: Finding) -> str:
 
 
 def _is_beyond(finding: Finding) -> bool:
-    """Whether a number without an interval lies beyond the limit: of what is counted, it is known all the same."""
+    """True where a number without an interval lies beyond the limit: a count is known exactly."""
     found = finding.estimate
     return found is not None and found.low is None and finding.rule.breaks(found.value)
 
@@ -254,10 +254,8 @@ def _did_not(failure: Failure) -> str:
 
 def _of_interval(estimate: Estimate, rule: Rule) -> Finding:
     """The favorable end decides a FAIL, and it alone; without one the unfavorable end decides a PASS."""
-    assert estimate.low is not None
-    assert estimate.high is not None
-    lower = rule.direction == "lower"
-    best, worst = (estimate.low, estimate.high) if lower else (estimate.high, estimate.low)
+    low, high = estimate.interval
+    best, worst = (low, high) if rule.direction == "lower" else (high, low)
     if rule.breaks(best):
         note = estimate.note.partition(SAMPLED)[0].rstrip("; .")
         counted = f" It is counted: {note}." if best == worst and note else ""
@@ -283,9 +281,8 @@ def _broken(rule: Rule) -> str:
 
 def _where(estimate: Estimate, rule: Rule) -> str:
     """The position of an undecided interval, in words."""
-    assert estimate.low is not None
-    assert estimate.high is not None
-    if rule.failing == rule.limit or estimate.low <= rule.limit <= estimate.high:
+    low, high = estimate.interval
+    if rule.failing == rule.limit or low <= rule.limit <= high:
         return "The limit lies within the interval"
     return f"The interval neither keeps the limit nor lies beyond {rule.failing:g}"
 
@@ -295,9 +292,8 @@ def _n_needed(estimate: Estimate, rule: Rule) -> int | None:
 
     Its half-width goes as 1 / sqrt(n). The first of the two decides.
     """
-    assert estimate.low is not None
-    assert estimate.high is not None
-    above, below = estimate.high - estimate.value, estimate.value - estimate.low
+    low, high = estimate.interval
+    above, below = high - estimate.value, estimate.value - low
     to_best, to_worst = (below, above) if rule.direction == "lower" else (above, below)
     ways = []
     if rule.keeps(estimate.value):

@@ -59,7 +59,7 @@ class Rule(Frozen):
 
     @property
     def direction(self) -> Direction:
-        """Which way is better."""
+        """The direction that is better."""
         return GATEABLE[self.measure]
 
     @property
@@ -91,7 +91,7 @@ class Rule(Frozen):
 
 
 class Policy(Frozen):
-    """What must hold before a table may go to an audience."""
+    """A policy: the rules a table must keep before it may go to an audience."""
 
     name: str = Field(min_length=1, description="What verdicts and waivers call it.")
     version: int = Field(strict=True, ge=1, description="Raised with every change; a waiver is for one version only.")
@@ -220,11 +220,11 @@ class Waiver(Frozen):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What it is for: policy, version, table, measure and columns."""
+        """Its subject: policy, version, table, measure and columns."""
         return (self.policy, self.version, self.candidate, self.measure, self.subject)
 
     def in_force(self, today: date) -> bool:
-        """Whether it counts on a day."""
+        """True where it counts on a day."""
         return today <= self.until
 
 
@@ -251,7 +251,7 @@ def lasting(waivers: Iterable[Waiver], policy: str, valid_days: int | None, toda
     Args:
         waivers: of any policies.
         policy: name of the one that is judged by.
-        valid_days: for how many days evidence made under it may be relied on; none: it does not say.
+        valid_days: for how many days evidence made under it may be relied on; `None`: it does not say.
         today: the day on which it is judged.
     """
     n_days, whose = (LONG_DAYS, "two years") if valid_days is None else (valid_days, f"the valid_days={valid_days}")

@@ -1,4 +1,4 @@
-"""What would settle a rule that is not settled: what its number counts, and whether this real table has so many.
+"""Sample sizes that would settle an INCONCLUSIVE rule, beside the rows that this real table has.
 
 A finding says how many would roughly decide (`evaluate.gate.finding`); how much of the real table that takes is another
 matter. A holdout cannot be larger than the table that it is cut from, and some measures take no more rows than they do.

@@ -117,7 +117,7 @@ class Shift(BaseModel):
         """The shift that facts about a real table tell; an evaluation that holds none did not test it.
 
         Raises:
-            ValidationError: what stands there is none.
+            ValidationError: the entry is no such record.
         """
         found = real.get(KEY)
         return cls(untested=NOT_HELD) if found is None else cls.model_validate(found)

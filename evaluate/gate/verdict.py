@@ -89,7 +89,7 @@ def judge_candidate(
         candidate: measured.
         policy: to judge by.
         waivers: of rules; those of other tables, policies or versions are passed over.
-        today: the day on which waivers have to be in force; none: today, in UTC.
+        today: the day on which waivers have to be in force; `None`: today, in UTC.
         self_tests: of the same evaluation. One that does not come out, or is missing, leaves no PASS. None: the verdict
             rests on the measures as they are, and makes no check.
         limit: on any test of whether one of those who are attacked is in the table, that its privacy claim proves.
@@ -239,7 +239,7 @@ def judge(
 
 
 def _unpaid(provenance: Mapping[str, Any]) -> bool:
-    """Whether it is of a sweep that nobody pays for. Whatever no run writes is damage, and never no sweep."""
+    """True for a sweep that nobody pays for. An entry that no run writes is damage, and never "no sweep"."""
     if provenance and "sweep" not in provenance:
         raise damaged("does not say whether it is of a sweep")
     found = provenance.get("sweep")
@@ -277,7 +277,7 @@ def _with_comparison(verdict: Verdict, ranking: Mapping[str, Any] | None) -> Ver
 
     Args:
         verdict: of a policy.
-        ranking: as an evaluation holds it; none where nothing was compared.
+        ranking: as an evaluation holds it; `None` where nothing was compared.
 
     Raises:
         EvaluationError: the ranking is damaged; nothing was judged.

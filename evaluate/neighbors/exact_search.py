@@ -18,12 +18,12 @@ from evaluate.tables import Tables
 LEAST_POOL = 16_384
 """Rows of a pool below which moving them costs more than it saves."""
 DRIVER = Path("/dev/nvidiactl")
-"""What a machine with a usable CUDA device has; looked for first, as importing PyTorch takes seconds."""
+"""The device file of a machine with CUDA; looked for first, as importing PyTorch takes seconds."""
 
 
 @cache
 def device() -> str | None:
-    """Name of the device, as PyTorch has it; none where there is no GPU."""
+    """Name of the device, as PyTorch has it; `None` where there is no GPU."""
     if not DRIVER.exists() or find_spec("torch") is None:
         return None
     import torch
@@ -32,7 +32,7 @@ def device() -> str | None:
 
 
 def on_gpu(pool: np.ndarray, starts: np.ndarray, k: int) -> Callable[[np.ndarray], np.ndarray] | None:
-    """What finds candidates for a block of points on the GPU; none where there is no GPU, or too little work for one.
+    """The search for candidates of a block of points on the GPU; `None` without GPU, or with too little work for one.
 
     Args:
         pool: points, shape (n, d_space), float32.
@@ -88,7 +88,7 @@ class Neighbors:
     positions: np.ndarray
 
     def joined(self, other: "Neighbors") -> "Neighbors":
-        """Those of these targets and then of the other ones, in the same pool."""
+        """The neighbors of these targets and then of the other ones, in the same pool."""
         distances = np.concatenate([self.distances, other.distances])
         return Neighbors(distances, np.concatenate([self.positions, other.positions]))
 
@@ -121,7 +121,7 @@ def search(targets: SpaceRows, pool: SpaceRows, k: int = 1) -> Neighbors:
 
 
 def kept_search(tables: Tables, key: Hashable, find: Callable[[], Neighbors]) -> Neighbors:
-    """What `find` gives of real rows alone, found once for all synthetic tables beside them.
+    """As `find` of real rows alone, found once for all synthetic tables beside them.
 
     Args:
         tables: *Sensitive*. Keep it.

@@ -1,9 +1,9 @@
 """Nearest rows by Gower's distance on some of the columns: for attackers who hold a part of a record.
 
-Two rows differ in a column by 1 where categories differ or one value is missing, by the difference of ranks where both
-are numbers or times, and by nothing where both are missing. Differences are added up in whole steps, so that equal sums
-are equal whatever the order of the columns. The pool's own order decides between rows that are equally near: attacks
-hand it over in a seeded random order, so that ties are split by chance.
+In a column, two rows differ by 1 where categories differ or one value is missing. Numbers and times differ by their
+ranks, and two missing values by nothing. Differences are added up in whole steps, so that equal sums are equal whatever
+the order of the columns. The pool's own order decides between rows that are equally near: attacks hand it over in a
+seeded random order, so that ties are split by chance.
 
 Source: Gower 1971; Giomi et al. 2023 (2211.10459) for attacks by it.
 """

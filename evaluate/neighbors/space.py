@@ -12,7 +12,7 @@ Source: Gower 1971, "A general coefficient of similarity and some of its propert
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -119,17 +119,17 @@ def _varying(scale: "Scale", values: list[np.ndarray]) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class Scale:
-    """What one column is measured by. *Sensitive*.
+    """The scale of one column. *Sensitive*.
 
     Attributes:
         column: what it means.
-        levels: known categories, sorted; none for a number or time.
-        known: known numbers, sorted; none for categories.
+        levels: known categories, sorted; `None` for a number or time.
+        known: known numbers, sorted; empty for categories.
     """
 
     column: object
     levels: pd.Index | None = None
-    known: np.ndarray | None = None
+    known: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def of(cls, known: pd.Series, column: object) -> "Scale":
@@ -150,7 +150,6 @@ class Scale:
         if self.levels is not None:
             codes = self.levels.get_indexer(pd.Index(series.array))
             return np.where(series.isna().to_numpy(), len(self.levels) + 1, codes).astype(np.int32)
-        assert self.known is not None
         values = numeric_scale.positions(series, self.column)  # type: ignore[arg-type]
         return np.where(np.isnan(values), MISSING, _ranks(values, self.known) + 0.5).astype(np.float32)
 
@@ -165,7 +164,7 @@ class Scale:
 
 
 def share_of(values: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Which share of the known values of a column equals each value, one of them at least; shape (len(values),).
+    """The share of a column's known values that equal each value, at least one of them; shape (len(values),).
 
     Args:
         values: codes or ranks, as `SpaceRows` keeps them.

@@ -63,7 +63,7 @@ RARE = 0.1
 
 @dataclass(frozen=True)
 class Attacked:
-    """Who is attacked, and what with. *Sensitive*.
+    """The targets of an attack and the attacker's knowledge. *Sensitive*.
 
     Attributes:
         members: positions in train, one row of each entity, in a seeded random order.
@@ -109,7 +109,7 @@ class Secret:
     is_line: bool
 
     def found(self, guesses: np.ndarray, truth: np.ndarray) -> np.ndarray:
-        """Which guesses are right, boolean: a missing value is one to be guessed like any other."""
+        """Mask of the right guesses: a missing value is guessed like any other."""
         return np.asarray((np.abs(guesses - truth) <= self.width) | (np.isnan(guesses) & np.isnan(truth)))
 
     @property
@@ -122,7 +122,7 @@ class Secret:
         return float(counts.argmax()) if counts.max() >= len(self.pool) - len(known) else np.nan
 
     def is_rare(self, values: np.ndarray) -> np.ndarray:
-        """Which values are among the rarest tenth in the attacker's own sample: the outermost ones, of numbers."""
+        """Mask of values among the rarest tenth in the attacker's own sample: the outermost ones, of numbers."""
         if self.is_line:
             known = self.fresh[~np.isnan(self.fresh)]
             low, high = np.quantile(known, [RARE / 2, 1 - RARE / 2]) if len(known) else (np.nan, np.nan)
@@ -167,7 +167,7 @@ def secrets_among(tables: Tables) -> list[str]:
 
 
 def _varies(*parts: pd.Series) -> bool:
-    """Whether the parts hold two values together; the first few rows mostly settle it."""
+    """True where the parts hold two values together; the first few rows mostly settle it."""
     for n in (FEW, None):
         series = pd.concat([part.iloc[:n].astype(object) for part in parts])
         if series.nunique() + int(series.hasnans) > 1:
@@ -183,7 +183,7 @@ MAX_TREES_ROWS = 40_000
 
 @dataclass(frozen=True)
 class ModelAttacks:
-    """What came of them: numbers, what could not be measured, and plain data to draw."""
+    """Results of model attacks: estimates, failures, and data to draw."""
 
     estimates: tuple[Estimate, ...] = ()
     failures: tuple[Failure, ...] = ()
@@ -237,7 +237,7 @@ def _attack_by_model(name: str, tables: Tables, attacked: Attacked) -> Experimen
 
 
 def _task(name: str, tables: Tables) -> Task:
-    """What models learn: of many classes, the most frequent ones of the synthetic table.
+    """The task of the models: of many classes, the most frequent ones of the synthetic table.
 
     The most frequent ones among the training rows hold, by luck, more of these rows than of others: an honest table
     would seem to tell.
@@ -250,7 +250,7 @@ def _task(name: str, tables: Tables) -> Task:
 
 
 def _learned(frame: pd.DataFrame, task: Task, tables: Tables) -> Fitted | None:
-    """A model of the column that has seen the rows; none where no row holds a value."""
+    """A model of the column that has seen the rows; `None` where no row holds a value."""
     side = TaskRows.of(frame, task, tables)
     n_classes = len(task.classes)
     if n_classes > 2:
@@ -263,7 +263,7 @@ def _learned(frame: pd.DataFrame, task: Task, tables: Tables) -> Fitted | None:
 def _hits(
     model: Fitted, task: Task, rows: pd.DataFrame, truth: np.ndarray, secret: Secret, tables: Tables
 ) -> np.ndarray:  # fmt: skip
-    """Which values the model finds, boolean."""
+    """Mask of the values that the model finds."""
     guesses = model.predict(rows)
     if task.kind == "regression":
         return secret.found(guesses, truth)
@@ -285,13 +285,13 @@ MIN_RARE = 20
 
 @dataclass(frozen=True)
 class _Tried:
-    """What came of the attack on one column.
+    """The result of the attack on one column.
 
     Attributes:
         column: its name.
         by_all: by all other columns.
-        by_quasi: by the quasi-identifiers alone; none where there are none, or the column is one.
-        rare: by all others, on targets with rare values; none where there are too few.
+        by_quasi: by the quasi-identifiers alone; `None` where there are none, or the column is one.
+        rare: by all others, on targets with rare values; `None` where there are too few.
         majority: success of guessing the most frequent value, or the median, of the synthetic table on members.
     """
 
@@ -323,7 +323,7 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def _nothing(tables: Tables, attacked: Attacked, secrets: Sequence[str]) -> str:
-    """Why there is nothing to attack; empty where there is."""
+    """The reason why there is nothing to attack; else empty."""
     if len(tables.schema.learned) < 2:
         return "the table has one column, so that an attacker knows nothing to infer it from"
     if not secrets:

@@ -186,7 +186,7 @@ def _rate(synthetic: KeyCounts, train: KeyCounts, once: bool, n: int) -> Rate:
 
 
 def _strata(train: KeyCounts, synthetic: KeyCounts) -> list[StratumCounts]:
-    """How many distinct rows stand how often in both tables, by the target's category."""
+    """Numbers of distinct rows by their counts in both tables, for each category of the target."""
     place, other = train.place, synthetic.counts.select(KEY, **{_OTHER: synthetic.counts[N]})
     shared = train.counts.inner_join(other, KEY)
     both = _fetched(place, shared.select(STRATUM, **{_TRAIN: shared[N], _OTHER: shared[_OTHER]}))

@@ -67,7 +67,7 @@ def _nndr(distances: np.ndarray) -> np.ndarray:
 
 
 def _n_queries(tables: Tables) -> int:
-    """How many rows of a table are asked for their distance at most."""
+    """The largest number of rows of a table whose distance is measured."""
     return min(N_QUERIES, max(LEAST_QUERIES, int(MANY_PAIRS / len(tables.train))))
 
 

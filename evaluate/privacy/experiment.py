@@ -17,18 +17,18 @@ from evaluate.intervals import LEVEL, Rate, newcombe, wilson
 from evaluate.result import Estimate
 
 POWER = 0.8
-"""How often an attack has to come out above chance for an advantage to count as one it could have detected."""
+"""Statistical power: share of repetitions in which a detectable advantage comes out above chance."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What came of it.
+    """Results of an attack on members, controls and by guessing.
 
     Attributes:
-        attack: which attempts on members succeeded, shape (n_members,), boolean; or how far, in [0, 1].
+        attack: success of each attempt on a member, boolean or in [0, 1], shape (n_members,).
         control: the same on rows that were not used for training, shape (n_controls,).
-        baseline: what guessing without a synthetic row gives on members, in [0, 1]; none where there is no such thing.
-        dependence: how many attempts tell as much as one independent one, at least 1.
+        baseline: what guessing without a synthetic row gives on members, in [0, 1]; `None` without such guesses.
+        dependence: design effect: attempts that tell as much as one independent one, at least 1.
     """
 
     attack: np.ndarray
@@ -93,8 +93,8 @@ class Experiment:
 
 
 def standing_out(each: Sequence[Estimate]) -> int:
-    """Which of several advantages stands out most from chance."""
-    return max(range(len(each)), key=lambda i: (_ends(each[i])[0], each[i].value))
+    """The advantage that stands out most from chance."""
+    return max(range(len(each)), key=lambda i: (each[i].interval[0], each[i].value))
 
 
 def largest(measure: str, each: Sequence[Estimate], note: str) -> Estimate:
@@ -106,14 +106,8 @@ def largest(measure: str, each: Sequence[Estimate], note: str) -> Estimate:
         note: one sentence about it.
     """
     worst = each[standing_out(each)]
-    high = max(_ends(one)[1] for one in each)
+    high = max(one.interval[1] for one in each)
     return replace(worst, measure=measure, subject=(), high=high, note=note)
-
-
-def _ends(estimate: Estimate) -> tuple[float, float]:
-    assert estimate.low is not None
-    assert estimate.high is not None
-    return estimate.low, estimate.high
 
 
 def detectable_advantage(control: float, n_attack: float, n_control: float, n_comparisons: int = 1) -> float:

@@ -1,10 +1,10 @@
 """Linkability: does the synthetic table tell which records of two sources belong to the same person?
 
-The attacker holds two extracts of the same people from two sources, some columns in one and other columns in the other,
-and the synthetic table, which has all of them. For a person's part in one source they look up the synthetic rows that
-are nearest by its columns, for a part in the other source those nearest by the other columns. They win where a
-synthetic row is among both: it says that the two parts are one person's. Columns that hang together link some parts of
-people whom no generator saw, too; only what training rows give beyond these is a leak.
+The attacker holds two extracts of the same people, with different columns, and the synthetic table, which has all
+columns. For a person's part in one source they look up the synthetic rows that are nearest by its columns. For the
+other source they do the same by its columns. They win where a synthetic row is among both: it says that the two parts
+are one person's. Columns that hang together link some parts of people whom no generator saw, too; only what training
+rows give beyond these is a leak.
 
 How the columns fall into two is drawn at random a few times, and is taken from the schema where it says so: its
 quasi-identifiers against all others, and sets of columns that different parties hold (`parties`).
@@ -115,7 +115,7 @@ def _every_split(schema: Schema, seed: int) -> Iterator[ColumnSplit]:
 
 
 def _nothing(attacked: Attacked, splits: Sequence[ColumnSplit]) -> str:
-    """Why there is nothing to attack; empty where there is."""
+    """The reason why there is nothing to attack; else empty."""
     if not splits:
         return "two sources need a column each, and the table has fewer than two columns that are learned"
     if min(len(attacked.members), len(attacked.controls)) < MIN_TARGETS:
@@ -131,7 +131,7 @@ def _linked(targets: SpaceRows, pool: SpaceRows, split: ColumnSplit) -> np.ndarr
 
 
 def by_chance(n_pool: int, k: int = N_NEIGHBORS) -> float:
-    """How often two samples of k of the synthetic rows share one.
+    """The probability that two samples of k of the synthetic rows share one.
 
     >>> round(by_chance(100, 2), 6)
     0.039798

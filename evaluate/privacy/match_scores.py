@@ -1,7 +1,7 @@
 """Match scores of a record in a table: how many rows stand where it stands, column by column.
 
-Attacks on an output count these. Two values of a column stand in one place where both are missing, where they are the
-same category, or where they are numbers or times no further apart than a twentieth of what most rows span.
+Attacks on an output count these. Two values of a column match where both are missing or of one category. Numbers and
+times match within a twentieth of the span of most rows.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ MOST = (0.05, 0.95)
 
 @dataclass(frozen=True)
 class Cells:
-    """What is near what in each column.
+    """Cells of near values, for each column.
 
     Attributes:
         schema: names the learned columns.
@@ -51,7 +51,7 @@ class Cells:
         return cls(schema, widths)
 
     def matches(self, table: pd.DataFrame, target: pd.DataFrame) -> np.ndarray:
-        """Where rows of a table stand with one record; shape (len(table), d_learned), boolean.
+        """Mask of the cells of a table that match one record; shape (len(table), d_learned).
 
         Args:
             table: conforming to the schema.
@@ -72,7 +72,7 @@ class Cells:
         return np.column_stack(found)
 
     def counts(self, table: pd.DataFrame, targets: pd.DataFrame) -> np.ndarray:
-        """How many rows of a table stand with each record; shape (len(targets), d_learned).
+        """Counts of a table's rows that match each record, by column; shape (len(targets), d_learned).
 
         Args:
             table: conforming to the schema.
@@ -94,7 +94,7 @@ def _places(frame: pd.DataFrame, name: str, schema: Schema) -> np.ndarray:
 
 
 def _around(centers: np.ndarray, places: np.ndarray, width: float) -> np.ndarray:
-    """How many places lie around each center; for one that is missing, how many are missing."""
+    """Counts of places around each center; for a missing center, of missing places."""
     missing = np.isnan(places)
     known = np.sort(places[~missing])
     low, high = np.searchsorted(known, centers - width, "left"), np.searchsorted(known, centers + width, "right")

@@ -1,15 +1,16 @@
 """Membership inference: who, of the people whose record an attacker holds, was in the training table?
 
-The attacker knows the synthetic table, the complete record of every target, and a sample of the same population that
-was not used for training (the fresh half of the holdout). They want to say of a target whether it was in the training
-table. They win where they name members more often than non-members: over all targets (the AUC), or for the few targets
-they are surest of (the true positive rate at a false positive rate of 0.1% or 1%), which is what a leak of a few
-verbatim rows looks like. A table that tells nothing has an AUC of 1/2 and a true positive rate equal to the false one.
+The attacker knows the synthetic table and the complete record of every target. They also have a sample of the
+population that was not used for training (the fresh half of the holdout). They want to say of a target whether it was
+in the training table. They win where they name members more often than non-members: over all targets (the AUC), or for
+the few targets they are surest of (the true positive rate at a false positive rate of 0.1% or 1%), which is what a leak
+of a few verbatim rows looks like. A table that tells nothing has an AUC of 1/2 and a true positive rate equal to the
+false one.
 
 Several attacks are tried (`evaluate.privacy.membership_attacks`), and each number is that of the strongest. The maximum
 over several attacks on the same targets would be above chance by itself. So each half of the targets is scored by the
-attack that did best on the other half, or by the first one if none did clearly better (`parts_for`). Scores of
-different parts are not compared with each other: areas are averaged, and each part has a threshold of its own (`area`,
+best attack on the other half, or by the first one if no attack did clearly better (`parts_for`). Scores of different
+parts are not compared with each other: areas are averaged, and each part has a threshold of its own (`area`,
 `true_positive_rate`).
 
 Source: Carlini et al. 2022, arXiv:2112.03570 (calibration, low false positive rates); van Breugel et al. 2023,
@@ -48,7 +49,7 @@ THRESHOLD_TAIL = 0.02
 
 @dataclass(frozen=True)
 class Scores:
-    """How sure the attacker is of each target of one part; *Sensitive*.
+    """Membership scores of the targets of one part; *Sensitive*.
 
     Attributes:
         members: scores of training rows, ascending.
@@ -68,7 +69,7 @@ class Scores:
         return int(np.floor(rate * len(self.controls) + 1e-9))
 
     def n_above(self, allowed: int) -> int:
-        """How many members score above all controls but the `allowed` highest: ties never help the attacker."""
+        """Number of members above all controls but the `allowed` highest: ties never help the attacker."""
         n = len(self.controls)
         threshold = self.controls[n - 1 - allowed] if allowed < n else -np.inf
         return len(self.members) - int(np.searchsorted(self.members, threshold, "right"))
@@ -182,7 +183,7 @@ class TargetHalf:
 
         Args:
             of: scores of all targets by every attack.
-            among: only these targets, boolean; none: all.
+            among: only these targets, boolean; `None`: all.
         """
         kept = self.inside if among is None else tuple(a & b for a, b in zip(self.inside, among, strict=True))
         members, controls = (scores[which] for scores, which in zip(of[self.attack], kept, strict=True))
@@ -297,7 +298,7 @@ def rate_estimate(name: str, rate: float, of: Mapping[str, Both], among: Both | 
         name: in the catalog.
         rate: the false positive rate.
         of: scores of all targets by every attack.
-        among: only these targets, boolean; none: all.
+        among: only these targets, boolean; `None`: all.
     """
     halves = parts_for(rate, of)
     parts = _scores(halves, of, among)
@@ -325,7 +326,7 @@ def _named(note: str, halves: Sequence[TargetHalf]) -> str:
 
 
 def _each(of: Mapping[str, Both]) -> list[dict[str, object]]:
-    """What each attack alone came to, on all targets, as plain data."""
+    """Results of each attack alone, on all targets, as plain data."""
     found: list[dict[str, object]] = []
     for name, (members, controls) in of.items():
         alone = [Scores.of(members, controls)]

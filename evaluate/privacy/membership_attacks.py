@@ -11,9 +11,9 @@ Targets are independent, so that intervals are right. Of an entity with many row
 neither side more than any entity of the other has. A table that was cut to a few rows of each is thus not told by that.
 Twins in training and control rows make both look alike.
 
-Fragments (`fragments`): where a generator repeats a few cells of a record and draws the others anew, the synthetic row
-lies far from the record, so that attacks on the nearest rows look at the wrong ones. This one looks a target up by each
-of its telling values instead, and wins where a row that shares one shares others.
+Fragments (`fragments`): a generator may repeat a few cells of a record and draw the others anew. Then the synthetic row
+lies far from the record, and attacks on nearest rows look at the wrong ones. This one looks a target up by each of its
+telling values instead, and wins where a row that shares one shares others.
 
 Source: Carlini et al. 2022, arXiv:2112.03570 (calibration); van Breugel et al. 2023, arXiv:2302.12580 (DOMIAS); Yao et
 al. 2025, arXiv:2505.01524 (why distances need it); Fellegi & Sunter 1969, "A Theory for Record Linkage".
@@ -101,7 +101,7 @@ def targets_of(tables: Tables) -> tuple[TargetNeighborhoods, TargetNeighborhoods
 
 
 def n_targets_of(tables: Tables) -> int:
-    """How many targets of a side are attacked at most: all that were asked for, fewer beside millions of rows."""
+    """The largest number of targets of a side: all that were asked for, fewer beside millions of rows."""
     if tables.n_targets is None:
         return max(len(tables.train), len(tables.control))
     return affordable_targets(tables.n_targets, len(tables.synthetic))
@@ -168,7 +168,7 @@ coincide, add more noise than it takes away."""
 
 
 def fragments(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
-    """How telling the values are that one synthetic row shares with a target, beside one of the attacker's own rows."""
+    """Evidence in the values that one synthetic row shares with a target, beside one of the attacker's own rows."""
     space = space_of(tables)
     # In a seeded random order: of many rows that share a value, chance says which are looked at.
     synthetic = space.synthetic.take(tables.order("synthetic"))
@@ -216,7 +216,7 @@ Attack = Callable[[TargetNeighborhoods, Tables], np.ndarray]
 SOFTENED = 0.02
 """Added to distances before logarithms: a fiftieth of what one category makes, below which all are the same."""
 DISAGREES = 1.0
-"""What a category that differs takes from the evidence of a link, in nats."""
+"""Evidence that a differing category takes from a link, in nats."""
 N_AROUND = 5
 """Neighbors that stand for how dense a table is around a target."""
 MAX_LEARNED = 20_000
@@ -228,7 +228,7 @@ N_RARITIES = 9
 
 
 def nearest(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
-    """How much nearer the synthetic rows are than the attacker's own, in [-1, 2].
+    """Relative nearness of the synthetic rows over the attacker's own, in [-1, 2].
 
     A target that stands in the synthetic table verbatim, and not in the attacker's sample, comes before all others,
     the most isolated one first.
@@ -237,7 +237,7 @@ def nearest(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
 
 
 def contrasts(synthetic: np.ndarray, fresh: np.ndarray) -> np.ndarray:
-    """How much nearer a table is to each target than the attacker's own rows are, in [-1, 2]; verbatim is above 1.
+    """Relative nearness of a table to each target over the attacker's own rows, in [-1, 2]; verbatim is above 1.
 
     Args:
         synthetic: distances to the nearest row of the table, shape (n,).
@@ -249,7 +249,7 @@ def contrasts(synthetic: np.ndarray, fresh: np.ndarray) -> np.ndarray:
 
 
 def margin(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
-    """How far the nearest synthetic row stands out among the next ones, and beside the attacker's nearest row.
+    """Margin of the nearest synthetic row over the next ones, and over the attacker's nearest row.
 
     A row that was copied with a few changes is much nearer than any other; honest rows come at about equal distances.
     """
@@ -271,7 +271,7 @@ def density(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
 
 
 def linkage(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
-    """How strongly the best of the near synthetic rows agrees with a target, beside the attacker's best row.
+    """Agreement of the best near synthetic row with a target, beside the attacker's best row.
 
     Agreement counts by how rare it is: in a category by its frequency, in a number by how many lie as near. Single
     columns that were changed cost little, so that a copy with noise in it is still linked.

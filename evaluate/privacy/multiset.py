@@ -1,8 +1,8 @@
-"""Whether the counts of equal rows lie closer to the training table's than an independent sample's could.
+"""Multiset distance: counts of equal rows beside the training table's, in units of an independent sample's.
 
-In a table full of duplicates (three yes/no columns, say) every honest row has a twin in the training table, and neither
-copies nor distances see that a table *is* the training table. Counts do: those of an independent sample differ from the
-training table's by chance, those of a copy do not differ at all.
+In a table full of duplicates (three yes/no columns, say) every honest row has a twin in the training table. Neither
+copies nor distances see there that a table *is* the training table. Counts do: those of an independent sample differ
+from the training table's by chance, those of a copy do not differ at all.
 
 The figure is the two-sample chi-square over the distinct rows,
 
@@ -10,10 +10,10 @@ The figure is the two-sample chi-square over the distinct rows,
 
 of the n training rows' counts a_c and the m synthetic rows' counts b_c, divided by what it is on average when the two
 tables are exchangeable: given the t_c that is exactly (K - 1) N / (N - 1) for K distinct rows, however few rows a cell
-holds. So 1 is as far as an independent sample, above 1 is further (noise, another distribution), 0 is an exact copy,
-also one in which every row is repeated equally often. Rows drawn with replacement from the training table itself score
-about n / N, so do saturated models that draw row by row; below that, counts were matched. A table of unique rows scores
-exactly 1 unless it shares rows with the training table.
+holds. So 1 is as far as an independent sample, and above 1 is further (noise, another distribution). 0 is an exact
+copy, also one in which every row is repeated equally often. Rows drawn with replacement from the training table itself
+score about n / N, so do saturated models that draw row by row; below that, counts were matched. A table of unique rows
+scores exactly 1 unless it shares rows with the training table.
 
 The split may have been stratified on the target, which makes honest counts agree in it. So X2 and its mean are summed
 within the target's categories, where that agreement has no say.
@@ -38,17 +38,17 @@ from synth.columns import BooleanColumn, CategoricalColumn
 from synth.split import row_keys
 
 CHANCE = 1e-3
-"""Where an independent sample matches the training table's counts with at least this probability, nothing is told."""
+"""Nothing is told where an independent sample matches the training counts with at least this probability."""
 
 
 @dataclass(frozen=True)
 class StratumCounts:
-    """How often each distinct row stands in two tables; one stratum.
+    """Counts of each distinct row in two tables; one stratum.
 
     Attributes:
         train: *Sensitive*. Counts among the n training rows, shape (K,).
         other: counts among the m rows of the other table, shape (K,); no row has both counts zero.
-        times: how many distinct rows have these counts, shape (K,); none: one each.
+        times: how many distinct rows have these counts, shape (K,); `None`: one each.
     """
 
     train: np.ndarray
@@ -79,7 +79,7 @@ class TwoSampleChiSquare:
 
     @property
     def told_by_chance(self) -> bool:
-        """Whether an exact match could be luck, or there is nothing to match."""
+        """True where an exact match could be luck, or there is nothing to match."""
         return self.mean <= 0.0 or self.log_chance > np.log(CHANCE)
 
     @property

@@ -50,14 +50,14 @@ _EXTENSION = re.compile(r"(x|ext|poste).*")
 _BETWEEN_DIGITS = re.compile(r"\D+")
 _AS_FLOAT = re.compile(r"(?<=\d)\.0+$")
 _TAG = re.compile(r"\+[^@]*(?=@)")
-"""What one adds to an address of one's own: mail to ann+news reaches ann."""
+"""A tag in an e-mail address: mail to ann+news reaches ann."""
 _SIGNS = re.compile(r"[\W_]+", re.ASCII)
 N_PHONE = 10
 """Last digits of a telephone number that are compared: what comes before says where one calls from."""
 
 
 def likenesses(values: pd.Series, personal: str) -> np.ndarray:
-    """What each value is compared by, shape (n,), texts as objects; `None` where there is nothing to compare.
+    """Normalized forms by which values are compared, shape (n,), texts as objects; `None` where nothing is left.
 
     Args:
         values: *Sensitive*. As a canonical table holds them.
@@ -75,13 +75,13 @@ def likenesses(values: pd.Series, personal: str) -> np.ndarray:
 
 
 def compared_alike(one: str, other: str) -> bool:
-    """Whether values of two kinds are compared in the same way."""
+    """True where values of two kinds are compared in the same way."""
     apart = (*_DIGITS_ONLY, "email")
     return one == other or (one not in apart and other not in apart)
 
 
 def likeness(text: str, personal: str) -> str:
-    """What a value is compared by; empty where there is nothing to compare.
+    """The normalized form of a value; empty where nothing is left to compare.
 
     >>> likeness("+1 (555) 010-0123", "phone") == likeness("555.010.0123", "phone")
     True
@@ -115,7 +115,7 @@ def _nationally(plain: str) -> str:
 RARE = 1e-3
 """Matches by chance, expected in the whole table, below which a match is no chance."""
 _WIDE = 1.25
-"""How much more chance is granted than is expected, which is known from draws only."""
+"""Factor on the expected matches by chance, which are known from draws only."""
 _NUMBERS = ("phone", "account_number", "national_id")
 _DRAWS = 2_000
 
@@ -123,7 +123,7 @@ _DRAWS = 2_000
 def expected(
     column: IdentifierColumn | PersonalColumn, real: frozenset[str], n: int, rng: np.random.Generator
 ) -> float:
-    """How many of so many values made anew would be real: real ones that have a form, by what the form holds.
+    """Expected real values among so many new ones: real ones of a form, over all that the form holds.
 
     Of numbers only; other personal data is as good as never made twice.
 
@@ -150,7 +150,7 @@ def expected(
 
 
 def too_many(hits: int, by_chance: float) -> bool:
-    """Whether chance does not explain that so many different values are real.
+    """True where chance does not explain so many different real values.
 
     >>> too_many(1, 1e-5), too_many(1, 0.02), too_many(90, 0.02), too_many(110, 100.0)
     (True, False, True, False)
@@ -183,13 +183,13 @@ ANYWHERE: Mapping[str, Callable[[str], bool]] = {
     "iban": lambda text: sum(map(str.isalnum, text)) >= min(IBAN_LENGTHS.values()),
     "address": lambda text: any(map(str.isdigit, text)) and any(map(str.isalpha, text)),
 }
-"""What no other column may hold, and the form without which a real value there is anybody's: "unknown"."""
+"""Kinds that no other column may hold, and the form without which a real value is anybody's: "unknown"."""
 _BETWEEN_WORDS = re.compile(r"[\s<>,;:()\"']+")
 _CARD = re.compile(r"\d(?:[ -]?\d){12,18}")
 
 
 def formed(real: pd.Series, personal: str) -> frozenset[str]:
-    """What the real values are compared by that have the form of what they are.
+    """Normalized forms of the real values that have the form of their kind.
 
     Args:
         real: *Sensitive*. All values, missing ones among them.
@@ -203,14 +203,14 @@ def formed(real: pd.Series, personal: str) -> frozenset[str]:
 
 
 def readable(values: pd.Series, personal: str) -> bool:
-    """Whether a column could hold such values: one of text, and for cards one of numbers as long."""
+    """True where a column could hold such values: one of text, and for cards one of numbers as long."""
     if values.dtype == object or personal != "card_number" or not pd.api.types.is_numeric_dtype(values):
         return values.dtype == object
     return bool((values.dropna() >= 10 ** (CARD_DIGITS[0] - 1)).any())
 
 
 def amid(values: pd.Series, personal: str, real: frozenset[str]) -> np.ndarray:
-    """Which texts hold a real e-mail address or card number among other words; shape (n,), boolean.
+    """Mask of texts that hold a real e-mail address or card number among other words; shape (n,).
 
     Args:
         values: of a synthetic table, in canonical form.
@@ -240,10 +240,10 @@ LONG = 20
 
 @dataclass(frozen=True)
 class _Compared:
-    """*Sensitive*. A column's values, made comparable: none where missing."""
+    """*Sensitive*. A column's values, made comparable: `None` where missing."""
 
     name: str
-    column: Column
+    column: IdentifierColumn | PersonalColumn
     synthetic: np.ndarray
     train: frozenset[str]
     holdout: frozenset[str]
@@ -261,7 +261,7 @@ def measure(tables: Tables) -> MetricResult:
     the holdout) and `privacy.personal.excess` (of the training rows, beyond chance).
     """
     holdout = tables.holdout
-    compared = [_compare(name, tables, holdout) for name in _unlearned(tables)]
+    compared = [_compare(name, column, tables, holdout) for name, column in _unlearned(tables).items()]
     estimates, failures = [_rows(compared, tables, holdout)], []
     for one in compared:
         if any(value is not None for value in one.synthetic):
@@ -271,13 +271,14 @@ def measure(tables: Tables) -> MetricResult:
     return MetricResult(tuple(estimates), tuple(failures))
 
 
-def _unlearned(tables: Tables) -> list[str]:
-    columns = tables.schema.columns
-    return [name for name in tables.schema.kept if isinstance(columns[name], IdentifierColumn | PersonalColumn)]
+def _unlearned(tables: Tables) -> dict[str, IdentifierColumn | PersonalColumn]:
+    columns = {name: tables.schema.columns[name] for name in tables.schema.kept}
+    return {name: one for name, one in columns.items() if isinstance(one, IdentifierColumn | PersonalColumn)}
 
 
-def _compare(name: str, tables: Tables, holdout: pd.DataFrame) -> _Compared:
-    column = tables.schema.columns[name]
+def _compare(
+    name: str, column: IdentifierColumn | PersonalColumn, tables: Tables, holdout: pd.DataFrame
+) -> _Compared:  # fmt: skip
     train, held = (
         frozenset(value for value in likenesses(frame[name], _held(column)) if value is not None)
         for frame in (tables.train, holdout)
@@ -340,7 +341,6 @@ def _drawn(one: _Compared, groups: np.ndarray, tables: Tables) -> np.ndarray:
     if isinstance(one.column, IdentifierColumn):
         values = identifiers.draw(one.column, n, rng)
     else:
-        assert isinstance(one.column, PersonalColumn)
         values = personal.generate(one.column.model_copy(update={"unique": False, "missing_share": 0.0}), n, rng)
     return np.asarray(values[owners], dtype=object)
 
@@ -375,7 +375,7 @@ def _telling(one: _Compared) -> frozenset[str]:
 
 
 def _n_real(one: _Compared) -> int:
-    """How many different real values the synthetic column holds."""
+    """Number of different real values in the synthetic column."""
     return len(_telling(one) & set(one.synthetic.tolist()))
 
 
@@ -384,8 +384,7 @@ def _is_whole(one: _Compared) -> bool:
 
 
 def _expected(one: _Compared, tables: Tables) -> float:
-    """How many synthetic values would be real by chance."""
-    assert isinstance(one.column, IdentifierColumn | PersonalColumn)
+    """Expected number of synthetic values that are real by chance."""
     rng = np.random.default_rng([tables.seed, zlib.crc32(one.name.encode()), 7])
     return expected(one.column, one.real, len(one.synthetic), rng)
 

@@ -58,7 +58,7 @@ METRICS = (
 
 @dataclass(frozen=True)
 class EquivalenceClasses:
-    """How many people share the quasi-identifiers of others, and who stands in the synthetic table. *Sensitive*.
+    """Equivalence classes of quasi-identifiers, and their people in the synthetic table. *Sensitive*.
 
     Attributes:
         sizes: people with one combination, among as many as there are training rows, each one of those who are looked
@@ -104,7 +104,7 @@ class EquivalenceClasses:
 
     @property
     def n_independent(self) -> float:
-        """How many independent people tell as much as these."""
+        """Effective number of independent people."""
         return len(self) / design_effect_of_units(self.people, self.people * self.matched, self.times)
 
 
@@ -142,7 +142,7 @@ def control_people(tables: Tables) -> np.ndarray:
 
 
 def _times(keys: np.ndarray, among: np.ndarray) -> np.ndarray:
-    """How often each key occurs among others, shape (len(keys),)."""
+    """Counts of each key among others, shape (len(keys),)."""
     ranked = np.sort(among)
     return np.asarray(ranked.searchsorted(keys, "right") - ranked.searchsorted(keys, "left"))
 
@@ -285,7 +285,7 @@ def _skipped(message: str) -> MetricResult:
 
 
 def excess_of(train: EquivalenceClasses, control: EquivalenceClasses) -> Rate:
-    """How many more of the people alone in train are matched than of those alone in control, with the interval.
+    """Excess of matched unique people of train over those of control, with the interval.
 
     Args:
         train: at least one of them alone.
@@ -308,7 +308,7 @@ def detectable_excess(train: EquivalenceClasses, control: EquivalenceClasses) ->
 
 
 def dependence(train: EquivalenceClasses, control: EquivalenceClasses) -> float:
-    """How many combinations that occur once tell as much as one, since others occur twice by the same luck.
+    """Design effect of combinations that occur once, since others occur twice by the same luck.
 
     Args:
         train: at least one of them alone.

@@ -1,10 +1,10 @@
 """The shadow-model attack: who was in the training table, by an attacker who can fit the generator at will.
 
-The attacker knows the synthetic table, the generator and its parameters, a sample of the same population that was not
-used for training (the fresh half of the holdout), and the complete record of every target. They want to say of a target
-whether it was in the training table. They win where they name members more often than non-members. So they fit shadow
-models on their own rows and half of the targets at a time, sample a table of each, and learn for every single target
-how the table's score differs with it in and with it out. A target's likelihood ratio on the real synthetic table is how
+The attacker knows the synthetic table, the generator and its parameters, and the complete record of every target. They
+also have a sample of the population that was not used for training (the fresh half of the holdout). They want to say of
+a target whether it was in the training table. They win where they name members more often than non-members. So they fit
+shadow models on their own rows and half of the targets at a time, and sample a table of each. For every target they
+learn how the score differs with it in and with it out. A target's likelihood ratio on the real synthetic table is how
 sure they are of it. A table that tells nothing has an AUC of 1/2.
 
 Two scores are made of each table and target: how near its nearest row is, and how likely the target is by each column
@@ -60,8 +60,8 @@ class Refits:
     Attributes:
         generator: with an epsilon or without.
         schema: of the tables.
-        schedule: of a private fit, calibrated once for all; none: without epsilon.
-        budgets: of private fits; none: without epsilon.
+        schedule: of a private fit, calibrated once for all; `None`: without epsilon.
+        budgets: of private fits; `None`: without epsilon.
     """
 
     generator: Generator
@@ -141,7 +141,7 @@ class Targets:
 
     @property
     def n_controls(self) -> int:
-        """How many were not in."""
+        """Number of targets that were not in."""
         return len(self.records) - self.n_members
 
 
@@ -203,7 +203,7 @@ def attack(
 
 
 def likelihood_ratios(shadows: np.ndarray, inside: np.ndarray, observed: np.ndarray) -> np.ndarray:
-    """How much likelier each target's scores are with it in than with it out, as a logarithm; shape (n_targets,).
+    """Log-likelihood ratio of each target's scores with it in over with it out; shape (n_targets,).
 
     Args:
         shadows: scores on the shadow tables, shape (n_targets, n_models, n_scores).
@@ -224,7 +224,7 @@ def likelihood_ratios(shadows: np.ndarray, inside: np.ndarray, observed: np.ndar
 
 @dataclass(frozen=True)
 class _Scorer:
-    """What makes two scores of a table and each target: how near a row is, and how likely columns make the target."""
+    """Two scores of a table for each target: nearness of a row, and likelihood of the target by columns."""
 
     tables: Tables
     records: pd.DataFrame

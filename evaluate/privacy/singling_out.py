@@ -1,20 +1,20 @@
 """Singling out: is there a description in the synthetic table that fits exactly one person of the real one?
 
 The attacker sees the synthetic table only. They want a predicate on its columns, such as "over 80 and in the north",
-that is true of exactly one person, which is what the European guidelines on anonymization call singling out. They win
-with a predicate where it holds of exactly one of n people. Some win by chance: a rare combination of values is rare
-among people who were never seen by a generator. So the same predicates are tried on as many people of the control rows,
-and only what training rows give beyond these is a leak.
+that is true of exactly one person. European guidelines on anonymization call that singling out. They win with a
+predicate where it holds of exactly one of n people. Some win by chance: a rare combination of values is rare among
+people who were never seen by a generator. So the same predicates are tried on as many people of the control rows, and
+only what training rows give beyond these is a leak.
 
 A predicate is a range of codes for each column: a column that it says nothing of has the range of everything. Codes
 come from the synthetic table alone, which is all that the attacker knows: a number equal to its i-th value is 2i + 1,
 one between two of them the even code between, so that every real number has its place among the synthetic ones.
 
-Success depends on n, so that the training rows are cut into blocks of as many rows as there are control rows, and every
-predicate is tried on every block. What it gains over control rows is added up over the blocks: one that was made from a
-training row fits in the block of that row only, and a copy comes near 1 however many rows train has for each control
-row. Attempts are not independent: several predicates may hold of one outlying person. The interval counts how many
-attempts single out the same person, and takes so many for one.
+Success depends on n. So the training rows are cut into blocks of as many rows as there are control rows, and every
+predicate is tried on every block. What it gains over control rows is added up over the blocks: a predicate made from a
+training row fits in the block of that row only. A copy comes near 1 however many rows train has for each control row.
+Attempts are not independent: several predicates may hold of one outlying person. The interval counts how many attempts
+single out the same person, and takes so many for one.
 
 Source: Giomi et al. 2023, "A Unified Framework for Quantifying Privacy Risk in Synthetic Data", arXiv:2211.10459,
 section 5.1; Cohen & Nissim 2020, "Towards formalizing the GDPR's notion of singling out".
@@ -134,7 +134,7 @@ def coded(frame: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> Index
 
 
 def are_numbers(schema: Schema) -> np.ndarray:
-    """Which of the columns, as `coded` has them, are numbers or times; shape (d,), boolean."""
+    """Mask of the columns, as `coded` has them, that are numbers or times; shape (d,)."""
     kinds = [schema.columns[name] for name in sorted(schema.learned)]
     return np.array([not isinstance(kind, CategoricalColumn | BooleanColumn) for kind in kinds], dtype=bool)
 
@@ -273,7 +273,7 @@ _STREAM = 0x51
 
 @dataclass(frozen=True)
 class PredicateOutcomes:
-    """What came of some predicates on one table.
+    """Outcomes of predicates on one table.
 
     Attributes:
         hits: which predicates held of exactly one row of each block, shape (n_predicates, n_blocks), boolean.
@@ -319,12 +319,8 @@ _NOTES = {
 
 def _added_up(mean: Estimate, n_blocks: int) -> Estimate:
     """The advantage over all blocks of training rows; at most one person in every attempt."""
-    assert mean.low is not None
-    assert mean.high is not None
-    assert mean.detectable is not None
-    value, low, high, detectable = (
-        float(np.clip(n_blocks * part, -1.0, 1.0)) for part in (mean.value, mean.low, mean.high, mean.detectable)
-    )
+    value, low, high = (float(np.clip(n_blocks * part, -1.0, 1.0)) for part in (mean.value, *mean.interval))
+    detectable = None if mean.detectable is None else float(np.clip(n_blocks * mean.detectable, -1.0, 1.0))
     return replace(mean, value=value, low=low, high=high, detectable=detectable)
 
 
@@ -363,7 +359,7 @@ class _Attack:
 
     @property
     def n_blocks(self) -> int:
-        """How many times as many members as controls there are, as whole blocks of rows."""
+        """Ratio of members to controls, as whole blocks of rows."""
         return max(1, int(self.train.codes.shape[1] // self.control.codes.shape[1]))
 
     def several_columns(self, rng: np.random.Generator) -> Predicates:
@@ -380,7 +376,7 @@ class _Attack:
         return found.take(np.arange(min(N_PREDICATES, len(found))))
 
     def experiment(self, predicates: Predicates, n_columns: int, rng: np.random.Generator) -> Experiment:
-        """What came of the predicates, beside guesses on as many columns."""
+        """The experiment of the predicates, beside guesses on as many columns."""
         n = min(self.train.codes.shape[1], self.control.codes.shape[1])
         train, control = (attempts(rows, predicates, n) for rows in (self.train, self.control))
         guessed = attempts(self.train, guesses(self.synthetic, self.numbers, n_columns, N_GUESSES, rng), n)
@@ -396,7 +392,7 @@ def _people(tables: Tables, side: Side) -> pd.DataFrame:
 
 
 def attempts(rows: IndexedRows, predicates: Predicates, n: int) -> PredicateOutcomes:
-    """What comes of some predicates on each block of n rows; what is left over after the last block is not used.
+    """Outcomes of predicates on each block of n rows; rows after the last whole block are not used.
 
     Args:
         rows: *Sensitive*. In seeded order.
@@ -414,7 +410,7 @@ def attempts(rows: IndexedRows, predicates: Predicates, n: int) -> PredicateOutc
 
 
 def dependence(*sides: PredicateOutcomes) -> float:
-    """How many attempts tell as much as one independent one, since several may single out the same person.
+    """Design effect of attempts, since several may single out the same person.
 
     Successes come in bundles, one for each person: the variance of their sum is that of a compound Poisson count, the
     sum of squares of the bundles' sizes.

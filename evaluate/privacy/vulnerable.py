@@ -168,7 +168,7 @@ def _binned(values: np.ndarray) -> np.ndarray:
 
 
 def _counts(codes: Sequence[np.ndarray], known: Sequence[np.ndarray]) -> np.ndarray:
-    """How many known rows hold each row's combination of codes; shape (n,)."""
+    """Counts of known rows with each row's combination of codes; shape (n,)."""
     n = len(codes[0])
     both = pd.DataFrame({i: np.concatenate(pair) for i, pair in enumerate(zip(codes, known, strict=True))})
     cells = both.groupby(list(both.columns), sort=False).ngroup().to_numpy()
@@ -176,7 +176,7 @@ def _counts(codes: Sequence[np.ndarray], known: Sequence[np.ndarray]) -> np.ndar
 
 
 def _highest(members: np.ndarray, controls: np.ndarray) -> Both:
-    """Which targets are among the highest of both sides together; of equal ones either all or none."""
+    """Mask of the highest targets of both sides together; of equal ones either all or no one."""
     both = np.concatenate([members, controls])
     if not len(both):
         return members > 0, controls > 0

@@ -2,8 +2,8 @@
 
 Fidelity is the mean total variation from train, of columns and of pairs of columns, utility the score on control rows
 of models that learned from the table. Every table is measured on as many rows, against the same training rows in the
-same groups, and scored on the same draws of the same control rows, so that what these rows do to one table they do to
-the other, and it cancels in the difference. No table is better for being closer to train than a fresh real sample is.
+same groups. It is scored on the same draws of the same control rows. So their effect on two tables cancels in the
+difference. No table is better for being closer to train than a fresh real sample is.
 """
 
 import itertools
@@ -46,7 +46,7 @@ class Difference:
 
     @property
     def p(self) -> float:
-        """How often chance alone gives a difference as large, by Student's t; 1 for none at all.
+        """The p-value of a difference by Student's t; 1 for no difference at all.
 
         >>> round(Difference(2.131, 1.0, 15).p, 3)
         0.05
@@ -182,7 +182,7 @@ class Figures:
 
         Args:
             tables: *Sensitive*. All tables that are compared stand beside the same `Real` and have as many rows.
-            time_limit_s: wall seconds for each figure; none for no limit.
+            time_limit_s: wall seconds for each figure; `None` for no limit.
         """
         found: dict[str, ReplicatedFigure] = {}
         absent: dict[str, Failure] = {}

@@ -1,8 +1,8 @@
 """The ranking of several synthetic tables of one real table: comparisons, the overall order, and the Pareto frontier.
 
 Everything rests on pairs: each figure of two tables is compared beside the same real rows. All comparisons together are
-allowed for as one family (Holm), groups are shown by letters (Piepho 2004), and the overall order says no more than the
-comparisons do.
+one family (Holm), and groups are shown by letters (Piepho 2004). The overall order says no more than the comparisons
+do.
 
 A table is ahead of another where it is told better by some figure and worse by none. No figure is weighed against
 another: how much utility a point of fidelity is worth is for the reader to say. Two tables of which each is better at
@@ -31,9 +31,9 @@ class PairComparison:
         figure: its name.
         first: a table.
         second: another one.
-        difference: the figure of the first less that of the second; none where it was measured of one of them only.
-        p_adjusted: after Holm, over all comparisons of all figures; none where there is no difference to test.
-        better: the one that is told to be better; none where they cannot be told apart.
+        difference: the figure of the first less that of the second; `None` where it was measured of one of them only.
+        p_adjusted: after Holm, over all comparisons of all figures; `None` where there is no difference to test.
+        better: the one that is told to be better; `None` where they cannot be told apart.
         reason: why there is no difference; empty where there is one.
     """
 
@@ -71,7 +71,7 @@ def compared(tables: Mapping[str, Figures]) -> list[PairComparison]:
     found = [_compare(name, pair, tables) for name in FIGURES for pair in pairs if _known(name, pair, tables)]
     tested = [one for one in found if one.difference is not None]
     adjusted = iter(holm([one.difference.p for one in tested if one.difference is not None]))
-    return [one if one.difference is None else _decided(one, next(adjusted)) for one in found]
+    return [one if one.difference is None else _decided(one, one.difference, next(adjusted)) for one in found]
 
 
 def _known(name: str, pair: Sequence[str], tables: Mapping[str, Figures]) -> bool:
@@ -90,17 +90,16 @@ def _compare(name: str, pair: Sequence[str], tables: Mapping[str, Figures]) -> P
     return PairComparison(name, first, second, None, None, better, f"not measured of {lacks!r}: {failure.message}")
 
 
-def _decided(one: PairComparison, p_adjusted: float) -> PairComparison:
-    assert one.difference is not None
+def _decided(one: PairComparison, difference: Difference, p_adjusted: float) -> PairComparison:
     if p_adjusted > ALPHA:
         return replace(one, p_adjusted=p_adjusted)
-    ahead = (one.difference.value > 0) == (FIGURES[one.figure] == "higher")
+    ahead = (difference.value > 0) == (FIGURES[one.figure] == "higher")
     return replace(one, p_adjusted=p_adjusted, better=one.first if ahead else one.second)
 
 
 @dataclass(frozen=True)
 class Rank:
-    """Where a table stands among those that were compared.
+    """The rank of a table among those that were compared.
 
     Attributes:
         name: the table.
@@ -147,7 +146,7 @@ class FrontierPoint:
     exposure: float
 
     def beats(self, other: "FrontierPoint") -> bool:
-        """Whether it is at least as good in both and better in one."""
+        """Pareto dominance: at least as good in both and better in one."""
         no_worse = self.utility >= other.utility and self.exposure <= other.exposure
         return no_worse and (self.utility, self.exposure) != (other.utility, other.exposure)
 

@@ -48,7 +48,7 @@ def at_home(table: StoredTable, other: StoredTable) -> StoredTable:
 
 
 def meeting_place(real: Sequence[StoredTable], *others: StoredTable, kept: dict[Any, Any]) -> StorageLocation:
-    """Where keys of tables are counted together.
+    """The place where keys of tables are counted together.
 
     Args:
         real: the sides of the real table.
@@ -78,12 +78,12 @@ N, STRATUM, UNIT_NAME = "n_rows", "stratum", "unit_name"
 
 @dataclass(frozen=True, eq=False)
 class KeyCounts:
-    """How often each distinct row stands in a table, in the place where it is counted.
+    """Counts of each distinct row of a table, in the place where they are counted.
 
     Attributes:
         place: where that is.
         counts: *Sensitive*. `understudy_key`, `stratum` (the target where it has categories, else 0), `n_rows`.
-        of_units: *Sensitive*. The same for each entity, `unit_name`; none where a row is a unit.
+        of_units: *Sensitive*. The same for each entity, `unit_name`; `None` where a row is a unit.
     """
 
     place: StorageLocation

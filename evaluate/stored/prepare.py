@@ -122,7 +122,7 @@ def _twins(sides: StoredSides) -> dict[str, int]:
 
 
 def _counts_in_train(sides: StoredSides, drawn: DrawnRows) -> np.ndarray:
-    """How many rows of all of train equal each drawn row, in their order."""
+    """Counts of rows of all of train that equal each drawn row, in their order."""
     place = sides.meeting_place()
     keyed = with_keys(StoredTable(drawn.place, drawn.rows), sides.schema, [POSITION])
     keys = brought(keyed.select(POSITION, KEY), drawn.place, place)

@@ -21,7 +21,7 @@ _SERVER, _IDLE = "postgres", 0
 
 @ibis.udf.scalar.builtin(name="pg_terminate_backend")  # type: ignore[untyped-decorator]
 def _terminate(session: int) -> bool:  # type: ignore[empty-body]
-    """Whether the server was told to end a session of this user."""
+    """True where the server was told to end a session of this user."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class Sessions:
 
     @classmethod
     def of(cls, stored: StoredTables) -> Self:
-        """Those of all tables of an evaluation."""
+        """The sessions of all tables of an evaluation."""
         places = {id(table.place.connection): table.place for table in (stored.train, stored.holdout, stored.offered)}
         embedded = [place for place in places.values() if place.backend == EMBEDDED]
         return cls({p: p.connection.con.info.backend_pid for p in places.values() if p.backend == _SERVER}, embedded)
 
     def renewed(self) -> bool:
-        """Whether any had to be ended, as it no longer answers; another stands in its place. No old query goes on.
+        """True where a dead session was ended and replaced. No old query goes on.
 
         Raises:
             PlaceError: the server cannot be reached any more.
@@ -58,7 +58,7 @@ class Sessions:
 
 
 def _answers(place: StorageLocation) -> bool:
-    """Whether a connection is at rest, and again after a question."""
+    """True where a connection is at rest, and again after a question."""
     if place.connection.con.info.transaction_status != _IDLE:
         return False
     try:

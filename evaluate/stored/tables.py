@@ -37,7 +37,7 @@ class Drawer:
     kept: dict[int | None, DrawnRows] = field(default_factory=dict, repr=False)
 
     def first(self, limit: int | None) -> DrawnRows:
-        """The first so many rows; none: all."""
+        """The first so many rows; `None`: all."""
         if limit not in self.kept:
             self.kept[limit] = self._of_more(limit) or draw_rows(
                 self.table, self.schema, seed=self.seed, limit=limit
@@ -85,12 +85,12 @@ class StoredSides:
     kept: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def drawer(self, side: Side) -> Drawer:
-        """What draws rows of one side."""
+        """The drawer of rows of one side."""
         table, seed = getattr(self, side), side_seed(self.seed, side)
         return self.once(("drawer", side), lambda: Drawer(table, self.schema, seed))
 
     def meeting_place(self, *others: StoredTable) -> StorageLocation:
-        """Where keys of both sides, and of other tables, are counted together."""
+        """The place where keys of both sides, and of other tables, are counted together."""
         return meeting_place((self.train, self.holdout), *others, kept=self.kept)
 
     def keys(self, side: Side, place: StorageLocation) -> KeyCounts:
@@ -100,7 +100,7 @@ class StoredSides:
         return self.once(name, lambda: KeyCounts.of(getattr(self, side), self.schema, place))
 
     def once(self, name: Any, made: Callable[[], T]) -> T:
-        """What is made of real rows alone, by a name: the same for every synthetic table."""
+        """A cached value of real rows alone, by a name: the same for every synthetic table."""
         if name not in self.kept:
             self.kept[name] = made()
         found: T = self.kept[name]
@@ -179,7 +179,7 @@ class StoredTables:
 
         Args:
             side: "train", "synthetic" or "holdout".
-            limit: so many rows at most; none: all.
+            limit: so many rows at most; `None`: all.
         """
         drawer = self.drawer if side == "synthetic" else self.real.sides.drawer(side)
         return drawer.first(limit)

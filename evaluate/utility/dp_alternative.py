@@ -50,7 +50,7 @@ MAX_UNITS = 100_000
 
 
 def measure(tables: Tables) -> MetricResult:
-    """What a model trained privately on the real rows scores, and how much better that is than the synthetic table.
+    """Score of a model trained privately on the real rows, and its lead over the synthetic table.
 
     Estimates: `utility.dp_alternative.score` (it describes; reference TRTR, floor: trained on shuffled columns) and
     `utility.dp_alternative.gap` (alternative - TSTR of the linear model, lower is better for the synthetic table;
@@ -59,22 +59,26 @@ def measure(tables: Tables) -> MetricResult:
     Raises:
         BudgetError: epsilon or delta of the claim is outside what can be calibrated; nothing was measured.
     """
+    claim = tables.claim
+    if claim is None:
+        return _skipped("the table makes no privacy claim, so there is no epsilon to train at")
     why = _hindrance(tables)
     study = why or study_of(tables)
     if isinstance(study, str):
-        return MetricResult(failures=tuple(Failure(name, "skipped", study) for name in MEASURES))
-    assert tables.claim is not None
+        return _skipped(study)
     if study.task.kind == "classification" and public_values(tables.declared.columns[study.task.target]) is None:
-        return MetricResult(failures=tuple(Failure(name, "skipped", _NO_CLASSES) for name in MEASURES))
+        return _skipped(_NO_CLASSES)
     target = _Target.of(tables.declared, study.task)
-    alternative = _Alternative.of(tables, study, target, tables.claim)
-    return _measured(study, alternative, tables.claim)
+    alternative = _Alternative.of(tables, study, target, claim)
+    return _measured(study, alternative, claim)
+
+
+def _skipped(why: str) -> MetricResult:
+    return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in MEASURES))
 
 
 def _hindrance(tables: Tables) -> str:
     declared, target = tables.declared, tables.declared.target
-    if tables.claim is None:
-        return "the table makes no privacy claim, so there is no epsilon to train at"
     if target is None:
         return "the schema names no target"
     if declared.status != "declared":
@@ -88,7 +92,7 @@ def _hindrance(tables: Tables) -> str:
 
 @dataclass(frozen=True)
 class _Target:
-    """How the target becomes numbers by what is public, and predictions the study's."""
+    """The target as numbers by public facts alone, and predictions as the study's."""
 
     declared: Schema
     task: Task

@@ -1,4 +1,4 @@
-"""Whether a model trained on synthetic rows looks at the same columns as one trained on real rows.
+"""Agreement of permutation importances: a model trained on synthetic rows beside one trained on real rows.
 
 The importance of a column is what a model's score on the control rows loses once the column is permuted among them.
 Agreement is Spearman's rank correlation of the importances of two models. Where two columns say the same, either may
@@ -42,7 +42,7 @@ DRAWN = 10
 
 
 def measure(tables: Tables) -> MetricResult:
-    """How well the importances of columns agree.
+    """Agreement of the importances of columns.
 
     Estimates: `utility.importance.linear`, `utility.importance.boosting` (in [-1, 1], higher; reference: a model
     trained on fresh rows, floor: one trained on shuffled columns, each against one trained on as many training rows).
@@ -107,7 +107,7 @@ def importances(
     names: tuple[str, ...],
     orders: np.ndarray,
 ) -> np.ndarray:
-    """What the score loses once each column is permuted, the mean over repeats; shape (len(names),).
+    """Permutation importance: mean loss of score once a column is permuted; shape (len(names),).
 
     Args:
         model: whose importances; a column that it does not look at has none.

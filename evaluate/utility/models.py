@@ -105,7 +105,7 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Features:
-    """How rows become a matrix for one form of model.
+    """The feature matrix of rows for one form of model.
 
     Attributes:
         form: "linear" or "boosting".
@@ -143,7 +143,7 @@ class Features:
 
     @property
     def categories(self) -> np.ndarray:
-        """Which columns of a boosting matrix are codes of categories, boolean."""
+        """Mask of the columns of a boosting matrix that are codes of categories."""
         return np.array([isinstance(part, Levels) for part in self.parts.values()])
 
 
@@ -160,11 +160,11 @@ class Fitted(Protocol):
 
     @property
     def converged(self) -> bool:
-        """Whether its fit did."""
+        """True where its fit converged."""
 
     @property
     def features(self) -> Features | None:
-        """How rows become its matrix; none for a model that looks at none of their columns."""
+        """Its feature matrix of rows; `None` for a model that looks at no column."""
 
     def predict(self, frame: pd.DataFrame) -> np.ndarray:
         """Probabilities of the classes, shape (n, n_classes), or numbers, shape (n,)."""

@@ -2,9 +2,9 @@
 
 Half of them count rows in a box: one to three columns, of each a set of categories, a range between quantiles of the
 training table, or missing. A quarter count rows by group, and a quarter take the mean of a number by group, each with
-at most one condition. The error of a count is relative to the true count, or to a sanity bound where that is larger, so
-that queries which hardly any row answers do not decide; the error of a mean is in standard deviations of its column; a
-query with groups has the mean error of its groups, and a mean over no row is as wrong as can be.
+at most one condition. The error of a count is relative to the true count, or to a sanity bound where that is larger. So
+queries with hardly any row do not decide; the error of a mean is in standard deviations of its column; a query with
+groups has the mean error of its groups, and a mean over no row is as wrong as can be.
 
 # DEVIATES: from Xiao et al., an error above 1 counts as 1: an answer that is off by more than the truth is of no use,
 # and one such query must not outweigh the others.
@@ -55,8 +55,8 @@ class Query:
 
     Attributes:
         predicates: columns, and for each of its codes whether a row may have it; at most `MAX_PREDICATES`.
-        groups: the group of each code of the column that rows are grouped by; none for a plain count.
-        by: that column; -1 for none.
+        groups: the group of each code of the column that rows are grouped by; `None` for a plain count.
+        by: that column; -1 for no column.
         mean_of: the number whose mean is asked; -1 for a count.
     """
 
@@ -89,7 +89,7 @@ class QueriedTable:
 
 
 def measure(tables: Tables) -> MetricResult:
-    """How far answers are off.
+    """Errors of answers to count and mean queries.
 
     Estimates: `utility.queries` (mean error in [0, 1]), `utility.queries.median` and `utility.queries.excess` (the mean
     beyond that of a fresh real sample), lower is better.
@@ -240,7 +240,7 @@ def _errors(queries: Sequence[Query], coded: Sequence[QueriedTable], samples: Sa
 
 
 def _off_means(found: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """How far means are off: not at all where neither table has a row, as far as can be where one has none."""
+    """Errors of means: 0 where neither table has a row, the largest where one has no row."""
     only_one = np.isnan(found) != np.isnan(truth)
     return np.where(only_one, 1.0, np.abs(np.nan_to_num(found) - np.nan_to_num(truth)))
 

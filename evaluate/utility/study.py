@@ -1,8 +1,7 @@
 """The models of one evaluation, fitted once for every measure that looks at them, and how far chance moves a figure.
 
-Each model is fitted on synthetic rows, on as many training rows, on fresh real rows, on as many training rows as there
-are fresh ones, and on training rows whose columns were shuffled. All predict the same control rows, which none of them
-saw.
+Each model is fitted on synthetic rows and on as many training rows; on fresh real rows and on as many training rows;
+and on training rows whose columns were shuffled. All predict the same control rows, which none of them saw.
 
 Chance enters twice. Other control rows would change a figure: a bootstrap over them, whole entities together, says by
 how much while the models stay. Other rows to learn from would change it, too: synthetic and training rows are split in
@@ -35,7 +34,7 @@ SIDES = ("tstr", "trtr", "fresh", "matched", "floor")
 COMPARED = SIDES[:2]
 """Sides whose rows are split in halves: what an interval is of."""
 N_SPLITS: Mapping[Form, tuple[int, int]] = {"linear": (8, 4), "boosting": (4, 3)}
-"""How often they are split, and how often where there are more than `MANY_ROWS`, among which chance moves little."""
+"""Numbers of splits, and of splits beyond `MANY_ROWS` rows, among which chance moves little."""
 MANY_ROWS = 5_000
 LEAST_SPLITS = 2
 """Splits for boosting of more than two classes, which grows trees for each of them."""
@@ -93,7 +92,7 @@ class Models:
 
     @property
     def converged(self) -> bool:
-        """Whether every fit on all rows did."""
+        """True where every fit on all rows converged."""
         return all(model.converged for model in self.whole.values())
 
 
@@ -190,8 +189,8 @@ def _of_halves(halves: np.ndarray) -> float:
 def study_of(tables: Tables, variant: Variant = "whole") -> Study | str:
     """The study of an evaluation, or one sentence that says why there is none; made once for the same tables.
 
-    Models are kept one by one, so that a measure that ran out of time leaves the next one those that it had, and those
-    that have seen real rows only serve every synthetic table of as many rows.
+    Models are kept one by one, so that a measure that ran out of time leaves its models to the next one. Models of real
+    rows alone serve every synthetic table of as many rows.
 
     Args:
         tables: *Sensitive*.

@@ -27,7 +27,7 @@ CUT_SHARE = 0.01
 
 @dataclass(frozen=True)
 class Task:
-    """What is predicted.
+    """The prediction task.
 
     Attributes:
         target: the column.

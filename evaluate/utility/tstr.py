@@ -165,7 +165,7 @@ def _scored(form: Form, study: Study, note: str, end: str = "") -> list[Estimate
 
 
 def _precision(form: Form, study: Study) -> Estimate:
-    """How well a model trained on synthetic rows finds the rarer class, or each class on average."""
+    """Average precision of a model trained on synthetic rows, on the rarer class or the mean of classes."""
 
     def figure(predictions: np.ndarray, weights: np.ndarray) -> np.ndarray:
         return macro_average_precision(predictions, study.test.truth, weights)
@@ -201,7 +201,7 @@ def _model_figure(form: Form, study: Study, gap: Estimate) -> dict[str, Any]:
 
 
 def _note(study: Study, tables: Tables) -> str:
-    """What a reader needs beside the scores."""
+    """The note beside the scores."""
     task, sides = study.task, study.sides
     metric = {"roc_auc": "ROC AUC", "r2": "R2 (not below -1)"}[task.metric]
     if len(task.classes) > 2:

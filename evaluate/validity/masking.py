@@ -123,7 +123,7 @@ def _orders(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[t
 
 
 def _lasting(micros: float) -> str | None:
-    """A stretch of time to its first digit; none for no time at all."""
+    """A stretch of time to its first digit; `None` for no time at all."""
     if micros == 0:
         return None
     size, unit = next(((size, unit) for size, unit in _UNITS if micros >= size), (1, "microseconds"))

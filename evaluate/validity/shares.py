@@ -24,7 +24,7 @@ Marks = tuple[float, float]
 
 @dataclass(frozen=True)
 class ViolationCounts:
-    """How many rows break a rule.
+    """Counts of rows that break a rule.
 
     Attributes:
         n: rows.
@@ -51,7 +51,7 @@ class Landmarks:
 
     @classmethod
     def of(cls, tables: Tables) -> Self:
-        """Those of the real rows that are at hand."""
+        """The landmarks of the real rows at hand."""
         constraints, columns = tables.declared.constraints, tables.schema.columns
         if not constraints:
             return cls((1.0, 1.0), ())
@@ -83,7 +83,7 @@ class Law:
 
 @dataclass(frozen=True)
 class Judged:
-    """What was counted of one synthetic table.
+    """Violation counts of one synthetic table.
 
     Attributes:
         rows: rows with any violation.
@@ -123,7 +123,7 @@ class Judged:
         return " ".join(notes)
 
     def _figure(self, lawful: Landmarks, columns: Sequence[Estimate]) -> dict[str, Any]:
-        """What the report lists: every constraint, every column that breaks a rule; empty where there is neither."""
+        """The report's list: every constraint, every column that breaks a rule; empty where there is neither."""
         constraints = [
             {
                 "rule": str(law.constraint), "n": law.tally.n, "n_broken": law.tally.n_broken,
@@ -174,7 +174,7 @@ def only(schema: Schema, name: str) -> Schema:
 
 
 def rules_of_personal(column: Column) -> list[str]:
-    """The rule of a column of personal data that holds values without its form; none for any other column."""
+    """The rule of a column of personal data that holds values without its form; `None` for any other column."""
     if not isinstance(column, PersonalColumn):
         return []
     once = ", or repeats them" if column.unique else ""

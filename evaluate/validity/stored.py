@@ -3,8 +3,8 @@
 `Flags` are what is wrong with each row, worked out there. Whether a value of personal data has its form is told here,
 of each distinct value once (`misshapen`); which rows hold such a value, there.
 
-Of identifiers that repeat each other all but one are at fault. Which of them is not the same on every backend, so that
-the number of rows with any violation can differ where such a row breaks another rule besides.
+Of identifiers that repeat each other all but one are at fault. The choice among them differs between backends. So the
+number of rows with any violation can differ where such a row breaks another rule, too.
 """
 
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ _VALUE = "value"
 
 
 def misshapen(table: StoredTable, texts: Any, column: PersonalColumn) -> Any:
-    """Which rows hold a value without the form; never null.
+    """Mask of the rows that hold a value without the form; never null.
 
     In an embedded engine such values are written down, and looked up. Elsewhere a query lists them, so that their
     number is limited by what the server takes.
@@ -123,12 +123,9 @@ class Flags:
         """The faults of every column."""
         return looked(self.table, self.schema)
 
-    @property
-    def units(self) -> Any:
-        """The entity of each row, null where it has none."""
-        name = self.schema.entity
-        assert name is not None
-        return own_values(self.table.rows[name], self.schema.columns[name], self.laws.reader)
+    def units(self, entity: str) -> Any:
+        """The entity of each row, null for a row without one."""
+        return own_values(self.table.rows[entity], self.schema.columns[entity], self.laws.reader)
 
     @cached_property
     def rows(self) -> ir.Table:
@@ -138,7 +135,7 @@ class Flags:
         "c0" any of these faults. By the place of a constraint: "b0" broken, "n0" how many rows repeat each other, "u0"
         a fault in its columns, "l0" broken or a fault. And `any`.
         """
-        asked: dict[str, Any] = {} if self.schema.entity is None else {UNIT: self.units}
+        asked: dict[str, Any] = {} if self.schema.entity is None else {UNIT: self.units(self.schema.entity)}
         for place, name in enumerate(self.schema.kept):
             seen = self.looked[name]
             asked[f"m{place}"] = seen.missing
@@ -167,7 +164,7 @@ class Flags:
         return self.table.place.written(third.mutate(**broken, **{ANY: whole}))
 
     def _misshapen(self, name: str) -> list[Any]:
-        """Which rows of a column of personal data hold no value of its form, or repeat one that may not be repeated."""
+        """Masks of rows of a column of personal data with a value not of its form, or with a repeated unique value."""
         column = self.schema.columns[name]
         if not isinstance(column, PersonalColumn):
             return []
@@ -225,12 +222,12 @@ class _Judging:
 
     @property
     def schema(self) -> Schema:
-        """That alone says what is valid."""
+        """The schema, which alone says what is valid."""
         return self.flags.schema
 
     @property
     def table(self) -> StoredTable:
-        """It, beside places of its cells."""
+        """The table, beside places of its cells."""
         return self.flags.table
 
     @property
@@ -274,12 +271,12 @@ class _Judging:
         if n_units is None or entity not in (None, name):
             return []
         what = "rows" if entity is None else "entities"
-        found = self.n if entity is None else self.table.place.number(self.flags.units.nunique())
+        found = self.n if entity is None else self.table.place.number(self.flags.units(entity).nunique())
         return [f"has more {what} than n_units={n_units}"] if found > n_units else []
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """How many rows have each flag, and "n" of all."""
+        """Counts of rows with each flag, and "n" of all."""
         names = [name for name in self.flags.rows.columns if name != UNIT and name[:1] != "n"]
         sums = {name: self.flags.rows[name].sum().fill_null(0).cast("int64") for name in names}
         answer = self.table.place.fetch(self.flags.rows.agg(n=self.flags.rows.count(), **sums))

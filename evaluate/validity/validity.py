@@ -105,7 +105,7 @@ def _alike(read: pd.DataFrame, repeated: np.ndarray, constraint: Unique) -> np.n
 
 
 def _misshapen(read: pd.DataFrame, schema: Schema, name: str) -> np.ndarray:
-    """Which rows of a column of personal data hold no value of its form, or repeat one that may not be repeated."""
+    """Mask of rows of a column of personal data with a value not of its form, or with a repeated unique value."""
     column, values = schema.columns[name], read[name]
     if not isinstance(column, PersonalColumn):
         return np.zeros(len(values), dtype=bool)

@@ -39,12 +39,12 @@ nothing is proved."""
 FINENESS, INTERVALS = 20, (1e-5, 1e-2)
 """Grid points per standard deviation of a step's privacy loss, a fifth of what a claim is worked out with."""
 EPSILONS = np.linspace(0.0, 14.0, 71)
-"""Where the rates are held against the curve; more places could only rule out more."""
+"""The epsilons at which rates are held against the curve; more could only rule out more."""
 N_HALVINGS = 7
 
 
 def allows(event: SubsampledGaussianEvent, factor: float, rates: tuple[float, float]) -> bool:
-    """Whether steps with so many times the noise allow both error rates at once.
+    """True where steps with so many times the noise allow both error rates at once.
 
     Args:
         event: the steps, as stated.
@@ -55,7 +55,7 @@ def allows(event: SubsampledGaussianEvent, factor: float, rates: tuple[float, fl
 
 
 def rules_out(event: SubsampledGaussianEvent, wrong_in: np.ndarray, wrong_out: np.ndarray) -> np.ndarray:
-    """Whether `largest_factor` would come out below 1, so that the claim is disproved; boolean, shape of the rates.
+    """Mask of rates with `largest_factor` below 1, so that the claim is disproved; shape of the rates.
 
     Args:
         event: the steps, as stated.
@@ -67,7 +67,7 @@ def rules_out(event: SubsampledGaussianEvent, wrong_in: np.ndarray, wrong_out: n
 
 
 def _outside(delta: np.ndarray, wrong_in: np.ndarray, wrong_out: np.ndarray) -> np.ndarray:
-    """Whether a privacy curve at `EPSILONS` forbids pairs of rates; shape of the rates."""
+    """Mask of pairs of rates that a privacy curve at `EPSILONS` forbids; shape of the rates."""
     least, one, other = np.exp(EPSILONS), wrong_in[..., None], wrong_out[..., None]
     return np.asarray(np.any((1 - other - least * one > delta) | (1 - one - least * other > delta), axis=-1))
 

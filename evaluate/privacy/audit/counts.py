@@ -51,7 +51,7 @@ class CountTrials:
 
 @dataclass(frozen=True)
 class Patience:
-    """How long fits go on.
+    """Limits on the number and time of fits.
 
     Attributes:
         n_fits: at most, at least 1.
@@ -113,7 +113,7 @@ def trials_of_counts(
 def measurement_log(
     generator: PrivateGenerator, schedule: Schedule, stand_in: StandIn, present: np.ndarray
 ) -> MeasurementLog:
-    """What one fit of the stand-in drew.
+    """The noisy measurements of one fit of the stand-in.
 
     Args:
         generator: whose schedule it is.

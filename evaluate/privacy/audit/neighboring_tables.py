@@ -17,10 +17,10 @@ N_ROWS = 300
 """Rows of a stand-in: few, so that one more row is seen as far as it can be."""
 LEAST_ROWS = 20
 EXCESS = 3
-"""Where a unit may have several rows, the target of a stand-in has so many times as many as a fit may use of it."""
+"""The target's rows in multiples of those that a fit may use, where a unit may have several rows."""
 UNIT = {"kind": "identifier", "bounds": [0, 10**12]}
 FAR = 1e6
-"""Where a number whose bounds are to be measured is taken to end."""
+"""The bound assumed for a number whose bounds are to be measured."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """An audit of the split: is train the same table but for a row, when that row is gone from the file?
 
-A guarantee is for the source table, so the split before a fit must not pass on more of a unit than the unit's own rows.
-The project's own private split deals a public table, then the same table with one unit really removed: the first, one
-in the middle, the last, one of some equal rows. Train must lose that unit's rows or stay as it is. Where other rows
-change sides too, what the noise of the fit hides is not one unit but all that moved.
+A guarantee is for the source table. So the split before a fit must pass on nothing of a unit but its own rows. The
+project's own private split deals a public table, then the same table with one unit really removed: the first, one in
+the middle, the last, one of some equal rows. Train must lose that unit's rows or stay as it is. Where other rows change
+sides too, what the noise of the fit hides is not one unit but all that moved.
 """
 
 from collections import Counter

@@ -18,7 +18,7 @@ N_COLUMNS = 5
 N_CANARIES = 12
 """Canaries in one fit, and codes of a column; in cells of their own, they are as good as one canary in twelve fits."""
 EXCESS = 3
-"""Where a unit may have several rows, a canary has so many times as many as a fit may use of it."""
+"""A canary's rows in multiples of those that a fit may use, where a unit may have several rows."""
 UNIT = "unit"
 
 
@@ -99,7 +99,7 @@ class StandIn:
         return frame if self.schema.entity is None else frame.assign(**{UNIT: unit})
 
     def weight(self, counts: np.ndarray, cells: np.ndarray, present: np.ndarray) -> float | None:
-        """How often a release counted each row; none where these cells do not hold the codes apart.
+        """The weight of each row in a release; `None` where these cells do not keep the codes apart.
 
         Of a canary any number of rows may be counted, of all the same: the bound on them is a part of what is audited.
         """

@@ -9,11 +9,10 @@ canaries are 50,000 trials.
 The run is the system's own `fit` of a public stand-in, with a source of noise that is the system's but for this:
 
 - Canaries are units more: the system samples them at the rate that it samples the others at.
-- What a canary adds to a sum is not taken to be the clipping bound. The training code is handed a sample of one unit,
-  and what its exact sum then comes to is what each sampled canary adds, in its own coordinate. So clipping that is
-  missing, or done layer by layer or row by row, shows, and a gradient far below the bound makes a weak audit, not a
-  false one. The unit has three times the rows that a fit may use of it. Of every hundred samples one is empty, and its
-  sum must be zero, or what a unit adds could not be told.
+- What a canary adds to a sum is not taken to be the clipping bound. The training code is handed a sample of one unit.
+  Each sampled canary adds that exact sum, in its own coordinate. So missing clipping shows, and clipping by layer or by
+  row. A gradient far below the bound makes a weak audit, not a false one. The unit has three times the rows that a fit
+  may use of it. Of every hundred samples one is empty, and its sum must be zero, or what a unit adds could not be told.
 - The system adds its noise, at the sigma that the training code asks for, to sums and coordinates at once. The training
   goes on with its own part: it never meets a canary. So canaries do not depend on each other, and their trials are
   independent ones.
@@ -50,7 +49,7 @@ from synth.dp.schedule import Schedule
 from synth.generators.base import PrivateGenerator
 
 N_STEP_CANARIES = 50_000
-"""They cost a run a second or two. At epsilon 1 as many find contributions that are two thirds too large."""
+"""Canaries of a run. They cost a second or two; at epsilon 1 they find contributions that are two thirds too large."""
 EMPTY_EVERY = 100
 EXPECTED_SAMPLE, N_UNITS = 16, (256, 20_000)
 """Units in a sample of the stand-in, as expected, within so many units in all: with fewer, networks diverge."""
@@ -148,7 +147,7 @@ class StepLog:
         return noisy[: values.size].reshape(values.shape)
 
     def _size(self, total: np.ndarray) -> float:
-        """What a canary adds at this step: the norm of the one unit's sum, nothing where none was handed out.
+        """A canary's addition at this step: the norm of the one unit's sum, 0 where no canary was handed out.
 
         Raises:
             AuditError: it cannot be told; no step is scored on it.
@@ -226,7 +225,7 @@ class StepTrials:
 def run_of_steps(
     generator: PrivateGenerator, schedule: Schedule, event: SubsampledGaussianEvent, stand_in: StandIn, log: StepLog
 ) -> StepTrials:
-    """What one training run gives away of its canaries.
+    """The observations of an attacker on the canaries of one training run.
 
     Args:
         generator: whose schedule it is.

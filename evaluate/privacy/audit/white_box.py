@@ -3,9 +3,9 @@
 The attacker holds all that a fit drew with noise: released counts, and every noisy sum of a training by DP-SGD. They
 know the program and the whole table but for the canaries, and know the canaries' rows. They want to say which canaries
 were in, and win where they are right more often than epsilon and delta allow. That is the very attacker of the
-guarantee, far stronger than anyone who sees a synthetic table, so that a fault in the noise shows after a few hundred
-fits, or after a single training. The table is a public stand-in made of constants: an audit reads no real row and costs
-no budget.
+guarantee, far stronger than anyone who sees a synthetic table. So a fault in the noise shows after a few hundred fits,
+or after a single training. The table is a public stand-in made of constants: an audit reads no real row and costs no
+budget.
 
 - Counts (`counts`): the two error rates over some hundred fits have exact upper ends, and no Gaussian mechanism
   with mu below mu_low = Phi^-1(1 - FPR) - Phi^-1(FNR) allows them. At the claimed delta, mu_low has an epsilon: the
@@ -75,11 +75,11 @@ from synth.schema import Schema
 
 NOISE = "size of the noise on counts"
 SINGLE = 1e-4
-"""What single precision may make of a clipped sum, relative."""
+"""Relative error of a clipped sum in single precision."""
 
 
 def of_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> AuditPart:
-    """What the guesses about one training run prove.
+    """The conclusion from guesses about one training run.
 
     Args:
         schedule: whose steps they are.
@@ -113,7 +113,7 @@ def of_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> Audit
 
 
 def of_counts(schedule: Schedule, trials: CountTrials, confidence: float) -> AuditPart:
-    """What the guesses about the one-way histograms of a larger schedule prove of the whole.
+    """The conclusion on a whole schedule from guesses about its one-way histograms.
 
     Args:
         schedule: with other events beside.
@@ -205,7 +205,7 @@ def of_scale(schedule: Schedule, residuals: Residuals, confidence: float) -> Aud
 def conclude(
     claim: tuple[float, float], errors: tuple[int, int], n_each: int, confidence: float, *, ran_on: str
 ) -> Audit:
-    """What the errors of the attacker prove.
+    """The conclusion from the attacker's error rates.
 
     Args:
         claim: epsilon and delta.
@@ -258,8 +258,8 @@ N_CODES_BESIDE_STEPS = 32
 CHOICES_SHARE, SCALE_SHARE = 0.1, 0.001
 """Of the error that the confidence leaves, for the check of choices, and for each of the size of a noise.
 
-The bound on choices rests on four rates that must all come out at their ends at once, and errs far less often than its
-share. That on a noise errs as often as it says: at 99% one sound audit in 100,000.
+The bound on choices rests on four rates that must all be at their ends at once. It errs far less often than its share.
+That on a noise errs as often as it says: at 99% one sound audit in 100,000.
 """
 STEPS_SHARE, FITS_SHARE = 0.6, 0.3
 """Of the time, for the steps of a network and for the fits beside them."""
@@ -267,7 +267,7 @@ STEPS_SHARE, FITS_SHARE = 0.6, 0.3
 
 @dataclass(frozen=True)
 class _Subject:
-    """What is audited, and how long it may take."""
+    """The subject of an audit and its time limit."""
 
     generator: PrivateGenerator
     schedule: Schedule
@@ -288,7 +288,7 @@ class _Subject:
 
     @property
     def steps(self) -> SubsampledGaussianEvent | None:
-        """Those of DP-SGD."""
+        """The events of DP-SGD."""
         return next((event for event in self.schedule.events if isinstance(event, SubsampledGaussianEvent)), None)
 
     @property
