@@ -40,7 +40,7 @@ SAMPLE_ROWS = 100_000
 """Rows of each side of a table that stays where it is stored that are drawn for measures that need rows."""
 
 
-class Kept:
+class SharedResults:
     """*Sensitive*. Intermediate results that several measures share, each made once."""
 
     def __init__(self) -> None:
@@ -255,9 +255,9 @@ class Real:
         return made
 
     @cached_property
-    def kept(self) -> Kept:
+    def kept(self) -> SharedResults:
         """*Sensitive*. What is made of these rows alone, once for all synthetic tables."""
-        return Kept()
+        return SharedResults()
 
 
 @dataclass(frozen=True)
@@ -296,8 +296,8 @@ class Tables:
     n_targets: int | None = N_TARGETS
     n_rows: int | None = N_ROWS
     stored: "StoredTables | None" = None
-    kept: Kept = field(default_factory=Kept, init=False, repr=False, compare=False)
-    kept_of_real: Kept = field(default_factory=Kept, init=False, repr=False, compare=False)
+    kept: SharedResults = field(default_factory=SharedResults, init=False, repr=False, compare=False)
+    kept_of_real: SharedResults = field(default_factory=SharedResults, init=False, repr=False, compare=False)
 
     @classmethod
     def prepare(

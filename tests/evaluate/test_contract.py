@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evaluate import metrics
 from evaluate.engine import measure_candidate
 from evaluate.gate.policy import Policy, Rule
 from evaluate.gate.verdict import judge_candidate
@@ -189,3 +190,9 @@ def test_constant_and_missing_columns_give_numbers_or_a_reason(name: str, value:
     tables = Tables.prepare(*frames, schema)
     found = measure_candidate("constant", replace(tables), measures=[name])
     assert {failure.reason for failure in found.failures} <= {"skipped"}
+
+
+def test_no_number_is_declared_twice() -> None:
+    modules = {**metrics._MODULES, **metrics._ON_REQUEST}
+    names = [metric.name for by, module in modules.items() for metric in metrics.declared(by, module)]
+    assert len(set(names)) == len(names)

@@ -1,4 +1,5 @@
 import contextlib
+import inspect
 import itertools
 import signal
 import threading
@@ -305,3 +306,15 @@ def test_what_one_candidate_breaks_is_a_failure_by_its_name() -> None:
     found, _ = engine.attempted("acme", lambda: [0][1])
     assert isinstance(found, Failure)
     assert (found.measure, "IndexError" in found.message) == ("acme", True)
+
+
+def test_three_functions_stand_between_an_evaluation_and_a_metric(monkeypatch) -> None:
+    stacks = []
+
+    def seen(tables: Tables) -> MetricResult:
+        stacks.append([frame.function for frame in inspect.stack()])
+        return MetricResult()
+
+    monkeypatch.setattr("evaluate.validity.validity.measure", seen)
+    engine.evaluate(_rows(300, 0), _rows(200, 1), _rows(250, 2), SCHEMA, measures=["validity"])
+    assert stacks[0][: stacks[0].index("evaluate")] == ["seen", "_run", "measure_candidate", "evaluate_beside"]
