@@ -105,9 +105,9 @@ def _ours(*starts: str) -> Callable[[Adult], Callable[[], object]]:
 
     def prepare(adult: Adult) -> Callable[[], object]:
         import evaluate
-        from evaluate.engine import MEASURES
+        from evaluate.metrics import MODULES
 
-        chosen = [name for name in MEASURES if name.startswith(starts)]
+        chosen = [name for name in MODULES if name.startswith(starts)]
         import_late(chosen)
         synthetic = half_right(adult.train)
         return lambda: evaluate.evaluate(adult.train, adult.test, synthetic, adult.plain, measures=chosen)
@@ -119,7 +119,7 @@ def _ours_large(adult: Adult) -> Callable[[], object]:
     """Ours without attacks on a million rows of thirty columns: Adult twice side by side, resampled."""
     import evaluate
     import synth
-    from evaluate.engine import MEASURES
+    from evaluate.metrics import MODULES
 
     rng = np.random.default_rng(0)
 
@@ -130,17 +130,17 @@ def _ours_large(adult: Adult) -> Callable[[], object]:
     train, holdout = wide(adult.train, LARGE_ROWS), wide(adult.test, LARGE_ROWS // 4)
     synthetic = half_right(train)
     schema = synth.infer_schema(pd.concat([train, holdout]), target=adult.target)
-    chosen = [name for name in MEASURES if not name.startswith(PRIVACY)]
+    chosen = [name for name in MODULES if not name.startswith(PRIVACY)]
     import_late(chosen)
     return lambda: evaluate.evaluate(train, holdout, synthetic, schema, measures=chosen)
 
 
 def import_late(measures: Sequence[str]) -> None:
     """What these measures import when they first run."""
-    from evaluate.engine import module_of
+    from evaluate.metrics import MODULES
 
     late = ("scipy.stats", "sklearn.ensemble", "sklearn.linear_model", "threadpoolctl")
-    for name in (*map(module_of, measures), *late):
+    for name in (*map(MODULES.__getitem__, measures), *late):
         importlib.import_module(name)
 
 

@@ -95,9 +95,9 @@ def _large(adult: Adult, folder: Path) -> dict[str, Any]:
 
 def _cost(adult: Adult, tables: Three) -> dict[str, Any]:
     import evaluate
-    from evaluate.engine import MEASURES
+    from evaluate.metrics import MODULES
 
-    chosen = [name for name in MEASURES if name.startswith(PRIVACY)]
+    chosen = [name for name in MODULES if name.startswith(PRIVACY)]
     import_late(chosen)
     found: list[evaluate.Evaluation] = []
     cost = measured(lambda: found.append(evaluate.evaluate(**vars(tables), schema=adult.plain, measures=chosen)))

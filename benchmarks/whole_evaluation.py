@@ -21,7 +21,7 @@ import evaluate
 import synth
 from benchmarks.evaluation import apart, half_right, import_late
 from benchmarks.peers.evaluated import measured
-from evaluate.engine import MEASURES
+from evaluate.metrics import MODULES
 
 MOST_MEASURES = 8
 """Slowest ones that are shown."""
@@ -64,7 +64,7 @@ def _point(options: argparse.Namespace) -> dict[str, Any]:
     schema = synth.infer_schema(table, target=options.target)
     train, holdout = table[: options.rows], table[options.rows : options.rows + options.holdout]
     synthetic = half_right(train)
-    import_late(list(MEASURES))
+    import_late(list(MODULES))
     found: list[evaluate.Evaluation] = []
     cost = measured(lambda: found.append(evaluate.evaluate(train, holdout, synthetic, schema)))
     (candidate,) = found[0].candidates

@@ -9,10 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from evaluate.metrics import Metric
 from evaluate.result import Estimate, EvaluationError
 
 if TYPE_CHECKING:
     from evaluate.intervals import Rate
+
+METRICS = (
+    Metric("privacy.audit.excess", "lower", "Audited epsilon beyond the claim", "A lower bound on epsilon, found by "
+           "attacking the noise itself, minus the claim; above 0 the claim is false.", without_holdout=True),
+)  # fmt: skip
 
 MEASURE = "privacy.audit.excess"
 """Lower bound minus claim: what a rule is about."""

@@ -3,7 +3,7 @@
 `evaluate` takes tables in memory, `evaluate_stored` tables that stay where they are stored, and `evaluate_beside`
 synthetic tables beside real rows that serve others, too. `deadline` is the time limit on a block of code.
 
-Every measure is a module with `measure(tables) -> Measurement`, and is imported when it first runs. What they draw, by
+Every measure is a module of `evaluate.metrics.MODULES` with `measure(tables) -> MetricResult`. What they draw, by
 name of the figure, is plain data:
 
 * "validity": each constraint with the rows that break it and their masked shapes, and the columns that break a rule;
@@ -21,7 +21,6 @@ name of the figure, is plain data:
 * "fairness_models", "fairness_columns": by sensitive column, what is said of each of its groups.
 """
 
-import importlib
 import signal
 import sys
 import threading
@@ -37,7 +36,7 @@ import pandas as pd
 
 from evaluate.gate.shift import KEY as SHIFT
 from evaluate.gate.shift import Shift
-from evaluate.metrics import GATEABLE, numbers_of
+from evaluate.metrics import GATEABLE, MODULES, measure_of, numbers_of
 from evaluate.result import Candidate, Evaluation, EvaluationError, Failure, SelfTest
 from evaluate.sampling import learned_keys
 from evaluate.self_tests import self_tests_of
@@ -125,45 +124,6 @@ def _dealt_with(error: BaseException | None) -> bool:
 
 
 T = TypeVar("T")
-Measure = Callable[[Tables], MetricResult]
-
-
-_MODULES = {
-    "validity": "validity.validity",
-    "privacy.inference": "privacy.attribute_inference",
-    "privacy.personal": "privacy.pii",
-}
-"""Modules of measures that are not named as the measure is."""
-
-
-def module_of(measure: str) -> str:
-    """The module that a measure is in."""
-    return f"evaluate.{_MODULES.get(measure, measure)}"
-
-
-def _late(name: str) -> Measure:
-    """A measure by its name, from the module `evaluate.<name>` or that of `_MODULES`, imported when first run."""
-
-    def measure(tables: Tables) -> MetricResult:
-        found: MetricResult = importlib.import_module(module_of(name)).measure(tables)
-        return found
-
-    return measure
-
-
-MEASURES: dict[str, Measure] = {
-    name: _late(name)
-    for name in (
-        "validity", "fidelity.columns", "fidelity.pairs", "fidelity.triples",
-        "fidelity.detection", "fidelity.support",
-        "utility.tstr", "utility.importance", "utility.queries", "utility.dp_alternative",
-        "fairness.models", "fairness.columns",
-        "privacy.copies", "privacy.copied_parts", "privacy.distance", "privacy.membership", "privacy.vulnerable",
-        "privacy.singling_out", "privacy.linkability", "privacy.inference", "privacy.quasi_identifiers",
-        "privacy.personal",
-    )
-}  # fmt: skip
-"""Every measure by name, in the order in which they run."""
 
 
 def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest by keyword)
@@ -191,7 +151,7 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
         holdout: *Sensitive*. Real rows that it did not see.
         synthetic: a table, which is then called "synthetic", or tables by name.
         schema: inferred or declared.
-        measures: names in `MEASURES`; `None`: all.
+        measures: names in `MODULES`; `None`: all.
         time_limit_s: wall seconds for each measure of each table; `None`: no limit.
         seed: the same seed gives the same numbers.
         progress: told what is being measured.
@@ -320,7 +280,7 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
     self_tests: tuple[SelfTest, ...] = ()
     if self_tested:
         progress("self-tests", None)
-        self_tests = self_tests_of(real, chosen, lambda name, tables: _run(name, tables, None).measurement)
+        self_tests = self_tests_of(real, chosen, lambda name, tables: _run(name, tables, None)[0])
     schema = real.declared.model_dump(mode="json")
     return Evaluation(tuple(candidates), real_facts(real, chosen, progress), schema, self_tests=self_tests)
 
@@ -329,14 +289,15 @@ def _shift(real: Real, chosen: Iterable[str], progress: Progress) -> dict[str, A
     """The shift of train against holdout as plain data, tested once."""
     if not any(name.startswith("privacy.") for name in chosen):
         return Shift(untested="no measure that rests on it was asked for").model_dump(mode="json")
-    if SHIFT not in real.kept:
-        from evaluate.fidelity.two_samples import shift_of
+    return real.kept.once(SHIFT, lambda: _tested(real, progress)).model_dump(mode="json")
 
-        progress("train against holdout", None)
-        found, _ = attempted(SHIFT, lambda: shift_of(real))
-        real.kept[SHIFT] = Shift(untested=found.message) if isinstance(found, Failure) else found
-    kept: Shift = real.kept[SHIFT]
-    return kept.model_dump(mode="json")
+
+def _tested(real: Real, progress: Progress) -> Shift:
+    from evaluate.fidelity.two_samples import shift_of
+
+    progress("train against holdout", None)
+    found, _ = attempted(SHIFT, lambda: shift_of(real))
+    return Shift(untested=found.message) if isinstance(found, Failure) else found
 
 
 def _beside(real: Real, table: "pd.DataFrame | StoredTable", statement: Mapping[str, Any] | None) -> Tables:
@@ -376,7 +337,7 @@ def measure_candidate(
     Args:
         name: what to call it.
         tables: *Sensitive*. As `Tables.prepare` gives them.
-        measures: names in `MEASURES`; `None`: all.
+        measures: names in `MODULES`; `None`: all.
         time_limit_s: wall seconds for each measure; `None`: no limit.
         progress: told what is being measured.
         statement: the privacy statement as plain data.
@@ -387,44 +348,43 @@ def measure_candidate(
         PlaceError: what a table is stored in gave out; nothing that was measured is kept.
     """
     chosen = _chosen(measures)
-    runs = []
+    runs = {}
     for index, measure in enumerate(chosen):
         progress(f"measure {name}: {measure}", index / len(chosen))
-        runs.append(_run(measure, tables, time_limit_s))
+        runs[measure] = _run(measure, tables, time_limit_s)
     progress(f"measure {name}", 1.0)
-    skipped = [_failures(m, "skipped", "it was not asked for") for m in MEASURES if m not in chosen]
+    found = [result for result, _ in runs.values()]
+    skipped = [_failures(m, "skipped", "it was not asked for") for m in MODULES if m not in runs]
     return Candidate(
         name=name,
-        estimates=tuple(estimate for run in runs for estimate in run.measurement.estimates),
-        failures=tuple(f for failures in (*(run.measurement.failures for run in runs), *skipped) for f in failures),
-        figures={key: figure for run in runs for key, figure in run.measurement.figures.items()},
+        estimates=tuple(estimate for one in found for estimate in one.estimates),
+        failures=tuple(f for failures in (*(one.failures for one in found), *skipped) for f in failures),
+        figures={key: figure for one in found for key, figure in one.figures.items()},
         statement=statement,
         generator=generator or {},
-        seconds={run.measure: round(run.seconds, 3) for run in runs},
+        seconds={measure: round(seconds, 3) for measure, (_, seconds) in runs.items()},
     )
 
 
-@dataclass(frozen=True)
-class _Run:
-    measure: str
-    measurement: MetricResult
-    seconds: float
+def _run(measure: str, tables: Tables, time_limit_s: float | None) -> tuple[MetricResult, float]:
+    """One measure's result, with whatever goes wrong turned into failures, and its wall seconds."""
+    sessions = None
+    if tables.stored is not None:
+        from evaluate.stored.sessions import Sessions
 
-
-def _run(measure: str, tables: Tables, time_limit_s: float | None) -> _Run:
-    """One measure, with whatever goes wrong turned into failures."""
-    if tables.stored is None:
-        return _Run(measure, *isolated(measure, lambda: MEASURES[measure](tables), time_limit_s))
+        sessions = Sessions.of(tables.stored)
+    with _attempt(measure, time_limit_s) as tried:
+        tried.found = measure_of(measure)(tables)
+    result = _result(measure, tried.found)
+    if tables.stored is None or sessions is None:
+        return result, tried.seconds
     from evaluate.sample_notes import on_samples
-    from evaluate.stored.sessions import Sessions
 
-    sessions = Sessions.of(tables.stored)
-    found, seconds = isolated(measure, lambda: MEASURES[measure](tables), time_limit_s)
-    if any(failure.reason == "timed out" for failure in found.failures) and sessions.renewed():
+    if any(failure.reason == "timed out" for failure in result.failures) and sessions.renewed():
         # Rows that were written down there went with the session.
         tables.kept.clear()
         tables.kept_of_real.clear()
-    return _Run(measure, on_samples(measure, found, tables.stored), seconds)
+    return on_samples(measure, result, tables.stored), tried.seconds
 
 
 def isolated(
@@ -441,9 +401,7 @@ def isolated(
         PlaceError: as `attempted` does.
     """
     found, seconds = attempted(measure, work, time_limit_s)
-    if isinstance(found, Failure):
-        found = MetricResult(failures=_failures(measure, found.reason, found.message))
-    return found, seconds
+    return _result(measure, found), seconds
 
 
 def attempted(
@@ -459,27 +417,51 @@ def attempted(
     Raises:
         PlaceError: what a table is stored in gave out, which is no finding; another start may go well.
     """
-    began = time.monotonic()
+    with _attempt(name, time_limit_s) as tried:
+        tried.found = work()
+    return tried.found, tried.seconds
+
+
+@dataclass
+class _Attempt:
+    """What some work gave, or the failure that it ended in, and its wall seconds."""
+
+    found: Any = None
+    seconds: float = 0.0
+
+
+@contextmanager
+def _attempt(name: str, time_limit_s: float | None) -> Iterator[_Attempt]:
+    """Run a block whose errors, and whose time, must not spoil anything else; see `attempted`."""
+    began, tried = time.monotonic(), _Attempt()
     asked = (
         "" if time_limit_s is None else f"it did not end within the time_limit_s={time_limit_s:g} that was asked for"
     )
     late = Failure(name, "timed out", asked)
-    found: T | Failure
     try:
         with deadline(time_limit_s):
-            found = work()
+            yield tried
     except OutOfTimeError:
-        found = late
+        tried.found = late
     except PlaceError:
         raise
     except UnderstudyError as error:  # by contract such a message holds no cell value
-        found = Failure(name, "failed", str(error))
+        tried.found = Failure(name, "failed", str(error))
     except Exception as error:  # noqa: BLE001 (one measure must not take the others down)
-        found = Failure(name, "failed", f"it ended in an internal error, {type(error).__name__}; please report it")
-    seconds = time.monotonic() - began
+        tried.found = Failure(
+            name, "failed", f"it ended in an internal error, {type(error).__name__}; please report it"
+        )
+    tried.seconds = time.monotonic() - began
     # No alarm can be set outside the main thread: the result came, but not in the time that somebody asked for.
-    in_time = time_limit_s is None or seconds <= time_limit_s or isinstance(found, Failure)
-    return found if in_time else late, seconds
+    if time_limit_s is not None and tried.seconds > time_limit_s and not isinstance(tried.found, Failure):
+        tried.found = late
+
+
+def _result(measure: str, found: MetricResult | Failure) -> MetricResult:
+    """The result of a measure; a failure stands for each of its numbers."""
+    return (
+        MetricResult(failures=_failures(measure, found.reason, found.message)) if isinstance(found, Failure) else found
+    )
 
 
 def _failures(measure: str, reason: Any, message: str) -> tuple[Failure, ...]:
@@ -489,13 +471,13 @@ def _failures(measure: str, reason: Any, message: str) -> tuple[Failure, ...]:
 
 
 def _chosen(measures: Iterable[str] | None) -> list[str]:
-    names = list(MEASURES) if measures is None else list(dict.fromkeys(measures))
+    names = list(MODULES) if measures is None else list(dict.fromkeys(measures))
     for name in names:
-        if name not in MEASURES:
-            raise EvaluationError(f"there is no measure {name!r}; {nearest(name, MEASURES)}")
+        if name not in MODULES:
+            raise EvaluationError(f"there is no measure {name!r}; {nearest(name, MODULES)}")
     if not names:
-        raise EvaluationError(f"no measure is named; known are: {', '.join(sorted(MEASURES))}")
-    return [name for name in MEASURES if name in names]
+        raise EvaluationError(f"no measure is named; known are: {', '.join(sorted(MODULES))}")
+    return [name for name in MODULES if name in names]
 
 
 def real_facts(real: Real, measures: Iterable[str] | None = None, progress: Progress = quiet) -> dict[str, Any]:
@@ -506,23 +488,21 @@ def real_facts(real: Real, measures: Iterable[str] | None = None, progress: Prog
         measures: that were asked for; `None`: all. The shift is tested where one rests on it.
         progress: told what is being done.
     """
-    schema, shift = real.declared, _shift(real, MEASURES if measures is None else measures, progress)
+    schema, shift = real.declared, _shift(real, MODULES if measures is None else measures, progress)
     columns = {"columns": len(schema.kept), "target": schema.target, "entity": schema.entity, SHIFT: shift}
-    return {**(real.stored.facts if real.stored is not None else _row_facts(real)), **columns}
+    rows = real.kept.once("facts", lambda: _row_facts(real)) if real.stored is None else real.stored.facts
+    return {**rows, **columns}
 
 
 def _row_facts(real: Real) -> dict[str, Any]:
-    """Numbers of rows and of equal rows on either side, counted once."""
-    if "facts" not in real.kept:
-        sides = (real.train, pd.concat([real.fresh, real.control]))
-        train, holdout = (learned_keys(rows, real.schema) for rows in sides)
-        across = np.isin(holdout, train)
-        _, places, counts = np.unique(train, return_inverse=True, return_counts=True)
-        real.kept["facts"] = {
-            "train_rows": len(train),
-            "holdout_rows": len(holdout),
-            "duplicates_across": {"count": int(across.sum()), "share": float(across.mean())},
-            "duplicate_share_train": float((counts[places] > 1).mean()),
-        }
-    found: dict[str, Any] = real.kept["facts"]
-    return found
+    """Numbers of rows and of equal rows on either side."""
+    sides = (real.train, pd.concat([real.fresh, real.control]))
+    train, holdout = (learned_keys(rows, real.schema) for rows in sides)
+    across = np.isin(holdout, train)
+    _, places, counts = np.unique(train, return_inverse=True, return_counts=True)
+    return {
+        "train_rows": len(train),
+        "holdout_rows": len(holdout),
+        "duplicates_across": {"count": int(across.sum()), "share": float(across.mean())},
+        "duplicate_share_train": float((counts[places] > 1).mean()),
+    }

@@ -1,4 +1,9 @@
-"""The metrics of an evaluation by name: who measures each, which way is better, and whether a rule may rest on it.
+"""The registry of metrics: the modules that declare and measure them, and their catalog.
+
+A metric is declared beside the code that measures it, as a `Metric` in `METRICS` of that module; `MODULES` has a line
+for each module. An installed package brings further ones by an entry point of the group `understudy.metrics`: the name
+of a measure, and its module, which has `METRICS` and `measure(tables) -> MetricResult`. None takes a name of ours.
+Modules are imported late, since some are heavy: a name of a measure costs nothing, the catalog imports them all.
 
 A rule may rest on a number whose 95% interval is shown, by simulation in the test suite, to hold what it estimates in
 93 to 97 of 100 repetitions. More is allowed where it is exact or allows for a choice. It may also rest on a few whose
@@ -6,27 +11,94 @@ interval is a textbook's and not simulated, which docs/evaluation.md names. All 
 what to name instead.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, Literal, TypeVar
 
-from evaluate.audit_result import MEASURE as AUDITED
-from evaluate.result import Direction
+from evaluate.result import Direction, EvaluationError
+from evaluate.text import amount
+
+Growing = Literal["", "train", "holdout"]
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The unit that the `n` of a number counts.
+
+    Attributes:
+        what: the counted things, as words.
+        real: how many real rows each of them takes at least; 0 where synthetic rows alone are counted.
+        most: of them that the measure takes, whatever the table holds; `None`: as many as there are.
+        beside: the part of the real table whose rows are not counted, but have to grow as they do.
+    """
+
+    what: str
+    real: int = 0
+    most: int | None = None
+    beside: Growing = ""
+
+    def real_rows(self, n: int, n_needed: int, real: Mapping[str, Any]) -> float:
+        """Real rows that it takes at least; what has to grow beside them does so in proportion."""
+        rows = amount(real.get(f"{self.beside}_rows")) if self.beside else 0.0
+        return max(self.real * n_needed, (rows or 0.0) * n_needed / max(n, 1))
+
+
+SYNTHETIC = Counted("synthetic rows")
+COMPARED = Counted("rows of the holdout and as many synthetic ones", 1, 50_000)
+KEPT = Counted("synthetic rows, beside which the training rows have to grow alike", 0, 50_000, "train")
+COUNTS = Counted("synthetic rows, beside which the training rows have to grow alike", 0, None, "train")
+COPIED = Counted("synthetic rows, beside which the holdout has to grow alike", 0, None, "holdout")
+COPIED_PEOPLE = Counted("people who could be copied, beside whom the holdout has to grow alike", 1, None, "holdout")
+THREE = Counted("rows of each of three tables: training table, holdout and synthetic table", 2, 5_000)
+TEST = Counted("test rows, which are half of the holdout", 2, 20_000)
+PEOPLE = Counted("training rows and held-out rows, as many as the job\u2019s targets let attacks try", 1)
+MEMBERS = Counted("training rows that are attacked, beside which the holdout has to grow alike", 1, None, "holdout")
+ALONE = Counted("training and held-out rows that are alone with their combination", 1, None, "holdout")
+ATTEMPTS = Counted("attempts of the attack, not rows; the attack decides how many it makes")
+NOISY = Counted("rows as they were released; the interval is that of noise, and a larger epsilon narrows it too")
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What is known of a number before it is measured.
+    """A number as it is declared, before it is measured.
 
     Attributes:
-        by: the measure that gives it, by its name in the engine; "statement", "privacy.audit", "released" and
-            "training" are none of these.
+        name: in evaluations and policies.
         direction: which way is better.
+        title: a few words, for tables.
+        sentence: what it says, for somebody who has never met it.
         describes: why no rule may rest on it, and what to name instead; empty where one may.
+        counted: what its `n` counts, where a rule may rest on it and more rows narrow its interval.
+        key: whether candidates are compared on it, in a picture and a table.
+        note: what stands beside it there.
+        better: the better direction in words, where "lower is better" would mislead.
+        above_one: the sentence on a share whose interval lies above 1; empty where none is needed.
+        attack: whether the report lists it among attacks: always, or only where it was asked for.
+        criteria: of guidelines that it answers, by their key in `reports.sections.guidelines`.
+        without_holdout: whether it is a privacy number that is not compared with the holdout: counted among training
+            rows, or by chance or mechanism.
+        by: the measure that gives it, by its name in `MODULES`; the registry writes it in.
     """
 
-    by: str
+    name: str
     direction: Direction
+    title: str
+    sentence: str = ""
+    _: KW_ONLY
     describes: str = ""
+    counted: Counted | None = None
+    key: bool = False
+    note: str = ""
+    better: str = ""
+    above_one: str = ""
+    attack: Literal["", "always", "on request"] = ""
+    criteria: tuple[str, ...] = ()
+    without_holdout: bool = False
+    by: str = ""
 
     @property
     def gateable(self) -> bool:
@@ -34,223 +106,138 @@ class Metric:
         return not self.describes
 
 
-def _biased(instead: str) -> str:
+def biased(instead: str) -> str:
+    """The reason why no rule may rest on a mean of distances."""
     return f"a small sample adds to it, so that a limit would depend on the number of rows; name {instead!r}"
 
 
-def _mean(name: str, by: str) -> dict[str, Metric]:
-    """The mean of many distances, which only describes, and its excess over a fresh real sample."""
-    return {
-        f"{name}.mean": Metric(by, "lower", _biased(f"{name}.excess")),
-        f"{name}.excess": Metric(by, "lower"),
-    }
-
-
-_FAR = "distances do not find leaks; name 'privacy.membership.auc'"
-"""Yao et al. 2025, arXiv:2505.01524."""
-
-_FEW_VALUES = "a few values far out decide it and its interval; name 'columns.tail.excess.mean'"
-
-_VALIDITY = {
-    "validity.rows": Metric("validity", "higher"),
-    "validity.column": Metric("validity", "higher"),
-    "validity.constraint": Metric("validity", "higher"),
+_MODULES = {
+    "validity": "evaluate.validity.validity",
+    "fidelity.columns": "evaluate.fidelity.columns",
+    "fidelity.pairs": "evaluate.fidelity.pairs",
+    "fidelity.triples": "evaluate.fidelity.triples",
+    "fidelity.detection": "evaluate.fidelity.detection",
+    "fidelity.support": "evaluate.fidelity.support",
+    "utility.tstr": "evaluate.utility.tstr",
+    "utility.importance": "evaluate.utility.importance",
+    "utility.queries": "evaluate.utility.queries",
+    "utility.dp_alternative": "evaluate.utility.dp_alternative",
+    "fairness.models": "evaluate.fairness.models",
+    "fairness.columns": "evaluate.fairness.columns",
+    "privacy.personal": "evaluate.privacy.pii",
+    "privacy.copies": "evaluate.privacy.copies",
+    "privacy.copied_parts": "evaluate.privacy.copied_parts",
+    "privacy.distance": "evaluate.privacy.distance",
+    "privacy.membership": "evaluate.privacy.membership",
+    "privacy.vulnerable": "evaluate.privacy.vulnerable",
+    "privacy.singling_out": "evaluate.privacy.singling_out",
+    "privacy.linkability": "evaluate.privacy.linkability",
+    "privacy.inference": "evaluate.privacy.attribute_inference",
+    "privacy.quasi_identifiers": "evaluate.privacy.quasi_identifiers",
 }
-
-_COLUMNS = {
-    **_mean("columns.tvd", "fidelity.columns"),
-    **_mean("columns.ks", "fidelity.columns"),
-    **_mean("columns.wasserstein", "fidelity.columns"),
-    "columns.tvd": Metric("fidelity.columns", "lower", _biased("columns.tvd.excess")),
-    "columns.ks": Metric("fidelity.columns", "lower", _biased("columns.ks.excess")),
-    "columns.wasserstein": Metric("fidelity.columns", "lower", _biased("columns.wasserstein.excess")),
-    "columns.chi2": Metric("fidelity.columns", "lower", _biased("columns.chi2.excess")),
-    "columns.chi2.excess": Metric("fidelity.columns", "lower"),
-    "columns.tvd.excess.worst": Metric("fidelity.columns", "lower"),
-    "columns.missing": Metric("fidelity.columns", "lower"),
-    "columns.tail": Metric("fidelity.columns", "none", "honest rows lie there, too; name 'columns.tail.excess'"),
-    "columns.tail.excess": Metric("fidelity.columns", "lower"),
-    "columns.tail.excess.mean": Metric("fidelity.columns", "lower"),
-    "columns.tail.excess.worst": Metric("fidelity.columns", "lower"),
-    "columns.mean": Metric("fidelity.columns", "lower", _FEW_VALUES),
-    "columns.mean.worst": Metric("fidelity.columns", "lower", _FEW_VALUES),
-    "columns.std": Metric("fidelity.columns", "lower", _FEW_VALUES),
-    "columns.std.worst": Metric("fidelity.columns", "lower", _FEW_VALUES),
-    "columns.spikes.kept": Metric("fidelity.columns", "higher"),
-    "columns.spikes.kept.worst": Metric("fidelity.columns", "higher"),
-    "columns.lattice.kept": Metric("fidelity.columns", "higher"),
-    "columns.lattice.kept.worst": Metric("fidelity.columns", "higher"),
+"""Measures of every evaluation, in the order in which they run."""
+_ON_REQUEST = {
+    "privacy.shadow": "evaluate.privacy.shadow_models",
+    "privacy.black_box": "evaluate.privacy.audit.black_box",
+    "privacy.audit": "evaluate.audit_result",
+    "released": "evaluate.dp_release.numbers",
 }
-
-_PAIRS = {
-    **_mean("pairs.pearson", "fidelity.pairs"),
-    **_mean("pairs.spearman", "fidelity.pairs"),
-    **_mean("pairs.cramers_v", "fidelity.pairs"),
-    **_mean("pairs.correlation_ratio", "fidelity.pairs"),
-    **_mean("pairs.association", "fidelity.pairs"),
-    "pairs.association.kept": Metric("fidelity.pairs", "higher"),
-    "pairs.pearson.excess.worst": Metric("fidelity.pairs", "lower"),
-    "pairs.dependence.floor_share": Metric("fidelity.pairs", "lower"),
-    "pairs.dependence.floor_share.worst": Metric("fidelity.pairs", "lower"),
-    **_mean("pairs.tvd", "fidelity.pairs"),
-    "pairs.tvd": Metric("fidelity.pairs", "lower", _biased("pairs.tvd.excess.worst")),
-    "pairs.tvd.excess.worst": Metric("fidelity.pairs", "lower"),
-    "pairs.tvd.floor_share": Metric("fidelity.pairs", "lower"),
-    "pairs.tvd.floor_excess": Metric("fidelity.pairs", "lower"),
-}
-
-_TRIPLES = {
-    **_mean("triples.tvd", "fidelity.triples"),
-    "triples.tvd": Metric("fidelity.triples", "lower", _biased("triples.tvd.excess.worst")),
-    "triples.tvd.excess.worst": Metric("fidelity.triples", "lower"),
-    "triples.tvd.floor_share": Metric("fidelity.triples", "lower"),
-}
-
-_LEARNS = "the more rows, the better a difference is seen; name 'joint.c2st.excess' or 'joint.pmse.excess'"
-_SUPPORT = "a small sample moves it, so that its limit would depend on the number of rows"
-_WIDE = "its interval is on the wide side; name 'joint.density.gap' or 'joint.beta_recall.gap'"
-_AUTHENTIC = "distances do not find leaks, and rows far off are authentic too; name 'privacy.membership.auc'"
-
-_JOINT = {
-    "joint.c2st.auc": Metric("fidelity.detection", "lower", _LEARNS),
-    "joint.c2st.excess": Metric("fidelity.detection", "lower"),
-    "joint.pmse.ratio": Metric("fidelity.detection", "lower", _LEARNS),
-    "joint.pmse.excess": Metric("fidelity.detection", "lower"),
-    "joint.alpha_precision": Metric("fidelity.support", "higher", f"{_SUPPORT}; name 'joint.alpha_precision.gap'"),
-    "joint.alpha_precision.gap": Metric("fidelity.support", "lower", _WIDE),
-    "joint.beta_recall": Metric("fidelity.support", "higher", f"{_SUPPORT}; name 'joint.beta_recall.gap'"),
-    "joint.beta_recall.gap": Metric("fidelity.support", "lower"),
-    "joint.density": Metric("fidelity.support", "higher", f"{_SUPPORT}; name 'joint.density.gap'"),
-    "joint.density.gap": Metric("fidelity.support", "lower"),
-    "joint.coverage": Metric("fidelity.support", "higher", _WIDE),
-    "joint.coverage.gap": Metric("fidelity.support", "lower", _WIDE),
-    "joint.authenticity": Metric("fidelity.support", "none", _AUTHENTIC),
-}
-
-_SCORED = "its interval is not simulated; name 'utility.tstr.linear' or 'utility.gap.linear'"
-_OUTLIERS = "a few outliers decide it; name 'utility.gap.boosting.without'"
-_TSTR: Mapping[str, Direction] = {"tstr": "higher", "gap": "lower"}
-_ROUGH = "its interval is rough, as ranks jump; name 'utility.gap.linear'"
-_OF_ANOTHER = "it says what another way would give, not how good the table is; name 'utility.gap.linear'"
-_CHOSEN = "it is the worst of groups, whose number the data decide; name 'utility.gap.linear' or 'columns.tvd.excess'"
-
-_UTILITY = {
-    "utility.tstr.linear": Metric("utility.tstr", "higher"),
-    "utility.tstr.boosting": Metric("utility.tstr", "higher"),
-    "utility.gap.linear": Metric("utility.tstr", "lower"),
-    "utility.gap.boosting": Metric("utility.tstr", "lower"),
-    **{
-        f"utility.{kind}.{form}.{variant}": Metric("utility.tstr", direction, describes)
-        for variant, describes in (("without", ""), ("uncut", _OUTLIERS))
-        for form in ("linear", "boosting")
-        for kind, direction in _TSTR.items()
-    },
-    "utility.average_precision.linear": Metric("utility.tstr", "higher", _SCORED),
-    "utility.average_precision.boosting": Metric("utility.tstr", "higher", _SCORED),
-    "utility.importance.linear": Metric("utility.importance", "higher", _ROUGH),
-    "utility.importance.boosting": Metric("utility.importance", "higher", _ROUGH),
-    "utility.queries": Metric("utility.queries", "lower", _biased("utility.queries.excess")),
-    "utility.queries.median": Metric("utility.queries", "lower", _biased("utility.queries.excess")),
-    "utility.queries.excess": Metric("utility.queries", "lower"),
-    "utility.dp_alternative.score": Metric("utility.dp_alternative", "none", _OF_ANOTHER),
-    "utility.dp_alternative.gap": Metric("utility.dp_alternative", "lower", _OF_ANOTHER),
-}
-
-_ADDED = "a model that has learned nothing treats all groups alike, so less is not better; name 'utility.gap.linear'"
-
-_FAIRNESS = {
-    "fairness.gap.linear": Metric("fairness.models", "lower", _CHOSEN),
-    "fairness.gap.boosting": Metric("fairness.models", "lower", _CHOSEN),
-    "fairness.parity.linear": Metric("fairness.models", "none", _ADDED),
-    "fairness.parity.boosting": Metric("fairness.models", "none", _ADDED),
-    "fairness.odds.linear": Metric("fairness.models", "none", _ADDED),
-    "fairness.odds.boosting": Metric("fairness.models", "none", _ADDED),
-    "fairness.tvd.excess": Metric("fairness.columns", "lower", _CHOSEN),
-}
-
-_COINCIDE = "common names and numbers coincide by chance; name 'privacy.personal.excess', or 'privacy.personal'"
-
-_PERSONAL = {
-    "privacy.personal": Metric("privacy.personal", "lower"),
-    "privacy.personal.column": Metric("privacy.personal", "lower", _COINCIDE),
-    "privacy.personal.holdout": Metric("privacy.personal", "lower", _COINCIDE),
-    "privacy.personal.excess": Metric("privacy.personal", "lower"),
-}
-
-_OF_MANY = "it is one of several and picked by nobody; name {!r}, which allows for the choice"
-_SUBSET = "it attacks few rows, so that its limit would depend on how many; name 'privacy.membership.auc'"
-_COUNTED = "honest rows match, too; name 'privacy.quasi_identifiers.excess'"
-_SHADOW = "it is run only where somebody asks for it; name 'privacy.membership.auc'"
-_BLACK_BOX = "it is expected near 0 whether the claim holds or not; name 'privacy.audit.excess'"
-
-_ATTACKS = {
-    "privacy.vulnerable.isolated.auc": Metric("privacy.vulnerable", "lower", _SUBSET),
-    "privacy.vulnerable.isolated.tpr_at_0.01": Metric("privacy.vulnerable", "lower", _SUBSET),
-    "privacy.vulnerable.rare.auc": Metric("privacy.vulnerable", "lower", _SUBSET),
-    "privacy.vulnerable.rare.tpr_at_0.01": Metric("privacy.vulnerable", "lower", _SUBSET),
-    "privacy.vulnerable.group.auc": Metric("privacy.vulnerable", "lower", _SUBSET),
-    "privacy.singling_out.univariate": Metric("privacy.singling_out", "lower"),
-    "privacy.singling_out.multivariate": Metric("privacy.singling_out", "lower"),
-    "privacy.linkability": Metric("privacy.linkability", "lower"),
-    "privacy.linkability.split": Metric("privacy.linkability", "lower", _OF_MANY.format("privacy.linkability")),
-    "privacy.inference": Metric("privacy.inference", "lower"),
-    "privacy.inference.column": Metric("privacy.inference", "lower", _OF_MANY.format("privacy.inference")),
-    "privacy.inference.model": Metric("privacy.inference", "lower", _OF_MANY.format("privacy.inference")),
-    "privacy.quasi_identifiers": Metric("privacy.quasi_identifiers", "lower", _COUNTED),
-    "privacy.quasi_identifiers.excess": Metric("privacy.quasi_identifiers", "lower"),
-    "privacy.shadow.auc": Metric("privacy.shadow", "lower", _SHADOW),
-    "privacy.shadow.tpr_at_0.01": Metric("privacy.shadow", "lower", _SHADOW),
-    "privacy.black_box.epsilon": Metric("privacy.black_box", "lower", _BLACK_BOX),
-}
-
-_PRIVACY = {
-    "privacy.copies.people": Metric("privacy.copies", "lower"),
-    "privacy.copies.values": Metric("privacy.copied_parts", "lower"),
-    "privacy.copies.parts": Metric("privacy.copied_parts", "lower"),
-    "privacy.copies.near": Metric("privacy.copied_parts", "lower"),
-    "privacy.copies": Metric("privacy.copies", "lower"),
-    "privacy.copies.excess": Metric("privacy.copies", "lower"),
-    "privacy.copies.unique": Metric("privacy.copies", "lower"),
-    "privacy.copies.unique.excess": Metric("privacy.copies", "lower"),
-    "privacy.multiset": Metric("privacy.copies", "higher"),
-    "privacy.membership.auc": Metric("privacy.membership", "lower"),
-    "privacy.membership.tpr_at_0.01": Metric("privacy.membership", "lower"),
-    "privacy.membership.tpr_at_0.001": Metric("privacy.membership", "lower"),
-    **_ATTACKS,
-    "privacy.dcr.median": Metric("privacy.distance", "none", _FAR),
-    "privacy.nndr.median": Metric("privacy.distance", "none", _FAR),
-    "privacy.dcr.share_closer": Metric("privacy.distance", "none", _FAR),
-    AUDITED: Metric("privacy.audit", "lower"),
-    "statement.epsilon": Metric("statement", "lower"),
-    "statement.delta": Metric("statement", "lower"),
-}
-
-_RELEASED = {
-    "rows.released": Metric("released", "none", "it says how large the table is; name 'columns.tvd.released.mean'"),
-    "columns.tvd.released": Metric("released", "lower"),
-    "columns.tvd.released.mean": Metric("released", "lower"),
-    "pairs.tvd.released.mean": Metric("released", "lower"),
-    "utility.accuracy.released": Metric("released", "higher"),
-}
-"""Numbers published under a budget of their own (`evaluate.dp_release`): the interval is that of the noise, which is
-known. They are there only where a job asks for them."""
+"""What fits models or spends a budget of its own, and is measured only where a job asks for it."""
 
 CLIPPED = "training.clip_fraction"
-_TRAINING = {
-    CLIPPED: Metric(
-        "training", "none", "it is of how a network was trained, not of its table; name 'privacy.membership.auc'"
-    )
-}
-"""What the fit of a network notes beside its log; it is there only of a fit by DP-SGD."""
+_NOTED = (
+    Metric("statement.epsilon", "lower", "Claimed epsilon",
+           "The privacy budget: how much one unit's rows may change what is released; lower is safer.", by="statement"),
+    Metric("statement.delta", "lower", "Claimed delta", "What is added to the limit that epsilon sets. Alone it would "
+           "allow every row to be given away whole with that probability.", by="statement"),
+    Metric(CLIPPED, "none", "Gradients clipped",
+           "Share of sampled units whose gradient was scaled down to the bound while a network trained.", by="training",
+           describes="it is of how a network was trained, not of its table; name 'privacy.membership.auc'"),
+)  # fmt: skip
+"""Numbers that nothing measures: claims of a privacy statement, and what a fit by DP-SGD notes beside its log."""
 
-CATALOG: Mapping[str, Metric] = {
-    **_VALIDITY, **_COLUMNS, **_PAIRS, **_TRIPLES, **_JOINT, **_UTILITY, **_FAIRNESS, **_PERSONAL, **_PRIVACY,
-    **_RELEASED, **_TRAINING,
-}  # fmt: skip
+GROUP = "understudy.metrics"
+
+
+class Late(Mapping[str, V]):
+    """A mapping that is made when it is first looked at."""
+
+    def __init__(self, make: Callable[[], Mapping[str, V]]) -> None:
+        self.make = make
+
+    def __getitem__(self, name: str) -> V:
+        return self.make()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.make())
+
+    def __len__(self) -> int:
+        return len(self.make())
+
+
+@cache
+def _modules() -> Mapping[str, str]:
+    """The module of each measure, ours first."""
+    taken = {*_MODULES, *_ON_REQUEST, *(metric.by for metric in _NOTED)}
+    return {**_MODULES, **{point.name: point.value for point in entry_points(group=GROUP) if point.name not in taken}}
+
+
+@cache
+def _catalog() -> Mapping[str, Metric]:
+    """Every number, ours first; a package that cannot be imported has none, and fails where it is measured."""
+    ours = [metric for by, module in {**_MODULES, **_ON_REQUEST}.items() for metric in declared(by, module)]
+    catalog = {metric.name: metric for metric in (*ours, *_NOTED)}
+    for by, module in _modules().items():
+        if by in _MODULES:
+            continue
+        try:
+            brought = declared(by, module)
+        except Exception:  # noqa: BLE001, S112 (another package must not take the catalog down)
+            continue
+        for metric in brought:
+            catalog.setdefault(metric.name, metric)
+    return catalog
+
+
+def declared(by: str, module: str) -> tuple[Metric, ...]:
+    """The numbers that a module declares, as those of a measure."""
+    return tuple(replace(metric, by=by) for metric in importlib.import_module(module).METRICS)
+
+
+@cache
+def _gateable() -> Mapping[str, Direction]:
+    return {name: number.direction for name, number in CATALOG.items() if number.gateable}
+
+
+def forget() -> None:
+    """Look for installed packages anew."""
+    for one in (_modules, _catalog, _gateable):
+        one.cache_clear()
+
+
+MODULES: Mapping[str, str] = Late(_modules)
+"""The module of each measure of every evaluation, by the measure's name."""
+CATALOG: Mapping[str, Metric] = Late(_catalog)
 """Every number by name."""
-
-GATEABLE: Mapping[str, Direction] = {name: number.direction for name, number in CATALOG.items() if number.gateable}
+GATEABLE: Mapping[str, Direction] = Late(_gateable)
 """Every number that a rule may rest on, with the direction that is better."""
+
+
+def measure_of(name: str) -> Callable[[Any], Any]:
+    """The function that measures, of a name in `MODULES`.
+
+    Raises:
+        EvaluationError: another package's module cannot be imported or measures nothing.
+    """
+    try:
+        found: Callable[[Any], Any] = importlib.import_module(MODULES[name]).measure
+    except (ImportError, AttributeError) as error:
+        if name in _MODULES:
+            raise
+        raise EvaluationError(
+            f"measure={name!r} of another package cannot be imported ({type(error).__name__}); mend that package"
+        ) from None
+    return found
 
 
 def numbers_of(measure: str) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
 """The tables that every measure is given, prepared once, so that all of them compare the same rows."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -30,12 +30,32 @@ if TYPE_CHECKING:  # their libraries are slow to import
     from evaluate.stored.tables import StoredReal, StoredTables
     from synth.stored import StoredTable
 
+T = TypeVar("T")
+
 N_TARGETS = 8_000
 """Rows of train, and as many of the holdout, that attacks are tried on at most, unless more are asked for."""
 N_ROWS = 50_000
 """Rows of each table that marginal fidelity compares at most, unless more are asked for."""
 SAMPLE_ROWS = 100_000
 """Rows of each side of a table that stays where it is stored that are drawn for measures that need rows."""
+
+
+class SharedResults:
+    """*Sensitive*. Intermediate results that several measures share, each made once."""
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, Any] = {}
+
+    def once(self, name: Hashable, make: Callable[[], T]) -> T:
+        """The result of this name, made at its first use."""
+        if name not in self._made:
+            self._made[name] = make()
+        made: T = self._made[name]
+        return made
+
+    def clear(self) -> None:
+        """Forget all of it."""
+        self._made.clear()
 
 
 @dataclass(frozen=True)
@@ -235,9 +255,9 @@ class Real:
         return made
 
     @cached_property
-    def kept(self) -> dict[Any, Any]:
+    def kept(self) -> SharedResults:
         """*Sensitive*. What is made of these rows alone, once for all synthetic tables."""
-        return {}
+        return SharedResults()
 
 
 @dataclass(frozen=True)
@@ -259,7 +279,7 @@ class Tables:
         n_targets: as in `Real`.
         n_rows: as there.
         stored: the three tables where they are stored; none: the frames are all there is.
-        kept: *Sensitive*. What one measure has made for another, by a name of their choice.
+        kept: *Sensitive*. What several measures need of these tables.
         kept_of_real: *Sensitive*. The same of real rows alone: other synthetic tables beside the same `Real` share it.
     """
 
@@ -276,8 +296,8 @@ class Tables:
     n_targets: int | None = N_TARGETS
     n_rows: int | None = N_ROWS
     stored: "StoredTables | None" = None
-    kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    kept_of_real: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    kept: SharedResults = field(default_factory=SharedResults, init=False, repr=False, compare=False)
+    kept_of_real: SharedResults = field(default_factory=SharedResults, init=False, repr=False, compare=False)
 
     @classmethod
     def prepare(
@@ -300,10 +320,8 @@ class Tables:
         The first n of them are a sample of n rows; tables are drawn independently of each other.
         """
         kept = self.kept if side == "synthetic" else self.kept_of_real
-        if ("order", side) not in kept:
-            kept["order", side] = seeded_order(getattr(self, side), self.schema, side_seed(self.seed, side))
-        found: np.ndarray = kept["order", side]
-        return found
+        rows, seed = getattr(self, side), side_seed(self.seed, side)
+        return kept.once(("order", side), lambda: seeded_order(rows, self.schema, seed))
 
     @property
     def holdout(self) -> pd.DataFrame:

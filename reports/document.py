@@ -11,9 +11,10 @@ from evaluate.gate.claim import Claims, Composition, made_here
 from evaluate.gate.protection import Protection, standing_protection
 from evaluate.gate.shift import Shift
 from evaluate.gate.verdict import Verdict
+from evaluate.metrics import CATALOG, Metric
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports.audits import AuditNote, audit_note
-from reports.glossary import GLOSSARY, KEY_FIGURES, NOTES, GlossaryEntry, entry
+from reports.glossary import entry, key_figures
 from reports.interpretation import better
 from reports.sections.attacks import AttackNote, attack_note
 from reports.sections.fidelity import (
@@ -53,7 +54,7 @@ class Comparison:
     """One key figure of every candidate, in the order of candidates."""
 
     measure: str
-    entry: GlossaryEntry
+    entry: Metric
     better: str
     note: str
     cells: tuple[Estimate | Failure | None, ...]
@@ -61,7 +62,7 @@ class Comparison:
 
 def comparisons(candidates: Sequence[Candidate]) -> tuple[Comparison, ...]:
     """Every key figure that was tried on any candidate."""
-    tried = [measure for measure in KEY_FIGURES if any(c.find(measure) is not None for c in candidates)]
+    tried = [measure for measure in key_figures() if any(c.find(measure) is not None for c in candidates)]
     return tuple(_compare(measure, candidates) for measure in tried)
 
 
@@ -69,7 +70,7 @@ def _compare(measure: str, candidates: Sequence[Candidate]) -> Comparison:
     cells = tuple(c.find(measure) for c in candidates)
     directions = [cell.direction for cell in cells if isinstance(cell, Estimate)]
     notes = {cell.note for cell in cells if isinstance(cell, Estimate)}
-    note = notes.pop() if len(notes) == 1 and measure.startswith("utility.") else NOTES.get(measure, "")
+    note = notes.pop() if len(notes) == 1 and measure.startswith("utility.") else entry(measure).note
     return Comparison(measure, entry(measure), better(measure, directions[0] if directions else ""), note, cells)
 
 
@@ -137,7 +138,7 @@ class Document:
     versions: tuple[Fact, ...]
     schema: tuple[SchemaRow, ...]
     criteria: tuple[GuidelineRow, ...]
-    glossary: tuple[tuple[str, GlossaryEntry], ...]
+    glossary: tuple[tuple[str, Metric], ...]
     sweep: Sweep | None = None
     ranking: Ranking | None = None
     intervals: Mapping[tuple[str, str], Estimate] = field(default_factory=dict)
@@ -248,8 +249,8 @@ def _section(
     )
 
 
-def _glossary(candidates: Sequence[Candidate], verdicts: Sequence[Verdict]) -> tuple[tuple[str, GlossaryEntry], ...]:
+def _glossary(candidates: Sequence[Candidate], verdicts: Sequence[Verdict]) -> tuple[tuple[str, Metric], ...]:
     """The measures that this report mentions."""
     met = {e.measure for c in candidates for e in c.estimates} | {f.measure for c in candidates for f in c.failures}
     met |= {finding.rule.measure for v in verdicts for finding in v.findings}
-    return tuple((measure, described) for measure, described in GLOSSARY.items() if measure in met)
+    return tuple((measure, described) for measure, described in CATALOG.items() if measure in met)

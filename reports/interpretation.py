@@ -6,22 +6,10 @@ from evaluate.gate.policy import STATEMENT
 from evaluate.result import Estimate
 from evaluate.text import alike, loss
 from reports.audits import DISPROVED, NOT_DISPROVED
+from reports.glossary import entry
 
-FLOOR_SHARES = ("pairs.tvd.floor_share", "triples.tvd.floor_share")
-_ABOVE_ONE = {
-    "pairs.association.kept": "Above 1 is not better than 1: columns hang together more strongly than in the real "
-    "table, so that relations are exaggerated or made up.",
-    "privacy.multiset": "Above 1 is not better than 1, which is an independent sample: the counts of rows are farther "
-    "from the training table than chance makes them, as of a table that is off.",
-}
-"""Sentences on shares whose lower end lies above 1."""
-
-
-_BETTER = {
-    "pairs.association.kept": "1 is right; less is lost, more is made up",
-    "privacy.multiset": "1 is an independent sample, 0 a copy",
-    **dict.fromkeys(FLOOR_SHARES, "lower is better; 1 and more is no better than shuffled columns"),
-}
+FLOOR_SHARE = ".tvd.floor_share"
+"""Ends the name of a distance as a share of the way to shuffled columns, after "pairs" or "triples"."""
 
 
 def better(measure: str, direction: str) -> str:
@@ -31,7 +19,9 @@ def better(measure: str, direction: str) -> str:
     ('higher is better', '1 is right; less is lost, more is made up')
     """
     said = {"lower": "lower is better", "higher": "higher is better"}.get(direction, "")
-    return _BETTER.get(measure, said) if said else ""
+    if said and measure.endswith(FLOOR_SHARE):
+        return "lower is better; 1 and more is no better than shuffled columns"
+    return (entry(measure).better or said) if said else ""
 
 
 def shown(estimate: Estimate) -> str:
@@ -49,14 +39,14 @@ def reading(estimate: Estimate | None) -> str:
         return DISPROVED if estimate.value > 0 else NOT_DISPROVED
     if estimate.measure.startswith(STATEMENT):
         return "" if estimate.note == CLAIMED else estimate.note
-    if estimate.measure in FLOOR_SHARES:
+    if estimate.measure.endswith(FLOOR_SHARE):
         return _of_pairs(estimate)
-    return _ABOVE_ONE.get(estimate.measure, "") if estimate.low is not None and estimate.low > 1 else ""
+    return entry(estimate.measure).above_one if estimate.low is not None and estimate.low > 1 else ""
 
 
 def _of_pairs(estimate: Estimate) -> str:
     low, high = estimate.low, estimate.high
-    what = "pairs" if estimate.measure == FLOOR_SHARES[0] else "triples"
+    what = estimate.measure.removesuffix(FLOOR_SHARE)
     if estimate.value > 1 and low is not None and low <= 1:
         return (
             "Above 1 would be farther from the real table than its own columns shuffled independently; the interval "

@@ -14,19 +14,33 @@ from typing import Any, Literal
 import numpy as np
 
 from evaluate.intervals import LEVEL
+from evaluate.metrics import NOISY, Metric
 from evaluate.result import Direction, Estimate
 from synth.dp.accounting import epsilon_pld
 from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError
 
+METRICS = (
+    Metric("rows.released", "none", "Rows of the real table, released",
+           "About how many rows of the real table count, with noise.",
+           describes="it says how large the table is; name 'columns.tvd.released.mean'"),
+    Metric("columns.tvd.released", "lower", "Column distance, released",
+           "Share of rows in the wrong place of one column, against the whole real table, with noise.", counted=NOISY),
+    Metric("columns.tvd.released.mean", "lower", "Column distance, mean, released",
+           "The released distances of all columns, averaged.", counted=NOISY),
+    Metric("pairs.tvd.released.mean", "lower", "Pair distance, mean, released",
+           "Total variation of two columns together, averaged over pairs, with noise.", counted=NOISY),
+    Metric("utility.accuracy.released", "higher", "Accuracy on held-out rows, released",
+           "Share of held-out real rows that a logistic regression gets right which has seen the synthetic table only.",
+           counted=NOISY),
+)  # fmt: skip
+
 Z = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2)
 """Normal quantile of 95% intervals."""
 N_ROWS, COLUMN, COLUMN_MEAN = "rows.released", "columns.tvd.released", "columns.tvd.released.mean"
 PAIR_MEAN, RIGHT = "pairs.tvd.released.mean", "utility.accuracy.released"
-MEASURES: Mapping[str, Direction] = {
-    N_ROWS: "none", COLUMN: "lower", COLUMN_MEAN: "lower", PAIR_MEAN: "lower", RIGHT: "higher",
-}  # fmt: skip
+MEASURES: Mapping[str, Direction] = {metric.name: metric.direction for metric in METRICS}
 """Every number that may be published, and which way is better."""
 _GRID = 2_001
 

@@ -14,9 +14,16 @@ import numpy as np
 from evaluate.fairness.groups import MIN_ROWS, Groups
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
 from evaluate.intervals import HALVES, half_samples, replicate_groups
+from evaluate.metrics import Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from synth.domain import Discretizer
+
+_CHOSEN = "it is the worst of groups, whose number the data decide; name 'utility.gap.linear' or 'columns.tvd.excess'"
+METRICS = (
+    Metric("fairness.tvd.excess", "lower", "Column distance in the worst group",
+           "Mean column distance beyond noise, in the group where it is largest.", describes=_CHOSEN),
+)  # fmt: skip
 
 NAME = "fairness.tvd.excess"
 N_BINS = 8

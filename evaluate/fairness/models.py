@@ -20,11 +20,31 @@ from typing import Any
 import numpy as np
 
 from evaluate.fairness.groups import MIN_ROWS, Groups
+from evaluate.metrics import Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from evaluate.utility.models import FORMS, Form
 from evaluate.utility.scores import macro_roc_auc, r2
 from evaluate.utility.study import COMPARED, SIDES, Figure, Study, interval, study_of
+
+_CHOSEN = "it is the worst of groups, whose number the data decide; name 'utility.gap.linear' or 'columns.tvd.excess'"
+_ADDED = "a model that has learned nothing treats all groups alike, so less is not better; name 'utility.gap.linear'"
+METRICS = (
+    Metric("fairness.gap.linear", "lower", "Linear model, loss of the worst group",
+           "What the group that loses most by it loses (TRTR - TSTR).", describes=_CHOSEN),
+    Metric("fairness.gap.boosting", "lower", "Boosting, loss of the worst group", "The same for gradient boosting.",
+           describes=_CHOSEN),
+    Metric("fairness.parity.linear", "none", "Linear model, disparity added",
+           "What synthetic rows add to the largest difference in predictions between two groups (demographic parity).",
+           describes=_ADDED),
+    Metric("fairness.parity.boosting", "none", "Boosting, disparity added", "The same for gradient boosting.",
+           describes=_ADDED),
+    Metric("fairness.odds.linear", "none", "Linear model, unequal errors added",
+           "What synthetic rows add to the largest difference in errors between two groups (equalized odds).",
+           describes=_ADDED),
+    Metric("fairness.odds.boosting", "none", "Boosting, unequal errors added", "The same for gradient boosting.",
+           describes=_ADDED),
+)  # fmt: skip
 
 KINDS = ("gap", "parity", "odds")
 MIN_OF_CLASS = 30

@@ -24,10 +24,76 @@ from evaluate.fidelity.protocol import LEVELS, MAX_VALUES, AnyLine, CellLine, Or
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, AnySamples
 from evaluate.figures import LARGEST
 from evaluate.intervals import Rate, newcombe, replicate_groups
+from evaluate.metrics import COMPARED, KEPT, Metric, biased
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from synth.columns import DateColumn, DatetimeColumn
 from synth.domain import Attribute
+
+_FEW_VALUES = "a few values far out decide it and its interval; name 'columns.tail.excess.mean'"
+METRICS = (
+    Metric("columns.ks", "lower", "KS distance",
+           "Largest gap between the two cumulative curves of a numeric column; 0 is the same.",
+           describes=biased("columns.ks.excess")),
+    Metric("columns.ks.mean", "lower", "KS distance, mean",
+           "The Kolmogorov-Smirnov distance, averaged over numeric columns.", describes=biased("columns.ks.excess")),
+    Metric("columns.ks.excess", "lower", "KS distance beyond noise",
+           "KS distance minus that of a fresh real sample; 0 is as good as real.", counted=COMPARED),
+    Metric("columns.wasserstein", "lower", "Wasserstein distance",
+           "How far values of a numeric column have moved on average, in its standard deviations.",
+           describes=biased("columns.wasserstein.excess")),
+    Metric("columns.wasserstein.mean", "lower", "Wasserstein distance, mean",
+           "The same, averaged over numeric columns.", describes=biased("columns.wasserstein.excess")),
+    Metric("columns.wasserstein.excess", "lower", "Wasserstein distance beyond noise",
+           "Wasserstein distance minus that of a fresh real sample.", counted=COMPARED),
+    Metric("columns.chi2", "lower", "Chi-square effect",
+           "How strongly counts of categories differ, as Cramer's V; 0 is not at all.",
+           describes=biased("columns.chi2.excess")),
+    Metric("columns.chi2.excess", "lower", "Chi-square effect beyond noise",
+           "Chi-square effect minus that of a fresh real sample; 0 is as good as real.", counted=COMPARED),
+    Metric("columns.missing", "lower", "Missing values", "Difference in the share of missing values of a column.",
+           counted=COMPARED),
+    Metric("columns.tvd", "lower", "Column distance",
+           "Total variation: share of rows in the wrong place of one column.", describes=biased("columns.tvd.excess")),
+    Metric("columns.tvd.mean", "lower", "Column distance, mean",
+           "Total variation averaged over columns: the share of rows that one would have to move.",
+           describes=biased("columns.tvd.excess"), key=True),
+    Metric("columns.tvd.excess", "lower", "Column distance beyond noise",
+           "Mean column distance minus that of a fresh real sample; 0 is as good as real.", counted=COMPARED),
+    Metric("columns.tvd.excess.worst", "lower", "Worst column",
+           "The largest column distance beyond that of a fresh real sample, and the column it belongs to.",
+           counted=COMPARED),
+    Metric("columns.tail", "none", "Tail", "Share of synthetic values below the lowest 0.1% or above the highest 0.1% "
+           "of the real ones (at least three values at either end).",
+           describes="honest rows lie there, too; name 'columns.tail.excess'"),
+    Metric("columns.tail.excess", "lower", "Tail beyond real",
+           "Share of values further out than nearly all real ones, minus the share of real rows there.", counted=KEPT),
+    Metric("columns.tail.excess.mean", "lower", "Tails, mean",
+           "Share of values further out than nearly all real ones, minus real rows' share, averaged over columns.",
+           counted=KEPT),
+    Metric("columns.tail.excess.worst", "lower", "Worst tail",
+           "The largest excess of a tail, and the column it belongs to.", counted=KEPT),
+    Metric("columns.mean", "lower", "Mean, difference",
+           "Difference of the means of a column, whichever way, in real standard deviations.", describes=_FEW_VALUES),
+    Metric("columns.mean.worst", "lower", "Worst mean",
+           "The largest difference of means, and the column it belongs to.", describes=_FEW_VALUES),
+    Metric("columns.std", "lower", "Standard deviation, log ratio",
+           "Logarithm of the ratio of standard deviations, whichever way: 0 is equal, 0.69 twice or half as wide.",
+           describes=_FEW_VALUES),
+    Metric("columns.std.worst", "lower", "Worst standard deviation",
+           "The largest log ratio of standard deviations, and the column it belongs to.", describes=_FEW_VALUES),
+    Metric("columns.spikes.kept", "higher", "Frequent values kept",
+           "Share of synthetic rows with one of the real column's frequent exact values, over that of real rows.",
+           counted=KEPT),
+    Metric("columns.spikes.kept.worst", "higher", "Frequent values kept, worst",
+           "In the worst column: the share of rows with a frequent exact value, over that of real rows; 1 is all kept.",
+           counted=KEPT),
+    Metric("columns.lattice.kept", "higher", "Steps kept", "Share of synthetic values on the step that most real ones "
+           "are a multiple of, over that of real ones; 1 is all kept.", counted=KEPT),
+    Metric("columns.lattice.kept.worst", "higher", "Steps kept, worst",
+           "In the worst column: the share of values on its usual step, over that of real ones; 1 is all kept.",
+           counted=KEPT),
+)  # fmt: skip
 
 _A_PIECE = 1 << 16
 """Values that are looked at together."""

@@ -22,8 +22,22 @@ from scipy import linalg, special
 from evaluate.fidelity.classifier import Skill, coded, skill
 from evaluate.fidelity.joint_samples import MIN_UNITS, JointSamples, JointSide, joint_samples
 from evaluate.intervals import LEVEL
+from evaluate.metrics import THREE, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
+
+_LEARNS = "the more rows, the better a difference is seen; name 'joint.c2st.excess' or 'joint.pmse.excess'"
+METRICS = (
+    Metric("joint.c2st.auc", "lower", "Told from real rows, AUC", "How well gradient boosting tells synthetic rows "
+           "from held-out ones by their values, digits included (C2ST); 0.5 is a coin.", describes=_LEARNS, key=True),
+    Metric("joint.c2st.excess", "lower", "Told from real rows beyond noise",
+           "The same AUC minus that of training rows against held-out ones.", counted=THREE),
+    Metric("joint.pmse.ratio", "lower", "Propensity ratio",
+           "How far propensity scores are from a coin's, over what chance gives (pMSE ratio); 1 is as real.",
+           describes=_LEARNS, key=True),
+    Metric("joint.pmse.excess", "lower", "Propensity error beyond noise",
+           "Mean squared error of propensity scores minus what chance gives; at most 0.25.", counted=THREE),
+)  # fmt: skip
 
 RIDGE = 1.0
 MAX_PRODUCTS_OF = 10
@@ -187,7 +201,7 @@ def _loss(x: np.ndarray, labels: np.ndarray, beta: np.ndarray, penalty: np.ndarr
     return float(np.logaddexp(0.0, scores).sum() - labels @ scores + (penalty * beta**2).sum() / 2.0)
 
 
-NAMES = ("joint.c2st.auc", "joint.c2st.excess", "joint.pmse.ratio", "joint.pmse.excess")
+NAMES = tuple(metric.name for metric in METRICS)
 TWICE = 2.0
 """Factor of cross-fitting on the variance of an area under the curve.
 

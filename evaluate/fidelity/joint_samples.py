@@ -91,10 +91,7 @@ class JointSamples:
 
 def joint_samples(tables: Tables) -> JointSamples:
     """The samples of an evaluation, drawn once for the same tables."""
-    if "joint samples" not in tables.kept:
-        tables.kept["joint samples"] = JointSamples.draw(tables)
-    found: JointSamples = tables.kept["joint samples"]
-    return found
+    return tables.kept.once("joint samples", lambda: JointSamples.draw(tables))
 
 
 def _columns(schema: Schema) -> list[str]:

@@ -20,8 +20,67 @@ from evaluate.fidelity.encoded import KINDS, EncodedSamples
 from evaluate.fidelity.estimates import Distance, described, worst
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, AnySamples, Samples
 from evaluate.intervals import HALVES, half_samples, replicate_groups
+from evaluate.metrics import COMPARED, KEPT, Metric, biased
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
+
+METRICS = (
+    Metric("pairs.tvd", "lower", "Pair distance", "Total variation of two columns taken together.",
+           describes=biased("pairs.tvd.excess.worst")),
+    Metric("pairs.tvd.mean", "lower", "Pair distance, mean",
+           "Total variation of two columns together, averaged over all pairs.", describes=biased("pairs.tvd.excess"),
+           key=True),
+    Metric("pairs.tvd.excess", "lower", "Pair distance beyond noise",
+           "Mean pair distance minus that of a fresh real sample.", counted=COMPARED),
+    Metric("pairs.tvd.excess.worst", "lower", "Worst pair",
+           "The largest pair distance beyond that of a fresh real sample, and the columns it belongs to.",
+           counted=COMPARED),
+    Metric("pairs.tvd.floor_share", "lower", "Pair structure lost", "0 is as close to the real table as a fresh real "
+           "sample, 1 as far as its own columns shuffled independently; above 1 is farther still, mostly because "
+           "single columns are off too.", counted=COMPARED, key=True,
+           note="0 as a fresh real sample, 1 as shuffled columns; more where single columns are off too"),
+    Metric("pairs.tvd.floor_excess", "lower", "Pair distance beyond shuffled columns", "Mean pair distance minus that "
+           "of the real table's own columns shuffled independently; a table that holds any relation is below 0.",
+           counted=COMPARED),
+    Metric("pairs.association.mean", "lower", "Associations, mean error",
+           "Mean difference in how strongly two columns hang together, over all pairs.",
+           describes=biased("pairs.association.excess"), key=True),
+    Metric("pairs.association.excess", "lower", "Associations, error beyond noise",
+           "The same, minus that of a fresh real sample.", counted=COMPARED),
+    Metric("pairs.association.kept", "higher", "Associations kept", "How much of the associations between columns is "
+           "there: 1 is as in the real table, 0 is none, as in shuffled columns; above 1 is not better, but more than "
+           "there is in the real table.", counted=KEPT, better="1 is right; less is lost, more is made up",
+           above_one="Above 1 is not better than 1: columns hang together more strongly than in the real table, so "
+           "that relations are exaggerated or made up."),
+    Metric("pairs.dependence.floor_share", "lower", "Relations lost or made up", "0 is as close to the relations of "
+           "the real columns as a fresh real sample, 1 as far as columns shuffled independently. Above 1, relations "
+           "are made up that the real table does not have.", counted=KEPT, key=True),
+    Metric("pairs.dependence.floor_share.worst", "lower", "Relations lost or made up, worst column",
+           "For the column whose relations are furthest off: 0 is as good as real, 1 a column that was shuffled, more "
+           "is made up.", counted=KEPT),
+    Metric("pairs.pearson.excess.worst", "lower", "Largest correlation error", "The largest difference of Pearson's "
+           "correlation from the real one, beyond noise, divided by two; and its columns.", counted=COMPARED),
+    Metric("pairs.pearson.mean", "lower", "Correlations, mean error",
+           "Mean difference of Pearson's correlation over pairs of numeric columns.",
+           describes=biased("pairs.pearson.excess")),
+    Metric("pairs.cramers_v.mean", "lower", "Cramer's V, mean error",
+           "Mean difference of Cramer's V over pairs of categorical columns.",
+           describes=biased("pairs.cramers_v.excess")),
+    Metric("pairs.correlation_ratio.mean", "lower", "Correlation ratio, mean error",
+           "Mean difference of the correlation ratio over mixed pairs of columns.",
+           describes=biased("pairs.correlation_ratio.excess")),
+    Metric("pairs.spearman.mean", "lower", "Rank correlations, mean error",
+           "Mean difference of Spearman's correlation over pairs of numeric columns.",
+           describes=biased("pairs.spearman.excess")),
+    Metric("pairs.pearson.excess", "lower", "Correlations, error beyond noise",
+           "The same, minus that of a fresh real sample.", counted=COMPARED),
+    Metric("pairs.spearman.excess", "lower", "Rank correlations, error beyond noise",
+           "The same, minus that of a fresh real sample.", counted=COMPARED),
+    Metric("pairs.cramers_v.excess", "lower", "Cramer's V, error beyond noise",
+           "The same, minus that of a fresh real sample.", counted=COMPARED),
+    Metric("pairs.correlation_ratio.excess", "lower", "Correlation ratio, error beyond noise",
+           "The same, minus that of a fresh real sample.", counted=COMPARED),
+)  # fmt: skip
 
 NAME = "pairs.association.kept"
 

@@ -85,14 +85,9 @@ class AnySamples(Generic[AnyRows]):
         """The samples of one evaluation, from where its tables are."""
         if tables.stored is None:
             return AnySamples.draw(tables)
-        if _SOURCES not in tables.kept_of_real:
-            train, fresh = _stored(tables, "train"), _stored(tables, "holdout")
-            shuffled = train.moved(offsets(tables.schema, train.n_rows, tables.seed))
-            tables.kept_of_real[_SOURCES] = train, fresh, shuffled, len(tables.stored.holdout)
-        if _SOURCES not in tables.kept:
-            tables.kept[_SOURCES] = _stored(tables, "synthetic")
-        train, fresh, shuffled, n_holdout = tables.kept_of_real[_SOURCES]
-        return _cut((train, tables.kept[_SOURCES], fresh, shuffled), n_holdout)
+        train, fresh, shuffled, n_holdout = tables.kept_of_real.once(_SOURCES, lambda: _stored_real(tables))
+        synthetic = tables.kept.once(_SOURCES, lambda: _stored(tables, "synthetic"))
+        return _cut((train, synthetic, fresh, shuffled), n_holdout)
 
     def whole(self) -> "AnySamples[AnyRows]":
         """All rows, as many as train has at most, not cut to one n: for figures that a small sample does not bias."""
@@ -118,6 +113,14 @@ def _stored(tables: Tables, side: Side) -> "StoredSource":
 
     assert tables.stored is not None
     return StoredSource.drawn(tables.stored.drawn(side, tables.n_rows), tables.schema)
+
+
+def _stored_real(tables: Tables) -> "tuple[StoredSource, StoredSource, StoredSource, int]":
+    """Train, the holdout and shuffled train, and the number of rows of the holdout."""
+    assert tables.stored is not None
+    train, fresh = _stored(tables, "train"), _stored(tables, "holdout")
+    shuffled = train.moved(offsets(tables.schema, train.n_rows, tables.seed))
+    return train, fresh, shuffled, len(tables.stored.holdout)
 
 
 def _cut(sources: Sources[AnyRows], n_holdout: int, n: int | None = None) -> AnySamples[AnyRows]:

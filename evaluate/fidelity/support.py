@@ -18,8 +18,36 @@ from scipy import special
 
 from evaluate.fidelity.joint_samples import MIN_UNITS, JointSamples, joint_samples
 from evaluate.intervals import HALVES, LEVEL, N_GROUPS, half_samples, replicate_groups, wilson
+from evaluate.metrics import THREE, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
+
+_SUPPORT = "a small sample moves it, so that its limit would depend on the number of rows"
+_WIDE = "its interval is on the wide side; name 'joint.density.gap' or 'joint.beta_recall.gap'"
+METRICS = (
+    Metric("joint.alpha_precision", "higher", "Alpha-precision",
+           "Whether as many synthetic as real rows lie in the typical part of the real table; 1 is best.",
+           describes=f"{_SUPPORT}; name 'joint.alpha_precision.gap'", key=True),
+    Metric("joint.alpha_precision.gap", "lower", "Alpha-precision lost",
+           "A fresh real sample's alpha-precision, minus this one.", describes=_WIDE),
+    Metric("joint.beta_recall", "higher", "Beta-recall",
+           "Whether synthetic rows, from typical to odd ones, reach all of the real table; 1 is best.",
+           describes=f"{_SUPPORT}; name 'joint.beta_recall.gap'", key=True),
+    Metric("joint.beta_recall.gap", "lower", "Beta-recall lost", "A fresh real sample's beta-recall, minus this one.",
+           counted=THREE),
+    Metric("joint.density", "higher", "Density",
+           "How densely synthetic rows lie where real rows lie; 1 is as dense as real ones.",
+           describes=f"{_SUPPORT}; name 'joint.density.gap'", key=True),
+    Metric("joint.density.gap", "lower", "Density lost", "A fresh real sample's density, minus this one.",
+           counted=THREE),
+    Metric("joint.coverage", "higher", "Coverage", "Share of real rows with a synthetic row in their neighborhood.",
+           describes=_WIDE, key=True),
+    Metric("joint.coverage.gap", "lower", "Coverage lost", "A fresh real sample's coverage, minus this one.",
+           describes=_WIDE),
+    Metric("joint.authenticity", "none", "Authenticity",
+           "Share of rows further from the nearest training row than that row is from its neighbor. It only describes.",
+           describes="distances do not find leaks, and rows far off are authentic too; name 'privacy.membership.auc'"),
+)  # fmt: skip
 
 N_NEIGHBORS = 5
 """Neighbors that a ball reaches to: of two samples of one population, 1 - 2^-5 = .97 of the balls hold a row of the
@@ -186,7 +214,7 @@ def authentic(own: Cloud, other: Cloud) -> np.ndarray:
     return np.asarray((other.apart > neighbor) + (other.apart == neighbor) / 2)
 
 
-NAMES = (*(f"joint.{name}{end}" for name in FIGURES for end in ("", ".gap")), "joint.authenticity")
+NAMES = tuple(metric.name for metric in METRICS)
 _PARTS = np.array([np.random.default_rng([7, part]).permutation(N_GROUPS) < 10 for part in range(24)])
 _BOUNDS = {"density": (0.0, np.inf)}
 _NOTES = {

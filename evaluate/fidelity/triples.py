@@ -17,8 +17,25 @@ from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.estimates import Distance, described, worst
 from evaluate.fidelity.pairs import N_WORST, of_cliques
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, AnySamples
+from evaluate.metrics import COMPARED, Metric, biased
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
+
+METRICS = (
+    Metric("triples.tvd", "lower", "Triple distance", "Total variation of three columns taken together.",
+           describes=biased("triples.tvd.excess.worst")),
+    Metric("triples.tvd.mean", "lower", "Triple distance, mean",
+           "Total variation of three columns together, over all triples.", describes=biased("triples.tvd.excess"),
+           key=True),
+    Metric("triples.tvd.excess", "lower", "Triple distance beyond noise",
+           "Mean triple distance minus a fresh real sample's.", counted=COMPARED),
+    Metric("triples.tvd.excess.worst", "lower", "Worst triple",
+           "The largest triple distance beyond that of a fresh real sample, and the columns it belongs to.",
+           counted=COMPARED),
+    Metric("triples.tvd.floor_share", "lower", "Triple structure lost", "0 is as close to the real table as a fresh "
+           "real sample, 1 as far as its own columns shuffled independently; above 1 is farther still, mostly because "
+           "single columns are off too.", counted=COMPARED),
+)  # fmt: skip
 
 MAX_TRIPLES = 1_000
 """More triples than this are sampled; what that costs is in the intervals."""

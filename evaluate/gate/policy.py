@@ -26,7 +26,8 @@ class Rule(Frozen):
     """One limit on one measure, and the reason for it; at most a second one, from which on the table fails."""
 
     measure: str = Field(
-        description="Name of a number that a rule may rest on.", json_schema_extra={"enum": [*sorted(GATEABLE)]}
+        description="Name of a number that a rule may rest on.",
+        json_schema_extra=lambda schema: schema.update(enum=[*sorted(GATEABLE)]),
     )
     limit: float = Field(strict=True, description="The unfavorable end of the 95% interval has to keep it.")
     why: str = Field(min_length=1, description="The reason for this limit, for the one who has to defend it.")

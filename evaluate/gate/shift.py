@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from evaluate.gate.finding import Finding, finding_of
+from evaluate.metrics import CATALOG
 from evaluate.result import Candidate, Estimate
 
 KEY = "shift"
@@ -40,11 +41,6 @@ MOST_UNSEEN = 0.55
 MAX_NAMED = 5
 """Columns that a sentence names."""
 
-ALONE = (
-    "privacy.personal", "privacy.copies", "privacy.copies.unique", "privacy.multiset", "privacy.audit.excess",
-    "privacy.black_box.epsilon",
-)  # fmt: skip
-"""Privacy measures that are not compared with the holdout: counted among training rows, or by chance or mechanism."""
 EXCESS = ".excess"
 """Ends the name of a share less that of the holdout's rows."""
 
@@ -201,7 +197,11 @@ def questioned(finding: Finding, candidate: Candidate, real: Mapping[str, Any] |
 
 def rests_on_holdout(measure: str) -> bool:
     """True for privacy measures that compare with the holdout, unknown ones included."""
-    return measure.startswith("privacy.") and measure not in ALONE
+    return measure.startswith("privacy.") and not _without_holdout(measure)
+
+
+def _without_holdout(measure: str) -> bool:
+    return measure in CATALOG and CATALOG[measure].without_holdout
 
 
 def _beyond_twins(finding: Finding, candidate: Candidate, twins: object) -> bool:
@@ -210,7 +210,7 @@ def _beyond_twins(finding: Finding, candidate: Candidate, twins: object) -> bool
     counted = candidate.find(COUNTED.get(rule.measure, rule.measure.removesuffix(EXCESS)), rule.subject)
     if not isinstance(twins, int | float) or not isinstance(counted, Estimate) or counted.measure == rule.measure:
         return False
-    if counted.measure not in ALONE or counted.low is None or counted.high is None:
+    if not _without_holdout(counted.measure) or counted.low is None or counted.high is None:
         return False
     value, low, high = (end - twins for end in (counted.value, counted.low, counted.high))
     beyond = replace(counted, measure=rule.measure, value=value, low=low, high=high, reference=None)

@@ -146,13 +146,11 @@ def _applies(candidate: Candidate, rule: Rule) -> bool:
 
 
 EPSILON = "statement.epsilon"
-UNPAID = Rule(
-    measure=EPSILON,
-    limit=0.0,
-    why="Whoever picks one of several fits has looked at all of them: a sweep is paid for as a whole, or nothing of it "
-    "is released.",
+UNPAID = (
+    "Whoever picks one of several fits has looked at all of them: a sweep is paid for as a whole, or nothing of it is "
+    "released."
 )
-"""The rule that every point of a sweep breaks whose private fits nobody pays for. No waiver covers it."""
+"""Why every point of a sweep fails whose private fits nobody pays for. No waiver covers it."""
 NOT_RELEASABLE = "It is a point of a sweep whose private fits no ledger pays for, so it may not be released."
 
 
@@ -270,7 +268,7 @@ def _barred(verdict: Verdict, together: Claim | None) -> Verdict:
     if together is not None:
         note = "Of all private fits of the sweep together; nothing of it was paid for."
         estimate = Estimate(measure=EPSILON, value=together.epsilon, n=0, direction="lower", note=note)
-    finding = Finding(UNPAID, "FAIL", NOT_RELEASABLE, estimate)
+    finding = Finding(Rule(measure=EPSILON, limit=0.0, why=UNPAID), "FAIL", NOT_RELEASABLE, estimate)
     return replace(verdict, verdict="FAIL", findings=(finding, *verdict.findings))
 
 

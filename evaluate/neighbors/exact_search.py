@@ -128,11 +128,7 @@ def kept_search(tables: Tables, key: Hashable, find: Callable[[], Neighbors]) ->
         key: what it goes by.
         find: searches among real rows.
     """
-    kept = tables.kept_of_real
-    if ("neighbors", key) not in kept:
-        kept["neighbors", key] = find()
-    found: Neighbors = kept["neighbors", key]
-    return found
+    return tables.kept_of_real.once(("neighbors", key), find)
 
 
 def _on_cpu(chunks: list[np.ndarray], starts: np.ndarray, k: int) -> Callable[[np.ndarray], np.ndarray]:

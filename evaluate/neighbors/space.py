@@ -73,22 +73,23 @@ class Space:
 
 def space_of(tables: Tables) -> Space:
     """The space of an evaluation, made once for the same tables."""
-    if "space" not in tables.kept:
-        real = [tables.train, tables.fresh, tables.control]
-        frames, schema = [*real, tables.synthetic], tables.schema
-        keys = [learned_keys(frame, schema) for frame in frames]
-        columns: list[dict[str, np.ndarray]] = [{} for _ in frames]
-        blocks: list[list[np.ndarray]] = [[] for _ in frames]
-        for name in sorted(schema.learned):
-            scale = Scale.of(pd.concat([frame[name] for frame in real], ignore_index=True), schema.columns[name])
-            values = [scale.apply(frame[name]) for frame in frames]
-            for found, block, part, points in zip(columns, blocks, values, _varying(scale, values), strict=True):
-                found[name] = part
-                block.append(points)
-        stacked = [np.hstack([np.zeros((len(k), 0), np.float32), *part]) for k, part in zip(keys, blocks, strict=True)]
-        tables.kept["space"] = Space(*(SpaceRows(*parts) for parts in zip(keys, stacked, columns, strict=True)))
-    found_space: Space = tables.kept["space"]
-    return found_space
+    return tables.kept.once("space", lambda: _space(tables))
+
+
+def _space(tables: Tables) -> Space:
+    real = [tables.train, tables.fresh, tables.control]
+    frames, schema = [*real, tables.synthetic], tables.schema
+    keys = [learned_keys(frame, schema) for frame in frames]
+    columns: list[dict[str, np.ndarray]] = [{} for _ in frames]
+    blocks: list[list[np.ndarray]] = [[] for _ in frames]
+    for name in sorted(schema.learned):
+        scale = Scale.of(pd.concat([frame[name] for frame in real], ignore_index=True), schema.columns[name])
+        values = [scale.apply(frame[name]) for frame in frames]
+        for found, block, part, points in zip(columns, blocks, values, _varying(scale, values), strict=True):
+            found[name] = part
+            block.append(points)
+    stacked = [np.hstack([np.zeros((len(k), 0), np.float32), *part]) for k, part in zip(keys, blocks, strict=True)]
+    return Space(*(SpaceRows(*parts) for parts in zip(keys, stacked, columns, strict=True)))
 
 
 def embed(frames: list[pd.DataFrame], schema: Schema) -> list[np.ndarray]:

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from evaluate.metrics import PEOPLE, Metric
 from evaluate.neighbors import gower_nearest, gower_without_each, space_of
 from evaluate.privacy.experiment import Experiment, largest, standing_out
 from evaluate.privacy.match_scores import Cells
@@ -39,6 +40,19 @@ from evaluate.utility.study import fit
 from evaluate.utility.task import MAX_CLASSES, Task, TaskRows
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import numeric_scale
+
+METRICS = (
+    Metric("privacy.inference", "lower", "Inferring a secret value", "How much more often a member's value is found by "
+           "the nearest synthetic row than another person's is, in the column where that is worst.", counted=PEOPLE,
+           key=True, attack="always", criteria=("inference",)),
+    Metric("privacy.inference.column", "lower", "Inferring a secret value, one column", "The same for one column.",
+           describes="it is one of several and picked by nobody; name 'privacy.inference', which allows for the "
+           "choice"),
+    Metric("privacy.inference.model", "lower", "Inferring a secret value by a model",
+           "The same by a model that was trained on the synthetic rows.",
+           describes="it is one of several and picked by nobody; name 'privacy.inference', which allows for the choice",
+           attack="always", criteria=("inference",)),
+)  # fmt: skip
 
 N_TARGETS = 2_000
 MAX_POOL = 50_000
@@ -144,10 +158,7 @@ def secret_of(name: str, tables: Tables, attacked: Attacked) -> Secret:
 
 
 def _widths(tables: Tables) -> dict[str, float]:
-    if "widths" not in tables.kept_of_real:
-        tables.kept_of_real["widths"] = dict(Cells.of(tables.fresh, tables.schema).widths)
-    found: dict[str, float] = tables.kept_of_real["widths"]
-    return found
+    return tables.kept_of_real.once("widths", lambda: dict(Cells.of(tables.fresh, tables.schema).widths))
 
 
 def secrets_among(tables: Tables) -> list[str]:
@@ -215,9 +226,7 @@ def _attack_by_model(name: str, tables: Tables, attacked: Attacked) -> Experimen
     truths = secret.members[members], secret.controls[controls]
     model = _learned(tables.synthetic, task, tables)
     key = ("inference", name, tuple(task.classes))
-    if key not in tables.kept_of_real:
-        tables.kept_of_real[key] = _learned(tables.fresh, task, tables)
-    own = tables.kept_of_real[key]
+    own = tables.kept_of_real.once(key, lambda: _learned(tables.fresh, task, tables))
     if model is None or own is None:
         return "no synthetic row, or no fresh real row, holds a value to learn"
     attack, control = (

@@ -17,12 +17,23 @@ at, they are a sample, and the intervals are those of a sample.
 import numpy as np
 
 from evaluate.intervals import Rate, clopper_pearson
+from evaluate.metrics import COPIED_PEOPLE, MEMBERS, Metric
 from evaluate.privacy.coincidence import FITTED, Alone, Coincidences
 from evaluate.privacy.exact import Exact, RealCodes, exact_of
 from evaluate.privacy.membership_attacks import TargetNeighborhoods, targets_of
 from evaluate.result import Estimate
 from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
+
+METRICS = (
+    Metric("privacy.copies.values", "lower", "People whose exact values are copied", "Share of training people who "
+           "have a number or time to the last digit alone, and whose value stands in the table beyond chance.",
+           counted=COPIED_PEOPLE),
+    Metric("privacy.copies.parts", "lower", "People of whom a part is copied", "Share of training people of whom a few "
+           "columns together, which nobody else has, stand in the table beyond chance.", counted=COPIED_PEOPLE),
+    Metric("privacy.copies.near", "lower", "People copied with small changes", "Share of training people to whom a "
+           "synthetic row lies many times nearer than the nearest held-out person, beyond chance.", counted=MEMBERS),
+)  # fmt: skip
 
 VALUES, PARTS, NEAR = "privacy.copies.values", "privacy.copies.parts", "privacy.copies.near"
 SIZES = {4: 48, 8: 24}

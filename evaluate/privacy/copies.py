@@ -16,6 +16,7 @@ import ibis.expr.types as ir
 import numpy as np
 
 from evaluate.intervals import Rate, clustered, design_effect_of_units, newcombe, wilson
+from evaluate.metrics import COPIED, COPIED_PEOPLE, COUNTS, SYNTHETIC, Metric
 from evaluate.privacy.coincidence import COMMON, FITTED, Alone, Coincidences
 from evaluate.privacy.multiset import StratumCounts, chi_square, measure_multiset, multiset_of
 from evaluate.result import Estimate
@@ -24,6 +25,27 @@ from evaluate.stored.keys import STRATUM, UNIT_NAME, KeyCounts, N
 from evaluate.stored.tables import StoredTables
 from evaluate.tables import MetricResult, Tables
 from synth.stored.row_hash import KEY
+
+METRICS = (
+    Metric("privacy.copies.people", "lower", "People copied", "Share of training people whose row, which nobody else "
+           "has, stands in the synthetic table beyond chance. How often held-out people's rows do shows chance.",
+           counted=COPIED_PEOPLE, key=True),
+    Metric("privacy.copies", "lower", "Copies",
+           "Share of synthetic rows equal to a training row; twins make some of them honest.", counted=SYNTHETIC,
+           key=True, without_holdout=True),
+    Metric("privacy.copies.excess", "lower", "Copies beyond twins",
+           "Copies minus the same share for a fresh real sample.", counted=COPIED),
+    Metric("privacy.copies.unique", "lower", "Copies of unique rows",
+           "Share of synthetic rows equal to a training row that occurs once.", counted=SYNTHETIC,
+           without_holdout=True),
+    Metric("privacy.copies.unique.excess", "lower", "Copies of unique rows beyond twins",
+           "The same, minus the share for a fresh real sample.", counted=COPIED),
+    Metric("privacy.multiset", "higher", "Independence of row counts", "How far the counts of equal rows keep from the "
+           "training table's: 1 as an independent sample, 0 an exact copy.", counted=COUNTS,
+           better="1 is an independent sample, 0 a copy", above_one="Above 1 is not better than 1, which is an "
+           "independent sample: the counts of rows are farther from the training table than chance makes them, as of a "
+           "table that is off.", without_holdout=True),
+)  # fmt: skip
 
 MEASURES = ("privacy.copies", "privacy.copies.unique")
 

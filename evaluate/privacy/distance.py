@@ -11,10 +11,21 @@ import pandas as pd
 from scipy import stats
 
 from evaluate.intervals import jackknife
+from evaluate.metrics import Metric
 from evaluate.neighbors import Space, SpaceRows, nearest, space_of
 from evaluate.result import Estimate
 from evaluate.sampling import drawn_order, learned_keys
 from evaluate.tables import MetricResult, Tables
+
+_FAR = "distances do not find leaks; name 'privacy.membership.auc'"
+METRICS = (
+    Metric("privacy.dcr.median", "none", "Distance to closest record",
+           "Median distance to the nearest training row (DCR). It describes; it finds no leak.", describes=_FAR),
+    Metric("privacy.nndr.median", "none", "Nearest-neighbor ratio",
+           "Median ratio of the nearest to the second nearest distance (NNDR). It only describes.", describes=_FAR),
+    Metric("privacy.dcr.share_closer", "none", "Closer to training rows",
+           "Share of synthetic rows nearer to a training row than to a held-out one.", describes=_FAR),
+)  # fmt: skip
 
 N_QUERIES = 5_000
 MANY_PAIRS = 3e9

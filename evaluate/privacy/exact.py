@@ -96,17 +96,18 @@ def _first_units(units: np.ndarray, share: float) -> np.ndarray:
 
 def exact_of(tables: Tables) -> Exact:
     """The codes of an evaluation, made once for the same tables."""
-    if "exact" not in tables.kept:
-        frames = [tables.train, tables.fresh, tables.control, tables.synthetic]
-        names = tuple(sorted(tables.schema.learned))
-        together = (pd.concat([frame[name] for frame in frames], ignore_index=True) for name in names)
-        columns = [_codes(part, tables.schema.columns[name]) for name, part in zip(names, together, strict=True)]
-        codes = np.array([part for part, _ in columns], dtype=np.int32).reshape(len(names), sum(map(len, frames)))
-        train, fresh, control, synthetic = np.split(codes, np.cumsum([len(frame) for frame in frames])[:-1], axis=1)
-        free = tuple(free for _, free in columns)
-        tables.kept["exact"] = Exact(names, train, fresh, control, synthetic, free, _units(tables))
-    found: Exact = tables.kept["exact"]
-    return found
+    return tables.kept.once("exact", lambda: _exact(tables))
+
+
+def _exact(tables: Tables) -> Exact:
+    frames = [tables.train, tables.fresh, tables.control, tables.synthetic]
+    names = tuple(sorted(tables.schema.learned))
+    together = (pd.concat([frame[name] for frame in frames], ignore_index=True) for name in names)
+    columns = [_codes(part, tables.schema.columns[name]) for name, part in zip(names, together, strict=True)]
+    codes = np.array([part for part, _ in columns], dtype=np.int32).reshape(len(names), sum(map(len, frames)))
+    train, fresh, control, synthetic = np.split(codes, np.cumsum([len(frame) for frame in frames])[:-1], axis=1)
+    free = tuple(free for _, free in columns)
+    return Exact(names, train, fresh, control, synthetic, free, _units(tables))
 
 
 def _units(tables: Tables) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -24,12 +24,22 @@ from typing import Any
 
 import numpy as np
 
+from evaluate.metrics import PEOPLE, Metric
 from evaluate.neighbors import SpaceRows, gower_nearest, space_of
 from evaluate.privacy.attribute_inference import Attacked
 from evaluate.privacy.experiment import Experiment, largest, standing_out
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema
+
+METRICS = (
+    Metric("privacy.linkability", "lower", "Linking two sources", "How much more often two parts of one person's "
+           "record lead to the same synthetic row, of members over others.", counted=PEOPLE, key=True, attack="always",
+           criteria=("linkability",)),
+    Metric("privacy.linkability.split", "lower", "Linking two sources, one split",
+           "The same for one way to part the columns.", describes="it is one of several and picked by nobody; name "
+           "'privacy.linkability', which allows for the choice"),
+)  # fmt: skip
 
 WORST, SPLIT = "privacy.linkability", "privacy.linkability.split"
 N_SAMPLED = 3

@@ -24,10 +24,23 @@ import numpy as np
 from scipy import special, stats
 
 from evaluate.intervals import LEVEL, Rate, clopper_pearson, placements
+from evaluate.metrics import MEMBERS, PEOPLE, Metric
 from evaluate.privacy.experiment import detectable_auc, detectable_rate
 from evaluate.privacy.membership_attacks import scored
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
+
+METRICS = (
+    Metric("privacy.membership.auc", "lower", "Membership attack, AUC",
+           "How well an attacker tells members of the training table from outsiders; 0.5 is a coin.", counted=PEOPLE,
+           key=True, attack="always", criteria=("linkability", "identifiability",)),
+    Metric("privacy.membership.tpr_at_0.01", "lower", "Members found at 1% false alarms",
+           "Members the attacker finds while accusing 1 outsider in 100; chance is 1%.", counted=MEMBERS, key=True,
+           attack="always", criteria=("linkability", "identifiability",)),
+    Metric("privacy.membership.tpr_at_0.001", "lower", "Members found at 0.1% false alarms",
+           "The same while accusing 1 outsider in 1,000; chance is 0.1%.", counted=MEMBERS, key=True, attack="always",
+           criteria=("linkability", "identifiability",)),
+)  # fmt: skip
 
 N_CURVE = 300
 THRESHOLD_TAIL = 0.02

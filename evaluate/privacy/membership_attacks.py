@@ -88,15 +88,16 @@ def targets_of(tables: Tables) -> tuple[TargetNeighborhoods, TargetNeighborhoods
     Args:
         tables: *Sensitive*. As `Tables.prepare` gives them.
     """
-    if "targets" not in tables.kept:
+
+    def find() -> tuple[TargetNeighborhoods, TargetNeighborhoods]:
         space, exact = space_of(tables), exact_of(tables)
         each = min(ROWS_EACH, *(_most_rows(frame, tables.schema) for frame in (tables.train, tables.control)))
-        tables.kept["targets"] = (
+        return (
             _side("train", tables.train, space.train, exact.train, each, tables),
             _side("control", tables.control, space.control, exact.control, each, tables),
         )
-    found: tuple[TargetNeighborhoods, TargetNeighborhoods] = tables.kept["targets"]
-    return found
+
+    return tables.kept.once("targets", find)
 
 
 def n_targets_of(tables: Tables) -> int:
@@ -338,13 +339,14 @@ def scored(tables: Tables) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
     Args:
         tables: *Sensitive*. As `Tables.prepare` gives them.
     """
-    if "membership scores" not in tables.kept:
+
+    def score() -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
         members, controls = targets_of(tables)
         both, n = members.joined(controls), len(members)
         scores = {name: both.surest(attack(both, tables)) for name, attack in ATTACKS.items()}
-        tables.kept["membership scores"] = {name: (found[:n], found[n:]) for name, found in scores.items()}
-    kept: Mapping[str, tuple[np.ndarray, np.ndarray]] = tables.kept["membership scores"]
-    return kept
+        return {name: (found[:n], found[n:]) for name, found in scores.items()}
+
+    return tables.kept.once("membership scores", score)
 
 
 def _features(rows: SpaceRows) -> np.ndarray:

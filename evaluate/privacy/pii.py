@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from evaluate.intervals import clustered, newcombe
+from evaluate.metrics import SYNTHETIC, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
@@ -30,6 +31,18 @@ from synth.infer.personal import CALLING_CODE
 from synth.locales import IBAN_LENGTHS
 from synth.personal.formats import CARD_DIGITS, as_text
 from synth.personal.replacement import templates_of
+
+_COINCIDE = "common names and numbers coincide by chance; name 'privacy.personal.excess', or 'privacy.personal'"
+METRICS = (
+    Metric("privacy.personal", "lower", "Real personal data", "Share of synthetic rows with a real e-mail, telephone, "
+           "card number or the like, which chance does not repeat.", counted=SYNTHETIC, key=True, without_holdout=True),
+    Metric("privacy.personal.column", "lower", "Real values of a personal column",
+           "Share of values of a column of personal data that stand in training rows.", describes=_COINCIDE),
+    Metric("privacy.personal.holdout", "lower", "Held-out values of a personal column",
+           "The same for the holdout, which no generator saw: what chance gives.", describes=_COINCIDE),
+    Metric("privacy.personal.excess", "lower", "Real values beyond chance",
+           "Real values of a personal column, minus the share that a fresh draw gives.", counted=SYNTHETIC),
+)  # fmt: skip
 
 _DIGITS_ONLY = ("phone", "card_number")
 """Kinds of which digits alone are compared; all others but e-mail are compared alike."""

@@ -32,6 +32,7 @@ import ibis.expr.types as ir
 import numpy as np
 
 from evaluate.intervals import Rate, design_effect_of_units, newcombe, wilson
+from evaluate.metrics import ALONE, Metric
 from evaluate.privacy.experiment import detectable_advantage
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import drawn_order, learned_keys, one_per_entity, side_seed
@@ -44,6 +45,15 @@ from synth.stored import StoredTable
 from synth.stored.connection import StorageLocation
 from synth.stored.drawing import POSITION, TICKET, ticketed
 from synth.stored.row_hash import KEY, TIE, with_keys
+
+METRICS = (
+    Metric("privacy.quasi_identifiers", "lower", "Matched quasi-identifiers",
+           "Share of people, alone with their quasi-identifiers, whose combination stands in the synthetic table.",
+           describes="honest rows match, too; name 'privacy.quasi_identifiers.excess'"),
+    Metric("privacy.quasi_identifiers.excess", "lower", "Matched quasi-identifiers beyond chance",
+           "The same, minus the share of people who were not used.", counted=ALONE, attack="always",
+           criteria=("singling out", "identifiability",)),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from evaluate.metrics import Metric
 from evaluate.neighbors import SpaceRows, embed, nearest
 from evaluate.privacy.experiment import detectable_rate
 from evaluate.privacy.match_scores import Cells
@@ -38,6 +39,15 @@ from synth.dp.schedule import Schedule
 from synth.generators.base import Generator, Model, PrivateGenerator
 from synth.progress import Progress, quiet
 from synth.schema import Schema
+
+_SHADOW = "it is run only where somebody asks for it; name 'privacy.membership.auc'"
+METRICS = (
+    Metric("privacy.shadow.auc", "lower", "Membership by shadow models, AUC",
+           "The membership attack by an attacker who trained the generator many times.", describes=_SHADOW,
+           attack="on request"),
+    Metric("privacy.shadow.tpr_at_0.01", "lower", "Members found by shadow models at 1% false alarms",
+           "Members that this attacker finds; chance is 1%.", describes=_SHADOW, attack="on request"),
+)  # fmt: skip
 
 Budgets = Callable[[int], Budget]
 """The budget of a fit, by its number; whoever pays for it learns that it is about to begin."""

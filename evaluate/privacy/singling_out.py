@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from evaluate.metrics import ATTEMPTS, Metric
 from evaluate.privacy.experiment import Experiment
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import Side, drawn_order, learned_keys, one_per_entity
@@ -32,6 +33,15 @@ from evaluate.tables import MetricResult, Tables
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import numeric_scale
 from synth.schema import Schema
+
+METRICS = (
+    Metric("privacy.singling_out.univariate", "lower", "Singling out by one value",
+           "How much more often a rare synthetic value is true of exactly one training row than of one other row.",
+           counted=ATTEMPTS, attack="always", criteria=("singling out",)),
+    Metric("privacy.singling_out.multivariate", "lower", "Singling out by several values",
+           "The same for combinations of values that one synthetic row has.", counted=ATTEMPTS, key=True,
+           attack="always", criteria=("singling out",)),
+)  # fmt: skip
 
 MISSING, LEAST, MOST = -1, -9, 2**30
 """The code of a missing value, and codes below and above all others."""

@@ -26,6 +26,7 @@ import pandas as pd
 from scipy import stats
 
 from evaluate.fairness.groups import Groups
+from evaluate.metrics import Metric
 from evaluate.neighbors import SpaceRows, share_of, space_of
 from evaluate.neighbors.space import MISSING
 from evaluate.privacy.membership import AREA, MIN_TARGETS, NOTHING, Both, area_estimate, parts_for, rate_estimate
@@ -34,6 +35,25 @@ from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import numeric_scale
+
+_SUBSET = "it attacks few rows, so that its limit would depend on how many; name 'privacy.membership.auc'"
+METRICS = (
+    Metric("privacy.vulnerable.isolated.auc", "lower", "Membership of isolated people, AUC",
+           "The membership attack on the people who are most isolated: a twentieth to a tenth of those attacked.",
+           describes=_SUBSET, attack="always", criteria=("identifiability",)),
+    Metric("privacy.vulnerable.isolated.tpr_at_0.01", "lower", "Isolated members found at 1% false alarms",
+           "Members among them that are found; chance is 1%.", describes=_SUBSET, attack="always",
+           criteria=("identifiability",)),
+    Metric("privacy.vulnerable.rare.auc", "lower", "Membership of people with rare values, AUC",
+           "The membership attack on the people whose values are rarest: a twentieth to a tenth of those attacked.",
+           describes=_SUBSET, attack="always", criteria=("identifiability",)),
+    Metric("privacy.vulnerable.rare.tpr_at_0.01", "lower", "Members with rare values found at 1% false alarms",
+           "Members among them that are found; chance is 1%.", describes=_SUBSET, attack="always",
+           criteria=("identifiability",)),
+    Metric("privacy.vulnerable.group.auc", "lower", "Membership in the worst group, AUC",
+           "The membership attack in the group of a sensitive column it is best at.", describes=_SUBSET,
+           attack="always", criteria=("identifiability",)),
+)  # fmt: skip
 
 SHARES = (0.05, 0.1)
 """Of the targets, how many count as the most exposed: more of fewer, so that a rate among the controls can be seen."""

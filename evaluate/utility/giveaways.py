@@ -47,11 +47,12 @@ class Giveaway:
 
 def giveaways_of(tables: Tables, task: Task) -> tuple[Giveaway, ...]:
     """The columns that give the target of a task away, clearest first; looked for once beside the same real rows."""
-    if "giveaways" not in tables.kept_of_real:
+
+    def find() -> tuple[Giveaway, ...]:
         found = [one for one in scores_alone(tables, task) if one.score >= LIMIT]
-        tables.kept_of_real["giveaways"] = tuple(sorted(found, key=lambda one: (-one.score, one.column)))
-    kept: tuple[Giveaway, ...] = tables.kept_of_real["giveaways"]
-    return kept
+        return tuple(sorted(found, key=lambda one: (-one.score, one.column)))
+
+    return tables.kept_of_real.once("giveaways", find)
 
 
 def scores_alone(tables: Tables, task: Task) -> list[Giveaway]:

@@ -13,12 +13,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from evaluate.metrics import Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from evaluate.utility.models import FORMS, Fitted, Form, predictors
 from evaluate.utility.scores import macro_roc_auc, r2
 from evaluate.utility.study import Study, study_of
 from evaluate.utility.task import Task
+
+_ROUGH = "its interval is rough, as ranks jump; name 'utility.gap.linear'"
+METRICS = (
+    Metric("utility.importance.linear", "higher", "Linear model, same columns matter", "Rank correlation of the "
+           "importance of columns, between training on synthetic and on real rows; 1 is the same.", describes=_ROUGH),
+    Metric("utility.importance.boosting", "higher", "Boosting, same columns matter", "The same for gradient boosting.",
+           describes=_ROUGH),
+)  # fmt: skip
 
 N_ROWS = 1_000
 """Control rows that columns are permuted among."""
@@ -64,10 +73,7 @@ def _of_form(
     def of(model: Fitted, n_repeats: int, side: str, *place: int) -> np.ndarray:
         kept = tables.kept if side == "tstr" else tables.kept_of_real
         key = ("importance", form, side, len(study.sides[side].truth), *place)
-        if key not in kept:
-            kept[key] = importances(model, study.task, (rows, truth), names, orders[:n_repeats])
-        found: np.ndarray = kept[key]
-        return found
+        return kept.once(key, lambda: importances(model, study.task, (rows, truth), names, orders[:n_repeats]))
 
     def of_half(side: str, split: int, half: int) -> np.ndarray:
         return of(models.halves[side][split][half], 1, side, split, half)

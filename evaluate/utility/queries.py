@@ -23,9 +23,20 @@ import numpy as np
 
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
 from evaluate.intervals import HALVES, half_samples, replicate_groups
+from evaluate.metrics import COMPARED, Metric, biased
 from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
 from synth.domain import Discretizer, numeric_scale
+
+METRICS = (
+    Metric("utility.queries", "lower", "Random queries, mean error",
+           "Mean relative error of 500 random counts and means that one might ask for.",
+           describes=biased("utility.queries.excess")),
+    Metric("utility.queries.median", "lower", "Random queries, median error",
+           "The error that half of these queries stay below.", describes=biased("utility.queries.excess")),
+    Metric("utility.queries.excess", "lower", "Random queries, error beyond noise",
+           "Mean error minus that of a fresh real sample; 0 is as good as real.", counted=COMPARED),
+)  # fmt: skip
 
 N_QUERIES = 500
 N_BINS = 32

@@ -16,6 +16,7 @@ the degrees of freedom of the sum.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -195,10 +196,9 @@ def study_of(tables: Tables, variant: Variant = "whole") -> Study | str:
         tables: *Sensitive*.
         variant: which models.
     """
-    if ("study", variant) not in tables.kept:
-        tables.kept["study", variant] = _made(tables) if variant == "whole" else _varied(tables, variant)
-    found: Study | str = tables.kept["study", variant]
-    return found
+    return tables.kept.once(
+        ("study", variant), lambda: _made(tables) if variant == "whole" else _varied(tables, variant)
+    )
 
 
 def _made(tables: Tables) -> Study | str:
@@ -272,9 +272,8 @@ def _models(
     for name, side in sides.items():
         kept = tables.kept if name == "tstr" else tables.kept_of_real
         key = ("study", variant, form, name, len(side.truth), n_splits)
-        if key not in kept:
-            kept[key] = _learned(form, task, side, test, tables, n_splits if name in COMPARED else 0)
-        learned[name] = kept[key]
+        fit_one = partial(_learned, form, task, side, test, tables, n_splits if name in COMPARED else 0)
+        learned[name] = kept.once(key, fit_one)
     return Models(learned)
 
 

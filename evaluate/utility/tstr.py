@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from evaluate.metrics import TEST, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from evaluate.utility.giveaways import giveaways_of
@@ -36,6 +37,41 @@ from evaluate.utility.models import FORMS, Form
 from evaluate.utility.scores import macro_average_precision
 from evaluate.utility.study import COMPARED, SIDES, Figure, Study, Variant, interval, study_of
 from evaluate.utility.task import MAX_CLASSES, MAX_ROWS
+
+_OUTLIERS = "a few outliers decide it; name 'utility.gap.boosting.without'"
+_SCORED = "its interval is not simulated; name 'utility.tstr.linear' or 'utility.gap.linear'"
+METRICS = (
+    Metric("utility.tstr.linear", "higher", "Linear model, trained on synthetic",
+           "Score on real rows of a linear model that saw only synthetic ones (TSTR).", counted=TEST, key=True),
+    Metric("utility.tstr.boosting", "higher", "Boosting, trained on synthetic",
+           "Score on real rows of gradient boosting that saw only synthetic ones (TSTR).", counted=TEST, key=True),
+    Metric("utility.gap.linear", "lower", "Linear model, loss",
+           "What a linear model loses by training on synthetic rows.", counted=TEST),
+    Metric("utility.gap.boosting", "lower", "Boosting, loss",
+           "What gradient boosting loses by training on synthetic rows.", counted=TEST),
+    Metric("utility.tstr.linear.without", "higher", "Linear model, target not given away", "Score on real rows of a "
+           "linear model trained on synthetic ones that does not see columns which alone predict the target.",
+           counted=TEST),
+    Metric("utility.tstr.boosting.without", "higher", "Boosting, target not given away", "Score on real rows of "
+           "gradient boosting trained on synthetic ones that does not see columns which alone predict the target.",
+           counted=TEST),
+    Metric("utility.gap.linear.without", "lower", "Linear model, loss, target not given away",
+           "What a linear model loses where no single column tells it the target.", counted=TEST),
+    Metric("utility.gap.boosting.without", "lower", "Boosting, loss, target not given away",
+           "What gradient boosting loses where no single column tells it the target.", counted=TEST),
+    Metric("utility.tstr.linear.uncut", "higher", "Linear model, outliers as they are", "Score of a linear model "
+           "trained on synthetic rows, with the target's outliers left in; a few rows decide it.", describes=_OUTLIERS),
+    Metric("utility.tstr.boosting.uncut", "higher", "Boosting, outliers as they are", "Score of gradient boosting "
+           "trained on synthetic rows, with the target's outliers left in; a few rows decide it.", describes=_OUTLIERS),
+    Metric("utility.gap.linear.uncut", "lower", "Linear model, loss, outliers as they are",
+           "What a linear model loses where no outlier is cut off.", describes=_OUTLIERS),
+    Metric("utility.gap.boosting.uncut", "lower", "Boosting, loss, outliers as they are",
+           "What gradient boosting loses where no outlier is cut off.", describes=_OUTLIERS),
+    Metric("utility.average_precision.linear", "higher", "Linear model, average precision",
+           "How well a linear model that saw only synthetic rows finds the rarer class.", describes=_SCORED),
+    Metric("utility.average_precision.boosting", "higher", "Boosting, average precision",
+           "How well gradient boosting that saw only synthetic rows finds the rarer class.", describes=_SCORED),
+)  # fmt: skip
 
 BOUNDS = {"roc_auc": (0.0, 1.0), "r2": (-1.0, 1.0)}
 VARIANTS: tuple[Variant, ...] = ("without", "uncut")

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from evaluate.metrics import SYNTHETIC, Metric
 from evaluate.result import Estimate
 from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
@@ -25,6 +26,15 @@ from synth.observed import observe
 from synth.personal.formats import ill_formed
 from synth.schema import Schema
 from synth.table import conform, faulty_rows, violations
+
+METRICS = (
+    Metric("validity.rows", "higher", "Valid rows", "Share of synthetic rows that keep every rule of the schema.",
+           counted=SYNTHETIC, key=True),
+    Metric("validity.column", "higher", "Valid values",
+           "Share of values of a column that keep every rule of the schema.", counted=SYNTHETIC),
+    Metric("validity.constraint", "higher", "Lawful rows",
+           "Share of synthetic rows that keep a constraint between columns.", counted=SYNTHETIC),
+)  # fmt: skip
 
 
 def measure(tables: Tables) -> MetricResult:

@@ -16,7 +16,7 @@ from evaluate.plain_data import mapping, whole
 from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.text import amount
 from reports.document import TITLE
-from reports.glossary import KEY_FIGURES, entry
+from reports.glossary import entry, key_figures
 from reports.model_card import wording
 from reports.model_card.privacy import privacy_of
 from reports.model_card.schema import (
@@ -129,7 +129,7 @@ def measured_of(evaluation: Evaluation, candidate: Candidate, verdicts: Iterable
         candidate: one of its tables.
         verdicts: of any policies on any candidates.
     """
-    found = [candidate.find(measure) for measure in KEY_FIGURES]
+    found = [candidate.find(measure) for measure in key_figures()]
     return Measured(
         figures=tuple(_figure(one) for one in found if isinstance(one, Estimate)),
         not_measured=tuple(dict.fromkeys(failure.measure for failure in candidate.failures)),

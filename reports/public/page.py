@@ -14,11 +14,12 @@ from typing import Any
 from markupsafe import Markup
 
 from evaluate.dp_release.numbers import COLUMN, N_ROWS, RIGHT, Released
+from evaluate.metrics import Metric
 from evaluate.result import Candidate
 from evaluate.text import alike, count, number, percent, plain, short
 from reports.audits import AuditNote, audit_note
 from reports.charts import svg
-from reports.glossary import GlossaryEntry, entry
+from reports.glossary import entry
 from reports.public.facts import PublicColumn, PublicFacts
 from reports.public.verdict import PublicVerdict, public_verdict
 from reports.sections.guidelines import CRITERIA
@@ -210,9 +211,9 @@ class PublicPage:
     limits: tuple[str, ...]
     parameters: tuple[tuple[str, str], ...]
     criteria: tuple[tuple[str, str, str, str], ...]
-    hidden: tuple[tuple[GlossaryEntry, Any], ...]
-    binding_shown: tuple[GlossaryEntry, ...]
-    binding_hidden: tuple[GlossaryEntry, ...]
+    hidden: tuple[tuple[Metric, Any], ...]
+    binding_shown: tuple[Metric, ...]
+    binding_hidden: tuple[Metric, ...]
 
 
 def page_of(facts: PublicFacts) -> PublicPage:

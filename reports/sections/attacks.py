@@ -208,16 +208,6 @@ def _beside(found: object) -> Interval | None:
 
 Word = Literal["alarm", "no alarm", "not measured"]
 
-ATTACKS = (
-    "privacy.membership.auc", "privacy.membership.tpr_at_0.01", "privacy.membership.tpr_at_0.001",
-    "privacy.vulnerable.isolated.auc", "privacy.vulnerable.isolated.tpr_at_0.01", "privacy.vulnerable.rare.auc",
-    "privacy.vulnerable.rare.tpr_at_0.01", "privacy.vulnerable.group.auc", "privacy.singling_out.univariate",
-    "privacy.singling_out.multivariate", "privacy.linkability", "privacy.inference", "privacy.inference.model",
-    "privacy.quasi_identifiers.excess",
-)  # fmt: skip
-"""What every evaluation tries; of numbers by column or group, the worst is shown."""
-ON_REQUEST = ("privacy.shadow.auc", "privacy.shadow.tpr_at_0.01")
-"""What runs only where somebody asks for it, and is shown only then."""
 BLACK_BOX = "privacy.black_box.epsilon"
 MOST_COLUMNS = 20
 """Columns that the chart of attribute inference shows, the worst ones."""
@@ -300,8 +290,9 @@ class AttackNote:
 
 def attack_note(candidate: Candidate) -> AttackNote:
     """What attackers see of one candidate."""
-    asked = [name for name in ON_REQUEST if _ran(candidate, name)]
-    lines = [_line(candidate, name) for name in (*ATTACKS, *asked)]
+    tried = [name for name, metric in CATALOG.items() if metric.attack == "always"]
+    asked = [name for name, metric in CATALOG.items() if metric.attack == "on request" and _ran(candidate, name)]
+    lines = [_line(candidate, name) for name in (*tried, *asked)]
     found = figure(candidate, "inference")
     black_box = _worst(candidate, BLACK_BOX)
     return AttackNote(

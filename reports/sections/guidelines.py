@@ -23,9 +23,6 @@ from reports.sections.weakest import groups_of
 Word = Literal["alarm", "no alarm", "not measured", "stated", "absent", "yours to judge"]
 
 
-MEMBERSHIP = tuple(name for name in CATALOG if name.startswith("privacy.membership."))
-
-
 @dataclass(frozen=True)
 class GuidelineFinding:
     """What was found for one criterion of one table: a word, and a sentence without its full stop."""
@@ -34,11 +31,15 @@ class GuidelineFinding:
     text: str
 
 
-def by_attacks(*measures: str) -> Callable[[Candidate, Evaluation], GuidelineFinding]:
-    """An answer from attacks: those that raise an alarm, else the smallest leak that they would have seen."""
+def by_attacks(key: str) -> Callable[[Candidate, Evaluation], GuidelineFinding]:
+    """An answer from attacks: those that raise an alarm, else the smallest leak that they would have seen.
+
+    Args:
+        key: of a criterion, as `Metric.criteria` names it.
+    """
 
     def answer(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
-        lines = [line for line in attack_note(candidate).lines if line.measure in measures]
+        lines = [line for line in attack_note(candidate).lines if key in CATALOG[line.measure].criteria]
         tried = [line for line in lines if line.word != "not measured"]
         alarms = [line for line in tried if line.word == "alarm"]
         if not tried:
@@ -118,11 +119,7 @@ def _n(schema: Mapping[str, Any], key: str) -> str:
     return count(len(found)) if isinstance(found, list | tuple) and found else "no"
 
 
-_IDENTIFIED = by_attacks(
-    *MEMBERSHIP,
-    *(name for name in CATALOG if name.startswith("privacy.vulnerable.")),
-    "privacy.quasi_identifiers.excess",
-)
+_IDENTIFIED = by_attacks("identifiability")
 
 
 def of_identification(candidate: Candidate, evaluation: Evaluation) -> GuidelineFinding:
@@ -192,18 +189,17 @@ _WP29, _NIST, _ISO = "WP29 Opinion 05/2014", "NIST SP 800-226", "ISO/IEC 27559:2
 CRITERIA = (
     Criterion(
         _WP29, "Singling out", "Can a person still be isolated?",
-        by_attacks("privacy.singling_out.univariate", "privacy.singling_out.multivariate",
-                 "privacy.quasi_identifiers.excess"),
+        by_attacks("singling out"),
         "Predicates other than those that were drawn from the synthetic table.",
     ),
     Criterion(
         _WP29, "Linkability", "Can two records of one person be linked?",
-        by_attacks("privacy.linkability", *MEMBERSHIP),
+        by_attacks("linkability"),
         "Linking with tables that were not at hand, and with earlier releases of the same table.",
     ),
     Criterion(
         _WP29, "Inference", "Can a value of a person be deduced from other values?",
-        by_attacks("privacy.inference", "privacy.inference.model"),
+        by_attacks("inference"),
         "What follows from the population alone: it can be guessed of people who are in no table, and still harm them.",
     ),
     Criterion(

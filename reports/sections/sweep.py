@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evaluate.metrics import Metric
 from evaluate.plain_data import mapping
 from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.text import amount, finite
-from reports.glossary import GlossaryEntry, entry
+from reports.glossary import entry
 from reports.interpretation import better
 
 PANELS = (
@@ -69,7 +70,7 @@ class Panel:
     """One measure along epsilon, for every generator, beside its landmarks."""
 
     measure: str
-    entry: GlossaryEntry
+    entry: Metric
     better: str
     note: str
     reference: float | None

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.engine import MEASURES, measure_candidate
+from evaluate import metrics
+from evaluate.engine import measure_candidate
 from evaluate.gate.policy import Policy, Rule
 from evaluate.gate.verdict import judge_candidate
-from evaluate.metrics import CATALOG
+from evaluate.metrics import CATALOG, MODULES
 from evaluate.result import Candidate, Estimate, EvaluationError
 from evaluate.sampling import shuffle_columns
 from evaluate.tables import MetricResult, Tables
@@ -85,7 +86,7 @@ def estimates(name: str, kind: str) -> dict[tuple[str, tuple[str, ...]], Estimat
     return {(e.measure, e.subject): e for e in measured(name, kind).estimates}
 
 
-@pytest.fixture(params=MEASURES)
+@pytest.fixture(params=MODULES)
 def name(request: pytest.FixtureRequest) -> str:
     found: str = request.param
     return found
@@ -128,7 +129,7 @@ def test_the_same_table_gives_the_same_numbers(name: str) -> None:
     assert again.failures == measured(name, "honest").failures
 
 
-@pytest.mark.parametrize("name", [name for name in MEASURES if name.startswith(("fidelity", "utility"))])
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith(("fidelity", "utility"))])
 def test_identical_tables_score_better_than_shuffled_ones(name: str) -> None:
     best, worst = estimates(name, "train"), estimates(name, "shuffled")
     for key in best.keys() & worst.keys():
@@ -153,7 +154,7 @@ def test_nan_never_wins(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
         numbers = {"value": 0.0, "low": 0.0, "high": 0.0, "reference": 0.0, broken: float("nan")}
         return MetricResult((Estimate("columns.tvd.excess", n=10, direction="lower", **numbers),))
 
-    monkeypatch.setitem(MEASURES, "fidelity.columns", measure)
+    monkeypatch.setattr("evaluate.fidelity.columns.measure", measure)
     found = measure_candidate("a", prepared("honest"), measures=["fidelity.columns"])
     assert not found.estimates
     assert "fidelity.columns" in {failure.measure for failure in found.failures}
@@ -189,3 +190,9 @@ def test_constant_and_missing_columns_give_numbers_or_a_reason(name: str, value:
     tables = Tables.prepare(*frames, schema)
     found = measure_candidate("constant", replace(tables), measures=[name])
     assert {failure.reason for failure in found.failures} <= {"skipped"}
+
+
+def test_no_number_is_declared_twice() -> None:
+    modules = {**metrics._MODULES, **metrics._ON_REQUEST}
+    names = [metric.name for by, module in modules.items() for metric in metrics.declared(by, module)]
+    assert len(set(names)) == len(names)

@@ -1,4 +1,5 @@
 import contextlib
+import inspect
 import itertools
 import signal
 import threading
@@ -55,8 +56,8 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
         while True:
             time.sleep(0.01)
 
-    monkeypatch.setitem(engine.MEASURES, "fidelity.columns", crash)
-    monkeypatch.setitem(engine.MEASURES, "privacy.distance", hang)
+    monkeypatch.setattr("evaluate.fidelity.columns.measure", crash)
+    monkeypatch.setattr("evaluate.privacy.distance.measure", hang)
 
 
 def failures(candidate: Candidate) -> dict[str, Failure]:
@@ -96,7 +97,7 @@ def test_outside_the_main_thread_a_late_result_does_not_count(tables: Tables, mo
         time.sleep(0.3)
         return MetricResult((Estimate("validity.rows", 1.0, 1, "higher"),))
 
-    monkeypatch.setitem(engine.MEASURES, "validity", late)
+    monkeypatch.setattr("evaluate.validity.validity.measure", late)
     found: list[Candidate] = []
 
     def work() -> None:
@@ -111,7 +112,7 @@ def test_outside_the_main_thread_a_late_result_does_not_count(tables: Tables, mo
 def test_what_was_not_asked_for_is_listed_as_skipped(tables: Tables) -> None:
     candidate = engine.measure_candidate("a", tables, measures=["validity"])
     skipped = failures(candidate)
-    assert {name for name in engine.MEASURES if name != "validity"} <= set(skipped)
+    assert {name for name in engine.MODULES if name != "validity"} <= set(skipped)
     assert {failure.reason for failure in skipped.values()} == {"skipped"}
     assert skipped["privacy.multiset"].message == "it was not asked for"
     assert set(candidate.seconds) == {"validity"}
@@ -282,7 +283,7 @@ def test_real_tables_outside_the_schema_are_refused_or_clamped_as_asked() -> Non
         engine.evaluate(*rows, SCHEMA)
     candidate = engine.evaluate(*rows, SCHEMA, outside="clamp").candidates[0]
     assert {f.reason for f in candidate.failures} <= {"skipped"}
-    assert set(candidate.seconds) == set(engine.MEASURES)
+    assert set(candidate.seconds) == set(engine.MODULES)
     assert isinstance(candidate.find("utility.gap.boosting"), Estimate)
     assert isinstance(candidate.find("privacy.membership.auc"), Estimate)
 
@@ -305,3 +306,15 @@ def test_what_one_candidate_breaks_is_a_failure_by_its_name() -> None:
     found, _ = engine.attempted("acme", lambda: [0][1])
     assert isinstance(found, Failure)
     assert (found.measure, "IndexError" in found.message) == ("acme", True)
+
+
+def test_three_functions_stand_between_an_evaluation_and_a_metric(monkeypatch) -> None:
+    stacks = []
+
+    def seen(tables: Tables) -> MetricResult:
+        stacks.append([frame.function for frame in inspect.stack()])
+        return MetricResult()
+
+    monkeypatch.setattr("evaluate.validity.validity.measure", seen)
+    engine.evaluate(_rows(300, 0), _rows(200, 1), _rows(250, 2), SCHEMA, measures=["validity"])
+    assert stacks[0][: stacks[0].index("evaluate")] == ["seen", "_run", "measure_candidate", "evaluate_beside"]

@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate import engine, self_tests
-from evaluate.engine import evaluate, evaluate_beside, isolated
+from evaluate import self_tests
+from evaluate.engine import _run, evaluate, evaluate_beside
 from evaluate.gate.checks import BROKEN, CAME_OUT, NOT_APPLICABLE, checks_of
 from evaluate.gate.policy import build_policy, load_policy
+from evaluate.metrics import GATEABLE, MODULES
 from evaluate.result import Candidate, Case, Estimate, SelfTest
 from evaluate.result_io import evaluation_from
 from evaluate.self_tests import COLUMNS, COPIES, MAX_ROWS, MEMBERSHIP, PAIRS, self_tests_of
@@ -70,9 +71,7 @@ def real_of(make: Callable[[int, int], pd.DataFrame], n_train: int, n_holdout: i
 
 
 def self_tested(real: Real, measures: Iterable[str] = ASKED) -> tuple[SelfTest, ...]:
-    return self_tests_of(
-        real, list(measures), lambda name, tables: isolated(name, lambda: engine.MEASURES[name](tables), None)[0]
-    )
+    return self_tests_of(real, list(measures), lambda name, tables: _run(name, tables, None)[0])
 
 
 def outcomes(tests: Iterable[SelfTest], policy: str = "internal") -> dict[str, str]:
@@ -101,7 +100,7 @@ def test_a_self_test_keeps_numbers_that_a_rule_may_name_and_nothing_to_draw(ordi
     for test in ordinary:
         assert test.candidate is not None
         assert test.candidate.figures == {}
-        assert all(engine.GATEABLE[estimate.measure] == estimate.direction for estimate in test.candidate.estimates)
+        assert all(GATEABLE[estimate.measure] == estimate.direction for estimate in test.candidate.estimates)
 
 
 @pytest.mark.parametrize(
@@ -148,8 +147,8 @@ def planted(*estimates: Estimate) -> Callable[[Tables], MetricResult]:
 def test_an_attack_that_sees_nothing_and_copies_that_are_not_counted_are_found_out(monkeypatch) -> None:
     blind = Estimate("privacy.membership.auc", 0.5, 500, "lower", low=0.48, high=0.52, reference=0.5)
     uncounted = Estimate("privacy.copies.people", 0.0, 500, "lower", low=0.0, high=0.01, reference=0.0)
-    monkeypatch.setitem(engine.MEASURES, MEMBERSHIP, planted(blind))
-    monkeypatch.setitem(engine.MEASURES, COPIES, planted(uncounted))
+    monkeypatch.setattr(f"{MODULES[MEMBERSHIP]}.measure", planted(blind))
+    monkeypatch.setattr(f"{MODULES[COPIES]}.measure", planted(uncounted))
     tests = self_tested(real_of(population, 400, 400))
     found = outcomes(tests)
     assert {case for case, outcome in found.items() if outcome == BROKEN} == {"copy", "some copies"}
@@ -157,14 +156,14 @@ def test_an_attack_that_sees_nothing_and_copies_that_are_not_counted_are_found_o
 
 def test_pairs_that_are_never_told_from_real_ones_are_found_out(monkeypatch) -> None:
     near = Estimate("pairs.dependence.floor_share", 0.0, 500, "lower", low=-0.05, high=0.05, reference=0.0, floor=1.0)
-    monkeypatch.setitem(engine.MEASURES, PAIRS, planted(near))
+    monkeypatch.setattr(f"{MODULES[PAIRS]}.measure", planted(near))
     found = outcomes(self_tested(real_of(population, 200, 100)))
     assert found["shuffled"] == BROKEN and found["sorted"] == BROKEN
 
 
 def test_an_attack_that_accuses_everybody_is_found_out(monkeypatch) -> None:
     alarm = Estimate("privacy.membership.auc", 0.9, 500, "lower", low=0.88, high=0.92, reference=0.5)
-    monkeypatch.setitem(engine.MEASURES, MEMBERSHIP, planted(alarm))
+    monkeypatch.setattr(f"{MODULES[MEMBERSHIP]}.measure", planted(alarm))
     assert outcomes(self_tested(real_of(population, 200, 100)))["honest"] == BROKEN
 
 

@@ -25,13 +25,14 @@ from evaluate.engine import evaluate
 from evaluate.gate.finding import Outcome
 from evaluate.gate.policy import build_policy
 from evaluate.gate.protection import Protection
+from evaluate.metrics import CATALOG
 from evaluate.privacy.audit.white_box import conclude
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, SelfTest
 from evaluate.result_io import evaluation_from
 from evaluate.text import alike, at_most, compact, count, loss, number, percent
 from reports.audits import audit_note
 from reports.charts import limit_curve
-from reports.glossary import GLOSSARY, entry
+from reports.glossary import entry
 from reports.public import page as public_page
 from reports.public.facts import PublicFacts, public_facts
 from reports.public.page import column_chart, released_strip, render_public, write_public_html
@@ -301,7 +302,7 @@ def public_list(facts: PublicFacts) -> set[str]:
     static = " ".join((templates / name).read_text() for name in ("public.html.j2", "macros.html.j2"))
     words = [*public_page.STANDING, *public_page.OF_NUMBERS, *public_page.ANSWERS.values(), *NOT_COVERED]
     words += [word for c in CRITERIA for word in (c.source, c.title, c.asks)]
-    words += [word for measure in GLOSSARY for word in (entry(measure).title, measure)]
+    words += [word for measure in CATALOG for word in (entry(measure).title, measure)]
     allowed = tokens(static) | set().union(*(tokens(word) for word in words))
     allowed |= of(facts.policy.model_dump()) | of(facts.generator) | written(facts.attempts) | tokens(facts.version)
     allowed |= written(facts.n_rows) | tokens(facts.title)

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluate.engine import MEASURES, aimed
+from evaluate.engine import aimed
 from evaluate.gate.policy import Policy, Waiver, build_waivers, check_waivers
+from evaluate.metrics import MODULES
 from synth.errors import JobError, SchemaError, nearest
 from synth.generators.base import Generator
 from synth.generators.registry import generator
@@ -71,8 +72,8 @@ def check_measures(measures: Iterable[str]) -> None:
         JobError: a name is unknown; nothing was measured.
     """
     for name in measures:
-        if name not in MEASURES:
-            raise JobError(f"measure={name!r} is unknown; {nearest(name, MEASURES)}")
+        if name not in MODULES:
+            raise JobError(f"measure={name!r} is unknown; {nearest(name, MODULES)}")
 
 
 def _generators(job: Job, schema: Schema) -> dict[str, Generator]:

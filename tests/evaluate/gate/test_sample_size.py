@@ -9,9 +9,9 @@ from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.fidelity import joint_samples
 from evaluate.gate.finding import Finding
 from evaluate.gate.policy import Policy, Rule
-from evaluate.gate.sample_size import COUNTED, counted_in, deciding
+from evaluate.gate.sample_size import deciding
 from evaluate.gate.verdict import judge, judge_candidate
-from evaluate.metrics import GATEABLE
+from evaluate.metrics import CATALOG, COMPARED, GATEABLE, KEPT, TEST, THREE
 from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.tables import N_ROWS
 from evaluate.utility import task
@@ -32,8 +32,10 @@ def found(measure: str, n: int, n_needed: int | None) -> Finding:
 
 def test_it_is_known_of_every_number_with_an_interval_what_it_counts() -> None:
     without = {AUDITED, "statement.epsilon", "statement.delta"}
-    assert {name for name in GATEABLE if counted_in(name) is None} == without
-    assert all(any(name.startswith(beginning) for name in GATEABLE) for beginning in COUNTED)
+    assert {name for name in GATEABLE if CATALOG[name].counted is None} == without
+    assert all(
+        number.gateable or number.counted is None or name == "privacy.copies.unique" for name, number in CATALOG.items()
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,13 +98,8 @@ def test_nothing_is_said_where_no_number_of_rows_is_named_or_the_real_table_is_u
 
 
 def test_what_measures_take_at_most_is_what_they_take() -> None:
-    most = {
-        beginning: COUNTED[beginning].most for beginning in ("columns.", "pairs.association.kept", "joint.", "utility.")
-    }
-    assert most == {
-        "columns.": N_ROWS, "pairs.association.kept": N_ROWS, "joint.": joint_samples.MAX_ROWS,
-        "utility.": task.MAX_ROWS,
-    }  # fmt: skip
+    most = {COMPARED: N_ROWS, KEPT: N_ROWS, THREE: joint_samples.MAX_ROWS, TEST: task.MAX_ROWS}
+    assert {counted: counted.most for counted in most} == most
 
 
 def test_whoever_reads_the_verdict_alone_is_told_what_is_counted() -> None:

@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 import synth
-from evaluate.engine import MEASURES, measure_candidate
+from evaluate.engine import measure_candidate
+from evaluate.metrics import MODULES
 from evaluate.tables import Real, Tables
 from synth.generators import registry
 from synth.schema import Schema, build_schema
@@ -22,7 +23,7 @@ N_NUMBERS = 40
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 ROLES = {"sensitive": ("sex", "race"), "quasi_identifiers": ("age", "sex", "native-country")}
 ATTACKS = [
-    name for name in MEASURES if name.startswith("privacy.") and name not in ("privacy.distance", "privacy.personal")
+    name for name in MODULES if name.startswith("privacy.") and name not in ("privacy.distance", "privacy.personal")
 ]
 
 

@@ -2,6 +2,7 @@
 
 import resource
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -43,9 +44,9 @@ def forgotten(tables: Tables) -> MetricResult:
     raise AssertionError("it ended")
 
 
-def cut_short(tables: Tables, monkeypatch: pytest.MonkeyPatch, work: engine.Measure) -> Candidate:
+def cut_short(tables: Tables, monkeypatch: pytest.MonkeyPatch, work: Callable[[Tables], MetricResult]) -> Candidate:
     with monkeypatch.context() as patch:
-        patch.setitem(engine.MEASURES, "validity", work)
+        patch.setattr("evaluate.validity.validity.measure", work)
         return engine.measure_candidate("a", tables, measures=["validity"], time_limit_s=0.7)
 
 
@@ -78,7 +79,7 @@ def test_a_query_that_takes_too_long_is_timed_out_and_the_next_measures_give_the
 @ON_POSTGRES
 @pytest.mark.parametrize("work", [pytest.param(endless, marks=pytest.mark.slow), forgotten])
 def test_nothing_goes_on_working_on_a_server_after_the_time_is_up(
-    put: Put, monkeypatch: pytest.MonkeyPatch, work: engine.Measure
+    put: Put, monkeypatch: pytest.MonkeyPatch, work: Callable[[Tables], MetricResult]
 ) -> None:
     tables = prepared(put)
     expected = engine.measure_candidate("a", tables, measures=NUMBERS)

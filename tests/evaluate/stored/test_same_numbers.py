@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from evaluate.engine import MEASURES, evaluate, evaluate_stored
+from evaluate.engine import evaluate, evaluate_stored
+from evaluate.metrics import MODULES
 from evaluate.result import Candidate, Evaluation
 from tests.evaluate.stored.conftest import Put, schema_of, sides
 from tests.synth.stored.conftest import LEFT_OPEN
@@ -14,7 +15,7 @@ MODELS = {
     "fidelity.detection", "utility.tstr", "utility.importance", "fairness.models", "privacy.membership",
     "privacy.inference",
 }  # fmt: skip
-QUICK = tuple(name for name in MEASURES if name not in MODELS)
+QUICK = tuple(name for name in MODULES if name not in MODELS)
 """All but those that train models, which read the same samples as the others."""
 NUMBERS = ("value", "low", "high", "reference", "floor", "n", "detectable")
 
@@ -51,13 +52,13 @@ def in_memory(entities: bool, measures: tuple[str, ...]) -> Evaluation:
 @pytest.mark.parametrize(
     ("put", "entities", "measures"),
     [
-        ("duckdb", False, tuple(MEASURES)),
+        ("duckdb", False, tuple(MODULES)),
         ("postgres", False, QUICK),
-        pytest.param("postgres", False, tuple(MEASURES), marks=pytest.mark.slow),
-        pytest.param("duckdb", True, tuple(MEASURES), marks=pytest.mark.slow),
-        pytest.param("postgres", True, tuple(MEASURES), marks=pytest.mark.slow),
+        pytest.param("postgres", False, tuple(MODULES), marks=pytest.mark.slow),
+        pytest.param("duckdb", True, tuple(MODULES), marks=pytest.mark.slow),
+        pytest.param("postgres", True, tuple(MODULES), marks=pytest.mark.slow),
         *(
-            pytest.param("pyspark", entities, tuple(MEASURES), marks=[pytest.mark.slow, *LEFT_OPEN])
+            pytest.param("pyspark", entities, tuple(MODULES), marks=[pytest.mark.slow, *LEFT_OPEN])
             for entities in (False, True)
         ),
     ],
