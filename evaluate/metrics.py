@@ -181,7 +181,6 @@ _OF_MANY = "it is one of several and picked by nobody; name {!r}, which allows f
 _SUBSET = "it attacks few rows, so that its limit would depend on how many; name 'privacy.membership.auc'"
 _COUNTED = "honest rows match, too; name 'privacy.quasi_identifiers.excess'"
 _SHADOW = "it is run only where somebody asks for it; name 'privacy.membership.auc'"
-_BLACK_BOX = "it is expected near 0 whether the claim holds or not; name 'privacy.audit.excess'"
 
 _ATTACKS = {
     "privacy.vulnerable.isolated.auc": Metric("privacy.vulnerable", "lower", _SUBSET),
@@ -200,7 +199,6 @@ _ATTACKS = {
     "privacy.quasi_identifiers.excess": Metric("privacy.quasi_identifiers", "lower"),
     "privacy.shadow.auc": Metric("privacy.shadow", "lower", _SHADOW),
     "privacy.shadow.tpr_at_0.01": Metric("privacy.shadow", "lower", _SHADOW),
-    "privacy.black_box.epsilon": Metric("privacy.black_box", "lower", _BLACK_BOX),
 }
 
 _PRIVACY = {

@@ -430,10 +430,6 @@ GLOSSARY = {
     "privacy.shadow.tpr_at_0.01": GlossaryEntry(
         "Members found by shadow models at 1% false alarms", "Members that this attacker finds; chance is 1%."
     ),
-    "privacy.black_box.epsilon": GlossaryEntry(
-        "Epsilon seen from outside",
-        "A lower bound on epsilon, found by looking at synthetic tables alone; 0 proves nothing.",
-    ),
     AUDITED: GlossaryEntry(
         "Audited epsilon beyond the claim",
         "A lower bound on epsilon, found by attacking the noise itself, minus the claim; above 0 the claim is false.",

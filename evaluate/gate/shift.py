@@ -42,7 +42,6 @@ MAX_NAMED = 5
 
 ALONE = (
     "privacy.personal", "privacy.copies", "privacy.copies.unique", "privacy.multiset", "privacy.audit.excess",
-    "privacy.black_box.epsilon",
 )  # fmt: skip
 """Privacy measures that are not compared with the holdout: counted among training rows, or by chance or mechanism."""
 EXCESS = ".excess"

@@ -98,10 +98,6 @@ class EvaluationSpec(Frozen):
         default=None, description="Models that the shadow-model attack fits; none: no attack."
     )
 
-    black_box: Annotated[int, Field(strict=True, ge=20, le=100_000)] | None = Field(
-        default=None, description="Fits of a black-box audit, on a stand-in; none: no such audit."
-    )
-
     @property
     def n_targets(self) -> int | None:
         """Rows of either side that attacks are tried on at most; none: every one."""

@@ -208,9 +208,6 @@ def _measure(bench: CandidateContext, label: str) -> None:
             assert isinstance(synthetic, pd.DataFrame)  # as planned
             with bench.stage(f"shadow models {label}") as progress:
                 candidate = stages.shadow(plan, bench.real, candidate, synthetic, progress)
-    if plan.job.evaluation.black_box is not None:
-        with bench.stage(f"black box {label}") as progress:
-            candidate = stages.black_box(plan, candidate, progress)
     candidate = replace(
         candidate,
         estimates=(*candidate.estimates, *done.of_training),

@@ -24,7 +24,7 @@ from synth.table import read_table, write_table
 from understudy.data import load
 from understudy.data.load import StoredSplit, opened, read_real
 from understudy.job.seeds import child_seed
-from understudy.run.attacks import BLACK_BOX, SHADOW, Trial, attacked, audit_trial, black_box_audit, shadow_attack
+from understudy.run.attacks import SHADOW, Trial, attacked, audit_trial, shadow_attack
 from understudy.run.plan import Plan
 
 if TYPE_CHECKING:
@@ -211,17 +211,6 @@ def shadow(
     assert asked.shadow_models is not None
     attack = shadow_attack(lambda: real.beside(synthetic, candidate.statement), chosen, asked.shadow_models, progress)
     return attacked(candidate, SHADOW, attack, asked.time_limit_s)
-
-
-def black_box(plan: Plan, candidate: Candidate, progress: Progress) -> Candidate:
-    """The candidate with the audit of its generator by tables alone. No real row is read."""
-    asked, chosen = plan.job.evaluation, plan.generators[candidate.name]
-    assert asked.black_box is not None
-    seed = child_seed(plan.job.seed, "black box", candidate.name)
-    audit = black_box_audit(
-        chosen, plan.schema, asked.black_box, seed=seed, time_limit_s=asked.time_limit_s, progress=progress
-    )
-    return attacked(candidate, BLACK_BOX, audit)
 
 
 def verdicts_of(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:
