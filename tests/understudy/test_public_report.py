@@ -27,7 +27,6 @@ from tests.understudy.driving import Driver
 from tests.understudy.test_resume import assert_paid, charged, draws, driver, moments, prepared
 from understudy.job.spec import JobError, build_job
 from understudy.run import public_report as publishing
-from understudy.run import reservation as reservations
 from understudy.run import stages
 from understudy.run.plan import PUBLICATION, make_plan
 from understudy.run.workspace import unfinished
@@ -321,7 +320,7 @@ def test_numbers_that_were_cut_short_go_on_from_what_is_kept(
     monkeypatch.setattr(SystemNoise, "gaussian", dies_at_the_third)
     with unfinished(plan.out) as work:
         work.claim({"job": "a job"})
-        reservations.reserve(plan, work, "a fingerprint")
+        plan.payment(work).reserve("a fingerprint")
         with pytest.raises(KeyboardInterrupt):
             publishing.release_numbers(plan, work, sides, table, quiet)
         with work.journal(PUBLICATION) as journal:

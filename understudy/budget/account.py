@@ -186,7 +186,7 @@ def _place(address: LedgerAddress) -> str:
     return f"postgresql://{(url.host or '').lower()}:{url.port or 5432}/{url.database or ''}"
 
 
-def payment(
+def plan_budget(
     job: Job, home: Path, schema: Schema, generators: Mapping[str, Generator]
 ) -> tuple[dict[str, Schedule], Fund | None]:
     """The schedules of all private fits, and the total that pays for them.

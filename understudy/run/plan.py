@@ -17,14 +17,15 @@ from synth.generators.models.chunked_output import check_columns
 from synth.input_file import GivenFile
 from synth.schema import Schema
 from synth.table import check_names
-from understudy.budget.account import Fund, ledger_of, open_fund, payment, publication_of
+from understudy.budget.account import Fund, ledger_of, open_fund, plan_budget, publication_of
+from understudy.budget.payment import Payment, Release
 from understudy.data.source import RealTable, embedded_table, find_table
 from understudy.job.load import read_inputs
 from understudy.job.spec import Job
 from understudy.job.sweep import PlannedCandidate, SweepClaim, composed
 from understudy.provenance import fingerprint_key, key_path
 from understudy.run.preflight import Intent, Swept, cautions, check_job, check_sampled, of_publication
-from understudy.run.workspace import check_free, requested
+from understudy.run.workspace import RunWorkspace, check_free, requested
 
 PUBLICATION = "_published"
 """What the numbers of the public report go by among the fits; no candidate's label begins like that."""
@@ -89,6 +90,21 @@ class Plan:
     def reserved(self) -> dict[str, Schedule]:
         """All that is drawn and paid for, by label: private fits, and the numbers of the public report."""
         return {**self.schedules, **({} if self.publication is None else {PUBLICATION: self.publication})}
+
+    def payment(self, work: RunWorkspace) -> Payment:
+        """The payment for all that is drawn, which goes on from what is kept of an earlier start.
+
+        Args:
+            work: keeps requests and journals.
+        """
+        releases = {
+            label: Release(schedule, f"{label} of a run, by {self.generators[label].name}", f"generators.{label}")
+            for label, schedule in self.schedules.items()
+        }
+        if self.publication is not None:
+            published = f"numbers published about {self.job.release} of a run"
+            releases[PUBLICATION] = Release(self.publication, published, "public_report")
+        return Payment(self.fund, self.schema, releases, work)
 
     @cached_property
     def together(self) -> SweepClaim | None:
@@ -217,7 +233,7 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
     check_sampled(job.evaluation.sample_rows, stored=table.stored)
     if table.stored:
         check_job(job, generators)
-    schedules, fund = payment(job, home, schema, generators)
+    schedules, fund = plan_budget(job, home, schema, generators)
     publication = publication_of(job, schema, generators)
     plan = Plan(
         job=job,

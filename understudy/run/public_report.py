@@ -17,13 +17,13 @@ from reports.public.page import write_public_html
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
+from synth.errors import BudgetError
 from synth.output import whole_file
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.split import Split
 from synth.table import read_table
 from understudy.job.sweep import SweepClaim
-from understudy.run import reservation
 from understudy.run.plan import PUBLICATION, Plan
 from understudy.run.workspace import RunWorkspace
 
@@ -53,8 +53,7 @@ def release_numbers(plan: Plan, work: RunWorkspace, sides: Split, table: Path, p
         return
     if "statement" not in work.stage(PUBLICATION):
         _release(plan, work, sides, table, progress)
-    if plan.fund is not None:
-        reservation.commit(plan.fund, PrivacyStatement.from_dict(work.stage(PUBLICATION)["statement"]))
+    plan.payment(work).commit(PrivacyStatement.from_dict(work.stage(PUBLICATION)["statement"]))
 
 
 def _release(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress: Progress) -> None:
@@ -62,8 +61,9 @@ def _release(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress
     from evaluate.engine import aimed
 
     schema = aimed(plan.schema, plan.job.evaluation.target, plan.job.evaluation.task)
-    with reservation.budget(plan, work, PUBLICATION) as budget:
-        assert budget is not None
+    with plan.payment(work).budget(PUBLICATION) as budget:
+        if budget is None:
+            raise BudgetError("numbers are released under a budget only; set public_report.epsilon")
         numbers = released(sides, read_table(table), schema, budget, progress)
         statement = budget.statement(plan.schema)
     content = {"statement": statement.to_dict(), "numbers": [number.to_dict() for number in numbers]}

@@ -21,7 +21,7 @@ from understudy.bundle.evidence import BundleContent, write_evidence
 from understudy.bundle.keys import Signer
 from understudy.console import DONE, VERDICTS, Console
 from understudy.evaluation_log import count_attempt
-from understudy.run import candidates, public_report, reservation, stages
+from understudy.run import candidates, public_report, stages
 from understudy.run.attacks import disproved
 from understudy.run.plan import PUBLICATION, Plan
 from understudy.run.pool import make_all
@@ -149,7 +149,7 @@ def _real(plan: Plan, work: RunWorkspace, console: Console) -> Iterator[_Real]:
             sides = stages.split(plan, table)
             prints = provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key)
             work.claim(prints)
-        reservation.reserve(plan, work, prints["table"])
+        plan.payment(work).reserve(prints["table"])
         for sentence in work.warnings:
             console.warn(sentence)
         yield _Real(sides, prints)

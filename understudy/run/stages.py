@@ -173,7 +173,7 @@ def expected(plan: Plan, label: str) -> dict[str, object] | None:
         return None
     found = outlook(chosen, plan.schema, schedule=schedule, train_share=1 - plan.job.split.holdout_share)
     tree, pair = (None if noise is None else noise.error for noise in (found.tree, found.pair))
-    return {"column": found.column, "tree": tree, "pair": pair, "seconds": found.seconds, "n_rows": found.n_rows}
+    return {"column": found.column, "tree": tree, "pair": pair, "n_rows": found.n_rows}
 
 
 def audited(plan: Plan) -> tuple[str, ...]:
