@@ -1,15 +1,15 @@
-"""Advice before a fit: which generator, with which settings, and what to expect of it. Asking is free.
+"""Advice before a fit: a generator, its settings, and the error and cost to expect of it. Asking is free.
 
-Public facts decide: the schema, epsilon and delta; no row is read. Reasons are sentences with numbers, and warnings
-name remedies that are worked out, not guessed. The limits below are rules of thumb, set by fits of Adult and of
-Airbnb's listings at epsilons from 0.01 to 1.
+Public facts decide: the schema, epsilon and delta; no row is read. The outlook of each option is a table; reasons say
+only what it does not show. Warnings name remedies that are worked out, not guessed. The limits below are rules of
+thumb, set by fits of Adult and of Airbnb's listings at epsilons from 0.01 to 1.
 """
 
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 from evaluate.gate.policy import Policy
 from synth.columns import CategoricalColumn, IdentifierColumn, IntegerColumn, PersonalColumn, RealColumn, WeightColumn
@@ -43,272 +43,6 @@ def without_epsilon(generator: str) -> str:
     return (
         f"without epsilon the default is {generator}, which promises nothing: its table may repeat what single rows say"
     )
-
-
-class Choice(Protocol):
-    """A generator to choose, as far as reasons go."""
-
-    @property
-    def outlook(self) -> Outlook:
-        """What to expect of it."""
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """Those that differ from its defaults."""
-
-
-def for_aim(option: Choice) -> list[str]:
-    """Why aim."""
-    n_columns, found = len(option.outlook.sizes), option.outlook
-    return [
-        f"aim measures {found.n_marginals} marginals of two columns or more, and {n_columns - 1} pairs would tie the "
-        f"{n_columns} columns together: what is left goes to relations that a tree leaves out",
-        _noise_sentence(found),
-    ]
-
-
-def for_classes(option: Choice) -> list[str]:
-    """Why latent classes."""
-    n_columns, outlook = len(option.outlook.sizes), option.outlook
-    n_pairs = n_columns * (n_columns - 1) // 2
-    return [
-        f"latent_class measures all {n_pairs} pairs of {n_columns} columns at once, and "
-        f"{outlook.n_marginals - n_pairs} marginals beside them: no tree has to leave a pair out",
-        _noise_sentence(outlook),
-    ]
-
-
-def against_pairs(signal: float) -> str:
-    """Why no model of pairs, where the units are so many standard deviations of a pair's noise."""
-    return (
-        f"pairs drown in noise: all units are {signal:.2g} standard deviations of the noise of a pair, and a model of "
-        f"pairs takes {LEAST_SIGNAL:g}"
-    )
-
-
-def limited(before: Choice, after: Choice) -> list[str]:
-    """Why smaller than it comes; nothing where it is not."""
-    if before is after:
-        return []
-    return [
-        f"as it comes, {before.outlook.generator} would take about {_cost(before.outlook)}; with {settings_of(after)} "
-        f"it takes about {_cost(after.outlook)}"
-    ]
-
-
-def against_aim(option: Choice) -> list[str]:
-    """Why not aim."""
-    found, needed = option.outlook, len(option.outlook.sizes) - 1
-    if found.n_marginals < needed:
-        return [
-            f"the budget lets aim measure {found.n_marginals} marginals, fewer than the {needed} pairs that tie "
-            f"{needed + 1} columns together"
-        ]
-    if found.tree is None or found.tree.error > DROWNED:
-        return [f"a typical round of aim is too noisy: {_drowned(found.tree)}"]
-    return [f"aim would take about {_cost(found)}, even with a smaller model"]
-
-
-def for_mst(option: Choice, before: Choice) -> list[str]:
-    """Why mst, and why set otherwise where it is."""
-    found = option.outlook
-    reasons = [
-        f"mst measures {found.n_marginals} pairs, just as many as tie the columns together",
-        _noise_sentence(found),
-    ]
-    if option is not before:
-        assert found.tree is not None
-        reasons.append(
-            f"with the default number of bins {_drowned(before.outlook.tree)}; with {settings_of(option)} that falls "
-            f"to {found.tree.error:.2g}, at the price of coarser numbers and times"
-        )
-    return reasons
-
-
-def against_mst(option: Choice) -> list[str]:
-    """Why not mst."""
-    if option.outlook.tree is None or option.outlook.tree.error <= DROWNED:
-        return [f"mst would take about {_cost(option.outlook)}"]
-    return [f"even a tree's pairs drown in noise, with the fewest bins tried too: {_drowned(option.outlook.tree)}"]
-
-
-def _noise_sentence(found: Outlook) -> str:
-    assert found.tree is not None
-    typical = (
-        "" if found.pair is None else f", and a typical pair of {_shape(found.pair)} one of {found.pair.error:.2g}"
-    )
-    return (
-        f"sigma of a measured count is {found.tree.sigma:.3g} rows; a pair of {_shape(found.tree)}, as in the tree "
-        f"with the fewest cells, then has an expected total variation of {found.tree.error:.2g} from noise alone"
-        f"{typical}"
-    )
-
-
-def _drowned(noise: MarginalNoise | None) -> str:
-    assert noise is not None
-    return (
-        f"sigma of a count is {noise.sigma:.3g} rows, and a pair of {_shape(noise)}, as in the tree with the fewest "
-        f"cells, has an expected total variation of {noise.error:.2g} from noise alone (limit {DROWNED:g})"
-    )
-
-
-def _shape(noise: MarginalNoise) -> str:
-    return f"{' x '.join(str(codes) for codes in noise.codes)} codes"
-
-
-def size(error: float) -> str:
-    """An error in words."""
-    return f"an expected total variation of {error:.2g}"
-
-
-def settings_of(option: Choice) -> str:
-    """The settings as they stand in a job file."""
-    return ", ".join(f"{key} = {json.dumps(value)}" for key, value in option.settings.items())
-
-
-def _cost(found: Outlook) -> str:
-    return f"{duration(found.seconds)} and {found.memory_mb:.0f} MB"
-
-
-LARGE_COLUMN_ERROR = 0.1
-"""Noise in a column beyond this share of the rows calls for more units or a larger epsilon."""
-MANY_CATEGORIES = 50
-"""More categories than this are called many."""
-COARSE_CELL = 1000
-"""An even cell that holds more values than this hides what lies near zero."""
-SHOWN = 3
-"""Columns that one sentence names at most."""
-
-
-@dataclass(frozen=True)
-class AdviceFacts:
-    """What is recommended, and what it rests on; all of it public."""
-
-    schema: Schema
-    epsilon: float
-    generator: Planned
-    outlook: Outlook
-    train_share: float
-    schedule: Schedule
-
-    def under(self, schema: Schema) -> Outlook:
-        """What to expect under another schema, all else alike."""
-        return outlook(self.generator, schema, train_share=self.train_share)
-
-
-def warnings_of(facts: AdviceFacts) -> Iterator[str]:
-    """Sentences without a final stop, each with its reason and what would help."""
-    yield from _of_epsilon(facts)
-    yield from _of_units(facts)
-    yield from _of_entity(facts)
-    yield from _of_measured(facts)
-    yield from _of_categories(facts)
-    yield from _of_bounds(facts)
-    yield from _of_identifiers(facts)
-
-
-def _of_epsilon(facts: AdviceFacts) -> Iterator[str]:
-    if facts.epsilon > WEAK_EPSILON:
-        yield (
-            f"epsilon={facts.epsilon:g} is weak: it lets what comes out be e^{facts.epsilon:g}, about "
-            f"{_about(math.exp(facts.epsilon))}, times as likely with one unit as without it, plus delta; "
-            f"{WEAK_EPSILON:g} or less is stronger"
-        )
-
-
-def _of_units(facts: AdviceFacts) -> Iterator[str]:
-    error, n_units = facts.outlook.column, facts.schema.n_units
-    assert n_units is not None
-    if error > LARGE_COLUMN_ERROR:
-        wanted = n_units * error / LARGE_COLUMN_ERROR
-        yield (
-            f"n_units={n_units} is small for epsilon={facts.epsilon:g}: noise alone moves {error:.2g} of a column on "
-            f"average; {LARGE_COLUMN_ERROR:g} takes more than {_about(wanted)} units, or a larger epsilon"
-        )
-
-
-def _of_entity(facts: AdviceFacts) -> Iterator[str]:
-    k = facts.schema.max_rows_per_unit
-    if k > 1:
-        halved = facts.schema.model_copy(update={"max_rows_per_unit": max(k // 2, 1)})
-        less = facts.under(halved)
-        yield (
-            f"max_rows_per_unit={k} makes noise {k} times as large as one row per entity would: a column has an "
-            f"expected total variation of {facts.outlook.column:.2g}, and {less.column:.2g} at {max(k // 2, 1)}, "
-            "which uses fewer rows of each entity; errors are shares of the rows that there are if each entity has one"
-        )
-
-
-def _of_measured(facts: AdviceFacts) -> Iterator[str]:
-    schema = facts.schema
-    measured, shares = schema.measured, domain_shares(schema)
-    if schema.spikes_measured:
-        events = [spikes_event_name(name) for name in schema.spikes_measured]
-        planned = map(facts.schedule.event, events)
-        thresholds = [event.threshold for event in planned if isinstance(event, StabilityEvent)]
-        yield (
-            f"{_listed(schema.spikes_measured)}: frequent values are to be measured, which takes "
-            f"{sum(shares[what] for what in events):.0%} of the budget and names those that about {max(thresholds):,} "
-            "rows or more hold; declared as spikes they are free"
-        )
-    if not measured:
-        return
-    share = sum(shares[domain_event_name(schema, name)] for name in measured)
-    declared = facts.under(assumed(facts.schema))
-    yield (
-        f"{_listed(measured)}: bounds or categories are to be measured, which takes {share:.0%} of the budget; "
-        f"declared, a column's expected total variation would fall from {facts.outlook.column:.3g} to "
-        f"{declared.column:.3g}; a list of categories is taken to have {ASSUMED_CATEGORIES} here"
-    )
-
-
-def _of_categories(facts: AdviceFacts) -> Iterator[str]:
-    schema, found = facts.schema, facts.outlook
-    many = [
-        name
-        for name in found.sizes
-        if isinstance(schema.columns[name], CategoricalColumn) and found.sizes[name] - 2 > MANY_CATEGORIES
-    ]
-    if many:
-        worst = max(many, key=lambda name: found.columns[name])
-        yield (
-            f"{_listed(many)}: more than {MANY_CATEGORIES} categories; of column={worst!r}, with "
-            f"{found.sizes[worst] - 2}, noise alone moves {found.columns[worst]:.2g}, and those with a noisy count "
-            f"below {RARE:g} sigma are merged into one; grouping them by public knowledge keeps more"
-        )
-
-
-def _of_bounds(facts: AdviceFacts) -> Iterator[str]:
-    numbers = (IntegerColumn, RealColumn, WeightColumn)
-    for name in facts.schema.modeled:
-        column = facts.schema.columns[name]
-        if not isinstance(column, numbers) or column.measure or column.bins or column.scale == "log":
-            continue
-        unit, width = step(column), (column.bounds[1] - column.bounds[0]) / EVEN_CELLS
-        if unit is not None and width > COARSE_CELL * unit:
-            yield (
-                f"column={name!r} has wide bounds on a linear scale: a cell of its grid is {width:.3g} wide, and what "
-                'is smaller is not told apart; set scale = "log", or narrower bounds, where most values are small'
-            )
-
-
-def _of_identifiers(facts: AdviceFacts) -> Iterator[str]:
-    names = [name for name in facts.schema.kept if isinstance(facts.schema.columns[name], IdentifierColumn)]
-    if names:
-        yield f"{_listed(names)}: identifiers are made anew in the same format; nothing about them is learned"
-    names = [name for name in facts.schema.kept if isinstance(facts.schema.columns[name], PersonalColumn)]
-    if names:
-        yield f"{_listed(names)}: personal data is written anew by Faker; nothing about it is learned"
-
-
-def _listed(names: tuple[str, ...] | list[str]) -> str:
-    shown = ", ".join(f"column={name!r}" for name in names[:SHOWN])
-    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"
-
-
-def _about(number: float) -> str:
-    """Two digits, and as many zeros as it takes."""
-    return f"{float(f'{number:.2g}'):,.0f}"
 
 
 MOST_SECONDS, LONGEST_SECONDS = 1800.0, 6 * 3600.0
@@ -444,7 +178,7 @@ def advise(
     if chosen.settings:
         shown.append(chosen)
     facts = AdviceFacts(schema, epsilon, chosen.generator, chosen.outlook, chosen.train_share, chosen.schedule)
-    warnings = tuple(warnings_of(facts))
+    warnings = tuple(_warnings_of(facts))
     if policies and holdout_share > 0 and schema.n_units is not None:
         from evaluate.tables import N_TARGETS
         from understudy.reach import Size, beyond_reach
@@ -456,9 +190,9 @@ def advise(
 
 
 def _option(chosen: Generator, schema: Schema, train_share: float) -> Option:
-    assert isinstance(chosen, Planned)
-    schedule = chosen.schedule(schema)
-    assert schedule is not None
+    schedule = chosen.schedule(schema) if isinstance(chosen, Planned) else None
+    if schedule is None or not isinstance(chosen, Planned):
+        raise JobError(f"generator={chosen.name!r} has no outlook before a fit; name one on marginals")
     found = outlook(chosen, schema, schedule=schedule, train_share=train_share)
     return Option(chosen, schedule, found, train_share)
 
@@ -471,27 +205,23 @@ def _choice(options: Mapping[str, Option], schema: Schema) -> tuple[Option, list
     auto = Auto(epsilon=rounds.generator.epsilon, delta=rounds.generator.delta)
     suited = auto.chosen(schema)
     if suited.name == alone.name:
-        return alone, [against_pairs(auto.signal(schema)), _for_columns(alone)]
+        return alone, [_against_pairs(auto.signal(schema))]
     if suited.name == "latent_class":
         classes = options["latent_class"]
         fewer = _variants(classes, schema, FEWER_CLASSES)
         fit = _first(option for option in fewer if _affordable(option, alone, MOST_SECONDS))
         if fit is not None:
-            return fit, [*for_classes(fit), *limited(classes, fit)]
+            return fit, [*_for_classes(fit), *_limited(classes, fit)]
     smaller = _variants(rounds, schema, SMALLER_MODELS) if rounds.joins else ()
     fitting = _first(option for option in smaller if _affordable(option, alone, MOST_SECONDS))
     if fitting is not None:
-        return fitting, [*for_aim(fitting), *limited(rounds, fitting)]
-    against = against_aim(rounds)
+        return fitting, [*_for_aim(fitting), *_limited(rounds, fitting)]
+    against = _against_aim(rounds)
     coarser = _variants(tree, schema, COARSER)
     usable = _first(option for option in coarser if option.joins and _affordable(option, alone, LONGEST_SECONDS))
     if usable is not None:
-        return usable, [*against, *for_mst(usable, tree)]
-    return alone, [*against, *against_mst(tree), _for_columns(alone)]
-
-
-def _for_columns(alone: Option) -> str:
-    return f"columns on their own cost {size(alone.outlook.column)} each"
+        return usable, [*against, *_for_mst(usable, tree)]
+    return alone, [*against, *_against_mst(tree)]
 
 
 def _affordable(option: Option, alone: Option, seconds: float) -> bool:
@@ -511,3 +241,233 @@ def _first(options: Iterable[Option]) -> Option | None:
 
 def _plain(option: Option) -> dict[str, Any]:
     return {"settings": dict(option.settings), **option.outlook.to_dict()}
+
+
+def _for_aim(option: Option) -> list[str]:
+    """The reason for aim."""
+    n_columns = len(option.outlook.sizes)
+    return [
+        f"aim measures {option.outlook.n_marginals} marginals of two columns or more, and {n_columns - 1} pairs would "
+        f"tie the {n_columns} columns together: what is left goes to relations that a tree leaves out"
+    ]
+
+
+def _for_classes(option: Option) -> list[str]:
+    """The reason for latent classes."""
+    n_columns, outlook = len(option.outlook.sizes), option.outlook
+    n_pairs = n_columns * (n_columns - 1) // 2
+    return [
+        f"latent_class measures all {n_pairs} pairs of {n_columns} columns at once, and "
+        f"{outlook.n_marginals - n_pairs} marginals beside them: no tree has to leave a pair out"
+    ]
+
+
+def _against_pairs(signal: float) -> str:
+    """The reason against pairs, where the units are so many standard deviations of a pair's noise."""
+    return (
+        f"pairs drown in noise: all units are {signal:.2g} standard deviations of the noise of a pair, and a model of "
+        f"pairs takes {LEAST_SIGNAL:g}"
+    )
+
+
+def _limited(before: Option, after: Option) -> list[str]:
+    """The reason for a smaller model; empty where it is none."""
+    if before is after:
+        return []
+    return [
+        f"as it comes, {before.outlook.generator} would take about {_cost(before.outlook)}; with {settings_of(after)} "
+        f"it takes about {_cost(after.outlook)}"
+    ]
+
+
+def _against_aim(option: Option) -> list[str]:
+    """The reason against aim."""
+    found, needed = option.outlook, len(option.outlook.sizes) - 1
+    if found.n_marginals < needed:
+        return [
+            f"the budget lets aim measure {found.n_marginals} marginals, fewer than the {needed} pairs that tie "
+            f"{needed + 1} columns together"
+        ]
+    if not option.joins:
+        return [f"a typical round of aim is too noisy: {_drowned(found.tree)}"]
+    return [f"aim would take about {_cost(found)}, even with a smaller model"]
+
+
+def _for_mst(option: Option, before: Option) -> list[str]:
+    """The reasons for mst, and for settings of its own."""
+    reasons = [f"mst measures {option.outlook.n_marginals} pairs, just as many as tie the columns together"]
+    if option is not before:
+        reasons.append(
+            f"with the default number of bins {_drowned(before.outlook.tree)}; with {settings_of(option)} that falls, "
+            "at the price of coarser numbers and times"
+        )
+    return reasons
+
+
+def _against_mst(option: Option) -> list[str]:
+    """The reason against mst."""
+    if option.outlook.tree is None or option.outlook.tree.error <= DROWNED:
+        return [f"mst would take about {_cost(option.outlook)}"]
+    return [f"even a tree's pairs drown in noise, with the fewest bins tried too: {_drowned(option.outlook.tree)}"]
+
+
+def _drowned(noise: MarginalNoise | None) -> str:
+    if noise is None:
+        return "it measures no pair"
+    return (
+        f"a pair of {_shape(noise)}, as in the tree with the fewest cells, has an expected total variation of "
+        f"{noise.error:.2g} from noise alone (limit {DROWNED:g})"
+    )
+
+
+def _shape(noise: MarginalNoise) -> str:
+    return f"{' x '.join(str(codes) for codes in noise.codes)} codes"
+
+
+def settings_of(option: Option) -> str:
+    """The settings as they stand in a job file."""
+    return ", ".join(f"{key} = {json.dumps(value)}" for key, value in option.settings.items())
+
+
+def _cost(found: Outlook) -> str:
+    return f"{duration(found.seconds)} and {found.memory_mb:.0f} MB"
+
+
+LARGE_COLUMN_ERROR = 0.1
+"""Noise in a column beyond this share of the rows calls for more units or a larger epsilon."""
+MANY_CATEGORIES = 50
+"""More categories than this are called many."""
+COARSE_CELL = 1000
+"""An even cell that holds more values than this hides what lies near zero."""
+SHOWN = 3
+"""Columns that one sentence names at most."""
+
+
+@dataclass(frozen=True)
+class AdviceFacts:
+    """The recommendation and its grounds, all of them public."""
+
+    schema: Schema
+    epsilon: float
+    generator: Planned
+    outlook: Outlook
+    train_share: float
+    schedule: Schedule
+
+    def under(self, schema: Schema) -> Outlook:
+        """The outlook under another schema, all else alike."""
+        return outlook(self.generator, schema, train_share=self.train_share)
+
+
+def _warnings_of(facts: AdviceFacts) -> Iterator[str]:
+    """Sentences without a final stop, each with its reason and what would help."""
+    yield from _of_epsilon(facts)
+    yield from _of_units(facts)
+    yield from _of_entity(facts)
+    yield from _of_measured(facts)
+    yield from _of_categories(facts)
+    yield from _of_bounds(facts)
+    yield from _of_identifiers(facts)
+
+
+def _of_epsilon(facts: AdviceFacts) -> Iterator[str]:
+    if facts.epsilon > WEAK_EPSILON:
+        yield (
+            f"epsilon={facts.epsilon:g} is weak: it lets what comes out be e^{facts.epsilon:g}, about "
+            f"{_about(math.exp(facts.epsilon))}, times as likely with one unit as without it, plus delta; "
+            f"{WEAK_EPSILON:g} or less is stronger"
+        )
+
+
+def _of_units(facts: AdviceFacts) -> Iterator[str]:
+    error, n_units = facts.outlook.column, facts.schema.n_units
+    if n_units is not None and error > LARGE_COLUMN_ERROR:
+        wanted = n_units * error / LARGE_COLUMN_ERROR
+        yield (
+            f"n_units={n_units} is small for epsilon={facts.epsilon:g}: noise alone moves {error:.2g} of a column on "
+            f"average; {LARGE_COLUMN_ERROR:g} takes more than {_about(wanted)} units, or a larger epsilon"
+        )
+
+
+def _of_entity(facts: AdviceFacts) -> Iterator[str]:
+    k = facts.schema.max_rows_per_unit
+    if k > 1:
+        halved = facts.schema.model_copy(update={"max_rows_per_unit": max(k // 2, 1)})
+        less = facts.under(halved)
+        yield (
+            f"max_rows_per_unit={k} makes noise {k} times as large as one row per entity would: a column has an "
+            f"expected total variation of {facts.outlook.column:.2g}, and {less.column:.2g} at {max(k // 2, 1)}, "
+            "which uses fewer rows of each entity; errors are shares of the rows that there are if each entity has one"
+        )
+
+
+def _of_measured(facts: AdviceFacts) -> Iterator[str]:
+    schema = facts.schema
+    measured, shares = schema.measured, domain_shares(schema)
+    if schema.spikes_measured:
+        events = [spikes_event_name(name) for name in schema.spikes_measured]
+        planned = map(facts.schedule.event, events)
+        thresholds = [event.threshold for event in planned if isinstance(event, StabilityEvent)]
+        yield (
+            f"{_listed(schema.spikes_measured)}: frequent values are to be measured, which takes "
+            f"{sum(shares[what] for what in events):.0%} of the budget and names those that about {max(thresholds):,} "
+            "rows or more hold; declared as spikes they are free"
+        )
+    if not measured:
+        return
+    share = sum(shares[domain_event_name(schema, name)] for name in measured)
+    declared = facts.under(assumed(facts.schema))
+    yield (
+        f"{_listed(measured)}: bounds or categories are to be measured, which takes {share:.0%} of the budget; "
+        f"declared, a column's expected total variation would fall from {facts.outlook.column:.3g} to "
+        f"{declared.column:.3g}; a list of categories is taken to have {ASSUMED_CATEGORIES} here"
+    )
+
+
+def _of_categories(facts: AdviceFacts) -> Iterator[str]:
+    schema, found = facts.schema, facts.outlook
+    many = [
+        name
+        for name in found.sizes
+        if isinstance(schema.columns[name], CategoricalColumn) and found.sizes[name] - 2 > MANY_CATEGORIES
+    ]
+    if many:
+        worst = max(many, key=lambda name: found.columns[name])
+        yield (
+            f"{_listed(many)}: more than {MANY_CATEGORIES} categories; of column={worst!r}, with "
+            f"{found.sizes[worst] - 2}, noise alone moves {found.columns[worst]:.2g}, and those with a noisy count "
+            f"below {RARE:g} sigma are merged into one; grouping them by public knowledge keeps more"
+        )
+
+
+def _of_bounds(facts: AdviceFacts) -> Iterator[str]:
+    numbers = (IntegerColumn, RealColumn, WeightColumn)
+    for name in facts.schema.modeled:
+        column = facts.schema.columns[name]
+        if not isinstance(column, numbers) or column.measure or column.bins or column.scale == "log":
+            continue
+        unit, width = step(column), (column.bounds[1] - column.bounds[0]) / EVEN_CELLS
+        if unit is not None and width > COARSE_CELL * unit:
+            yield (
+                f"column={name!r} has wide bounds on a linear scale: a cell of its grid is {width:.3g} wide, and what "
+                'is smaller is not told apart; set scale = "log", or narrower bounds, where most values are small'
+            )
+
+
+def _of_identifiers(facts: AdviceFacts) -> Iterator[str]:
+    names = [name for name in facts.schema.kept if isinstance(facts.schema.columns[name], IdentifierColumn)]
+    if names:
+        yield f"{_listed(names)}: identifiers are made anew in the same format; nothing about them is learned"
+    names = [name for name in facts.schema.kept if isinstance(facts.schema.columns[name], PersonalColumn)]
+    if names:
+        yield f"{_listed(names)}: personal data is written anew by Faker; nothing about it is learned"
+
+
+def _listed(names: tuple[str, ...] | list[str]) -> str:
+    shown = ", ".join(f"column={name!r}" for name in names[:SHOWN])
+    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"
+
+
+def _about(number: float) -> str:
+    """Two digits, and as many zeros as it takes."""
+    return f"{float(f'{number:.2g}'):,.0f}"
