@@ -9,7 +9,7 @@ import pandas as pd
 from synth.errors import TableError
 from synth.table import read_table
 from synth.table.limits import NO_MORE, SizeLimits, opened
-from understudy.data.parts import parts_of
+from understudy.data.load import parts_of
 from understudy.provenance import sha256
 
 

@@ -57,7 +57,7 @@ def sha256(path: Path) -> str:
         TableError: a folder holds no parts of one table.
     """
     if path.is_dir():
-        from understudy.data.parts import parts_of
+        from understudy.data.load import parts_of
 
         parts = sorted((part.relative_to(path).as_posix(), part) for part in parts_of(path))
         lines = "".join(f"{sha256(one)}  {name}\n" for name, one in parts)  # as `sha256sum` writes them

@@ -279,7 +279,7 @@ def scrambled(content: Any, rng: np.random.Generator, place: str = "") -> Any:
 
 
 def test_no_file_of_the_public_folder_moves_with_what_was_measured(done: Path, tmp_path: Path) -> None:
-    from understudy.artifacts.delivery import Delivery
+    from understudy.artifacts import Delivery
     from understudy.bundle.evidence import write_public_folder
 
     content = json.loads((done / "out" / "evaluation.json").read_text())

@@ -53,7 +53,7 @@ def advise(
     from understudy.advice import advise as ask
     from understudy.data.load import check_names
     from understudy.data.source import find_table
-    from understudy.policies import given_policy, named_policy
+    from understudy.job.load import given_policy, named_policy
 
     console = console_of(ctx)
     declared = read_schema(schema)

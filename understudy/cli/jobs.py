@@ -66,7 +66,7 @@ def run(
 def _show(outcome: "RunOutcome", console: "Console") -> None:
     """What was found of the candidates, then the verdict and where the report is."""
     from reports.sections.limitations import on_samples
-    from understudy.artifacts.delivery import REPORT
+    from understudy.artifacts import REPORT
     from understudy.budget.account import release_line
 
     if outcome.unsaved:

@@ -1,14 +1,15 @@
-"""The rows of a real table: read into memory, or reached where they are stored."""
+"""Rows of tables: of a real one, read into memory or reached where they are stored; of a synthetic one in parts."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import pandas as pd
 
 from synth.schema import Schema
-from synth.table import read_table, violations
+from synth.table import conform, read_table, violations, write_table
 from synth.table.conforming import Outside, Violation, readable
 from synth.table.reading import check_header
 from understudy.data.source import RealTable
@@ -115,3 +116,34 @@ def violations_in(table: RealTable, schema: Schema) -> Sequence[Violation]:
 
     with opened(table) as found:
         return violations_of(found, schema)
+
+
+def parts_of(table: Path) -> Sequence[Path]:
+    """The files of a table: itself, or those of a folder in their order.
+
+    Raises:
+        TableError: the folder holds none, or files of several kinds.
+    """
+    if not table.is_dir():
+        return (table,)
+    from synth.stored.address import parsed
+
+    return parsed(str(table)).files
+
+
+def rewrite(source: Path, to: Path, schema: Schema) -> None:
+    """A synthetic table written anew as every measure had it: by the schema, in the same parts.
+
+    Args:
+        source: a file, or a folder of parts.
+        to: of the same kind; is not there.
+        schema: names the columns that are written.
+
+    Raises:
+        TableError: the table lacks a column of the schema.
+        OutputError: it cannot be written.
+    """
+    for part in parts_of(source):
+        place = to / part.relative_to(source)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_table(conform(read_table(part), schema, outside="clamp", part=True), place, schema)

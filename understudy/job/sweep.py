@@ -1,10 +1,11 @@
 """A job's generators, and the sweep over them: each at every epsilon of its list, once for each seed.
 
-An entry names a generator, how many rows it makes, and its parameters, of which epsilon may be a list. Whoever fits one
+An entry names a generator, the number of its rows, and its parameters, of which epsilon may be a list. Whoever fits one
 table fifteen times and picks the best has looked fifteen times. So a sweep's private fits are paid for as a whole, and
-what leaves it is private at their composed epsilon; or nobody pays, and nothing leaves it.
+its tables are private at their composed epsilon; or nobody pays, and nothing leaves it.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -12,10 +13,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from synth.validation import Frozen
-from understudy.job.seeds import MAX_SEED
 
 if TYPE_CHECKING:
     from synth.dp.schedule import Schedule
+
+MAX_SEED = 2**32 - 1
+
+
+def child_seed(seed: int, *path: str) -> int:
+    """A seed for one purpose, so that adding a generator to a job changes nothing about the others.
+
+    >>> child_seed(0, "fit", "mst") == child_seed(0, "fit", "mst") != child_seed(0, "sample", "mst")
+    True
+    """
+    digest = hashlib.blake2b("\0".join((str(seed), *path)).encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "little") >> 1
+
 
 NONE = "none"
 """How a fit without epsilon is written in a list of epsilons."""

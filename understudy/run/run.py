@@ -14,8 +14,7 @@ from evaluate.result_io import evaluation_from
 from synth.output import whole_file
 from synth.split import Split
 from understudy import provenance
-from understudy.artifacts.cards import Handing
-from understudy.artifacts.delivery import EVALUATION, Delivery
+from understudy.artifacts import EVALUATION, Delivery, Handing
 from understudy.budget.account import releases
 from understudy.bundle.evidence import BundleContent, write_evidence
 from understudy.bundle.keys import Signer

@@ -8,7 +8,7 @@ from evaluate.gate.shift import Shift
 from reports.exports.csv import write_csv
 from reports.sections.utility import given_away
 from synth.output import whole_folder
-from understudy.artifacts.delivery import Delivery
+from understudy.artifacts import Delivery
 from understudy.bundle.evidence import BundleContent, write_evidence
 from understudy.bundle.keys import Signer
 from understudy.console import DONE, FAILED, INCONCLUSIVE
