@@ -7,7 +7,7 @@ from evaluate.audit_result import MEASURE as AUDITED
 
 @dataclass(frozen=True)
 class GlossaryEntry:
-    """What a measure is called and what it says.
+    """The title of a measure and a sentence on it.
 
     Attributes:
         title: a few words, for tables.
@@ -473,12 +473,12 @@ KEY_FIGURES = (
     "privacy.membership.tpr_at_0.01", "privacy.membership.tpr_at_0.001", "privacy.singling_out.multivariate",
     "privacy.linkability", "privacy.inference",
 )  # fmt: skip
-"""What candidates are compared on, in this order."""
+"""Measures that candidates are compared on, in this order."""
 
 NOTES = {
     "pairs.tvd.floor_share": "0 as a fresh real sample, 1 as shuffled columns; more where single columns are off too"
 }
-"""What stands beside a key figure in a table."""
+"""The landmark beside a key figure in a table."""
 
 TERMS = {
     "Fresh real sample": "Real rows that no generator saw. What they score is as good as it gets.",

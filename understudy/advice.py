@@ -35,7 +35,7 @@ AGAINST_NETWORKS = (
     "ctgan and tvae are not among the options: on Adult, with 26,048 rows to fit, a model trained on synthetic rows at "
     "epsilon 1 has an AUC of about 0.89 with ctgan and 0.88 with tvae, where aim has 0.905 and real rows have 0.924"
 )
-"""Why no network, whatever the schema: no rule says what one makes of a table, and this is what was measured."""
+"""The reason against networks, whatever the schema: no rule tells their tables, so that this was measured."""
 
 
 def without_epsilon(generator: str) -> str:
@@ -50,13 +50,13 @@ MOST_SECONDS, LONGEST_SECONDS = 1800.0, 6 * 3600.0
 MOST_MB = 4096.0
 """Nor is a fit that takes so much more memory than columns on their own."""
 SMALLER_MODELS: tuple[Mapping[str, Any], ...] = ({"degree": 2}, {"degree": 2, "max_model_mb": 1.0})
-"""What is tried where aim takes too much: pairs only, then a smaller model of them."""
+"""Settings that are tried where aim takes too much: pairs only, then a smaller model of them."""
 FEWER_CLASSES = ({"n_classes": 1000}, {"n_classes": 300})
 """Fewer classes, where a fit takes too much."""
 COARSER = ({"n_bins": 16}, {"n_bins": 8})
-"""What is tried where the pairs of a tree drown in noise: fewer codes."""
+"""Settings that are tried where the pairs of a tree drown in noise: fewer codes."""
 HOLDOUT_SHARE = SplitSpec().holdout_share
-"""What a job keeps from every generator unless it says otherwise."""
+"""The share that a job holds out from every generator unless it says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Option:
 
     @property
     def joins(self) -> bool:
-        """Whether it measures a tree's worth of pairs, of which the smallest stand out from the noise."""
+        """True where it measures a tree's worth of pairs, of which the smallest stand out from the noise."""
         tree, needed = self.outlook.tree, len(self.outlook.sizes) - 1
         return tree is not None and tree.error <= DROWNED and self.outlook.n_marginals >= needed
 
@@ -89,7 +89,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Advice:
-    """What to fit, and why.
+    """A recommended generator with its reasons.
 
     Attributes:
         schema: that it was asked for.
@@ -225,7 +225,7 @@ def _choice(options: Mapping[str, Option], schema: Schema) -> tuple[Option, list
 
 
 def _affordable(option: Option, alone: Option, seconds: float) -> bool:
-    """Whether time is within a limit, and memory within its own beyond what the table itself takes."""
+    """True where time is within a limit, and memory within its own beyond what the table itself takes."""
     return option.outlook.seconds <= seconds and option.outlook.memory_mb - alone.outlook.memory_mb <= MOST_MB
 
 

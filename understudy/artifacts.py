@@ -39,11 +39,11 @@ PUBLIC_YAML, PUBLIC_MARKDOWN = "model-card.yaml", "README.md"
 
 @dataclass(frozen=True)
 class Handing:
-    """What a job says about handing its tables on.
+    """The terms on which a job hands its tables on.
 
     Attributes:
         terms: of use.
-        holdout_share: of the units; none where no job says so.
+        holdout_share: of the units; `None` where no job says so.
     """
 
     terms: Terms = field(default_factory=Terms)
@@ -51,16 +51,16 @@ class Handing:
 
     @classmethod
     def of(cls, plan: "Plan") -> "Handing":
-        """What a plan's job says."""
+        """The terms of a plan's job."""
         return cls(plan.job.card, plan.job.split.holdout_share)
 
     def facts(self, table: Path | None, file: str | None, today: date | None = None) -> CardFacts:
-        """What a card says of a synthetic table that no evaluation knows.
+        """The facts of a card that no evaluation knows.
 
         Args:
-            table: the file, or folder of parts; none where none is kept.
+            table: the file, or folder of parts; `None` where none is kept.
             file: what the card calls it, relative to itself.
-            today: the card's day; none: the day that it is, in UTC.
+            today: the card's day; `None`: the day that it is, in UTC.
         """
         n_rows, n_columns = (None, None) if table is None else size_of(table)
         made_on = datetime.now(UTC).date() if today is None else today
@@ -129,7 +129,7 @@ def file_name(name: str, index: int) -> str:
 
 
 def size_of(table: Path) -> tuple[int | None, int | None]:
-    """Rows and columns of a synthetic table's file, or folder of parts; none where they cannot be counted.
+    """Rows and columns of a synthetic table's file, or folder of parts; `None` where they cannot be counted.
 
     Raises:
         TableError: there is no such file.
@@ -160,14 +160,14 @@ REPORT, EVALUATION, VERDICT, JUNIT = "report.html", "evaluation.json", "verdict.
 
 @dataclass(frozen=True)
 class Delivery:
-    """What is known once every candidate is measured and judged.
+    """All that is known once every candidate is measured and judged.
 
     Attributes:
         evaluation: *Sensitive*: it was measured on real rows.
         verdicts: one for each candidate, in the order of candidates.
         policy: what they rest on.
         title: the headline.
-        release: the candidate named for release; none where none is.
+        release: the candidate named for release; `None` where none is.
         tables: the synthetic table of each candidate, as files within the folder that is written.
         handing: what the job says about handing them on.
     """
@@ -182,19 +182,19 @@ class Delivery:
 
     @property
     def released(self) -> Verdict | None:
-        """The verdict on the table named for release; none where none is named."""
+        """The verdict on the table named for release; `None` where none is named."""
         return next((v for v in self.verdicts if v.candidate == self.release), None)
 
     @property
     def is_sweep(self) -> bool:
-        """Whether the candidates are points of a sweep."""
+        """True where the candidates are points of a sweep."""
         return self.evaluation.provenance.get("sweep") is not None
 
     def verdict_content(self, public: Outcome | None = None) -> dict[str, Any]:
         """The verdicts as plain data.
 
         Args:
-            public: the verdict that the public report shows; none where there is no such report, or it shows none.
+            public: the verdict that the public report shows; `None` where there is no such report, or it shows none.
         """
         swept = {"sweep": self.evaluation.provenance["sweep"]} if self.is_sweep else {}
         return {

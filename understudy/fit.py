@@ -47,7 +47,7 @@ class SingleFit:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What should be said before a row is read."""
+        """The warnings before a row is read."""
         schedules = {} if self.schedule is None else {"": self.schedule}
         return cautions(Intent({"": self.generator}, schedules, self.schema, self.fund, self.outside))
 

@@ -16,7 +16,7 @@ from reports.sections.sweep import Sweep, SweepPoint, average, by_setting, mean_
 from synth.output import whole_file
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""How a cell begins that some spreadsheet runs instead of showing it: the last four are full-width forms.
+"""Beginnings of cells that some spreadsheet runs instead of showing them: the last four are full-width forms.
 
 Source: OWASP, "CSV Injection"."""
 
@@ -27,7 +27,7 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, An
     Args:
         path: one that is there is replaced.
         columns: headings, in order.
-        rows: a value for each column; none is an empty cell.
+        rows: a value for each column; `None` is an empty cell.
 
     Raises:
         OutputError: the place cannot be written; nothing was left there.
@@ -52,7 +52,7 @@ def safe(value: Any) -> Any:
 
 
 def runs(text: str) -> bool:
-    """Whether some spreadsheet would run a cell: it begins like a formula, and is no number.
+    """True where some spreadsheet would run a cell: it begins like a formula, and is no number.
 
     >>> runs("=HYPERLINK(1)"), runs("@SUM(A1)"), runs("-1.5"), runs("-"), runs("acme")
     (True, True, False, False, False)

@@ -33,7 +33,7 @@ def to_yaml(content: dict[str, Any]) -> str:
     r"""A mapping as a YAML document of its own; it holds no tag, no anchor and no line that ends a front matter.
 
     Args:
-        content: texts, numbers, booleans, none, and lists and mappings of them.
+        content: texts, numbers, booleans, `None`, and lists and mappings of them.
 
     >>> to_yaml({"license": "no", "rows": 3, "epsilon": 1e-06})
     'license: "no"\nrows: 3\nepsilon: 1.0e-06\n'
@@ -105,7 +105,7 @@ def front_matter(card: ModelCard) -> dict[str, Any]:
 
 
 def size_category(n_rows: int) -> str:
-    """Where a number of rows belongs.
+    """The category of a number of rows.
 
     >>> size_category(900), size_category(39_074), size_category(10**12)
     ('n<1K', '10K<n<100K', 'n>1T')

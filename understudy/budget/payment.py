@@ -1,7 +1,7 @@
 """Payment for private fits: reserved together, used once, charged before each draw, committed, refused as a whole.
 
 Every fit that is saved or released is paid for here, of a run as well as alone. A reservation's token is kept before
-the ledger is asked, its use is in the ledger before the first draw, and every noisy value is in a journal before
+the ledger is asked. Its use is in the ledger before the first draw. Every noisy value of a run is in a journal before
 anything reads it. So a run that was killed goes on as follows. An unused reservation is used. A used one with values on
 the disk is replayed, after draws that were begun and lost have been charged again. A used one without any value is
 spent, and another is made. A single fit keeps no journal: where it is killed, its reservation is spent.
@@ -49,7 +49,7 @@ class Kept(Protocol):
         return None
 
     def is_drawn(self, label: str) -> bool:
-        """Whether a noisy value of the release is on the disk, or all that is made of them."""
+        """True where a noisy value of the release is on the disk, or all that is made of them."""
         return False
 
     def forget_journal(self, label: str) -> None:

@@ -44,8 +44,8 @@ def advise(
 ) -> int:
     """Say which private generator suits a schema and a budget, with which settings, what to expect of it, and why.
 
-    It costs no budget: the schema decides, and of the table only the names of the columns are read, to check that it
-    fits; no row is, nor how many there are. Errors are of noise alone, before the estimation smooths it.
+    It costs no budget: the schema decides. Of the table only the names of the columns are read, to check that it fits;
+    no row is, nor their number. Errors are of noise alone, before the estimation smooths it.
     """
     from evaluate.gate.policy import shipped
     from synth.schema_file import read_schema

@@ -72,10 +72,17 @@ def read_real(table: RealTable, schema: Schema, outside: Outside) -> "Iterator[p
     if not table.stored:
         yield read_table(table.file, schema, outside=outside)
         return
+    with read_stored(table, schema, outside) as found:
+        yield found
+
+
+@contextmanager
+def read_stored(table: RealTable, schema: Schema, outside: Outside) -> "Iterator[StoredTable]":
+    """The real rows where they are stored, as long as the block lasts. Arguments and errors as of `read_real`."""
+    from synth.stored.violations import refuse_violations
+
     with opened(table) as found:
         if outside == "refuse":
-            from synth.stored.violations import refuse_violations
-
             refuse_violations(found, schema)
         yield found
 
@@ -104,7 +111,7 @@ def check_names(table: RealTable, schema: Schema) -> None:
 
 
 def violations_in(table: RealTable, schema: Schema) -> Sequence[Violation]:
-    """What of a table does not fit its schema, without a cell value or a count.
+    """The violations of a schema by a table, without a cell value or a count.
 
     Raises:
         TableError: the table cannot be read.

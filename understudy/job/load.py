@@ -138,7 +138,7 @@ def _generator(job: Job, point: PlannedCandidate, schema: Schema) -> Generator:
 
 
 def _at(job: Job, point: PlannedCandidate) -> str:
-    """Which epsilon of a list an error is about."""
+    """The epsilon of a list that an error is about."""
     if not job.generators[point.family].sweeps:
         return ""
     return f" at epsilon={NONE if point.epsilon is None else format(point.epsilon, 'g')}"

@@ -25,18 +25,18 @@ from synth.progress import Progress
 from synth.schema import Schema
 
 SECONDS = "privacy.audit"
-"""What the time of an audit goes by among a candidate's seconds."""
+"""The name of an audit among a candidate's seconds."""
 FALSE_ALARMS = (
     "about one audit in 10,000 of a true claim disproves it by chance (by its 99% confidence, at most one in 100)"
 )
 """As `evaluate.privacy.audit.white_box` has it, with the confidence of 99% of every audit in a run."""
 CALIBRATED = 0.05
-"""How far below its target a claim may lie, as a share of it: noise is calibrated to the target from below."""
+"""The share by which a claim may lie below its target: noise is calibrated to the target from below."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What an audit is made of; all of it public.
+    """The subject of an audit; all of it public.
 
     Attributes:
         generator: with the epsilon and delta that are claimed.

@@ -86,7 +86,7 @@ def sample(plan: Plan, label: str, model: Model, path: Path, progress: Progress)
         progress: told the share done.
 
     Returns:
-        Rows that were drawn and rejected for breaking a constraint; none where the schema has none.
+        Rows that were drawn and rejected for breaking a constraint; `None` where the schema has none.
     """
     rows, seed = plan.points[label].spec.rows, child_seed(plan.job.seed, "sample", label)
     if plan.table.stored:
@@ -167,7 +167,7 @@ def check_reached(sides: Sides) -> None:
 
 
 def expected(plan: Plan, label: str) -> dict[str, object] | None:
-    """What public facts let one expect of a private candidate, as plain data; none where nothing can be worked out."""
+    """The outlook of a private candidate by public facts, as plain data; `None` where nothing can be worked out."""
     chosen, schedule = plan.generators[label], plan.schedules.get(label)
     if schedule is None or not isinstance(chosen, Planned):
         return None
@@ -191,7 +191,8 @@ def audited(plan: Plan) -> tuple[str, ...]:
 def audit(plan: Plan, candidate: Candidate, progress: Progress) -> Candidate:
     """The candidate with the audit of its generator's claim, or why there is none. No real row is read."""
     chosen, seed = plan.generators[candidate.name], child_seed(plan.job.seed, "audit", candidate.name)
-    assert isinstance(chosen, PrivateGenerator)
+    if not isinstance(chosen, PrivateGenerator):
+        return candidate
     return audit_trial(candidate, Trial(chosen, plan.schema, seed, plan.job.evaluation.time_limit_s), progress)
 
 
@@ -208,7 +209,8 @@ def shadow(
         progress: told the share done.
     """
     asked, chosen = plan.job.evaluation, plan.generators[candidate.name]
-    assert asked.shadow_models is not None
+    if asked.shadow_models is None:
+        return candidate
     attack = shadow_attack(lambda: real.beside(synthetic, candidate.statement), chosen, asked.shadow_models, progress)
     return attacked(candidate, SHADOW, attack, asked.time_limit_s)
 

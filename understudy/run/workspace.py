@@ -49,7 +49,7 @@ from understudy.provenance import now
 
 RESERVATIONS, JOURNALS, STAGES, TRAINING = "reservations", "journals", "stages", "training"
 LOG, CLIPPING = "log.jsonl", "clipping.internal.jsonl"
-"""What a network in training writes for its reader; the latter is read off real rows."""
+"""Logs of a network in training; the latter is read off real rows."""
 MEASURED, WORKERS = "measured", "workers"
 
 
@@ -58,7 +58,7 @@ class OtherWork(JobError):
 
 
 def work_folder(out: Path) -> Path:
-    """Where the unfinished work of an output lies."""
+    """The hidden folder of an output's unfinished work."""
     return hidden_beside(out, RUN)
 
 
@@ -76,17 +76,17 @@ class RunWorkspace:
 
     @property
     def unfinished(self) -> Unfinished:
-        """How the folder is held, resumed, published and discarded."""
+        """The folder as work that is held, resumed, published and discarded."""
         return Unfinished(self.folder, self.out, self.result)
 
     @property
     def result(self) -> Path:
-        """What becomes the output."""
+        """The folder that becomes the output."""
         return self.folder / "result"
 
     @property
     def is_worth_keeping(self) -> bool:
-        """Whether anything was reserved, drawn or trained, or a fit is finished, and the output is not made yet."""
+        """True where anything was reserved, drawn or trained, or a fit is finished, and the output is not made yet."""
         has_name = bool(self.unfinished.state) and self.result.exists()
         trained = any((self.folder / TRAINING).glob("*/*.pt"))
         return has_name and (
@@ -95,7 +95,7 @@ class RunWorkspace:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the result has become the output."""
+        """True where the result has become the output."""
         return self.unfinished.is_finished
 
     def claim(self, names: Mapping[str, str | None]) -> None:
@@ -159,7 +159,7 @@ class RunWorkspace:
         sync(self.folder / JOURNALS)
 
     def training(self, label: str) -> Path:
-        """Where a generator's fit keeps its unfinished work and its log."""
+        """The folder of a fit's unfinished work and its log."""
         return self.folder / TRAINING / label
 
     def keep_log(self, label: str) -> None:
@@ -175,7 +175,7 @@ class RunWorkspace:
         (self.training(label) / CLIPPING).touch()
 
     def clipped(self, label: str) -> tuple[int, int] | None:
-        """*Sensitive*. Units that a network's training clipped, and those sampled; none where it is no DP-SGD."""
+        """*Sensitive*. Units that a network's training clipped, and those sampled; `None` where it is no DP-SGD."""
         path = self.training(label) / CLIPPING
         if not path.exists():
             return None
@@ -187,7 +187,7 @@ class RunWorkspace:
         shutil.rmtree(self.training(label), ignore_errors=True)
 
     def stage(self, label: str) -> dict[str, Any]:
-        """What is known of a generator's finished stages; empty where none is finished."""
+        """The facts of a generator's finished stages; empty before the first."""
         found: dict[str, Any] = self._read(f"{STAGES}/{label}.json", {})
         return found
 
@@ -196,7 +196,7 @@ class RunWorkspace:
         self._write(f"{STAGES}/{label}.json", content)
 
     def measured(self, label: str) -> Path:
-        """Where a candidate's evaluation is written."""
+        """The file of a candidate's evaluation."""
         return self.folder / MEASURED / f"{label}.json"
 
     def worker_lock(self, name: str) -> Path:
@@ -209,16 +209,16 @@ class RunWorkspace:
         return tuple(sorted((self.folder / WORKERS).glob("*")))
 
     def model(self, label: str) -> Path:
-        """Where a generator's model is saved."""
+        """The folder of a generator's model."""
         return self.result / "models" / label
 
     def is_drawn(self, label: str) -> bool:
-        """Whether a noisy value of a fit is on the disk, or all that is made of them: its model or its table."""
+        """True where a noisy value of a fit is on the disk, or all that is made of them: its model or its table."""
         return self.model(label).is_dir() or "statement" in self.stage(label) or self._has_values(label)
 
     @property
     def attempt(self) -> str:
-        """What tells this work from others, however often it is taken up again."""
+        """The identifier of this work, however often it is taken up again."""
         known: str | None = self._read("attempt.json", None)
         if known is None:
             known = secrets.token_hex(8)
@@ -236,7 +236,7 @@ class RunWorkspace:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What came up in any start of this work."""
+        """The warnings of all starts of this work."""
         return tuple(self._read("warnings.json", []))
 
     def add_warnings(self, sentences: Sequence[str]) -> None:
@@ -272,7 +272,7 @@ class RunWorkspace:
 _PARTS = (RESERVATIONS, JOURNALS, STAGES)
 
 WORKERS_WAIT_S = 30.0
-"""How long a new start waits for the processes of one that was killed."""
+"""Seconds that a new start waits for the processes of one that was killed."""
 
 
 def requested(out: Path) -> frozenset[str]:
@@ -366,7 +366,7 @@ def wait_for_workers(places: Sequence[Path], out: Path) -> None:
 
 
 def _left(work: RunWorkspace) -> str:
-    """What an error leaves, in words; empty for nothing."""
+    """The remains of a run that ends in an error, in words; empty for none."""
     if work.is_worth_keeping:
         return f"the unfinished work is kept: the same command goes on from there, and with --restart anew ({SPENT})"
     return "the output is whole all the same" if work.is_finished else ""
