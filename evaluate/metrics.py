@@ -138,7 +138,6 @@ _MODULES = {
 """Measures of every evaluation, in the order in which they run."""
 _ON_REQUEST = {
     "privacy.shadow": "evaluate.privacy.shadow_models",
-    "privacy.black_box": "evaluate.privacy.audit.black_box",
     "privacy.audit": "evaluate.audit_result",
     "released": "evaluate.dp_release.numbers",
 }

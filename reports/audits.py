@@ -1,4 +1,4 @@
-"""What an audit says of a claim, in the words of the report."""
+"""The outcome of an audit of a claim, in the words of the report."""
 
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -59,7 +59,7 @@ class AuditNote:
 
 
 def audit_note(candidate: Candidate) -> AuditNote | None:
-    """The audit of one candidate, which may come from anyone and hold anything; none where none ran."""
+    """The audit of one candidate, which may come from anyone and hold anything; `None` where none ran."""
     if candidate.audit is None:
         return None
     try:
@@ -169,7 +169,7 @@ def _capitalized(text: str) -> str:
 
 
 def _evidence(found: Audit | AuditPart) -> str:
-    """What the attacker got wrong, and what follows without assumptions."""
+    """The attacker's error rates, and the bound that follows without assumptions."""
     return (
         f"In {found.n_trials:,} trials the attacker took {percent(found.false_positives[0])} of absent canaries for "
         f"present and {percent(found.false_negatives[0])} of present ones for absent. Without the assumption that "

@@ -82,8 +82,8 @@ NOTICE = "Internal: this report reads real data and is outside the privacy guara
 class Section:
     """Everything about one candidate; `index` counts from one and names its anchors; no epsilon, no `books`.
 
-    `claims` are `None` where no statement can be read; `protection` is `None` without an undisputed guarantee; `audit`
-    is `None` where none ran; `expectations` are empty where nothing was expected from public facts.
+    `claims` are `None` where no statement can be read. `protection` is `None` without an undisputed guarantee. `audit`
+    is `None` where no audit ran. `expectations` are empty where nothing was expected from public facts.
     """
 
     index: int
@@ -104,7 +104,7 @@ class Section:
 
     @property
     def void(self) -> bool:
-        """Whether noise of its fit, or of what counts with it, was not drawn from a secure source."""
+        """True where noise of its fit, or of what counts with it, was not drawn from a secure source."""
         statement = self.candidate.statement
         if not statement:
             return False
@@ -146,12 +146,12 @@ class Document:
 
     @property
     def column_anchors(self) -> Mapping[str, str]:
-        """Where each column is drawn; a name itself is nothing to build an anchor of."""
+        """The anchor of each column's figure; a name itself is nothing to build an anchor of."""
         return {row.column: f"column-{place}" for place, row in enumerate(self.columns, start=1)}
 
     @property
     def shared_limits(self) -> tuple[str, ...]:
-        """What is to be admitted of every candidate alike."""
+        """Limitations that all candidates share."""
         admitted = [section.limits.power for section in self.sections]
         return tuple(one for one in admitted[0] if all(one in other for other in admitted)) if admitted else ()
 
@@ -173,7 +173,7 @@ class Document:
 
     @property
     def vendors(self) -> Mapping[str, VendorRow]:
-        """How each vendor came out; empty where nothing was compared."""
+        """The outcome of each vendor; empty where nothing was compared."""
         return {row.name: row for row in self.ranking.rows} if self.ranking else {}
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,9 +52,8 @@ class Inlined:
 
 def inlined(*names: str) -> Inlined:
     """Files of the templates' folder one after the other, exactly as they are; no template is rendered in them."""
-    found = environment()
-    assert found.loader is not None
-    content = "\n".join(found.loader.get_source(found, name)[0] for name in names)
+    folder = files("reports") / "templates"
+    content = "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
     digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
     return Inlined(Markup(content), f"sha256-{digest}")  # noqa: S704 - files of this package, without any data
 
@@ -128,7 +128,7 @@ def write_html(
         path: the file to write; one that is there is replaced.
         verdicts: of any number of policies on any of the candidates.
         title: the headline.
-        release: the candidate that the job names for release; none where it names none.
+        release: the candidate that the job names for release; `None` where it names none.
 
     Raises:
         OutputError: the place cannot be written; nothing was left there.

@@ -12,7 +12,7 @@ from evaluate.text import plain
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "\\": "&#92;", "`": "&#96;"}
 _ESCAPED = frozenset("*_[]~$")
 _BLOCK = re.compile(r"^(?:[#+=:-]|\d+[.)](?=\s|$))")
-"""What would begin a heading, a list or a rule where a text begins a line."""
+"""The beginning of a heading, a list or a rule, where a text begins a line."""
 _JOINER = "\u2060"
 """Invisible, and no letter: what follows an @ is then neither a person to notify nor a mail address to link."""
 _LINKED = re.compile(r"(?i)(?:https?|ftp|mailto|xmpp)(?=:)|www(?=\.)")
@@ -57,7 +57,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def bullets(said: Iterable[str]) -> list[str]:
-    """The lines of a list of texts, between empty ones; none where there are none."""
+    """The lines of a list of texts, between empty ones; empty where there are no texts."""
     lines = [f"- {text(one)}" for one in said]
     return ["", *lines, ""] if lines else []
 

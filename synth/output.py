@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,11 @@ from filelock import FileLock, Timeout
 
 from synth.errors import OutputError
 
-_LOCK, _CALL, _MADE = "lock", "call.json", "made"
+RUN, ROWS, MAKING = ".unfinished", ".parts", ".making"
+"""Endings of the hidden folders beside an output: of a run, of rows in several files, of anything else."""
+_LOCK, _STATE = "lock", "work.json"
+_FILES = "files"
+"""The stamp of the output, in the state of finished work."""
 _SHOWN_CHARACTERS = 40
 """Of an output's name in that of a hidden folder beside it."""
 
@@ -71,20 +75,143 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 @dataclass(frozen=True)
+class Unfinished:
+    """Unfinished work on an output: a hidden folder beside it, which a later start of the same work goes on from.
+
+    ::
+
+        .NAME.ENDING/
+            lock         held by the process at work
+            work.json    whose work it is; once it is finished, also which files the output is
+            RESULT       becomes the output by one rename
+            ...          what else the work needs
+
+    The state is written beside and renamed, so that it is whole. Of work that is thrown away it goes first: what a
+    killed process leaves of that is nobody's. Of work that has become the output it goes last: until then, the same
+    call finds its output made, and makes it no second time.
+
+    Attributes:
+        folder: hidden.
+        out: the file or folder that will appear.
+        result: what becomes the output, within the folder.
+    """
+
+    folder: Path
+    out: Path
+    result: Path
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What tells this work from others; empty where it is nobody's.
+
+        Raises:
+            OutputError: it cannot be read.
+        """
+        found: dict[str, Any] = read_state(self.folder / _STATE, {})
+        return found
+
+    def write_state(self, content: Mapping[str, Any]) -> None:
+        """Replace the state; it is on the disk when this returns."""
+        with whole_file(self.folder / _STATE) as beside:
+            beside.write_text(json.dumps(content), encoding="utf-8")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether result or output is that of the finished work, and nobody else's files."""
+        state = self.state
+        return _FILES in state and state[_FILES] == stamp(self.result if self.result.exists() else self.out)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the result has become the output."""
+        return not self.result.exists() and is_taken(self.out) and self.is_whole
+
+    @contextmanager
+    def held(self, busy: str) -> Iterator[None]:
+        """This process has the folder to itself, as long as the block lasts; it is made where it is not there.
+
+        Args:
+            busy: the error's sentence where another process has it.
+
+        Raises:
+            OutputError: another process has it, or it cannot be made.
+        """
+        with sole(self.folder, busy, lambda error: unwritable(self.out, error)):
+            yield
+
+    def publish(self) -> None:
+        """Turn the result into the output; it survives a power cut."""
+        sync_all(self.result)
+        self.write_state({**self.state, _FILES: stamp(self.result)})
+        self.appear()
+
+    def appear(self) -> None:
+        """Give a whole result its name."""
+        self.result.replace(self.out)
+        sync(self.out.absolute().parent)
+
+    def clear(self) -> None:
+        """Remove everything but the lock, and first of all what says whose work it is."""
+        (self.folder / _STATE).unlink(missing_ok=True)
+        sync(self.folder)
+        self.sweep()
+
+    def sweep(self, *kept: str) -> None:
+        """Remove everything but the lock, the state and what is named."""
+        for path in self.folder.iterdir():
+            if path.name not in (_LOCK, _STATE, *kept):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def discard(self) -> None:
+        """Remove the folder: the state last where it tells of an output that has appeared, and first otherwise."""
+        if not self.folder.is_dir():
+            return
+        if not self.is_finished:
+            (self.folder / _STATE).unlink(missing_ok=True)
+        for path in self.folder.iterdir():
+            if path.name != _STATE:
+                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def read_state(path: Path, otherwise: Any) -> Any:
+    """The content of a JSON file of unfinished work, or what stands for it where there is none.
+
+    Raises:
+        OutputError: the file is damaged.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else otherwise
+    except (ValueError, RecursionError):
+        raise OutputError(
+            f"the unfinished work is damaged: path={str(path)!r}; remove its folder and start anew (what was drawn "
+            "stays spent)"
+        ) from None
+
+
+@dataclass(frozen=True)
 class Making:
     """An output that one command makes, from its first check until it has told what it made.
 
     Attributes:
-        out: the file or folder that will appear.
-        place: where it is made, in a hidden folder beside; nothing is there yet.
+        work: the hidden folder that it is made in.
         call: what the command was asked for.
         told: what an earlier start of the same command made, where it was killed before it could say so; else `None`.
     """
 
-    out: Path
-    place: Path
+    work: Unfinished
     call: Mapping[str, Any]
     told: Mapping[str, Any] | None
+
+    @property
+    def out(self) -> Path:
+        """The file or folder that will appear."""
+        return self.work.out
+
+    @property
+    def place(self) -> Path:
+        """Where it is made; nothing is there yet."""
+        return self.work.result
 
     @property
     def notice(self) -> str:
@@ -101,18 +228,10 @@ class Making:
             OutputError: the output cannot be written; nothing of it is left.
         """
         try:
-            sync_all(self.place)
-            with whole_file(self.place.parent.parent / _CALL) as beside:
-                content = {"call": self.call, "told": told, "files": stamp(self.place)}
-                beside.write_text(json.dumps(content), encoding="utf-8")
-            self.appear()
+            self.work.write_state({"call": self.call, "told": told})
+            self.work.publish()
         except OSError as error:
             raise unwritable(self.out, error) from None
-
-    def appear(self) -> None:
-        """Give what was made its name."""
-        self.place.replace(self.out)
-        sync(self.out.absolute().parent)
 
 
 @contextmanager
@@ -132,22 +251,28 @@ def making(out: Path, call: Mapping[str, Any], *, is_file: bool = False, force: 
         OutputError: it is taken or cannot be made, or another process is at work on it; nothing was changed.
     """
     _check_parent(out)
-    hidden = hidden_beside(out, ".making")
-    with _alone(hidden, out):
-        made = Making(out, hidden / _MADE / out.name, json.loads(json.dumps(call, default=str)), None)
-        made = replace(made, told=_told(made))
-        is_whole = made.told is not None and not made.place.exists()
-        if not is_whole:
-            check_new_file(out, force=force) if is_file else check_new_folder(out)
+    folder = hidden_beside(out, MAKING)
+    work = Unfinished(folder, out, folder / "made" / out.name)
+    asked: Mapping[str, Any] = json.loads(json.dumps(call, default=str))
+    with work.held(f"another process is writing {str(out)!r}; wait for it to end, or name another output"):
+        state = work.state
+        told = state["told"] if work.is_whole and state.get("call") == asked else None
+        if told is None or work.result.exists():
+            try:
+                check_new_file(out, force=force) if is_file else check_new_folder(out)
+            except OutputError:
+                if not state:  # else it tells of the output that is in the way
+                    work.discard()
+                raise
         try:
-            if made.told is None:
-                _empty(hidden)
-                made.place.parent.mkdir()
-            elif not is_whole:
-                made.appear()
-            yield made
+            if told is None:
+                work.clear()
+                work.result.parent.mkdir()
+            elif work.result.exists():
+                work.appear()
+            yield Making(work, asked, told)
         finally:
-            _empty(hidden)
+            work.discard()
 
 
 @contextmanager
@@ -176,22 +301,6 @@ def sole(folder: Path, busy: str, refused: Callable[[OSError], OutputError]) -> 
         lock.release()
 
 
-@contextmanager
-def _alone(hidden: Path, out: Path) -> Iterator[None]:
-    """This process has a hidden folder to itself; it goes when the block ends, unless it tells of an output.
-
-    Raises:
-        OutputError: another process has it, or it cannot be made.
-    """
-    busy = f"another process is writing {str(out)!r}; wait for it to end, or name another output"
-    with sole(hidden, busy, lambda error: unwritable(out, error)):
-        try:
-            yield
-        finally:
-            if not (hidden / _CALL).exists():
-                shutil.rmtree(hidden, ignore_errors=True)
-
-
 def hidden_beside(out: Path, ending: str) -> Path:
     """A hidden folder beside an output, whose name is no longer than a file system allows."""
     whole = out.absolute()
@@ -200,17 +309,6 @@ def hidden_beside(out: Path, ending: str) -> Path:
         digest = hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()
         name = f"{name[:_SHOWN_CHARACTERS]}.{digest}"
     return whole.parent / f".{name}{ending}"
-
-
-def _told(made: Making) -> Mapping[str, Any] | None:
-    """What the same call told of the output that it made whole; `None` where it made none."""
-    path = made.place.parent.parent / _CALL
-    if not path.exists():
-        return None
-    content = json.loads(path.read_text(encoding="utf-8"))
-    told: Mapping[str, Any] = content["told"]
-    there = stamp(made.place if made.place.exists() else made.out)
-    return told if content["call"] == made.call and content["files"] == there else None
 
 
 def stamp(path: Path) -> str:
@@ -225,16 +323,6 @@ def stamp(path: Path) -> str:
     found = [(one.relative_to(path).as_posix(), one.stat()) for one in files]
     told = json.dumps([[name, state.st_ino, state.st_size, state.st_mtime_ns] for name, state in found])
     return hashlib.blake2b(told.encode(errors="surrogatepass"), digest_size=16).hexdigest()
-
-
-def _empty(hidden: Path) -> None:
-    """Remove what is in the folder but its lock: what tells of an output that has appeared last, of any other first."""
-    if any((hidden / _MADE).glob("*")):
-        (hidden / _CALL).unlink(missing_ok=True)
-    shutil.rmtree(hidden / _MADE, ignore_errors=True)
-    for path in hidden.iterdir():
-        if path.name != _LOCK:
-            path.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:
@@ -305,8 +393,15 @@ def check_new_folder(path: Path) -> None:
 
 
 def is_taken(path: Path) -> bool:
-    """Whether a path holds anything but an empty folder."""
-    return path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir())))
+    """Whether a path holds anything but an empty folder.
+
+    Raises:
+        OutputError: the system has no such path.
+    """
+    try:
+        return path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir())))
+    except OSError as error:
+        raise unwritable(path, error) from None
 
 
 def _check_parent(path: Path) -> None:
@@ -319,7 +414,8 @@ def _check_parent(path: Path) -> None:
 
 def unwritable(path: Path, error: OSError) -> OutputError:
     """The error of an output that the system does not let be written, with its remedy."""
-    return OutputError(f"{str(path)!r} cannot be written ({error.strerror}); choose another place or make room there")
+    reason = type(error).__name__ if error.errno is None else os.strerror(error.errno)
+    return OutputError(f"{str(path)!r} cannot be written ({reason}); make room there or choose another place")
 
 
 def _umask() -> int:

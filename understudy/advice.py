@@ -1,15 +1,15 @@
-"""Advice before a fit: which generator, with which settings, and what to expect of it. Asking is free.
+"""Advice before a fit: a generator, its settings, and the error and cost to expect of it. Asking is free.
 
-Public facts decide: the schema, epsilon and delta; no row is read. Reasons are sentences with numbers, and warnings
-name remedies that are worked out, not guessed. The limits below are rules of thumb, set by fits of Adult and of
-Airbnb's listings at epsilons from 0.01 to 1.
+Public facts decide: the schema, epsilon and delta; no row is read. The outlook of each option is a table; reasons say
+only what it does not show. Warnings name remedies that are worked out, not guessed. The limits below are rules of
+thumb, set by fits of Adult and of Airbnb's listings at epsilons from 0.01 to 1.
 """
 
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 from evaluate.gate.policy import Policy
 from synth.columns import CategoricalColumn, IdentifierColumn, IntegerColumn, PersonalColumn, RealColumn, WeightColumn
@@ -35,7 +35,7 @@ AGAINST_NETWORKS = (
     "ctgan and tvae are not among the options: on Adult, with 26,048 rows to fit, a model trained on synthetic rows at "
     "epsilon 1 has an AUC of about 0.89 with ctgan and 0.88 with tvae, where aim has 0.905 and real rows have 0.924"
 )
-"""Why no network, whatever the schema: no rule says what one makes of a table, and this is what was measured."""
+"""The reason against networks, whatever the schema: no rule tells their tables, so that this was measured."""
 
 
 def without_epsilon(generator: str) -> str:
@@ -45,49 +45,233 @@ def without_epsilon(generator: str) -> str:
     )
 
 
-class Choice(Protocol):
-    """A generator to choose, as far as reasons go."""
+MOST_SECONDS, LONGEST_SECONDS = 1800.0, 6 * 3600.0
+"""A fit by aim or of latent classes that takes longer is not recommended; a tree has more time."""
+MOST_MB = 4096.0
+"""Nor is a fit that takes so much more memory than columns on their own."""
+SMALLER_MODELS: tuple[Mapping[str, Any], ...] = ({"degree": 2}, {"degree": 2, "max_model_mb": 1.0})
+"""Settings that are tried where aim takes too much: pairs only, then a smaller model of them."""
+FEWER_CLASSES = ({"n_classes": 1000}, {"n_classes": 300})
+"""Fewer classes, where a fit takes too much."""
+COARSER = ({"n_bins": 16}, {"n_bins": 8})
+"""Settings that are tried where the pairs of a tree drown in noise: fewer codes."""
+HOLDOUT_SHARE = SplitSpec().holdout_share
+"""The share that a job holds out from every generator unless it says otherwise."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One generator, the settings that differ from its defaults, and what to expect of it."""
+
+    generator: Planned
+    schedule: Schedule
+    outlook: Outlook
+    train_share: float = 1.0
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def outlook(self) -> Outlook:
-        """What to expect of it."""
+    def name(self) -> str:
+        """The generator's name."""
+        return self.generator.name
 
     @property
-    def settings(self) -> Mapping[str, Any]:
-        """Those that differ from its defaults."""
+    def joins(self) -> bool:
+        """True where it measures a tree's worth of pairs, of which the smallest stand out from the noise."""
+        tree, needed = self.outlook.tree, len(self.outlook.sizes) - 1
+        return tree is not None and tree.error <= DROWNED and self.outlook.n_marginals >= needed
+
+    def with_settings(self, schema: Schema, settings: Mapping[str, Any]) -> "Option":
+        """The same generator, set otherwise in what changes no noise, with an outlook of its own."""
+        changed = self.generator.model_copy(update=dict(settings))
+        found = outlook(changed, schema, schedule=self.schedule, train_share=self.train_share)
+        return Option(changed, self.schedule, found, self.train_share, settings)
 
 
-def for_aim(option: Choice) -> list[str]:
-    """Why aim."""
-    n_columns, found = len(option.outlook.sizes), option.outlook
+@dataclass(frozen=True)
+class Advice:
+    """A recommended generator with its reasons.
+
+    Attributes:
+        schema: that it was asked for.
+        epsilon: that it was asked for.
+        delta: that it was asked for.
+        chosen: the recommendation.
+        options: the private generators as they come, and the recommendation where it is set otherwise.
+        reasons: sentences for the choice.
+        warnings: sentences on what to mind, and what would help.
+        holdout_share: of the units that the fit is taken not to see.
+    """
+
+    schema: Schema
+    epsilon: float
+    delta: float | Literal["auto"]
+    chosen: Option
+    options: tuple[Option, ...]
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
+    holdout_share: float = HOLDOUT_SHARE
+
+    @property
+    def job_lines(self) -> tuple[str, ...]:
+        """The recommendation as lines of a job file."""
+        delta = {} if self.delta == "auto" else {"delta": self.delta}
+        values = {"epsilon": self.epsilon, **delta, **self.chosen.settings}
+        # A job holds out something; without a holdout there is a fit, and no job.
+        said = self.holdout_share not in (0.0, HOLDOUT_SHARE)
+        split = ("[split]", f"holdout_share = {self.holdout_share}", "") if said else ()
+        return (
+            *split,
+            f"[generators.{self.chosen.name}]",
+            *(f"{key} = {json.dumps(value)}" for key, value in values.items()),
+        )
+
+    @property
+    def without_epsilon(self) -> str:
+        """A sentence on the fit that names no epsilon."""
+        return without_epsilon(Auto().chosen(self.schema).name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The advice as plain data."""
+        return {
+            "recommended": _plain(self.chosen),
+            "options": [_plain(option) for option in self.options],
+            "reasons": list(self.reasons),
+            "warnings": list(self.warnings),
+            "without_epsilon": self.without_epsilon,
+            "job": list(self.job_lines),
+            "holdout_share": self.holdout_share,
+            "epsilon": self.epsilon,
+            "delta": self.chosen.outlook.delta,
+        }
+
+
+def advise(
+    schema: Schema,
+    epsilon: float,
+    delta: float | Literal["auto"] = "auto",
+    holdout_share: float = HOLDOUT_SHARE,
+    policies: Sequence[Policy] = (),
+) -> Advice:
+    """The generator to fit under this schema and budget. Reads no row.
+
+    Args:
+        schema: declared, with n_units.
+        epsilon: total, of one fit.
+        delta: of the guarantee.
+        holdout_share: of the units that the fit does not see, in [0, 1).
+        policies: to say of which rules no table of this size could pass, and the claim does not prove.
+
+    Raises:
+        BudgetError: the schema is not declared or names no n_units, or the budget leaves no room.
+        SchemaError: free text is kept, or nothing is there to learn.
+        JobError: epsilon or the share is out of range.
+    """
+    if not 0 <= holdout_share < 1:
+        raise JobError(f"a holdout is a share in [0, 1): holdout_share={holdout_share:g}; choose one inside")
+    made = [
+        _option(generator(kind.name, epsilon=epsilon, delta=delta), schema, 1 - holdout_share)
+        for kind in get_args(Planned)
+    ]
+    options = {option.name: option for option in made}
+    chosen, reasons = _choice(options, schema)
+    shown = list(options.values())
+    if chosen.settings:
+        shown.append(chosen)
+    facts = AdviceFacts(schema, epsilon, chosen.generator, chosen.outlook, chosen.train_share, chosen.schedule)
+    warnings = tuple(_warnings_of(facts))
+    if policies and holdout_share > 0 and schema.n_units is not None:
+        from evaluate.tables import N_TARGETS
+        from understudy.reach import Size, beyond_reach
+
+        sizes = {"": Size(schema.n_units, holdout_share, N_TARGETS, schema.max_rows_per_unit)}
+        limits = {"": chosen.schedule.trade_off}
+        warnings += tuple(said for policy in policies for said in beyond_reach(policy, sizes, limits))
+    return Advice(schema, epsilon, delta, chosen, tuple(shown), (*reasons, AGAINST_NETWORKS), warnings, holdout_share)
+
+
+def _option(chosen: Generator, schema: Schema, train_share: float) -> Option:
+    schedule = chosen.schedule(schema) if isinstance(chosen, Planned) else None
+    if schedule is None or not isinstance(chosen, Planned):
+        raise JobError(f"generator={chosen.name!r} has no outlook before a fit; name one on marginals")
+    found = outlook(chosen, schema, schedule=schedule, train_share=train_share)
+    return Option(chosen, schedule, found, train_share)
+
+
+def _choice(options: Mapping[str, Option], schema: Schema) -> tuple[Option, list[str]]:
+    """The richest model that the budget, time and memory allow, and sentences for it."""
+    alone, tree, rounds = options["independent"], options["mst"], options["aim"]
+    if tree.outlook.tree is None:
+        return alone, ["one column is to be learned, so that there are no pairs to measure"]
+    auto = Auto(epsilon=rounds.generator.epsilon, delta=rounds.generator.delta)
+    suited = auto.chosen(schema)
+    if suited.name == alone.name:
+        return alone, [_against_pairs(auto.signal(schema))]
+    if suited.name == "latent_class":
+        classes = options["latent_class"]
+        fewer = _variants(classes, schema, FEWER_CLASSES)
+        fit = _first(option for option in fewer if _affordable(option, alone, MOST_SECONDS))
+        if fit is not None:
+            return fit, [*_for_classes(fit), *_limited(classes, fit)]
+    smaller = _variants(rounds, schema, SMALLER_MODELS) if rounds.joins else ()
+    fitting = _first(option for option in smaller if _affordable(option, alone, MOST_SECONDS))
+    if fitting is not None:
+        return fitting, [*_for_aim(fitting), *_limited(rounds, fitting)]
+    against = _against_aim(rounds)
+    coarser = _variants(tree, schema, COARSER)
+    usable = _first(option for option in coarser if option.joins and _affordable(option, alone, LONGEST_SECONDS))
+    if usable is not None:
+        return usable, [*against, *_for_mst(usable, tree)]
+    return alone, [*against, *_against_mst(tree)]
+
+
+def _affordable(option: Option, alone: Option, seconds: float) -> bool:
+    """True where time is within a limit, and memory within its own beyond what the table itself takes."""
+    return option.outlook.seconds <= seconds and option.outlook.memory_mb - alone.outlook.memory_mb <= MOST_MB
+
+
+def _variants(option: Option, schema: Schema, settings: Iterable[Mapping[str, Any]]) -> Iterator[Option]:
+    """The generator as it comes, then set otherwise, one after the other."""
+    yield option
+    yield from (option.with_settings(schema, one) for one in settings)
+
+
+def _first(options: Iterable[Option]) -> Option | None:
+    return next(iter(options), None)
+
+
+def _plain(option: Option) -> dict[str, Any]:
+    return {"settings": dict(option.settings), **option.outlook.to_dict()}
+
+
+def _for_aim(option: Option) -> list[str]:
+    """The reason for aim."""
+    n_columns = len(option.outlook.sizes)
     return [
-        f"aim measures {found.n_marginals} marginals of two columns or more, and {n_columns - 1} pairs would tie the "
-        f"{n_columns} columns together: what is left goes to relations that a tree leaves out",
-        _noise_sentence(found),
+        f"aim measures {option.outlook.n_marginals} marginals of two columns or more, and {n_columns - 1} pairs would "
+        f"tie the {n_columns} columns together: what is left goes to relations that a tree leaves out"
     ]
 
 
-def for_classes(option: Choice) -> list[str]:
-    """Why latent classes."""
+def _for_classes(option: Option) -> list[str]:
+    """The reason for latent classes."""
     n_columns, outlook = len(option.outlook.sizes), option.outlook
     n_pairs = n_columns * (n_columns - 1) // 2
     return [
         f"latent_class measures all {n_pairs} pairs of {n_columns} columns at once, and "
-        f"{outlook.n_marginals - n_pairs} marginals beside them: no tree has to leave a pair out",
-        _noise_sentence(outlook),
+        f"{outlook.n_marginals - n_pairs} marginals beside them: no tree has to leave a pair out"
     ]
 
 
-def against_pairs(signal: float) -> str:
-    """Why no model of pairs, where the units are so many standard deviations of a pair's noise."""
+def _against_pairs(signal: float) -> str:
+    """The reason against pairs, where the units are so many standard deviations of a pair's noise."""
     return (
         f"pairs drown in noise: all units are {signal:.2g} standard deviations of the noise of a pair, and a model of "
         f"pairs takes {LEAST_SIGNAL:g}"
     )
 
 
-def limited(before: Choice, after: Choice) -> list[str]:
-    """Why smaller than it comes; nothing where it is not."""
+def _limited(before: Option, after: Option) -> list[str]:
+    """The reason for a smaller model; empty where it is none."""
     if before is after:
         return []
     return [
@@ -96,59 +280,43 @@ def limited(before: Choice, after: Choice) -> list[str]:
     ]
 
 
-def against_aim(option: Choice) -> list[str]:
-    """Why not aim."""
+def _against_aim(option: Option) -> list[str]:
+    """The reason against aim."""
     found, needed = option.outlook, len(option.outlook.sizes) - 1
     if found.n_marginals < needed:
         return [
             f"the budget lets aim measure {found.n_marginals} marginals, fewer than the {needed} pairs that tie "
             f"{needed + 1} columns together"
         ]
-    if found.tree is None or found.tree.error > DROWNED:
+    if not option.joins:
         return [f"a typical round of aim is too noisy: {_drowned(found.tree)}"]
     return [f"aim would take about {_cost(found)}, even with a smaller model"]
 
 
-def for_mst(option: Choice, before: Choice) -> list[str]:
-    """Why mst, and why set otherwise where it is."""
-    found = option.outlook
-    reasons = [
-        f"mst measures {found.n_marginals} pairs, just as many as tie the columns together",
-        _noise_sentence(found),
-    ]
+def _for_mst(option: Option, before: Option) -> list[str]:
+    """The reasons for mst, and for settings of its own."""
+    reasons = [f"mst measures {option.outlook.n_marginals} pairs, just as many as tie the columns together"]
     if option is not before:
-        assert found.tree is not None
         reasons.append(
-            f"with the default number of bins {_drowned(before.outlook.tree)}; with {settings_of(option)} that falls "
-            f"to {found.tree.error:.2g}, at the price of coarser numbers and times"
+            f"with the default number of bins {_drowned(before.outlook.tree)}; with {settings_of(option)} that falls, "
+            "at the price of coarser numbers and times"
         )
     return reasons
 
 
-def against_mst(option: Choice) -> list[str]:
-    """Why not mst."""
+def _against_mst(option: Option) -> list[str]:
+    """The reason against mst."""
     if option.outlook.tree is None or option.outlook.tree.error <= DROWNED:
         return [f"mst would take about {_cost(option.outlook)}"]
     return [f"even a tree's pairs drown in noise, with the fewest bins tried too: {_drowned(option.outlook.tree)}"]
 
 
-def _noise_sentence(found: Outlook) -> str:
-    assert found.tree is not None
-    typical = (
-        "" if found.pair is None else f", and a typical pair of {_shape(found.pair)} one of {found.pair.error:.2g}"
-    )
-    return (
-        f"sigma of a measured count is {found.tree.sigma:.3g} rows; a pair of {_shape(found.tree)}, as in the tree "
-        f"with the fewest cells, then has an expected total variation of {found.tree.error:.2g} from noise alone"
-        f"{typical}"
-    )
-
-
 def _drowned(noise: MarginalNoise | None) -> str:
-    assert noise is not None
+    if noise is None:
+        return "it measures no pair"
     return (
-        f"sigma of a count is {noise.sigma:.3g} rows, and a pair of {_shape(noise)}, as in the tree with the fewest "
-        f"cells, has an expected total variation of {noise.error:.2g} from noise alone (limit {DROWNED:g})"
+        f"a pair of {_shape(noise)}, as in the tree with the fewest cells, has an expected total variation of "
+        f"{noise.error:.2g} from noise alone (limit {DROWNED:g})"
     )
 
 
@@ -156,12 +324,7 @@ def _shape(noise: MarginalNoise) -> str:
     return f"{' x '.join(str(codes) for codes in noise.codes)} codes"
 
 
-def size(error: float) -> str:
-    """An error in words."""
-    return f"an expected total variation of {error:.2g}"
-
-
-def settings_of(option: Choice) -> str:
+def settings_of(option: Option) -> str:
     """The settings as they stand in a job file."""
     return ", ".join(f"{key} = {json.dumps(value)}" for key, value in option.settings.items())
 
@@ -182,7 +345,7 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class AdviceFacts:
-    """What is recommended, and what it rests on; all of it public."""
+    """The recommendation and its grounds, all of them public."""
 
     schema: Schema
     epsilon: float
@@ -192,11 +355,11 @@ class AdviceFacts:
     schedule: Schedule
 
     def under(self, schema: Schema) -> Outlook:
-        """What to expect under another schema, all else alike."""
+        """The outlook under another schema, all else alike."""
         return outlook(self.generator, schema, train_share=self.train_share)
 
 
-def warnings_of(facts: AdviceFacts) -> Iterator[str]:
+def _warnings_of(facts: AdviceFacts) -> Iterator[str]:
     """Sentences without a final stop, each with its reason and what would help."""
     yield from _of_epsilon(facts)
     yield from _of_units(facts)
@@ -218,8 +381,7 @@ def _of_epsilon(facts: AdviceFacts) -> Iterator[str]:
 
 def _of_units(facts: AdviceFacts) -> Iterator[str]:
     error, n_units = facts.outlook.column, facts.schema.n_units
-    assert n_units is not None
-    if error > LARGE_COLUMN_ERROR:
+    if n_units is not None and error > LARGE_COLUMN_ERROR:
         wanted = n_units * error / LARGE_COLUMN_ERROR
         yield (
             f"n_units={n_units} is small for epsilon={facts.epsilon:g}: noise alone moves {error:.2g} of a column on "
@@ -309,205 +471,3 @@ def _listed(names: tuple[str, ...] | list[str]) -> str:
 def _about(number: float) -> str:
     """Two digits, and as many zeros as it takes."""
     return f"{float(f'{number:.2g}'):,.0f}"
-
-
-MOST_SECONDS, LONGEST_SECONDS = 1800.0, 6 * 3600.0
-"""A fit by aim or of latent classes that takes longer is not recommended; a tree has more time."""
-MOST_MB = 4096.0
-"""Nor is a fit that takes so much more memory than columns on their own."""
-SMALLER_MODELS: tuple[Mapping[str, Any], ...] = ({"degree": 2}, {"degree": 2, "max_model_mb": 1.0})
-"""What is tried where aim takes too much: pairs only, then a smaller model of them."""
-FEWER_CLASSES = ({"n_classes": 1000}, {"n_classes": 300})
-"""Fewer classes, where a fit takes too much."""
-COARSER = ({"n_bins": 16}, {"n_bins": 8})
-"""What is tried where the pairs of a tree drown in noise: fewer codes."""
-HOLDOUT_SHARE = SplitSpec().holdout_share
-"""What a job keeps from every generator unless it says otherwise."""
-
-
-@dataclass(frozen=True)
-class Option:
-    """One generator, the settings that differ from its defaults, and what to expect of it."""
-
-    generator: Planned
-    schedule: Schedule
-    outlook: Outlook
-    train_share: float = 1.0
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """The generator's name."""
-        return self.generator.name
-
-    @property
-    def joins(self) -> bool:
-        """Whether it measures a tree's worth of pairs, of which the smallest stand out from the noise."""
-        tree, needed = self.outlook.tree, len(self.outlook.sizes) - 1
-        return tree is not None and tree.error <= DROWNED and self.outlook.n_marginals >= needed
-
-    def with_settings(self, schema: Schema, settings: Mapping[str, Any]) -> "Option":
-        """The same generator, set otherwise in what changes no noise, with an outlook of its own."""
-        changed = self.generator.model_copy(update=dict(settings))
-        found = outlook(changed, schema, schedule=self.schedule, train_share=self.train_share)
-        return Option(changed, self.schedule, found, self.train_share, settings)
-
-
-@dataclass(frozen=True)
-class Advice:
-    """What to fit, and why.
-
-    Attributes:
-        schema: that it was asked for.
-        epsilon: that it was asked for.
-        delta: that it was asked for.
-        chosen: the recommendation.
-        options: the private generators as they come, and the recommendation where it is set otherwise.
-        reasons: sentences for the choice.
-        warnings: sentences on what to mind, and what would help.
-        holdout_share: of the units that the fit is taken not to see.
-    """
-
-    schema: Schema
-    epsilon: float
-    delta: float | Literal["auto"]
-    chosen: Option
-    options: tuple[Option, ...]
-    reasons: tuple[str, ...]
-    warnings: tuple[str, ...]
-    holdout_share: float = HOLDOUT_SHARE
-
-    @property
-    def job_lines(self) -> tuple[str, ...]:
-        """The recommendation as lines of a job file."""
-        delta = {} if self.delta == "auto" else {"delta": self.delta}
-        values = {"epsilon": self.epsilon, **delta, **self.chosen.settings}
-        # A job holds out something; without a holdout there is a fit, and no job.
-        said = self.holdout_share not in (0.0, HOLDOUT_SHARE)
-        split = ("[split]", f"holdout_share = {self.holdout_share}", "") if said else ()
-        return (
-            *split,
-            f"[generators.{self.chosen.name}]",
-            *(f"{key} = {json.dumps(value)}" for key, value in values.items()),
-        )
-
-    @property
-    def without_epsilon(self) -> str:
-        """A sentence on the fit that names no epsilon."""
-        return without_epsilon(Auto().chosen(self.schema).name)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The advice as plain data."""
-        return {
-            "recommended": _plain(self.chosen),
-            "options": [_plain(option) for option in self.options],
-            "reasons": list(self.reasons),
-            "warnings": list(self.warnings),
-            "without_epsilon": self.without_epsilon,
-            "job": list(self.job_lines),
-            "holdout_share": self.holdout_share,
-            "epsilon": self.epsilon,
-            "delta": self.chosen.outlook.delta,
-        }
-
-
-def advise(
-    schema: Schema,
-    epsilon: float,
-    delta: float | Literal["auto"] = "auto",
-    holdout_share: float = HOLDOUT_SHARE,
-    policies: Sequence[Policy] = (),
-) -> Advice:
-    """The generator to fit under this schema and budget. Reads no row.
-
-    Args:
-        schema: declared, with n_units.
-        epsilon: total, of one fit.
-        delta: of the guarantee.
-        holdout_share: of the units that the fit does not see, in [0, 1).
-        policies: to say of which rules no table of this size could pass, and the claim does not prove.
-
-    Raises:
-        BudgetError: the schema is not declared or names no n_units, or the budget leaves no room.
-        SchemaError: free text is kept, or nothing is there to learn.
-        JobError: epsilon or the share is out of range.
-    """
-    if not 0 <= holdout_share < 1:
-        raise JobError(f"a holdout is a share in [0, 1): holdout_share={holdout_share:g}; choose one inside")
-    made = [
-        _option(generator(kind.name, epsilon=epsilon, delta=delta), schema, 1 - holdout_share)
-        for kind in get_args(Planned)
-    ]
-    options = {option.name: option for option in made}
-    chosen, reasons = _choice(options, schema)
-    shown = list(options.values())
-    if chosen.settings:
-        shown.append(chosen)
-    facts = AdviceFacts(schema, epsilon, chosen.generator, chosen.outlook, chosen.train_share, chosen.schedule)
-    warnings = tuple(warnings_of(facts))
-    if policies and holdout_share > 0 and schema.n_units is not None:
-        from evaluate.tables import N_TARGETS
-        from understudy.reach import Size, beyond_reach
-
-        sizes = {"": Size(schema.n_units, holdout_share, N_TARGETS, schema.max_rows_per_unit)}
-        limits = {"": chosen.schedule.trade_off}
-        warnings += tuple(said for policy in policies for said in beyond_reach(policy, sizes, limits))
-    return Advice(schema, epsilon, delta, chosen, tuple(shown), (*reasons, AGAINST_NETWORKS), warnings, holdout_share)
-
-
-def _option(chosen: Generator, schema: Schema, train_share: float) -> Option:
-    assert isinstance(chosen, Planned)
-    schedule = chosen.schedule(schema)
-    assert schedule is not None
-    found = outlook(chosen, schema, schedule=schedule, train_share=train_share)
-    return Option(chosen, schedule, found, train_share)
-
-
-def _choice(options: Mapping[str, Option], schema: Schema) -> tuple[Option, list[str]]:
-    """The richest model that the budget, time and memory allow, and sentences for it."""
-    alone, tree, rounds = options["independent"], options["mst"], options["aim"]
-    if tree.outlook.tree is None:
-        return alone, ["one column is to be learned, so that there are no pairs to measure"]
-    auto = Auto(epsilon=rounds.generator.epsilon, delta=rounds.generator.delta)
-    suited = auto.chosen(schema)
-    if suited.name == alone.name:
-        return alone, [against_pairs(auto.signal(schema)), _for_columns(alone)]
-    if suited.name == "latent_class":
-        classes = options["latent_class"]
-        fewer = _variants(classes, schema, FEWER_CLASSES)
-        fit = _first(option for option in fewer if _affordable(option, alone, MOST_SECONDS))
-        if fit is not None:
-            return fit, [*for_classes(fit), *limited(classes, fit)]
-    smaller = _variants(rounds, schema, SMALLER_MODELS) if rounds.joins else ()
-    fitting = _first(option for option in smaller if _affordable(option, alone, MOST_SECONDS))
-    if fitting is not None:
-        return fitting, [*for_aim(fitting), *limited(rounds, fitting)]
-    against = against_aim(rounds)
-    coarser = _variants(tree, schema, COARSER)
-    usable = _first(option for option in coarser if option.joins and _affordable(option, alone, LONGEST_SECONDS))
-    if usable is not None:
-        return usable, [*against, *for_mst(usable, tree)]
-    return alone, [*against, *against_mst(tree), _for_columns(alone)]
-
-
-def _for_columns(alone: Option) -> str:
-    return f"columns on their own cost {size(alone.outlook.column)} each"
-
-
-def _affordable(option: Option, alone: Option, seconds: float) -> bool:
-    """Whether time is within a limit, and memory within its own beyond what the table itself takes."""
-    return option.outlook.seconds <= seconds and option.outlook.memory_mb - alone.outlook.memory_mb <= MOST_MB
-
-
-def _variants(option: Option, schema: Schema, settings: Iterable[Mapping[str, Any]]) -> Iterator[Option]:
-    """The generator as it comes, then set otherwise, one after the other."""
-    yield option
-    yield from (option.with_settings(schema, one) for one in settings)
-
-
-def _first(options: Iterable[Option]) -> Option | None:
-    return next(iter(options), None)
-
-
-def _plain(option: Option) -> dict[str, Any]:
-    return {"settings": dict(option.settings), **option.outlook.to_dict()}

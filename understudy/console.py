@@ -1,8 +1,8 @@
 """The console, the one place that prints: results on standard output, everything else on standard error.
 
-Nothing below this module prints, and nothing here is given a cell value of a real table. What cannot be written, on a
-full disk or a closed descriptor, ends no work: it is remembered, and the command then ends in 2, whatever its verdict.
-The exit codes of all commands stand here, too.
+Nothing below this module prints, and nothing here is given a cell value of a real table. A full disk or a closed
+descriptor ends no work. It is remembered, and the command then ends in 2, whatever its verdict. The exit codes of all
+commands stand here, too.
 """
 
 import io
@@ -38,7 +38,7 @@ _ANSWERS = (DONE, FAILED, INCONCLUSIVE)
 
 @dataclass(frozen=True)
 class Console:
-    """How much is said, and to whom. A line stays one line: what is not printable in a text is escaped.
+    """Output by verbosity and stream. A line stays one line: characters that are not printable are escaped.
 
     Attributes:
         quiet: nothing but errors (and the JSON, where it is asked for).
@@ -130,7 +130,7 @@ class Console:
 
     @property
     def _loss(self) -> str:
-        """What could not be said."""
+        """The output that could not be written."""
         lost = " and ".join(f"{_STREAMS[name]} cannot be written ({why})" for name, why in self.unsaid.items())
         return f"{lost}, so that what was to be said there is lost; name a place that takes it, or pass --quiet"
 

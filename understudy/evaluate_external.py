@@ -33,9 +33,8 @@ from understudy.data.load import check_reached, opened
 from understudy.data.source import Engine, RealTable, find_table
 from understudy.evaluation_log import count_attempt
 from understudy.hashed_table import changed, check_same, read_digested
-from understudy.job.load import check_measures
-from understudy.job.seeds import child_seed
-from understudy.policies import given_policy, named_policy
+from understudy.job.load import check_measures, given_policy, named_policy
+from understudy.job.sweep import child_seed
 from understudy.run.attacks import SHADOW, attacked, audit_model, disproved, shadow_attack, specification_of
 from understudy.run.preflight import check_sampled
 
@@ -51,7 +50,7 @@ CLAMPED = (
 
 @dataclass(frozen=True)
 class ExternalTables:
-    """Where the tables of an offer are.
+    """The places of the tables of an offer.
 
     Attributes:
         train: the real rows that the generator saw.
@@ -72,8 +71,8 @@ class ExternalTables:
 
         Raises:
             TableError: there is no such table.
-            JobError: a folder or a database is to be read into memory, two synthetic tables share a name, or an engine
-                is told what it may take that is not used.
+            JobError: a folder or a database is to be read into memory, or two synthetic tables share a name. Or memory
+                or threads are named for an engine that is not used.
         """
         given = (train, holdout, *synthetic)
         if any(find_table(one, engine=engine).stored for one in given):
@@ -86,18 +85,18 @@ class ExternalTables:
 
     @property
     def stored(self) -> bool:
-        """Whether they stay where they are stored."""
+        """True where they stay where they are stored."""
         return self.train.stored
 
 
 @dataclass(frozen=True)
 class Draws:
-    """How rows are drawn.
+    """The seed and the sizes of samples of rows.
 
     Attributes:
         seed: of every draw.
-        n_targets: rows of either side that attacks are tried on at most; none: every one.
-        n_rows: rows of each table that marginal fidelity compares at most; none: all.
+        n_targets: rows of either side that attacks are tried on at most; `None`: every one.
+        n_rows: rows of each table that marginal fidelity compares at most; `None`: all.
         sample_rows: rows of either real side that are drawn at most where tables stay stored.
         outside: what to do with values of the real tables that do not fit the schema.
     """
@@ -191,7 +190,7 @@ def _where_stored(given: ExternalTables, schema: Schema, key: bytes, draws: Draw
 
 
 def _name_of(table: RealTable) -> str:
-    """What a synthetic table goes by: its file's or folder's name, or the table's name in its database.
+    """The name of a synthetic table: its file's or folder's, or its own in its database.
 
     >>> _name_of(find_table("postgresql://host/database#offers.first"))
     'offers.first'
@@ -211,8 +210,8 @@ class Offer:
     """Tables to measure against each other.
 
     Attributes:
-        train: the real rows that the generator saw: a file, a folder or the URL of a database, which may hold a
-            password and is never shown, like those below.
+        train: the real rows that the generator saw: a file, a folder or the URL of a database. A URL may hold a
+            password and is never shown, here and below.
         holdout: the real rows that it did not see.
         synthetic: the tables to judge; each goes by its file's name.
         schema: file of the schema.
@@ -326,7 +325,7 @@ def _check_shadows(offer: Offer, given: ExternalTables) -> None:
 
 
 def parsed_rows(text: str, option: str = "targets") -> int | None:
-    """How many rows a command asks for; `None`: every one.
+    """The number of rows that a command asks for; `None`: every one.
 
     Raises:
         JobError: it is neither a number of at least 100 nor "all"; nothing was read.
@@ -352,8 +351,8 @@ def _shadowed(
     offer: Offer, candidate: Candidate, laid: Laid, chosen: Generator, progress: Progress
 ) -> Candidate:  # fmt: skip
     synthetic = laid.synthetic[candidate.name]
-    assert offer.shadow_models is not None
-    assert isinstance(synthetic, pd.DataFrame)
+    if offer.shadow_models is None or not isinstance(synthetic, pd.DataFrame):
+        return candidate
     attack = shadow_attack(
         lambda: laid.real.beside(synthetic, candidate.statement), chosen, offer.shadow_models, progress
     )
@@ -361,7 +360,7 @@ def _shadowed(
 
 
 def unverified(offer: Offer) -> tuple[str, ...]:
-    """What nobody can check about an offer."""
+    """Warnings about claims of an offer that nobody can check."""
     said = (CLAMPED,) if offer.outside == "clamp" else ()
     if offer.model is None:
         return said
@@ -397,7 +396,7 @@ def read_policy(name_or_path: str) -> Policy:
 
 
 def judging(policy: str, waivers: Path | None) -> tuple[Policy, tuple[Waiver, ...], dict[str, GivenFile]]:
-    """What to judge by, with the files of "policy" and "waivers" as they were understood.
+    """The policy and its waivers, with the files of "policy" and "waivers" as they were understood.
 
     Args:
         policy: a shipped policy's name, or the path of a file.

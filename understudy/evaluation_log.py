@@ -4,10 +4,9 @@ Every evaluation that is published answers a query. Whoever may ask for numbers 
 and again, gets the real table out of the numbers. Nothing here stops that; it is counted, so that a report can say how
 often it was done.
 
-The log is kept beside the key of fingerprints: one line for each evaluation, only ever added to, with the keyed
-fingerprint of the table and the declared name of its dataset. Another machine, another key or another schema counts
-anew. What may be published counts by the name alone: a count by the fingerprint would tell whoever compares two of them
-whether a single row changed in between.
+The log is kept beside the key of fingerprints, and lines are only ever added. A line holds the keyed fingerprint of
+the table and the declared name of its dataset. Another machine, another key or another schema counts anew. What may be
+published counts by the name alone. Two counts by the fingerprint would tell whether a single row changed in between.
 
 Source: Ganev & De Cristofaro 2023, arXiv:2312.05114 (ReconSyn: reconstruction from metrics that are open to queries).
 """
@@ -32,12 +31,12 @@ if TYPE_CHECKING:
 FILE_VARIABLE = "UNDERSTUDY_ATTEMPTS_FILE"
 _LINE = {"table": str, "attempt": str, "tables": int, "at": str}
 PATIENCE_S = 10.0
-"""How long another process that counts is waited for."""
+"""Seconds that another process that counts is waited for."""
 
 
 @dataclass(frozen=True)
 class EvaluationCounts:
-    """How often one real table, or one dataset by its name, was measured against.
+    """The number of evaluations against one real table, or one dataset by its name.
 
     Attributes:
         evaluations: runs, evaluations and comparisons, this one included.
@@ -51,7 +50,7 @@ class EvaluationCounts:
 
 
 def attempts_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where attempts are counted.
+    """The file in which attempts are counted.
 
     Raises:
         OutputError: there is no home folder to count them in.
@@ -62,10 +61,10 @@ def attempts_path(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def count_attempt(print_of_table: str, schema: "Schema", *, attempt: str, n_tables: int) -> dict[str, Any] | None:
-    """The attempts on a table with this one among them, as plain data; none where they cannot be counted.
+    """The attempts on a table with this one among them, as plain data; `None` where they cannot be counted.
 
-    Beside them, under `by_name`, those on all versions of its dataset, by name and unit as ledgers know it; none where
-    the schema names none.
+    Beside them, under `by_name`, stand those on all versions of its dataset, by name and unit as ledgers know it. They
+    are `None` where the schema names no dataset.
 
     Args:
         print_of_table: its keyed fingerprint; see `understudy.provenance.fingerprint`.

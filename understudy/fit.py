@@ -3,11 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import pandas as pd
-
-from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
 from synth.errors import JobError
 from synth.generators.base import Generator, Model, PrivateGenerator, fit_model
@@ -18,15 +15,10 @@ from synth.schema import Schema
 from synth.table.conforming import Outside
 from understudy import provenance
 from understudy.budget.account import Fund, ledger_url, open_fund
+from understudy.budget.payment import KeptInMemory, Payment, Release
 from understudy.data.load import read_real
 from understudy.data.source import RealTable
 from understudy.run.preflight import Intent, cautions, check_fit
-from understudy.run.reservation import commit, make_request
-
-if TYPE_CHECKING:
-    from synth.stored import StoredTable
-
-    Rows = pd.DataFrame | StoredTable
 
 
 @dataclass(frozen=True)
@@ -37,8 +29,8 @@ class SingleFit:
         generator: the specification.
         table: the real rows' place.
         schema: what is public about the table.
-        schedule: all that the fit will draw; none: it promises nothing.
-        fund: the total that pays for it; none: no ledger, or nothing to pay for.
+        schedule: all that the fit will draw; `None`: it promises nothing.
+        fund: the total that pays for it; `None`: no ledger, or nothing to pay for.
         outside: what becomes of values outside the schema.
         made: the model's folder.
         place: where unfinished work without a guarantee and a network's log are kept; `None`: nowhere.
@@ -55,7 +47,7 @@ class SingleFit:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What should be said before a row is read."""
+        """The warnings before a row is read."""
         schedules = {} if self.schedule is None else {"": self.schedule}
         return cautions(Intent({"": self.generator}, schedules, self.schema, self.fund, self.outside))
 
@@ -78,7 +70,7 @@ def plan_fit(
         schema: what is public about the table.
         made: the model's folder; where an earlier start of the same fit has made it, nothing is to be paid.
         outside: what becomes of values outside the schema.
-        ledger: a path or URL; none: the environment's, if it names one.
+        ledger: a path or URL; `None`: the environment's, if it names one.
         place: where unfinished work and a network's log are to be kept.
 
     Raises:
@@ -101,7 +93,7 @@ def plan_fit(
 
 
 def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tuple[str, ...]]:
-    """The saved model, and what the ledger says of the table.
+    """The saved model, and the ledger's warnings about the table.
 
     Args:
         fit: what to make.
@@ -111,13 +103,25 @@ def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tup
     Raises:
         BadInput: the table does not fit, or the ledger no longer admits the fit; nothing was saved.
     """
+    kept = KeptInMemory()
+    payment = _payment(fit, kept)
     with read_real(fit.table, fit.schema, fit.outside) as real:
-        if fit.schedule is not None and fit.fund is not None:
-            return _paid(fit, fit.schedule, fit.fund, real, seed, progress)
-        model = _fit(fit, None if fit.schedule is None else Budget(fit.schedule), real, seed, progress)
-        model.save(fit.made.place)
-    fit.made.finish({"warnings": []})
-    return model, ()
+        if fit.fund is not None:
+            payment.reserve(provenance.fingerprint(real, fit.schema, provenance.fingerprint_key(provenance.key_path())))
+        try:
+            with payment.budget(fit.generator.name) as budget:
+                model = fit_model(
+                    fit.generator, real, fit.schema, seed=seed, progress=progress, budget=budget, place=fit.place
+                )
+            model.save(fit.made.place)
+            fit.made.finish({"warnings": list(kept.warnings)})
+            payment.commit(model.statement)
+        except BaseException as error:
+            if fit.fund is not None:
+                left = "the model is saved" if is_taken(fit.made.out) else "no model was left"
+                error.add_note(f"{left}, and what the ledger reserved for it stays spent")
+            raise
+    return model, kept.warnings
 
 
 def earlier_fit(fit: SingleFit, told: Mapping[str, Any]) -> tuple[Model, tuple[str, ...]]:
@@ -131,33 +135,11 @@ def earlier_fit(fit: SingleFit, told: Mapping[str, Any]) -> tuple[Model, tuple[s
         BadInput: the model or the ledger cannot be read.
     """
     model = load_model(fit.made.out)
-    if fit.fund is not None and model.statement is not None and model.statement.ledger is not None:
-        commit(fit.fund, model.statement)
+    _payment(fit, KeptInMemory()).commit(model.statement)
     return model, tuple(told["warnings"])
 
 
-def _paid(
-    fit: SingleFit, schedule: Schedule, fund: Fund, real: "Rows", seed: int, progress: Progress
-) -> tuple[Model, tuple[str, ...]]:
-    """A fit under a ledger: reserved, used, drawn, saved, committed."""
-    key = provenance.fingerprint_key(provenance.key_path())
-    request = make_request(
-        f"a fit by {fit.generator.name}", schedule, fit.schema, provenance.fingerprint(real, fit.schema, key)
-    )
-    (reservation,) = fund.ledger.reserve([request])
-    try:
-        fund.ledger.use(request.token)
-        model = _fit(fit, Budget(schedule, ledger=fund.ledger.note(request.token)), real, seed, progress)
-        model.save(fit.made.place)
-        fit.made.finish({"warnings": list(reservation.warnings)})
-        assert model.statement is not None
-        commit(fund, model.statement)
-    except BaseException as error:
-        left = "the model is saved" if is_taken(fit.made.out) else "no model was left"
-        error.add_note(f"{left}, and what the ledger reserved for it stays spent")
-        raise
-    return model, reservation.warnings
-
-
-def _fit(fit: SingleFit, budget: Budget | None, real: "Rows", seed: int, progress: Progress) -> Model:
-    return fit_model(fit.generator, real, fit.schema, seed=seed, progress=progress, budget=budget, place=fit.place)
+def _payment(fit: SingleFit, kept: KeptInMemory) -> Payment:
+    name = fit.generator.name
+    releases = {} if fit.schedule is None else {name: Release(fit.schedule, f"a fit by {name}", f"generator={name!r}")}
+    return Payment(fit.fund, fit.schema, releases, kept)

@@ -9,7 +9,7 @@ import pandas as pd
 from synth.errors import TableError
 from synth.table import read_table
 from synth.table.limits import NO_MORE, SizeLimits, opened
-from understudy.data.parts import parts_of
+from understudy.data.load import parts_of
 from understudy.provenance import sha256
 
 
@@ -34,7 +34,7 @@ def read_digested(path: Path, limits: SizeLimits = NO_MORE, expected: str | None
     Args:
         path: the file.
         limits: beyond which it is not read.
-        expected: the digest that it had before; none: it may have any.
+        expected: the digest that it had before; `None`: it may have any.
 
     Raises:
         TableError: it is no table or too large, or the file changed meanwhile; nothing was kept.
@@ -48,7 +48,7 @@ def read_digested(path: Path, limits: SizeLimits = NO_MORE, expected: str | None
 
 @dataclass(frozen=True)
 class Whole:
-    """What is known of a table from elsewhere, whose rows are not kept.
+    """The facts of a table from elsewhere, whose rows are not kept.
 
     Attributes:
         sha256: of the file, or of the folder's files together.

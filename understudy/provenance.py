@@ -1,4 +1,4 @@
-"""What identifies a run: versions, hashes of what is public, and a keyed fingerprint of what is not.
+"""The provenance of a run: versions, hashes of public files, and a keyed fingerprint of the real table.
 
 A plain hash of a real table lets whoever knows all rows but one confirm the last one. So the fingerprint is keyed, the
 key stays on this machine, and nothing that is written holds it.
@@ -57,7 +57,7 @@ def sha256(path: Path) -> str:
         TableError: a folder holds no parts of one table.
     """
     if path.is_dir():
-        from understudy.data.parts import parts_of
+        from understudy.data.load import parts_of
 
         parts = sorted((part.relative_to(path).as_posix(), part) for part in parts_of(path))
         lines = "".join(f"{sha256(one)}  {name}\n" for name, one in parts)  # as `sha256sum` writes them
@@ -67,7 +67,7 @@ def sha256(path: Path) -> str:
 
 
 def key_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the fingerprint's key is kept.
+    """The file of the fingerprint's key.
 
     Raises:
         OutputError: there is no home folder to keep it in.
@@ -169,7 +169,7 @@ def _named(sums: "ContentSums", schema: "Schema", key: bytes) -> str:
 
 @dataclass(frozen=True)
 class Said:
-    """What a job and its run say of themselves; none where there is no such thing.
+    """The metadata of a job and its run; `None` where there is no such thing.
 
     Attributes:
         job: the job's title.
@@ -178,10 +178,10 @@ class Said:
         warnings: sentences that were said before and during the work.
         ledger: what was reserved and what is left.
         sweep: the points of a sweep, what they come to together, and whether they may be released.
-        composed: what all private fits, and the numbers published beside them, come to; none where there are not two.
+        composed: what all private fits, and the numbers published beside them, come to; `None` where there are not two.
         attempts: how often this real table was measured against on this machine; see `understudy.evaluation_log`.
-        run_id: what tells this run from others; none: a new one.
-        evaluated_at: when it was measured, in UTC as ISO 8601 has it; none: now.
+        run_id: what tells this run from others; `None`: a new one.
+        evaluated_at: when it was measured, in UTC as ISO 8601 has it; `None`: now.
     """
 
     job: str | None = None
@@ -208,7 +208,7 @@ def record(
     files: Mapping[str, str],
     said: Said,
 ) -> dict[str, Any]:
-    """What identifies an evaluation, under the same keys whatever it came from; none where there is no such thing.
+    """The provenance of an evaluation, under the same keys whatever it came from; `None` for what does not exist.
 
     Args:
         seed: of every draw.

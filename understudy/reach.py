@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Z = float(special.ndtri(0.975))
 STEP, MOST_TIMES = 1.25, 1_000.0
-"""How the number of units grows until a rule could pass, and up to how many times as many are tried."""
+"""The growth of the number of units until a rule could pass, and the largest multiple that is tried."""
 LARGER_SHARES = (0.3, 0.4, 0.5)
 EQUAL_ROWS = tuple(f"privacy.copies{of}" for of in ("", ".excess", ".unique", ".unique.excess"))
 """Shares of synthetic rows that are equal to a real one."""
@@ -106,7 +106,9 @@ def beyond_reach(
                 worst = max(
                     (sizes[label] for label in left), key=lambda size: sign * (unfavorable(rule.measure, size) or 0)
                 )
-                yield _told(rule, policy, worst, left if len(left) < len(sizes) else [])
+                end = unfavorable(rule.measure, worst)
+                if end is not None:
+                    yield _told(rule, end, policy, worst, left if len(left) < len(sizes) else [])
 
 
 def _proves(limit: "TradeOff | None", rule: Rule) -> bool:
@@ -156,9 +158,7 @@ def _of_attack(measure: str, rate: float | None, size: Size) -> float:
     return true_positive_rate(halves, rate)[2]
 
 
-def _told(rule: Rule, policy: Policy, size: Size, labels: list[str]) -> str:
-    end = unfavorable(rule.measure, size)
-    assert end is not None
+def _told(rule: Rule, end: float, policy: Policy, size: Size, labels: list[str]) -> str:
     of = f" for {', '.join(f'generators.{label}' for label in labels)}" if any(labels) else ""
     end_of = f"at {'most' if rule.direction == 'lower' else 'least'} {rule.limit:g}"
     seen = f"comes to as {'much' if rule.direction == 'lower' else 'little'} as {end:.3g}"
@@ -182,7 +182,7 @@ def _of_synthetic(rule: Rule) -> bool:
 
 
 def _remedies(rule: Rule, size: Size) -> Iterator[str]:
-    """What would decide, each alone, or more units and all targets together."""
+    """Remedies that would decide, each alone, or more units and all targets together."""
     if _of_synthetic(rule):
         n_rows = _enough(rule, replace(size, n_units=size.n_synthetic, n_rows=None))
         if n_rows is not None:

@@ -18,7 +18,6 @@ Source: Carlini et al. 2022 (2112.03570), algorithm 1 (likelihood ratios); Stadl
 and Meeus et al. 2023 (2306.10308) (shadow models of generators of tables).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -49,9 +48,6 @@ METRICS = (
            "Members that this attacker finds; chance is 1%.", describes=_SHADOW, attack="on request"),
 )  # fmt: skip
 
-Budgets = Callable[[int], Budget]
-"""The budget of a fit, by its number; whoever pays for it learns that it is about to begin."""
-
 
 @dataclass(frozen=True)
 class Refits:
@@ -61,22 +57,19 @@ class Refits:
         generator: with an epsilon or without.
         schema: of the tables.
         schedule: of a private fit, calibrated once for all; `None`: without epsilon.
-        budgets: of private fits; `None`: without epsilon.
     """
 
     generator: Generator
     schema: Schema
     schedule: Schedule | None
-    budgets: Budgets | None
 
     @classmethod
-    def of(cls, generator: Generator, schema: Schema, budgets: Budgets | None = None) -> "Refits":
-        """Fits under a schema, each private one with a budget of its own outside any ledger unless budgets are given.
+    def of(cls, generator: Generator, schema: Schema) -> "Refits":
+        """Fits under a schema, each private one with a budget of its own outside any ledger.
 
         Args:
             generator: with an epsilon or without.
             schema: of the tables.
-            budgets: on the generator's schedule.
 
         Raises:
             BudgetError: the schema is not declared, or the budget cannot be met; nothing was fitted.
@@ -85,19 +78,17 @@ class Refits:
         schedule = generator.schedule(schema) if isinstance(generator, PrivateGenerator) else None
         if schedule is None:
             generator.check(schema)
-            return cls(generator, schema, None, None)
-        return cls(generator, schema, schedule, budgets or (lambda index: Budget(schedule)))
+        return cls(generator, schema, schedule)
 
-    def model(self, table: pd.DataFrame, *, index: int, seed: int) -> Model:
+    def model(self, table: pd.DataFrame, *, seed: int) -> Model:
         """One fit.
 
         Args:
             table: *Sensitive* where it is real.
-            index: of the fit, from 0.
             seed: of all draws but the noise and the sampling of a private fit.
         """
-        if isinstance(self.generator, PrivateGenerator) and self.budgets is not None:
-            return self.generator.fit(table, self.schema, seed=seed, budget=self.budgets(index))
+        if isinstance(self.generator, PrivateGenerator) and self.schedule is not None:
+            return self.generator.fit(table, self.schema, seed=seed, budget=Budget(self.schedule))
         return self.generator.fit(table, self.schema, seed=seed)
 
 
@@ -196,7 +187,7 @@ def attack(
         joined = [unit for unit, there in zip(targets.units, inside[:, index], strict=True) if there]
         train = pd.concat([tables.fresh, *joined], ignore_index=True)
         fit_seed, sample_seed = (int(number) for number in rng.integers(0, 2**31, 2))
-        table = refits.model(train, index=index, seed=fit_seed).sample(len(judged), seed=sample_seed)
+        table = refits.model(train, seed=fit_seed).sample(len(judged), seed=sample_seed)
         shadows.append(scorer.scores(table))
     ratios = likelihood_ratios(np.stack(shadows, axis=1), inside, scorer.scores(judged))
     return Scores.of(ratios[: targets.n_members], ratios[targets.n_members :])

@@ -22,7 +22,7 @@ def association_map(
 
     Args:
         columns: names, in the order of rows and columns.
-        values: symmetric, shape (d, d), in [-top, top]; none where there is no association to speak of.
+        values: symmetric, shape (d, d), in [-top, top]; `None` where there is no association to speak of.
         label: what a screen reader announces.
         scale: "signed" has a hue for either sign, "difference" one that says how wrong.
         top: the value of the darkest shade.

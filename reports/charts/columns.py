@@ -22,7 +22,7 @@ HEIGHT, BASE, LEFT, RIGHT = 148.0, 116.0, 34.0, WIDTH - 6
 LETTER = 6.4
 """Width of a character of a tick, for keeping ticks apart."""
 _HALF_OPEN = re.compile(r"\[(\S+), (\S+)[)\]]")
-"""How bins of a column without a step are called."""
+"""Names for bins of a column without a step."""
 
 
 def steps(rows: list[Row], top: float, label: str) -> Markup:
@@ -65,7 +65,7 @@ def _steps(root: ET.Element, rows: list[Row], origin: svg.Point, width: float, s
 
 
 def _ticks(root: ET.Element, labels: list[str], width: float) -> None:
-    """Where the first bin begins, what the middle one holds, where the last one ends: values that occur, no edges."""
+    """Start of the first bin, content of the middle one, end of the last one: values that occur, no edges."""
     if not labels:
         return
     y, end = BASE + 15, LEFT + len(labels) * width

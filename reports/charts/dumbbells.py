@@ -111,7 +111,7 @@ def dumbbell(figure: Mapping[str, Any], extent: tuple[float, float]) -> Markup:
 
 
 class Rates(Protocol):
-    """What the chart needs of one column: rates in [0, 1]."""
+    """The rates of one column for the chart, in [0, 1]."""
 
     @property
     def column(self) -> str:
@@ -127,7 +127,7 @@ class Rates(Protocol):
 
     @property
     def own(self) -> float | None:
-        """Success on members by the attacker's own sample; none where there is no such number."""
+        """Success on members by the attacker's own sample; `None` where there is no such number."""
 
     @property
     def advantage(self) -> tuple[float, float, float]:
@@ -135,7 +135,7 @@ class Rates(Protocol):
 
     @property
     def alarms(self) -> bool:
-        """Whether that lies above none."""
+        """True where that lies above none."""
 
 
 def inferred(columns: Sequence[Rates]) -> Markup:

@@ -37,7 +37,7 @@ def pareto(marks: Sequence[Mark], titles: tuple[str, str], reference: float | No
     Args:
         marks: one for each table.
         titles: of utility and of exposure.
-        reference: the utility of real rows, a line; none where there is none.
+        reference: the utility of real rows, a line; `None` where there is none.
     """
     root = svg.canvas(WIDTH, HEIGHT, _spoken(marks, titles))
     utilities = [value for mark in marks for value in (mark.utility, mark.low, mark.high)]

@@ -29,7 +29,7 @@ Scale = Callable[[float], float]
 
 @dataclass(frozen=True)
 class Axis:
-    """Where each epsilon stands: by its logarithm, and the fit without one at the right."""
+    """The horizontal axis: epsilon by its logarithm, and the fit without one at the right."""
 
     places: dict[float | None, float]
     right: float
@@ -50,7 +50,7 @@ class Axis:
 
     @property
     def ends(self) -> float | None:
-        """Where the logarithmic part ends and the fit without epsilon stands apart; none where it is one part."""
+        """The end of the logarithmic part, before the fit without epsilon; `None` where there is one part."""
         return self.places[None] - APART / 2 if None in self.places and len(self.places) > 1 else None
 
 
@@ -125,7 +125,7 @@ def _round_values(low: float, high: float) -> list[float]:
 
 
 def _landmarks(panel: Panel) -> list[tuple[float, str, str]]:
-    """What the synthetic tables stand between: value, style and name."""
+    """Landmarks of the synthetic tables: value, style and name."""
     real = "trained on real" if panel.measure.startswith("utility.tstr") else "fresh real"
     marks = ((panel.reference, "", real), (panel.floor, "floor", "shuffled"))
     return [(value, css, name) for value, css, name in marks if value is not None]

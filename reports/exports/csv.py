@@ -1,14 +1,22 @@
-"""CSV files that are safe in a spreadsheet: what would be run as a formula is shown as text."""
+"""CSV files that are safe in a spreadsheet: a cell that would be run as a formula is shown as text.
+
+A sweep is three such files: every number of every point, the means over seeds, and whether any may be released.
+Internal: all of them hold numbers computed from real rows. Each line says so itself, since lines get copied.
+"""
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from evaluate.text import loss
+from reports.sections.sweep import Sweep, SweepPoint, average, by_setting, mean_of, sweep_of, sweep_points
 from synth.output import whole_file
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""How a cell begins that some spreadsheet runs instead of showing it: the last four are full-width forms.
+"""Beginnings of cells that some spreadsheet runs instead of showing them: the last four are full-width forms.
 
 Source: OWASP, "CSV Injection"."""
 
@@ -19,7 +27,7 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, An
     Args:
         path: one that is there is replaced.
         columns: headings, in order.
-        rows: a value for each column; none is an empty cell.
+        rows: a value for each column; `None` is an empty cell.
 
     Raises:
         OutputError: the place cannot be written; nothing was left there.
@@ -44,7 +52,7 @@ def safe(value: Any) -> Any:
 
 
 def runs(text: str) -> bool:
-    """Whether some spreadsheet would run a cell: it begins like a formula, and is no number.
+    """True where some spreadsheet would run a cell: it begins like a formula, and is no number.
 
     >>> runs("=HYPERLINK(1)"), runs("@SUM(A1)"), runs("-1.5"), runs("-"), runs("acme")
     (True, True, False, False, False)
@@ -60,3 +68,129 @@ def runs(text: str) -> bool:
 
 def _begins(text: str) -> bool:
     return text.startswith(FORMULA) or text.lstrip().startswith(FORMULA)
+
+
+POINTS_FILE, SUMMARY_FILE = "sweep.csv", "sweep_summary.csv"
+UNPAID_FILE, PAID_FILE = "NOT_RELEASABLE.txt", "COMPOSED_STATEMENT.txt"
+INTERNAL, NOT_RELEASABLE = "internal: reads real rows", "internal: reads real rows; not releasable"
+POINT_COLUMNS = (
+    "point", "generator", "epsilon", "seed", "claimed_epsilon", "delta",
+    "measure", "subject", "direction", "value", "low", "high", "reference", "floor", "n", "failure", "notice",
+)  # fmt: skip
+SUMMARY_COLUMNS = (
+    "generator", "epsilon", "measure", "subject", "direction",
+    "mean", "low", "high", "sd", "n_seeds", "reference", "floor", "notice",
+)  # fmt: skip
+
+PAID = """{together}
+
+The ledger has reserved the sum. Whichever of their tables or models is released, and
+however many, this is the guarantee to state: whoever picks one of them has looked at all.
+The statement in each model is of its own fit alone.
+{uncovered}
+Picking by numbers that were measured on real rows is outside any guarantee.
+"""
+UNCOVERED = """
+The sweep has {n} more, without epsilon: tables and models of these have no formal guarantee,
+and the one above does not cover them.
+"""
+UNPAID = """NOT RELEASABLE
+
+{together}
+
+No ledger pays for them, so nothing of this sweep may be released: its tables and models
+were not kept, and every verdict is FAIL. To release one of its points, run the sweep
+under a ledger, which reserves the sum of all.
+"""
+
+Line = Mapping[str, object]
+
+
+def write_sweep(evaluation: Evaluation, folder: Path) -> None:
+    """The files of a sweep: `sweep.csv`, `sweep_summary.csv` and a text about its release.
+
+    Args:
+        evaluation: *Sensitive*: of a sweep.
+        folder: where to write them; files that are there are replaced.
+
+    Raises:
+        OutputError: the folder cannot be written.
+    """
+    sweep, points = sweep_of(evaluation), sweep_points(evaluation)
+    if sweep is None:
+        return
+    notice = INTERNAL if sweep.releasable else NOT_RELEASABLE
+    _write(folder / POINTS_FILE, POINT_COLUMNS, point_lines(points), notice)
+    _write(folder / SUMMARY_FILE, SUMMARY_COLUMNS, summary_lines(points), notice)
+    if sweep.epsilon is not None:
+        with whole_file(folder / (PAID_FILE if sweep.releasable else UNPAID_FILE)) as beside:
+            beside.write_text(_statement(sweep), encoding="utf-8")
+
+
+def point_lines(points: Iterable[SweepPoint]) -> Iterator[Line]:
+    """One line for each number of each point, and one for each measure that gave none, with the reason."""
+    for point in points:
+        answers: tuple[Estimate | Failure, ...] = (*point.candidate.estimates, *point.candidate.failures)
+        for found in answers:
+            yield {**_of_point(point), **_of_answer(found)}
+
+
+def summary_lines(points: Sequence[SweepPoint]) -> Iterator[Line]:
+    """One line for each number of each generator at each epsilon: its mean over seeds and Student's 95% interval."""
+    for (generator, epsilon), group in by_setting(points).items():
+        found: dict[tuple[str, tuple[str, ...]], list[Estimate]] = {}
+        for estimate in (one for point in group for one in point.candidate.estimates):
+            found.setdefault((estimate.measure, estimate.subject), []).append(estimate)
+        for (measure, subject), estimates in found.items():
+            values = [one.value for one in estimates]
+            mean = mean_of(values)
+            yield {
+                "generator": generator, "epsilon": _epsilon(epsilon), "measure": measure, "subject": _subject(subject),
+                "direction": estimates[0].direction, "mean": mean.value, "low": mean.low, "high": mean.high,
+                "sd": statistics.stdev(values) if len(values) > 1 else None, "n_seeds": len(values),
+                "reference": average(one.reference for one in estimates),
+                "floor": average(one.floor for one in estimates),
+            }  # fmt: skip
+
+
+def _of_point(point: SweepPoint) -> Line:
+    claim = _claim(point.candidate)
+    return {
+        "point": point.candidate.name, "generator": point.generator, "epsilon": _epsilon(point.epsilon),
+        "seed": point.seed, "claimed_epsilon": claim.get("epsilon"), "delta": claim.get("delta"),
+    }  # fmt: skip
+
+
+def _of_answer(found: Estimate | Failure) -> Line:
+    named = {"measure": found.measure, "subject": _subject(found.subject)}
+    if isinstance(found, Failure):
+        return {**named, "failure": f"{found.reason}: {found.message}"}
+    numbers = ("direction", "value", "low", "high", "reference", "floor", "n")
+    return {**named, **{name: getattr(found, name) for name in numbers}}
+
+
+def _claim(candidate: Candidate) -> Mapping[str, object]:
+    return candidate.statement or {}
+
+
+def _epsilon(epsilon: float | None) -> float | str:
+    return "none" if epsilon is None else epsilon
+
+
+def _subject(columns: tuple[str, ...]) -> str:
+    return " & ".join(columns)
+
+
+def _write(path: Path, columns: Sequence[str], lines: Iterable[Line], notice: str) -> None:
+    write_csv(path, columns, ({**dict.fromkeys(columns), **line, "notice": notice} for line in lines))
+
+
+def _statement(sweep: Sweep) -> str:
+    together = (
+        f"The {sweep.n_fits} private fits of this sweep read one table. Together they come to\n"
+        f"epsilon = {loss(sweep.epsilon)} at delta = {loss(sweep.delta)}."
+    )
+    if not sweep.releasable:
+        return UNPAID.format(together=together)
+    uncovered = UNCOVERED.format(n=sweep.n_uncovered) if sweep.n_uncovered else ""
+    return PAID.format(together=together, uncovered=uncovered)

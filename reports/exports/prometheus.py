@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PUBLIC_FILE, INTERNAL_FILE = "metrics.public.prom", "metrics.internal.prom"
 MEMBERSHIP = "privacy.membership.auc"
 GAPS = ("utility.gap.boosting", "utility.gap.linear")
-"""What a model loses by synthetic training rows: of the stronger model, where there are both."""
+"""The loss of a model by synthetic training rows: of the stronger model, where there are both."""
 OUTCOMES = ("PASS", "FAIL", "INCONCLUSIVE")
 NUMBERS = "published numbers"
 """The model's label of what was released beside a table; no label of a job's candidate has a space."""
@@ -88,7 +88,7 @@ INTERNAL = (CLIP_FRACTION, AUC, DELTA, VERDICT)
 
 
 def public_registry(evaluation: Evaluation, when: datetime) -> "CollectorRegistry":
-    """What may be known outside: of an evaluation, statements, audits on a stand-in, schema and run alone are read.
+    """Metrics for outside: of an evaluation, statements, audits on a stand-in, schema and run alone are read.
 
     Args:
         evaluation: of a run; of tables from elsewhere, which nothing was fitted for, there are no samples.
@@ -114,7 +114,7 @@ def public_registry(evaluation: Evaluation, when: datetime) -> "CollectorRegistr
 
 
 def internal_registry(evaluation: Evaluation, verdicts: Iterable[Verdict]) -> "CollectorRegistry":
-    """What was computed from real rows.
+    """Metrics that were computed from real rows.
 
     Args:
         evaluation: *Sensitive*: it was measured on real rows.
@@ -195,7 +195,7 @@ def _releases(evaluation: Evaluation) -> Iterable[tuple[str, Mapping[str, Any], 
 
 
 def _set_ledger(gauges: Mapping[Family, "Gauge"], ledger: Mapping[str, Any]) -> None:
-    """What the ledger has left once everything of the run is reserved, published numbers included."""
+    """The epsilon left in the ledger once everything of the run is reserved, published numbers included."""
     dataset = _label(ledger.get("dataset"))
     _set(gauges[REMAINING], amount(ledger.get("left_epsilon")), dataset)
     _set(gauges[LIMIT], amount(ledger.get("total_epsilon")), dataset)

@@ -69,7 +69,7 @@ def _lines(
 
 
 def _ranked(evaluation: Evaluation) -> Iterator[str]:
-    """How each vendor came out, those without a verdict included."""
+    """The outcome of each vendor, those without a verdict included."""
     ranking = ranking_of(evaluation)
     if ranking is not None:
         yield "\n## Ranking\n"
@@ -83,7 +83,7 @@ def _standing(row: VendorRow) -> tuple[str, ...]:
 
 
 def _warnings(evaluation: Evaluation) -> Iterator[str]:
-    """What was said before and during the work."""
+    """The warnings before and during the work."""
     said = warnings_of(evaluation)
     if said:
         yield "\n## Warnings\n"
@@ -175,13 +175,13 @@ def _in_short(evaluation: Evaluation, candidate: Candidate) -> str:
 
 
 def _alone(said: Promise) -> str:
-    """What the fit claims alone, where the table counts with more."""
+    """The claim of the fit alone, where the table counts with more."""
     alone = said.composition[0]
     return "" if said.claim_of == alone.what else f", for {text(said.claim_of)}; this fit alone {loss(alone.epsilon)}"
 
 
 def _privacy(evaluation: Evaluation, candidate: Candidate) -> Iterator[str]:
-    """What the table promises, in two lines."""
+    """The claim of the table, in two lines."""
     said = privacy_of(evaluation, candidate, "internal")
     if not isinstance(said, Promise):
         yield f"\nPrivacy: **{NO_GUARANTEE}**. {text(said.in_words[0])}\n"
@@ -196,7 +196,7 @@ def _privacy(evaluation: Evaluation, candidate: Candidate) -> Iterator[str]:
 
 
 def _ledger(said: Promise) -> str:
-    """What is left, and after what."""
+    """The rest of the budget, and the moment of it."""
     held = said.ledger
     if held is None or held.left_epsilon is None or held.total_epsilon is None:
         return text(said.ledger_in_words)

@@ -46,7 +46,7 @@ _NUMBERS = ("integer", "real", "weight", "date", "datetime")
 
 
 def task_of(schema: Mapping[str, Any], form: Form) -> str | None:
-    """What the target is for; an inferred schema has kinds that were read off the real table."""
+    """The task on the target; an inferred schema has kinds that were read off the real table."""
     if form == "public" and schema.get("status") != "declared":
         return None
     column = mapping(mapping(schema.get("columns")).get(str(schema.get("target"))))
@@ -57,7 +57,7 @@ def task_of(schema: Mapping[str, Any], form: Form) -> str | None:
 def trained_of(
     evaluation: Evaluation, privacy: Promise | NoPromise, holdout_share: float | None, form: Form
 ) -> Trained:  # fmt: skip
-    """What a table was fitted to, without a count of real rows in public."""
+    """The training table of a card, without a count of real rows in public."""
     schema = evaluation.schema
     dataset = schema.get("dataset") if schema.get("status") == "declared" else None
     n, counted_in = whole(schema.get("n_units")), "declared units, those held out included"
@@ -122,7 +122,7 @@ def _plain(value: object) -> Any:
 
 
 def measured_of(evaluation: Evaluation, candidate: Candidate, verdicts: Iterable[Verdict]) -> Measured:
-    """What an internal card shows of an evaluation, and nothing of which is in a public one.
+    """The measured part of an internal card, nothing of which is in a public one.
 
     Args:
         evaluation: *Sensitive*: it was measured on real rows.
@@ -163,15 +163,15 @@ class CardError(BadInput):
 
 @dataclass(frozen=True)
 class CardFacts:
-    """What a card says that no evaluation knows; all of it public.
+    """The facts of a card that no evaluation knows; all of them public.
 
     Attributes:
         made_on: the day.
         terms: of use.
-        file: the synthetic table, relative to the card; none where none is kept.
-        n_rows: that the synthetic table has; none: not known.
+        file: the synthetic table, relative to the card; `None` where none is kept.
+        n_rows: that the synthetic table has; `None`: not known.
         n_columns: likewise.
-        holdout_share: of the units, as the job says; none: not known.
+        holdout_share: of the units, as the job says; `None`: not known.
     """
 
     made_on: date
@@ -232,7 +232,7 @@ def _found(evaluation: Evaluation, name: str) -> Candidate:
 
 
 def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form: Form) -> dict[str, Any]:
-    """What both forms hold. Of the evaluation, a public card may read what was said before any real row was."""
+    """The part of both forms. Of the evaluation, a public card may read facts that no real row decided."""
     known = evaluation.provenance
     privacy = privacy_of(evaluation, candidate, form)
     n = evaluations_of(known, by_name=form == "public")
@@ -270,7 +270,7 @@ def _use(terms: Terms, privacy: Promise | NoPromise) -> Use:
 
 
 def _expected(candidate: Candidate) -> Expected | None:
-    """What public facts let one expect: schema, budget and plan, no row."""
+    """The expected error by public facts: schema, budget and plan, no row."""
     if not candidate.expected:
         return None
     column, tree, pair = (amount(candidate.expected.get(key), 1e9) for key in ("column", "tree", "pair"))

@@ -1,7 +1,7 @@
 """The privacy statement of a card: the promise of all that leaves together, its mechanisms, and its audit.
 
-The number that leads is the one that is true of what leaves the building: where numbers are published about the table,
-or it is one of several, its fit alone claims less than whoever receives it may learn. See `evaluate.gate.claim`.
+The number that leads is the one that is true of what leaves the building. Where numbers are published about the table,
+or it is one of several, its recipient may learn more than its fit alone claims. See `evaluate.gate.claim`.
 Mechanisms are those by which a fit read the real table, with their noise and their cost.
 """
 
@@ -77,7 +77,7 @@ def noise_multiplier(stated: Mapping[str, Any]) -> float | None:
 
 
 def dp_sgd_of(stated: Mapping[str, Any], generator: Mapping[str, Any]) -> DpSgd | None:
-    """What has to be known of training by DP-SGD; none where there was none."""
+    """The parameters of training by DP-SGD; `None` where there was no such training."""
     for event in events_of(stated):
         noise = event.get("noise")
         if event.get("mechanism") != STEPS or not isinstance(noise, Mapping):
@@ -110,7 +110,7 @@ def _spending(line: BookLine, event: Mapping[str, Any]) -> Spending:
 
 
 def audit_of(candidate: Candidate, form: Form) -> AuditSummary:
-    """What an audit found of the mechanism that a table was made by.
+    """The audit of the mechanism that a table was made by.
 
     Args:
         candidate: its audit may come from anyone and hold anything.
@@ -158,11 +158,11 @@ def _no_audit(outcome: AuditOutcome, sentence: str) -> AuditSummary:
 
 RDP = "RDP (dp-accounting)"
 DOUBTS = {"disputed": wording.DISPUTED, "unverified": UNVERIFIED}
-"""What is said before the claim of a statement that is not void."""
+"""Sentences before the claim of a statement that is not void."""
 
 
 def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Promise | NoPromise:
-    """What a table promises; its statement may come from anyone and hold anything.
+    """The promise of a table; its statement may come from anyone and hold anything.
 
     Args:
         evaluation: says what was drawn beside the table; of it, only what was said before any real row was read is
@@ -229,7 +229,7 @@ def _standing(*, void: bool, disputed: bool, verified: bool) -> Standing:
 
 
 def _in_words(status: Standing, claims: Claims, protection: Protection, unit: str) -> tuple[str, ...]:
-    """What is promised, with what it is made of; of a void statement nothing is."""
+    """The sentences of a promise, with its composition; of a void statement nothing is promised."""
     if status == "void":
         return (wording.VOID,)
     counted = claims.counted
@@ -283,7 +283,7 @@ def _ledger(books: BudgetTable, form: Form) -> LedgerPosition | None:
 
 
 def _remarks(evaluation: Evaluation) -> tuple[str, ...]:
-    """What its statement cannot say of a table: what else was fitted, and that nobody saw where it came from."""
+    """Caveats beside a statement: other fits of the run, and an origin that nobody saw."""
     n_private = sum(bool(one.statement) for one in evaluation.candidates)
     several = (wording.of_several(n_private),) if n_private > 1 else ()
     return several if made_here(evaluation) else (*several, UNVERIFIED)

@@ -36,7 +36,7 @@ class Spending(Frozen):
 
 
 class DpSgd(Frozen):
-    """What has to be known of training by DP-SGD."""
+    """The parameters of training by DP-SGD."""
 
     noise_multiplier: float = Field(description="Standard deviation of a step's noise, in units of the clipping norm.")
     sampling_rate: float = Field(description="Probability with which each unit is in a step's Poisson sample.")
@@ -45,7 +45,7 @@ class DpSgd(Frozen):
 
 
 class LedgerPosition(Frozen):
-    """Where the dataset's budget stood at one moment, which it names."""
+    """The dataset's budget at one moment, which it names."""
 
     dataset: str
     unit: str
@@ -60,7 +60,7 @@ class LedgerPosition(Frozen):
 
 
 class Composed(Frozen):
-    """What some releases of the real table come to together."""
+    """The composed claim of some releases of the real table."""
 
     of: Of = Field(
         description="fit: this one alone; published: the table with the numbers published about it, and with its "
@@ -80,14 +80,14 @@ class Tested(Frozen):
 
 
 class Grouped(Frozen):
-    """What protects several units together."""
+    """The protection of several units together."""
 
     units: int
     epsilon: float | None = Field(description="At the claim's delta; none: no bound.")
 
 
 class AuditSummary(Frozen):
-    """What an attack on the mechanism of this fit alone found, on a public stand-in."""
+    """The attack on the mechanism of this fit alone, on a public stand-in."""
 
     outcome: AuditOutcome
     lower_bound: float | None = Field(description="Epsilon is at least this, with the confidence stated.")
@@ -162,7 +162,7 @@ class Table(Frozen):
 
 
 class Trained(Frozen):
-    """What the generator was fitted to."""
+    """The training table of the generator."""
 
     dataset: str | None = Field(description="As the schema declares it.")
     n: int | None = Field(description="Declared units, or rows rounded to two digits; none: not stated.")
@@ -195,7 +195,7 @@ class Use(Frozen):
 
 
 class Expected(Frozen):
-    """How far off the table should be by public facts alone: mean total variation."""
+    """The expected error of the table by public facts alone: mean total variation."""
 
     column: float | None
     pair: float | None = Field(description="Of a small pair of columns that was measured.")
@@ -214,7 +214,7 @@ class Figure(Frozen):
 
 
 class Ruled(Frozen):
-    """What a policy says."""
+    """The verdict of a policy."""
 
     policy: str
     version: int
@@ -224,7 +224,7 @@ class Ruled(Frozen):
 
 
 class Measured(Frozen):
-    """What was computed from real rows: of an internal card only."""
+    """Figures computed from real rows: of an internal card only."""
 
     figures: tuple[Figure, ...]
     not_measured: tuple[str, ...]

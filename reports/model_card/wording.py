@@ -98,7 +98,7 @@ UNKNOWN_EVALUATIONS = (
 
 
 def of_several(n: int) -> str:
-    """What several private fits in one evaluation come to."""
+    """A caveat on several private fits in one evaluation."""
     return (
         f"This is one of {n:,} private fits that were evaluated together. Each is a release of its own, and they "
         "compose: whoever picks the best of them has looked at all."
@@ -106,7 +106,7 @@ def of_several(n: int) -> str:
 
 
 def evaluations_in_words(n: int | None, form: Form) -> str:
-    """How many evaluations were run, and why that matters."""
+    """The number of evaluations that were run, and its meaning."""
     if n is None:
         return UNCOUNTED if form == "public" else UNKNOWN_EVALUATIONS
     of = "were counted under the dataset's declared name" if form == "public" else "have read the real table"
@@ -121,11 +121,11 @@ SEEN: Mapping[Of, str] = {
     "published": "this table and the numbers published about it",
     **dict.fromkeys(("sweep", "run", "sum"), "this table, with all that it may have been picked from,"),
 }
-"""What is seen under a claim, by what the claim is of."""
+"""The releases that a claim covers, by the subject of the claim."""
 
 
 def promised(protection: Protection, unit: str, seen: str = "this table") -> tuple[str, ...]:
-    """What a claim promises, to somebody who has met neither epsilon nor delta.
+    """The promise of a claim, for somebody who has met neither epsilon nor delta.
 
     Args:
         protection: what the claim of all that is seen comes to.
@@ -136,7 +136,7 @@ def promised(protection: Protection, unit: str, seen: str = "this table") -> tup
 
 
 def not_covered(unit: str, k: int) -> tuple[str, ...]:
-    """What a guarantee leaves out.
+    """The limits of a guarantee.
 
     Args:
         unit: of privacy.

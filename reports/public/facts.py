@@ -2,7 +2,7 @@
 
 `PublicFacts` has no place for an evaluation. One function fills it, by a whitelist: whatever is not named there does
 not get out. Everything in it is public (policy, declared schema, configuration), or computed from the synthetic table,
-as the distributions of its columns are, or was released under a budget.
+or was released under a budget.
 """
 
 import itertools
@@ -65,7 +65,7 @@ def columns_of(synthetic: pd.DataFrame, declared: Schema | None) -> tuple[Public
 
     Args:
         synthetic: the table that is published.
-        declared: its schema; none: one is inferred from the synthetic table.
+        declared: its schema; `None`: one is inferred from the synthetic table.
     """
     from synth.infer import infer_schema
 
@@ -125,9 +125,9 @@ _STATED = (
     "epsilon", "delta", "relation", "unit", "n_units", "max_rows_per_unit", "accountant", "epsilon_rdp", "events",
     "versions", "caveats", "private",
 )  # fmt: skip
-"""What of a statement is published."""
+"""Keys of a statement that are published."""
 _LEDGER = ("dataset", "unit", "epsilon", "spent_epsilon", "total_epsilon", "total_delta")
-"""What of a ledger's note is published. Its entry is a hash over the real table's keyed fingerprint: that stays inside.
+"""Keys of a ledger's note that are published. Its entry, a hash over the real table's fingerprint, stays inside.
 """
 
 
@@ -194,23 +194,23 @@ class PublicFacts:
 
     @property
     def void(self) -> bool:
-        """Whether noise of what is published was not drawn from a secure source."""
+        """True where noise of what is published was not drawn from a secure source."""
         stated = self.statement is not None and self.statement.get("private") is not True
         return stated or (self.claims is not None and not self.claims.counted.private)
 
     @property
     def disputed(self) -> bool:
-        """Whether an audit on a public stand-in disproves a claim that is published, or that of a fit it counts."""
+        """True where an audit on a public stand-in disproves a claim that is published, or that of a fit it counts."""
         return self.claims is not None and self.claims.counted.disputed > 0
 
     @property
     def disproved(self) -> bool:
-        """Whether an audit on a public stand-in disproves what the fit of this very table claims."""
+        """True where an audit on a public stand-in disproves what the fit of this very table claims."""
         return self.claims is not None and self.claims.alone.disputed > 0
 
     @property
     def guaranteed(self) -> bool:
-        """Whether what is published comes with a guarantee: stated, of this very table, and not void."""
+        """True where what is published comes with a guarantee: stated, of this very table, and not void."""
         return self.statement is not None and not self.unverified and not self.void
 
     @property
@@ -245,7 +245,7 @@ def public_facts(
         schema: used only where it is declared.
         synthetic: the table, as it is released, or a part of it that was drawn like the others.
         title: the headline.
-        n_rows: of the whole table; none: as many as are given.
+        n_rows: of the whole table; `None`: as many as are given.
 
     Raises:
         JobError: the evaluation has no such candidate.

@@ -120,10 +120,10 @@ def _ends(label: str) -> list[str]:
 
 ALL_HOLD, BROKEN, OPEN, NO_VERDICT = "RELEASE", "DO NOT RELEASE", "NOT SETTLED", "NO PUBLIC VERDICT"
 BARE, UNSEEN = "NO FORMAL GUARANTEE", "NO VERIFIED GUARANTEE"
-"""What stands in place of the rules' verdict, unless that is to release nothing: rules that hold promise nothing."""
+"""The text in place of the rules' verdict, unless that is to release nothing: rules that hold promise nothing."""
 READ = "Public \u00b7 no number here was read off real rows but under a budget"
 NOT_BOUNDED = "Public \u00b7 {}: nothing bounds what the table itself tells of real rows"
-"""What stands over every section, with a guarantee that holds and without."""
+"""Tags over every section, with a guarantee that holds and without."""
 ICONS = {"bare": "warn"}
 STANDING = (
     "No attack on the table is reported. How well an attack does can depend on a single row as much as it likes, so "
@@ -132,12 +132,12 @@ STANDING = (
     "No comparison with models trained on real rows, no test that tells synthetic rows from real ones, and no worst "
     "column or group is reported, for the same reason.",
 )
-"""What is not in a public report, and why."""
+"""Absent parts of a public report, with the reasons."""
 OF_GUARANTEE = (
     "The guarantee is for the source table as a whole. Whoever releases more about it, or about another extract of it, "
     "adds to epsilon.",
 )
-"""What a reader of a guarantee has to know."""
+"""Notes for a reader of a guarantee."""
 OF_NUMBERS = (
     "The interval beside a released number is that of its noise, which is known exactly. It says where the number of "
     "these two tables lies, not how another sample of people would differ.",
@@ -146,7 +146,7 @@ OF_NUMBERS = (
     "A distance that the noise pushed beyond its range is shown at the end of the range. released.json holds the noisy "
     "whole numbers as they were drawn.",
 )
-"""What a reader of released numbers has to know."""
+"""Notes for a reader of released numbers."""
 ANSWERS: Mapping[str, str] = {
     "Privacy parameters and unit of privacy": "See the privacy statement: epsilon, delta, unit and relation.",
     "Algorithms and correctness": "See the audit beside the privacy statement.",
@@ -155,7 +155,7 @@ ANSWERS: Mapping[str, str] = {
     "Context (clause 6)": "The audience is that of the policy.",
     "Governance (clause 9)": "See the sign-off of the bundle that this report lies in.",
 }
-"""What the public report answers to a criterion; to all others it answers that nothing is shown."""
+"""Answers of the public report to criteria; to all others it answers that nothing is shown."""
 WITHOUT: Mapping[str, str] = {
     "Privacy parameters and unit of privacy": "There is no formal guarantee that holds.",
     "Algorithms and correctness": "There is no formal guarantee that holds, so that no mechanism is shown to keep one.",
@@ -174,7 +174,7 @@ class NumberRow:
 
     @property
     def is_count(self) -> bool:
-        """Whether it is a number of rows."""
+        """True where it is a number of rows."""
         return self.number.measure == N_ROWS
 
 
@@ -190,8 +190,8 @@ class Shown:
 class PublicPage:
     """Everything that the template needs; all of it follows from the facts.
 
-    `words` are the verdict, `held` how many rules it rests on, `symbol` its class and `icon` its picture; `lacks` is
-    what the table has in place of a guarantee that holds, empty where it has one; `tag` stands over every section.
+    `words` are the verdict, `held` the number of its rules, `symbol` its class and `icon` its picture. `lacks` is the
+    substitute for a guarantee that holds, empty where one does. `tag` stands over every section.
     """
 
     facts: PublicFacts
@@ -246,7 +246,7 @@ def page_of(facts: PublicFacts) -> PublicPage:
 
 
 def _lacks(facts: PublicFacts) -> str:
-    """What is in place of a guarantee that holds; empty where one does."""
+    """The substitute for a guarantee that holds; empty where one does."""
     if facts.claim is not None:
         return "a disputed guarantee" if facts.disproved else ""
     return "no verified guarantee" if facts.unverified and not facts.void else "no formal guarantee"

@@ -24,10 +24,10 @@ _WORDS: Mapping[Outcome, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class PublicVerdict:
-    """What the rules say that can be shown.
+    """The outcome of the rules that can be shown.
 
     Attributes:
-        outcome: of the binding rules among them; none where there is none.
+        outcome: of the binding rules among them; `None` where there is none.
         findings: of every rule that can be shown.
         hidden: rules that rest on numbers that stay inside.
     """
@@ -48,12 +48,12 @@ class PublicVerdict:
 
     @property
     def binding(self) -> tuple[Finding, ...]:
-        """What the binding rules say that can be shown."""
+        """The outcome of the binding rules that can be shown."""
         return tuple(finding for finding in self.findings if finding.binding)
 
     @property
     def held(self) -> str:
-        """How many binding rules are shown, and how many of these hold, as a sentence without its full stop."""
+        """The numbers of binding rules that are shown and that hold, as a sentence without its full stop."""
         n = self.n_binding
         every = f"{n} of {n + self.n_binding_hidden} binding rules can be shown publicly"
         if n == 0:
@@ -104,7 +104,7 @@ def _public_candidate(facts: PublicFacts) -> Candidate:
 
 
 def _audited(facts: PublicFacts) -> list[Estimate]:
-    """What the audit says; nothing of one that is damaged."""
+    """The outcome of the audit; empty for a damaged one."""
     if facts.audit is None:
         return []
     try:

@@ -11,8 +11,7 @@ from typing import Any, Literal
 from evaluate.metrics import CATALOG
 from evaluate.plain_data import mapping, mappings, texts
 from evaluate.result import Candidate, Estimate, Failure
-from evaluate.text import amount, finite, plain
-from reports.audits import cut
+from evaluate.text import amount, finite
 from reports.glossary import entry
 
 Interval = tuple[float, float, float]
@@ -208,7 +207,6 @@ def _beside(found: object) -> Interval | None:
 
 Word = Literal["alarm", "no alarm", "not measured"]
 
-BLACK_BOX = "privacy.black_box.epsilon"
 MOST_COLUMNS = 20
 """Columns that the chart of attribute inference shows, the worst ones."""
 
@@ -259,13 +257,11 @@ class AttackNote:
         lines: what was measured, furthest above chance first, and then what was not.
         columns: attribute inference by column, the worst first.
         models: the same by models.
-        black_box: what an audit of the output came to; empty where none ran.
     """
 
     lines: tuple[AttackLine, ...]
     columns: tuple[Inferred, ...]
     models: tuple[Inferred, ...]
-    black_box: str
 
     @property
     def alarms(self) -> tuple[AttackLine, ...]:
@@ -294,12 +290,10 @@ def attack_note(candidate: Candidate) -> AttackNote:
     asked = [name for name, metric in CATALOG.items() if metric.attack == "on request" and _ran(candidate, name)]
     lines = [_line(candidate, name) for name in (*tried, *asked)]
     found = figure(candidate, "inference")
-    black_box = _worst(candidate, BLACK_BOX)
     return AttackNote(
         lines=tuple(sorted(lines, key=lambda line: -line.above_chance)),
         columns=tuple(sorted(inferences(found.get("columns")), key=lambda one: (-one.advantage[1], -one.advantage[0]))),
         models=tuple(inferences(found.get("models"))),
-        black_box=f"at least {cut(black_box.value)}: {plain(black_box.note, 400)}" if black_box else "",
     )
 
 

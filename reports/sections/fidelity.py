@@ -203,7 +203,7 @@ def score_extent(candidates: Sequence[Candidate]) -> tuple[float, float]:
 DASH = "\u2014"
 COLUMNS, PAIRS = "columns.tvd.mean", "pairs.tvd.mean"
 LARGEST = 1e9
-"""No error and no time in seconds is larger: a longer number would not be read."""
+"""No error is larger: a longer number would not be read."""
 
 
 @dataclass(frozen=True)
@@ -219,9 +219,7 @@ class Expectation:
 def expectations(candidate: Candidate) -> tuple[Expectation, ...]:
     """The lines of one candidate, whose file may come from anyone; none where nothing was expected."""
     expected = candidate.expected or {}
-    column, tree, pair, seconds = (
-        amount(expected.get(name), LARGEST) for name in ("column", "tree", "pair", "seconds")
-    )
+    column, tree, pair = (amount(expected.get(name), LARGEST) for name in ("column", "tree", "pair"))
     lines = []
     if column is not None:
         note = "mean total variation, against the training rows"
@@ -231,10 +229,6 @@ def expectations(candidate: Candidate) -> tuple[Expectation, ...]:
         low, high = sorted((tree, pair))
         shown = number(low) if low == high else f"{number(low)} to {number(high)}"
         lines.append(Expectation("A pair of columns", note, shown, _measured(candidate, PAIRS)))
-    if seconds is not None:
-        took = amount(candidate.seconds.get("fit"), LARGEST)
-        shown = DASH if took is None else f"{number(took, 1)} s"
-        lines.append(Expectation("The fit", "of one core; measured: by the clock", f"{number(seconds, 1)} s", shown))
     return tuple(lines)
 
 

@@ -71,15 +71,6 @@ def test_attacks_that_run_on_request_are_shown_where_they_were_asked_for() -> No
     assert shadow in {line.measure for line in note_of(asked).lines}
 
 
-def test_a_bound_seen_from_outside_is_cut_off_and_stands_apart() -> None:
-    bound = Estimate("privacy.black_box.epsilon", 0.478, 30, "lower", note="0 proves nothing")
-    note = note_of(bound)
-    assert note.black_box == "at least 0.478: 0 proves nothing"
-    assert bound.measure not in {line.measure for line in note.lines}
-    page = render_html(Evaluation((Candidate("a", (bound,)),), {}, {"columns": {}}))
-    assert "Epsilon as seen from outside: at least 0.478: 0 proves nothing." in page
-
-
 def test_rates_and_columns_come_from_the_figure_of_the_same_number() -> None:
     rates = {"attack": [0.5, 0.4, 0.6], "control": [0.3, 0.2, 0.4], "baseline": 0.28}
     drawn = [

@@ -12,37 +12,36 @@ from evaluate.result_io import evaluation_from
 from reports.html import render_html
 from reports.sections.fidelity import expectations
 
-EXPECTED = {"column": 0.02, "tree": 0.03, "pair": 0.2, "seconds": 4.0, "n_rows": 800}
+EXPECTED = {"column": 0.02, "tree": 0.03, "pair": 0.2, "n_rows": 800}
 HEADING = "Expected from public facts, beside what was measured"
 
 
-def candidate(expected: Mapping[str, Any] | None, **changes: Any) -> Candidate:
+def candidate(expected: Mapping[str, Any] | None) -> Candidate:
     estimates = (
         Estimate("columns.tvd.mean", 0.017, 800, "lower"),
         Estimate("pairs.tvd.mean", 0.09, 800, "lower"),
     )
-    return Candidate("mst", estimates, expected=expected, seconds={"fit": 2.5}, **changes)
+    return Candidate("mst", estimates, expected=expected)
 
 
 def test_expected_and_measured_stand_side_by_side() -> None:
-    column, pair, fit = expectations(candidate(EXPECTED))
+    column, pair = expectations(candidate(EXPECTED))
     assert (column.expected, column.measured) == ("0.020", "0.017")
     assert (pair.expected, pair.measured) == ("0.030 to 0.200", "0.090")
-    assert fit.measured.startswith("2.5")
 
 
 def test_columns_on_their_own_have_no_line_for_pairs() -> None:
     found = expectations(candidate({**EXPECTED, "tree": None, "pair": None}))
-    assert [line.what for line in found] == ["A column", "The fit"]
+    assert [line.what for line in found] == ["A column"]
 
 
-@pytest.mark.parametrize("expected", [None, {}, {"column": "<b>", "tree": -1, "pair": True, "seconds": [1]}])
+@pytest.mark.parametrize("expected", [None, {}, {"column": "<b>", "tree": -1, "pair": True}])
 def test_nothing_usable_shows_nothing(expected: Mapping[str, Any] | None) -> None:
     assert expectations(candidate(expected)) == ()
 
 
 def test_what_was_not_measured_is_a_dash() -> None:
-    bare = replace(candidate(EXPECTED), estimates=(), seconds={})
+    bare = replace(candidate(EXPECTED), estimates=())
     assert {line.measured for line in expectations(bare)} == {"\u2014"}
 
 

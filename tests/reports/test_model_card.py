@@ -22,19 +22,9 @@ from evaluate.gate.verdict import Verdict
 from evaluate.privacy.audit.white_box import conclude
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
 from evaluate.text import loss
-from reports.model_card import (
-    CardError,
-    CardFacts,
-    ModelCard,
-    card_content,
-    card_json,
-    internal_card,
-    public_card,
-    to_markdown,
-    to_yaml,
-    write_card,
-)
-from reports.model_card.render import LICENSES, front_matter
+from reports.model_card.card import CardError, CardFacts, internal_card, public_card
+from reports.model_card.render import LICENSES, card_content, front_matter, to_markdown, to_yaml, write_card
+from reports.model_card.schema import ModelCard, card_json
 from reports.sections.privacy_budget import exact
 from synth.dp.budget import Budget
 from synth.generators.base import PrivateGenerator

@@ -111,8 +111,8 @@ def test_reserving_decides_where_others_spent_in_between(
     """The plan finds room, and another job takes it while the table is read."""
     from synth.generators.registry import generator
     from synth.schema_file import read_schema
+    from understudy.budget.payment import make_request
     from understudy.run import stages
-    from understudy.run.reservation import make_request
 
     schema, original = read_schema(workspace.folder / "schema.toml"), stages.split
 

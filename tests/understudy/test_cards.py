@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from evaluate.metrics import CLIPPED
 from synth.errors import JobError, TableError
 from tests.understudy.conftest import Workspace, small_table
-from understudy.artifacts.cards import Handing, file_name, size_of, write_public_card
+from understudy.artifacts import Handing, file_name, size_of, write_public_card
 from understudy.evaluate_external import read_evaluation
 from understudy.job.spec import Job, build_job
 from understudy.run.candidates import FittedCandidate

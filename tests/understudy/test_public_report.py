@@ -27,7 +27,6 @@ from tests.understudy.driving import Driver
 from tests.understudy.test_resume import assert_paid, charged, draws, driver, moments, prepared
 from understudy.job.spec import JobError, build_job
 from understudy.run import public_report as publishing
-from understudy.run import reservation as reservations
 from understudy.run import stages
 from understudy.run.plan import PUBLICATION, make_plan
 from understudy.run.workspace import unfinished
@@ -280,7 +279,7 @@ def scrambled(content: Any, rng: np.random.Generator, place: str = "") -> Any:
 
 
 def test_no_file_of_the_public_folder_moves_with_what_was_measured(done: Path, tmp_path: Path) -> None:
-    from understudy.artifacts.delivery import Delivery
+    from understudy.artifacts import Delivery
     from understudy.bundle.evidence import write_public_folder
 
     content = json.loads((done / "out" / "evaluation.json").read_text())
@@ -321,7 +320,7 @@ def test_numbers_that_were_cut_short_go_on_from_what_is_kept(
     monkeypatch.setattr(SystemNoise, "gaussian", dies_at_the_third)
     with unfinished(plan.out) as work:
         work.claim({"job": "a job"})
-        reservations.reserve(plan, work, "a fingerprint")
+        plan.payment(work).reserve("a fingerprint")
         with pytest.raises(KeyboardInterrupt):
             publishing.release_numbers(plan, work, sides, table, quiet)
         with work.journal(PUBLICATION) as journal:

@@ -18,7 +18,7 @@ from evaluate.text import loss, typed_loss
 from reports import render_html
 from reports.exports.junit import render_junit
 from reports.exports.summary import to_summary
-from reports.model_card import CardFacts, internal_card, public_card
+from reports.model_card.card import CardFacts, internal_card, public_card
 from reports.model_card.render import to_markdown
 from reports.public.facts import public_facts
 from reports.public.page import render_public

@@ -1,4 +1,4 @@
-"""Shadow models and black-box audits in a run: only where somebody asks, and no ledger hears of them."""
+"""Shadow models in a run: only where somebody asks, and no ledger hears of them."""
 
 from typing import Any
 
@@ -48,21 +48,6 @@ def test_a_run_that_asks_for_them_reports_them_and_the_ledger_holds_its_own_fit_
         assert "4 shadow models" in estimate.note
         assert candidate.seconds["privacy.shadow"] > 0
         assert isinstance(candidate.find("privacy.shadow.tpr_at_0.01"), Failure)  # 60 controls are too few for 1%
-    assert [entry.kind for entry in ledger.history()] == ["opened", "reserved", "used", "committed"]
-
-
-@pytest.mark.slow
-def test_a_run_that_asks_for_a_black_box_audit_reports_it_and_reads_no_real_row_for_it(
-    workspace: Any, ledger: Any
-) -> None:
-    ran, (plain, private) = candidates(workspace, black_box=20)
-    assert "black box private" in ran.stderr
-    for candidate, claim in ((plain, "nothing is claimed"), (private, "the claim is 0.999")):
-        bound = candidate.find("privacy.black_box.epsilon")
-        assert isinstance(bound, Estimate)
-        assert bound.value >= 0
-        assert bound.note.startswith(f"{claim}; on a public stand-in of 2 columns")
-    assert "Epsilon as seen from outside" in (workspace.folder / "out" / "report.html").read_text()
     assert [entry.kind for entry in ledger.history()] == ["opened", "reserved", "used", "committed"]
 
 

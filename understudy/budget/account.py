@@ -40,7 +40,7 @@ class Fund:
 
     @property
     def filter(self) -> RdpFilter:
-        """What the total admits."""
+        """The filter of the total."""
         return RdpFilter(self.holding.epsilon, self.holding.delta)
 
     def check(self, curves: Mapping[str, RdpCurve]) -> None:
@@ -60,7 +60,7 @@ class Fund:
 
 
 def ledger_place(given: str | None) -> str | None:
-    """Where the ledger that private fits use is, without credentials; `None` where they are made outside any.
+    """The ledger of private fits, without credentials; `None` where they are made outside any.
 
     Args:
         given: a path or a URL from an option.
@@ -75,7 +75,7 @@ def ledger_place(given: str | None) -> str | None:
 def ledger_url(
     given: str | None, home: Path = Path(), environment: Mapping[str, str] = os.environ
 ) -> str | None:  # fmt: skip
-    """The ledger that private fits use; none: they are made outside any.
+    """The ledger that private fits use; `None`: they are made outside any.
 
     Args:
         given: a path or a URL from a job or an option.
@@ -142,7 +142,7 @@ def unit_of(schema: Schema) -> str:
 
 
 def releases(statements: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Any] | None:
-    """What a run reserved and how its dataset stands after it, as plain data; none where no ledger holds it.
+    """The reservations of a run and the dataset's total after it, as plain data; `None` where no ledger holds them.
 
     Args:
         statements: privacy statements by label.
@@ -163,7 +163,7 @@ def releases(statements: Mapping[str, Mapping[str, Any] | None]) -> dict[str, An
 
 
 def release_line(noted: Mapping[str, Any]) -> str:
-    """What `releases` says, in one line."""
+    """The content of `releases` in one line."""
     from evaluate.text import room, typed_loss
 
     made = ", ".join(f"{label} {typed_loss(epsilon)}" for label, epsilon in noted["reserved_epsilon"].items())
@@ -186,7 +186,7 @@ def _place(address: LedgerAddress) -> str:
     return f"postgresql://{(url.host or '').lower()}:{url.port or 5432}/{url.database or ''}"
 
 
-def payment(
+def plan_budget(
     job: Job, home: Path, schema: Schema, generators: Mapping[str, Generator]
 ) -> tuple[dict[str, Schedule], Fund | None]:
     """The schedules of all private fits, and the total that pays for them.
@@ -198,8 +198,8 @@ def payment(
         generators: of all candidates, by label.
 
     Raises:
-        JobError: a sweep names a table for release, or says that it may be, and no ledger pays; or says that it may
-            not be, and has no private fit.
+        JobError: a sweep names a table for release, or says that it may be released, and no ledger pays. Or it says
+            that none may be, and has no private fit.
         LedgerError: there is no such ledger, or it does not know the dataset.
         BudgetError: a budget leaves no room for its fit.
     """
@@ -225,7 +225,7 @@ def payment(
 
 
 def publication_of(job: Job, schema: Schema, generators: Mapping[str, Generator]) -> Schedule | None:
-    """All that the numbers of the public report will draw; none where the job asks for no such numbers.
+    """All that the numbers of the public report will draw; `None` where the job asks for no such numbers.
 
     Args:
         job: names the table to release, and what its numbers may cost.
@@ -255,7 +255,7 @@ def publication_of(job: Job, schema: Schema, generators: Mapping[str, Generator]
 
 
 def ledger_of(job: Job, home: Path) -> str | None:
-    """The ledger that pays; none: nobody does.
+    """The ledger that pays; `None`: nobody does.
 
     Args:
         job: names it.

@@ -13,12 +13,12 @@ from synth.dp.tradeoff import FALSE_ALARMS
 from synth.errors import BudgetError
 
 AGREEMENT = 1e-3
-"""How far a claim may lie from what is computed, as a share of it, and still agree."""
+"""The relative difference at which a claim and a computed epsilon still agree."""
 
 
 @dataclass(frozen=True)
 class InLedger:
-    """What a ledger would add for the release alone, under a total; infinite where the total admits nothing of it."""
+    """The release's own epsilon in a ledger, under a total; infinite where the total admits nothing of it."""
 
     epsilon: float
     total_epsilon: float
@@ -38,8 +38,8 @@ class Priced:
         groups: of so many units together, blanked out, added or removed, by privacy loss distributions; infinite where
             there is no bound.
         detections: the most that any test finds of those in the table, by its share of false alarms.
-        in_ledger: under a total; none where no total is named.
-        against: what speaks against the claim, each a sentence; none where nothing does, or nothing is claimed.
+        in_ledger: under a total; `None` where no total is named.
+        against: what speaks against the claim, each a sentence; empty where nothing does, or nothing is claimed.
     """
 
     epsilon: float
@@ -58,10 +58,10 @@ def price(books: ScheduleFile, total: tuple[float, float] | None = None) -> Pric
 
     Args:
         books: events, delta and the claim.
-        total: epsilon and delta of a ledger's total; none: the one that the claim names, if any.
+        total: epsilon and delta of a ledger's total; `None`: the one that the claim names, if any.
 
     Raises:
-        BudgetError: the accountants disagree, so that none can be trusted, or the total is none.
+        BudgetError: the accountants disagree, so that neither can be trusted, or the total is no total.
     """
     schedule = books.schedule
     epsilon, check = schedule.epsilon, schedule.epsilon_rdp
@@ -130,7 +130,7 @@ def _n_releases(schedule: Schedule) -> int:
 
 
 def _against(claim: StatedCost, schedule: Schedule, epsilon: float, in_ledger: InLedger | None) -> Iterator[str]:
-    """Where the claim says less than is so."""
+    """Sentences on every part of the claim that is smaller than the computed cost."""
     if not claim.private:
         yield "the statement is void: it says itself that its noise was not drawn from a secure source"
     if not _covers(claim.epsilon, epsilon):

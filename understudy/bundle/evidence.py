@@ -24,11 +24,10 @@ from reports.sections.sweep import is_releasable
 from synth.output import whole_file
 from synth.schema import Schema, build_schema
 from synth.table import read_table
-from understudy.artifacts.cards import size_of, write_public_card
-from understudy.artifacts.delivery import Delivery, deliver, write_verdict
+from understudy.artifacts import Delivery, deliver, size_of, write_public_card, write_verdict
 from understudy.bundle.keys import Signer
 from understudy.bundle.manifest import PUBLIC, About, Manifest, last_day, moment, rules_of, seal
-from understudy.data.parts import parts_of, rewrite
+from understudy.data.load import parts_of, rewrite
 from understudy.run.public_report import write_public
 
 SCHEMA = "schema.toml"

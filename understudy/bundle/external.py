@@ -15,13 +15,12 @@ from synth.output import whole_folder
 from synth.schema import build_schema
 from synth.validation import parse_toml
 from understudy import provenance
-from understudy.artifacts.cards import Handing
-from understudy.artifacts.delivery import Delivery
+from understudy.artifacts import Delivery, Handing
 from understudy.bundle.evidence import BundleContent, write_evidence
 from understudy.bundle.files import BundleError
 from understudy.bundle.keys import Signer
 from understudy.bundle.manifest import PUBLIC, Manifest
-from understudy.data.parts import parts_of
+from understudy.data.load import parts_of
 from understudy.hashed_table import read_whole
 from understudy.job.spec import build_job
 

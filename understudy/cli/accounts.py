@@ -99,7 +99,7 @@ def _show_totals(books: "ScheduleFile", priced: "Priced", console: Console) -> N
 
 
 def _show_limits(books: "ScheduleFile", priced: "Priced", console: Console) -> None:
-    """What protects several units, and what any test of whether a unit is in the table can find."""
+    """The protection of several units, and the limit on any test of membership."""
     from evaluate.text import at_most
 
     groups = [
@@ -134,7 +134,7 @@ def _agrees(claimed: float, cost: float) -> bool:
 
 
 def _plain(books: "ScheduleFile", priced: "Priced") -> dict[str, Any]:
-    """The account for machines; none where a way of counting does not apply."""
+    """The account for machines; `None` where a way of counting does not apply."""
     schedule, held, claim = books.schedule, priced.in_ledger, books.claim
     ways = ("epsilon", "epsilon_rdp", "epsilon_by_hand", "epsilon_advanced", "epsilon_basic")
     return {

@@ -44,8 +44,8 @@ def advise(
 ) -> int:
     """Say which private generator suits a schema and a budget, with which settings, what to expect of it, and why.
 
-    It costs no budget: the schema decides, and of the table only the names of the columns are read, to check that it
-    fits; no row is, nor how many there are. Errors are of noise alone, before the estimation smooths it.
+    It costs no budget: the schema decides. Of the table only the names of the columns are read, to check that it fits;
+    no row is, nor their number. Errors are of noise alone, before the estimation smooths it.
     """
     from evaluate.gate.policy import shipped
     from synth.schema_file import read_schema
@@ -53,7 +53,7 @@ def advise(
     from understudy.advice import advise as ask
     from understudy.data.load import check_names
     from understudy.data.source import find_table
-    from understudy.policies import given_policy, named_policy
+    from understudy.job.load import given_policy, named_policy
 
     console = console_of(ctx)
     declared = read_schema(schema)

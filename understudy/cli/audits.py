@@ -5,20 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from understudy.cli.options import SeedOption, a_file, console_of, parameters_of
+from understudy.cli.options import SeedOption, console_of, parameters_of
 
 if TYPE_CHECKING:
-    from evaluate.audit_result import Audit, AuditPart
-    from evaluate.privacy.audit.black_box import BlackBox
-    from synth.generators.base import Generator
+    from evaluate.audit_result import Audit
+    from synth.generators.base import PrivateGenerator
     from synth.schema import Schema
-    from understudy.audit import AuditAnswer
     from understudy.console import Console
 
-AUDIT = (
-    "Example: understudy audit --generator mst --epsilon 3 --schema patients.schema.toml --black-box 200 "
-    "--out audit.json"
-)
+AUDIT = "Example: understudy audit --generator mst --epsilon 3 --schema patients.schema.toml --out audit.json"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,93 +30,81 @@ def audit(  # noqa: PLR0913 - options of the command line
     model: Annotated[
         Path | None, typer.Option(help="A saved model, in place of generator and schema.", show_default=False)
     ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(help="Claimed; left out: only --black-box has something to tell.", show_default=False),
-    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Claimed.", show_default=False)] = None,
     delta: Annotated[
         str | None, typer.Option(help='A number, or "auto": min(1e-6, n_units^-1.2).', show_default=False)
     ] = None,
     parameters: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A parameter; may be repeated.")
     ] = None,
-    black_box: Annotated[
-        int | None,
-        typer.Option(
-            "--black-box",
-            min=20,
-            max=1_000_000,
-            metavar="N_FITS",
-            help="Also judge synthetic tables alone, of so many fits.",
-        ),
-    ] = None,
-    public_table: Annotated[
-        Path | None,
-        typer.Option(
-            parser=a_file,
-            help="Table for --black-box that you assert to be public; left out: a made-up one.",
-            show_default=False,
-        ),
-    ] = None,
-    train: Annotated[
-        Path | None,
-        typer.Option(
-            parser=a_file,
-            help="Real rows for --black-box: every fit is paid for and never released.",
-            show_default=False,
-        ),
-    ] = None,
-    ledger: Annotated[
-        str | None, typer.Option(help="What pays for --train; left out: that of UNDERSTUDY_LEDGER.", show_default=False)
-    ] = None,
-    white_box: Annotated[bool, typer.Option(help="Audit the measurement log, on a public stand-in.")] = True,
-    confidence: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Of each bound.")] = 0.99,
+    confidence: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Of the bound.")] = 0.99,
     time_limit_s: Annotated[
-        float | None,
-        typer.Option("--time-limit-s", min=0.001, help="Seconds for each audit; left out: no limit."),
+        float | None, typer.Option("--time-limit-s", min=0.001, help="Seconds; left out: no limit.")
     ] = None,
     seed: SeedOption = 0,
     out: Annotated[Path | None, typer.Option(help="A JSON file for all of it.", show_default=False)] = None,
 ) -> int:
     """Attack a claim: a lower bound on epsilon beside it.
 
-    No real row is read unless --train names some. Exit code: 0 no fault found, or nothing is claimed; 1 the claim is
-    exceeded; 3 too weak to say. No fault found is no proof of the claim: the last lines say which faults would have
-    shown, and what is not looked at.
+    No real row is read. Exit code: 0 no fault found; 1 the claim is exceeded; 3 too weak to say. No fault found is no
+    proof of the claim: the last lines say which faults would have shown, and what is not looked at.
     """
+    import evaluate.privacy.audit.white_box as white_box
     from synth.output import check_writable, whole_file
-    from understudy.audit import Inquiry, inquire
+    from understudy.job.sweep import child_seed
 
     console = console_of(ctx)
     if out is not None:
         check_writable(out)
     chosen, declared = _chosen(name, schema, model, parameters_of(parameters or [], epsilon, delta))
-    asked = Inquiry(
-        chosen, declared, seed, confidence, time_limit_s, white_box, black_box, public_table, train, ledger
-    )  # fmt: skip
+    chosen.check(declared)
     with console.stage(f"audit {chosen.name}") as progress:
-        answer = inquire(asked, progress)
-    for sentence in answer.warnings:
-        console.warn(sentence)
-    content = {"generator": {"generator": chosen.name, **chosen.parameters()}, **answer.to_dict()}
+        found = white_box.audit(
+            chosen,
+            declared,
+            seed=child_seed(seed, "audit", chosen.name),
+            confidence=confidence,
+            time_limit_s=time_limit_s,
+            progress=progress,
+        )
+    code = _exit_code(found)
+    content = {
+        "generator": {"generator": chosen.name, **chosen.parameters()},
+        "verdict": found.verdict,
+        "exit_code": code,
+        "white_box": found.to_dict(),
+    }
     if out is not None:
         with whole_file(out) as path:
             path.write_text(_json(content), encoding="utf-8")
-    _show(chosen, answer, console)
+    _show(chosen.name, found, console)
     if out is not None:
         console.say(f"Audit: {out}")
     console.result(content)
-    return answer.exit_code
+    return code
+
+
+def _exit_code(found: "Audit") -> int:
+    from evaluate.audit_result import EXCEEDS, TOO_WEAK
+    from understudy.console import DONE, FAILED, INCONCLUSIVE
+
+    return {EXCEEDS: FAILED, TOO_WEAK: INCONCLUSIVE}.get(found.verdict, DONE)
 
 
 def _chosen(
     name: str | None, schema: Path | None, model: Path | None, parameters: dict[str, Any]
-) -> "tuple[Generator, Schema]":
-    """What is audited: a generator under a schema, or what a model was fitted by."""
+) -> "tuple[PrivateGenerator, Schema]":
+    """A generator under a schema, or the one that a model was fitted by.
+
+    Raises:
+        AuditError: the model's parameters are of another claim than its statement's.
+        JobError: neither or both are named, or nothing is claimed.
+    """
     from synth.errors import JobError
+    from synth.generators.base import PrivateGenerator
     from synth.generators.registry import generator, load_model
     from synth.schema_file import read_schema
-    from understudy.audit import of_model
+    from understudy.run.attacks import claimed_generator, specification_of
 
     if model is not None:
         if name is not None or schema is not None or parameters:
@@ -129,10 +112,16 @@ def _chosen(
                 "a model brings its generator, parameters and schema; pass --model alone, or --generator and --schema"
             )
         loaded = load_model(model)
-        return of_model(loaded), loaded.schema
-    if name is None or schema is None:
+        stated = loaded.statement
+        chosen = specification_of(loaded) if stated is None else claimed_generator(loaded, stated)
+        declared = loaded.schema
+    elif name is None or schema is None:
         raise JobError("an audit needs something to audit; pass --generator and --schema, or --model")
-    return generator(name, **parameters), read_schema(schema)
+    else:
+        chosen, declared = generator(name, **parameters), read_schema(schema)
+    if not isinstance(chosen, PrivateGenerator) or not chosen.promises:
+        raise JobError(f"an audit needs a claim, and generator={chosen.name!r} has no epsilon; set --epsilon")
+    return chosen, declared
 
 
 def _json(content: dict[str, Any]) -> str:
@@ -141,61 +130,28 @@ def _json(content: dict[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
 
 
-def _show(chosen: "Generator", answer: "AuditAnswer", console: "Console") -> None:
-    """The bounds beside the claim, what they were found on, what could have been shown, and the verdict last."""
-    from evaluate.audit_result import AuditPart
-    from reports.audits import checks_in_words, cut, scope_in_words
-
-    rows: list[tuple[str, ...]] = []
-    said: list[str] = []
-    if (white := answer.white_box) is not None:
-        for part in white.attacks:
-            what = part.what if isinstance(part, AuditPart) else "measurement log"
-            bounds = cut(part.bound), cut(part.distribution_free)
-            rows.append((what, *bounds, _claimed(white.epsilon), f"{part.n_trials:,}"))
-            said.append(_on(what, part, white.confidence, white.delta))
-        said += checks_in_words(white)
-    if (black := answer.black_box) is not None:
-        rows.append(("synthetic tables", *[cut(black.bound)] * 2, _claimed(black.epsilon), f"{black.n_trials:,}"))
-        said.append(_on("synthetic tables", black, black.confidence, black.delta))
-    console.table(("audited", "bound", "distribution-free", "claim", "trials"), rows)
-    for sentence in (*said, *([scope_in_words(white)] if white is not None else [])):
-        console.say(sentence)
-    console.say(f"{chosen.name}: {answer.verdict}{_at_best(answer)}")
-
-
-def _at_best(answer: "AuditAnswer") -> str:
-    """What follows the verdict, so that nobody takes the absence of a fault for a proof."""
-    from evaluate.audit_result import NO_FAULT
-    from reports.audits import cut, power_in_words
-
-    if answer.verdict != NO_FAULT:
-        return "."
-    if answer.white_box is None:
-        assert answer.black_box is not None
-        return (
-            f" by an attacker who sees synthetic tables alone, and could have shown {cut(answer.black_box.strongest)} "
-            "at most. This is no proof of the claim."
-        )
-    return (
-        f" (lower bound {cut(answer.white_box.bound)}, claim {_claimed(answer.white_box.epsilon)}). "
-        f"{power_in_words(answer.white_box)} This is no proof of the claim."
-    )
-
-
-def _claimed(epsilon: float | None) -> str:
+def _show(name: str, found: "Audit", console: "Console") -> None:
+    """The bounds beside the claim, the rows and trials behind them, and the verdict last."""
+    from evaluate.audit_result import NO_FAULT, AuditPart
     from evaluate.text import typed_loss
+    from reports.audits import alone, checks_in_words, cut, power_in_words, scope_in_words
 
-    return "none" if epsilon is None else typed_loss(epsilon)
-
-
-def _on(what: str, found: "Audit | AuditPart | BlackBox", confidence: float, delta: float) -> str:
-    """What a bound was found on, and what could have been found."""
-    from evaluate.privacy.audit.black_box import BlackBox
-    from reports.audits import alone, cut
-
-    by_itself = "" if isinstance(found, BlackBox) else alone(found)
-    return (
-        f"{what[:1].upper()}{what[1:]}: on {found.ran_on}, at {confidence:.4g} confidence and delta {delta:.3g}; an "
-        f"attacker who never errs would have shown {cut(found.strongest)}.{by_itself}"
-    )
+    claim = typed_loss(found.epsilon)
+    rows: list[tuple[str, ...]] = []
+    for part in found.attacks:
+        what = part.what if isinstance(part, AuditPart) else "measurement log"
+        rows.append((what, cut(part.bound), cut(part.distribution_free), claim, f"{part.n_trials:,}"))
+    console.table(("audited", "bound", "distribution-free", "claim", "trials"), rows)
+    for (what, *_), part in zip(rows, found.attacks, strict=True):
+        console.say(
+            f"{what[:1].upper()}{what[1:]}: on {part.ran_on}, at {found.confidence:.4g} confidence and delta "
+            f"{found.delta:.3g}; an attacker who never errs would have shown {cut(part.strongest)}.{alone(part)}"
+        )
+    for sentence in (*checks_in_words(found), scope_in_words(found)):
+        console.say(sentence)
+    end = "."  # where no fault was found, nobody is to take that for a proof
+    if found.verdict == NO_FAULT:
+        end = (
+            f" (lower bound {cut(found.bound)}, claim {claim}). {power_in_words(found)} This is no proof of the claim."
+        )
+    console.say(f"{name}: {found.verdict}{end}")

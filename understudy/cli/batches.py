@@ -76,7 +76,7 @@ def batch(  # noqa: PLR0913 - options of the command line
 
 
 def _show(result: "BatchResult", totals: list[str], console: "Console") -> None:
-    """What became of every job, what was spent in all, and where that is written."""
+    """The outcome of every job, the total that was spent, and the file that says so."""
     from understudy.batch.summary import HEADINGS, rows_of
 
     console.table(HEADINGS, rows_of(result.outcomes))

@@ -158,7 +158,7 @@ def withdraw(  # noqa: PLR0913 - options of the command line
 
 
 def _demand(public_keys: list[Path] | None, signers: list[str] | None, register: Path | None) -> "Demand":
-    """What must hold of a bundle, from options."""
+    """The requirements on a bundle, from options."""
     from understudy.bundle.records import read_register
     from understudy.bundle.verification import Demand
 
@@ -195,7 +195,7 @@ def _person(name: str, role: str) -> "Person":
 
 
 def _text(what: str, text: str, longest: int) -> str:
-    """What somebody says of themselves, as it may be shown on any terminal."""
+    """A person's own words, as they may be shown on any terminal."""
     from understudy.bundle.files import BundleError
 
     said = text.strip()
@@ -219,7 +219,7 @@ def _day(text: str | None) -> date | None:
 
 
 def _show(found: "Verification", console: Console) -> None:
-    """What the bundle is, who stands behind it, what speaks against it, and the conclusion last."""
+    """The bundle, its signers and sign-offs, its problems, and the conclusion last."""
     for line in _description(found):
         console.say(line[:LONGEST])
     for sentence in found.notes:
@@ -237,7 +237,7 @@ def _show(found: "Verification", console: Console) -> None:
 
 
 def _description(found: "Verification") -> Iterator[str]:
-    """What a bundle says of itself, and who stands behind it."""
+    """The bundle's own description, with signers and sign-offs."""
     if found.manifest is not None:
         about = found.manifest.about
         yield f"Evidence bundle, {about.kind}, of {about.title!r}, made at {about.made_at}"

@@ -29,10 +29,12 @@ def card(  # noqa: PLR0913 - options of the command line
 ) -> int:
     """Write the model card of one measured table, as Markdown for a dataset repository and as YAML."""
     from evaluate.gate.verdict import judge
-    from reports.model_card import ModelCard, internal_card, public_card, write_card
+    from reports.model_card.card import internal_card, public_card
+    from reports.model_card.render import write_card
+    from reports.model_card.schema import ModelCard
     from synth.errors import OutputError
     from synth.output import check_writable
-    from understudy.artifacts.cards import Handing
+    from understudy.artifacts import Handing
     from understudy.evaluate_external import read_evaluation, read_policy
     from understudy.job.spec import read_job
 

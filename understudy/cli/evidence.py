@@ -283,7 +283,7 @@ def outcome_words(finding: "Finding") -> str:
 
 
 def _answer(finding: "Finding") -> str:
-    """Who answers for a rule; empty where nobody does."""
+    """The people who answer for a rule; empty where nobody does."""
     waiver = finding.waiver
     return "" if waiver is None else f" By {waiver.owner}, until {waiver.until}: {waiver.reason}"
 

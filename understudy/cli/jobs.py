@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 IN_BRIEF = ("utility.tstr.boosting", "columns.tvd.excess", "pairs.tvd.excess", "privacy.membership.auc")
-"""What a sweep shows on a terminal, where there is room for little."""
+"""The measures of a sweep that a terminal has room for."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -39,9 +39,9 @@ def run(
     """Split, fit, sample, evaluate, judge, report.
 
     Everything lands in one folder, whole or not at all. A run that was cut short goes on where it was when the same
-    command is given again: what a private fit drew is never drawn a second time. The exit code is the verdict on the
-    table that the job names under `release` (0 PASS, 1 FAIL, 3 INCONCLUSIVE), or 0 where it names none. A generator
-    with a list of epsilons makes the job a sweep.
+    command is given again. A private fit's draws are never made a second time. The exit code is the verdict on the
+    table that the job names under `release`: 0 PASS, 1 FAIL, 3 INCONCLUSIVE. It is 0 where the job names none. A
+    generator with a list of epsilons makes the job a sweep.
     """
     from understudy.bundle.manifest import sealed_digest
     from understudy.run.plan import make_plan
@@ -64,9 +64,9 @@ def run(
 
 
 def _show(outcome: "RunOutcome", console: "Console") -> None:
-    """What was found of the candidates, then the verdict and where the report is."""
+    """The findings on the candidates, then the verdict and the report's path."""
     from reports.sections.limitations import on_samples
-    from understudy.artifacts.delivery import REPORT
+    from understudy.artifacts import REPORT
     from understudy.budget.account import release_line
 
     if outcome.unsaved:
@@ -136,7 +136,8 @@ def _show_sweep(outcome: "RunOutcome", console: "Console") -> None:
     from reports.sections.sweep import sweep_of
 
     sweep = sweep_of(outcome.evaluation)
-    assert sweep is not None
+    if sweep is None:
+        return
     verdicts = {verdict.candidate: verdict.verdict for verdict in outcome.verdicts}
     shown = [i for i, panel in enumerate(sweep.panels) if panel.measure in IN_BRIEF]
     counts: dict[tuple[str, float | None], Counter[str]] = {}

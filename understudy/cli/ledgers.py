@@ -184,7 +184,7 @@ def _ledger(url: str | None) -> "Ledger":
 
 
 def _declared(path: Path) -> dict[str, Any]:
-    """What a declared schema says of the dataset."""
+    """Dataset and unit of a declared schema."""
     from synth.errors import LedgerError
     from synth.schema_file import read_schema
 
@@ -197,7 +197,7 @@ def _declared(path: Path) -> dict[str, Any]:
 
 
 def _agreed(key: str, given: Any, declared: Any) -> Any:
-    """What was given or declared; refused where the two differ."""
+    """The option or the declaration; refused where the two differ."""
     from synth.errors import LedgerError
 
     if given is not None and declared is not None and given != declared:

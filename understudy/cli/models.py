@@ -24,7 +24,7 @@ from understudy.cli.options import (
     outside_of,
     parameters_of,
 )
-from understudy.job.seeds import MAX_SEED
+from understudy.job.sweep import MAX_SEED
 
 SPLIT = "Example: understudy split patients.csv --schema patients.schema.toml --out parts"
 FIT = (
@@ -44,7 +44,7 @@ CONDITIONED = {
     "merged": "a rare category is learned together with others, and rows that hold it are like those of all of them",
     "weights": "next to no row was likely to hold what is given, so that rows were drawn again by weights and repeat",
 }
-"""How rows on conditions were come by, in words."""
+"""The ways to meet conditions, in words."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -290,7 +290,7 @@ def sample(  # noqa: PLR0913 - options of the command line
 
 
 def _conditions(options: list[str], columns: Collection[str]) -> dict[str, str]:
-    """What `--given` says, by column; a column's name may hold an equals sign itself.
+    """The conditions of `--given` by column; a column's name may hold an equals sign itself.
 
     >>> _conditions(["sex=F", "a=b=3", "job="], ["sex", "a=b", "job"])
     {'sex': 'F', 'a=b': '3', 'job': ''}
@@ -308,7 +308,7 @@ def _conditions(options: list[str], columns: Collection[str]) -> dict[str, str]:
 
 
 def _shares(options: list[str], columns: Collection[str]) -> dict[str, dict[str, float] | None]:
-    """What `--balance` says: shares by value, or `None` for the same share of every category.
+    """The shares of `--balance` by value, or `None` for the same share of every category.
 
     >>> _shares(["sex"], ["sex"]), _shares(["a=F:0.3", "a=M:0.7"], ["a"])
     ({'sex': None}, {'a': {'F': 0.3, 'M': 0.7}})

@@ -12,7 +12,7 @@ import typer
 
 from understudy.console import Console
 from understudy.data.source import LEAST_MEMORY_MB, MEMORY_MB, is_address
-from understudy.job.seeds import MAX_SEED
+from understudy.job.sweep import MAX_SEED
 
 if TYPE_CHECKING:
     from evaluate.result import Evaluation
@@ -80,7 +80,7 @@ def outside_of(clamp: bool) -> Literal["clamp", "refuse"]:
 
 
 def console_of(ctx: typer.Context) -> Console:
-    """Where a command prints."""
+    """The console of a command."""
     console: Console = ctx.obj
     return console
 
@@ -137,7 +137,7 @@ def parameters_of(options: list[str], epsilon: float | None, delta: str | None) 
 
 
 def call_of(command: str, **asked: Any) -> dict[str, Any]:
-    """What a command is asked for and what it reads: what tells its output from that of another call."""
+    """The arguments and inputs of a command, which tell its output from that of another call."""
     from importlib import metadata
 
     return {"command": command, "version": metadata.version("understudy"), **asked}
@@ -156,7 +156,7 @@ SignKey = Annotated[
 
 
 def signer_of(key: Path | None, console: "Console") -> "Signer | None":
-    """Who signs, checked before any work; none where no key is named.
+    """The signer, checked before any work; `None` where no key is named.
 
     Raises:
         BundleError: the key cannot be used; nothing was done.
@@ -192,7 +192,7 @@ def bundle_signer(
     key: Path | None,
     console: "Console",
 ) -> "Signer | None":
-    """Who signs the bundle of an offered table, once everything that it takes is named.
+    """The signer of the bundle of an offered table, once everything that it takes is named.
 
     Raises:
         BadInput: something is missing, the folder is taken, or the key cannot be used; nothing was done.
@@ -222,8 +222,8 @@ def offer_of(
     Args:
         evaluation: says which.
         synthetic: the table's file.
-        candidate: what the evaluation calls it; none: what goes by this content.
-        inputs: files of "schema" and "job"; none where none is named.
+        candidate: what the evaluation calls it; `None`: what goes by this content.
+        inputs: files of "schema" and "job"; `None` where none is named.
         judged_by: files of "policy" and "waivers", as they were understood.
 
     Raises:

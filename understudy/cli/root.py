@@ -1,4 +1,4 @@
-"""What holds for every command: options that stand anywhere, exit codes, and errors as one sentence."""
+"""The frame of every command: options that stand anywhere, exit codes, and errors as one sentence."""
 
 import importlib.util
 import sys
@@ -115,7 +115,7 @@ def refuse_another_evaluate() -> None:
 
 
 def _notes(error: BaseException) -> tuple[str, ...]:
-    """What the work that the error ended says it left."""
+    """The notes of an error on what the work has left."""
     return tuple(getattr(error, "__notes__", ()))
 
 

@@ -143,7 +143,7 @@ def _kinds(options: Sequence[str]) -> dict[str, str]:
 
 
 def _unit_said(schema: "Schema") -> str:
-    """What a proposed entity means for a private fit, in a sentence."""
+    """A sentence on a proposed entity in a private fit."""
     k = schema.max_rows_per_unit
     return (
         f"Unit of privacy: one value of column {schema.entity!r}, with at most {k} row{'' if k == 1 else 's'} of it "

@@ -1,14 +1,15 @@
-"""The rows of a real table: read into memory, or reached where they are stored."""
+"""Rows of tables: of a real one, read into memory or reached where they are stored; of a synthetic one in parts."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import pandas as pd
 
 from synth.schema import Schema
-from synth.table import read_table, violations
+from synth.table import conform, read_table, violations, write_table
 from synth.table.conforming import Outside, Violation, readable
 from synth.table.reading import check_header
 from understudy.data.source import RealTable
@@ -71,10 +72,17 @@ def read_real(table: RealTable, schema: Schema, outside: Outside) -> "Iterator[p
     if not table.stored:
         yield read_table(table.file, schema, outside=outside)
         return
+    with read_stored(table, schema, outside) as found:
+        yield found
+
+
+@contextmanager
+def read_stored(table: RealTable, schema: Schema, outside: Outside) -> "Iterator[StoredTable]":
+    """The real rows where they are stored, as long as the block lasts. Arguments and errors as of `read_real`."""
+    from synth.stored.violations import refuse_violations
+
     with opened(table) as found:
         if outside == "refuse":
-            from synth.stored.violations import refuse_violations
-
             refuse_violations(found, schema)
         yield found
 
@@ -103,7 +111,7 @@ def check_names(table: RealTable, schema: Schema) -> None:
 
 
 def violations_in(table: RealTable, schema: Schema) -> Sequence[Violation]:
-    """What of a table does not fit its schema, without a cell value or a count.
+    """The violations of a schema by a table, without a cell value or a count.
 
     Raises:
         TableError: the table cannot be read.
@@ -115,3 +123,34 @@ def violations_in(table: RealTable, schema: Schema) -> Sequence[Violation]:
 
     with opened(table) as found:
         return violations_of(found, schema)
+
+
+def parts_of(table: Path) -> Sequence[Path]:
+    """The files of a table: itself, or those of a folder in their order.
+
+    Raises:
+        TableError: the folder holds none, or files of several kinds.
+    """
+    if not table.is_dir():
+        return (table,)
+    from synth.stored.address import parsed
+
+    return parsed(str(table)).files
+
+
+def rewrite(source: Path, to: Path, schema: Schema) -> None:
+    """A synthetic table written anew as every measure had it: by the schema, in the same parts.
+
+    Args:
+        source: a file, or a folder of parts.
+        to: of the same kind; is not there.
+        schema: names the columns that are written.
+
+    Raises:
+        TableError: the table lacks a column of the schema.
+        OutputError: it cannot be written.
+    """
+    for part in parts_of(source):
+        place = to / part.relative_to(source)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_table(conform(read_table(part), schema, outside="clamp", part=True), place, schema)

@@ -14,7 +14,7 @@ from uuid import uuid4
 from synth.errors import JobError, MissingExtra, TableError, nearest
 
 _PACKAGES = {"statsmodels": "datasets"}
-"""Which packages bring tables, and in which folder of theirs."""
+"""Packages that bring tables, and their folders."""
 
 
 def embedded_table(source: str) -> Path:
@@ -45,7 +45,7 @@ def embedded_table(source: str) -> Path:
 
 Engine = Literal["memory", "stored"]
 MEMORY_MB, LEAST_MEMORY_MB = 1_500, 100
-"""What the embedded engine may take unless told, and what it needs."""
+"""Memory of the embedded engine: its default, and its minimum."""
 FILES = "a .csv, .csv.gz or .parquet file, a folder of such files, or an address like postgresql://host/database#table"
 _PARAMETERS = frozenset(
     {
@@ -55,7 +55,7 @@ _PARAMETERS = frozenset(
 )  # fmt: skip
 """Parameters of an address that hold nothing for nobody else to read."""
 _ADDRESS_LIKE = re.compile(r"://|^[A-Za-z][A-Za-z0-9+.-]+:/|(?<!^[A-Za-z]):.*@|\?.*=")
-"""How an address begins, also one with a slash too few; a password and the @ behind it; a parameter."""
+"""Patterns of an address: its beginning, also with a slash too few; a password and the @ behind it; a parameter."""
 _MISSPELLED = (
     "this is neither a file nor an address, but looks like one, which may hold a password, so that it is not shown; "
     "write it like postgresql://host/database#table"
@@ -71,7 +71,7 @@ class RealTable:
         shown: the same as messages may show it.
         stored: whether it stays where it is stored, and only counts and seeded samples of it are read.
         memory_mb: what embedded engines may take together.
-        threads: of the embedded engine; none: all cores.
+        threads: of the embedded engine; `None`: all cores.
     """
 
     address: str = field(repr=False)
@@ -82,12 +82,12 @@ class RealTable:
 
     @property
     def is_database(self) -> bool:
-        """Whether it is in a database, which its rows may not leave."""
+        """True where it is in a database, which its rows may not leave."""
         return "://" in self.address
 
     @property
     def suffix(self) -> str:
-        """How tables beside it are written: in its format, or as folders of Parquet parts, with no ending."""
+        """The suffix of tables beside it: of its format, or empty for folders of Parquet parts."""
         from synth.table.reading import check_suffix
 
         if self.stored:
@@ -96,13 +96,18 @@ class RealTable:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What tells one table from another without reading it; a database may be another one at each look."""
+        """The state that tells a table from others unread; a database may be another one at each look."""
         return {"table": self.shown, "look": uuid4().hex} if self.is_database else file_state(Path(self.address))
 
     @property
     def file(self) -> Path:
-        """The file of a table that is read into memory."""
-        assert not self.stored
+        """The file of a table that is read into memory.
+
+        Raises:
+            TableError: it stays where it is stored.
+        """
+        if self.stored:
+            raise TableError(f"table={self.shown!r} stays where it is stored; set engine=memory for a file")
         return Path(self.address)
 
     def shared(self, n: int) -> Self:
@@ -114,14 +119,14 @@ def find_table(
     given: str, home: Path = Path(), *, engine: Engine | None = None, memory_mb: int | None = None,
     threads: int | None = None,
 ) -> RealTable:  # fmt: skip
-    """Where a table is. No row of it is read, and no connection is made.
+    """The place of a table. No row of it is read, and no connection is made.
 
     Args:
         given: a file, a folder or the URL of a database.
         home: folder that a relative path starts from.
-        engine: "memory" reads a file whole, "stored" leaves it where it is; none: a file is read whole.
-        memory_mb: what embedded engines may take together; none: `MEMORY_MB`.
-        threads: of the embedded engine; none: all cores.
+        engine: "memory" reads a file whole, "stored" leaves it where it is; `None`: a file is read whole.
+        memory_mb: what embedded engines may take together; `None`: `MEMORY_MB`.
+        threads: of the embedded engine; `None`: all cores.
 
     Raises:
         TableError: there is no such table.
@@ -150,7 +155,7 @@ def find_table(
 
 
 def file_state(path: Path) -> dict[str, Any]:
-    """What tells a file, or a folder of files, from another without reading it: equal or not, whatever a clock says."""
+    """The state of a file or folder, which tells it from others unread: equal or not, whatever a clock says."""
     if path.is_dir():
         files = sorted((one.relative_to(path).as_posix(), one.stat()) for one in path.rglob("*") if one.is_file())
         return {"path": str(path), "files": [[name, found.st_size, found.st_mtime_ns] for name, found in files]}
@@ -161,7 +166,7 @@ def file_state(path: Path) -> dict[str, Any]:
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is the address of a database, or one with an error in it: it may hold a password.
+    """True where a text is the address of a database, or one with an error in it: it may hold a password.
 
     >>> is_address("postgresql:/ann:secret@host/clinic#visits"), is_address("tables/visits.csv")
     (True, False)

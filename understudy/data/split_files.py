@@ -14,7 +14,7 @@ from synth.split import split_table
 from synth.table import check_names, conform, read_table, write_table
 from synth.table.conforming import Outside
 from synth.table.raw_column import from_arrow
-from understudy.data.load import StoredSplit, read_real
+from understudy.data.load import StoredSplit, read_stored
 from understudy.data.source import RealTable
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ SIDES = ("train", "holdout")
 
 @dataclass(frozen=True)
 class Cut:
-    """How a table is cut.
+    """The terms of a split.
 
     Attributes:
         holdout_share: share of units that no generator may see.
@@ -80,8 +80,7 @@ def _part_stored(table: RealTable, schema: Schema, cut: Cut, out: Path) -> tuple
         )
     if cut.stratified:
         raise JobError("a stratified split is drawn in memory, and this table is not; leave --stratified out")
-    with read_real(table, schema, cut.outside) as real, whole_folder(out) as folder:
-        assert not isinstance(real, pd.DataFrame)
+    with read_stored(table, schema, cut.outside) as real, whole_folder(out) as folder:
         sides = StoredSplit.of(real, schema, holdout_share=cut.holdout_share, seed=cut.seed)
         try:
             for name, side in zip(SIDES, (sides.train, sides.holdout), strict=True):

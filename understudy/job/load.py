@@ -1,12 +1,25 @@
-"""A job with all its files, each read once and checked against the others. No row and no ledger is read."""
+"""A job with all its files, each read once and checked against the others. No row and no ledger is read.
 
+A policy of one's own is such a file, too. It never goes by the name of a shipped one.
+"""
+
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evaluate.engine import aimed
-from evaluate.gate.policy import Policy, Waiver, build_waivers, check_waivers
+from evaluate.gate.policy import (
+    Policy,
+    Waiver,
+    build_policy,
+    build_waivers,
+    check_waivers,
+    find_policy,
+    load_policy,
+    shipped,
+)
 from evaluate.metrics import MODULES
 from synth.errors import JobError, SchemaError, nearest
 from synth.generators.base import Generator
@@ -17,7 +30,37 @@ from synth.schema_file import schema_of
 from synth.validation import parse_toml
 from understudy.job.spec import Job, build_job
 from understudy.job.sweep import NONE, PlannedCandidate
-from understudy.policies import given_policy, named_policy
+
+
+def given_policy(name_or_path: str, beside: Path) -> GivenFile:
+    """The file of a policy, read once.
+
+    Args:
+        name_or_path: a shipped policy's name, or the path of a TOML file.
+        beside: the folder that a relative path starts from.
+
+    Raises:
+        JobError: neither a shipped name nor a file, or it cannot be read; nothing was judged.
+    """
+    return read_given(find_policy(name_or_path, beside), "policy", JobError)
+
+
+def named_policy(given: GivenFile) -> Policy:
+    """A policy from its file, refused where it goes by the name of a shipped one and says something else.
+
+    Whoever reads a verdict knows the policy by its name alone.
+
+    Raises:
+        JobError: the file is not a policy, or takes a shipped policy's name; nothing was judged.
+    """
+    found = build_policy(parse_toml(given, "policy", JobError))
+    alike = unicodedata.normalize("NFKC", found.name).casefold().strip()  # as a reader sees it
+    if alike in shipped() and found != load_policy(alike):
+        raise JobError(
+            f"the policy in path={str(given.path)!r} calls itself name={found.name!r} and differs from the {alike!r} "
+            "that ships, so that verdicts could not be told apart; rename it"
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -96,7 +139,7 @@ def _generator(job: Job, point: PlannedCandidate, schema: Schema) -> Generator:
 
 
 def _at(job: Job, point: PlannedCandidate) -> str:
-    """Which epsilon of a list an error is about."""
+    """The epsilon of a list that an error is about."""
     if not job.generators[point.family].sweeps:
         return ""
     return f" at epsilon={NONE if point.epsilon is None else format(point.epsilon, 'g')}"

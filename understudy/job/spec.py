@@ -19,11 +19,11 @@ from understudy.data.source import LEAST_MEMORY_MB, MEMORY_MB, Engine, refuse_cr
 from understudy.job.sweep import TABLES, GeneratorSpec, PlannedCandidate, Seed, SweepSpec, points
 
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""What a generator may be called: its label also names files."""
+"""The pattern of a generator's label, which also names files."""
 
 
 class TableSpec(Frozen):
-    """Where the real table is, and its schema. Relative paths start from the job file."""
+    """The places of the real table and of its schema. Relative paths start from the job file."""
 
     path: str | None = Field(
         default=None,
@@ -63,7 +63,7 @@ class TableSpec(Frozen):
 
 
 class SplitSpec(Frozen):
-    """How many units are kept from every generator."""
+    """The share of units that is held out from every generator."""
 
     holdout_share: float = Field(default=0.2, gt=0, lt=1)
     seed: Seed | None = Field(default=None, description="Names the split; none: the job's seed.")
@@ -74,7 +74,7 @@ def _as_list(value: Any) -> Any:
 
 
 class EvaluationSpec(Frozen):
-    """What to measure, and for how long."""
+    """The measures, with their limits of time and rows."""
 
     measures: (
         Annotated[tuple[str, ...], BeforeValidator(_as_list, json_schema_input_type=str | tuple[str, ...])] | None
@@ -98,23 +98,19 @@ class EvaluationSpec(Frozen):
         default=None, description="Models that the shadow-model attack fits; none: no attack."
     )
 
-    black_box: Annotated[int, Field(strict=True, ge=20, le=100_000)] | None = Field(
-        default=None, description="Fits of a black-box audit, on a stand-in; none: no such audit."
-    )
-
     @property
     def n_targets(self) -> int | None:
-        """Rows of either side that attacks are tried on at most; none: every one."""
+        """Rows of either side that attacks are tried on at most; `None`: every one."""
         return None if self.targets == "all" else self.targets
 
     @property
     def n_rows(self) -> int | None:
-        """Rows of each table that marginal fidelity compares at most; none: all."""
+        """Rows of each table that marginal fidelity compares at most; `None`: all."""
         return None if self.fidelity_rows == "all" else self.fidelity_rows
 
 
 class LedgerSpec(Frozen):
-    """Where the budget of the dataset is kept."""
+    """The ledger that keeps the budget of the dataset."""
 
     url: str = Field(
         min_length=1, description="A path, sqlite:///path or postgresql://user@host/database; no password."
@@ -122,7 +118,7 @@ class LedgerSpec(Frozen):
 
 
 class PublicReportSpec(Frozen):
-    """What the numbers of the public report may cost."""
+    """The budget of the public report's numbers."""
 
     epsilon: Annotated[float, Field(strict=True, ge=1e-3, le=100.0)] = Field(
         description="Of all numbers together, charged to the ledger beside the fits."
@@ -189,7 +185,7 @@ class Job(Frozen):
 
     @property
     def is_sweep(self) -> bool:
-        """Whether generators are fitted at several epsilons or with several seeds."""
+        """True where generators are fitted at several epsilons or with several seeds."""
         return self.sweep is not None or any(spec.sweeps for spec in self.generators.values())
 
     @cached_property
@@ -199,7 +195,7 @@ class Job(Frozen):
 
     @property
     def split_seed(self) -> int:
-        """What names the split."""
+        """The seed of the split."""
         return self.seed if self.split.seed is None else self.split.seed
 
 

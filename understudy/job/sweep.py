@@ -1,10 +1,11 @@
 """A job's generators, and the sweep over them: each at every epsilon of its list, once for each seed.
 
-An entry names a generator, how many rows it makes, and its parameters, of which epsilon may be a list. Whoever fits one
+An entry names a generator, the number of its rows, and its parameters, of which epsilon may be a list. Whoever fits one
 table fifteen times and picks the best has looked fifteen times. So a sweep's private fits are paid for as a whole, and
-what leaves it is private at their composed epsilon; or nobody pays, and nothing leaves it.
+its tables are private at their composed epsilon; or nobody pays, and nothing leaves it.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -12,13 +13,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from synth.validation import Frozen
-from understudy.job.seeds import MAX_SEED
 
 if TYPE_CHECKING:
     from synth.dp.schedule import Schedule
 
+MAX_SEED = 2**32 - 1
+
+
+def child_seed(seed: int, *path: str) -> int:
+    """A seed for one purpose, so that adding a generator to a job changes nothing about the others.
+
+    >>> child_seed(0, "fit", "mst") == child_seed(0, "fit", "mst") != child_seed(0, "sample", "mst")
+    True
+    """
+    digest = hashlib.blake2b("\0".join((str(seed), *path)).encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
 NONE = "none"
-"""How a fit without epsilon is written in a list of epsilons."""
+"""The text for a fit without epsilon in a list of epsilons."""
 TABLES = ("workload",)
 """Parameters of a generator that are tables of TOML."""
 
@@ -47,12 +60,12 @@ class GeneratorSpec(BaseModel):
 
     @property
     def sweeps(self) -> bool:
-        """Whether it is to be fitted at each of several epsilons."""
+        """True where it is to be fitted at each of several epsilons."""
         return isinstance(self.parameters.get("epsilon"), list | tuple)
 
     @property
     def epsilons(self) -> tuple[float | None, ...]:
-        """Every epsilon that it is to be fitted at; none: without a formal guarantee."""
+        """Every epsilon that it is to be fitted at; `None`: without a formal guarantee."""
         given = self.parameters.get("epsilon")
         return (None,) if given is None else epsilon_list(given if self.sweeps else [given])
 
@@ -64,7 +77,7 @@ class GeneratorSpec(BaseModel):
 
 
 def epsilon_list(value: Any) -> tuple[float | None, ...]:
-    """The epsilons of a job's list, none for `"none"`.
+    """The epsilons of a job's list; `None` for `"none"`.
 
     Raises:
         ValueError: it holds something else, the same twice, or nothing.
@@ -108,7 +121,7 @@ def _counted(value: Any) -> Any:
 
 
 class SweepSpec(Frozen):
-    """How often each generator is fitted at each epsilon, and whether its tables may ever be released."""
+    """The seeds of a sweep, and whether its tables may ever be released."""
 
     seeds: Annotated[Seeds, BeforeValidator(_counted, json_schema_input_type=Count | Seeds)] = Field(
         default=(0,), description="How many, or a list; 3 is [0, 1, 2]."
@@ -132,8 +145,8 @@ class PlannedCandidate:
     Attributes:
         label: names its files.
         family: label of the generator in the job.
-        epsilon: as the job asks for it; none: no formal guarantee.
-        seed: of a sweep; none outside one.
+        epsilon: as the job asks for it; `None`: no formal guarantee.
+        seed: of a sweep; `None` outside one.
         spec: the generator with this epsilon.
     """
 
@@ -145,7 +158,7 @@ class PlannedCandidate:
 
     @property
     def setting(self) -> tuple[str, float | None]:
-        """What the points of all seeds have in common."""
+        """The setting, which the points of all seeds share."""
         return self.family, self.epsilon
 
     @property
@@ -163,7 +176,7 @@ def points(generators: Mapping[str, GeneratorSpec], seeds: Iterable[int] | None)
 
     Args:
         generators: by label, as the job has them.
-        seeds: of a sweep; none outside one.
+        seeds: of a sweep; `None` outside one.
     """
     if seeds is None:
         return {
@@ -180,7 +193,7 @@ def points(generators: Mapping[str, GeneratorSpec], seeds: Iterable[int] | None)
 
 
 def point_label(family: str, epsilon: float | None, seed: int) -> str:
-    """What a point's files are called.
+    """The label of a point, which names its files.
 
     >>> point_label("mst", 0.3, 1), point_label("tvae", None, 0)
     ('mst-eps0.3-seed1', 'tvae-none-seed0')
@@ -189,7 +202,7 @@ def point_label(family: str, epsilon: float | None, seed: int) -> str:
 
 
 def setting_label(family: str, epsilon: float | None) -> str:
-    """What the points of all seeds have in common, in words.
+    """The label of a setting, which the points of all seeds share.
 
     >>> setting_label("mst", 10.0)
     'mst-eps10'
@@ -199,7 +212,7 @@ def setting_label(family: str, epsilon: float | None) -> str:
 
 @dataclass(frozen=True)
 class SweepClaim:
-    """What the private fits of a sweep come to together.
+    """The composed claim of the private fits of a sweep.
 
     Attributes:
         epsilon: by PLD, at `delta`.
@@ -213,7 +226,7 @@ class SweepClaim:
 
 
 def composed(schedules: Mapping[str, "Schedule"]) -> SweepClaim | None:
-    """What several fits of one table come to; none where none promises anything.
+    """The composed claim of several fits of one table; `None` where no fit promises anything.
 
     Args:
         schedules: of all private fits, by label.

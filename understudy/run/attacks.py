@@ -1,6 +1,6 @@
-"""Attacks that fit models: the audit of a claim, shadow models, and the black-box audit.
+"""Attacks that fit models: the audit of a claim, and shadow models.
 
-The audit is part of every run that can have it: its trial is one more candidate. The other two fit many models, and run
+The audit is part of every run that can have it: its trial is one more candidate. Shadow models are many fits, and run
 only where somebody asks.
 """
 
@@ -25,18 +25,18 @@ from synth.progress import Progress
 from synth.schema import Schema
 
 SECONDS = "privacy.audit"
-"""What the time of an audit goes by among a candidate's seconds."""
+"""The name of an audit among a candidate's seconds."""
 FALSE_ALARMS = (
     "about one audit in 10,000 of a true claim disproves it by chance (by its 99% confidence, at most one in 100)"
 )
 """As `evaluate.privacy.audit.white_box` has it, with the confidence of 99% of every audit in a run."""
 CALIBRATED = 0.05
-"""How far below its target a claim may lie, as a share of it: noise is calibrated to the target from below."""
+"""The share by which a claim may lie below its target: noise is calibrated to the target from below."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What an audit is made of; all of it public.
+    """The subject of an audit; all of it public.
 
     Attributes:
         generator: with the epsilon and delta that are claimed.
@@ -140,7 +140,7 @@ def _not_audited(candidate: Candidate, error: UnderstudyError) -> Candidate:
     return replace(candidate, failures=(*candidate.failures, Failure(MEASURE, "failed", str(error))))
 
 
-SHADOW, BLACK_BOX = "privacy.shadow", "privacy.black_box"
+SHADOW = "privacy.shadow"
 
 
 def attacked(
@@ -150,9 +150,9 @@ def attacked(
 
     Args:
         candidate: whose table is attacked.
-        measure: `SHADOW` or `BLACK_BOX`.
-        attack: as `shadow_attack` or `black_box_audit` makes it.
-        time_limit_s: wall seconds; none: no limit.
+        measure: its name in the catalog.
+        attack: as `shadow_attack` makes it.
+        time_limit_s: wall seconds; `None`: no limit.
     """
     found, seconds = isolated(measure, attack, time_limit_s)
     return replace(
@@ -181,30 +181,6 @@ def shadow_attack(
         return measure(tables(), chosen, n_models, progress)
 
     return attack
-
-
-def black_box_audit(
-    chosen: Generator, schema: Schema, n_fits: int, *, seed: int, time_limit_s: float | None, progress: Progress
-) -> Callable[[], MetricResult]:
-    """The audit of a generator by its tables alone, on a public stand-in, not yet begun. No real row is read.
-
-    Args:
-        chosen: with an epsilon or without.
-        schema: gives the columns, the unit, k and n_units.
-        n_fits: how often it is fitted.
-        seed: of all draws but private noise.
-        time_limit_s: wall seconds after which no further fit is begun; none: no limit.
-        progress: told the share done.
-    """
-
-    def audit() -> MetricResult:
-        from evaluate.privacy.audit.black_box import Trials, black_box
-        from evaluate.privacy.audit.neighboring_tables import Worlds
-
-        worlds, trials = Worlds.stand_in(schema, seed=seed), Trials(n_fits, time_limit_s=time_limit_s, seed=seed)
-        return MetricResult((black_box(chosen, worlds, trials, progress=progress).estimate,))
-
-    return audit
 
 
 def specification_of(model: Model) -> Generator:

@@ -25,7 +25,7 @@ from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.registry import load_model
 from synth.output import whole_file
 from synth.progress import Progress
-from understudy.run import reservation, stages
+from understudy.run import stages
 from understudy.run.plan import Plan
 from understudy.run.workspace import RunWorkspace
 
@@ -163,7 +163,7 @@ def _fit(bench: CandidateContext, label: str) -> tuple[Model, str]:
     unsaved, model = "", load_model(work.model(label)) if work.model(label).is_dir() else None
     if model is None:
         started = time.perf_counter()
-        with bench.stage(f"fit {label}") as progress, reservation.budget(plan, work, label) as budget:
+        with bench.stage(f"fit {label}") as progress, plan.payment(work).budget(label) as budget:
             if budget is not None and isinstance(plan.generators[label], NeuralGenerator):
                 work.expect_clipping(label)
             model = stages.fit(plan, label, bench.sides.train, budget, work.training(label), progress)
@@ -173,8 +173,7 @@ def _fit(bench: CandidateContext, label: str) -> tuple[Model, str]:
         unsaved = _save(model, work.model(label))
         # After the model: until that is there, a fit that has drawn all it may needs what it was trained to.
         work.forget_training(label)
-    if plan.fund is not None and model.statement is not None:
-        reservation.commit(plan.fund, model.statement)
+    plan.payment(work).commit(model.statement)
     return model, unsaved
 
 
@@ -208,9 +207,6 @@ def _measure(bench: CandidateContext, label: str) -> None:
             assert isinstance(synthetic, pd.DataFrame)  # as planned
             with bench.stage(f"shadow models {label}") as progress:
                 candidate = stages.shadow(plan, bench.real, candidate, synthetic, progress)
-    if plan.job.evaluation.black_box is not None:
-        with bench.stage(f"black box {label}") as progress:
-            candidate = stages.black_box(plan, candidate, progress)
     candidate = replace(
         candidate,
         estimates=(*candidate.estimates, *done.of_training),

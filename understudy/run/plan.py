@@ -17,37 +17,38 @@ from synth.generators.models.chunked_output import check_columns
 from synth.input_file import GivenFile
 from synth.schema import Schema
 from synth.table import check_names
-from understudy.budget.account import Fund, ledger_of, open_fund, payment, publication_of
+from understudy.budget.account import Fund, ledger_of, open_fund, plan_budget, publication_of
+from understudy.budget.payment import Payment, Release
 from understudy.data.source import RealTable, embedded_table, find_table
 from understudy.job.load import read_inputs
 from understudy.job.spec import Job
 from understudy.job.sweep import PlannedCandidate, SweepClaim, composed
 from understudy.provenance import fingerprint_key, key_path
 from understudy.run.preflight import Intent, Swept, cautions, check_job, check_sampled, of_publication
-from understudy.run.workspace import check_free, requested
+from understudy.run.workspace import RunWorkspace, check_free, requested
 
 PUBLICATION = "_published"
-"""What the numbers of the public report go by among the fits; no candidate's label begins like that."""
+"""The label of the public report's numbers among the fits; no candidate's label begins like that."""
 PUBLISHED = "numbers of the public report"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will do.
+    """The plan of a run.
 
     Attributes:
         job: the specification.
         job_path: the file it was read from.
-        given: the files of "job", "schema", "policy" and, where rules are waived, "waivers", as they were when they
-            were understood: what is hashed and sealed is what was acted upon.
+        given: the files of "job", "schema", "policy" and, where rules are waived, "waivers", as they were understood.
+            These are hashed and sealed.
         out: the folder that will appear.
         table: the real table's place.
         schema: what is public about it.
         policy: what the verdicts rest on.
         generators: by label.
         schedules: of those that promise something: all that their fits will draw.
-        fund: the total that pays for these; none: no ledger, or nothing to pay for.
-        publication: all that the numbers of the public report will draw; none: there are none.
+        fund: the total that pays for these; `None`: no ledger, or nothing to pay for.
+        publication: all that the numbers of the public report will draw; `None`: there are none.
         key: *Sensitive*. Of the real table's fingerprint.
         restart: whether unfinished work of this output is removed first.
         workers: processes that make candidates side by side.
@@ -77,12 +78,12 @@ class Plan:
 
     @property
     def private(self) -> bool:
-        """Whether any generator promises something."""
+        """True where any generator promises something."""
         return bool(self.schedules)
 
     @property
     def unpaid(self) -> bool:
-        """Whether this is a sweep with private fits that nobody pays for: nothing of it may be released."""
+        """True where this is a sweep with private fits that nobody pays for: nothing of it may be released."""
         return self.job.is_sweep and self.private and self.fund is None
 
     @property
@@ -90,9 +91,24 @@ class Plan:
         """All that is drawn and paid for, by label: private fits, and the numbers of the public report."""
         return {**self.schedules, **({} if self.publication is None else {PUBLICATION: self.publication})}
 
+    def payment(self, work: RunWorkspace) -> Payment:
+        """The payment for all that is drawn, which goes on from what is kept of an earlier start.
+
+        Args:
+            work: keeps requests and journals.
+        """
+        releases = {
+            label: Release(schedule, f"{label} of a run, by {self.generators[label].name}", f"generators.{label}")
+            for label, schedule in self.schedules.items()
+        }
+        if self.publication is not None:
+            published = f"numbers published about {self.job.release} of a run"
+            releases[PUBLICATION] = Release(self.publication, published, "public_report")
+        return Payment(self.fund, self.schema, releases, work)
+
     @cached_property
     def together(self) -> SweepClaim | None:
-        """What the released table and the numbers about it come to: of a sweep, all its fits and the numbers.
+        """The composed claim of the released table and the numbers about it: of a sweep, all its fits and the numbers.
 
         None where there are no such numbers.
         """
@@ -103,12 +119,12 @@ class Plan:
 
     @cached_property
     def composed(self) -> SweepClaim | None:
-        """What all private fits of a sweep come to together; none outside one."""
+        """The composed claim of all private fits of a sweep; `None` outside one."""
         return composed(self.schedules) if self.job.is_sweep else None
 
     @cached_property
     def everything(self) -> SweepClaim | None:
-        """What all that is drawn from the real table comes to: whoever picks one of several fits has looked at all.
+        """The composed claim of all draws from the real table: whoever picks one of several fits has looked at all.
 
         None where that is one release at most.
         """
@@ -118,7 +134,7 @@ class Plan:
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What should be said before a row is read."""
+        """The warnings before a row is read."""
         # The seeds of a sweep share what there is to say: one line for all of them.
         shown = {label: point.setting_label for label, point in self.points.items()}
         intent = Intent(
@@ -185,7 +201,7 @@ class Plan:
 
     @property
     def suffix(self) -> str:
-        """How synthetic tables are written: in the real table's format."""
+        """The suffix of synthetic tables, which have the real table's format."""
         return self.table.suffix
 
     @property
@@ -201,11 +217,11 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
         job_path: the job file.
         out: the folder that will appear.
         restart: whether unfinished work of this output is removed first.
-        workers: processes that make candidates side by side; none: as the job says.
+        workers: processes that make candidates side by side; `None`: as the job says.
 
     Raises:
-        BadInput: job, schema, policy, waivers, a generator's parameters, the table's place or the output's cannot be
-            used, or the ledger does not admit what the job needs.
+        BadInput: job, schema, policy, waivers, parameters, the table's place or the output's cannot be used. Or the
+            ledger does not admit the job's fits.
         MissingExtra: the table or a generator needs what is not installed.
     """
     asked, home = read_inputs(job_path), job_path.parent
@@ -217,7 +233,7 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
     check_sampled(job.evaluation.sample_rows, stored=table.stored)
     if table.stored:
         check_job(job, generators)
-    schedules, fund = payment(job, home, schema, generators)
+    schedules, fund = plan_budget(job, home, schema, generators)
     publication = publication_of(job, schema, generators)
     plan = Plan(
         job=job,

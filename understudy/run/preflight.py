@@ -65,7 +65,7 @@ def check_sampled(sample_rows: int | None, *, stored: bool) -> None:
     """Refuse to draw samples of tables that are in memory as a whole.
 
     Args:
-        sample_rows: what is asked for; none: nothing is.
+        sample_rows: what is asked for; `None`: nothing is.
         stored: whether the tables stay where they are stored.
 
     Raises:
@@ -88,13 +88,13 @@ DROWNED_SHARE = 0.05
 
 @dataclass(frozen=True)
 class Intent:
-    """What is about to be fitted.
+    """The fits that are intended.
 
     Attributes:
         generators: by label; a single one may have an empty label.
         schedules: of those that promise something, by label.
         schema: what is public about the table.
-        fund: what pays for them; none: no ledger.
+        fund: what pays for them; `None`: no ledger.
         outside: what becomes of values outside the schema.
         swept: of a sweep: what it comes to; its labels are then one for each setting.
     """
@@ -109,10 +109,10 @@ class Intent:
 
 @dataclass(frozen=True)
 class Swept:
-    """What a sweep comes to.
+    """The composition of a sweep.
 
     Attributes:
-        composed: what all its private fits promise together; none where none promises anything.
+        composed: what all its private fits promise together; `None` where none promises anything.
         unpaid: whether nobody pays for them.
         schedules: of all of them, by label.
     """
@@ -123,7 +123,7 @@ class Swept:
 
 
 def cautions(intent: Intent) -> tuple[str, ...]:
-    """Sentences without a final stop, each with its reason; none where there is nothing to say."""
+    """Sentences without a final stop, each with its reason; empty where there is nothing to say."""
     found = [*_without_promise(intent), *_of_settings(intent)]
     if intent.schedules:
         for label in intent.schedules:
@@ -134,7 +134,7 @@ def cautions(intent: Intent) -> tuple[str, ...]:
 
 
 def of_publication(release: str, together: SweepClaim) -> str:
-    """What the numbers of the public report come to beside the table that they are about.
+    """A warning with the composed claim of the public report's numbers and their table.
 
     Args:
         release: label of that table.
@@ -162,8 +162,8 @@ def _of_settings(intent: Intent) -> Iterator[str]:
 
 def _of_budget(intent: Intent, label: str) -> Iterator[str]:
     chosen = intent.generators[label]
-    assert isinstance(chosen, PrivateGenerator)
-    assert chosen.epsilon is not None
+    if not isinstance(chosen, PrivateGenerator) or chosen.epsilon is None:
+        return
     if chosen.epsilon > WEAK_EPSILON:
         yield (
             f"epsilon={chosen.epsilon:g} of {_listed(intent, [label])} is weak: it lets what comes out be "
@@ -197,8 +197,9 @@ def _of_units(intent: Intent) -> Iterator[str]:
 
 def _of_all(intent: Intent) -> Iterator[str]:
     schedules = intent.schedules if intent.swept is None else intent.swept.schedules
-    if len(schedules) > 1:
-        yield _together(intent, schedules)
+    together = composed(schedules) if intent.swept is None else intent.swept.composed
+    if len(schedules) > 1 and together is not None:
+        yield _together(intent, schedules, together)
     if intent.swept is not None and intent.swept.unpaid:
         yield (
             "NOTHING OF THIS SWEEP MAY BE RELEASED: no ledger pays for its private fits, so its synthetic tables and "
@@ -223,10 +224,8 @@ def _of_all(intent: Intent) -> Iterator[str]:
         )
 
 
-def _together(intent: Intent, schedules: Mapping[str, Schedule]) -> str:
-    """What several private fits of one table come to: whoever picks the best of them has looked at all."""
-    found = composed(schedules) if intent.swept is None else intent.swept.composed
-    assert found is not None
+def _together(intent: Intent, schedules: Mapping[str, Schedule], found: SweepClaim) -> str:
+    """The claim of several private fits of one table: whoever picks the best of them has looked at all."""
     in_ledger = ""
     if intent.fund is not None:
         curve = RdpCurve.total(schedule.curve for schedule in schedules.values())

@@ -12,18 +12,18 @@ from typing import Any
 
 from evaluate.dp_release.numbers import Released
 from evaluate.result import Evaluation
-from reports.public.facts import PublicFacts
+from reports.public.facts import Publication, PublicFacts
 from reports.public.page import write_public_html
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
+from synth.errors import BudgetError
 from synth.output import whole_file
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.split import Split
 from synth.table import read_table
 from understudy.job.sweep import SweepClaim
-from understudy.run import reservation
 from understudy.run.plan import PUBLICATION, Plan
 from understudy.run.workspace import RunWorkspace
 
@@ -33,7 +33,7 @@ NOTICE = (
     "Price them anew with `understudy account released.json --candidate NAME`."
 )
 ALONE, BOTH = "published numbers", "the table and the published numbers"
-"""What the statements are called for which there is no label."""
+"""Names of the statements that have no label."""
 
 
 def release_numbers(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress: Progress) -> None:
@@ -53,8 +53,7 @@ def release_numbers(plan: Plan, work: RunWorkspace, sides: Split, table: Path, p
         return
     if "statement" not in work.stage(PUBLICATION):
         _release(plan, work, sides, table, progress)
-    if plan.fund is not None:
-        reservation.commit(plan.fund, PrivacyStatement.from_dict(work.stage(PUBLICATION)["statement"]))
+    plan.payment(work).commit(PrivacyStatement.from_dict(work.stage(PUBLICATION)["statement"]))
 
 
 def _release(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress: Progress) -> None:
@@ -62,8 +61,9 @@ def _release(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress
     from evaluate.engine import aimed
 
     schema = aimed(plan.schema, plan.job.evaluation.target, plan.job.evaluation.task)
-    with reservation.budget(plan, work, PUBLICATION) as budget:
-        assert budget is not None
+    with plan.payment(work).budget(PUBLICATION) as budget:
+        if budget is None:
+            raise BudgetError("numbers are released under a budget only; set public_report.epsilon")
         numbers = released(sides, read_table(table), schema, budget, progress)
         statement = budget.statement(plan.schema)
     content = {"statement": statement.to_dict(), "numbers": [number.to_dict() for number in numbers]}
@@ -71,10 +71,10 @@ def _release(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress
 
 
 def publication(plan: Plan, work: RunWorkspace) -> dict[str, Any] | None:
-    """What was released for the public report, as plain data; none where nothing was.
+    """The releases for the public report, as plain data; `None` where there are none.
 
-    Holds the label of the table, the numbers, their statement, that of table and numbers together, and what all private
-    fits of the job and the numbers come to.
+    Holds the label of the table, the numbers, their statement, and that of table and numbers together. Beside them
+    stands the claim of the numbers with all private fits of the job.
     """
     if plan.publication is None or plan.together is None or plan.job.release is None:
         return None
@@ -125,13 +125,11 @@ def write_public(facts: PublicFacts, folder: Path) -> None:
     write_public_html(facts, folder / REPORT)
     if facts.publication is not None:
         with whole_file(folder / NUMBERS) as beside:
-            beside.write_text(released_json(facts), encoding="utf-8")
+            beside.write_text(_released_json(facts, facts.publication), encoding="utf-8")
 
 
-def released_json(facts: PublicFacts) -> str:
+def _released_json(facts: PublicFacts, found: Publication) -> str:
     """The published numbers with the statements that anyone prices anew, as JSON text."""
-    found = facts.publication
-    assert found is not None
     statements = {facts.table: facts.statement, ALONE: found.statement, BOTH: found.together}
     content = {
         "notice": NOTICE,

@@ -11,17 +11,17 @@ from typing import Any
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Evaluation
 from evaluate.result_io import evaluation_from
+from synth.errors import JobError
 from synth.output import whole_file
 from synth.split import Split
 from understudy import provenance
-from understudy.artifacts.cards import Handing
-from understudy.artifacts.delivery import EVALUATION, Delivery
+from understudy.artifacts import EVALUATION, Delivery, Handing
 from understudy.budget.account import releases
 from understudy.bundle.evidence import BundleContent, write_evidence
 from understudy.bundle.keys import Signer
 from understudy.console import DONE, VERDICTS, Console
 from understudy.evaluation_log import count_attempt
-from understudy.run import candidates, public_report, reservation, stages
+from understudy.run import candidates, public_report, stages
 from understudy.run.attacks import disproved
 from understudy.run.plan import PUBLICATION, Plan
 from understudy.run.pool import make_all
@@ -34,7 +34,7 @@ KEYED, STRATIFIED = "keyed hash", "stratified draw"
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What a run came to."""
+    """The outcome of a run."""
 
     plan: Plan
     evaluation: Evaluation
@@ -43,7 +43,7 @@ class RunOutcome:
 
     @property
     def delivery(self) -> Delivery:
-        """What is written of it."""
+        """The delivery of it."""
         plan = self.plan
         tables = {label: Path(candidates.SYNTHETIC) / f"{label}{plan.suffix}" for label in plan.points}
         kept = {} if plan.unpaid else tables
@@ -66,12 +66,12 @@ def run(
     Args:
         plan: what to do.
         console: is told.
-        signer: signs the evidence; none: nobody does.
+        signer: signs the evidence; `None`: nobody does.
         tell: says what the run came to. Until that is done, the same run finds its output its own.
 
     Raises:
-        BadInput: the table does not fit, a fit is not possible, or other unfinished work is in the way; no output was
-            left, and unfinished work only where something was reserved or drawn, or a fit was finished.
+        BadInput: the table does not fit, a fit is not possible, or other unfinished work is in the way. No output was
+            left. Unfinished work was left only where something was reserved or drawn, or a fit was finished.
         LostCandidates: some candidates could not be made, the others are finished; no output was left.
     """
     with unfinished(plan.out, restart=plan.restart) as work:
@@ -117,7 +117,7 @@ def _carry_out(plan: Plan, work: RunWorkspace, console: Console, signer: Signer 
 
 
 def _names(plan: Plan) -> dict[str, str | None]:
-    """What makes this run this run, as far as it is known before the table is read."""
+    """The identity of a run, as far as it is known before the table is read."""
     return {
         **{name: plan.given[name].sha256 if name in plan.given else None for name in provenance.INPUTS},
         "version of understudy": metadata.version("understudy"),
@@ -149,7 +149,7 @@ def _real(plan: Plan, work: RunWorkspace, console: Console) -> Iterator[_Real]:
             sides = stages.split(plan, table)
             prints = provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key)
             work.claim(prints)
-        reservation.reserve(plan, work, prints["table"])
+        plan.payment(work).reserve(prints["table"])
         for sentence in work.warnings:
             console.warn(sentence)
         yield _Real(sides, prints)
@@ -159,7 +159,8 @@ def _publish(plan: Plan, work: RunWorkspace, sides: stages.Sides, console: Conso
     """The numbers of the public report, where the job pays for any."""
     if plan.publication is None or plan.job.release is None:
         return
-    assert isinstance(sides, Split)  # as planned: no such numbers are read off a table that stays where it is stored
+    if not isinstance(sides, Split):
+        raise JobError("no public numbers are read off a table that stays where it is stored; leave public_report out")
     with console.stage("release numbers") as progress:
         table = candidates.table_path(plan, work, plan.job.release)
         public_report.release_numbers(plan, work, sides, table, progress)
@@ -224,7 +225,7 @@ def _outputs(work: RunWorkspace) -> list[Path]:
 
 
 def _swept(plan: Plan) -> dict[str, Any] | None:
-    """What a sweep says of itself; none where the job is none."""
+    """The description of a sweep; `None` for any other job."""
     if not plan.job.is_sweep:
         return None
     return {

@@ -23,8 +23,8 @@ from synth.split import Split, split_table
 from synth.table import read_table, write_table
 from understudy.data import load
 from understudy.data.load import StoredSplit, opened, read_real
-from understudy.job.seeds import child_seed
-from understudy.run.attacks import BLACK_BOX, SHADOW, Trial, attacked, audit_trial, black_box_audit, shadow_attack
+from understudy.job.sweep import child_seed
+from understudy.run.attacks import SHADOW, Trial, attacked, audit_trial, shadow_attack
 from understudy.run.plan import Plan
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def sample(plan: Plan, label: str, model: Model, path: Path, progress: Progress)
         progress: told the share done.
 
     Returns:
-        Rows that were drawn and rejected for breaking a constraint; none where the schema has none.
+        Rows that were drawn and rejected for breaking a constraint; `None` where the schema has none.
     """
     rows, seed = plan.points[label].spec.rows, child_seed(plan.job.seed, "sample", label)
     if plan.table.stored:
@@ -167,13 +167,13 @@ def check_reached(sides: Sides) -> None:
 
 
 def expected(plan: Plan, label: str) -> dict[str, object] | None:
-    """What public facts let one expect of a private candidate, as plain data; none where nothing can be worked out."""
+    """The outlook of a private candidate by public facts, as plain data; `None` where nothing can be worked out."""
     chosen, schedule = plan.generators[label], plan.schedules.get(label)
     if schedule is None or not isinstance(chosen, Planned):
         return None
     found = outlook(chosen, plan.schema, schedule=schedule, train_share=1 - plan.job.split.holdout_share)
     tree, pair = (None if noise is None else noise.error for noise in (found.tree, found.pair))
-    return {"column": found.column, "tree": tree, "pair": pair, "seconds": found.seconds, "n_rows": found.n_rows}
+    return {"column": found.column, "tree": tree, "pair": pair, "n_rows": found.n_rows}
 
 
 def audited(plan: Plan) -> tuple[str, ...]:
@@ -191,7 +191,8 @@ def audited(plan: Plan) -> tuple[str, ...]:
 def audit(plan: Plan, candidate: Candidate, progress: Progress) -> Candidate:
     """The candidate with the audit of its generator's claim, or why there is none. No real row is read."""
     chosen, seed = plan.generators[candidate.name], child_seed(plan.job.seed, "audit", candidate.name)
-    assert isinstance(chosen, PrivateGenerator)
+    if not isinstance(chosen, PrivateGenerator):
+        return candidate
     return audit_trial(candidate, Trial(chosen, plan.schema, seed, plan.job.evaluation.time_limit_s), progress)
 
 
@@ -208,20 +209,10 @@ def shadow(
         progress: told the share done.
     """
     asked, chosen = plan.job.evaluation, plan.generators[candidate.name]
-    assert asked.shadow_models is not None
+    if asked.shadow_models is None:
+        return candidate
     attack = shadow_attack(lambda: real.beside(synthetic, candidate.statement), chosen, asked.shadow_models, progress)
     return attacked(candidate, SHADOW, attack, asked.time_limit_s)
-
-
-def black_box(plan: Plan, candidate: Candidate, progress: Progress) -> Candidate:
-    """The candidate with the audit of its generator by tables alone. No real row is read."""
-    asked, chosen = plan.job.evaluation, plan.generators[candidate.name]
-    assert asked.black_box is not None
-    seed = child_seed(plan.job.seed, "black box", candidate.name)
-    audit = black_box_audit(
-        chosen, plan.schema, asked.black_box, seed=seed, time_limit_s=asked.time_limit_s, progress=progress
-    )
-    return attacked(candidate, BLACK_BOX, audit)
 
 
 def verdicts_of(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:

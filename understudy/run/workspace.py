@@ -14,8 +14,9 @@
         warnings.json   what came up underway
         result/         becomes the output by one rename
 
-Everything but journals and the lock is written beside and renamed, so whatever is there is whole. One process at a time
-works on an output, waits for workers that an earlier start left, and tidies up when a run ends badly.
+Everything but journals and the lock is written beside and renamed, so whatever is there is whole. How such a folder is
+held, resumed, published and discarded, `synth.output.Unfinished` says. One process at a time works on an output, waits
+for workers that an earlier start left, and tidies up when a run ends badly.
 """
 
 import json
@@ -31,17 +32,25 @@ from filelock import FileLock, Timeout
 
 from synth.dp.noise_journal import Journal
 from synth.errors import JobError, OutputError
-from synth.output import check_new_folder, is_taken, sole, stamp, sync, sync_all, unwritable, whole_file
+from synth.output import (
+    ROWS,
+    RUN,
+    Unfinished,
+    check_new_folder,
+    hidden_beside,
+    is_taken,
+    read_state,
+    sync,
+    sync_all,
+    whole_file,
+)
+from understudy.budget.payment import SPENT
 from understudy.provenance import now
 
-NAMES = "work.json"
-FILES = "files"
-"""Which files the output is, among the names of finished work."""
 RESERVATIONS, JOURNALS, STAGES, TRAINING = "reservations", "journals", "stages", "training"
 LOG, CLIPPING = "log.jsonl", "clipping.internal.jsonl"
-"""What a network in training writes for its reader; the latter is read off real rows."""
+"""Logs of a network in training; the latter is read off real rows."""
 MEASURED, WORKERS = "measured", "workers"
-SPENT = "what was drawn or reserved stays spent"
 
 
 class OtherWork(JobError):
@@ -49,9 +58,8 @@ class OtherWork(JobError):
 
 
 def work_folder(out: Path) -> Path:
-    """Where the unfinished work of an output lies."""
-    whole = out.absolute()
-    return whole.parent / f".{whole.name}.unfinished"
+    """The hidden folder of an output's unfinished work."""
+    return hidden_beside(out, RUN)
 
 
 @dataclass(frozen=True)
@@ -67,14 +75,19 @@ class RunWorkspace:
     out: Path
 
     @property
+    def unfinished(self) -> Unfinished:
+        """The folder as work that is held, resumed, published and discarded."""
+        return Unfinished(self.folder, self.out, self.result)
+
+    @property
     def result(self) -> Path:
-        """What becomes the output."""
+        """The folder that becomes the output."""
         return self.folder / "result"
 
     @property
     def is_worth_keeping(self) -> bool:
-        """Whether anything was reserved, drawn or trained, or a fit is finished, and the output is not made yet."""
-        has_name = (self.folder / NAMES).exists() and self.result.exists()
+        """True where anything was reserved, drawn or trained, or a fit is finished, and the output is not made yet."""
+        has_name = bool(self.unfinished.state) and self.result.exists()
         trained = any((self.folder / TRAINING).glob("*/*.pt"))
         return has_name and (
             trained or any(p.stat().st_size > 0 for part in _PARTS for p in (self.folder / part).glob("*"))
@@ -82,9 +95,8 @@ class RunWorkspace:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the result has become the output."""
-        is_whole = not self.result.exists() and is_taken(self.out)
-        return is_whole and self._read(NAMES, {}).get(FILES) == stamp(self.out)
+        """True where the result has become the output."""
+        return self.unfinished.is_finished
 
     def claim(self, names: Mapping[str, str | None]) -> None:
         """Take up the work if it goes by these names, or if nothing in it is worth keeping.
@@ -95,7 +107,7 @@ class RunWorkspace:
         Raises:
             OtherWork: it goes by other names; it was left as it is.
         """
-        known = self._read(NAMES, {})
+        known = self.unfinished.state
         other = [what for what in names if what in known and known[what] != names[what]]
         if other and self.is_finished:
             raise OtherWork(
@@ -111,21 +123,13 @@ class RunWorkspace:
                 f"--restart, which removes it ({SPENT})"
             )
         if other or not known:
-            self.clear()
+            self.unfinished.clear()
         for part in (*_PARTS, MEASURED, WORKERS, "result/synthetic", "result/models"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
-        self._write(NAMES, {**known, **names})
-
-    def clear(self) -> None:
-        """Remove everything but the lock; without its name, what a killed process leaves of it is nobody's work."""
-        (self.folder / NAMES).unlink(missing_ok=True)
-        sync(self.folder)
-        for path in self.folder.iterdir():
-            if path.name != "lock":
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        self.unfinished.write_state({**known, **names})
 
     def request(self, label: str) -> dict[str, Any] | None:
-        """What was asked of the ledger for a generator; none: nothing yet."""
+        """The request to the ledger for a generator; `None` before there is one."""
         found: dict[str, Any] | None = self._read(f"{RESERVATIONS}/{label}.json", None)
         return found
 
@@ -141,8 +145,7 @@ class RunWorkspace:
         """The noisy values of a generator's fit, new or as an earlier start left them."""
         return Journal(self._journal(label))
 
-    def has_values(self, label: str) -> bool:
-        """Whether a noisy value of the fit is on the disk."""
+    def _has_values(self, label: str) -> bool:
         if not self._journal(label).exists():
             return False
         journal = self.journal(label)
@@ -156,7 +159,7 @@ class RunWorkspace:
         sync(self.folder / JOURNALS)
 
     def training(self, label: str) -> Path:
-        """Where a generator's fit keeps its unfinished work and its log."""
+        """The folder of a fit's unfinished work and its log."""
         return self.folder / TRAINING / label
 
     def keep_log(self, label: str) -> None:
@@ -172,7 +175,7 @@ class RunWorkspace:
         (self.training(label) / CLIPPING).touch()
 
     def clipped(self, label: str) -> tuple[int, int] | None:
-        """*Sensitive*. Units that a network's training clipped, and those sampled; none where it is no DP-SGD."""
+        """*Sensitive*. Units that a network's training clipped, and those sampled; `None` where it is no DP-SGD."""
         path = self.training(label) / CLIPPING
         if not path.exists():
             return None
@@ -184,7 +187,7 @@ class RunWorkspace:
         shutil.rmtree(self.training(label), ignore_errors=True)
 
     def stage(self, label: str) -> dict[str, Any]:
-        """What is known of a generator's finished stages; empty where none is finished."""
+        """The facts of a generator's finished stages; empty before the first."""
         found: dict[str, Any] = self._read(f"{STAGES}/{label}.json", {})
         return found
 
@@ -193,7 +196,7 @@ class RunWorkspace:
         self._write(f"{STAGES}/{label}.json", content)
 
     def measured(self, label: str) -> Path:
-        """Where a candidate's evaluation is written."""
+        """The file of a candidate's evaluation."""
         return self.folder / MEASURED / f"{label}.json"
 
     def worker_lock(self, name: str) -> Path:
@@ -206,16 +209,16 @@ class RunWorkspace:
         return tuple(sorted((self.folder / WORKERS).glob("*")))
 
     def model(self, label: str) -> Path:
-        """Where a generator's model is saved."""
+        """The folder of a generator's model."""
         return self.result / "models" / label
 
-    def is_made(self, label: str) -> bool:
-        """Whether a generator's fit needs no real row any more: its model is saved, or its table is written."""
-        return self.model(label).is_dir() or "statement" in self.stage(label)
+    def is_drawn(self, label: str) -> bool:
+        """True where a noisy value of a fit is on the disk, or all that is made of them: its model or its table."""
+        return self.model(label).is_dir() or "statement" in self.stage(label) or self._has_values(label)
 
     @property
     def attempt(self) -> str:
-        """What tells this work from others, however often it is taken up again."""
+        """The identifier of this work, however often it is taken up again."""
         known: str | None = self._read("attempt.json", None)
         if known is None:
             known = secrets.token_hex(8)
@@ -233,7 +236,7 @@ class RunWorkspace:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What came up in any start of this work."""
+        """The warnings of all starts of this work."""
         return tuple(self._read("warnings.json", []))
 
     def add_warnings(self, sentences: Sequence[str]) -> None:
@@ -244,7 +247,7 @@ class RunWorkspace:
             self._write("warnings.json", list(dict.fromkeys((*self.warnings, *sentences))))
 
     def finish(self) -> None:
-        """Turn the result into the output; whose it is stays known until `forget`.
+        """Turn the result into the output; whose it is stays known until the folder is discarded.
 
         Raises:
             OutputError: something has taken the output's name meanwhile; the work was left as it is.
@@ -253,31 +256,13 @@ class RunWorkspace:
         sync_all(self.result)
         # Every model is saved by now: noisy values are of no more use, and would only be lying about.
         shutil.rmtree(self.folder / JOURNALS)
-        self._write(NAMES, {**self._read(NAMES, {}), FILES: stamp(self.result)})
-        self.result.replace(self.out)
-        sync(self.out.absolute().parent)
-
-    def forget(self) -> None:
-        """Remove the folder and all that is in it: whose output was finished last of all, whose work is left first."""
-        if not self.is_finished:
-            (self.folder / NAMES).unlink(missing_ok=True)
-        for path in self.folder.iterdir():
-            if path.name != NAMES:
-                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.unfinished.publish()
 
     def _journal(self, label: str) -> Path:
         return self.folder / JOURNALS / f"{label}.journal"
 
     def _read(self, name: str, otherwise: Any) -> Any:
-        path = self.folder / name
-        try:
-            return json.loads(path.read_text(encoding="utf-8")) if path.exists() else otherwise
-        except (ValueError, RecursionError):
-            raise OutputError(
-                f"the unfinished work is damaged: path={str(path)!r}; remove its folder and start anew (what was drawn "
-                "stays spent)"
-            ) from None
+        return read_state(self.folder / name, otherwise)
 
     def _write(self, name: str, content: Any) -> None:
         with whole_file(self.folder / name) as beside:
@@ -286,11 +271,8 @@ class RunWorkspace:
 
 _PARTS = (RESERVATIONS, JOURNALS, STAGES)
 
-
-PARTS = ".parts"
-"""How the hidden folder ends in which `synth.generators.models.unfinished_rows` keeps rows that are being written."""
 WORKERS_WAIT_S = 30.0
-"""How long a new start waits for the processes of one that was killed."""
+"""Seconds that a new start waits for the processes of one that was killed."""
 
 
 def requested(out: Path) -> frozenset[str]:
@@ -340,12 +322,12 @@ def unfinished(out: Path, *, restart: bool = False) -> Iterator[RunWorkspace]:
     """
     work = RunWorkspace(work_folder(out), out)
     busy = f"another run is at work on --out {str(out)!r}; wait for it to end, or name another --out"
-    with sole(work.folder, busy, lambda error: unwritable(out, error)):
+    with work.unfinished.held(busy):
         try:
             wait_for_workers(work.worker_locks, out)
             if not check_free(out, restart=restart):
                 if restart:
-                    work.clear()
+                    work.unfinished.clear()
                 _sweep(work.folder)
             yield work
         except OtherWork:
@@ -360,7 +342,7 @@ def unfinished(out: Path, *, restart: bool = False) -> Iterator[RunWorkspace]:
 
 def _forget(work: RunWorkspace) -> None:
     if not work.is_worth_keeping:
-        work.forget()
+        work.unfinished.discard()
 
 
 def wait_for_workers(places: Sequence[Path], out: Path) -> None:
@@ -384,7 +366,7 @@ def wait_for_workers(places: Sequence[Path], out: Path) -> None:
 
 
 def _left(work: RunWorkspace) -> str:
-    """What an error leaves, in words; empty for nothing."""
+    """The remains of a run that ends in an error, in words; empty for none."""
     if work.is_worth_keeping:
         return f"the unfinished work is kept: the same command goes on from there, and with --restart anew ({SPENT})"
     return "the output is whole all the same" if work.is_finished else ""
@@ -395,6 +377,6 @@ def _sweep(folder: Path) -> None:
 
     The parts of a synthetic table are taken up again by whoever writes it, and sweeps them itself.
     """
-    kept = {path for parts in folder.rglob(f".*{PARTS}") for path in (parts, *parts.rglob("*"))}
+    kept = {path for parts in folder.rglob(f".*{ROWS}") for path in (parts, *parts.rglob("*"))}
     for path in sorted(set(folder.rglob(".*")) - kept, key=lambda p: len(p.parts), reverse=True):
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)

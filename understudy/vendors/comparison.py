@@ -31,8 +31,7 @@ from synth.table.limits import SizeLimits
 from understudy import provenance
 from understudy.evaluate_external import CLAMPED
 from understudy.evaluation_log import count_attempt
-from understudy.job.load import check_measures
-from understudy.policies import given_policy, named_policy
+from understudy.job.load import check_measures, given_policy, named_policy
 from understudy.vendors.request import Asked, read_claims, shown_name
 from understudy.vendors.rules import barring, beyond_policy, lacking_columns, name_of
 from understudy.vendors.submission import DeliveredTable, compared_rows, look_at, sampled
@@ -42,7 +41,7 @@ PERSONAL = "privacy.personal"
 
 @dataclass(frozen=True)
 class VendorContext:
-    """What is the same for all tables. *Sensitive*."""
+    """The context that all tables share. *Sensitive*."""
 
     asked: Asked
     schema: Schema
@@ -78,7 +77,7 @@ class MeasuredVendor:
 
     Attributes:
         candidate: with nothing that lacking a column could improve.
-        figures: that it is ranked by; none where it is not ranked.
+        figures: that it is ranked by; `None` where it is not ranked.
         barred: what bars it.
         open: what may bar it, for all that is known.
         own: what the comparison's own rules say.
@@ -143,12 +142,12 @@ MOST_NAMED = 50
 """Extra columns that are named; of more only the number is told."""
 EXPOSURE = "privacy.membership.auc"
 UTILITIES = ("utility.tstr.boosting", "utility.tstr.linear")
-"""What the picture shows as utility: the first that every table in it has."""
+"""Measures of utility for the picture: the first that every table in it has."""
 
 
 @dataclass(frozen=True)
 class Vendor:
-    """How one vendor came out.
+    """The outcome of one vendor.
 
     Attributes:
         name: of the vendor.
@@ -156,10 +155,10 @@ class Vendor:
         standing: ranked; incomplete (it lacks columns, so it comes after all that lack none and is not compared with
             them); disqualified; or not evaluated.
         reason: why it is not ranked; empty where it is.
-        offered: what is known of the table; none where it could not be read.
+        offered: what is known of the table; `None` where it could not be read.
         n_rows: rows of it that were compared.
         claim: what the vendor claims, unverified.
-        same_as: another vendor whose table holds the same rows; none where there is none.
+        same_as: another vendor whose table holds the same rows; `None` where there is none.
         barred: findings that bar it from the ranking.
         open: findings that leave open whether they would.
         own: of them, those of the comparison's own rules.
@@ -200,7 +199,7 @@ class Vendor:
 
 
 def picture(candidates: Sequence[Candidate], standings: Mapping[str, Standing]) -> dict[str, Any] | None:
-    """Utility against the upper end of the membership attack's interval, as plain data; none without either.
+    """Utility against the upper end of the membership attack's interval, as plain data; `None` without either.
 
     Args:
         candidates: every table that was measured.
@@ -240,7 +239,7 @@ def _worst(estimate: Estimate) -> float:
 
 @dataclass(frozen=True)
 class VendorComparison:
-    """What a comparison came to.
+    """The outcome of a comparison.
 
     Attributes:
         evaluation: *Sensitive*: of every table that could be measured, with its ranking.
@@ -325,9 +324,8 @@ def _vendor(
     n_rows: int,
 ) -> Vendor:
     offered, claim = offers.get(name), claims.get(name)
-    if measured is None:
+    if measured is None or offered is None:
         return Vendor(name, file, "not evaluated", unusable[name], offered, claim=claim)
-    assert offered is not None
     same = next((o.name for o in offers.values() if o.name != name and o.content == offered.content), None)
     made = Vendor(
         name, file, "ranked", "", offered, n_rows, claim, same, measured.barred, measured.open, measured.own

@@ -8,7 +8,7 @@ from evaluate.gate.shift import Shift
 from reports.exports.csv import write_csv
 from reports.sections.utility import given_away
 from synth.output import whole_folder
-from understudy.artifacts.delivery import Delivery
+from understudy.artifacts import Delivery
 from understudy.bundle.evidence import BundleContent, write_evidence
 from understudy.bundle.keys import Signer
 from understudy.console import DONE, FAILED, INCONCLUSIVE
@@ -32,7 +32,7 @@ def deliver_comparison(found: VendorComparison, asked: Asked, folder: Path, sign
         found: what the comparison came to.
         asked: says the seed.
         folder: must be new.
-        signer: signs it; none: nobody does.
+        signer: signs it; `None`: nobody does.
 
     Raises:
         BundleError: something cannot be part of a bundle; nothing was left.
@@ -78,7 +78,7 @@ def exit_code(found: VendorComparison) -> int:
 
 
 def sentences(found: VendorComparison) -> tuple[str, ...]:
-    """What a reader has to know before the numbers."""
+    """Notes for a reader, before the numbers."""
     facts = (*Shift.of(found.evaluation.real).warnings, *given_away(found.evaluation))
     said, seen = [*facts, *found.evaluation.provenance["warnings"]], set[str]()
     for vendor in found.vendors:

@@ -26,15 +26,15 @@ class Asked:
         schema: file of the schema.
         tables: files that vendors delivered.
         policy: a shipped policy's name, or a TOML file.
-        labels: names of the vendors, in the order of tables; none: by the names of their files.
-        claims: a TOML file of what vendors claim; none where there is none.
+        labels: names of the vendors, in the order of tables; `None`: by the names of their files.
+        claims: a TOML file of what vendors claim; `None` where there is none.
         seed: of every draw, the same for all.
-        rows: of each table that are compared; none: as many as the smallest has, and as train has at most.
-        measures: which to take; none: all.
-        time_limit_s: seconds for each measure of each table; none: no limit.
-        target: the column that models predict; none: the schema's.
-        n_targets: rows of either side that attacks are tried on at most; none: every one.
-        task: of the models that predict the target; none: the schema's, or by the target.
+        rows: of each table that are compared; `None`: as many as the smallest has, and as train has at most.
+        measures: which to take; `None`: all.
+        time_limit_s: seconds for each measure of each table; `None`: no limit.
+        target: the column that models predict; `None`: the schema's.
+        n_targets: rows of either side that attacks are tried on at most; `None`: every one.
+        task: of the models that predict the target; `None`: the schema's, or by the target.
         outside: what to do with values of the real tables that do not fit the schema.
     """
 
@@ -58,8 +58,8 @@ class Asked:
         """The tables by the names of their vendors.
 
         Raises:
-            JobError: the names are not as many as the tables, or not different, or a path leads to nothing, which is a
-                slip of whoever asks and no fault of a vendor's file; nothing was read.
+            JobError: the names are not as many as the tables, or not different, or a path leads to nothing. That is a
+                slip of whoever asks, and no fault of a vendor's file. Nothing was read.
         """
         if not self.tables:
             raise JobError("a comparison needs tables, and none is named; name the files that vendors delivered")
@@ -80,7 +80,7 @@ class Asked:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether anything goes by a path, be it a link that leads nowhere or what nobody may read."""
+    """True where anything goes by a path, be it a link that leads nowhere or what nobody may read."""
     try:
         return os.path.lexists(path)
     except ValueError:  # a NUL character
@@ -124,7 +124,7 @@ def _stem(path: Path) -> str:
 
 
 class VendorClaim(Frozen):
-    """What a vendor says of a table's privacy."""
+    """A vendor's claim about a table's privacy."""
 
     epsilon: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     delta: float | None = Field(default=None, ge=0, le=1)
@@ -134,7 +134,7 @@ class VendorClaim(Frozen):
 
 
 def read_claims(path: Path, names: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """What vendors claim, by name; each is plain data without what is not claimed.
+    """The claims of vendors by name, as plain data; what is not claimed is left out.
 
     Args:
         path: a TOML file with a table for each vendor.

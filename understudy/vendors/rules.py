@@ -1,6 +1,6 @@
-"""What bars a table from the ranking: privacy and validity alarms of the policy, and copying of any kind.
+"""The rules that bar a table from the ranking: privacy and validity alarms of the policy, and copying of any kind.
 
-What a policy tolerates in a table that somebody made in good faith is too much in a vendor's: a table of which a
+What a policy tolerates in a table that somebody made in good faith is too much in a vendor's. A table of which a
 twentieth is real rows would look all the better for it. So a comparison has rules of its own beside the policy's.
 """
 
@@ -21,8 +21,8 @@ from evaluate.sampling import entity_codes, learned_keys
 from evaluate.tables import Tables
 
 BARRING = ("privacy.", "validity.")
-"""How the measures begin whose rules bar a table. What a privacy statement claims is not among them: a vendor's claim
-is not verified, whatever it says."""
+"""Prefixes of the measures whose rules bar a table. The claim of a privacy statement is not among them: a vendor's is
+not verified, whatever it says."""
 COPIED = "privacy.copies.unique.excess"
 LIMIT = 0.01
 COPYING = Rule(
@@ -48,11 +48,11 @@ _NAMES = {
     RETURNING.why: "training rows that stand anywhere in the delivery",
     LEAKING.why: "rows that stand in the holdout",
 }
-"""What the comparison's own rules are about that no measure is named after, by the reasons of the rules."""
+"""Subjects of the comparison's own rules that no measure is named after, by the reasons of the rules."""
 
 
 def name_of(rule: Rule) -> str:
-    """What a rule is about: its measure, or in words what the comparison measures for itself alone.
+    """The subject of a rule: its measure, or the words for a measure that only the comparison has.
 
     >>> name_of(COPYING), name_of(RETURNING)
     ('privacy.copies.unique.excess', 'training rows that stand anywhere in the delivery')
@@ -61,12 +61,12 @@ def name_of(rule: Rule) -> str:
 
 
 def beyond_policy(tables: Tables, candidate: Candidate, delivered: pd.DataFrame | None) -> list[Finding]:
-    """What the comparison's own rules say of a table.
+    """Findings of the comparison's own rules on a table.
 
     Args:
         tables: *Sensitive*. The rows that are compared, beside the real ones.
         candidate: what was measured of them.
-        delivered: all rows of the delivery in canonical form; none where all of them are compared.
+        delivered: all rows of the delivery in canonical form; `None` where all of them are compared.
     """
     found = candidate.find(COPIED)
     if not isinstance(found, Estimate):

@@ -23,7 +23,7 @@ LEAST_SHARE = 0.1
 
 @dataclass(frozen=True)
 class DeliveredTable:
-    """What is known of a delivered table before it is measured.
+    """The facts of a delivered table before it is measured.
 
     Attributes:
         name: of the vendor.
@@ -57,7 +57,7 @@ class DeliveredTable:
 
 
 def look_at(name: str, path: Path, schema: Schema, limits: SizeLimits) -> DeliveredTable:
-    """What is known of a file that a vendor delivered.
+    """The facts of a file that a vendor delivered.
 
     Args:
         name: of the vendor.
@@ -87,7 +87,7 @@ def look_at(name: str, path: Path, schema: Schema, limits: SizeLimits) -> Delive
 
 
 def formulas(frame: pd.DataFrame, schema: Schema) -> int:
-    """How many cells, headings among them, a spreadsheet would run; what the schema lists is not the vendor's doing.
+    """The number of cells, headings included, that a spreadsheet would run, without those that the schema lists.
 
     Args:
         frame: as it was delivered.
@@ -128,12 +128,12 @@ def without(schema: Schema, lacking: tuple[str, ...]) -> Schema:
 
 
 def compared_rows(offers: list[DeliveredTable], n_train: int, asked: int | None) -> tuple[int, dict[str, str]]:
-    """How many rows of each table are compared, and why a table has too few to be, by name.
+    """The number of rows compared of each table, and the reasons against tables that are too small, by name.
 
     Args:
         offers: tables that could be read.
         n_train: rows of train.
-        asked: rows that were asked for; none: as many as the smallest table has.
+        asked: rows that were asked for; `None`: as many as the smallest table has.
 
     Raises:
         EvaluationError: more rows are asked for than train has, or fewer than attacks need; nothing was measured.

@@ -1,1 +1,1 @@
-"""Audits of a claimed epsilon: of the noise itself (white box), and of what synthetic tables give away (black box)."""
+"""Audits of a claimed epsilon, by what its fits draw: its noise, its choices, its measured domain and its split."""

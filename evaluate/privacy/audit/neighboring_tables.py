@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evaluate.audit_result import AuditError
-from evaluate.privacy.match_scores import Cells
 from synth.columns import BooleanColumn, CategoricalColumn, is_measured
 from synth.domain import numeric_scale
 from synth.schema import Schema, build_schema
@@ -15,7 +13,6 @@ from synth.table import conform
 
 N_ROWS = 300
 """Rows of a stand-in: few, so that one more row is seen as far as it can be."""
-LEAST_ROWS = 20
 EXCESS = 3
 """The target's rows in multiples of those that a fit may use, where a unit may have several rows."""
 UNIT = {"kind": "identifier", "bounds": [0, 10**12]}
@@ -29,15 +26,13 @@ class Worlds:
 
     Attributes:
         schema: of both.
-        rows: *Sensitive* where they are real. The table without the target.
-        target: *Sensitive* where it is real. The rows of one unit of privacy, the one attacked first.
-        ran_on: the table, in words.
+        rows: made up. The table without the target.
+        target: made up. The rows of one unit of privacy.
     """
 
     schema: Schema
     rows: pd.DataFrame
     target: pd.DataFrame
-    ran_on: str
 
     def table(self, present: bool) -> pd.DataFrame:
         """The table with the target, or without."""
@@ -57,34 +52,8 @@ class Worlds:
         rows, target = (pd.DataFrame({name: sides[i] for name, sides in made.items()}) for i in (0, 1))
         if schema.entity is not None:
             rows[schema.entity], target[schema.entity] = np.arange(N_ROWS), np.full(k, N_ROWS)
-        ran_on = f"a public stand-in of {len(made)} columns of the schema and {N_ROWS} rows"
         fitting = [conform(side, plain, part=True) for side in (rows, target)]
-        return cls(plain, fitting[0], fitting[1], ran_on)
-
-    @classmethod
-    def around(cls, table: pd.DataFrame, schema: Schema, *, called: str) -> "Worlds":
-        """A table without its rarest record's unit, and that unit.
-
-        Args:
-            table: *Sensitive* where it is real. Conforming to the schema.
-            schema: of the table.
-            called: the table, in words.
-
-        Raises:
-            AuditError: the table has too few rows, or too few beside the target's; nothing was fitted.
-        """
-        if len(table) < LEAST_ROWS:
-            raise AuditError(f"a black-box audit needs a table of at least {LEAST_ROWS} rows; name a larger one")
-        shares = (Cells.of(table, schema).counts(table, table) + 1) / (len(table) + 1)
-        rarest = int(np.log(shares).sum(axis=1).argmin())
-        unit = np.arange(len(table)) == rarest
-        if schema.entity is not None:
-            unit = (table[schema.entity] == table[schema.entity].iloc[rarest]).to_numpy(dtype=bool)
-        if len(table) - unit.sum() < LEAST_ROWS - 1:
-            raise AuditError(f"a black-box audit needs {LEAST_ROWS - 1} rows beside the target's; name a larger table")
-        # The record itself first: it is the one that scores are made of.
-        target = pd.concat([table.iloc[[rarest]], table[unit & (np.arange(len(table)) != rarest)]])
-        return cls(schema, table[~unit].reset_index(drop=True), target.reset_index(drop=True), called)
+        return cls(plain, fitting[0], fitting[1])
 
 
 def _without_constraints(schema: Schema) -> Schema:

@@ -31,8 +31,8 @@ from synth.generators.base import Model
 from synth.generators.models.conditions import GIVEN, WAYS
 from synth.generators.models.constraints import REJECTED
 from synth.generators.models.postprocess import rows_wanted
-from synth.generators.models.unfinished_rows import FileFacts, OtherRows, UnfinishedRows, unfinished_rows, unwritable
-from synth.output import whole_file
+from synth.generators.models.unfinished_rows import FileFacts, OtherRows, UnfinishedRows, unfinished_rows
+from synth.output import unwritable, whole_file
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.table import write_table

@@ -10,7 +10,8 @@ from evaluate.gate.policy import build_policy
 from evaluate.gate.verdict import judge
 from evaluate.result import Candidate, Case, Estimate, Evaluation, SelfTest
 from reports import render_html
-from reports.model_card import CardFacts, card_content, public_card
+from reports.model_card.card import CardFacts, public_card
+from reports.model_card.render import card_content
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule

@@ -338,7 +338,6 @@ def test_no_rule_on_fidelity_and_no_measure_that_is_not_there_is_questioned() ->
     assert "not run" in outcome(given, AUC, 0.5, real)[1]
     assert {name for name, number in CATALOG.items() if number.without_holdout} == {
         "privacy.personal", "privacy.copies", "privacy.copies.unique", "privacy.multiset", "privacy.audit.excess",
-        "privacy.black_box.epsilon",
     }  # fmt: skip
 
 

@@ -8,10 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
 from synth.generators.base import Generator
-from synth.generators.marginal_generator import Independent
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
@@ -50,21 +48,4 @@ class Memorizing(Generator):
     name: ClassVar[str] = "memorizing"
 
     def fit(self, train: pd.DataFrame, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> Repeated:
-        return Repeated(train, schema)
-
-
-class Lying(Independent):
-    """Repeats its rows, and promises what `independent` does."""
-
-    name: ClassVar[str] = "lying"
-
-    def fit(  # type: ignore[override]
-        self,
-        train: pd.DataFrame,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        progress: Progress = quiet,
-        budget: Budget | None = None,
-    ) -> Repeated:
         return Repeated(train, schema)

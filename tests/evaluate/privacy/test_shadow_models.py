@@ -138,7 +138,7 @@ def test_too_few_targets_or_controls_are_said(draw: Draw, make: Any) -> None:
 def test_fits_under_an_epsilon_are_outside_any_ledger(draw: Draw, make: Any) -> None:
     tables = draw(make["many duplicates"], (60, 40, 40, 40), seed=0)
     declared = build_schema({**tables.declared.model_dump(), "status": "declared", "n_units": 1_000})
-    model = Refits.of(Independent(epsilon=1.0), declared).model(tables.fresh, index=0, seed=0)
+    model = Refits.of(Independent(epsilon=1.0), declared).model(tables.fresh, seed=0)
     assert model.statement is not None
     assert model.statement.ledger is None
     assert model.statement.private

@@ -387,7 +387,7 @@ def test_killed_at_any_touch_of_the_disk_the_folder_is_whole_or_not_there(
         out = tmp_path / str(die_at) / "out"
         out.parent.mkdir()
         code = killed(out, die_at=die_at)
-        if not out.exists() or (out.parent / ".out.parts" / "state.json").exists():
+        if not out.exists() or (out.parent / ".out.parts" / "work.json").exists():
             assert killed(out) == 0
         assert content(out) == content(whole)
         assert beside(out) in ([], [".out.parts"])  # empty but for its lock, where that was the last to go
@@ -419,7 +419,7 @@ def test_a_folder_whose_writer_was_killed_before_it_told_is_ones_own_and_nobody_
         else:
             with pytest.raises(OutputError, match=r"must be new: .* exists, and is of another (rows|seed)"):
                 write_rows(model, out, **{"n_rows": ROWS, **asked}, seed=seed, **call)
-            assert (tmp_path / ".out.parts" / "state.json").exists()
+            assert (tmp_path / ".out.parts" / "work.json").exists()
         assert content(out) == content(whole)
     with pytest.raises(OutputError, match="must be new"):
         write_rows(model, out, ROWS, seed=SEED, **call)

@@ -1,0 +1,255 @@
+"""Delivery: everything that is written once a table is measured and judged, whoever made it.
+
+Of every table that is handed on there is an internal model card, and a public one of the table that is released.
+"""
+
+import csv
+import gzip
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evaluate.gate.finding import Outcome
+from evaluate.gate.policy import Policy
+from evaluate.gate.verdict import Verdict
+from evaluate.result import NOTICE, Evaluation
+from reports import write_html, write_sweep
+from reports.exports.junit import render_junit
+from reports.exports.prometheus import write_telemetry
+from reports.exports.summary import SUMMARY, to_summary
+from reports.model_card.card import CardFacts, internal_card, public_card
+from reports.model_card.render import write_card
+from reports.sections.sweep import is_releasable
+from synth.errors import TableError
+from synth.output import whole_file
+from synth.usage_terms import Terms
+from understudy.data.load import parts_of
+from understudy.data.source import FILES
+from understudy.job.spec import LABEL
+
+if TYPE_CHECKING:
+    from understudy.run.plan import Plan
+
+CARDS = "cards"
+PUBLIC_YAML, PUBLIC_MARKDOWN = "model-card.yaml", "README.md"
+
+
+@dataclass(frozen=True)
+class Handing:
+    """The terms on which a job hands its tables on.
+
+    Attributes:
+        terms: of use.
+        holdout_share: of the units; `None` where no job says so.
+    """
+
+    terms: Terms = field(default_factory=Terms)
+    holdout_share: float | None = None
+
+    @classmethod
+    def of(cls, plan: "Plan") -> "Handing":
+        """The terms of a plan's job."""
+        return cls(plan.job.card, plan.job.split.holdout_share)
+
+    def facts(self, table: Path | None, file: str | None, today: date | None = None) -> CardFacts:
+        """The facts of a card that no evaluation knows.
+
+        Args:
+            table: the file, or folder of parts; `None` where none is kept.
+            file: what the card calls it, relative to itself.
+            today: the card's day; `None`: the day that it is, in UTC.
+        """
+        n_rows, n_columns = (None, None) if table is None else size_of(table)
+        made_on = datetime.now(UTC).date() if today is None else today
+        return CardFacts(made_on, self.terms, file, n_rows, n_columns, self.holdout_share)
+
+
+def write_cards(
+    evaluation: Evaluation,
+    verdicts: Iterable[Verdict],
+    tables: Mapping[str, Path],
+    handing: Handing,
+    folder: Path,
+) -> None:
+    """An internal card of every candidate, as `cards/LABEL.yaml` and `cards/LABEL.md`.
+
+    Of a sweep that nobody pays for there are none: none of its tables was kept.
+
+    Args:
+        evaluation: *Sensitive*: it was measured on real rows.
+        verdicts: on its candidates.
+        tables: the synthetic table of each, as files within the folder.
+        handing: what the job says.
+        folder: is there.
+
+    Raises:
+        OutputError: a file cannot be written.
+    """
+    if not is_releasable(evaluation):
+        return
+    ruled, cards = tuple(verdicts), folder / CARDS
+    cards.mkdir(exist_ok=True)
+    for index, candidate in enumerate(evaluation.candidates, start=1):
+        table = tables.get(candidate.name)
+        file = None if table is None else f"../{table.as_posix()}"
+        facts = handing.facts(None if table is None else folder / table, file)
+        name = file_name(candidate.name, index)
+        card = internal_card(evaluation, candidate.name, facts, ruled)
+        write_card(card, cards / f"{name}.yaml", cards / f"{name}.md")
+
+
+def write_public_card(evaluation: Evaluation, name: str, handing: Handing, folder: Path, file: str) -> None:
+    """The card of a release, as `model-card.yaml` and as `README.md` with a dataset card's front matter.
+
+    Args:
+        evaluation: of it, only what was said before any real row was read is shown.
+        name: of the candidate that is released.
+        handing: what the job says.
+        folder: is there, and holds the table.
+        file: the synthetic table, relative to the folder.
+
+    Raises:
+        CardError: no candidate goes by that name; nothing was written.
+        OutputError: a file cannot be written.
+    """
+    card = public_card(evaluation, name, handing.facts(folder / file, file))
+    write_card(card, folder / PUBLIC_YAML, folder / PUBLIC_MARKDOWN)
+
+
+def file_name(name: str, index: int) -> str:
+    """A candidate's name where it may name a file, else its place among them.
+
+    >>> file_name("mst", 1), file_name("../etc/passwd", 2)
+    ('mst', 'table-2')
+    """
+    return name if LABEL.fullmatch(name) is not None else f"table-{index}"
+
+
+def size_of(table: Path) -> tuple[int | None, int | None]:
+    """Rows and columns of a synthetic table's file, or folder of parts; `None` where they cannot be counted.
+
+    Raises:
+        TableError: there is no such file.
+    """
+    if table.is_dir():
+        sizes = [size_of(part) for part in parts_of(table)]
+        n_rows = [found[0] for found in sizes]
+        return (None if None in n_rows else sum(n for n in n_rows if n is not None)), sizes[0][1]
+    if not table.is_file():
+        raise TableError(f"the table is not there: path={str(table)!r}; name {FILES}")
+    if table.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        known = pq.read_metadata(table)
+        return int(known.num_rows), int(known.num_columns)
+    opener = gzip.open if table.suffix == ".gz" else open
+    with opener(table, "rt", encoding="utf-8-sig", newline="") as file:
+        lines = csv.reader(file)
+        try:
+            n_columns = len(next(lines, []))
+            return sum(1 for _ in lines), n_columns
+        except (csv.Error, UnicodeDecodeError, EOFError):  # nothing that we wrote
+            return None, None
+
+
+REPORT, EVALUATION, VERDICT, JUNIT = "report.html", "evaluation.json", "verdict.json", "junit.xml"
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """All that is known once every candidate is measured and judged.
+
+    Attributes:
+        evaluation: *Sensitive*: it was measured on real rows.
+        verdicts: one for each candidate, in the order of candidates.
+        policy: what they rest on.
+        title: the headline.
+        release: the candidate named for release; `None` where none is.
+        tables: the synthetic table of each candidate, as files within the folder that is written.
+        handing: what the job says about handing them on.
+    """
+
+    evaluation: Evaluation
+    verdicts: tuple[Verdict, ...]
+    policy: Policy
+    title: str
+    release: str | None
+    tables: Mapping[str, Path] = field(default_factory=dict)
+    handing: Handing = field(default_factory=Handing)
+
+    @property
+    def released(self) -> Verdict | None:
+        """The verdict on the table named for release; `None` where none is named."""
+        return next((v for v in self.verdicts if v.candidate == self.release), None)
+
+    @property
+    def is_sweep(self) -> bool:
+        """True where the candidates are points of a sweep."""
+        return self.evaluation.provenance.get("sweep") is not None
+
+    def verdict_content(self, public: Outcome | None = None) -> dict[str, Any]:
+        """The verdicts as plain data.
+
+        Args:
+            public: the verdict that the public report shows; `None` where there is no such report, or it shows none.
+        """
+        swept = {"sweep": self.evaluation.provenance["sweep"]} if self.is_sweep else {}
+        return {
+            "notice": NOTICE,
+            "policy": self.policy.name,
+            "release": self.release,
+            **swept,
+            "verdict": None if self.released is None else self.released.verdict,
+            "public_verdict": public,
+            "candidates": [verdict.to_dict() for verdict in self.verdicts],
+        }
+
+
+def deliver(delivery: Delivery, folder: Path) -> None:
+    """Every rendering of the evidence, each file whole or not there.
+
+    Args:
+        delivery: what is known.
+        folder: is there, and holds the synthetic tables; files of these names are replaced.
+
+    Raises:
+        OutputError: a file cannot be written.
+    """
+    _write(folder / EVALUATION, delivery.evaluation.to_json())
+    write_verdict(delivery, folder)
+    _write(folder / JUNIT, render_junit(delivery.verdicts))
+    write_html(
+        delivery.evaluation,
+        folder / REPORT,
+        verdicts=delivery.verdicts,
+        title=delivery.title,
+        release=delivery.release,
+    )
+    summary = to_summary(delivery.evaluation, delivery.verdicts, title=delivery.title, release=delivery.release)
+    _write(folder / SUMMARY, summary)
+    write_cards(delivery.evaluation, delivery.verdicts, delivery.tables, delivery.handing, folder)
+    write_telemetry(delivery.evaluation, delivery.verdicts, folder, datetime.now(UTC))
+    if delivery.is_sweep:
+        write_sweep(delivery.evaluation, folder)
+
+
+def write_verdict(delivery: Delivery, folder: Path, public: Outcome | None = None) -> None:
+    """The verdicts, those that stay inside and the public one.
+
+    Args:
+        delivery: what is known.
+        folder: one that is there is replaced in it.
+        public: as in `Delivery.verdict_content`.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    _write(folder / VERDICT, json.dumps(delivery.verdict_content(public), indent=1, ensure_ascii=False))
+
+
+def _write(path: Path, text: str) -> None:
+    with whole_file(path) as beside:
+        beside.write_text(text, encoding="utf-8")

@@ -1,1 +1,0 @@
-"""Artifacts of an evaluation: renderings, verdicts and model cards, as files."""
