@@ -17,8 +17,8 @@ from pydantic import Field, ValidationError
 
 from synth.columns import Column, IdentifierColumn, is_measured, measures_spikes
 from synth.errors import SchemaError
-from synth.input_file import GivenFile, read_given
 from synth.output import whole_file
+from synth.parsing import GivenFile, read_given
 from synth.schema import Schema, build_schema
 from synth.validation import Frozen, parse_toml, sentence
 

@@ -14,8 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from synth.errors import BadInput, nearest
-from synth.input_file import GivenFile, be, read_given
-from synth.parsing import NotPlain, plain_toml
+from synth.parsing import GivenFile, NotPlain, be, plain_toml, read_given
 from synth.url import without_addresses
 
 

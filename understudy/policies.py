@@ -5,7 +5,7 @@ from pathlib import Path
 
 from evaluate.gate.policy import Policy, build_policy, find_policy, load_policy, shipped
 from synth.errors import JobError
-from synth.input_file import GivenFile, read_given
+from synth.parsing import GivenFile, read_given
 from synth.validation import parse_toml
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from synth.table.raw_column import RawColumn
+from synth.table.cells import RawColumn
 
 Role = Literal["target", "entity"] | None
 

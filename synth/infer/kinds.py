@@ -28,7 +28,7 @@ from synth.identifiers import ALPHABETS
 from synth.infer import numeric, personal, temporal
 from synth.infer.codes import are_levels, named_code
 from synth.infer.facts import ColumnFacts
-from synth.table.raw_column import EXACT_FLOAT
+from synth.table.cells import EXACT_FLOAT
 from synth.validation import is_plain
 
 _ALPHABETS = ("#", "A", "a", "x", "X")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from synth.infer import numeric, temporal
-from synth.table.raw_column import RawColumn
+from synth.table.cells import RawColumn
 
 TOKENS = frozenset({
     "n", "na", "n/a", "n.a.", "n.a", "<na>", "#n/a", "nan", "null", "(null)", "\\n", "none", "nil", "nd", "missing",

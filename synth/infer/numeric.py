@@ -23,8 +23,8 @@ from synth.domain import numeric_scale
 from synth.errors import TableError
 from synth.infer.codes import are_codes, are_levels, named_code
 from synth.infer.facts import ColumnFacts
+from synth.table.cells import EXACT_FLOAT
 from synth.table.decode import INFINITY, rounded
-from synth.table.raw_column import EXACT_FLOAT
 
 MAX_DECIMALS = 12
 FEW_CODES = 64

@@ -17,8 +17,7 @@ from synth.infer import infer_schema
 from synth.observed import observe
 from synth.parsing import NotPlain, plain_json
 from synth.schema import Schema, build_schema
-from synth.sdv_metadata.columns import BECOMES_BOOLEAN, Translation, translated
-from synth.sdv_metadata.mapping import READ_SPECS, TABLE_KEYS, VERSION, shown
+from synth.sdv_metadata.columns import BECOMES_BOOLEAN, READ_SPECS, TABLE_KEYS, VERSION, Translation, shown, translated
 from synth.table import conform
 
 

@@ -26,8 +26,7 @@ from synth.errors import SchemaError
 from synth.output import whole_file
 from synth.parsing import can_be_written
 from synth.schema import Schema
-from synth.sdv_metadata.columns import precision_of
-from synth.sdv_metadata.mapping import PERSONAL, REPRESENTATIONS, VERSION, Spec, regex_of, shown
+from synth.sdv_metadata.columns import PERSONAL, REPRESENTATIONS, VERSION, Spec, precision_of, regex_of, shown
 
 _FIRST_YEAR = 1000
 """Before it, years are not written with four digits everywhere."""

@@ -10,9 +10,8 @@ import pandas as pd
 from synth.columns import CategoricalColumn, Column, IdentifierColumn
 from synth.errors import TableError, nearest
 from synth.schema import Schema
-from synth.table.cells import UNREADABLE, Fault, words
+from synth.table.cells import UNREADABLE, Fault, look, words
 from synth.table.decode import holds_whole_numbers, read
-from synth.table.raw_column import look
 from synth.table.restore_dtypes import dtype_trouble
 from synth.table.strict_decode import look_alone
 from synth.validation import is_plain

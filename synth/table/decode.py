@@ -27,8 +27,7 @@ from synth.columns import (
     WeightColumn,
 )
 from synth.table import datetime_codec
-from synth.table.cells import Fault, Faults, Read, each, none
-from synth.table.raw_column import INT64_MAX, RawColumn
+from synth.table.cells import INT64_MAX, Fault, Faults, RawColumn, Read, each, none
 from synth.validation import is_plain
 
 NUMBER = re.compile(r"[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,9})?", re.ASCII)

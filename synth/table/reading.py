@@ -22,9 +22,9 @@ import pandas as pd
 
 from synth.errors import TableError
 from synth.schema import Schema
+from synth.table.cells import from_arrow
 from synth.table.conforming import Outside, conform, names_at_fault, readable
 from synth.table.limits import HEADER_BYTES, NO_MORE, SizeLimits, content_of, opened
-from synth.table.raw_column import from_arrow
 
 THRIFT_STRING_BYTES, THRIFT_ITEMS = 16 << 20, 4_000_000
 """Bytes of a text and entries of a list in a file's description of itself."""

@@ -20,8 +20,8 @@ from synth.columns import (
 from synth.errors import TableError
 from synth.schema import Schema
 from synth.table import datetime_codec
+from synth.table.cells import look
 from synth.table.decode import read, rounded
-from synth.table.raw_column import look
 
 
 def present(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:

@@ -15,8 +15,8 @@ import pandas as pd
 
 from synth.columns import BooleanColumn, Column, DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
 from synth.table import datetime_codec
+from synth.table.cells import RawColumn, from_arrow, look, text_codes
 from synth.table.decode import holds_whole_numbers
-from synth.table.raw_column import RawColumn, from_arrow, look, text_codes
 from synth.validation import is_plain
 
 _ZONE_PACKAGES = frozenset({"datetime", "zoneinfo", "pytz", "dateutil", "pandas"})

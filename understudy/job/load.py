@@ -10,7 +10,7 @@ from evaluate.gate.policy import Policy, Waiver, build_waivers, check_waivers
 from synth.errors import JobError, SchemaError, nearest
 from synth.generators.base import Generator
 from synth.generators.registry import generator
-from synth.input_file import GivenFile, read_given
+from synth.parsing import GivenFile, read_given
 from synth.schema import Schema
 from synth.schema_file import schema_of
 from synth.validation import parse_toml

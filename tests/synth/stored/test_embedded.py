@@ -15,7 +15,7 @@ import pytest
 
 from synth.errors import TableError
 from synth.stored import open_table
-from synth.stored.embedded import CATALOG, LOCK, embedded
+from synth.stored.connection import CATALOG, LOCK, embedded
 from synth.stored.errors import told
 
 ENDLESS = """
