@@ -33,9 +33,9 @@ _ROLES = {
     "quasi_identifiers": "are the columns that attackers may know of a person",
     "parties": "are the columns that different parties hold of the same people",
 }
-"""What a schema says of columns beside their domains; it goes into the public bundle with it."""
+"""Roles of columns beside their domains, in words; they go into the public bundle with the schema."""
 _READ_OFF = frozenset({"bounds", "bins", "scale", "steps", "step_shares", "spikes", "categories", "ordered"})
-"""What a proposed column holds that was read off the values of a table."""
+"""Fields of a proposed column that were read off the values of a table."""
 
 
 def declare_schema(
@@ -50,8 +50,8 @@ def declare_schema(
 
     Args:
         schema: inferred, and looked through by a person.
-        n_units: slots for units of privacy, a public number of at least the units there are; none keeps the schema's.
-        dataset: name under which a ledger keeps the budget of the table; none keeps the schema's.
+        n_units: slots for units of privacy, a public number of at least the units there are; `None` keeps the schema's.
+        dataset: name under which a ledger keeps the budget of the table; `None` keeps the schema's.
         measure: columns whose bounds or categories are no public knowledge. What the schema says of them is dropped,
             since it may have been read off the table, and a private fit measures them. One that the schema already
             says to measure stays as it is, with the outer limits that somebody gave it. Proposed constraints that
@@ -153,7 +153,7 @@ def _check_kept(schema: Schema, name: str, argument: str) -> None:
 
 
 def assertions(schema: Schema) -> list[tuple[str, str]]:
-    """What declaring the schema asserts to be public: (column, sentence) in order, then ("table", sentence).
+    """Assertions of a declared schema: (column, sentence) in order, then ("table", sentence).
 
     >>> from synth.schema import build_schema
     >>> schema = build_schema({"status": "inferred", "columns": {"age": {"kind": "integer", "bounds": [17, 90]}}})

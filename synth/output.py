@@ -203,7 +203,7 @@ def hidden_beside(out: Path, ending: str) -> Path:
 
 
 def _told(made: Making) -> Mapping[str, Any] | None:
-    """What the same call told of the output that it made whole; `None` where it made none."""
+    """The report of the same call on the output that it made whole; `None` where it made no output."""
     path = made.place.parent.parent / _CALL
     if not path.exists():
         return None
@@ -305,7 +305,7 @@ def check_new_folder(path: Path) -> None:
 
 
 def is_taken(path: Path) -> bool:
-    """Whether a path holds anything but an empty folder."""
+    """True if a path holds anything but an empty folder."""
     return path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir())))
 
 

@@ -74,7 +74,7 @@ def be(what: str) -> str:
 
 
 def _content(path: Path) -> bytes | None:
-    """All that a file holds; none where it is no file. A pipe that nobody writes to is not waited for."""
+    """All that a file holds; `None` where it is no file. A pipe that nobody writes to is not waited for."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         mode = os.fstat(handle).st_mode
@@ -206,7 +206,7 @@ def _check(content: Any) -> None:
 
 
 def _below(key: str, one: Any) -> "list[tuple[str, Any]]":
-    """What lies directly in a value and has to be looked at, each with the nearest key."""
+    """The values directly within a value that have to be looked at, each with the nearest key."""
     if isinstance(one, dict):
         return [(name, value) for name, value in one.items() if not isinstance(value, str | float)]
     if isinstance(one, list):

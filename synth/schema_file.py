@@ -98,7 +98,7 @@ def to_toml(schema: Schema, *, read_off: bool = False) -> str:
 
 
 def _understood(column: Column) -> set[str]:
-    """What needs no line: the domain of a column to measure, where nothing narrows it."""
+    """Fields that need no line: the domain of a column to measure, where nothing narrows it."""
     if not is_measured(column):
         return set()
     domain = column.domain  # type: ignore[union-attr]

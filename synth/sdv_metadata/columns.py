@@ -95,7 +95,7 @@ def regex_of(template: str) -> str:
 
 
 def template_of_regex(regex: str) -> str | None:
-    r"""The template of a regular expression; none where a template cannot say the same.
+    r"""The template of a regular expression; `None` where a template cannot say the same.
 
     A template has one length and knows digits, letters of one case, hexadecimal digits and characters that stand for
     themselves: no choice, no repetition without a number, no other class.
@@ -120,7 +120,7 @@ def template_of_regex(regex: str) -> str | None:
 
 
 def _mark(one: str) -> str | None:
-    """What stands in a template for one character of an expression."""
+    """A template's placeholder for one character of an expression."""
     if one in _MARKS:
         return _MARKS[one]
     if one.startswith("["):
@@ -158,7 +158,7 @@ class Translation:
 
     @property
     def missing(self) -> bool:
-        """Whether a value may be missing: it may in SDV, unless the metadata says otherwise."""
+        """True if a value may be missing: it may in SDV, unless the metadata says otherwise."""
         return bool(self.said.get("range_is_nullable", not self.is_key)) and not self.is_key
 
     def lose(self, what: str) -> None:
@@ -272,7 +272,7 @@ def _datetime(column: Translation) -> dict[str, Any]:
 
 
 def precision_of(form: str | None) -> str | None:
-    """The finest part that a format writes, as a schema calls it; none where it writes days only."""
+    """The finest part that a format writes, as a schema calls it; `None` where it writes days only."""
     directives = set(_directives(form))
     return next((unit for unit, letters in _PRECISIONS if set(letters) & directives), None)
 

@@ -30,7 +30,7 @@ from synth.errors import PlaceError
 from synth.stored.errors import each_told, told
 
 MEMORY_MB = 1_500
-"""What it may take; what does not fit goes to its folder."""
+"""Memory of the embedded engine; the rest goes to its folder."""
 PREFIX, LOCK = "understudy-", "lock"
 CATALOG = "understudy_work"
 """The name of its own database: tables written there are compressed, as a database's temporary ones are not."""
@@ -47,7 +47,7 @@ def embedded(*, memory_mb: int = MEMORY_MB, threads: int | None = None) -> Itera
 
     Args:
         memory_mb: what it may take.
-        threads: that it runs; none: as many as there are cores.
+        threads: that it runs; `None`: as many as there are cores.
 
     Raises:
         PlaceError: the folder for temporary files cannot be written; nothing was read.
@@ -103,7 +103,7 @@ def _remove_orphans(place: Path) -> None:
 
 
 def _holds_rows(folder: Path) -> bool:
-    """Whether it is a folder of this user's that was locked once; links are not followed."""
+    """True if it is a folder of this user's that was locked once; links are not followed."""
     try:
         ours = not hasattr(os, "getuid") or folder.lstat().st_uid == os.getuid()
         return ours and not folder.is_symlink() and (folder / LOCK).is_file() and (folder / _HELD).is_file()
@@ -147,13 +147,13 @@ _SET = "understudy_set"
 
 @dataclass(frozen=True, eq=False)
 class StorageLocation:
-    """Where tables are stored.
+    """The place where tables are stored.
 
     Attributes:
         connection: Ibis's.
         shown: the address as messages may show it.
         memory_mb: what an embedded engine may take that tables there need beside it.
-        threads: of such an engine; none: all cores.
+        threads: of such an engine; `None`: all cores.
     """
 
     connection: Any = field(repr=False)
@@ -180,7 +180,7 @@ class StorageLocation:
         return int(self.fetch(asked.as_table()).column(0)[0].as_py())
 
     def counts(self, codes: ir.Table, cliques: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Iterator[Counted]:
-        """How many rows have each combination of codes in a few columns.
+        """Counts of rows by combination of codes in a few columns.
 
         Args:
             codes: *Sensitive*. Columns of whole numbers, never null.
@@ -254,7 +254,7 @@ class StorageLocation:
 
     @property
     def keeps(self) -> bool:
-        """Whether rows can be written down there."""
+        """True if rows can be written down there."""
         return self.backend in ("duckdb", "pyspark")
 
     def _compiled(self, asked: ir.Table) -> Any:
@@ -293,7 +293,7 @@ class StorageLocation:
     def in_one_scan(
         self, rows: ir.Table, sets: Sequence[Sequence[str]], sums: Sequence[str] = ()
     ) -> Iterator[pa.Table]:  # fmt: skip
-        """How many rows have each combination of values of a few columns, and sums of others over these rows.
+        """Counts of rows by combination of values of a few columns, and sums of others over these rows.
 
         Args:
             rows: *Sensitive*. Numbers; those that are summed are never null. Rows with a null in a column that they are

@@ -25,7 +25,7 @@ from synth.table.conforming import names_at_fault
 from synth.table.reading import read_header
 
 RESERVED = "understudy_"
-"""What the names begin with that columns are given while a table is read."""
+"""The prefix of columns that are added while a table is read."""
 _PLAIN = {"Int(bitWidth=32, isSigned=true)": "None", "Int(bitWidth=64, isSigned=true)": "None"}
 """Types of the format that some writers leave unsaid."""
 
@@ -133,7 +133,7 @@ LONGEST_LINE = 16 << 20
 """Bytes of a line of a CSV file at most."""
 ROWS, SLOT, FILE = "understudy_rows", "understudy_slot", "understudy_file"
 NUMBER = "file_row_number"
-"""How DuckDB names the number of a row in its file."""
+"""DuckDB's name for the number of a row in its file."""
 _WIDEST, _DUCKDB = 1e38, "duckdb://"
 
 
@@ -144,7 +144,7 @@ def open_table(text: str | Path, *, memory_mb: int = MEMORY_MB, threads: int | N
     Args:
         text: a file or a folder of Parquet or CSV files, or the URL of a database with the table's name behind a #.
         memory_mb: what the embedded engine may take.
-        threads: of the embedded engine; none: all cores.
+        threads: of the embedded engine; `None`: all cores.
 
     Raises:
         TableError: there is no such table, or it cannot be reached; nothing was read.

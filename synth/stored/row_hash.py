@@ -95,7 +95,7 @@ def with_row_names(table: "StoredTable", schema: Schema) -> ir.Table:
 
 
 def _kept_parts(table: "StoredTable", schema: Schema) -> dict[str, Any]:
-    """What stands for the cells of all kept columns, null where they are missing."""
+    """Expressions that stand for the cells of all kept columns, null where they are missing."""
     parts: dict[str, Any] = {}
     for name in sorted(schema.kept):
         spelled = is_spelled(schema.columns[name])
@@ -190,7 +190,7 @@ def draw_rows(
         table: *Sensitive*. Where the rows are.
         schema: names the columns, with domains known.
         seed: another seed gives another order.
-        limit: only the first so many; none: all.
+        limit: only the first so many; `None`: all.
         also: other columns of the table to carry along.
 
     Raises:

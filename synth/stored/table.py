@@ -63,7 +63,7 @@ class StoredRows:
         return replace(self, schema=schema)
 
     def cell_counts(self, attributes: Sequence[Attribute]) -> Iterator[Counted]:
-        """How many values are in each cell of each attribute; shapes (n_cells,)."""
+        """Counts of values by cell of each attribute; shapes (n_cells,)."""
         for attribute in attributes:
             cells = self.rows[attribute.name]
             read = self.read(cells, attribute)  # refuses a type that cannot be read, and that may not be countable
@@ -84,14 +84,14 @@ class StoredRows:
         return StoredCounts(discretizer.sizes, kept, self.place)
 
     def rows_per_entity(self) -> Counted:
-        """How many entities have 1, 2, ... rows; shape (k,), or longer where contributions are not bounded."""
+        """Counts of entities with 1, 2, ... rows; shape (k,), or longer where contributions are not bounded."""
         entities = self.rows.group_by(OWNER).agg(n=self.rows.count())
         found = self.place.fetch(entities.group_by("n").agg(n_entities=entities.count()))
         most = max([self.schema.max_rows_per_unit, *found.column(0).to_pylist()])
         return _by_number(found, most + 1)[1:]
 
     def category_counts(self, name: str) -> dict[Any, int]:
-        """How often each present value of a column of categories occurs; every one of them comes here."""
+        """Counts of the present values of a column of categories; every one of them comes here."""
         column: Any = self.schema.columns[name]
         values = self.rows.select(value=self.reader.unlisted(self.rows[name], name, column))
         found = self.place.fetch(self._counted(values))
@@ -99,7 +99,7 @@ class StoredRows:
         return {value: n for value, n in pairs if value is not None and (not isinstance(value, str) or is_plain(value))}
 
     def value_counts(self, name: str) -> dict[float, int]:
-        """How often each present value of a number occurs, within its bounds; every one of them comes here."""
+        """Counts of the present values of a number, within its bounds; every one of them comes here."""
         column: Any = self.schema.columns[name]
         values = self.place.apart(self.rows.select(value=self.reader.places(self.rows[name], name, column)))
         found = self.place.fetch(self._counted(values))
@@ -110,7 +110,7 @@ class StoredRows:
         return dict(counts)
 
     def place_counts(self, name: str, column: numeric_scale.LineColumn, edges: np.ndarray) -> Counted:
-        """How many present values of a number or time lie between edges, those beyond in the outermost."""
+        """Counts of the present values of a number or time between edges, those beyond in the outermost."""
         n_cells = len(edges) - 1
         places = self.place.apart(self.rows.select(x=self.reader.places(self.rows[name], name, column)))
         codes = places.select(cell=cell_of(places["x"], edges))
@@ -119,11 +119,11 @@ class StoredRows:
 
     @property
     def reader(self) -> Reader:
-        """How its cells are read."""
+        """The reader of its cells."""
         return Reader.of(self.place.backend, self.schema)
 
     def read(self, cells: ir.Column, attribute: Attribute) -> Any:
-        """Where cells lie on the line, null where they are missing, or the numbers of their categories.
+        """Places of cells on the line, null where they are missing, or the numbers of their categories.
 
         Args:
             cells: *Sensitive*. Of the column, or values of it.
@@ -146,7 +146,7 @@ class StoredRows:
         return _by_number(found, attribute.n_cells)
 
     def _counted(self, values: ir.Table) -> ir.Table:
-        """How often each value occurs; texts by their bytes, since a collation may take different ones for one another.
+        """Counts by value; texts by their bytes, since a collation may take different ones for one another.
 
         DuckDB groups by bytes whatever the collation.
         """
@@ -173,7 +173,7 @@ class StoredTable:
     Attributes:
         place: where it is.
         rows: *Sensitive*. Its columns as they are stored.
-        slot: the column that holds each row's place in its files; none where rows have no order.
+        slot: the column that holds each row's place in its files; `None` where rows have no order.
         is_written: whether the rows were written down where they are read from, so that nobody need do it again.
     """
 
@@ -279,7 +279,7 @@ class StoredTable:
 
 
 def _inside(unit: Any, holdout_share: float, seed: int) -> Any:
-    """Whether a unit of that name goes to the holdout; one without a name stays in train, as in memory."""
+    """True if a unit of that name goes to the holdout; one without a name stays in train, as in memory."""
     digest = md5(ibis.literal(side_salt(seed)) + unit)
     return ibis.ifelse(unit.isnull(), False, digest < side_bound(holdout_share))
 
@@ -299,8 +299,8 @@ class FiledRows:
 
     Attributes:
         columns: *Sensitive*. Its rows, in a file.
-        first_row: *Sensitive*. Where each entity's rows start among them, shape (n_entities,); none where rows were not
-            asked for by entity.
+        first_row: *Sensitive*. First row of each entity, shape (n_entities,); `None` where rows were not asked for by
+            entity.
     """
 
     columns: FiledColumns
@@ -354,7 +354,7 @@ def by_entity(rows: StoredRows, discretizer: Discretizer, disk: Disk) -> FiledRo
 
 
 class _Starts:
-    """Where the rows of a new owner start, batch by batch."""
+    """Positions where the rows of a new owner start, batch by batch."""
 
     def __init__(self) -> None:
         self.found: list[NDArray[np.int64]] = []

@@ -41,8 +41,8 @@ class RawColumn:
         cells: the values: distinct ones where `codes` is given, else one for each row. Whatever stands where
             `missing` is true means nothing.
         missing: which cells are missing, boolean, as long as `cells`.
-        codes: where each row's value lies in `cells`, -1 for a missing one; none: row by row.
-        zone: time zone of a column of times, whose cells are then UTC; none: wall clock.
+        codes: where each row's value lies in `cells`, -1 for a missing one; `None`: row by row.
+        zone: time zone of a column of times, whose cells are then UTC; `None`: wall clock.
         digits: significant decimal digits that the source dtype holds: 15, or 6 for float32.
     """
 
@@ -61,7 +61,7 @@ class RawColumn:
 
     @property
     def missing_rows(self) -> np.ndarray:
-        """Which rows are missing, boolean."""
+        """Flags of the missing rows, boolean."""
         return self.missing if self.codes is None else np.asarray(np.append(self.missing, True)[self.codes], dtype=bool)
 
     def taken(self, values: Any) -> Any:
@@ -192,7 +192,7 @@ def _integers(series: pd.Series) -> RawColumn:
 
 
 def _objects(cells: np.ndarray, missing_texts: frozenset[str]) -> RawColumn:
-    found = text_codes(cells)
+    found = _text_codes(cells)
     if found is None:
         return _uniform(cells, _missing(cells, missing_texts))
     codes, texts = found
@@ -200,8 +200,8 @@ def _objects(cells: np.ndarray, missing_texts: frozenset[str]) -> RawColumn:
     return RawColumn("text", texts, absent, codes=codes)
 
 
-def text_codes(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """The number of each cell's text, -1 where missing, and the distinct texts; none where a cell is neither.
+def _text_codes(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """The number of each cell's text, -1 where missing, and the distinct texts; `None` where a cell is neither.
 
     pandas compares texts as C strings: to it all that follows a NUL is nothing, and one cell would stand for others.
 
@@ -244,14 +244,14 @@ def _uniform(cells: np.ndarray, missing: np.ndarray) -> RawColumn:
 
 
 def _exact(present: np.ndarray) -> bool:
-    """Whether all whole numbers fit 64 bits, and a float where there are floats beside them."""
+    """True if all whole numbers fit 64 bits, and a float where there are floats beside them."""
     whole = [int(v) for v in present if isinstance(v, int | np.integer)]
     limit = INT64_MAX if len(whole) == len(present) else EXACT_FLOAT
     return all(-limit - 1 <= v <= limit for v in whole)
 
 
 class Fault(StrEnum):
-    """What is wrong with a cell."""
+    """A kind of fault in a cell."""
 
     NUMBER = "number"
     FRACTION = "fraction"
@@ -368,7 +368,7 @@ class Read:
 
 
 def each(given: RawColumn, parse: Callable[[Any], Any]) -> tuple[list[Any], Faults]:
-    """Every cell parsed, none where missing or at fault, and the faults."""
+    """Every cell parsed, `None` where missing or at fault, and the faults."""
     results = [None if absent else parse(cell) for cell, absent in zip(given.cells, given.missing, strict=True)]
     faults: Faults = {}
     for index, result in enumerate(results):

@@ -126,7 +126,7 @@ _MARKS = {
     b"\xd0\xcf\x11\xe0": "old spreadsheet", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstandard", b"%PDF": "PDF",
     b"SQLite format 3": "SQLite",
 }  # fmt: skip
-"""What other files than CSV begin with."""
+"""First bytes of other files than CSV."""
 OTHER_SEPARATOR = re.compile("[;\t|]")
 """In a header of one field, the mark of a file whose fields are separated by something else than commas."""
 _NUMBERED = re.compile("__index_level_[0-9]+__")

@@ -81,14 +81,14 @@ def _most(schema: Schema, name: str) -> int:
 
 
 def _codes_only(schema: Schema, names: tuple[str, str]) -> bool:
-    """Whether neither is of numbers: those that go along leave out many combinations, and none of that is a rule."""
+    """True if neither is of numbers: those that go along leave out many combinations, and none of that is a rule."""
     return not any(isinstance(schema.columns[name], IntegerColumn) for name in names)
 
 
 def _pair(
     names: tuple[str, str], codes: dict[str, tuple[np.ndarray, pd.Index]], codes_only: bool, units: np.ndarray
 ) -> _Pair | None:
-    """What there is to say of two columns; none where they do not go together."""
+    """The evidence on two columns; `None` where they do not go together."""
     first, second = (codes[name] for name in names)
     for n_rows in (FIRST_ROWS, len(units)):
         counts = _counted(first, second, n_rows)
@@ -105,7 +105,7 @@ def _pair(
 
 
 def _weighed(names: tuple[str, str], counts: np.ndarray, tells: tuple[bool, bool], sparse: bool) -> _Pair | None:
-    """What the counts are evidence for; none where they are too few, or shuffled columns would show it, too."""
+    """The evidence in counts; `None` where they are too few, or shuffled columns would show it, too."""
     n = int(counts.sum())
     if (counts == 1).sum() > (MOST_ALONE if any(tells) else MOST_UNSEEN) * n:
         return None
@@ -120,7 +120,7 @@ def _weighed(names: tuple[str, str], counts: np.ndarray, tells: tuple[bool, bool
 
 
 def _counted(first: tuple[np.ndarray, pd.Index], second: tuple[np.ndarray, pd.Index], n_rows: int) -> np.ndarray:
-    """How many of the first rows hold each pair of values; one where a value is missing holds none."""
+    """Counts of the first rows by pair of values; a row with a missing value has no pair."""
     rows, columns = first[0][:n_rows], second[0][:n_rows]
     both = (rows >= 0) & (columns >= 0)
     shape = len(first[1]), len(second[1])
@@ -131,7 +131,7 @@ def _counted(first: tuple[np.ndarray, pd.Index], second: tuple[np.ndarray, pd.In
 def _of_units(
     first: tuple[np.ndarray, pd.Index], second: tuple[np.ndarray, pd.Index], counts: np.ndarray, units: np.ndarray
 ) -> np.ndarray:
-    """How many entities hold each pair of values."""
+    """Counts of entities by pair of values."""
     both = (first[0] >= 0) & (second[0] >= 0)
     cells = first[0][both] * counts.shape[1] + second[0][both]
     each = np.unique(units[both] * counts.size + cells) % counts.size
@@ -139,12 +139,12 @@ def _of_units(
 
 
 def _tells(counts: np.ndarray) -> bool:
-    """Whether each value of the first column goes with one value of the second."""
+    """True if each value of the first column goes with one value of the second."""
     return bool((counts > 0).sum(axis=1).max() <= 1)
 
 
 def _often(counts: np.ndarray) -> bool:
-    """Whether the values of the first column come often enough for that to mean something."""
+    """True if the values of the first column come often enough for that to mean something."""
     return bool(counts.sum() >= LEAST_ROWS_EACH * np.count_nonzero(counts.sum(axis=1)))
 
 
@@ -249,7 +249,7 @@ def _never_repeats(codes: np.ndarray) -> bool:
 
 
 def _says_something(n: int, schema: Schema, name: str) -> bool:
-    """Whether values spread evenly between the bounds would repeat."""
+    """True if values spread evenly between the bounds would repeat."""
     column = schema.columns[name]
     if not isinstance(column, IntegerColumn | DateColumn | DatetimeColumn):
         return True
@@ -259,7 +259,7 @@ def _says_something(n: int, schema: Schema, name: str) -> bool:
 
 
 def _can_be_dealt(entities: np.ndarray, values: np.ndarray) -> bool:
-    """Whether no value stands in nearly all entities: a few more rows drawn with it, and there is none left to hold it.
+    """True if no value stands in nearly all entities: else a few more rows with it would find no entity to hold them.
 
     Such as the first visit of each patient.
     """
@@ -267,7 +267,7 @@ def _can_be_dealt(entities: np.ndarray, values: np.ndarray) -> bool:
 
 
 def _is_key(first: np.ndarray, second: np.ndarray) -> bool:
-    """Whether two columns together never repeat."""
+    """True if two columns together never repeat."""
     n, width = len(first), int(second.max()) + 1
     if (int(first.max()) + 1) * width < n:
         return False

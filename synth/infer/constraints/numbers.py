@@ -290,7 +290,7 @@ def formulas(table: pd.DataFrame, schema: Schema, n_units: int) -> list[Formula]
 
 
 def _fits(found: list[Formula], formula: Formula) -> bool:
-    """Whether the formula computes a column of its own, and from none that is a multiple of another or needs it."""
+    """True if the formula computes a column of its own, from none that is a multiple of another or needs it."""
     computed = {known.column for known in found}
     copies = {known.column for known in found if len(known.operands) == 1}
     if formula.column in computed or not copies.isdisjoint(formula.operands):
@@ -356,7 +356,7 @@ def _multiples(numbers: _Numbers) -> Iterator[Formula]:
 
 
 def _matches(numbers: _Numbers, made: np.ndarray) -> np.ndarray:
-    """Which columns the results may be, up to their precision, missing where they are."""
+    """Columns that the results may be, up to their precision, missing where they are."""
     with np.errstate(all="ignore"):
         made = np.where(np.isfinite(made), made, np.nan)
         # Beside columns of tiny numbers, the tolerance of a formula holds for anything.
@@ -366,7 +366,7 @@ def _matches(numbers: _Numbers, made: np.ndarray) -> np.ndarray:
 
 
 def _apart(numbers: _Numbers, given: int, one: int, other: int) -> bool:
-    """Whether the column is often enough neither zero nor one of its operands."""
+    """True if the column is often enough neither zero nor one of its operands."""
     values = numbers.all[given]
     with np.errstate(invalid="ignore"):
         return all(

@@ -20,7 +20,7 @@ from synth.stored.errors import told
 
 ENDLESS = """
 import sys
-from synth.stored.embedded import embedded
+from synth.stored.connection import embedded
 from synth.stored.errors import told
 with embedded() as connection, told("rows"):
     rows = connection.create_table("written", connection.read_parquet(sys.argv[1]))
