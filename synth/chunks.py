@@ -63,16 +63,16 @@ def _mixed(numbers: Numbers) -> Numbers:
 
 
 class Seen(Protocol):
-    """What the parts before hold in places where nothing may repeat: numbers in an order, or hashes of 64 bits."""
+    """Memory of the parts before, in places where nothing may repeat: numbers in an order, or hashes of 64 bits."""
 
     def taken(self, place: str) -> int:
-        """How many numbers the parts before have taken."""
+        """The count of numbers that the parts before have taken."""
 
     def take(self, place: str, n: int) -> None:
         """Note how many numbers this part and those before it have taken, for those after it."""
 
     def among(self, place: str, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Which of the values a part before holds; shape (n,)."""
+        """Flags of the values that a part before holds; shape (n,)."""
 
     def add(self, place: str, hashes: NDArray[np.uint64]) -> None:
         """Note values of this part, for those after it."""
@@ -86,7 +86,7 @@ class Part:
         seed: of the table as a whole, below 2**64.
         n_rows: how many these are.
         n_table: rows of the table.
-        seen: what the parts before hold; none: there are no other parts.
+        seen: what the parts before hold; `None`: there are no other parts.
     """
 
     seed: int
@@ -101,11 +101,11 @@ class Part:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the table has no other part."""
+        """True if the table has no other part."""
         return self.n_rows == self.n_table
 
     def numbers(self, place: str, n: int, room: int) -> NDArray[np.uint64] | None:
-        """Distinct numbers that no other part has, shape (n,); none where the parts before have left too few.
+        """Distinct numbers that no other part has, shape (n,); `None` where the parts before have left too few.
 
         The numbers below `room` are shuffled, and each part takes the next of them.
 
@@ -126,7 +126,7 @@ class Part:
         return permuted(np.arange(start, start + n, dtype=np.uint64), room, self._key(place))
 
     def among(self, place: str, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Which values a part before holds; shape (n,)."""
+        """Flags of the values that a part before holds; shape (n,)."""
         return np.zeros(len(hashes), dtype=bool) if self.seen is None else self.seen.among(place, hashes)
 
     def add(self, place: str, hashes: NDArray[np.uint64]) -> None:

@@ -24,7 +24,7 @@ _FLOAT_DTYPE = re.compile(r"float(16|32|64)(?:\[pyarrow\])?", re.IGNORECASE)
 
 
 class AnyColumn(Frozen):
-    """What every column has."""
+    """The fields of every column."""
 
     missing: bool = Field(default=False, description="Whether a value may be missing.")
     drop: bool = Field(default=False, description="Leave the column out: it is neither learned nor written.")
@@ -67,7 +67,7 @@ class MeasurableColumn(AnyColumn):
 
 
 def whole_numbers_of(dtype: object) -> tuple[int, int] | None:
-    """The least and the greatest whole number of an integer dtype, within 64 bits; none for any other dtype."""
+    """The least and the greatest whole number of an integer dtype, within 64 bits; `None` for any other dtype."""
     known = _INTEGER_DTYPE.fullmatch(str(dtype))
     if known is None:
         return None
@@ -174,7 +174,7 @@ _MEASURE_SPIKES = "The frequent values are not public: a private fit measures th
 
 
 class NumericColumn(MeasurableColumn):
-    """What all columns of numbers have."""
+    """The fields of all columns of numbers."""
 
     bins: tuple[float, ...] = Field(
         default=(), description="Edges of public bins, ascending; first and last bound them."
@@ -246,7 +246,7 @@ class NumericColumn(MeasurableColumn):
         raise NotImplementedError
 
     def tells_apart(self, value: float) -> bool:
-        """Whether a value is one that the column can hold, and that float64 tells from its neighbors."""
+        """True if a value is one that the column can hold, and that float64 tells from its neighbors."""
         low, high = self.bounds  # type: ignore[attr-defined]
         if not low <= value <= high:
             return False
@@ -289,7 +289,7 @@ class FractionColumn(NumericColumn):
     """Columns of float64."""
 
     bounds: tuple[float, float]
-    decimals: int | None = Field(default=None, ge=0, le=17, description="Digits after the point; none: all of them.")
+    decimals: int | None = Field(default=None, ge=0, le=17, description="Digits after the point; left out: all.")
 
     @property
     def unit(self) -> float | None:
@@ -298,7 +298,7 @@ class FractionColumn(NumericColumn):
 
     @classmethod
     def widest(cls, content: Mapping[str, Any]) -> tuple[float, float]:
-        """What float64 tells apart to about a tenth."""
+        """Magnitudes that float64 tells apart to about a tenth."""
         return WIDEST_REAL
 
     _check = field_validator("bounds")(ordered)
@@ -328,7 +328,7 @@ class WeightColumn(FractionColumn):
 
 
 NANOSECONDS = (dt.datetime(1677, 9, 23), dt.datetime(2262, 4, 10))
-"""What times counted in nanoseconds reach, short of a day, which a zone may need."""
+"""Limits of times in nanoseconds, short of a day, which a zone may need."""
 _STEP_OF_PRECISION = {
     "us": dt.timedelta(microseconds=1), "ms": dt.timedelta(milliseconds=1), "s": dt.timedelta(seconds=1),
     "min": dt.timedelta(minutes=1), "h": dt.timedelta(hours=1),
@@ -391,11 +391,11 @@ class DateColumn(MeasurableColumn):
 
 
 class DatetimeColumn(MeasurableColumn):
-    """A point in time. `timezone` is none (wall clock), an IANA name, or "mixed" (each value has its own offset)."""
+    """A point in time. `timezone` is `None` (wall clock), an IANA name, or "mixed" (each value has its own offset)."""
 
     kind: Literal["datetime"] = "datetime"
     bounds: tuple[dt.datetime, dt.datetime] = Field(description="Wall clock without a zone; UTC when there is one.")
-    format: str | None = Field(default=None, description="strptime format of the text form; none: ISO 8601.")
+    format: str | None = Field(default=None, description="strptime format of the text form; left out: ISO 8601.")
     timezone: str | None = None
     precision: Literal["us", "ms", "s", "min", "h"] = "s"
 
@@ -469,7 +469,7 @@ Personal = Literal[
     "name", "first_name", "last_name", "email", "phone", "address", "street", "city", "postcode", "card_number", "iban",
     "account_number", "national_id", "text",
 ]  # fmt: skip
-"""What a column of personal data may hold."""
+"""Kinds of personal data."""
 
 _PATTERNED = ("phone", "postcode", "card_number", "account_number", "national_id")
 _NUMBERS = re.compile(r"u?int\d+(\[pyarrow\])?|float\d+(\[pyarrow\])?", re.IGNORECASE)
@@ -485,9 +485,9 @@ class PersonalColumn(AnyColumn):
     kind: Literal["personal"] = "personal"
     personal: Personal = Field(description="What the column holds.")
     locale: str = Field(default="en_US", description="Faker's name of the language and the country.")
-    template: str | None = Field(default=None, min_length=1, description="Form of numbers; none: the locale's own.")
+    template: str | None = Field(default=None, min_length=1, description="Form of numbers; left out: the locale's own.")
     unique: bool = Field(default=False, description="No value is written twice.")
-    length: int | None = Field(default=None, ge=5, le=5_000, description="Characters of a text at most; none: 80.")
+    length: int | None = Field(default=None, ge=5, le=5_000, description="Characters of a text at most; left out: 80.")
     missing_share: float = Field(
         default=0.0, ge=0.0, le=1.0, description="Share of values left empty: a public number, never learned."
     )
@@ -570,15 +570,15 @@ KINDS: dict[str, type[AnyColumn]] = {
 
 
 def is_measured(column: AnyColumn) -> bool:
-    """Whether a column's bounds or categories are not declared but to be measured."""
+    """True if a column's bounds or categories are not declared but to be measured."""
     return isinstance(column, MeasurableColumn) and column.measure
 
 
 def measures_spikes(column: AnyColumn) -> bool:
-    """Whether a column's frequent values are not declared but to be measured."""
+    """True if a column's frequent values are not declared but to be measured."""
     return isinstance(column, NumericColumn) and column.measure_spikes
 
 
 def is_measurable(column: AnyColumn) -> bool:
-    """Whether a column is of a kind whose bounds or categories a private fit can measure."""
+    """True if a private fit can measure the bounds or categories of columns of this kind."""
     return isinstance(column, MeasurableColumn)

@@ -1,6 +1,6 @@
 """From a proposed schema to a declared one, and what the user thereby asserts to be public."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -33,9 +33,9 @@ _ROLES = {
     "quasi_identifiers": "are the columns that attackers may know of a person",
     "parties": "are the columns that different parties hold of the same people",
 }
-"""What a schema says of columns beside their domains; it goes into the public bundle with it."""
+"""Roles of columns beside their domains, in words; they go into the public bundle with the schema."""
 _READ_OFF = frozenset({"bounds", "bins", "scale", "steps", "step_shares", "spikes", "categories", "ordered"})
-"""What a proposed column holds that was read off the values of a table."""
+"""Fields of a proposed column that were read off the values of a table."""
 
 
 def declare_schema(
@@ -50,8 +50,8 @@ def declare_schema(
 
     Args:
         schema: inferred, and looked through by a person.
-        n_units: slots for units of privacy, a public number of at least the units there are; none keeps the schema's.
-        dataset: name under which a ledger keeps the budget of the table; none keeps the schema's.
+        n_units: slots for units of privacy, a public number of at least the units there are; `None` keeps the schema's.
+        dataset: name under which a ledger keeps the budget of the table; `None` keeps the schema's.
         measure: columns whose bounds or categories are no public knowledge. What the schema says of them is dropped,
             since it may have been read off the table, and a private fit measures them. One that the schema already
             says to measure stays as it is, with the outer limits that somebody gave it. Proposed constraints that
@@ -153,7 +153,7 @@ def _check_kept(schema: Schema, name: str, argument: str) -> None:
 
 
 def assertions(schema: Schema) -> list[tuple[str, str]]:
-    """What declaring the schema asserts to be public: (column, sentence) in order, then ("table", sentence).
+    """Assertions of a declared schema: (column, sentence) in order, then ("table", sentence).
 
     >>> from synth.schema import build_schema
     >>> schema = build_schema({"status": "inferred", "columns": {"age": {"kind": "integer", "bounds": [17, 90]}}})
@@ -164,6 +164,49 @@ this table
     return [(name, _of_column(column)) for name, column in schema.columns.items()] + [
         ("table", text) for text in _of_table(schema)
     ]
+
+
+def unconfirmed(proposed: Schema, declared: Schema) -> list[tuple[str | None, str]]:
+    """Limits that a declaration asserts though they may have been read off a table.
+
+    Args:
+        proposed: as its file has it.
+        declared: the schema to declare; what is dropped or measured in it asserts no limits.
+
+    Returns:
+        A column (`None`: the table as a whole) and a sentence without full stop, which holds no value.
+    """
+    if proposed.status == "declared":
+        return []
+    found: list[tuple[str | None, str]] = [
+        (name, f"{limit} may have been read off the table: {told}")
+        for name, column in declared.columns.items()
+        if not (column.drop or is_measured(column))
+        for limit, told in _limits_read_off(column)
+    ]
+    if declared.entity is not None:
+        keys = ("max_rows_per_unit", *(("constant_in_entity",) if declared.constant_in_entity else ()))
+        found += [(None, f"{key} may have been read off the table") for key in keys]
+    kept = set(map(str, declared.constraints))
+    found += [
+        (None, f"`infer` proposed from the table that {constraint}, and nobody has confirmed that")
+        for constraint in proposed.constraints
+        if constraint.proposed is not None and str(constraint) in kept
+    ]
+    return found
+
+
+def _limits_read_off(column: Column) -> Iterator[tuple[str, str]]:
+    """Parts of a column that may have been read off its values, and what each may tell."""
+    of = " of these identifiers" if isinstance(column, IdentifierColumn) else ""
+    if getattr(column, "bounds", None) is not None:
+        yield f"the bounds{of}", "each may be one unit's own"
+        if getattr(column, "steps", ()) or getattr(column, "spikes", ()):
+            yield "steps and frequent values", "rows decide which they are, and one entity's may be enough"
+    elif getattr(column, "categories", ()):
+        yield "the categories", "the rarest may be one unit's own"
+    elif getattr(column, "template", None):
+        yield f"the template{of}", "it shows what all of them have in common"
 
 
 def _of_column(column: Column) -> str:

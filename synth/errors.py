@@ -28,7 +28,7 @@ class UnderstudyError(Exception):
 
 
 class BadInput(UnderstudyError, ValueError):
-    """What the caller gave cannot be used; nothing was computed and nothing was written."""
+    """An input that cannot be used; nothing was computed and nothing was written."""
 
 
 class SchemaError(BadInput):
@@ -40,7 +40,7 @@ class TableError(BadInput):
 
 
 class PlaceError(TableError):
-    """What a table is stored in gave out, which says nothing of the table; starting again may go well."""
+    """A place of storage that gave out, which says nothing of the table; starting again may go well."""
 
 
 class JobError(BadInput):

@@ -19,7 +19,7 @@ ALPHABETS = {
     "x": "0123456789abcdef",
     "X": "0123456789ABCDEF",
 }
-"""What each placeholder of a template stands for."""
+"""The alphabet of each placeholder of a template."""
 
 
 def generate(
@@ -31,7 +31,7 @@ def generate(
         column: gives their format.
         n: how many.
         rng: source of the draw.
-        part: of the table that they are for, no other part of which gets one of them; none: there is no other.
+        part: of the table that they are for, no other part of which gets one of them; `None`: there is no other.
         place: name of the column, of which there may be several in a table.
 
     Raises:
@@ -64,7 +64,7 @@ def _too_few(column: IdentifierColumn) -> SchemaError:
 
 
 def capacity(column: IdentifierColumn) -> int:
-    """How many distinct identifiers the declared format admits.
+    """The number of distinct identifiers that the declared format admits.
 
     >>> capacity(IdentifierColumn(template="A#"))
     260
@@ -97,7 +97,7 @@ def draw(column: IdentifierColumn, n: int, rng: np.random.Generator) -> np.ndarr
 
 
 def room_of(column: IdentifierColumn) -> int:
-    """How many numbers `named` tells apart: as many as there are identifiers, or enough for any table.
+    """The count of numbers that `named` tells apart: one for each identifier, or enough for any table.
 
     >>> room_of(IdentifierColumn(template="A#"))
     260
@@ -134,7 +134,7 @@ def named(column: IdentifierColumn, numbers: np.ndarray, rng: np.random.Generato
 
 
 def _told(template: str) -> tuple[int, ...]:
-    """How many characters each of the first positions admits, as many positions as can be numbered."""
+    """The count of characters that each of the first positions admits, as many positions as can be numbered."""
     sizes: list[int] = []
     for alphabet in positions(template):
         if math.prod(sizes) * len(alphabet) > LARGEST:

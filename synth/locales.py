@@ -1,4 +1,4 @@
-"""What Faker knows of a locale: whether it is one, which of its values are the locale's own, and its IBAN."""
+"""Faker's locales: their names, the values that are their own, and their IBANs."""
 
 import warnings
 from functools import cache
@@ -89,7 +89,7 @@ def check_spoken(personal: str, locale: str) -> None:
 
 @cache
 def titles(locale: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What Faker puts before and after names that are no part of them: "Dr. ", " PhD".
+    """Titles that Faker puts before and after names and that are no part of them: "Dr. ", " PhD".
 
     >>> " PhD" in titles("en_US")[1]
     True
@@ -99,7 +99,7 @@ def titles(locale: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def names_of(locale: str, what: str) -> frozenset[str]:
-    """What the names of a locale are made of, as Faker lists it.
+    """The parts of a locale's names, as Faker lists them.
 
     Args:
         locale: one that Faker has.
@@ -117,7 +117,7 @@ def names_of(locale: str, what: str) -> frozenset[str]:
 
 
 def iban_country(locale: str) -> str | None:
-    """The country whose IBANs Faker writes for the locale; none where that is not the locale's own.
+    """The country whose IBANs Faker writes for the locale; `None` where that is not the locale's own.
 
     >>> iban_country("de_DE"), iban_country("en_US")
     ('DE', None)

@@ -1,4 +1,4 @@
-"""What a table shows of columns whose domain is not declared: for fits that promise nothing, and for evaluation."""
+"""Domains read off a table, of columns that do not declare one: for fits that promise nothing, and for evaluation."""
 
 import datetime as dt
 from typing import Any

@@ -393,7 +393,7 @@ def check_new_folder(path: Path) -> None:
 
 
 def is_taken(path: Path) -> bool:
-    """Whether a path holds anything but an empty folder.
+    """True if a path holds anything but an empty folder.
 
     Raises:
         OutputError: the system has no such path.

@@ -1,9 +1,9 @@
-"""How long work tells what it is doing."""
+"""Progress of work: a label and the share that is done."""
 
 from collections.abc import Callable
 
 Progress = Callable[[str, float | None], None]
-"""Called with what is being done and the share done in [0, 1], or none where the share is unknown."""
+"""Called with what is being done and the share done in [0, 1], or `None` where the share is unknown."""
 
 
 def quiet(label: str, share: float | None) -> None:

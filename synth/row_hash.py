@@ -43,7 +43,7 @@ _LEAST_EXPONENT = -900
 
 @dataclass(frozen=True)
 class Ruler:
-    """How places on the line of one column become whole numbers.
+    """The ruler of one column: it makes whole numbers of places on its line.
 
     Attributes:
         factor: what a place is multiplied by.
@@ -67,7 +67,7 @@ class Ruler:
 
 
 def draw_salt(seed: int) -> str:
-    """What stands before key and count in the text whose MD5 is a row's ticket; another seed is another order."""
+    """The salt of a seed: it stands before key and count in the text whose MD5 is a row's ticket."""
     return f"understudy.draw {seed}\n"
 
 
@@ -86,7 +86,7 @@ def content_keys(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ContentSums:
-    """What the rows of a table add up to, whatever their order: equal for equal tables, in memory and where stored.
+    """The sums of a table's rows, whatever their order: equal for equal tables, in memory and where stored.
 
     Attributes:
         n_rows: rows.
@@ -131,7 +131,7 @@ def row_names(frame: pd.DataFrame, schema: Schema) -> list[str]:
 
 
 def is_spelled(column: object) -> bool:
-    """Whether cells of a column stand for themselves, as texts, rather than for places or members of a list."""
+    """True if cells of a column stand for themselves, as texts, rather than for places or members of a list."""
     return isinstance(column, IdentifierColumn | PersonalColumn | TextColumn) or (
         isinstance(column, CategoricalColumn) and column.measure
     )

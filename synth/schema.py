@@ -1,4 +1,4 @@
-"""What is public about a table: columns, kinds, bounds, categories, keys and the privacy unit.
+"""The schema of a table, its public facts: columns, kinds, bounds, categories, keys and the privacy unit.
 
 A schema is either *inferred* (proposed from the data by `synth.infer_schema`, so nothing in it may be assumed public)
 or *declared* (somebody asserts that all of it is public). Private fits accept declared schemas only.
@@ -32,7 +32,7 @@ FORMAT = 1
 
 
 class Schema(Frozen):
-    """What is public about one table. Constructing one checks it; nothing inconsistent exists."""
+    """The public facts about one table. Constructing a schema checks it; nothing inconsistent exists."""
 
     format: Literal[1] = 1
     status: Literal["inferred", "declared"]

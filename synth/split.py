@@ -95,7 +95,7 @@ def halves(frame: pd.DataFrame, schema: Schema, *, seed: int = 0) -> tuple[pd.Da
 
 
 def twins(rows: pd.DataFrame, others: pd.DataFrame, columns: Iterable[str]) -> np.ndarray:
-    """Which rows have an exact twin among `others`, in the given columns; shape (len(rows),), boolean."""
+    """Flags of the rows with an exact twin among `others`, in the given columns; shape (len(rows),), boolean."""
     return np.isin(row_keys(rows, columns), row_keys(others, columns))
 
 
@@ -124,7 +124,7 @@ def unit_column(schema: Schema) -> str | None:
 
 
 def side_salt(seed: int) -> str:
-    """What stands before a unit's name in the text whose MD5 decides on its side; another seed is another split."""
+    """The salt of a split: it stands before a unit's name in the text whose MD5 decides on its side."""
     return f"understudy.split {seed}\n"
 
 
@@ -138,7 +138,7 @@ def side_bound(holdout_share: float) -> str:
 
 
 def _keyed(frame: pd.DataFrame, schema: Schema, share: float, seed: int) -> np.ndarray:
-    """Which rows go to the holdout, each unit by the hash of its name; shape (len(frame),), boolean.
+    """Flags of the rows of the holdout, each unit by the hash of its name; shape (len(frame),), boolean.
 
     MD5 because every database has it: a table is split alike in memory and where it is stored. Nobody has to be kept
     from finding two names of one side.
@@ -158,7 +158,7 @@ def _keyed(frame: pd.DataFrame, schema: Schema, share: float, seed: int) -> np.n
 
 
 def _drawn(frame: pd.DataFrame, schema: Schema, share: float, seed: int) -> np.ndarray:
-    """Which rows go to the second side, drawn unit by unit within strata of the target."""
+    """Flags of the rows of the second side, drawn unit by unit within strata of the target."""
     rng = np.random.default_rng([seed, 1])
     units = _units(frame, schema)
     _, first = np.unique(units, return_index=True)

@@ -12,9 +12,9 @@ ESCAPES = (
     "characters of a user or a password that are none of letters, digits, '-', '.', '_' and '~' are written like %40 "
     "for '@'"
 )
-"""What there is to do about an address that can be read in two ways."""
+"""The remedy for an address that can be read in two ways."""
 MARKS = "@?&;="
-"""What ends a part of an address or begins a parameter: behind it, a part that is shown may hold a password."""
+"""Characters that end a part of an address or begin a parameter: behind one, a shown part may hold a password."""
 SCHEME = re.compile("[a-z][a-z0-9+.-]*", re.ASCII | re.IGNORECASE)
 _CREDENTIALS = re.compile(":.*@", re.DOTALL)
 

@@ -22,15 +22,17 @@ Names = Annotated[tuple[Name, ...], BeforeValidator(_as_list, json_schema_input_
 
 
 class Terms(Frozen):
-    """What whoever hands a table on says about it; what is left out is filled in by its card."""
+    """The terms of whoever hands a table on; the card fills in those that are left out."""
 
-    intended_use: Texts = Field(default=(), description="What the table is for; none: software tests and exploration.")
+    intended_use: Texts = Field(
+        default=(), description="Purpose of the table; left out: software tests and exploration."
+    )
     prohibited_use: Texts = Field(default=(), description="What it must not be used for, besides what the card says.")
     license: Name | None = Field(default=None, description="A license identifier, such as cc-by-4.0, or a name.")
     contact: Name | None = Field(default=None, description="Whom to ask, and to tell of a leak.")
     language: Names = Field(default=("en",), description="Of the columns' names and texts: ISO 639 codes.")
     tags: Names = Field(default=(), description="Further tags of the card.")
-    pretty_name: Name | None = Field(default=None, description="Title of the card; none: the job's.")
+    pretty_name: Name | None = Field(default=None, description="Title of the card; left out: the job's.")
     citation: Text | None = Field(default=None, description="How to cite the table.")
 
     @field_validator("language")

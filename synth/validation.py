@@ -14,13 +14,12 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from synth.errors import BadInput, nearest
-from synth.input_file import GivenFile, be, read_given
-from synth.parsing import NotPlain, plain_toml
+from synth.parsing import GivenFile, NotPlain, be, plain_toml, read_given
 from synth.url import without_addresses
 
 
 def is_plain(text: str) -> bool:
-    r"""Whether a text holds neither a NUL, after which C and pandas see nothing, nor half a surrogate pair.
+    r"""True if a text holds neither a NUL, after which C and pandas see nothing, nor half a surrogate pair.
 
     >>> is_plain("south"), is_plain("south\0a"), is_plain(chr(0xD800))
     (True, False, False)
@@ -70,11 +69,11 @@ _REMEDIES: Mapping[str, str] = {
     "tuple_type": "write a list, as [1, 2]",
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "write a table of TOML, with keys"),
 }
-"""What to do about what pydantic finds, by the type of its error."""
+"""The remedy for each type of pydantic's errors."""
 
 
 class Frozen(BaseModel):
-    """What a file says: unknown keys and numbers that are not finite are refused, and nothing changes afterwards."""
+    """The content of a file, which never changes: unknown keys and numbers that are not finite are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -150,7 +149,7 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
 
 
 def _in_words(message: str) -> str:
-    """What pydantic says in the words of TOML.
+    """The message of pydantic in the words of TOML.
 
     >>> _in_words("Tuple should have at least 1 item after validation, not 0")
     'list should have at least 1 item, not 0'
@@ -191,7 +190,7 @@ def _without_tags(model: type[BaseModel], loc: tuple[Any, ...]) -> list[Any]:
 
 
 def _names_key(here: Any, step: Any, last: bool) -> bool:
-    """Whether a step that leads nowhere is a key the user wrote (an unknown one) rather than a type of a union."""
+    """True if a step that leads nowhere is a key the user wrote (an unknown one) rather than a type of a union."""
     return isinstance(step, int) or (last and isinstance(here, type) and issubclass(here, BaseModel))
 
 
@@ -206,7 +205,7 @@ def _descend(model: type[BaseModel], loc: tuple[Any, ...]) -> type[BaseModel] | 
 
 
 def _step(here: Any, step: Any) -> tuple[Any, bool] | None:
-    """What lies below `here` at `step`, and whether `step` was a union's tag; none where it leads nowhere."""
+    """The annotation below `here` at `step`, and `True` if `step` was a union's tag; `None` where it leads nowhere."""
     here = _bare(here)
     if isinstance(here, type) and issubclass(here, BaseModel):
         field = next((field for key, field in here.model_fields.items() if step == (field.alias or key)), None)

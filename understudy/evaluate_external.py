@@ -20,7 +20,7 @@ from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, Real
 from synth.errors import JobError, SchemaError
 from synth.generators.base import Generator, Model
 from synth.generators.registry import load_model
-from synth.input_file import GivenFile, read_given
+from synth.parsing import GivenFile, read_given
 from synth.progress import Progress
 from synth.schema import Kind, Schema
 from synth.schema_file import schema_of

@@ -23,7 +23,7 @@ from synth.errors import OutputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from synth.input_file import GivenFile
+    from synth.parsing import GivenFile
     from synth.row_hash import ContentSums
     from synth.schema import Schema
     from synth.stored import StoredTable

@@ -38,8 +38,8 @@ from synth.schema import Schema
 from synth.stored.connection import N_ROWS, StorageLocation
 from synth.stored.counts import StoredCounts
 from synth.stored.decode import Reader, cell_of, code_of
-from synth.stored.drawing import POSITION, UNIT, DrawnRows
 from synth.stored.errors import told
+from synth.stored.row_hash import POSITION, UNIT, DrawnRows
 from synth.stored.sql_functions import exactly
 
 SMALL_ROWS = 1_000_000

@@ -43,8 +43,7 @@ from synth.row_hash import DIGITS
 from synth.schema import Schema
 from synth.stored import StoredTable
 from synth.stored.connection import StorageLocation
-from synth.stored.drawing import POSITION, TICKET, ticketed
-from synth.stored.row_hash import KEY, TIE, with_keys
+from synth.stored.row_hash import KEY, POSITION, TICKET, TIE, ticketed, with_keys
 
 METRICS = (
     Metric("privacy.quasi_identifiers", "lower", "Matched quasi-identifiers",

@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 from synth.errors import PlaceError
 from synth.schema import Schema
 from synth.stored import StoredTable
-from synth.stored.connection import StorageLocation
-from synth.stored.embedded import embedded, work_folder
+from synth.stored.connection import StorageLocation, embedded, work_folder
 from synth.stored.errors import told
 from synth.stored.row_hash import KEY, TARGET, TIE, with_keys
 

@@ -23,13 +23,12 @@ from synth.errors import TableError
 from synth.schema import Schema
 from synth.split import halves
 from synth.stored import StoredTable
-from synth.stored.drawing import POSITION, DrawnRows
-from synth.stored.observed import observed
-from synth.stored.row_hash import KEY, with_keys
+from synth.stored.row_hash import KEY, POSITION, DrawnRows, with_keys
+from synth.stored.table import observed
 from synth.stored.violations import refuse_violations
 from synth.table import conform
+from synth.table.cells import from_arrow
 from synth.table.conforming import Outside
-from synth.table.raw_column import from_arrow
 
 R = TypeVar("R")
 

@@ -17,7 +17,7 @@ from evaluate.stored.keys import KeyCounts, meeting_place
 from synth.schema import Schema
 from synth.stored import StoredTable
 from synth.stored.connection import StorageLocation
-from synth.stored.drawing import POSITION, DrawnRows, draw_rows, whole_entities
+from synth.stored.row_hash import POSITION, DrawnRows, draw_rows, whole_entities
 
 
 @dataclass(frozen=True, eq=False)

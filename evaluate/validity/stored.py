@@ -30,15 +30,13 @@ from synth.errors import PlaceError
 from synth.personal.formats import ill_formed
 from synth.schema import Schema
 from synth.stored import StoredTable
-from synth.stored.connection import batches
+from synth.stored.connection import batches, work_folder
 from synth.stored.constraint_checks import Laws, placed
 from synth.stored.decode import Reader
-from synth.stored.embedded import work_folder
 from synth.stored.errors import told
 from synth.stored.violations import Looked, later, looked, own_values
 from synth.table import conform
-from synth.table.cells import words
-from synth.table.raw_column import from_arrow
+from synth.table.cells import from_arrow, words
 from synth.table.restore_dtypes import dtype_trouble
 
 LISTED = 5_000

@@ -118,7 +118,7 @@ def _rank(name: str, column: Column, first: Sequence[str]) -> tuple[int, bool, b
 
 
 def _reached(held: str, links: Mapping[str, Sequence[Dependency]]) -> dict[str, Dependency]:
-    """What a column determines along links that hold both ways."""
+    """Columns that a column determines along links that hold both ways."""
     ends: dict[str, Dependency] = {}
     waiting = list(links[held])
     while waiting:

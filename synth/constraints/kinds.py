@@ -27,7 +27,7 @@ from synth.errors import nearest
 from synth.validation import Frozen, require_plain
 
 Value = Annotated[bool, Field(strict=True)] | Annotated[int, Field(strict=True)] | Annotated[str, Field(strict=True)]
-"""What a combination holds: true or false, a whole number or a text."""
+"""A value of a combination: true or false, a whole number or a text."""
 
 
 class _Constraint(Frozen):

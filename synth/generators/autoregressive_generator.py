@@ -151,7 +151,7 @@ class AutoregressiveGenerator(Generator):
             columns, weights = HeldColumns(table.rows), _held_weights(table, schema)[chosen]
             found = {each.name: _taken(columns.parts(each), chosen) for each in public.attributes}
         else:
-            from synth.stored.streaming import SHARE, in_order
+            from synth.stored.table import SHARE, in_order
 
             filed = in_order(stored_rows(table), public, disk_of(place), shares=schema.entity is not None).columns
             found = {each.name: _taken(filed.parts(each), chosen) for each in public.attributes}

@@ -17,8 +17,8 @@ from synth.infer.missing_texts import missing_texts_of, numbers_beside, without
 from synth.infer.personal import constant_in, settle_locales
 from synth.schema import Schema
 from synth.table import conform
+from synth.table.cells import RawColumn, look
 from synth.table.conforming import names_at_fault
-from synth.table.raw_column import RawColumn, look
 from synth.validation import sentence
 
 __all__ = ["infer_schema"]

@@ -135,7 +135,7 @@ def are_codes(name: str, distinct: np.ndarray, counts: np.ndarray) -> bool:
 
 
 def _gridded(distinct: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, int]:
-    """Which values are multiples of the largest power of ten that nearly all rows are multiples of, and that power."""
+    """Flags of the values on the coarsest grid, and its step: the largest power of ten that divides nearly all rows."""
     grid = 1
     while 10 * grid <= distinct[-1] and counts[distinct % (10 * grid) == 0].sum() >= NEARLY_ALL * counts.sum():
         grid *= 10
@@ -157,7 +157,7 @@ def _more(size: np.ndarray, on: np.ndarray) -> bool:
 
 
 def _neighbors(values: np.ndarray, counts: np.ndarray) -> tuple[float, float, float]:
-    """How much frequencies beside each other differ beyond chance, their rank correlation, and the share of the range.
+    """Roughness of neighboring frequencies beyond chance, their rank correlation, and the share of the range in use.
 
     All of it within the middle nine tenths of the rows.
     """

@@ -1,4 +1,4 @@
-"""What is known about a column before its kind is proposed."""
+"""Facts about a column before its kind is proposed."""
 
 import re
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from synth.table.raw_column import RawColumn
+from synth.table.cells import RawColumn
 
 Role = Literal["target", "entity"] | None
 
@@ -26,7 +26,7 @@ class ColumnFacts:
     Attributes:
         name: of the column.
         given: *Sensitive*. Its cells.
-        dtype: of the source, as a schema writes it; none for text from a file.
+        dtype: of the source, as a schema writes it; `None` for text from a file.
         ordered: whether the source says that the order of its categories means something.
         from_text: whether numbers are to be looked for in texts: the whole table is text, or a word among them stands
             for a missing value.
@@ -72,7 +72,7 @@ class ColumnFacts:
 
     @property
     def categories_declared(self) -> bool:
-        """Whether the source has a dtype that lists categories."""
+        """True if the source has a dtype that lists categories."""
         return self.dtype == "category"
 
     @cached_property
@@ -87,22 +87,22 @@ class ColumnFacts:
 
     @property
     def missing(self) -> bool:
-        """Whether a value is missing."""
+        """True if a value is missing."""
         return self.n_present < len(self.codes)
 
     @property
     def unique(self) -> bool:
-        """Whether no value comes twice."""
+        """True if no value comes twice."""
         return self.n_distinct == self.n_present
 
     @cached_property
     def named_identifier(self) -> bool:
-        """Whether the name says that the column identifies something."""
+        """True if the name says that the column identifies something."""
         return _IDENTIFIER.search(_CAMEL.sub("_", self.name).lower()) is not None
 
     @property
     def named_weight(self) -> bool:
-        """Whether the name is one that survey weights go by."""
+        """True if the name is one that survey weights go by."""
         return _WEIGHT.match(self.name.lower()) is not None
 
     def common(self, default: str, *, text: bool = False) -> dict[str, Any]:

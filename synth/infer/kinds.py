@@ -28,7 +28,7 @@ from synth.identifiers import ALPHABETS
 from synth.infer import numeric, personal, temporal
 from synth.infer.codes import are_levels, named_code
 from synth.infer.facts import ColumnFacts
-from synth.table.raw_column import EXACT_FLOAT
+from synth.table.cells import EXACT_FLOAT
 from synth.validation import is_plain
 
 _ALPHABETS = ("#", "A", "a", "x", "X")
@@ -39,7 +39,7 @@ _NUMBER_RUN = re.compile(r"[0-9]*#[0-9#]*")
 
 
 def template_of(texts: Sequence[str]) -> str | None:
-    """The narrowest template that all texts follow, or none where they follow none.
+    """The narrowest template that all texts follow, or `None` where they follow none.
 
     Args:
         texts: *Sensitive*. Distinct texts.
@@ -157,7 +157,7 @@ def _of_plain_text(about: ColumnFacts) -> Column:
 
 
 def _few(about: ColumnFacts) -> bool:
-    """Whether so few texts repeat themselves that they are categories."""
+    """True if so few texts repeat themselves that they are categories."""
     distinct, rows = about.n_distinct, about.n_present
     return distinct <= FEW or (distinct <= 50 and distinct <= rows / 2) or (distinct <= MANY and distinct <= rows / 20)
 
@@ -198,7 +198,7 @@ def digits(about: ColumnFacts) -> str:
 
 
 def _whole_or_none(about: ColumnFacts) -> np.ndarray | None:
-    """A column's values as int64 where all are whole numbers that are told apart as they are held; else none."""
+    """A column's values as int64 where all are whole numbers that are told apart as they are held; else `None`."""
     values: Any = about.present
     if about.from_text and about.given.form == "text":
         values = numeric.of_texts(values, about.name)

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 
 from synth.infer import numeric, temporal
-from synth.table.raw_column import RawColumn
+from synth.table.cells import RawColumn
 
 TOKENS = frozenset({
     "n", "na", "n/a", "n.a.", "n.a", "<na>", "#n/a", "nan", "null", "(null)", "\\n", "none", "nil", "nd", "missing",
     "(missing)", "unknown", "unk", "undefined", "unspecified", "?", "??", "-", "--", "---", ".", "..", "...", "*",
     "not available", "not applicable", "not reported", "not known", "no data",
 })  # fmt: skip
-"""What people write where there is nothing, in lower case."""
+"""Words that people write where there is nothing, in lower case."""
 LEAST_VALUES = 2
 """Different values beside such a text that say what a column holds."""
 
@@ -75,18 +75,14 @@ def _tells(texts: list[str]) -> bool:
 
 
 def _counts(given: RawColumn) -> Counter[str]:
-    assert given.codes is not None
+    """Rows of each text."""
+    codes = np.arange(len(given.cells)) if given.codes is None else given.codes
+    n_rows: list[int] = np.bincount(codes[codes >= 0], minlength=len(given.cells)).tolist()
     counts: Counter[str] = Counter()
-    for text, n in zip(given.cells.tolist(), _rows_of(given), strict=True):
+    for text, n in zip(given.cells.tolist(), n_rows, strict=True):
         counts[text] += n
     return counts
 
 
 def _used(given: RawColumn) -> set[str]:
     return {text for text, n in _counts(given).items() if n and text}
-
-
-def _rows_of(given: RawColumn) -> list[int]:
-    assert given.codes is not None
-    codes: list[int] = np.bincount(given.codes[given.codes >= 0], minlength=len(given.cells)).tolist()
-    return codes

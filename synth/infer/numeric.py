@@ -23,8 +23,8 @@ from synth.domain import numeric_scale
 from synth.errors import TableError
 from synth.infer.codes import are_codes, are_levels, named_code
 from synth.infer.facts import ColumnFacts
+from synth.table.cells import EXACT_FLOAT
 from synth.table.decode import INFINITY, rounded
-from synth.table.raw_column import EXACT_FLOAT
 
 MAX_DECIMALS = 12
 FEW_CODES = 64
@@ -55,7 +55,7 @@ _REAL = re.compile(r"-?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]\d+)?", re.ASCII)
 
 
 def of_texts(texts: np.ndarray, name: str) -> np.ndarray | None:
-    """Texts as int64 or float64, or none where they are not all numbers.
+    """Texts as int64 or float64, or `None` where they are not all numbers.
 
     Args:
         texts: *Sensitive*. Distinct texts, shape (n,).
@@ -204,7 +204,7 @@ def _int64(about: ColumnFacts) -> str:
 
 
 def habits_of(values: np.ndarray, unit: float | None) -> dict[str, Any]:
-    """The steps and the frequent values of a column, as a schema writes them; none where every value has a cell.
+    """The steps and the frequent values of a column, as a schema writes them; `None` where every value has a cell.
 
     Args:
         values: *Sensitive*. Shape (n,).
@@ -248,7 +248,7 @@ def frequent_values(distinct: np.ndarray, counts: np.ndarray, column: NumericCol
 
 
 def _are_all_there_are(counts: np.ndarray) -> bool:
-    """Whether a column's values are few, and each is in several rows. Args are those of `frequent_values`."""
+    """True if a column's values are few, and each is in several rows. Args are those of `frequent_values`."""
     return len(counts) <= FEW_VALUES and counts.min() > 1 and counts.sum() >= LEAST_STEPPED
 
 
@@ -321,7 +321,7 @@ def _numbers_rows(about: ColumnFacts, bounds: tuple[int, int]) -> bool:
 
 
 def decimals_of(values: np.ndarray, digits: int = 15) -> int | None:
-    """The fewest digits after the point that express all values, or none where more than `MAX_DECIMALS` are needed.
+    """The fewest digits after the point that express all values, or `None` where more than `MAX_DECIMALS` are needed.
 
     >>> decimals_of(np.array([1.5, 2.25]))
     2
@@ -337,7 +337,7 @@ def decimals_of(values: np.ndarray, digits: int = 15) -> int | None:
 
 
 def scale_of(values: np.ndarray, step: float) -> Literal["linear", "log"]:
-    """Where the resolution of a column should lie: on small magnitudes where the tail is heavy.
+    """The scale of a column: its resolution lies on small magnitudes where the tail is heavy.
 
     Args:
         values: *Sensitive*. Shape (n,).

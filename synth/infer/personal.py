@@ -38,12 +38,12 @@ WORDS: Mapping[str, str] = {
     "postcode": r"zip|zip_?code|post_?code|postal_?code|plz|code_?postal",
     "city": r"city|town|ort|stadt|ville|ciudad|citta",
 }
-"""What names of columns say, most telling first; each stands between the words of a name."""
+"""Kinds of personal data by words of column names, most telling first; each stands between the words of a name."""
 _NAMES_OF_COLUMNS = {what: re.compile(rf"(^|_)({words})(_[0-9]+|_line_?[0-9]+)?$") for what, words in WORDS.items()}
 
 
 def named_personal(name: str) -> str | None:
-    """What the name of a column says that it holds; none where it says nothing.
+    """The kind of personal data that the name of a column tells; `None` where it tells nothing.
 
     >>> named_personal("Patient First Name"), named_personal("e-mail"), named_personal("mileage")
     ('first_name', 'email', None)
@@ -69,7 +69,7 @@ _CALLING = {
 """Locales by country calling code. Source: ITU-T E.164."""
 
 CALLING_CODE = re.compile(r"(?:\+|00)(" + "|".join(sorted(_CALLING, key=len, reverse=True)) + ")")
-"""How a number for calls from abroad begins."""
+"""The beginning of a number for calls from abroad."""
 
 _IBAN_LOCALES = (
     "de_DE", "de_AT", "de_CH", "en_GB", "en_IE", "fr_FR", "es_ES", "it_IT", "nl_NL", "nl_BE", "pt_PT", "pl_PL", "cs_CZ",
@@ -78,7 +78,7 @@ _IBAN_LOCALES = (
 
 
 def locale_of(personal: str, texts: Sequence[str]) -> str | None:
-    """The locale that most values speak for; none where nothing does.
+    """The locale that most values speak for; `None` where nothing does.
 
     Args:
         personal: what the column holds.
@@ -103,7 +103,7 @@ def shared_locale(found: Iterable[str | None]) -> str:
 
 
 def spoken(personal: str, locale: str) -> bool:
-    """Whether Faker has such values of the locale."""
+    """True if Faker has such values of the locale."""
     try:
         check_spoken(personal, locale)
     except ValueError:
@@ -162,7 +162,7 @@ LEAST = 5
 _BARE = ("name", "nombre", "nome")
 """Names of columns that say nothing of whose name it is."""
 _PLACES = ("street", "postcode", "city")
-"""Where a few of these repeat themselves, they say where somebody lives as a region does: categories to learn."""
+"""Kinds that are categories to learn where few of them repeat: they then say where somebody lives as a region does."""
 _PERSON = re.compile(r"[^\W\d_]([^\W\d_]|['’.-])*([ ,]+[^\W\d_]([^\W\d_]|['’.-])*){1,4}")
 _WORD = re.compile(r"[^\W\d_]([^\W\d_]|[ '’.-])*")
 _STRICT_PHONE = re.compile(r"\+\d[\d ()/.-]{6,18}\d|\(\d{3}\) ?\d{3}[ .-]\d{4}|\d{3}-\d{3}-\d{4}")
@@ -186,7 +186,7 @@ class _Seen:
 
 
 def propose(about: ColumnFacts, *, few: bool) -> PersonalColumn | None:
-    """The column as one of personal data, in the locale that its own values speak for; none where it is none.
+    """The column as one of personal data, in the locale that its own values speak for; `None` where it is none.
 
     Args:
         about: the column; its role is none.
@@ -202,7 +202,7 @@ def propose(about: ColumnFacts, *, few: bool) -> PersonalColumn | None:
 
 
 def propose_prose(about: ColumnFacts) -> PersonalColumn | None:
-    """The column as one of placeholder sentences, where most of its texts are of several words; else none.
+    """The column as one of placeholder sentences, where most of its texts are of several words; else `None`.
 
     Args:
         about: a column of text that is nothing else.
@@ -245,7 +245,7 @@ def _n_pairs(owners: np.ndarray, values: np.ndarray) -> int:
 
 
 def _has_own(column: PersonalColumn) -> bool:
-    """Whether the locale was read off the values: the default one stands for nothing."""
+    """True if the locale was read off the values: the default one stands for nothing."""
     return "locale" in column.model_fields_set
 
 
@@ -331,7 +331,7 @@ def _wide(fields: Mapping[str, Any], missing: bool) -> dict[str, Any]:
 
 
 def _template(what: str, seen: _Seen, fields: Mapping[str, Any]) -> dict[str, str]:
-    """The form of most values; none where the locale's own is as good, or there is no such form."""
+    """The form of most values; `None` where the locale's own is as good, or there is no such form."""
     numeric = "dtype" in fields and fields["dtype"] not in ("str", "string", "category")
     texts = [text for text in seen.texts if text.isdigit()] if numeric else seen.texts
     counts = Counter(_shape(text, what) for text in texts or seen.texts)

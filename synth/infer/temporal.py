@@ -32,7 +32,7 @@ _LIKELY = re.compile(
     rf"{_NAMES}[a-z]*[- ]\d",
     re.ASCII,
 )
-"""How a text begins that may be a day: most columns of text are none, and need no look at each form."""
+"""The beginning of a text that may be a day: most columns of text are none, and need no look at each form."""
 _COMPACT = re.compile(r"(19|20)\d{6}|21000101", re.ASCII)
 """Eight digits that may be a day from 1900 to 2100."""
 _FEWEST = 3
@@ -82,7 +82,7 @@ def _iso(about: ColumnFacts, texts: list[str]) -> Column | None:
 
 
 def _form_of(texts: Sequence[str]) -> tuple[str | None, list[dt.datetime]]:
-    """The form of all texts, and the moments that they stand for; none where several forms differ in these."""
+    """The form of all texts, and the moments that they stand for; `None` where several forms differ in these."""
     form, known = None, list[dt.datetime]()
     for candidate in _forms():
         parsed = None if _parsed(texts[:1], candidate) is None else _parsed(texts, candidate)

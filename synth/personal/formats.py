@@ -37,7 +37,7 @@ def luhn_digits(numbers: np.ndarray) -> np.ndarray:
 
 
 def is_card_number(text: str) -> bool:
-    """Whether a text is a card number: 13 to 19 digits, single spaces or hyphens between them, and the Luhn digit.
+    """True if a text is a card number: 13 to 19 digits, single spaces or hyphens between them, and the Luhn digit.
 
     >>> is_card_number("4242 4242 4242 4242"), is_card_number("4242 4242 4242 4241")
     (True, False)
@@ -50,7 +50,7 @@ def is_card_number(text: str) -> bool:
 
 
 def is_iban(text: str) -> bool:
-    """Whether a text is an IBAN: its country's length, and 1 when divided by 97; spaces do not count.
+    """True if a text is an IBAN: its country's length, and 1 when divided by 97; spaces do not count.
 
     Source: ISO 13616-1.
 
@@ -72,7 +72,7 @@ PHONE_DIGITS = (5, 17)
 
 
 def is_email(text: str) -> bool:
-    """Whether a text is an e-mail address: one name, one domain with a dot.
+    """True if a text is an e-mail address: one name, one domain with a dot.
 
     >>> is_email("ann.lee@example.org"), is_email("ann.lee@example"), is_email("ann lee@example.org")
     (True, False, False)
@@ -81,7 +81,7 @@ def is_email(text: str) -> bool:
 
 
 def is_phone(text: str) -> bool:
-    """Whether a text is a telephone number: digits, with the signs that stand between them.
+    """True if a text is a telephone number: digits, with the signs that stand between them.
 
     >>> is_phone("+1 (555) 555-0123"), is_phone("call me"), is_phone("12")
     (True, False, False)
@@ -92,7 +92,7 @@ def is_phone(text: str) -> bool:
 
 
 def ill_formed(values: pd.Series, column: PersonalColumn) -> np.ndarray:
-    """Which values do not have the column's form; shape (len(values),), boolean. A missing value has any form.
+    """Flags of the values without the column's form; shape (len(values),), boolean. A missing value has any form.
 
     Args:
         values: as a table holds them; numbers count as their digits.
@@ -146,7 +146,7 @@ def _is_numeric(column: PersonalColumn) -> bool:
 
 
 def is_made_of(template: str, text: str) -> bool:
-    """Whether a text follows a template.
+    """True if a text follows a template.
 
     >>> is_made_of("555-01##", "555-0123"), is_made_of("555-01##", "555-9123")
     (True, False)
@@ -160,7 +160,7 @@ def _pattern(template: str) -> re.Pattern[str]:
 
 
 def _is_written(text: str) -> bool:
-    """Whether there is anything to read, on one line."""
+    """True if there is anything to read, on one line."""
     return bool(text.strip()) and not any(unicodedata.category(character) in _BREAKS for character in text)
 
 

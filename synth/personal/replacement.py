@@ -23,7 +23,7 @@ _CARD_TEST = ("424242", "400005", "555555", "510510", "601111")
 
 
 def card_room(template: str) -> int:
-    """How many card numbers a template admits behind the first digits of test numbers.
+    """The number of card numbers that a template admits behind the first digits of test numbers.
 
     >>> card_room("################")
     5000000000
@@ -96,8 +96,8 @@ def generate(
         column: what to write.
         n: how many.
         rng: source of the draw.
-        part: of the table that they are for, no other part of which gets one of them where the column is unique; none:
-            there is no other.
+        part: of the table that they are for; where the column is unique, no other part gets one of them. `None`: there
+            is no other part.
         place: name of the column, of which there may be several in a table.
 
     Raises:
@@ -125,7 +125,7 @@ def check_room(column: PersonalColumn, n: int) -> None:
 
 
 def capacity(column: PersonalColumn) -> int | None:
-    """How many different values numbers of the column can have; none for what is no mere row of digits.
+    """The number of different values of a column of digits; `None` for one that is no mere row of digits.
 
     >>> capacity(PersonalColumn(personal="phone", template="555-01##"))
     100
@@ -154,7 +154,7 @@ def _too_few(column: PersonalColumn) -> SchemaError:
 
 
 def _rooms(column: PersonalColumn) -> tuple[int, ...]:
-    """How many numbers each of a column's templates tells apart; none where Faker writes its values."""
+    """The count of numbers that each of a column's templates tells apart; empty where Faker writes its values."""
     if column.personal == "card_number":
         return (card_room(column.template or _CARD),)
     forms = [IdentifierColumn(template=template) for template in templates_of(column)]
@@ -176,7 +176,7 @@ def _numbered(column: PersonalColumn, numbers: np.ndarray, rng: np.random.Genera
 
 
 def _remembered(column: PersonalColumn, n: int, rng: np.random.Generator, part: Part, place: str) -> np.ndarray | None:
-    """Values that neither this part nor one before holds twice; none where there are too few."""
+    """Values that neither this part nor one before holds twice; `None` where there are too few."""
     made: dict[str, None] = {}
     for _ in range(_MAX_ROUNDS):
         drawn = _draw(column, max(n - len(made), 16) * 5 // 4, rng)
@@ -226,7 +226,7 @@ _METHODS = {
 
 
 def templates_of(column: PersonalColumn) -> tuple[str, ...]:
-    """The templates that numbers are drawn from, each as often as the others; none where Faker writes them.
+    """The templates that numbers are drawn from, each as often as the others; empty where Faker writes them.
 
     >>> templates_of(PersonalColumn(personal="national_id"))
     ('666-##-####',)

@@ -3,7 +3,7 @@
 What one side knows and the other has no place for is told, sentence by sentence, and never dropped in silence.
 """
 
-from synth.sdv_metadata.mapping import SPECS, Spec
+from synth.sdv_metadata.columns import SPECS, Spec
 from synth.sdv_metadata.reading import FromSdv, from_sdv, read_metadata
 from synth.sdv_metadata.writing import ToSdv, to_sdv, write_metadata
 

@@ -1,20 +1,140 @@
-"""One column of SDV's metadata as the content of a column of a schema."""
+"""One column of SDV's metadata as the content of a column of a schema, and the mapping between the words of both.
+
+The words are versions, keys, kinds of personal data and formats of ids. SDV's ids follow a regular expression, our
+identifiers a template; each is translated where the other can say the same.
+"""
 
 import datetime as dt
+import itertools
 import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from synth.columns import INT64, WIDEST_REAL
 from synth.errors import SchemaError, nearest
-from synth.sdv_metadata.mapping import COLUMN_KEYS, OTHER_PERSONAL, PERSONAL, REPRESENTATIONS, template_of_regex
+from synth.identifiers import ALPHABETS
+
+Spec = Literal["V2", "V1", "SINGLE_TABLE_V1"]
+SPECS: tuple[Spec, ...] = ("V2", "V1", "SINGLE_TABLE_V1")
+"""Versions that are written."""
+READ_SPECS = ("SINGLE_TABLE_V1", "SINGLE_TABLE_V2", "MULTI_TABLE_V1", "V1", "V2")
+"""Versions that are read: what SDV 1.0 to 2.0 writes."""
+VERSION = "METADATA_SPEC_VERSION"
+
+TABLE_KEYS = (
+    "columns", "primary_key", "alternate_keys", "sequence_key", "sequence_index", "column_relationships", VERSION,
+)  # fmt: skip
+COLUMN_KEYS = {
+    "numerical": ("computer_representation", "decimal_places", "range_min", "range_max"),
+    "categorical": ("range_values", "high_cardinality", "order", "order_by"),
+    "ordinal": ("range_values", "high_cardinality", "order", "order_by"),
+    "boolean": (),
+    "datetime": ("datetime_format", "range_min", "range_max"),
+    "id": ("regex_format", "pii"),
+    "unknown": ("pii",),
+}
+"""Keys of a column beside `sdtype` and `range_is_nullable`, by its sdtype."""
+
+PERSONAL = {
+    "name": "name", "first_name": "first_name", "last_name": "last_name", "email": "email", "phone_number": "phone",
+    "address": "address", "street_address": "street", "city": "city", "postcode": "postcode",
+    "credit_card_number": "card_number", "iban": "iban", "bban": "account_number", "ssn": "national_id", "text": "text",
+}  # fmt: skip
+"""Sdtypes of personal data, and the kind of it that we make anew."""
+OTHER_PERSONAL = (
+    "administrative_unit", "company", "country", "country_code", "date_of_birth", "ipv4_address", "ipv6_address",
+    "job", "latitude", "license_plate", "longitude", "mac_address", "secondary_address", "state", "state_abbr",
+    "swift8", "swift11", "url", "user_agent_string", "user_name", "vin",
+)  # fmt: skip
+"""Sdtypes of personal data that we leave out; others are known by their key ``pii``."""
+
+REPRESENTATIONS = {
+    **{f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
+    **{f"UInt{bits}": (0, min(2**bits - 1, INT64[1])) for bits in (8, 16, 32, 64)},
+}
+"""Whole numbers of a computer representation."""
+
+
+def shown(names: list[str] | tuple[str, ...]) -> str:
+    """Names of columns for a sentence, not too many.
+
+    >>> shown(["a", "b"])
+    "'a', 'b'"
+    """
+    most = 8
+    more = len(names) - most
+    return ", ".join(map(repr, names[:most])) + (f" and {more} more" if more > 0 else "")
+
+
+_CLASSES = {"#": "[0-9]", "A": "[A-Z]", "a": "[a-z]", "x": "[0-9a-f]", "X": "[0-9A-F]"}
+_MARKS = {
+    **{text: mark for mark, text in _CLASSES.items()},
+    r"\d": "#", "[a-f0-9]": "x", "[A-F0-9]": "X", r"[\da-f]": "x", r"[\dA-F]": "X", r"[\d]": "#",
+}  # fmt: skip
+_TOKEN = re.compile(
+    r"(?P<one>\\.|\[[^\]\\]*(?:\\.[^\]\\]*)*\]|[^\\\[\](){}*+?|.^$])(?:\{(?P<times>\d{1,3})(?:,(?P=times))?\})?"
+)
+_SPECIAL = re.compile(r"[\\\[\](){}*+?|.^$]")
+_LONGEST_TEMPLATE = 200
+
+
+def regex_of(template: str) -> str:
+    r"""The regular expression of a template.
+
+    >>> regex_of(r"P-####\A")
+    'P-[0-9]{4}A'
+    """
+    characters, marks = iter(template), []
+    for character in characters:
+        literal = next(characters, "\\") if character == "\\" else character
+        marks.append(_CLASSES[character] if character in ALPHABETS else _SPECIAL.sub(r"\\\g<0>", literal))
+    runs = [(mark, len(list(run))) for mark, run in itertools.groupby(marks)]
+    return "".join(mark if n == 1 else f"{mark}{{{n}}}" for mark, n in runs)
+
+
+def template_of_regex(regex: str) -> str | None:
+    r"""The template of a regular expression; `None` where a template cannot say the same.
+
+    A template has one length and knows digits, letters of one case, hexadecimal digits and characters that stand for
+    themselves: no choice, no repetition without a number, no other class.
+
+    >>> template_of_regex(r"^P-\d{4}[A-Z]$"), template_of_regex("[A-Za-z]{5}")
+    ('P-####A', None)
+    """
+    if len(regex) > _LONGEST_TEMPLATE * len(_CLASSES["x"]):  # no template takes so long an expression
+        return None
+    rest, made = regex.removeprefix("^"), ""
+    if rest.endswith("$") and not rest.endswith(r"\$"):
+        rest = rest[:-1]
+    while rest:
+        token = _TOKEN.match(rest)
+        mark = None if token is None else _mark(token["one"])
+        if token is None or mark is None:
+            return None
+        made, rest = made + mark * int(token["times"] or 1), rest[token.end() :]
+        if len(made) > _LONGEST_TEMPLATE:
+            return None
+    return made if any(made) else None
+
+
+def _mark(one: str) -> str | None:
+    """A template's placeholder for one character of an expression."""
+    if one in _MARKS:
+        return _MARKS[one]
+    if one.startswith("["):
+        return None
+    literal = one[1:] if one.startswith("\\") else one
+    if one.startswith("\\") and literal.isalnum():  # a class, such as \w, or a character code
+        return None
+    return f"\\{literal}" if literal in ALPHABETS or literal == "\\" else literal
+
 
 _PRECISIONS = (("us", "f"), ("s", "STXcsr"), ("min", "MR"), ("h", "HI"))
 """The finest part that a format writes, by its directives."""
 
-_LONGEST = 80
+_LONGEST_MESSAGE = 80
 """Characters of what is wrong that a sentence repeats."""
 
 BECOMES_BOOLEAN = "categories true and false become kind boolean, and sdtype='boolean' on the way back"
@@ -38,7 +158,7 @@ class Translation:
 
     @property
     def missing(self) -> bool:
-        """Whether a value may be missing: it may in SDV, unless the metadata says otherwise."""
+        """True if a value may be missing: it may in SDV, unless the metadata says otherwise."""
         return bool(self.said.get("range_is_nullable", not self.is_key)) and not self.is_key
 
     def lose(self, what: str) -> None:
@@ -152,7 +272,7 @@ def _datetime(column: Translation) -> dict[str, Any]:
 
 
 def precision_of(form: str | None) -> str | None:
-    """The finest part that a format writes, as a schema calls it; none where it writes days only."""
+    """The finest part that a format writes, as a schema calls it; `None` where it writes days only."""
     directives = set(_directives(form))
     return next((unit for unit, letters in _PRECISIONS if set(letters) & directives), None)
 
@@ -191,7 +311,7 @@ def _id(column: Translation) -> dict[str, Any]:
 
 def _short(said: Any) -> str:
     text = repr(said)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}..."
 
 
 def _unknown(column: Translation) -> dict[str, Any]:

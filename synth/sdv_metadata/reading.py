@@ -17,8 +17,7 @@ from synth.infer import infer_schema
 from synth.observed import observe
 from synth.parsing import NotPlain, plain_json
 from synth.schema import Schema, build_schema
-from synth.sdv_metadata.columns import BECOMES_BOOLEAN, Translation, translated
-from synth.sdv_metadata.mapping import READ_SPECS, TABLE_KEYS, VERSION, shown
+from synth.sdv_metadata.columns import BECOMES_BOOLEAN, READ_SPECS, TABLE_KEYS, VERSION, Translation, shown, translated
 from synth.table import conform
 
 
@@ -45,7 +44,7 @@ def require_shapes(said: Mapping[str, Any]) -> None:
 
 
 def require_objects(said: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    """The objects that a key lists; none where it is not there.
+    """The objects that a key lists; empty where it is not there.
 
     Raises:
         SchemaError: it is no list of objects; nothing was translated.
@@ -76,7 +75,7 @@ def filled(
         content: of the columns, as far as the metadata says.
         unsaid: columns of which it does not say whether they may be missing.
         keys: columns that name a row, or an entity.
-        entity: the column that names the unit; none where there is none.
+        entity: the column that names the unit; `None` where there is none.
         data: *Sensitive*. Has exactly these columns.
 
     Raises:
@@ -97,7 +96,7 @@ def filled(
 
 
 def names_units(column: dict[str, Any]) -> bool:
-    """Whether a column can name the unit of privacy: an identifier that is kept."""
+    """True if a column can name the unit of privacy: an identifier that is kept."""
     return column["kind"] == "identifier" and not column["drop"]
 
 
@@ -111,7 +110,7 @@ def _check_names(content: dict[str, Any], data: pd.DataFrame) -> None:
 
 
 def _merged(name: str, said: dict[str, Any], seen: Any, data: pd.DataFrame, is_key: bool) -> dict[str, Any]:
-    """What is said of a column, then what is seen of it."""
+    """The content of a column, from its metadata, then from its values."""
     kind = said["kind"]
     made = dict(said)
     if seen.dtype is not None and kind not in ("text", "personal"):
@@ -135,7 +134,7 @@ def _listed(made: dict[str, Any], seen: Any) -> dict[str, Any]:
 
 
 def _is_whole(seen: Any) -> bool:
-    """Whether all values of a column are whole numbers."""
+    """True if all values of a column are whole numbers."""
     if seen.kind == "categorical":
         return bool(seen.categories) and isinstance(seen.categories[0], int)
     if seen.kind == "weight":
@@ -211,7 +210,7 @@ def from_sdv(metadata: Mapping[str, Any], *, table: str | None = None, data: pd.
 
     Args:
         metadata: as a JSON file of SDV's holds it: of a single table, or of several.
-        table: which one; none where there is one.
+        table: which one; `None` where there is one.
         data: *Sensitive*. The table, to fill in what the metadata does not hold.
 
     Raises:
@@ -318,7 +317,7 @@ def _row_keys(said: Mapping[str, Any], columns: Mapping[str, Any]) -> list[str]:
 
 
 def _of_table(said: Mapping[str, Any], row_keys: list[str]) -> list[str]:
-    """What is lost of the table as a whole."""
+    """The losses of the table as a whole."""
     lost = []
     primary = said.get("primary_key")
     if isinstance(primary, str):

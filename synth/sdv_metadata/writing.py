@@ -26,8 +26,7 @@ from synth.errors import SchemaError
 from synth.output import whole_file
 from synth.parsing import can_be_written
 from synth.schema import Schema
-from synth.sdv_metadata.columns import precision_of
-from synth.sdv_metadata.mapping import PERSONAL, REPRESENTATIONS, VERSION, Spec, regex_of, shown
+from synth.sdv_metadata.columns import PERSONAL, REPRESENTATIONS, VERSION, Spec, precision_of, regex_of, shown
 
 _FIRST_YEAR = 1000
 """Before it, years are not written with four digits everywhere."""
@@ -90,7 +89,7 @@ def to_sdv(schema: Schema, *, table: str = "table", spec: Spec = "V2") -> ToSdv:
 
 
 def _tells_rows(constraint: Constraint, schema: Schema) -> bool:
-    """Whether a constraint is a key of an entity's rows, which SDV of version 2 has as a primary key."""
+    """True if a constraint is a key of an entity's rows, which SDV of version 2 has as a primary key."""
     return (
         isinstance(constraint, Unique)
         and schema.entity in constraint.columns
@@ -190,13 +189,13 @@ def _times(column: Any, *, ranges: bool) -> dict[str, Any]:
 
 
 def _has_range(column: Any) -> bool:
-    """Whether bounds can be written: not in a zone, whose bounds are in UTC, nor in far years."""
+    """True if bounds can be written: not in a zone, whose bounds are in UTC, nor in far years."""
     zoned = getattr(column, "timezone", None) is not None
     return not zoned and column.bounds[0].year >= _FIRST_YEAR and not _says_nothing(column)
 
 
 def _comes_back(column: Any) -> bool:
-    """Whether bounds are what is read of them, as the column's format writes them."""
+    """True if bounds survive the column's format: they are read as they were."""
     if not isinstance(column, DateColumn | DatetimeColumn) or column.format is None or not _has_range(column):
         return True
     try:
@@ -213,7 +212,7 @@ def _is_distinct(column: Any) -> bool:
 
 
 def _says_nothing(column: Any) -> bool:
-    """Whether bounds are to be measured, and nothing narrows them."""
+    """True if bounds are to be measured, and nothing narrows them."""
     return is_measured(column) and tuple(column.bounds) == _widest(column)
 
 
@@ -238,14 +237,14 @@ _NO_PLACE: Mapping[str, Callable[[Any], bool]] = {
     "an empty list of categories": lambda column: column.kind == "categorical" and not column.categories,
     "the dtype": lambda column: column.dtype is not None,
 }
-"""What no version of the metadata holds of a column."""
+"""The losses of a column in every version of the metadata."""
 _NO_RANGES: Mapping[str, Callable[[Any], bool]] = {
     "the bounds": lambda column: getattr(column, "bounds", None) is not None and not _unsaid(column),
     "the categories": lambda column: bool(getattr(column, "categories", ())) and not column.ordered,
     "the decimals": lambda column: column.kind != "integer" and getattr(column, "decimals", None) is not None,
     "whether values may be missing": lambda column: not column.missing,
 }
-"""What version 1 does not hold."""
+"""The losses of a column in version 1."""
 
 
 def _unsaid(column: Any) -> bool:

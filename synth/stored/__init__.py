@@ -7,7 +7,7 @@
         model = Mst(epsilon=1.0).fit(train, schema)
 
 `address` and `opening` say where a table is, `connection` puts questions there, `decode` says what its cells stand for,
-`table` and `counts` count them, `row_hash` and `drawing` draw them, `errors` says what went wrong.
+`table` and `counts` count them, `row_hash` draws them, `errors` says what went wrong.
 """
 
 from synth.stored.opening import open_table

@@ -1,4 +1,4 @@
-"""Where a stored table is: a file, a folder of files, or a URL of a database with the table's name behind a #."""
+"""Addresses of stored tables: a file, a folder of files, or a URL of a database with the table's name behind a #."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ FORMS = (
 
 @dataclass(frozen=True)
 class TableAddress:
-    """Where a table is.
+    """The address of a table.
 
     Attributes:
         url: of a database, for Ibis; may hold a password, so it is never shown. None for files.
@@ -77,7 +77,7 @@ def _check_file(parts: SplitResult) -> None:
 
 
 def _names_file(text: str) -> bool:
-    """Whether it is the address of a database that is a file, and that file is there."""
+    """True if it is the address of a database that is a file, and that file is there."""
     scheme, _, rest = text.partition("#")[0].partition("://")
     return scheme in FILES and rest.startswith("/") and Path(rest.partition("?")[0]).is_file()
 
@@ -102,7 +102,7 @@ def _of_files(path: Path) -> TableAddress:
 
 
 def _is_hidden(path: Path, folder: Path) -> bool:
-    """Whether writers leave it beside the files of a table: unfinished, or about them."""
+    """True if writers leave the file beside those of a table: unfinished, or about them."""
     return any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
 
 

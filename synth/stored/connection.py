@@ -1,13 +1,19 @@
-"""Connections to where a table is stored: the few questions that are put there, and answers of any size.
+"""Connections to stored tables: the embedded DuckDB, the few questions that are put, and answers of any size.
 
 Answers come as a whole, or some rows at a time. A server that stays silent is given up after a while, so that nothing
-waits for ever.
+waits for ever. The folder of the embedded engine holds real rows. It is removed when the block ends, and where the
+process was killed in between, by the next one that starts: a folder whose lock is free has no owner any more.
 """
 
+import os
+import shutil
+import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -17,10 +23,93 @@ import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 import sqlglot.expressions as sge
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from synth.stored.embedded import MEMORY_MB
+from synth.errors import PlaceError
 from synth.stored.errors import each_told, told
+
+MEMORY_MB = 1_500
+"""Memory of the embedded engine; the rest goes to its folder."""
+PREFIX, LOCK = "understudy-", "lock"
+CATALOG = "understudy_work"
+"""The name of its own database: tables written there are compressed, as a database's temporary ones are not."""
+_WORK, _HELD = f"{CATALOG}.duckdb", "held"
+_OPTIONS = {
+    "storage_compatibility_version": "latest",  # texts are written in a third less time, and read in a quarter less
+    "perfect_ht_threshold": 20,  # up to 2**20 cells are counted in an array; by default 2**12
+}
+
+
+@contextmanager
+def embedded(*, memory_mb: int = MEMORY_MB, threads: int | None = None) -> Iterator[Any]:
+    """Ibis's connection to an engine of its own, as long as the block lasts.
+
+    Args:
+        memory_mb: what it may take.
+        threads: that it runs; `None`: as many as there are cores.
+
+    Raises:
+        PlaceError: the folder for temporary files cannot be written; nothing was read.
+    """
+    with work_folder() as folder:
+        options: dict[str, Any] = {"memory_limit": f"{memory_mb}MB", "temp_directory": str(folder), **_OPTIONS}
+        options |= {} if threads is None else {"threads": threads}
+        connection = ibis.duckdb.connect(folder / _WORK, **options)
+        try:
+            yield connection
+        finally:
+            connection.con.interrupt()  # a query that Ctrl-C has left behind goes on, and closing waits for it
+            connection.disconnect()
+
+
+@contextmanager
+def work_folder() -> Iterator[Path]:
+    """A folder for real rows beside the system's temporary files, as long as the block lasts; orphans are removed.
+
+    Raises:
+        PlaceError: it cannot be made; nothing was read.
+    """
+    _remove_orphans(Path(tempfile.gettempdir()))
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    except OSError as error:
+        reason = error.strerror
+    else:
+        reason = None
+    if reason is not None:
+        raise PlaceError(
+            f"no folder can be made beside the system's temporary files ({reason}); make room there, or name another "
+            "place with the environment's TMPDIR"
+        )
+    try:
+        # Locked before it holds a row, so that a folder that holds some and is not locked has no owner.
+        with FileLock(folder / LOCK):
+            (folder / _HELD).touch()
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_orphans(place: Path) -> None:
+    for folder in place.glob(f"{PREFIX}*"):
+        if not _holds_rows(folder):
+            continue
+        try:
+            with FileLock(folder / LOCK, timeout=0):
+                shutil.rmtree(folder, ignore_errors=True)
+        except (Timeout, OSError):  # it is another's, or was removed by another in between
+            continue
+
+
+def _holds_rows(folder: Path) -> bool:
+    """True if it is a folder of this user's that was locked once; links are not followed."""
+    try:
+        ours = not hasattr(os, "getuid") or folder.lstat().st_uid == os.getuid()
+        return ours and not folder.is_symlink() and (folder / LOCK).is_file() and (folder / _HELD).is_file()
+    except OSError:
+        return False
+
 
 _POSTGRES_TIMEOUTS = {
     "connect_timeout": "20",  # seconds
@@ -58,13 +147,13 @@ _SET = "understudy_set"
 
 @dataclass(frozen=True, eq=False)
 class StorageLocation:
-    """Where tables are stored.
+    """The place where tables are stored.
 
     Attributes:
         connection: Ibis's.
         shown: the address as messages may show it.
         memory_mb: what an embedded engine may take that tables there need beside it.
-        threads: of such an engine; none: all cores.
+        threads: of such an engine; `None`: all cores.
     """
 
     connection: Any = field(repr=False)
@@ -91,7 +180,7 @@ class StorageLocation:
         return int(self.fetch(asked.as_table()).column(0)[0].as_py())
 
     def counts(self, codes: ir.Table, cliques: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Iterator[Counted]:
-        """How many rows have each combination of codes in a few columns.
+        """Counts of rows by combination of codes in a few columns.
 
         Args:
             codes: *Sensitive*. Columns of whole numbers, never null.
@@ -165,7 +254,7 @@ class StorageLocation:
 
     @property
     def keeps(self) -> bool:
-        """Whether rows can be written down there."""
+        """True if rows can be written down there."""
         return self.backend in ("duckdb", "pyspark")
 
     def _compiled(self, asked: ir.Table) -> Any:
@@ -204,7 +293,7 @@ class StorageLocation:
     def in_one_scan(
         self, rows: ir.Table, sets: Sequence[Sequence[str]], sums: Sequence[str] = ()
     ) -> Iterator[pa.Table]:  # fmt: skip
-        """How many rows have each combination of values of a few columns, and sums of others over these rows.
+        """Counts of rows by combination of values of a few columns, and sums of others over these rows.
 
         Args:
             rows: *Sensitive*. Numbers; those that are summed are never null. Rows with a null in a column that they are

@@ -54,7 +54,7 @@ def placed(
 
 @dataclass(frozen=True)
 class Laws:
-    """What constraints say of the rows of one table, clamped to its schema.
+    """Constraint checks on the rows of one table, clamped to its schema.
 
     Attributes:
         rows: *Sensitive* where they are real. The columns as they are stored, and places of some of them.
@@ -69,7 +69,7 @@ class Laws:
     placed: Mapping[str, str]
 
     def broken(self, constraint: Constraint) -> ir.BooleanColumn:
-        """Which rows break a constraint; of rows that repeat each other, all of them do. Never null."""
+        """Flags of the rows that break a constraint; of rows that repeat each other, all of them do. Never null."""
         if isinstance(constraint, Inequality):
             by_day = compares_days(constraint, self.columns)
             low, high = (self._on_one_line(name, by_day=by_day) for name in constraint.columns)
@@ -81,7 +81,7 @@ class Laws:
         return self._miscalculated(constraint)
 
     def repeats(self, constraint: Unique) -> ir.IntegerColumn:
-        """How many rows hold the values of each row; 1 where one of them is missing."""
+        """The count of rows with the values of each row; 1 where one of them is missing."""
         values = [self.told_apart(name) for name in constraint.columns]
         missing = values[0].isnull()
         for value in values[1:]:
@@ -153,7 +153,7 @@ class Laws:
         return ibis.ifelse(given.isnull() | exact.isnull(), given.isnull() != exact.isnull(), differs)
 
     def _value(self, expression: Expression) -> Any:
-        """What an expression gives in each row; null where an operand is missing or a divisor is zero."""
+        """The result of an expression in each row; null where an operand is missing or a divisor is zero."""
         if isinstance(expression, ConstantTerm):
             return exactly(expression.value)
         if isinstance(expression, Name):

@@ -95,7 +95,7 @@ class StoredCounts:
     place: StorageLocation
 
     def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
-        """How many rows have each combination of codes; shaped by the clique, one axis for each attribute."""
+        """Counts of rows by combination of codes; shaped by the clique, one axis for each attribute."""
         return next(self.each([clique]))
 
     def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:

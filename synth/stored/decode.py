@@ -41,7 +41,7 @@ def place_in(listed: Sequence[Any], cells: ir.Column) -> ir.IntegerColumn:
     """The place of each cell in a list, from 0; one past its end where it is none of it, or null.
 
     Args:
-        listed: values of the cells' kind; none for one that no cell is.
+        listed: values of the cells' kind; `None` for one that no cell is.
         cells: *Sensitive*. Texts, whole numbers of 64 bits, truths or reals.
     """
     beyond = ibis.literal(len(listed), "int32")
@@ -70,7 +70,7 @@ def value_at(listed: Sequence[int], places: ir.IntegerColumn) -> ir.IntegerColum
 
 
 def number_of(text: str) -> int | float | None:
-    """The number that is written like this in memory; none where no number is."""
+    """The number that is written like this in memory; `None` where no number is."""
     for kind in (int, float):
         try:
             number = kind(text)
@@ -100,7 +100,7 @@ _BELOW_INT64 = ABOVE_INT64 - 1024
 
 @dataclass(frozen=True)
 class Reader:
-    """How the cells of one stored table are read.
+    """The reader of the cells of one stored table.
 
     Attributes:
         backend: Ibis's name of where they are.
@@ -116,7 +116,7 @@ class Reader:
         return cls(backend, frozenset({"", *schema.missing_values}))
 
     def places(self, cells: ir.Column, name: str, column: numeric_scale.LineColumn) -> ir.FloatingColumn:
-        """Where each cell lies on the line, within the bounds; null where it is missing or cannot be read.
+        """The place of each cell on the line, within the bounds; null where it is missing or cannot be read.
 
         Args:
             cells: *Sensitive*. Of any type.

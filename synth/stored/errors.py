@@ -27,7 +27,7 @@ _ERRORS = (
 )  # fmt: skip
 """The roots of what drivers raise, by module; looked up among those that are loaded."""
 _AGAIN = "then start again: nothing was written"
-"""How reasons end that are of the place and not of the table: another start may go well."""
+"""Endings of reasons that are of the place and not of the table: another start may go well."""
 _NO_TABLE = (
     "there is no such table; check the name after # in the address: what stands before its first dot is read as the "
     "name of a schema"
@@ -90,12 +90,12 @@ _NAMED = {
 }
 _LOGGERS = ("psycopg", "py4j")
 _INTERRUPTED = "Query interrupted"
-"""What DuckDB makes of Ctrl-C: a RuntimeError."""
+"""DuckDB's error of Ctrl-C: a RuntimeError."""
 
 
 @dataclass
 class _Silence:
-    """How many blocks are silent now, and the levels of the drivers' loggers that the first of them found."""
+    """The number of silent blocks now, and the levels of the drivers' loggers that the first of them found."""
 
     n_blocks: int = 0
     levels: dict[str, int] = field(default_factory=dict)

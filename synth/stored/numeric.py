@@ -44,12 +44,12 @@ def of_texts(texts: ir.StringColumn, backend: str) -> ir.FloatingColumn:
 
 
 def is_number(texts: ir.StringColumn, backend: str) -> ir.BooleanColumn:
-    """Which texts are a number."""
+    """Flags of the texts that are a number."""
     return (texts.length() <= LONGEST) & whole_match(texts, NUMBER, backend)
 
 
 def whole_match(texts: ir.StringColumn, pattern: str, backend: str) -> ir.BooleanColumn:
-    """Which texts are of a pattern from their first character to their last, be it a line break."""
+    """Flags of the texts of a pattern, from their first character to their last, be it a line break."""
     return matches(texts, f"^({pattern})" + ("\\z" if backend == "pyspark" else "$"))
 
 

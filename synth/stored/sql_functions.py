@@ -68,7 +68,7 @@ def one_text(cells: ir.Column, backend: str) -> ir.StringColumn:
 
 
 def holds_nul(texts: ir.StringColumn, backend: str) -> ir.BooleanColumn:
-    """Which texts hold a NUL; in PostgreSQL none can."""
+    """Flags of the texts that hold a NUL; in PostgreSQL none can."""
     if backend not in ("duckdb", "pyspark"):
         return ibis.literal(False)
     return matches(texts, r"\x00")
@@ -83,7 +83,7 @@ def _div(whole: Any, by: Any) -> Any: ...
 
 
 def matches(texts: ir.StringColumn, pattern: str) -> ir.BooleanColumn:
-    """Which texts hold something of a pattern, in what is common to RE2, Java and PostgreSQL."""
+    """Flags of the texts with a match of a pattern, in the syntax that RE2, Java and PostgreSQL share."""
     return texts.re_search(pattern)
 
 
@@ -102,7 +102,7 @@ def half_even(reals: ir.FloatingColumn) -> ir.FloatingColumn:
 
 @ibis.udf.scalar.builtin(name="isfinite")
 def is_finite(x: float) -> bool:  # type: ignore[empty-body]
-    """Whether a real of DuckDB is neither infinite nor no number."""
+    """True if a real of DuckDB is neither infinite nor no number."""
 
 
 def microseconds(moments: ir.TimestampColumn, backend: str) -> ir.IntegerColumn:
@@ -163,7 +163,7 @@ def floored(micros: ir.IntegerColumn, unit: int, backend: str) -> ir.IntegerColu
 
 
 def finer_than_micros(moments: ir.TimestampColumn, backend: str) -> ir.BooleanColumn:
-    """Which times have nanoseconds that microseconds do not hold."""
+    """Flags of the times with nanoseconds that microseconds do not hold."""
     kind: Any = moments.type()
     if backend != "duckdb" or not kind.is_timestamp() or kind.scale != 9:
         return ibis.literal(False)

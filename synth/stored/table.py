@@ -1,8 +1,10 @@
-"""A real table where it is stored: split there, bounded there, and read by counts.
+"""A real table where it is stored: split and bounded there, read by counts, or brought here some rows at a time.
 
-`StoredTable` is the table, on either side of a split. `StoredRows` are its rows as a fit on marginals reads them.
+`StoredTable` is the table, on either side of a split. `StoredRows` are its rows as a fit on marginals reads them,
+`FiledRows` those a network is trained on: places and cells as they are for counts, so that a batch holds numbers only.
 """
 
+import datetime as dt
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,18 +14,25 @@ from typing import Any, Self
 import ibis
 import ibis.expr.types as ir
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from synth.columns import BooleanColumn, CategoricalColumn
+from synth.columns import BooleanColumn, CategoricalColumn, DateColumn, DatetimeColumn, IntegerColumn
 from synth.domain import Attribute, Discretizer, numeric_scale
 from synth.errors import TableError, nearest
+from synth.observed import observe
 from synth.schema import Schema
 from synth.split import check_share, refuse_small_sides, side_bound, side_salt, unit_column
-from synth.stored.connection import Counted, StorageLocation
+from synth.stored.connection import Counted, StorageLocation, batches
 from synth.stored.counts import StoredCounts
 from synth.stored.decode import Reader, cell_of, code_of
 from synth.stored.row_hash import NAME, with_row_names
 from synth.stored.sql_functions import md5, one_text
 from synth.table.decode import holds_whole_numbers
+from synth.transforms.columns import CHUNK_ROWS
+from synth.transforms.columns import Disk, FiledColumns
 from synth.validation import is_plain
 
 OWNER = "understudy_owner"
@@ -54,7 +63,7 @@ class StoredRows:
         return replace(self, schema=schema)
 
     def cell_counts(self, attributes: Sequence[Attribute]) -> Iterator[Counted]:
-        """How many values are in each cell of each attribute; shapes (n_cells,)."""
+        """Counts of values by cell of each attribute; shapes (n_cells,)."""
         for attribute in attributes:
             cells = self.rows[attribute.name]
             read = self.read(cells, attribute)  # refuses a type that cannot be read, and that may not be countable
@@ -75,14 +84,14 @@ class StoredRows:
         return StoredCounts(discretizer.sizes, kept, self.place)
 
     def rows_per_entity(self) -> Counted:
-        """How many entities have 1, 2, ... rows; shape (k,), or longer where contributions are not bounded."""
+        """Counts of entities with 1, 2, ... rows; shape (k,), or longer where contributions are not bounded."""
         entities = self.rows.group_by(OWNER).agg(n=self.rows.count())
         found = self.place.fetch(entities.group_by("n").agg(n_entities=entities.count()))
         most = max([self.schema.max_rows_per_unit, *found.column(0).to_pylist()])
         return _by_number(found, most + 1)[1:]
 
     def category_counts(self, name: str) -> dict[Any, int]:
-        """How often each present value of a column of categories occurs; every one of them comes here."""
+        """Counts of the present values of a column of categories; every one of them comes here."""
         column: Any = self.schema.columns[name]
         values = self.rows.select(value=self.reader.unlisted(self.rows[name], name, column))
         found = self.place.fetch(self._counted(values))
@@ -90,7 +99,7 @@ class StoredRows:
         return {value: n for value, n in pairs if value is not None and (not isinstance(value, str) or is_plain(value))}
 
     def value_counts(self, name: str) -> dict[float, int]:
-        """How often each present value of a number occurs, within its bounds; every one of them comes here."""
+        """Counts of the present values of a number, within its bounds; every one of them comes here."""
         column: Any = self.schema.columns[name]
         values = self.place.apart(self.rows.select(value=self.reader.places(self.rows[name], name, column)))
         found = self.place.fetch(self._counted(values))
@@ -101,7 +110,7 @@ class StoredRows:
         return dict(counts)
 
     def place_counts(self, name: str, column: numeric_scale.LineColumn, edges: np.ndarray) -> Counted:
-        """How many present values of a number or time lie between edges, those beyond in the outermost."""
+        """Counts of the present values of a number or time between edges, those beyond in the outermost."""
         n_cells = len(edges) - 1
         places = self.place.apart(self.rows.select(x=self.reader.places(self.rows[name], name, column)))
         codes = places.select(cell=cell_of(places["x"], edges))
@@ -110,11 +119,11 @@ class StoredRows:
 
     @property
     def reader(self) -> Reader:
-        """How its cells are read."""
+        """The reader of its cells."""
         return Reader.of(self.place.backend, self.schema)
 
     def read(self, cells: ir.Column, attribute: Attribute) -> Any:
-        """Where cells lie on the line, null where they are missing, or the numbers of their categories.
+        """Places of cells on the line, null where they are missing, or the numbers of their categories.
 
         Args:
             cells: *Sensitive*. Of the column, or values of it.
@@ -137,7 +146,7 @@ class StoredRows:
         return _by_number(found, attribute.n_cells)
 
     def _counted(self, values: ir.Table) -> ir.Table:
-        """How often each value occurs; texts by their bytes, since a collation may take different ones for one another.
+        """Counts by value; texts by their bytes, since a collation may take different ones for one another.
 
         DuckDB groups by bytes whatever the collation.
         """
@@ -164,7 +173,7 @@ class StoredTable:
     Attributes:
         place: where it is.
         rows: *Sensitive*. Its columns as they are stored.
-        slot: the column that holds each row's place in its files; none where rows have no order.
+        slot: the column that holds each row's place in its files; `None` where rows have no order.
         is_written: whether the rows were written down where they are read from, so that nobody need do it again.
     """
 
@@ -270,7 +279,7 @@ class StoredTable:
 
 
 def _inside(unit: Any, holdout_share: float, seed: int) -> Any:
-    """Whether a unit of that name goes to the holdout; one without a name stays in train, as in memory."""
+    """True if a unit of that name goes to the holdout; one without a name stays in train, as in memory."""
     digest = md5(ibis.literal(side_salt(seed)) + unit)
     return ibis.ifelse(unit.isnull(), False, digest < side_bound(holdout_share))
 
@@ -282,3 +291,133 @@ def _set_apart(texts: list[Any]) -> Any:
     for part in parts[1:]:
         joined = joined + part
     return joined
+
+
+@dataclass(frozen=True, eq=False)
+class FiledRows:
+    """A stored table as it was brought here.
+
+    Attributes:
+        columns: *Sensitive*. Its rows, in a file.
+        first_row: *Sensitive*. First row of each entity, shape (n_entities,); `None` where rows were not asked for by
+            entity.
+    """
+
+    columns: FiledColumns
+    first_row: NDArray[np.int64] | None = field(default=None, repr=False)
+
+
+SHARE = "understudy_share"
+"""The column that holds one over the rows of each row's entity."""
+
+
+def in_order(rows: StoredRows, discretizer: Discretizer, disk: Disk, *, shares: bool = False) -> FiledRows:
+    """The rows ordered by what they hold, so that the same rows come in the same order from every backend.
+
+    Args:
+        rows: *Sensitive*. Where they are stored.
+        discretizer: names the columns, under the schema of the rows.
+        disk: where they are kept.
+        shares: whether to add the column `SHARE`; the schema names an entity.
+
+    Raises:
+        TableError: the backend failed.
+        OutputError: the disk has no room; nothing is left there.
+    """
+    owned = rows.rows.count().over(group_by=rows.rows[OWNER]) if shares else None
+    more = {} if owned is None else {SHARE: ibis.ifelse(rows.rows[OWNER].isnull(), 1.0, 1.0 / owned)}
+    read = _read(rows, discretizer, **more)
+    read = read.order_by([ibis.asc(read[name], nulls_first=True) for name in read.columns])
+    return FiledRows(disk.keep(_blocks(rows.place, read), (*discretizer.columns, *more)))
+
+
+def by_entity(rows: StoredRows, discretizer: Discretizer, disk: Disk) -> FiledRows:
+    """The rows of each entity side by side, where the schema names entities; else in the order in which they come.
+
+    A private fit looks at no row's place, and rows are not ordered by anything that other rows have a say in.
+
+    Args:
+        rows: *Sensitive*. Where they are stored, contributions bounded.
+        discretizer: names the columns, under the schema of the rows.
+        disk: where they are kept.
+
+    Raises:
+        TableError: the backend failed.
+        OutputError: the disk has no room; nothing is left there.
+    """
+    if rows.schema.entity is None:
+        return FiledRows(disk.keep(_blocks(rows.place, _read(rows, discretizer)), discretizer.columns))
+    read = _read(rows, discretizer, **{OWNER: rows.rows[OWNER]})
+    starts = _Starts()
+    columns = disk.keep(map(starts.see, batches(rows.place, read.order_by(OWNER), CHUNK_ROWS)), discretizer.columns)
+    return FiledRows(columns, np.concatenate([np.empty(0, np.int64), *starts.found]))
+
+
+class _Starts:
+    """Positions where the rows of a new owner start, batch by batch."""
+
+    def __init__(self) -> None:
+        self.found: list[NDArray[np.int64]] = []
+        self._n, self._last = 0, pa.scalar("")
+
+    def see(self, batch: pa.RecordBatch) -> NDArray[np.float64]:
+        """The block of a batch, whose owners are noted."""
+        owners = batch.column(OWNER)
+        before = pa.concat_arrays([pa.array([self._last.as_py()], owners.type), owners.slice(0, len(owners) - 1)])
+        is_new = pc.not_equal(owners, before).to_numpy(zero_copy_only=False)
+        self.found.append(np.flatnonzero(is_new) + self._n)
+        self._n, self._last = self._n + len(owners), owners[-1]
+        return _block(batch.drop_columns([OWNER]))
+
+
+def _read(rows: StoredRows, discretizer: Discretizer, **more: Any) -> ir.Table:
+    """Places and cells of the columns, x0, x1, ...; null where a place is missing."""
+    found = {f"x{i}": rows.read(rows.rows[attr.name], attr) for i, attr in enumerate(discretizer.attributes)}
+    return rows.rows.select(**found, **more)
+
+
+def _blocks(place: StorageLocation, asked: ir.Table) -> Iterator[NDArray[np.float64]]:
+    return map(_block, batches(place, asked, CHUNK_ROWS))
+
+
+def _block(batch: pa.RecordBatch) -> NDArray[np.float64]:
+    """Shape (n_columns, n); NaN where a cell is null."""
+    made = np.empty((batch.num_columns, batch.num_rows))
+    for index, column in enumerate(batch.columns):
+        made[index] = column.to_numpy(zero_copy_only=False)
+    return made
+
+
+def observed(schema: Schema, *tables: StoredTable) -> Schema:
+    """The schema with bounds and categories read off the tables wherever they are to be measured.
+
+    What comes out tells values of single rows. It is never for a private fit, which measures under its budget.
+
+    Args:
+        schema: may have columns to measure; the same schema comes back where it has none.
+        tables: *Sensitive*. Conforming to it.
+    """
+    sides = [StoredRows(table.place, table.rows, schema) for table in tables]
+    telling = [
+        pd.DataFrame({name: pd.Series(_telling(name, schema.columns[name], side), dtype=object)})
+        for side in sides for name in schema.measured
+    ]  # fmt: skip
+    return observe(schema, pd.concat(telling, ignore_index=True)) if telling else schema
+
+
+def _telling(name: str, column: Any, side: StoredRows) -> list[Any]:
+    """The categories of a column, or the ends of its numbers or times."""
+    if isinstance(column, CategoricalColumn):
+        return list(side.category_counts(name))
+    places = side.rows.select(x=side.reader.places(side.rows[name], name, column))
+    found = side.place.fetch(places.agg(low=places["x"].min(), high=places["x"].max()))
+    ends = [end for end in (found.column(0)[0].as_py(), found.column(1)[0].as_py()) if end is not None]
+    return [_value(end, column) for end in ends]
+
+
+def _value(place: float, column: Any) -> Any:
+    if isinstance(column, DateColumn):
+        return dt.datetime.combine(numeric_scale.moment(place, column), dt.time())
+    if isinstance(column, DatetimeColumn):
+        return numeric_scale.moment(place, column)
+    return min(max(int(place), column.bounds[0]), column.bounds[1]) if isinstance(column, IntegerColumn) else place

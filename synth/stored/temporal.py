@@ -29,7 +29,7 @@ _DIRECTIVES = {
     "Y": "[0-9]{4}", "y": "[0-9]{2}", "m": "1[0-2]|0[1-9]|[1-9]", "d": "3[01]|[12][0-9]|0[1-9]|[1-9]| [1-9]",
     "H": "2[0-3]|[01][0-9]|[0-9]", "M": "[0-5][0-9]|[0-9]", "S": "[0-5][0-9]|[0-9]", "f": "[0-9]{1,6}",
 }  # fmt: skip
-"""What strptime takes for each, but for digits of other scripts."""
+"""Patterns of the texts that strptime takes for each directive, but for digits of other scripts."""
 _SEVENTIES = "[7-9][0-9]|69"
 """Years of two digits that strptime puts into the last century."""
 _SHORT = "_"
@@ -45,7 +45,7 @@ class Form:
         pattern: of the whole text.
         clock: whether a time of day is told.
         has_offsets: whether an offset from UTC may be told.
-        groups: the group of each directive of a declared format; none where the text is of ISO 8601.
+        groups: the group of each directive of a declared format; `None` where the text is of ISO 8601.
     """
 
     pattern: str
@@ -55,7 +55,7 @@ class Form:
 
     @property
     def may_err(self) -> bool:
-        """Whether a text of this form may name a day that there is not."""
+        """True if a text of this form may name a day that there is not."""
         return self.groups is not None
 
     @property
@@ -88,7 +88,7 @@ class Form:
 
 
 def form_of(column: DateColumn | DatetimeColumn) -> Form | None:
-    """The form that a column declares; none where a directive needs a calendar, a language or a zone.
+    """The form that a column declares; `None` where a directive needs a calendar, a language or a zone.
 
     >>> form_of(DateColumn(bounds=("2020-01-01", "2021-01-01"), format="%d.%m.%y")).groups
     {'d': 1, 'm': 2, 'y': 3}

@@ -87,7 +87,7 @@ class _Given:
 
 
 def look(cells: ir.Column, name: str, column: Column, reader: Reader) -> Looked:
-    """Which cells of a column are missing, and which do not fit it.
+    """The missing cells of a column, and those that do not fit it.
 
     Args:
         cells: *Sensitive*. Of any type.
@@ -240,7 +240,7 @@ COLUMNS_A_SCAN = 16
 
 @dataclass(frozen=True)
 class ColumnFaults:
-    """What is wrong with one column.
+    """The faults of one column.
 
     Attributes:
         counts: how many cells have each fault, in the order in which they are told; those that none has are left out.
@@ -295,7 +295,7 @@ def counted_faults(table: StoredTable, schema: Schema) -> dict[str, ColumnFaults
 
 
 def looked(table: StoredTable, schema: Schema) -> dict[str, Looked]:
-    """Which cells have which fault, repeated identifiers among them."""
+    """The cells with each fault, repeated identifiers among them."""
     reader = Reader.of(table.place.backend, schema)
     found = {}
     for name in schema.kept:
@@ -309,7 +309,7 @@ def looked(table: StoredTable, schema: Schema) -> dict[str, Looked]:
 
 
 def later(table: StoredTable, own: Any) -> ir.BooleanColumn:
-    """Which rows repeat a value of an earlier one; where rows have no order, all but one of them, whichever it is.
+    """Flags of the rows that repeat a value of an earlier one; without an order, of all but one of them, whichever.
 
     Args:
         table: *Sensitive*.
@@ -321,7 +321,7 @@ def later(table: StoredTable, own: Any) -> ir.BooleanColumn:
 
 
 def is_key(name: str, schema: Schema) -> bool:
-    """Whether a column is an identifier that names rows, so that it may not repeat."""
+    """True if a column is an identifier that names rows, so that it may not repeat."""
     return isinstance(schema.columns[name], IdentifierColumn) and name != schema.entity
 
 

@@ -10,9 +10,8 @@ import pandas as pd
 from synth.columns import CategoricalColumn, Column, IdentifierColumn
 from synth.errors import TableError, nearest
 from synth.schema import Schema
-from synth.table.cells import UNREADABLE, Fault, words
+from synth.table.cells import UNREADABLE, Fault, look, words
 from synth.table.decode import holds_whole_numbers, read
-from synth.table.raw_column import look
 from synth.table.restore_dtypes import dtype_trouble
 from synth.table.strict_decode import look_alone
 from synth.validation import is_plain
@@ -26,7 +25,7 @@ class Violation:
     """One way in which a table does not fit its schema. It tells no cell value and no exact count.
 
     Attributes:
-        column: the column it is about; none: the table as a whole.
+        column: the column it is about; `None`: the table as a whole.
         rule: what is broken.
         remedy: what to do about it.
     """
@@ -97,7 +96,7 @@ def violations(frame: pd.DataFrame, schema: Schema) -> list[Violation]:
 
 
 def faulty_rows(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """Which rows have a cell that does not fit; shape (len(frame),), boolean.
+    """Flags of the rows with a cell that does not fit; shape (len(frame),), boolean.
 
     Args:
         frame: rows to check; every column of the schema must be there.
@@ -158,7 +157,7 @@ def _check(series: pd.Series, column: Column, missing_texts: frozenset[str], *, 
 
 
 def _known_texts(series: pd.Series, column: Column, missing_texts: frozenset[str]) -> np.ndarray | None:
-    """Which rows are missing, where a column of text categories is canonical already; else none."""
+    """Flags of the missing rows of a column of text categories that is canonical already; else `None`."""
     if series.dtype != object or not isinstance(column, CategoricalColumn) or holds_whole_numbers(column):
         return None
     if column.measure:  # with no list to compare with, every text is looked at for what it is

@@ -24,7 +24,7 @@ Parse = Callable[[str], dt.datetime | None]
 
 
 def parser(column: DateColumn | DatetimeColumn) -> Parse:
-    """What reads one text of the column; it gives none for a text that is not in the column's form."""
+    """The parser of one text of the column; it gives `None` for a text that is not in the column's form."""
     if isinstance(column, DateColumn) and column.format == "%Y-%m-%d":
         return lambda text: _iso(text) if ISO_DATE.fullmatch(text) else None
     if column.format is None:
@@ -89,7 +89,7 @@ def in_zone(moment: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
 
 
 def with_offsets(utc: np.ndarray, ahead: np.ndarray, absent: np.ndarray) -> np.ndarray:
-    """Datetimes that each keep their own offset, shape (n,), object with none where absent."""
+    """Datetimes that each keep their own offset, shape (n,), object with `None` where absent."""
     wall = (utc + ahead).astype("datetime64[us]").tolist()
     made = np.empty(len(utc), dtype=object)
     for index, (moment, shift) in enumerate(zip(wall, ahead.tolist(), strict=True)):
@@ -104,13 +104,13 @@ def _offset(ahead: int) -> dt.timezone:
 
 
 def texts(series: pd.Series, column: DateColumn | DatetimeColumn) -> list[str | None]:
-    """The text form of a canonical column, none where missing."""
+    """The text form of a canonical column, `None` where missing."""
     write = writer(column)
     return [None if moment is None else write(moment) for moment in pythonic(series)]
 
 
 def pythonic(series: pd.Series) -> list[dt.datetime | None]:
-    """A canonical column of days or times as Python datetimes, none where missing."""
+    """A canonical column of days or times as Python datetimes, `None` where missing."""
     if series.dtype == object:
         return list(series)
     if isinstance(series.dtype, pd.DatetimeTZDtype):
@@ -122,7 +122,7 @@ def pythonic(series: pd.Series) -> list[dt.datetime | None]:
 
 
 def writer(column: DateColumn | DatetimeColumn) -> Callable[[dt.datetime], str]:
-    """What writes one moment of the column as text."""
+    """The writer of one moment of the column as text."""
     if isinstance(column, DateColumn) and column.format == "%Y-%m-%d":
         return lambda moment: moment.date().isoformat()
     if column.format is None:

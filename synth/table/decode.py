@@ -27,8 +27,7 @@ from synth.columns import (
     WeightColumn,
 )
 from synth.table import datetime_codec
-from synth.table.cells import Fault, Faults, Read, each, none
-from synth.table.raw_column import INT64_MAX, RawColumn
+from synth.table.cells import INT64_MAX, Fault, Faults, RawColumn, Read, each, none
 from synth.validation import is_plain
 
 NUMBER = re.compile(r"[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,9})?", re.ASCII)
@@ -272,7 +271,7 @@ def read(given: RawColumn, column: Column, *, clamp: bool) -> Read:
 
 
 def holds_whole_numbers(column: Column) -> bool:
-    """Whether categories or identifiers are whole numbers rather than text."""
+    """True if categories or identifiers are whole numbers rather than text."""
     if isinstance(column, CategoricalColumn):
         return column.whole_numbers or (bool(column.categories) and isinstance(column.categories[0], int))
     return isinstance(column, IdentifierColumn) and column.bounds is not None
@@ -340,7 +339,7 @@ def _forced_texts(given: RawColumn, clamp: bool) -> tuple[np.ndarray, Faults]:
 
 
 def _take_unwritable(values: np.ndarray) -> np.ndarray:
-    """Which texts no list of categories can name, for a NUL or half a surrogate pair; they are taken out."""
+    """Flags of the texts with a NUL or half a surrogate pair, which no category can be; they are taken out."""
     flags = np.fromiter((v is not None and not is_plain(v) for v in values), dtype=bool, count=len(values))
     values[flags] = None
     return flags

@@ -1,4 +1,4 @@
-"""How large a file may be before it is read as a table: whoever offers one may mean harm, or have erred by a zero."""
+"""Size limits of a file that is read as a table: whoever offers one may mean harm, or have erred by a zero."""
 
 import os
 import stat
@@ -21,16 +21,16 @@ HEADER_BYTES = 16 << 20
 """Of a CSV file's first line."""
 
 TIMES = 20
-"""How many times what the training table needs a table beside it may need."""
+"""The factor by which a table may need more than the training table beside it."""
 LEAST_BYTES, LEAST_ROWS, LEAST_COLUMNS = 64 << 20, 1_000_000, 2_000
-"""What a table may need however small the training table is."""
+"""The allowance of a table, however small the training table is."""
 
 CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
 class SizeLimits:
-    """What a table may come to.
+    """The limits of a table's size.
 
     Attributes:
         n_bytes: once it is uncompressed, and of a Parquet file once its values are written out.

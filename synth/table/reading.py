@@ -22,9 +22,9 @@ import pandas as pd
 
 from synth.errors import TableError
 from synth.schema import Schema
+from synth.table.cells import from_arrow
 from synth.table.conforming import Outside, conform, names_at_fault, readable
 from synth.table.limits import HEADER_BYTES, NO_MORE, SizeLimits, content_of, opened
-from synth.table.raw_column import from_arrow
 
 THRIFT_STRING_BYTES, THRIFT_ITEMS = 16 << 20, 4_000_000
 """Bytes of a text and entries of a list in a file's description of itself."""
@@ -126,7 +126,7 @@ _MARKS = {
     b"\xd0\xcf\x11\xe0": "old spreadsheet", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstandard", b"%PDF": "PDF",
     b"SQLite format 3": "SQLite",
 }  # fmt: skip
-"""What other files than CSV begin with."""
+"""First bytes of other files than CSV."""
 OTHER_SEPARATOR = re.compile("[;\t|]")
 """In a header of one field, the mark of a file whose fields are separated by something else than commas."""
 _NUMBERED = re.compile("__index_level_[0-9]+__")

@@ -20,8 +20,8 @@ from synth.columns import (
 from synth.errors import TableError
 from synth.schema import Schema
 from synth.table import datetime_codec
+from synth.table.cells import look
 from synth.table.decode import read, rounded
-from synth.table.raw_column import look
 
 
 def present(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
@@ -65,7 +65,7 @@ def shown_column(series: pd.Series, name: str, column: Column) -> pd.Series:
 
 
 def dtype_trouble(name: str, column: Column) -> tuple[str, str] | None:
-    """The rule and the remedy where the declared dtype cannot hold what the schema allows, else none."""
+    """The rule and the remedy where the declared dtype cannot hold what the schema allows, else `None`."""
     if column.dtype is None or (isinstance(column, CategoricalColumn) and is_measured(column)):
         return None
     try:
@@ -131,7 +131,7 @@ def _holding(dtype: str, series: pd.Series) -> Any:
 
 
 def _objects(series: pd.Series, column: Column) -> np.ndarray:
-    """The column as Python objects, none where missing."""
+    """The column as Python objects, `None` where missing."""
     made = np.empty(len(series), dtype=object)
     if isinstance(column, DateColumn):
         made[:] = [None if moment is None else moment.date() for moment in datetime_codec.pythonic(series)]
@@ -150,7 +150,7 @@ def _categories(series: pd.Series, column: Column) -> pd.Series:
 
 
 def texts(series: pd.Series, column: Column) -> list[str | None]:
-    """The text form of a canonical column, as a CSV file holds it; none where missing."""
+    """The text form of a canonical column, as a CSV file holds it; `None` where missing."""
     if isinstance(column, DateColumn | DatetimeColumn):
         return datetime_codec.texts(series, column)
     absent = series.isna().to_numpy()

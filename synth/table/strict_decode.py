@@ -15,8 +15,8 @@ import pandas as pd
 
 from synth.columns import BooleanColumn, Column, DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
 from synth.table import datetime_codec
+from synth.table.cells import RawColumn, from_arrow, look
 from synth.table.decode import holds_whole_numbers
-from synth.table.raw_column import RawColumn, from_arrow, look, text_codes
 from synth.validation import is_plain
 
 _ZONE_PACKAGES = frozenset({"datetime", "zoneinfo", "pytz", "dateutil", "pandas"})
@@ -81,7 +81,7 @@ def _is_known(zone: Any) -> bool:
 
 
 def _reads_alike(dtype: Any, column: Column) -> bool:
-    """Whether a typed column is read cell by cell as objects of that type would be."""
+    """True if a typed column is read cell by cell as objects of that type would be."""
     if isinstance(column, DateColumn | DatetimeColumn):
         zone = column.timezone if isinstance(column, DatetimeColumn) else None
         if isinstance(dtype, pd.DatetimeTZDtype):
@@ -92,18 +92,18 @@ def _reads_alike(dtype: Any, column: Column) -> bool:
 
 
 def _given(form: Any, cells: list[Any]) -> RawColumn:
+    if form == "text":
+        numbers: dict[str, int] = {}
+        codes = [-1 if cell is None else numbers.setdefault(cell, len(numbers)) for cell in cells]
+        texts = np.array([*numbers, None], dtype=object)[:-1]  # without the last, numpy would make text of it
+        return RawColumn("text", texts, np.zeros(len(texts), dtype=bool), codes=np.array(codes, dtype=np.int64))
     values = np.empty(len(cells), dtype=object)
     values[:] = cells
-    if form == "text":
-        found = text_codes(values)
-        assert found is not None
-        codes, texts = found
-        return RawColumn("text", texts, np.zeros(len(texts), dtype=bool), codes=codes)
     return RawColumn(form, values, np.fromiter((cell is None for cell in cells), dtype=bool, count=len(cells)))
 
 
 def _text(cell: Any, column: Column, missing_texts: frozenset[str]) -> str | None:
-    """What a cell says, as text; none where it is missing or nothing that a table holds."""
+    """The content of a cell as text; `None` where it is missing or nothing that a table holds."""
     kind = type(cell)
     if kind is str or issubclass(kind, np.str_):
         return _plain_text(cell, missing_texts)
@@ -135,7 +135,7 @@ def _is_number(column: Column) -> bool:
 
 
 def _number(cell: Any) -> int | float | None:
-    """A number, whole where it is whole, so that 1 and 1.0 say the same; none where it is none or not finite."""
+    """A number, whole where it is whole, so that 1 and 1.0 say the same; `None` where it is none or not finite."""
     kind = type(cell)
     if kind is int or (issubclass(kind, np.integer) and not issubclass(kind, np.timedelta64)):
         whole = int(cell)
@@ -164,7 +164,7 @@ def _of_decimal(cell: Decimal) -> int | float | None:
 
 
 def _time(cell: Any, missing_texts: frozenset[str]) -> str | dt.datetime | None:
-    """A text or a datetime to the microsecond; none for anything else."""
+    """A text or a datetime to the microsecond; `None` for anything else."""
     kind = type(cell)
     if kind is str or issubclass(kind, np.str_):
         return _plain_text(cell, missing_texts)
@@ -189,7 +189,7 @@ def _of_stamp(stamp: np.datetime64) -> dt.datetime | None:
 
 
 def _of_timestamp(stamp: pd.Timestamp) -> dt.datetime | None:
-    """What a typed column would say of the same moment: its year is that of UTC."""
+    """The same moment as a typed column holds it: its year is that of UTC."""
     zone = stamp.tzinfo
     if zone is not None and not _is_known(zone):
         return None

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from synth.errors import JobError, SchemaError
-from synth.input_file import read_given
+from synth.parsing import read_given
 from synth.schema_file import read_schema, schema_of
 from synth.validation import read_toml
 

@@ -183,29 +183,17 @@ def test_a_declared_schema_may_be_declared_onto_itself_by_force(workspace: Any) 
     assert path.read_text(encoding="utf-8") == once
 
 
-def test_every_limit_that_nobody_edited_is_warned_of_and_nothing_of_its_value_is_in_the_warning(workspace: Any) -> None:
+def test_every_limit_of_a_proposal_is_warned_of_and_nothing_of_its_value_is_in_the_warning(workspace: Any) -> None:
     inferred, out = infer(workspace), workspace.folder / "declared.toml"
     ran = workspace.run("schema", "declare", inferred, "--out", out, "--measure", "town")
     warned = [line for line in ran.stderr.splitlines() if line.startswith("Warning: column ")]
     assert [line.split("'")[1] for line in warned] == ["age", "income"]
-    assert "`infer` read the bounds off the table, and nobody has changed that" in warned[0]
+    assert "the bounds may have been read off the table" in warned[0]
     assert "whoever declares what was read off the table says that it is public all the same" in ran.stderr
     columns = tomllib.loads(out.read_text())["columns"]
     limits = [str(limit) for name in ("age", "income") for limit in columns[name]["bounds"]]
     assert not [limit for limit in limits if limit in ran.stderr]
     assert "read_off" not in out.read_text(encoding="utf-8")
-
-
-def test_limits_that_somebody_replaced_are_declared_without_a_warning(workspace: Any) -> None:
-    inferred, out = infer(workspace), workspace.folder / "declared.toml"
-    text, columns = inferred.read_text(encoding="utf-8"), tomllib.loads(inferred.read_text(encoding="utf-8"))["columns"]
-    for name in ("age", "income"):
-        low, high = columns[name]["bounds"]
-        text = text.replace(f"bounds = [{low}, {high}]", f"bounds = [{low - 1}, {high + 1}]")
-    inferred.write_text(text, encoding="utf-8")
-    ran = workspace.run("--json", "schema", "declare", inferred, "--out", out, "--measure", "town")
-    assert (ran.exit_code, ran.json["unconfirmed"]) == (0, [])
-    assert "Warning" not in ran.stderr
 
 
 def test_what_is_asserted_is_one_line_for_each_column_however_long_and_without_padding(workspace: Any) -> None:

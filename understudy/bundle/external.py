@@ -10,8 +10,8 @@ from evaluate.gate.policy import Policy
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Evaluation
 from synth.errors import JobError
-from synth.input_file import GivenFile
 from synth.output import whole_folder
+from synth.parsing import GivenFile
 from synth.schema import build_schema
 from synth.validation import parse_toml
 from understudy import provenance

@@ -16,7 +16,7 @@ from understudy.job.sweep import MAX_SEED
 
 if TYPE_CHECKING:
     from evaluate.result import Evaluation
-    from synth.input_file import GivenFile
+    from synth.parsing import GivenFile
     from understudy.bundle.external import ExternalTable
     from understudy.bundle.keys import Signer
 
@@ -229,7 +229,7 @@ def offer_of(
     Raises:
         BadInput: it is another table, schema or job; nothing was written.
     """
-    from synth.input_file import read_given
+    from synth.parsing import read_given
     from understudy.bundle.external import offered
     from understudy.bundle.files import BundleError
 

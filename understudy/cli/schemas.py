@@ -82,7 +82,7 @@ def infer(  # noqa: PLR0913 - options of the command line
     from synth.errors import JobError
     from synth.infer import infer_schema
     from synth.output import check_new_file
-    from synth.schema_file import read_off, write_schema
+    from synth.schema_file import write_schema
     from synth.table import read_table
 
     console = console_of(ctx)
@@ -95,7 +95,7 @@ def infer(  # noqa: PLR0913 - options of the command line
             read_table(table), target=target, entity=entity, propose_entity=not no_entity, constraints=constraints,
             missing_values=missing_value or (), kinds=chosen,
         )  # fmt: skip
-    write_schema(schema, out, read_off(schema))
+    write_schema(schema, out, read_off=True)
     kinds = {name: column.kind for name, column in schema.columns.items()}
     console.table(("column", "kind"), [(name, _told(column)) for name, column in schema.columns.items()])
     personal = [name for name, column in schema.columns.items() if column.kind == "personal" and not column.drop]
@@ -184,21 +184,21 @@ def declare(  # noqa: PLR0913 - options of the command line
 ) -> int:
     """Declare a schema public, and show, column by column, what you thereby assert.
 
-    Warns of every limit that `infer` read off the table and that nobody has changed since.
+    Warns of every limit that may have been read off the table.
     """
-    from synth.declare import assertions, declare_schema, measurable
+    from synth.declare import assertions, declare_schema, measurable, unconfirmed
     from synth.output import check_new_file
-    from synth.schema_file import read_proposal, unconfirmed, write_schema
+    from synth.schema_file import read_schema, write_schema
 
     console = console_of(ctx)
     check_new_file(out, force=force)
-    schema, noted = read_proposal(inferred)
+    schema = read_schema(inferred)
     names = [*(measure or ()), *(measurable(schema) if measure_all else ())]
     declared = declare_schema(
         schema, n_units=n_units, dataset=dataset, measure=names, measure_spikes=measure_spikes or ()
     )
     asserted = assertions(declared)
-    taken_over = unconfirmed(schema, declared, noted)
+    taken_over = unconfirmed(schema, declared)
     write_schema(declared, out)
     console.say("By this schema you assert that the following is public, whatever the table holds:")
     for place, (subject, sentence) in enumerate(asserted):

@@ -24,7 +24,7 @@ from evaluate.metrics import MODULES
 from synth.errors import JobError, SchemaError, nearest
 from synth.generators.base import Generator
 from synth.generators.registry import generator
-from synth.input_file import GivenFile, read_given
+from synth.parsing import GivenFile, read_given
 from synth.schema import Schema
 from synth.schema_file import schema_of
 from synth.validation import parse_toml

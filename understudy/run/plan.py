@@ -14,7 +14,7 @@ from synth.dp.tradeoff import TradeOff
 from synth.errors import LedgerError
 from synth.generators.base import Generator
 from synth.generators.models.chunked_output import check_columns
-from synth.input_file import GivenFile
+from synth.parsing import GivenFile
 from synth.schema import Schema
 from synth.table import check_names
 from understudy.budget.account import Fund, ledger_of, open_fund, plan_budget, publication_of

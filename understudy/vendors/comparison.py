@@ -22,7 +22,7 @@ from evaluate.ranking.ranking import FrontierPoint, frontier, ranked
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
 from evaluate.tables import Real
 from synth.errors import SchemaError
-from synth.input_file import GivenFile, read_given
+from synth.parsing import GivenFile, read_given
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.schema_file import schema_of

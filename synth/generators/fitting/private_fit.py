@@ -178,7 +178,7 @@ def as_it_is(train: "pd.DataFrame | StoredTable", schema: Schema, progress: Prog
         seen = observe(schema, held)
         rows: TrainingTable = HeldTable(held, seen)
     else:
-        from synth.stored.observed import observed
+        from synth.stored.table import observed
         from synth.stored.violations import refuse_violations
 
         progress("checking the table where it is stored", None)

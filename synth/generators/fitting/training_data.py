@@ -236,7 +236,7 @@ def columns_of(train: TrainingTable, schema: Schema, place: Path | None) -> tupl
     """
     if isinstance(train, HeldTable):
         return HeldColumns(train.rows), np.zeros
-    from synth.stored.streaming import in_order
+    from synth.stored.table import in_order
 
     disk = disk_of(place)
     return in_order(stored_rows(train), Discretizer.by_schema(schema), disk).columns, disk
@@ -260,7 +260,7 @@ def owned_columns_of(
     if isinstance(train, HeldTable):
         owned = None if schema.entity is None else Owned(entities=train.rows[schema.entity].to_numpy())
         return HeldColumns(train.rows), np.zeros, owned
-    from synth.stored.streaming import by_entity
+    from synth.stored.table import by_entity
 
     disk = disk_of(place)
     filed = by_entity(stored_rows(train), discretizer, disk)

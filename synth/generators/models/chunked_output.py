@@ -255,7 +255,7 @@ def check_columns(names: Sequence[str], folder: Path) -> None:
     Raises:
         TableError: there is one; nothing was drawn.
     """
-    from synth.stored.headers import trouble_with
+    from synth.stored.opening import trouble_with
 
     if (trouble := trouble_with(names)) is not None:
         raise TableError(

@@ -23,8 +23,8 @@ from synth.marginals import Factor, LatentClasses, MarkovRandomField
 from synth.marginals.markov_random_field import condition
 from synth.marginals.sampling import round_counts
 from synth.schema import Schema
+from synth.table.cells import look
 from synth.table.decode import read
-from synth.table.raw_column import look
 
 GIVEN = "given"
 """Key in `attrs` of a table sampled on conditions: one of `WAYS`, the least exact that was taken for any row."""

@@ -9,11 +9,9 @@ import numpy as np
 import pandas as pd
 
 from synth.constraints import Constraint, Formula
-from synth.infer.constraints.combinations import combinations
+from synth.infer.constraints.combinations import combinations, keys
 from synth.infer.constraints.evidence import coded
-from synth.infer.constraints.formulas import formulas
-from synth.infer.constraints.inequalities import orders
-from synth.infer.constraints.keys import keys
+from synth.infer.constraints.numbers import formulas, orders
 from synth.schema import Schema
 
 __all__ = ["propose_constraints"]

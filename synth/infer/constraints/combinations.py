@@ -1,15 +1,20 @@
-"""Columns that go together: one tells another, or far fewer combinations occur than could."""
+"""Rules on values that stand together: fixed combinations, of which far fewer occur than could, and keys.
+
+One column may tell another. The values of a key never repeat together, though by chance they would.
+"""
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from synth.columns import BooleanColumn, CategoricalColumn, IntegerColumn
-from synth.constraints import FixedCombinations
-from synth.infer.constraints.evidence import coded, percent
+from synth.columns import BooleanColumn, CategoricalColumn, DateColumn, DatetimeColumn, IntegerColumn
+from synth.constraints import FixedCombinations, Unique
+from synth.domain import numeric_scale
+from synth.infer.constraints.evidence import ENOUGH, coded, percent, twins
 from synth.schema import Schema
 
 MOST_VALUES, MOST_LISTED = 1_000, 2_000
@@ -76,14 +81,14 @@ def _most(schema: Schema, name: str) -> int:
 
 
 def _codes_only(schema: Schema, names: tuple[str, str]) -> bool:
-    """Whether neither is of numbers: those that go along leave out many combinations, and none of that is a rule."""
+    """True if neither is of numbers: those that go along leave out many combinations, and none of that is a rule."""
     return not any(isinstance(schema.columns[name], IntegerColumn) for name in names)
 
 
 def _pair(
     names: tuple[str, str], codes: dict[str, tuple[np.ndarray, pd.Index]], codes_only: bool, units: np.ndarray
 ) -> _Pair | None:
-    """What there is to say of two columns; none where they do not go together."""
+    """The evidence on two columns; `None` where they do not go together."""
     first, second = (codes[name] for name in names)
     for n_rows in (FIRST_ROWS, len(units)):
         counts = _counted(first, second, n_rows)
@@ -100,7 +105,7 @@ def _pair(
 
 
 def _weighed(names: tuple[str, str], counts: np.ndarray, tells: tuple[bool, bool], sparse: bool) -> _Pair | None:
-    """What the counts are evidence for; none where they are too few, or shuffled columns would show it, too."""
+    """The evidence in counts; `None` where they are too few, or shuffled columns would show it, too."""
     n = int(counts.sum())
     if (counts == 1).sum() > (MOST_ALONE if any(tells) else MOST_UNSEEN) * n:
         return None
@@ -115,7 +120,7 @@ def _weighed(names: tuple[str, str], counts: np.ndarray, tells: tuple[bool, bool
 
 
 def _counted(first: tuple[np.ndarray, pd.Index], second: tuple[np.ndarray, pd.Index], n_rows: int) -> np.ndarray:
-    """How many of the first rows hold each pair of values; one where a value is missing holds none."""
+    """Counts of the first rows by pair of values; a row with a missing value has no pair."""
     rows, columns = first[0][:n_rows], second[0][:n_rows]
     both = (rows >= 0) & (columns >= 0)
     shape = len(first[1]), len(second[1])
@@ -126,7 +131,7 @@ def _counted(first: tuple[np.ndarray, pd.Index], second: tuple[np.ndarray, pd.In
 def _of_units(
     first: tuple[np.ndarray, pd.Index], second: tuple[np.ndarray, pd.Index], counts: np.ndarray, units: np.ndarray
 ) -> np.ndarray:
-    """How many entities hold each pair of values."""
+    """Counts of entities by pair of values."""
     both = (first[0] >= 0) & (second[0] >= 0)
     cells = first[0][both] * counts.shape[1] + second[0][both]
     each = np.unique(units[both] * counts.size + cells) % counts.size
@@ -134,12 +139,12 @@ def _of_units(
 
 
 def _tells(counts: np.ndarray) -> bool:
-    """Whether each value of the first column goes with one value of the second."""
+    """True if each value of the first column goes with one value of the second."""
     return bool((counts > 0).sum(axis=1).max() <= 1)
 
 
 def _often(counts: np.ndarray) -> bool:
-    """Whether the values of the first column come often enough for that to mean something."""
+    """True if the values of the first column come often enough for that to mean something."""
     return bool(counts.sum() >= LEAST_ROWS_EACH * np.count_nonzero(counts.sum(axis=1)))
 
 
@@ -193,3 +198,84 @@ def _listed(table: pd.DataFrame, names: tuple[str, ...], reason: str) -> FixedCo
     rows = table[list(names)].dropna().drop_duplicates()
     values = sorted(zip(*(rows[name].tolist() for name in names), strict=True))
     return FixedCombinations(columns=names, combinations=tuple(values), proposed=reason)
+
+
+FIRST_ROWS_OF_KEYS = 2_000
+"""Rows that are looked at first; then four times as many, until they are all."""
+MOST_ENTITIES = 0.8
+"""Share of entities that may hold one value of their key, for drawn rows to be dealt to them."""
+_KINDS_OF_KEYS = (CategoricalColumn, BooleanColumn, IntegerColumn, DateColumn, DatetimeColumn)
+
+
+def keys(table: pd.DataFrame, schema: Schema, among: Sequence[str]) -> list[Unique]:
+    """The keys of one and of two columns, none of which holds another.
+
+    Args:
+        table: *Sensitive*. Conforming to the schema.
+        schema: names the columns.
+        among: the columns to look at, beside the entity. Those that may be missing, and reals, are no part of a key.
+    """
+    names = [
+        name for name in among if isinstance(schema.columns[name], _KINDS_OF_KEYS) and not schema.columns[name].missing
+    ]
+    codes = {name: coded(_plain_values(table[name], schema, name))[0] for name in names}
+    alone = [name for name in names if _never_repeats(codes[name])]
+    rest = [name for name in names if name not in alone and codes[name].max() > 0]
+    single = [(name,) for name in alone if _says_something(len(table), schema, name)]
+    if schema.entity is not None:
+        codes[schema.entity] = coded(table[schema.entity])[0]
+        rest = [schema.entity, *rest]
+    alike = {name: twins(codes[name]) for name in rest}
+    likely = {pair: math.prod(alike[name] for name in pair) for pair in itertools.combinations(rest, 2)}
+    enough = ENOUGH / (len(table) * (len(table) - 1) / 2)
+    pairs = [pair for pair, chance in likely.items() if chance >= enough and _is_key(*(codes[name] for name in pair))]
+    # Rows are dealt to entities for one key: for the one that says most.
+    within = sorted((pair for pair in pairs if schema.entity in pair), key=lambda pair: -likely[pair])
+    within = [pair for pair in within if _can_be_dealt(*(codes[name] for name in pair))]
+    kept = [*single, *within[:1], *(pair for pair in pairs if schema.entity not in pair)]
+    return [Unique(columns=columns, proposed=_REASON) for columns in kept]
+
+
+_REASON = "no row repeats another, and by chance many would"
+
+
+def _plain_values(series: pd.Series, schema: Schema, name: str) -> pd.Series:
+    column = schema.columns[name]
+    return pd.Series(numeric_scale.instants(series, column)) if isinstance(column, DatetimeColumn) else series
+
+
+def _never_repeats(codes: np.ndarray) -> bool:
+    return bool(codes.max() + 1 == len(codes))
+
+
+def _says_something(n: int, schema: Schema, name: str) -> bool:
+    """True if values spread evenly between the bounds would repeat."""
+    column = schema.columns[name]
+    if not isinstance(column, IntegerColumn | DateColumn | DatetimeColumn):
+        return True
+    low, high = numeric_scale.bounds(column)
+    unit = numeric_scale.step(column) or 1.0
+    return n**2 / 2 / ((high - low) / unit + 1) >= ENOUGH
+
+
+def _can_be_dealt(entities: np.ndarray, values: np.ndarray) -> bool:
+    """True if no value stands in nearly all entities: else a few more rows with it would find no entity to hold them.
+
+    Such as the first visit of each patient.
+    """
+    return bool(np.bincount(values).max() <= MOST_ENTITIES * (int(entities.max()) + 1))
+
+
+def _is_key(first: np.ndarray, second: np.ndarray) -> bool:
+    """True if two columns together never repeat."""
+    n, width = len(first), int(second.max()) + 1
+    if (int(first.max()) + 1) * width < n:
+        return False
+    looked = FIRST_ROWS_OF_KEYS
+    while True:
+        together = np.sort(first[:looked].astype(np.int64) * width + second[:looked])
+        if np.any(together[1:] == together[:-1]):
+            return False
+        if looked >= n:
+            return True
+        looked *= 4

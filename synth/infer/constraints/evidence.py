@@ -1,4 +1,4 @@
-"""What tells a rule from chance."""
+"""Evidence for a rule: the signs that tell it from chance."""
 
 import numpy as np
 import pandas as pd

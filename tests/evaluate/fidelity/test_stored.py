@@ -21,7 +21,7 @@ from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema, build_schema
 from synth.stored import StoredTable, open_table
 from synth.stored.connection import StorageLocation
-from synth.stored.drawing import DrawnRows, draw_rows
+from synth.stored.row_hash import DrawnRows, draw_rows
 from tests.synth.postgres import server  # noqa: F401
 from tests.synth.stored.conftest import BACKENDS, spark  # noqa: F401
 

@@ -5,8 +5,7 @@ import numpy as np
 import pyarrow as pa
 
 from evaluate.stored.keys import brought
-from synth.stored.connection import StorageLocation
-from synth.stored.embedded import embedded
+from synth.stored.connection import StorageLocation, embedded
 
 
 def test_many_rows_arrive_as_they_left() -> None:

@@ -16,7 +16,7 @@ from evaluate.tables import Real
 from synth.errors import TableError
 from synth.schema import build_schema
 from synth.stored import StoredTable, open_table
-from synth.stored.embedded import PREFIX, work_folder
+from synth.stored.connection import PREFIX, work_folder
 from tests.evaluate.stored.conftest import COLUMNS, rows, sides
 from tests.synth.postgres import Server
 

@@ -18,7 +18,7 @@ from evaluate.utility.task import Task
 from synth.errors import TableError
 from synth.schema import build_schema
 from synth.stored import StoredTable
-from synth.stored.drawing import POSITION
+from synth.stored.row_hash import POSITION
 from tests.evaluate.stored.conftest import COLUMNS, Put, rows, schema_of, sides
 from tests.synth.stored.conftest import LEFT_OPEN
 

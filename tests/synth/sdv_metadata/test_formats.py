@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from synth.columns import IdentifierColumn
 from synth.identifiers import generate
-from synth.sdv_metadata.mapping import regex_of, template_of_regex
+from synth.sdv_metadata.columns import regex_of, template_of_regex
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from evaluate.sampling import entity_codes, learned_keys, seeded_order
 from synth.row_hash import content_keys
 from synth.row_hash import content_sums as content_sums_held
 from synth.schema import Schema, build_schema
-from synth.stored.drawing import POSITION, UNIT, draw_rows
-from synth.stored.row_hash import KEY, content_sums, with_keys
+from synth.stored.row_hash import KEY, POSITION, UNIT, content_sums, draw_rows, with_keys
 from synth.table import conform
 from tests.synth.stored.conftest import COLUMNS, every_kind
 

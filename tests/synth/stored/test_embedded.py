@@ -15,12 +15,12 @@ import pytest
 
 from synth.errors import TableError
 from synth.stored import open_table
-from synth.stored.embedded import CATALOG, LOCK, embedded
+from synth.stored.connection import CATALOG, LOCK, embedded
 from synth.stored.errors import told
 
 ENDLESS = """
 import sys
-from synth.stored.embedded import embedded
+from synth.stored.connection import embedded
 from synth.stored.errors import told
 with embedded() as connection, told("rows"):
     rows = connection.create_table("written", connection.read_parquet(sys.argv[1]))

@@ -22,8 +22,7 @@ from synth.generators.fitting.training_data import HeldTable, Owned, TrainingTab
 from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.registry import generator
 from synth.schema import Schema, build_schema
-from synth.stored.streaming import in_order
-from synth.stored.table import StoredRows
+from synth.stored.table import StoredRows, in_order
 from synth.table import conform
 from synth.transforms.columns import Disk, HeldColumns
 from synth.transforms.encoding import BinnedEncoding
@@ -82,7 +81,7 @@ def test_rows_of_a_private_fit_have_the_codes_that_they_have_in_memory(put: Any,
 
 
 def test_rows_of_an_entity_stand_together(put: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("synth.stored.streaming.CHUNK_ROWS", 64)  # so that an entity's rows lie on both sides of a cut
+    monkeypatch.setattr("synth.stored.table.CHUNK_ROWS", 64)  # so that an entity's rows lie on both sides of a cut
     both = put(_visits(3))
     codes, owned = _encoded_privately(both.stored.training(VISITS), VISITS, tmp_path)
     assert owned is not None and owned.first_row is not None

@@ -15,9 +15,9 @@ from synth.errors import SchemaError, TableError
 from synth.infer import infer_schema
 from synth.schema import Schema, build_schema
 from synth.stored import open_table
-from synth.stored.headers import trouble_with
+from synth.stored.opening import trouble_with
 from synth.table import conform, present, read_table, write_table
-from synth.table.raw_column import from_arrow
+from synth.table.cells import from_arrow
 from synth.table.reading import read_header
 
 SUFFIXES = [".csv", ".csv.gz", ".parquet"]

@@ -18,7 +18,7 @@ from synth.columns import CategoricalColumn
 from synth.domain import Discretizer
 from synth.schema import Schema, build_schema
 from synth.table import conform, read_table
-from synth.table.raw_column import look
+from synth.table.cells import look
 
 
 class Spiteful:

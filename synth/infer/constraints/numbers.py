@@ -1,8 +1,11 @@
-"""Inequalities that all rows keep, and that chance does not explain: one number, or one time, never above another.
+"""Rules on numbers and times: inequalities and formulas that all rows keep, and that chance does not explain.
 
 That no row breaks an inequality is weak evidence: of forty numbers, some never meet. Three things are asked for. Many
 rows of shuffled columns would break it. Two numbers are of one unit, by precision and names. And it is a limit: values
 come close to it and never cross, where two numbers that merely lie apart thin out before they meet.
+
+A formula gives a column of numbers by others: a sum, difference, product, quotient or multiple. Candidates are found on
+a few rows, where every pair of columns is tried for every third, and kept where all rows agree.
 """
 
 import itertools
@@ -15,8 +18,10 @@ import pandas as pd
 
 from synth.columns import Column, DateColumn, DatetimeColumn, IntegerColumn, RealColumn
 from synth.constraints import Formula, Inequality
+from synth.constraints.expression import written
+from synth.constraints.kinds import in_order
 from synth.domain import numeric_scale
-from synth.domain.constraint_checks import compares_days, on_one_line
+from synth.domain.constraint_checks import broken, compares_days, on_one_line
 from synth.infer.constraints.evidence import ENOUGH, percent
 from synth.schema import Schema
 
@@ -235,3 +240,140 @@ def _follows(low: str, high: str, arrows: Collection[tuple[str, str]], kept: Map
 def _inequality(low: str, high: str, order: _Order) -> Inequality:
     reason = f"every row keeps it, and about {percent(order.broken)} of rows with shuffled columns would not"
     return Inequality(low=low, high=high, by_day=order.by_day, proposed=reason)
+
+
+MOST_COLUMNS = 60
+"""Numeric columns beyond these are not looked at: their triples are too many."""
+FIRST_ROWS, FIRST_ROWS_EACH = 200, 8
+"""Rows of the first look: spread evenly, and of the largest magnitudes of each column."""
+LEAST_VALUES_OF_OPERANDS = 5
+"""Distinct values of each column."""
+DIGITS_OF_FACTORS = 4
+"""Significant digits of the factor of a multiple."""
+_FORMULA_REASON = "gives the column in every row"
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """Columns of numbers: all rows, shape (n_columns, n), and which of them to look at first.
+
+    `enough` is how many rows must say something: those in which a result differs from zero and from its operands.
+    """
+
+    names: tuple[str, ...]
+    all: np.ndarray
+    first: np.ndarray
+    slack: np.ndarray
+    enough: float
+
+
+def formulas(table: pd.DataFrame, schema: Schema, n_units: int) -> list[Formula]:
+    """The formulas, at most one for each column and one for every three columns; none of them computes the target.
+
+    Args:
+        table: *Sensitive*. Conforming to the schema.
+        schema: names the columns; survey weights take no part.
+        n_units: rows, or entities where rows have one.
+    """
+    numbers = _numbers(table, schema, n_units)
+    if numbers is None:
+        return []
+    found: list[Formula] = []
+    used: set[frozenset[str]] = set()
+    for formula in itertools.chain(_multiples(numbers), _results(numbers)):
+        about = frozenset(formula.columns)
+        new = about not in used and formula.column != schema.target
+        if new and _fits(found, formula) and not broken(table, formula, schema.columns).any():
+            used.add(about)
+            found.append(formula)
+    return found
+
+
+def _fits(found: list[Formula], formula: Formula) -> bool:
+    """True if the formula computes a column of its own, from none that is a multiple of another or needs it."""
+    computed = {known.column for known in found}
+    copies = {known.column for known in found if len(known.operands) == 1}
+    if formula.column in computed or not copies.isdisjoint(formula.operands):
+        return False
+    try:
+        in_order([*found, formula])
+    except ValueError:
+        return False
+    return True
+
+
+def _numbers(table: pd.DataFrame, schema: Schema, n_units: int) -> _Numbers | None:
+    positions = {}
+    for name in schema.learned:
+        column = schema.columns[name]
+        if isinstance(column, IntegerColumn | RealColumn):
+            values = numeric_scale.positions(table[name], column)
+            if len(np.unique(values[~np.isnan(values)])) >= LEAST_VALUES_OF_OPERANDS:
+                positions[name] = values
+    names = tuple(positions)[:MOST_COLUMNS]
+    if len(names) < 2:
+        return None
+    of_all = np.stack([positions[name] for name in names])
+    steps = [numeric_scale.step(schema.columns[name]) or 0.0 for name in names]  # type: ignore[arg-type]
+    enough = ENOUGH * len(table) / n_units
+    return _Numbers(names, of_all, of_all[:, _first_rows(of_all)], np.array(steps)[:, None] / 2, enough)
+
+
+def _first_rows(numbers: np.ndarray) -> np.ndarray:
+    spread = np.linspace(0, numbers.shape[1] - 1, FIRST_ROWS).astype(np.int64)
+    # Columns are mostly zero at times, and zeros fit many formulas.
+    largest = np.argsort(-np.nan_to_num(np.abs(numbers)), axis=1)[:, :FIRST_ROWS_EACH]
+    return np.unique(np.concatenate([spread, largest.ravel()]))
+
+
+def _results(numbers: _Numbers) -> Iterator[Formula]:
+    """Formulas of two operands that hold in the first rows, the plainest first."""
+    order = range(len(numbers.names))
+    for symbol, operation, pairs in (
+        ("+", np.add, itertools.combinations), ("*", np.multiply, itertools.combinations),
+        ("-", np.subtract, itertools.permutations), ("/", np.divide, itertools.permutations),
+    ):  # fmt: skip
+        for one, other in pairs(order, 2):
+            with np.errstate(all="ignore"):
+                made = operation(numbers.first[one], numbers.first[other])
+            for given in _matches(numbers, made):
+                if given not in (one, other) and _apart(numbers, given, one, other):
+                    left, right = (written(numbers.names[operand]) for operand in (one, other))
+                    yield _formula(numbers.names[given], f"{left} {symbol} {right}")
+
+
+def _multiples(numbers: _Numbers) -> Iterator[Formula]:
+    """Columns that are another one, or a plain multiple of it, in the first rows."""
+    for one, given in itertools.combinations(range(len(numbers.names)), 2):
+        values, results = numbers.first[one], numbers.first[given]
+        largest = int(np.argmax(np.nan_to_num(np.abs(values))))
+        with np.errstate(all="ignore"):
+            factor = float(f"{results[largest] / values[largest]:.{DIGITS_OF_FACTORS}g}")
+        plain = np.isfinite(factor) and factor and np.count_nonzero(numbers.all[given]) >= numbers.enough
+        if plain and given in _matches(numbers, factor * values):
+            name = written(numbers.names[one])
+            yield _formula(numbers.names[given], name if factor == 1 else f"{factor:.12g} * {name}")
+
+
+def _matches(numbers: _Numbers, made: np.ndarray) -> np.ndarray:
+    """Columns that the results may be, up to their precision, missing where they are."""
+    with np.errstate(all="ignore"):
+        made = np.where(np.isfinite(made), made, np.nan)
+        # Beside columns of tiny numbers, the tolerance of a formula holds for anything.
+        scale = np.minimum(1.0, np.nanmax(np.abs(numbers.first), axis=1, keepdims=True))
+        near = np.abs(numbers.first - made) <= 1.001 * numbers.slack + 1e-8 * np.maximum(scale, np.abs(made))
+    return np.flatnonzero((near | (np.isnan(numbers.first) & np.isnan(made))).all(axis=1))
+
+
+def _apart(numbers: _Numbers, given: int, one: int, other: int) -> bool:
+    """True if the column is often enough neither zero nor one of its operands."""
+    values = numbers.all[given]
+    with np.errstate(invalid="ignore"):
+        return all(
+            int(np.count_nonzero(values != against)) >= numbers.enough
+            for against in (np.zeros(1), numbers.all[one], numbers.all[other])
+        )
+
+
+def _formula(column: str, expression: str) -> Formula:
+    return Formula(column=column, expression=expression, proposed=_FORMULA_REASON)
