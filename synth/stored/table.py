@@ -31,8 +31,7 @@ from synth.stored.decode import Reader, cell_of, code_of
 from synth.stored.row_hash import NAME, with_row_names
 from synth.stored.sql_functions import md5, one_text
 from synth.table.decode import holds_whole_numbers
-from synth.transforms.columns import CHUNK_ROWS
-from synth.transforms.columns import Disk, FiledColumns
+from synth.transforms.columns import CHUNK_ROWS, Disk, FiledColumns
 from synth.validation import is_plain
 
 OWNER = "understudy_owner"
