@@ -6,11 +6,12 @@ matter. A holdout cannot be larger than the table that it is cut from, and some 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from evaluate.gate.finding import Finding, sampled
+from evaluate.real_facts import RealFacts
 from evaluate.result import Estimate
-from evaluate.text import amount, count
+from evaluate.text import count
 
 Growing = Literal["", "train", "holdout"]
 
@@ -31,10 +32,10 @@ class Counted:
     most: int | None = None
     beside: Growing = ""
 
-    def real_rows(self, n: int, n_needed: int, real: Mapping[str, Any]) -> float:
+    def real_rows(self, n: int, n_needed: int, real: RealFacts) -> float:
         """Real rows that it takes at least; what has to grow beside them does so in proportion."""
-        rows = amount(real.get(f"{self.beside}_rows")) if self.beside else 0.0
-        return max(self.real * n_needed, (rows or 0.0) * n_needed / max(n, 1))
+        rows = {"": 0, "train": real.train_rows, "holdout": real.holdout_rows}[self.beside]
+        return max(self.real * n_needed, float(rows) * n_needed / max(n, 1))
 
 
 _SYNTHETIC = Counted("synthetic rows")
@@ -94,13 +95,13 @@ def counted_in(measure: str) -> Counted | None:
     return COUNTED[max(found, key=len)] if found else None
 
 
-def deciding(finding: Finding, real: Mapping[str, Any]) -> str:
+def deciding(finding: Finding, real: RealFacts) -> str:
     """What the rows are that would decide, and whether the real table has them; empty where no number of rows is named,
     and where the finding says so itself.
 
     Args:
         finding: of a rule.
-        real: of the evaluation, with `train_rows` and `holdout_rows` where they are known. *Sensitive*: so is the text.
+        real: of the evaluation. *Sensitive*: so is the text.
     """
     counted = counted_in(finding.rule.measure)
     if finding.n_needed is None or finding.estimate is None or counted is None:
@@ -109,15 +110,15 @@ def deciding(finding: Finding, real: Mapping[str, Any]) -> str:
     return "" if said in finding.reason else said
 
 
-def _had(counted: Counted, estimate: Estimate, n_needed: int, real: Mapping[str, Any]) -> str:
+def _had(counted: Counted, estimate: Estimate, n_needed: int, real: RealFacts) -> str:
     """Whether there can be so many, as a sentence; empty where that is not known."""
     on_samples = sampled(estimate) != ""
     if counted.most is not None and n_needed > counted.most:
         return f"But the measure takes {count(counted.most)} of them at most: no larger split of this table can decide."
     if counted == _SYNTHETIC:
         return LARGER if on_samples else "Sampling more of them is enough."
-    train, holdout = (amount(real.get(name)) for name in ("train_rows", "holdout_rows"))
-    if counted in (_ATTEMPTS, _NOISY) or train is None or holdout is None:
+    train, holdout = real.train_rows, real.holdout_rows
+    if counted in (_ATTEMPTS, _NOISY):
         return ""
     if counted == _COMPARED and n_needed <= holdout:
         return LARGER if on_samples else "The holdout has so many: sampling more synthetic rows is enough."

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluate.result import Candidate, Estimate
-from evaluate.text import amount, finite, number, percent, plain
+from evaluate.result import Candidate, Estimate, Expectation
+from evaluate.text import finite, number, percent, plain
 
 MOST_COLUMNS = 20
 """Columns that a triangle of associations shows at most, the most wrong ones."""
@@ -202,12 +202,10 @@ def score_extent(candidates: Sequence[Candidate]) -> tuple[float, float]:
 
 DASH = "\u2014"
 COLUMNS, PAIRS = "columns.tvd.mean", "pairs.tvd.mean"
-LARGEST = 1e9
-"""No error and no time in seconds is larger: a longer number would not be read."""
 
 
 @dataclass(frozen=True)
-class Expectation:
+class ExpectationLine:
     """One line: what, expected and measured, each ready to be shown."""
 
     what: str
@@ -216,25 +214,25 @@ class Expectation:
     measured: str
 
 
-def expectations(candidate: Candidate) -> tuple[Expectation, ...]:
-    """The lines of one candidate, whose file may come from anyone; none where nothing was expected."""
-    expected = candidate.expected or {}
-    column, tree, pair, seconds = (
-        amount(expected.get(name), LARGEST) for name in ("column", "tree", "pair", "seconds")
-    )
+def expectations(candidate: Candidate) -> tuple[ExpectationLine, ...]:
+    """The lines of one candidate; none where nothing was expected."""
+    expected = candidate.expected or Expectation()
+    column, tree, pair, seconds = expected.column, expected.tree, expected.pair, expected.seconds
     lines = []
     if column is not None:
         note = "mean total variation, against the training rows"
-        lines.append(Expectation("A column", note, number(column), _measured(candidate, COLUMNS)))
+        lines.append(ExpectationLine("A column", note, number(column), _measured(candidate, COLUMNS)))
     if tree is not None and pair is not None:
         note = "a small pair to a typical one; measured: mean over all pairs"
         low, high = sorted((tree, pair))
         shown = number(low) if low == high else f"{number(low)} to {number(high)}"
-        lines.append(Expectation("A pair of columns", note, shown, _measured(candidate, PAIRS)))
+        lines.append(ExpectationLine("A pair of columns", note, shown, _measured(candidate, PAIRS)))
     if seconds is not None:
-        took = amount(candidate.seconds.get("fit"), LARGEST)
+        took = candidate.seconds.get("fit")
         shown = DASH if took is None else f"{number(took, 1)} s"
-        lines.append(Expectation("The fit", "of one core; measured: by the clock", f"{number(seconds, 1)} s", shown))
+        lines.append(
+            ExpectationLine("The fit", "of one core; measured: by the clock", f"{number(seconds, 1)} s", shown)
+        )
     return tuple(lines)
 
 

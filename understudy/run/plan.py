@@ -8,6 +8,7 @@ from pathlib import Path
 
 from evaluate.gate.policy import Policy, Waiver, lasting
 from evaluate.metrics import CATALOG
+from evaluate.provenance import ComposedClaim
 from evaluate.tables import SAMPLE_ROWS
 from synth.dp.schedule import Schedule
 from synth.dp.tradeoff import TradeOff
@@ -21,7 +22,7 @@ from understudy.budget.account import Fund, ledger_of, open_fund, payment, publi
 from understudy.data.source import RealTable, embedded_table, find_table
 from understudy.job.load import read_inputs
 from understudy.job.spec import Job
-from understudy.job.sweep import PlannedCandidate, SweepClaim, composed
+from understudy.job.sweep import PlannedCandidate, composed
 from understudy.provenance import fingerprint_key, key_path
 from understudy.run.preflight import Intent, Swept, cautions, check_job, check_sampled, of_publication
 from understudy.run.workspace import check_free, requested
@@ -91,7 +92,7 @@ class Plan:
         return {**self.schedules, **({} if self.publication is None else {PUBLICATION: self.publication})}
 
     @cached_property
-    def together(self) -> SweepClaim | None:
+    def together(self) -> ComposedClaim | None:
         """What the released table and the numbers about it come to: of a sweep, all its fits and the numbers.
 
         None where there are no such numbers.
@@ -102,12 +103,12 @@ class Plan:
         return composed({**fits, PUBLICATION: self.publication})
 
     @cached_property
-    def composed(self) -> SweepClaim | None:
+    def composed(self) -> ComposedClaim | None:
         """What all private fits of a sweep come to together; none outside one."""
         return composed(self.schedules) if self.job.is_sweep else None
 
     @cached_property
-    def everything(self) -> SweepClaim | None:
+    def everything(self) -> ComposedClaim | None:
         """What all that is drawn from the real table comes to: whoever picks one of several fits has looked at all.
 
         None where that is one release at most.

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from evaluate.provenance import ComposedClaim
 from evaluate.text import typed_loss
 from synth.dp.calibration import resolve_delta
 from synth.dp.events import GaussianEvent
@@ -18,7 +19,7 @@ from synth.generators.base import Generator, PrivateGenerator
 from synth.schema import Schema
 from understudy.budget.account import LEDGER_VARIABLE, Fund
 from understudy.job.spec import Job
-from understudy.job.sweep import SweepClaim, composed
+from understudy.job.sweep import composed
 
 
 def check_fit(chosen: Generator, place: str) -> None:
@@ -118,7 +119,7 @@ class Swept:
         schedules: of all of them, by label.
     """
 
-    composed: SweepClaim | None
+    composed: ComposedClaim | None
     unpaid: bool
     schedules: Mapping[str, Schedule]
 
@@ -134,7 +135,7 @@ def cautions(intent: Intent) -> tuple[str, ...]:
     return tuple(found)
 
 
-def of_publication(release: str, together: SweepClaim) -> str:
+def of_publication(release: str, together: ComposedClaim) -> str:
     """What the numbers of the public report come to beside the table that they are about.
 
     Args:

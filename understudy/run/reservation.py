@@ -51,8 +51,10 @@ def make_request(what: str, schedule: Schedule, schema: Schema, fingerprint: str
 
 def commit(fund: Fund, statement: PrivacyStatement) -> None:
     """Close the reservation of a fit whose model is on the disk; doing it twice is doing it once."""
-    assert statement.ledger is not None
-    fund.ledger.commit(statement.ledger.reservation, {"epsilon": statement.epsilon, "delta": statement.delta})
+    note = statement.ledger
+    if note is None or note.reservation is None:
+        raise LedgerError("the statement names no reservation, so that nothing was closed")
+    fund.ledger.commit(note.reservation, {"epsilon": statement.epsilon, "delta": statement.delta})
 
 
 def reserve(plan: Plan, work: RunWorkspace, fingerprint: str) -> None:
