@@ -51,6 +51,11 @@ class GeneratorRecord:
         """A generator with parameters of any kind, those that JSON does not know as text."""
         return cls(name, json.loads(json.dumps(dict(parameters), default=str)))
 
+    @property
+    def settings(self) -> Mapping[str, JsonValue]:
+        """Name and parameters together, to be listed."""
+        return {"generator": self.name, **self.parameters}
+
 
 @dataclass(frozen=True)
 class Expectation:

@@ -318,8 +318,7 @@ def _chosen(facts: PublicFacts) -> str:
 
 
 def _parameters(made: GeneratorRecord | None) -> tuple[tuple[str, str], ...]:
-    known = () if made is None else (("generator", made.name), *made.parameters.items())
-    return tuple((name, _written(value)) for name, value in known)
+    return () if made is None else tuple((name, _written(value)) for name, value in made.settings.items())
 
 
 def _written(value: Any) -> str:
