@@ -5,15 +5,20 @@ The audits themselves are in `evaluate.privacy.audit` and fit generators. Their 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, ClassVar
 
+from pydantic import Field
+
+from evaluate.estimate import Estimate, EvaluationError
 from evaluate.metrics import Metric
-from evaluate.result import Estimate, EvaluationError
+from synth.dp.statement import CLOSED
 
-if TYPE_CHECKING:
-    from evaluate.intervals import Rate
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Rate = tuple[Number, Number, Number]
+"""A share with its interval."""
 
 METRICS = (
     Metric("privacy.audit.excess", "lower", "Audited epsilon beyond the claim", "A lower bound on epsilon, found by "
@@ -51,8 +56,10 @@ class Power:
             no noise at all, and `None` means that not even that would have been shown.
     """
 
-    half: float
-    share: float | None
+    __pydantic_config__: ClassVar = CLOSED
+
+    half: Share
+    share: Share | None
 
     @property
     def in_ten(self) -> int:
@@ -62,19 +69,6 @@ class Power:
         (10, 6)
         """
         return math.floor(10 * self.half + 0.05)
-
-    @staticmethod
-    def from_dict(content: Mapping[str, Any]) -> "Power":
-        """Power from plain data.
-
-        Raises:
-            ValueError: a number is no share.
-        """
-        share = content["share"]
-        found = Power(float(content["half"]), None if share is None else float(share))
-        if not all(0 <= value <= 1 for value in (found.half, found.share or 0.0)):
-            raise ValueError
-        return found
 
 
 @dataclass(frozen=True)
@@ -90,25 +84,14 @@ class AuditCheck:
         bound: epsilon that the fault proves, above the claim; 0 where none was found.
     """
 
+    __pydantic_config__: ClassVar = CLOSED
+
     what: str
     looked_at: str
     would_show: str = ""
     power: Power | None = None
     fault: str | None = None
-    bound: float = 0.0
-
-    @staticmethod
-    def from_dict(content: Mapping[str, Any]) -> "AuditCheck":
-        """A check from plain data; what else the content holds is passed over."""
-        fault = content["fault"]
-        return AuditCheck(
-            what=str(content["what"]),
-            looked_at=str(content["looked_at"]),
-            would_show=str(content["would_show"]),
-            power=_power(content["power"]),
-            fault=None if fault is None else str(fault),
-            **_finite(content, ("bound",)),
-        )
+    bound: Number = 0.0
 
 
 @dataclass(frozen=True)
@@ -128,28 +111,17 @@ class AuditPart:
         power: of the attack; `None` in a result of before there was one.
     """
 
+    __pydantic_config__: ClassVar = CLOSED
+
     what: str
-    bound: float
-    distribution_free: float
-    strongest: float
-    n_trials: int
-    false_positives: "Rate"
-    false_negatives: "Rate"
+    bound: Number
+    distribution_free: Number
+    strongest: Number
+    n_trials: Annotated[int, Field(ge=0)]
+    false_positives: Rate
+    false_negatives: Rate
     ran_on: str
     power: Power | None = None
-
-    @staticmethod
-    def from_dict(content: Mapping[str, Any]) -> "AuditPart":
-        """A part from plain data; what else the content holds is passed over."""
-        return AuditPart(
-            what=str(content["what"]),
-            **_finite(content, ("bound", "distribution_free", "strongest")),
-            n_trials=int(content["n_trials"]),
-            false_positives=_rate(content["false_positives"]),
-            false_negatives=_rate(content["false_negatives"]),
-            ran_on=str(content["ran_on"]),
-            power=_power(content.get("power")),
-        )
 
 
 @dataclass(frozen=True)
@@ -177,15 +149,17 @@ class Audit:
             named.
     """
 
-    epsilon: float
-    delta: float
-    bound: float
-    distribution_free: float
-    strongest: float
-    confidence: float
-    n_trials: int
-    false_positives: "Rate"
-    false_negatives: "Rate"
+    __pydantic_config__: ClassVar = CLOSED
+
+    epsilon: Number
+    delta: Number
+    bound: Number
+    distribution_free: Number
+    strongest: Number
+    confidence: Number
+    n_trials: Annotated[int, Field(ge=0)]
+    false_positives: Rate
+    false_negatives: Rate
     ran_on: str
     parts: tuple[AuditPart, ...] = ()
     power: Power | None = None
@@ -257,59 +231,3 @@ class Audit:
     def to_dict(self) -> dict[str, Any]:
         """The audit as plain data, with its verdict in words."""
         return {**asdict(self), "verdict": self.verdict}
-
-    @staticmethod
-    def from_dict(content: Mapping[str, Any]) -> "Audit":
-        """An audit from plain data.
-
-        Raises:
-            AuditError: the content is not an audit.
-        """
-        numbers = ("epsilon", "delta", "bound", "distribution_free", "strongest", "confidence")
-        try:
-            return Audit(
-                **_finite(content, numbers),
-                n_trials=int(content["n_trials"]),
-                false_positives=_rate(content["false_positives"]),
-                false_negatives=_rate(content["false_negatives"]),
-                ran_on=str(content["ran_on"]),
-                parts=tuple(AuditPart.from_dict(part) for part in content.get("parts", ())),
-                power=_power(content.get("power")),
-                checks=tuple(AuditCheck.from_dict(check) for check in content.get("checks", ())),
-                covered=_texts(content.get("covered", ())),
-                not_covered=_texts(content.get("not_covered", ())),
-            )
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise AuditError(f"the audit is damaged ({type(error).__name__}); evaluate again") from None
-
-
-def _finite(content: Mapping[str, Any], names: Sequence[str]) -> dict[str, float]:
-    """These numbers of the content.
-
-    Raises:
-        ValueError: one is none, or not finite.
-    """
-    found = {name: float(content[name]) for name in names}
-    if not all(math.isfinite(value) for value in found.values()):
-        raise ValueError
-    return found
-
-
-def _power(content: Mapping[str, Any] | None) -> Power | None:
-    return None if content is None else Power.from_dict(content)
-
-
-def _texts(content: Sequence[str]) -> tuple[str, ...]:
-    """Texts of a list; a single text is none.
-
-    Raises:
-        ValueError: it is no list of texts.
-    """
-    if isinstance(content, str) or not all(isinstance(text, str) for text in content):
-        raise ValueError
-    return tuple(content)
-
-
-def _rate(ends: Sequence[float]) -> "Rate":
-    rate, low, high = ends
-    return float(rate), float(low), float(high)

@@ -34,13 +34,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from evaluate.gate.shift import KEY as SHIFT
-from evaluate.gate.shift import Shift
 from evaluate.metrics import GATEABLE, MODULES, measure_of, numbers_of
-from evaluate.result import Candidate, Evaluation, EvaluationError, Failure, SelfTest
+from evaluate.real_facts import Duplicates, RealFacts, Shift
+from evaluate.result import Candidate, Evaluation, EvaluationError, Failure, GeneratorRecord, SelfTest
 from evaluate.sampling import learned_keys
 from evaluate.self_tests import self_tests_of
 from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, MetricResult, Real, Tables
+from synth.dp.statement import PrivacyStatement
 from synth.errors import PlaceError, UnderstudyError, nearest
 from synth.progress import Progress, quiet
 from synth.schema import Kind, Schema, build_schema
@@ -136,8 +136,8 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
     time_limit_s: float | None = None,
     seed: int = 0,
     progress: Progress = quiet,
-    statements: Mapping[str, Mapping[str, Any]] | None = None,
-    generators: Mapping[str, Mapping[str, Any]] | None = None,
+    statements: Mapping[str, PrivacyStatement] | None = None,
+    generators: Mapping[str, GeneratorRecord] | None = None,
     outside: Outside = "refuse",
     target: str | None = None,
     task: Kind | None = None,
@@ -155,8 +155,8 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
         time_limit_s: wall seconds for each measure of each table; `None`: no limit.
         seed: the same seed gives the same numbers.
         progress: told what is being measured.
-        statements: privacy statements as plain data, by name of the table.
-        generators: name and parameters of the generators, by name of the table.
+        statements: privacy statements, by name of the table.
+        generators: the generators with their parameters, by name of the table.
         outside: what to do with values of the real tables that do not fit the schema: "refuse", or "clamp" as
             `synth.table.conform` does. Synthetic tables are always clamped, and `validity` counts what did not fit.
         target: the column that models predict; `None`: the schema's.
@@ -189,8 +189,8 @@ def evaluate_stored(  # noqa: PLR0913 (as `evaluate`)
     time_limit_s: float | None = None,
     seed: int = 0,
     progress: Progress = quiet,
-    statements: Mapping[str, Mapping[str, Any]] | None = None,
-    generators: Mapping[str, Mapping[str, Any]] | None = None,
+    statements: Mapping[str, PrivacyStatement] | None = None,
+    generators: Mapping[str, GeneratorRecord] | None = None,
     outside: Outside = "refuse",
     target: str | None = None,
     task: Kind | None = None,
@@ -247,8 +247,8 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
     measures: Iterable[str] | None = None,
     time_limit_s: float | None = None,
     progress: Progress = quiet,
-    statements: Mapping[str, Mapping[str, Any]] | None = None,
-    generators: Mapping[str, Mapping[str, Any]] | None = None,
+    statements: Mapping[str, PrivacyStatement] | None = None,
+    generators: Mapping[str, GeneratorRecord] | None = None,
     self_tested: bool = True,
 ) -> Evaluation:
     """The evaluation of synthetic tables beside real rows that may serve others, too.
@@ -281,26 +281,25 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
     if self_tested:
         progress("self-tests", None)
         self_tests = self_tests_of(real, chosen, lambda name, tables: _run(name, tables, None)[0])
-    schema = real.declared.model_dump(mode="json")
-    return Evaluation(tuple(candidates), real_facts(real, chosen, progress), schema, self_tests=self_tests)
+    return Evaluation(tuple(candidates), real_facts(real, chosen, progress), real.declared, self_tests=self_tests)
 
 
-def _shift(real: Real, chosen: Iterable[str], progress: Progress) -> dict[str, Any]:
-    """The shift of train against holdout as plain data, tested once."""
+def _shift(real: Real, chosen: Iterable[str], progress: Progress) -> Shift:
+    """The shift of train against holdout, tested once."""
     if not any(name.startswith("privacy.") for name in chosen):
-        return Shift(untested="no measure that rests on it was asked for").model_dump(mode="json")
-    return real.kept.once(SHIFT, lambda: _tested(real, progress)).model_dump(mode="json")
+        return Shift(untested="no measure that rests on it was asked for")
+    return real.kept.once("shift", lambda: _tested(real, progress))
 
 
 def _tested(real: Real, progress: Progress) -> Shift:
     from evaluate.fidelity.two_samples import shift_of
 
     progress("train against holdout", None)
-    found, _ = attempted(SHIFT, lambda: shift_of(real))
+    found, _ = attempted("shift", lambda: shift_of(real))
     return Shift(untested=found.message) if isinstance(found, Failure) else found
 
 
-def _beside(real: Real, table: "pd.DataFrame | StoredTable", statement: Mapping[str, Any] | None) -> Tables:
+def _beside(real: Real, table: "pd.DataFrame | StoredTable", statement: PrivacyStatement | None) -> Tables:
     return real.beside(table, statement) if isinstance(table, pd.DataFrame) else real.beside_stored(table, statement)
 
 
@@ -329,8 +328,8 @@ def measure_candidate(
     measures: Iterable[str] | None = None,
     time_limit_s: float | None = None,
     progress: Progress = quiet,
-    statement: Mapping[str, Any] | None = None,
-    generator: Mapping[str, Any] | None = None,
+    statement: PrivacyStatement | None = None,
+    generator: GeneratorRecord | None = None,
 ) -> Candidate:
     """The evaluation of one synthetic table. A measure that fails or takes too long is listed as such.
 
@@ -340,8 +339,8 @@ def measure_candidate(
         measures: names in `MODULES`; `None`: all.
         time_limit_s: wall seconds for each measure; `None`: no limit.
         progress: told what is being measured.
-        statement: the privacy statement as plain data.
-        generator: name and parameters of the generator.
+        statement: the privacy statement; `None`: no formal guarantee.
+        generator: with its parameters; `None` where it is not known.
 
     Raises:
         EvaluationError: a measure is unknown; nothing was measured.
@@ -361,7 +360,7 @@ def measure_candidate(
         failures=tuple(f for failures in (*(one.failures for one in found), *skipped) for f in failures),
         figures={key: figure for one in found for key, figure in one.figures.items()},
         statement=statement,
-        generator=generator or {},
+        generator=generator,
         seconds={measure: round(seconds, 3) for measure, (_, seconds) in runs.items()},
     )
 
@@ -480,7 +479,7 @@ def _chosen(measures: Iterable[str] | None) -> list[str]:
     return [name for name in MODULES if name in names]
 
 
-def real_facts(real: Real, measures: Iterable[str] | None = None, progress: Progress = quiet) -> dict[str, Any]:
+def real_facts(real: Real, measures: Iterable[str] | None = None, progress: Progress = quiet) -> RealFacts:
     """Facts about the real table.
 
     Args:
@@ -489,9 +488,8 @@ def real_facts(real: Real, measures: Iterable[str] | None = None, progress: Prog
         progress: told what is being done.
     """
     schema, shift = real.declared, _shift(real, MODULES if measures is None else measures, progress)
-    columns = {"columns": len(schema.kept), "target": schema.target, "entity": schema.entity, SHIFT: shift}
     rows = real.kept.once("facts", lambda: _row_facts(real)) if real.stored is None else real.stored.facts
-    return {**rows, **columns}
+    return RealFacts(**rows, columns=len(schema.kept), target=schema.target, entity=schema.entity, shift=shift)
 
 
 def _row_facts(real: Real) -> dict[str, Any]:
@@ -503,6 +501,6 @@ def _row_facts(real: Real) -> dict[str, Any]:
     return {
         "train_rows": len(train),
         "holdout_rows": len(holdout),
-        "duplicates_across": {"count": int(across.sum()), "share": float(across.mean())},
+        "duplicates_across": Duplicates(int(across.sum()), float(across.mean())),
         "duplicate_share_train": float((counts[places] > 1).mean()),
     }

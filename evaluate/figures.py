@@ -1,4 +1,4 @@
-"""Figures and public facts of an evaluation, and what each has to hold to be shown.
+"""Figures of an evaluation, and what each has to hold to be shown.
 
 What attacks drew is read entry by entry and may lack any of them; the figures here are drawn as a whole. One that
 cannot be drawn is damage of the file, and is found when the file is read: no report of it is begun.
@@ -9,8 +9,6 @@ from functools import cache
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
-
-from evaluate.gate.shift import Shift
 
 LARGEST = 1e15
 """No number in a picture is larger."""
@@ -258,31 +256,6 @@ class Validity(FigurePart):
     columns: list[Column]
 
 
-class RealSizes(FigurePart):
-    """Numbers of real rows, and how train and holdout differ."""
-
-    train_rows: Count | None = None
-    holdout_rows: Count | None = None
-    duplicate_share_train: Share | None = None
-    shift: Shift | None = None
-
-
-class ShownSchema(FigurePart):
-    """The part of the schema that is shown."""
-
-    class Column(FigurePart):
-        """One column, of whatever kind."""
-
-        kind: str = ""
-        drop: bool = False
-        categories: list[Any] | None = None
-        bounds: Annotated[list[Any], Field(min_length=2, max_length=2)] | None = None
-
-    columns: dict[str, Column] = {}
-    sensitive: list[str] = []
-    quasi_identifiers: list[str] = []
-
-
 _SHAPES: Mapping[str, Any] = {
     "columns": list[ColumnShares],
     "associations": Associations,
@@ -308,16 +281,6 @@ def check_figures(figures: Mapping[str, Any]) -> None:
         ValidationError: one cannot; the location in it begins with the figure's name.
     """
     _reader().validate_python({name: figure for name, figure in figures.items() if name in _SHAPES})
-
-
-def check_facts(real: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """Refuse facts about the real table and its schema that cannot be shown.
-
-    Raises:
-        ValidationError: one cannot; the location in it is that in either.
-    """
-    RealSizes.model_validate(dict(real))
-    ShownSchema.model_validate(dict(schema))
 
 
 @cache

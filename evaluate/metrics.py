@@ -18,8 +18,8 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, Literal, TypeVar
 
-from evaluate.result import Direction, EvaluationError
-from evaluate.text import amount
+from evaluate.estimate import Direction, EvaluationError
+from evaluate.real_facts import RealFacts
 
 Growing = Literal["", "train", "holdout"]
 V = TypeVar("V")
@@ -41,10 +41,10 @@ class Counted:
     most: int | None = None
     beside: Growing = ""
 
-    def real_rows(self, n: int, n_needed: int, real: Mapping[str, Any]) -> float:
+    def real_rows(self, n: int, n_needed: int, real: RealFacts) -> float:
         """Real rows that it takes at least; what has to grow beside them does so in proportion."""
-        rows = amount(real.get(f"{self.beside}_rows")) if self.beside else 0.0
-        return max(self.real * n_needed, (rows or 0.0) * n_needed / max(n, 1))
+        rows = {"": 0, "train": real.train_rows, "holdout": real.holdout_rows}[self.beside]
+        return max(self.real * n_needed, float(rows) * n_needed / max(n, 1))
 
 
 SYNTHETIC = Counted("synthetic rows")

@@ -1,103 +1,79 @@
-"""What an evaluation says: estimates with their interval and landmarks, failures, and figures to draw.
+"""The result of an evaluation: what was measured of each synthetic table, facts about the real one, and its provenance.
 
 Nothing here computes; everything here can be written to `evaluation.json` and read back unchanged.
 """
 
 import json
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, JsonValue, TypeAdapter
 
-from synth.dp.statement import CLOSED
-from synth.errors import BadInput
+from evaluate.audit_result import Audit
+from evaluate.comparison import VendorRanking
+from evaluate.estimate import Direction, Estimate, EvaluationError, Failure, Reason
+from evaluate.provenance import Provenance
+from evaluate.real_facts import RealFacts
+from synth.dp.statement import CLOSED, PrivacyStatement
+from synth.schema import Schema
 
-SCHEMA_VERSION = 2
-"""Version of `evaluation.json`; a newer one is refused."""
+__all__ = [
+    "Candidate", "Case", "Direction", "Estimate", "Evaluation", "EvaluationError", "Expectation", "Failure",
+    "GeneratorRecord", "Reason", "SelfTest",
+]  # fmt: skip
+
+SCHEMA_VERSION = 3
+"""Version of `evaluation.json`; another one is refused."""
 
 NOTICE = "Internal: this file holds numbers computed from real rows, outside any privacy guarantee."
 
-Direction = Literal["lower", "higher", "none"]
-Reason = Literal["failed", "timed out", "skipped"]
 Case = Literal["honest", "copy", "some copies", "shuffled", "sorted"]
 
 
-class EvaluationError(BadInput):
-    """An evaluation cannot be read, or its inputs do not belong together; nothing was measured."""
-
-
 @dataclass(frozen=True)
-class Estimate:
-    """One number about one synthetic table, with what is needed to judge it.
+class GeneratorRecord:
+    """The generator of a table.
 
     Attributes:
-        measure: name in the registry of measures, such as ``"columns.tvd.mean"``.
-        subject: the columns it is about; empty for the whole table.
-        value: the number itself; finite.
-        low: lower end of the 95% interval; none where the measure has no interval.
-        high: upper end of the 95% interval; none where the measure has no interval.
-        n: rows (or targets, or test rows) the number rests on.
-        direction: which way is better; "none" for a number that only describes.
-        reference: the same figure for a fresh real sample; none where it makes no sense.
-        floor: the same figure for columns shuffled independently; none where it makes no sense.
-        note: one sentence that a reader needs beside the number.
-        detectable: of an attack, the smallest value that it would have told from chance in 80 of 100 repetitions at
-            this sample size; none for all others.
+        name: in the registry, or of a vendor.
+        parameters: as the job gives them, by name.
     """
 
     __pydantic_config__: ClassVar = CLOSED
 
-    measure: str
-    value: float
-    n: Annotated[int, Field(ge=0)]
-    direction: Direction
-    subject: tuple[str, ...] = ()
-    low: float | None = None
-    high: float | None = None
-    reference: float | None = None
-    floor: float | None = None
-    note: str = ""
-    detectable: float | None = None
+    name: str
+    parameters: Mapping[str, JsonValue] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        for name in ("value", "low", "high", "reference", "floor", "detectable"):
-            number = getattr(self, name)
-            if number is not None and not math.isfinite(number):
-                raise ValueError(f"an estimate is finite: measure={self.measure!r} has {name}={number}")
-        if (self.low is None) != (self.high is None):
-            raise ValueError(f"an interval has two ends: measure={self.measure!r}")
+    @classmethod
+    def of(cls, name: str, parameters: Mapping[str, object]) -> "GeneratorRecord":
+        """A generator with parameters of any kind, those that JSON does not know as text."""
+        return cls(name, json.loads(json.dumps(dict(parameters), default=str)))
 
     @property
-    def interval(self) -> tuple[float, float]:
-        """Both ends of the 95% interval.
-
-        Raises:
-            ValueError: the estimate has no interval.
-        """
-        if self.low is None or self.high is None:
-            raise ValueError(f"no interval was measured: measure={self.measure!r}")
-        return self.low, self.high
+    def settings(self) -> Mapping[str, JsonValue]:
+        """Name and parameters together, to be listed."""
+        return {"generator": self.name, **self.parameters}
 
 
 @dataclass(frozen=True)
-class Failure:
-    """A measure that did not give a number, and why. A rule about it is INCONCLUSIVE.
+class Expectation:
+    """The error of a private fit that public facts let one expect; `None` where nothing was worked out.
 
     Attributes:
-        measure: name of the number, or of the measure that would have given several.
-        reason: "failed", "timed out", or "skipped" where it does not apply or was not asked for.
-        message: why, in a sentence that holds no value of a table.
-        subject: the columns it is about; empty for the whole table, or for all columns.
+        column: mean total variation of a column that noise adds.
+        tree: the same of a small pair of columns.
+        pair: the same of a typical pair.
+        n_rows: training rows that this rests on.
     """
 
     __pydantic_config__: ClassVar = CLOSED
 
-    measure: str
-    reason: Reason
-    message: str
-    subject: tuple[str, ...] = ()
+    column: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    tree: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    pair: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    n_rows: Annotated[int, Field(ge=0)] | None = None
 
 
 @dataclass(frozen=True)
@@ -108,14 +84,13 @@ class Candidate:
         name: what the job or the user calls it.
         estimates: every number measured.
         failures: every measure that gave none.
-        figures: what the report draws, by name; plain JSON data (see `evaluate.engine`).
-        statement: the privacy statement as plain data; none means that there is no formal guarantee.
-        generator: name and parameters of the generator; empty for a table of unknown origin.
+        figures: to draw, by name; plain JSON data.
+        statement: the privacy statement; `None`: no formal guarantee.
+        generator: with its parameters; `None` for a table of unknown origin.
         seconds: wall seconds by stage ("fit", "sample", and one per measure).
-        audit: what an audit of the claim found, as plain data (see `evaluate.audit_result`); none where none
-            ran.
-        expected: what public facts let one expect of a private fit, as plain data; none where nothing was worked out.
-        n_rejected_rows: rows that were drawn and rejected for breaking a constraint; none where that is not known, or
+        audit: of the claim; `None` where none ran.
+        expected: of a private fit, by public facts; `None` where nothing was worked out.
+        n_rejected_rows: rows that were drawn and rejected for breaking a constraint; `None` where that is not known, or
             there are no constraints.
     """
 
@@ -125,15 +100,15 @@ class Candidate:
     estimates: tuple[Estimate, ...]
     failures: tuple[Failure, ...] = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
-    statement: Mapping[str, Any] | None = None
-    generator: Mapping[str, Any] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    audit: Mapping[str, Any] | None = None
-    expected: Mapping[str, Any] | None = None
+    statement: PrivacyStatement | None = None
+    generator: GeneratorRecord | None = None
+    seconds: Mapping[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = field(default_factory=dict)
+    audit: Audit | None = None
+    expected: Expectation | None = None
     n_rejected_rows: Annotated[int, Field(ge=0)] | None = None
 
     def find(self, measure: str, subject: tuple[str, ...] = ()) -> Estimate | Failure | None:
-        """The estimate of a measure, else its failure, else none."""
+        """The estimate of a measure, else its failure, else `None`."""
         for estimate in self.estimates:
             if estimate.measure == measure and estimate.subject == subject:
                 return estimate
@@ -150,7 +125,7 @@ class SelfTest:
     Attributes:
         case: "honest" is a half of the holdout, "copy" is train itself, "some copies" are honest rows with a few of
             train among them, "shuffled" are train's columns, each shuffled on its own, and "sorted" likewise.
-        candidate: what was measured of it; none where the case says nothing about this table.
+        candidate: what was measured of it; `None` where the case says nothing about this table.
         absent: why it says nothing, as a sentence; empty where there is a candidate.
     """
 
@@ -171,33 +146,35 @@ class Evaluation:
 
     Attributes:
         candidates: one for each synthetic table, at least one in a file, and each of a name of its own.
-        real: facts about the real table: rows of train and holdout, exact duplicates across them, columns, target.
-        schema: the schema as plain data.
+        real: facts about the real table.
+        schema: of the real table, as it was given.
         provenance: seed, versions, keyed fingerprints; filled in by the application.
         self_tests: tables of which it is known what a policy must say; empty where none was tried.
-        ranking: how candidates compare pair by pair, as plain data (see `evaluate.ranking`); none where they were not
-            compared.
+        ranking: of a comparison of vendors; `None` where they were not compared.
     """
 
     __pydantic_config__: ClassVar = CLOSED
 
     candidates: Annotated[tuple[Candidate, ...], Field(min_length=1)]
-    real: Mapping[str, Any]
-    schema: Mapping[str, Any]
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    real: RealFacts
+    schema: Schema
+    provenance: Provenance = field(default_factory=Provenance)
     self_tests: tuple[SelfTest, ...] = ()
-    ranking: Mapping[str, Any] | None = None
+    ranking: VendorRanking | None = None
 
     def to_json(self) -> str:
         """The evaluation as JSON text."""
-        content = {"schema_version": SCHEMA_VERSION, "notice": NOTICE, **asdict(self)}
+        content = {"schema_version": SCHEMA_VERSION, "notice": NOTICE, **plain_content(self)}
         return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
 
 
-def estimate_from(content: object) -> Estimate:
-    """One estimate from plain data.
+@cache
+def adapter() -> TypeAdapter[Evaluation]:
+    """The reader and writer of evaluations as plain data."""
+    return TypeAdapter(Evaluation)
 
-    Raises:
-        ValueError: it is none.
-    """
-    return TypeAdapter(Estimate).validate_json(json.dumps(content, allow_nan=False))
+
+def plain_content(evaluation: Evaluation) -> dict[str, Any]:
+    """An evaluation as plain data, without the version of its form."""
+    content: dict[str, Any] = adapter().dump_python(evaluation, mode="json")
+    return content

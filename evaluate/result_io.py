@@ -10,23 +10,17 @@ The schema is read off the same dataclasses: every key is there, explained by it
 import inspect
 import json
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
-from functools import cache
-from typing import Any
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import is_dataclass
+from typing import Any, get_args, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from evaluate import result
-from evaluate.figures import check_facts, check_figures
+from evaluate.figures import check_figures
 from evaluate.metrics import CATALOG
-from evaluate.result import NOTICE, SCHEMA_VERSION, Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest
-from synth.dp import statement
-from synth.dp.statement import PrivacyStatement
+from evaluate.result import NOTICE, SCHEMA_VERSION, Candidate, Evaluation, EvaluationError, adapter, plain_content
 from synth.parsing import NotPlain, plain_json
 
-LATER = ("audit", "expected", "n_rejected_rows")
-"""Keys of a candidate that older files of this version lack."""
 ROUNDING = 1e-9
 """By how much a number may lie beyond its own interval."""
 
@@ -56,7 +50,7 @@ def evaluation_from(text: str) -> Evaluation:
         raise _damaged(str(damage)) from None
     except ValidationError as error:
         raise _damaged(".".join(map(str, error.errors(include_input=False)[0]["loc"]))) from None
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise _damaged(type(error).__name__) from None
 
 
@@ -72,32 +66,12 @@ def _is_older(version: object) -> bool:
     return type(version) is int and version < SCHEMA_VERSION
 
 
-@cache
-def _reader() -> TypeAdapter[Evaluation]:
-    return TypeAdapter(Evaluation)
-
-
 def _typed(content: dict[str, Any]) -> Evaluation:
-    """The content as dataclasses, every key there and every value of its type."""
-    _whole(content, Evaluation)
-    tested = [test["candidate"] for test in content["self_tests"] if _whole(test, SelfTest)["candidate"] is not None]
-    for candidate in (*content["candidates"], *tested):
-        _whole({**dict.fromkeys(LATER), **candidate}, Candidate)
-        for part, of in (("estimates", Estimate), ("failures", Failure)):
-            for one in candidate[part]:
-                _whole(one, of)
-    return _reader().validate_json(json.dumps(content))
-
-
-def _whole(content: dict[str, Any], of: type) -> dict[str, Any]:
-    if content.keys() != _keys(of):
-        raise _DamagedError("a key is missing, or there is an unknown one")
-    return content
-
-
-@cache
-def _keys(of: Any) -> frozenset[str]:
-    return frozenset(one.name for one in fields(of))
+    """The content as an evaluation that would be written alike: every key there, and every value of its type."""
+    found = adapter().validate_json(json.dumps(content))
+    if plain_content(found) != content:
+        raise _DamagedError("a key is missing, or a value is not written as it should be")
+    return found
 
 
 def _consistent(evaluation: Evaluation) -> Evaluation:
@@ -106,10 +80,6 @@ def _consistent(evaluation: Evaluation) -> Evaluation:
     _unique("a self-test", (one.case for one in evaluation.self_tests))
     for candidate in (*evaluation.candidates, *_tested(evaluation)):
         _check(candidate)
-    versions = evaluation.provenance.get("versions", {})
-    if not isinstance(versions, Mapping) or not all(isinstance(one, str) for one in versions.values()):
-        raise _DamagedError("its versions are no texts by name")
-    check_facts(evaluation.real, evaluation.schema)
     return evaluation
 
 
@@ -139,15 +109,6 @@ def _check(candidate: Candidate) -> None:
         slack = ROUNDING * (1 + abs(one.value))
         if one.low is not None and one.high is not None and not one.low - slack <= one.value <= one.high + slack:
             raise _DamagedError("a number lies outside its interval")
-    if candidate.statement is not None:
-        _check_statement(candidate.statement)
-
-
-def _check_statement(content: Mapping[str, Any]) -> None:
-    try:
-        PrivacyStatement.from_dict(content)
-    except (KeyError, TypeError, ValueError):
-        raise _DamagedError("a privacy statement is none that a fit makes") from None
 
 
 _ENTRY = re.compile(r"^    (\w+): (.+(?:\n      .+)*)", re.MULTILINE)
@@ -171,19 +132,18 @@ _EITHER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 def evaluation_json() -> dict[str, Any]:
     """The JSON Schema of what `Evaluation.to_json` writes: every key is there, and no other."""
-    made = TypeAdapter(Evaluation).json_schema()
-    stated = TypeAdapter(PrivacyStatement).json_schema(ref_template="#/$defs/{model}")
+    made = adapter().json_schema()
+    definitions = made.pop("$defs")
+    stated = definitions["PrivacyStatement"]["properties"]
     for name in ("epsilon", "epsilon_rdp"):
-        stated["properties"][name]["exclusiveMinimum"] = 0
-    stated["properties"]["delta"].update(minimum=0, exclusiveMaximum=1)
-    definitions = {**made.pop("$defs"), **stated.pop("$defs"), "PrivacyStatement": stated}
-    for name, definition in definitions.items():
-        _close(definition, getattr(result, name, None) or getattr(statement, name))
+        stated[name]["exclusiveMinimum"] = 0
+    stated["delta"].update(minimum=0, exclusiveMaximum=1)
+    classes = _classes(Evaluation, {})
+    for name, definition in {**definitions, "Evaluation": made}.items():
+        if "properties" in definition:
+            _close(definition, classes.get(name))
         if name in _EITHER:
             definition["oneOf"] = [{"properties": case} for case in _EITHER[name]]
-    promised = definitions["Candidate"]["properties"]["statement"]
-    promised["anyOf"] = [{"$ref": "#/$defs/PrivacyStatement"}, {"type": "null"}]
-    _close(made, Evaluation)
     head = {
         "schema_version": {
             "const": SCHEMA_VERSION,
@@ -196,14 +156,25 @@ def evaluation_json() -> dict[str, Any]:
     return {**made, "$defs": definitions}
 
 
-def _close(definition: dict[str, Any], of: Any) -> None:
-    """Every field of a dataclass required, explained by its docstring, and no other key allowed."""
-    assert is_dataclass(of)
-    text = inspect.getdoc(of) or ""
-    explained = {name: " ".join(said.split()) for name, said in _ENTRY.findall(text.partition("Attributes:")[2])}
-    definition["description"] = " ".join(text.partition("\n\n")[0].split())
-    definition["required"] = [one.name for one in fields(of)]
+def _classes(hint: Any, found: dict[str, Any]) -> dict[str, Any]:
+    """Every dataclass in a type, by its name."""
+    if is_dataclass(hint) and isinstance(hint, type) and hint.__name__ not in found:
+        found[hint.__name__] = hint
+        for part in get_type_hints(hint).values():
+            _classes(part, found)
+    for part in get_args(hint):
+        _classes(part, found)
+    return found
+
+
+def _close(definition: dict[str, Any], of: type | None) -> None:
+    """Every field required, that of a dataclass explained by its docstring, and no other key allowed."""
+    definition["required"] = list(definition["properties"])
     definition["additionalProperties"] = False
+    text = "" if of is None else inspect.getdoc(of) or ""
+    explained = {name: " ".join(said.split()) for name, said in _ENTRY.findall(text.partition("Attributes:")[2])}
+    if of is not None:
+        definition["description"] = " ".join(text.partition("\n\n")[0].split())
     for name, found in definition["properties"].items():
         found.pop("default", None)
         if name in _ONCE:

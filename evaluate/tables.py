@@ -19,6 +19,7 @@ from evaluate.sampling import (
     shuffle_columns,
     side_seed,
 )
+from synth.dp.statement import PrivacyStatement
 from synth.errors import TableError
 from synth.observed import observe
 from synth.schema import Schema
@@ -84,12 +85,9 @@ class StatedClaim:
     max_rows_per_unit: int = 1
 
     @classmethod
-    def of(cls, statement: Mapping[str, Any] | None) -> "StatedClaim | None":
-        """The claim of a statement as plain data; none where there is none, or it names no numbers."""
-        known = {name: (statement or {}).get(name) for name in ("epsilon", "delta", "n_units")}
-        if not all(isinstance(number, int | float) for number in known.values()):
-            return None
-        return cls(**known, max_rows_per_unit=int((statement or {}).get("max_rows_per_unit", 1)))  # type: ignore[arg-type]
+    def of(cls, stated: PrivacyStatement | None) -> "StatedClaim | None":
+        """The claim of a statement; `None` where there is none."""
+        return None if stated is None else cls(stated.epsilon, stated.delta, stated.n_units, stated.max_rows_per_unit)
 
 
 @dataclass(frozen=True)
@@ -200,12 +198,12 @@ class Real:
         )  # fmt: skip
         return real
 
-    def beside(self, synthetic: pd.DataFrame, statement: Mapping[str, Any] | None = None) -> "Tables":
+    def beside(self, synthetic: pd.DataFrame, statement: PrivacyStatement | None = None) -> "Tables":
         """These rows and a synthetic table; what measures keep of real rows is shared by all of them.
 
         Args:
             synthetic: the rows to judge; they may violate the schema, which `validity` counts.
-            statement: their privacy statement as plain data; none where there is none.
+            statement: their privacy statement; `None` where there is none.
 
         Raises:
             EvaluationError: the table has too few rows, or the real ones stay where they are stored; nothing was
@@ -219,12 +217,12 @@ class Real:
             )
         return self._beside(synthetic, statement, None)
 
-    def beside_stored(self, synthetic: "StoredTable", statement: Mapping[str, Any] | None = None) -> "Tables":
+    def beside_stored(self, synthetic: "StoredTable", statement: PrivacyStatement | None = None) -> "Tables":
         """These rows and a synthetic table that stays where it is stored; the rest as in `beside`.
 
         Args:
             synthetic: the rows to judge; they may violate the schema, which `validity` counts.
-            statement: their privacy statement as plain data; none where there is none.
+            statement: their privacy statement; `None` where there is none.
 
         Raises:
             EvaluationError: the table has too few rows, or the real ones are in memory; nothing was measured.
@@ -241,7 +239,7 @@ class Real:
         return self._beside(offered, statement, stored)
 
     def _beside(
-        self, offered: pd.DataFrame, statement: Mapping[str, Any] | None, stored: "StoredTables | None"
+        self, offered: pd.DataFrame, statement: PrivacyStatement | None, stored: "StoredTables | None"
     ) -> "Tables":
         if len(offered) < MIN_SYNTHETIC_ROWS:
             raise EvaluationError(f"a synthetic table needs at least {MIN_SYNTHETIC_ROWS} rows; sample more")
@@ -309,7 +307,7 @@ class Tables:
         *,
         seed: int = 0,
         outside: Outside = "refuse",
-        statement: Mapping[str, Any] | None = None,
+        statement: PrivacyStatement | None = None,
     ) -> "Tables":
         """The tables of one evaluation: `Real.prepare` beside one synthetic table."""
         return Real.prepare(train, holdout, schema, seed=seed, outside=outside).beside(synthetic, statement)

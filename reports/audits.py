@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-from evaluate.audit_result import EXCEEDS, TOO_WEAK, Audit, AuditCheck, AuditError, AuditPart, Power
+from evaluate.audit_result import EXCEEDS, TOO_WEAK, Audit, AuditCheck, AuditPart, Power
 from evaluate.result import Candidate
 from evaluate.text import loss, percent, plain
 
@@ -25,7 +25,6 @@ LONGEST, MOST_PARTS, MOST_CHECKS, MOST_EVENTS = 240, 4, 8, 40
 """Of what an audit says that it ran on, and of its parts, checks and events: an evaluation may come from anyone."""
 DECIMALS, CLAIMED_DIGITS, MOST_DIGITS = 3, 3, 12
 """Of bounds, and the digits of claims: as many as `evaluate.text.loss` has, more where they would hide a difference."""
-UNREADABLE = "The audit of this table cannot be read, so nothing is known of its claim; evaluate again."
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,8 @@ class AuditNote:
     """One audit as the report shows it.
 
     Attributes:
-        bound: lower bound on epsilon, cut off; a dash where it cannot be read.
-        excess: that bound less the claim, both as they are shown; a dash where they cannot be read.
+        bound: lower bound on epsilon, cut off.
+        excess: that bound less the claim, both as they are shown.
         sentence: bound, claim, by how much the one exceeds the other where it does, confidence, and on what.
         reading: what follows from that.
         evidence: error rates of the attacker, trials, and the bound that assumes nothing of the noise; part by part
@@ -59,13 +58,10 @@ class AuditNote:
 
 
 def audit_note(candidate: Candidate) -> AuditNote | None:
-    """The audit of one candidate, which may come from anyone and hold anything; `None` where none ran."""
-    if candidate.audit is None:
+    """The audit of one candidate; `None` where none ran."""
+    found = candidate.audit
+    if found is None:
         return None
-    try:
-        found = Audit.from_dict(candidate.audit)
-    except AuditError:
-        return AuditNote("\u2014", "\u2014", UNREADABLE, "", "", alarms=True)
     what = "one training run and the counts before it" if found.parts else "the measurement log"
     ran_on = "a public stand-in" if found.parts else plain(found.ran_on, LONGEST)
     alarms = found.verdict == EXCEEDS

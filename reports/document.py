@@ -5,13 +5,12 @@ Candidates are also compared side by side on a few key figures, which the glossa
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from evaluate.gate.claim import Claims, Composition, made_here
 from evaluate.gate.protection import Protection, standing_protection
-from evaluate.gate.shift import Shift
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CATALOG, Metric
+from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports.audits import AuditNote, audit_note
 from reports.glossary import entry, key_figures
@@ -20,7 +19,7 @@ from reports.sections.attacks import AttackNote, attack_note
 from reports.sections.fidelity import (
     AssociationSet,
     ColumnRow,
-    Expectation,
+    ExpectationLine,
     WorstClique,
     associations,
     column_rows,
@@ -100,15 +99,12 @@ class Section:
     protection: Protection | None
     attacks: AttackNote
     audit: AuditNote | None
-    expectations: tuple[Expectation, ...]
+    expectations: tuple[ExpectationLine, ...]
 
     @property
     def void(self) -> bool:
         """True where noise of its fit, or of what counts with it, was not drawn from a secure source."""
-        statement = self.candidate.statement
-        if not statement:
-            return False
-        return statement.get("private") is not True or (self.claims is not None and not self.claims.counted.private)
+        return self.claims is not None and not (self.claims.alone.private and self.claims.counted.private)
 
 
 @dataclass(frozen=True)
@@ -118,7 +114,7 @@ class Document:
     title: str
     job: str
     notice: str
-    real: Mapping[str, Any]
+    real: RealFacts
     n_columns: int
     target: str | None
     release: str | None
@@ -196,11 +192,11 @@ def compose(
     sections = tuple(_section(i, c, evaluation, ruled, release) for i, c in enumerate(candidates, start=1))
     return Document(
         title=title,
-        job=str(evaluation.provenance.get("job") or ""),
+        job=evaluation.provenance.job or "",
         notice=NOTICE,
         real=evaluation.real,
-        n_columns=sum(not c.get("drop", False) for c in evaluation.schema.get("columns", {}).values()),
-        target=evaluation.schema.get("target"),
+        n_columns=len(evaluation.schema.kept),
+        target=evaluation.schema.target,
         release=release,
         policies=tuple({(v.policy, v.version): v for v in ruled}.values()),
         sections=sections,
@@ -229,7 +225,7 @@ def compose(
 def _section(
     index: int, candidate: Candidate, evaluation: Evaluation, verdicts: Sequence[Verdict], release: str | None
 ) -> Section:  # fmt: skip
-    booked, claims = evaluation.provenance.get("ledger"), Composition.of(evaluation).claims(candidate)
+    booked, claims = evaluation.provenance.ledger, Composition.of(evaluation).claims(candidate)
     return Section(
         index=index,
         candidate=candidate,
@@ -239,7 +235,7 @@ def _section(
         associations=associations(candidate),
         worst_pairs=worst_cliques(candidate, "pairs"),
         worst_triples=worst_cliques(candidate, "triples"),
-        limits=limits_of(candidate, Shift.of(evaluation.real).notes),
+        limits=limits_of(candidate, evaluation.real.shift.notes),
         books=books_of(candidate.name, candidate.statement, booked) if candidate.statement else None,
         claims=claims,
         protection=standing_protection(evaluation, candidate, claims),

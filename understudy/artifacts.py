@@ -7,7 +7,7 @@ import csv
 import gzip
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -188,7 +188,7 @@ class Delivery:
     @property
     def is_sweep(self) -> bool:
         """True where the candidates are points of a sweep."""
-        return self.evaluation.provenance.get("sweep") is not None
+        return self.evaluation.provenance.sweep is not None
 
     def verdict_content(self, public: Outcome | None = None) -> dict[str, Any]:
         """The verdicts as plain data.
@@ -196,7 +196,8 @@ class Delivery:
         Args:
             public: the verdict that the public report shows; `None` where there is no such report, or it shows none.
         """
-        swept = {"sweep": self.evaluation.provenance["sweep"]} if self.is_sweep else {}
+        sweep = self.evaluation.provenance.sweep
+        swept = {} if sweep is None else {"sweep": asdict(sweep)}
         return {
             "notice": NOTICE,
             "policy": self.policy.name,

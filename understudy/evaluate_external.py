@@ -14,7 +14,8 @@ import pandas as pd
 
 from evaluate.engine import aimed, evaluate_beside
 from evaluate.gate.policy import Policy, Waiver, build_waivers
-from evaluate.result import Candidate, Evaluation, EvaluationError
+from evaluate.provenance import Provenance
+from evaluate.result import Candidate, Evaluation, EvaluationError, GeneratorRecord
 from evaluate.result_io import evaluation_from
 from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, Real
 from synth.errors import JobError, SchemaError
@@ -275,7 +276,7 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     schema = aimed(schema_of(files["schema"]), offer.target, offer.task)
     model = None if offer.model is None else load_model(offer.model)
     shadowed = None if model is None or offer.shadow_models is None else specification_of(model)
-    statement = None if model is None or model.statement is None else model.statement.to_dict()
+    statement = None if model is None else model.statement
     draws = Draws(offer.seed, offer.n_targets, offer.n_rows, offer.sample_rows or SAMPLE_ROWS, offer.outside)
     with laid_out(given, schema, draws) as laid:
         evaluation = evaluate_beside(
@@ -285,7 +286,7 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
             time_limit_s=offer.time_limit_s,
             progress=progress,
             statements={name: statement for name in names if statement is not None},
-            generators={name: {"generator": model.name} for name in names if model is not None},
+            generators={name: GeneratorRecord(model.name) for name in names if model is not None},
         )
         attempts = count_attempt(
             laid.prints["table"], schema, attempt=secrets.token_hex(8), n_tables=len(names)
@@ -297,18 +298,11 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
         candidates = tuple(_audited(offer, candidate, model, progress) for candidate in candidates)
     evaluation = replace(evaluation, candidates=candidates)
     warned = (*unverified(offer), *disputed(evaluation), *given_away(evaluation))
-    known = provenance.record(
-        offer.seed,
-        laid.prints,
-        files,
-        laid.sha256,
-        provenance.Said(
-            warnings=warned,
-            attempts=attempts,
-            evaluated_at=started,
-        ),
-    )
-    return replace(evaluation, provenance=known)
+    known = Provenance(
+        warnings=warned, attempts=attempts, evaluated_at=started, seed=offer.seed, fingerprints=laid.prints,
+        files_sha256=laid.sha256,
+    )  # fmt: skip
+    return replace(evaluation, provenance=provenance.with_inputs(known, files))
 
 
 def _check_shadows(offer: Offer, given: ExternalTables) -> None:

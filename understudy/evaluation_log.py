@@ -15,12 +15,12 @@ import datetime as dt
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
+from evaluate.provenance import CountedAttempts, EvaluationCounts
 from synth.errors import OutputError
 from synth.parsing import plain_json
 from understudy.provenance import key_path
@@ -34,21 +34,6 @@ PATIENCE_S = 10.0
 """Seconds that another process that counts is waited for."""
 
 
-@dataclass(frozen=True)
-class EvaluationCounts:
-    """The number of evaluations against one real table, or one dataset by its name.
-
-    Attributes:
-        evaluations: runs, evaluations and comparisons, this one included.
-        tables: synthetic tables that were measured in them.
-        since: the day of the first, as ISO 8601 has it.
-    """
-
-    evaluations: int
-    tables: int
-    since: str
-
-
 def attempts_path(environment: Mapping[str, str] = os.environ) -> Path:
     """The file in which attempts are counted.
 
@@ -60,8 +45,8 @@ def attempts_path(environment: Mapping[str, str] = os.environ) -> Path:
     return key_path(environment).with_name("attempts.jsonl")
 
 
-def count_attempt(print_of_table: str, schema: "Schema", *, attempt: str, n_tables: int) -> dict[str, Any] | None:
-    """The attempts on a table with this one among them, as plain data; `None` where they cannot be counted.
+def count_attempt(print_of_table: str, schema: "Schema", *, attempt: str, n_tables: int) -> CountedAttempts | None:
+    """The attempts on a table with this one among them; `None` where they cannot be counted.
 
     Beside them, under `by_name`, stand those on all versions of its dataset, by name and unit as ledgers know it. They
     are `None` where the schema names no dataset.
@@ -85,12 +70,12 @@ def count_attempt(print_of_table: str, schema: "Schema", *, attempt: str, n_tabl
     of_table = [line for line in lines if line["table"] == print_of_table]
     name = (schema.dataset, schema.unit)
     of_name = [line for line in lines if schema.dataset is not None and (line.get("dataset"), line.get("unit")) == name]
-    return {**_counted(of_table), "by_name": _counted(of_name) if of_name else None}
+    return CountedAttempts(*_counted(of_table), by_name=EvaluationCounts(*_counted(of_name)) if of_name else None)
 
 
-def _counted(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _counted(lines: Sequence[Mapping[str, Any]]) -> tuple[int, int, str]:
     first = min(str(line["at"]) for line in lines)
-    return asdict(EvaluationCounts(len(lines), sum(int(line["tables"]) for line in lines), first))
+    return len(lines), sum(int(line["tables"]) for line in lines), first
 
 
 def _today() -> str:

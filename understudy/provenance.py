@@ -12,12 +12,13 @@ import platform
 import secrets
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evaluate.provenance import Provenance
 from synth.errors import OutputError
 
 if TYPE_CHECKING:
@@ -167,71 +168,18 @@ def _named(sums: "ContentSums", schema: "Schema", key: bytes) -> str:
     return f"hmac-sha256:{hmac.new(key, content, 'sha256').hexdigest()}"
 
 
-@dataclass(frozen=True)
-class Said:
-    """The metadata of a job and its run; `None` where there is no such thing.
-
-    Attributes:
-        job: the job's title.
-        release: the candidate that the job names for release.
-        split: how the two sides came about.
-        warnings: sentences that were said before and during the work.
-        ledger: what was reserved and what is left.
-        sweep: the points of a sweep, what they come to together, and whether they may be released.
-        composed: what all private fits, and the numbers published beside them, come to; `None` where there are not two.
-        attempts: how often this real table was measured against on this machine; see `understudy.evaluation_log`.
-        run_id: what tells this run from others; `None`: a new one.
-        evaluated_at: when it was measured, in UTC as ISO 8601 has it; `None`: now.
-    """
-
-    job: str | None = None
-    release: str | None = None
-    split: str | None = None
-    warnings: tuple[str, ...] = ()
-    ledger: Mapping[str, Any] | None = None
-    sweep: Mapping[str, Any] | None = None
-    composed: Mapping[str, Any] | None = None
-    attempts: Mapping[str, Any] | None = None
-    run_id: str | None = None
-    evaluated_at: str | None = None
-
-
 def now() -> str:
     """The moment it is, in UTC, as evaluations and manifests write it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def record(
-    seed: int,
-    prints: Mapping[str, str],
-    inputs: "Mapping[str, GivenFile]",
-    files: Mapping[str, str],
-    said: Said,
-) -> dict[str, Any]:
-    """The provenance of an evaluation, under the same keys whatever it came from; `None` for what does not exist.
+def with_inputs(known: Provenance, inputs: "Mapping[str, GivenFile]") -> Provenance:
+    """Provenance with a run's id, its moment, hashes of its input files and versions, as far as it lacks them.
 
     Args:
-        seed: of every draw.
-        prints: as `fingerprints` gives them.
+        known: the rest.
         inputs: files of "job", "schema", "policy" and "waivers", as far as there are any, as they were understood.
-        files: SHA-256 of synthetic tables and models by the name that a report shows.
-        said: the rest.
     """
-    hashes = {f"{name}_sha256": inputs[name].sha256 if name in inputs else None for name in INPUTS}
-    return {
-        "run_id": said.run_id or secrets.token_hex(8),
-        "evaluated_at": said.evaluated_at or now(),
-        "job": said.job,
-        "release": said.release,
-        "seed": seed,
-        "split": said.split,
-        "warnings": list(said.warnings),
-        "ledger": None if said.ledger is None else dict(said.ledger),
-        "sweep": None if said.sweep is None else dict(said.sweep),
-        "composed": None if said.composed is None else dict(said.composed),
-        "attempts": None if said.attempts is None else dict(said.attempts),
-        "fingerprints": dict(prints),
-        **hashes,
-        "files_sha256": dict(files),
-        "versions": versions(),
-    }
+    hashes: dict[str, Any] = {f"{name}_sha256": inputs[name].sha256 for name in INPUTS if name in inputs}
+    run_id, evaluated_at = known.run_id or secrets.token_hex(8), known.evaluated_at or now()
+    return replace(known, run_id=run_id, evaluated_at=evaluated_at, versions=versions(), **hashes)

@@ -5,17 +5,16 @@ few rows there are. It says where the number of *these two tables* lies, not how
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from evaluate.intervals import LEVEL
 from evaluate.metrics import NOISY, Metric
-from evaluate.result import Direction, Estimate
+from evaluate.released import N_ROWS, RIGHT, Released
 from synth.dp.accounting import epsilon_pld
 from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule
@@ -38,87 +37,7 @@ METRICS = (
 
 Z = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2)
 """Normal quantile of 95% intervals."""
-N_ROWS, COLUMN, COLUMN_MEAN = "rows.released", "columns.tvd.released", "columns.tvd.released.mean"
-PAIR_MEAN, RIGHT = "pairs.tvd.released.mean", "utility.accuracy.released"
-MEASURES: Mapping[str, Direction] = {metric.name: metric.direction for metric in METRICS}
-"""Every number that may be published, and which way is better."""
 _GRID = 2_001
-
-
-@dataclass(frozen=True)
-class Released:
-    """One published number.
-
-    Attributes:
-        measure: its name, one of `MEASURES`.
-        subject: the columns it is about; empty for the whole table.
-        value: the number, held within its range.
-        low: lower end of the 95% interval for the noise.
-        high: upper end.
-        drawn: the noisy whole numbers that it is made of, as they were drawn: they may be negative.
-        counts: what the drawn numbers count, in words.
-        denominator: what they are divided by; `None` where they are not. Noisy or declared, never an exact count.
-        expected: what two tables of these sizes show by chance alone, though both are drawn from the synthetic one's
-            distribution; `None` where that makes no sense.
-        what: the event of the statement that paid for it.
-        mechanism: how it was released.
-        sigma: of the noise in each drawn number.
-        sensitivity: how far one unit moves them together, in L2.
-        epsilon: of this number alone, at the delta of the statement; the numbers compose to less than the sum, and a
-            mean is made of draws that other numbers show, too.
-    """
-
-    measure: str
-    value: float
-    low: float
-    high: float
-    drawn: tuple[int, ...]
-    counts: str
-    what: str
-    sigma: float
-    sensitivity: int
-    epsilon: float
-    subject: tuple[str, ...] = ()
-    denominator: int | None = None
-    expected: float | None = None
-    mechanism: Literal["discrete Gaussian"] = "discrete Gaussian"
-
-    def __post_init__(self) -> None:
-        if self.measure not in MEASURES or not -math.inf < self.low <= self.value <= self.high < math.inf:
-            raise BudgetError(f"measure={self.measure!r} is no published number with its interval; release it anew")
-
-    def to_dict(self) -> dict[str, Any]:
-        """The number as plain data."""
-        return {**asdict(self), "subject": list(self.subject), "drawn": list(self.drawn)}
-
-    @staticmethod
-    def from_dict(content: Mapping[str, Any]) -> "Released":
-        """A number from plain data.
-
-        Raises:
-            BudgetError: the content is not a record of released numbers.
-        """
-        try:
-            drawn, subject = (tuple(content[name]) for name in ("drawn", "subject"))
-            return Released(**{**content, "drawn": drawn, "subject": subject})
-        except (KeyError, TypeError, ValueError):
-            raise BudgetError("a published number is damaged; run the job anew (what was drawn stays spent)") from None
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of the noise on the scale of the number, with the divisor as it was released."""
-        if self.measure == RIGHT:
-            return self.sigma * math.hypot(self.value, 1 - self.value) / (self.denominator or 1)
-        return self.sigma / math.sqrt(len(self.drawn)) / (self.denominator or 1)
-
-    @property
-    def estimate(self) -> Estimate:
-        """The number as an evaluation holds it, so that a rule may rest on it."""
-        return Estimate(
-            self.measure, self.value, self.denominator or 0, MEASURES[self.measure], subject=self.subject,
-            low=self.low, high=self.high, reference=self.expected,
-            note="Published under a budget of its own; the interval is that of its noise.",
-        )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,9 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from evaluate.dp_release.numbers import (
-    COLUMN,
-    COLUMN_MEAN,
-    PAIR_MEAN,
-    Paid,
-    Released,
-    accuracy_of,
-    chance_distance,
-    distance_of,
-    rows_of,
-)
+from evaluate.dp_release.numbers import Paid, accuracy_of, chance_distance, distance_of, rows_of
 from evaluate.dp_release.statistics import Yardstick, bounded, half_rows, right_and_wrong
+from evaluate.released import COLUMN, COLUMN_MEAN, PAIR_MEAN, Released
 from evaluate.utility.task import public_task
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, gaussian_of_rho

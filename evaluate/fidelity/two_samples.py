@@ -25,10 +25,10 @@ from scipy import special, stats
 
 from evaluate.fidelity.classifier import N_JUDGED, coded, scores
 from evaluate.fidelity.joint_samples import MIN_UNITS, JointSide
-from evaluate.gate.shift import LEAST_AUC, LEAST_EFFECT, LEAST_TWINS, LEVEL, Shift, ShiftedColumn
 from evaluate.intervals import LEVEL as CONFIDENCE
 from evaluate.intervals import placements
 from evaluate.multiple_testing import holm
+from evaluate.real_facts import LEAST_AUC, LEAST_EFFECT, LEAST_TWINS, LEVEL, Shift, ShiftedColumn
 from evaluate.sampling import one_per_entity
 from evaluate.tables import Real
 from synth.columns import BooleanColumn, CategoricalColumn

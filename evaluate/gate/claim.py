@@ -1,16 +1,16 @@
 """A claim as it is quoted: what it is of, why, and whether an audit disproves a part of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
-from evaluate.audit_result import EXCEEDS, Audit, AuditError
-from evaluate.plain_data import mapping, whole
+from evaluate.audit_result import EXCEEDS, Audit
+from evaluate.provenance import ComposedClaim
 from evaluate.result import Candidate, Evaluation, EvaluationError
 from evaluate.text import count, loss
-from synth.dp.statement import is_claim
+from synth.dp.statement import PrivacyStatement
 
-__all__ = ["Claim", "Composition", "damaged", "stated_as_counted"]
+__all__ = ["Claim", "Composition", "damaged"]
 
 Of = Literal["fit", "published", "sweep", "run", "sum"]
 
@@ -121,7 +121,6 @@ def _all(n: int) -> str:
     return "both" if n == 2 else f"all {count(n)}"
 
 
-FIELDS = ("epsilon", "delta")
 STAND_IN = "public stand-in"
 """In the description of data that an audit ran on, which says that anybody may know of it."""
 
@@ -153,24 +152,21 @@ class Composition:
         Raises:
             EvaluationError: what it says of a sweep, of published numbers or of its run is nothing that a run writes.
         """
-        known, release = evaluation.provenance, evaluation.provenance.get("release")
-        private = all(one.statement.get("private") is True for one in evaluation.candidates if one.statement)
-        swept = known.get("sweep")
-        if swept is not None and not isinstance(swept, Mapping):
-            raise damaged("does not say what its sweep is")
-        content = None if swept is None else swept.get("composed")
+        known = evaluation.provenance
+        private = all(one.statement.private for one in evaluation.candidates if one.statement is not None)
+        composed = None if known.sweep is None else known.sweep.composed
         disputed = tuple(one.name for one in evaluation.candidates if disproved(one))
         table, published = _published(evaluation)
         if published is not None:
-            of_table = len(disputed) if swept is not None else int(table in disputed)
+            of_table = len(disputed) if known.sweep is not None else int(table in disputed)
             published = replace(published, disputed=of_table)
         return cls(
-            release=release if isinstance(release, str) else None,
-            sweep=None if content is None else _disputed(_claim("sweep", content, content, private=private), disputed),
+            release=known.release,
+            sweep=None if composed is None else _disputed(_claim("sweep", composed, private=private), disputed),
             table=table,
             published=published,
-            run=_disputed(_run(evaluation, private=private, swept=content is not None), disputed),
-            is_sweep=swept is not None,
+            run=_disputed(_run(evaluation, private=private, swept=composed is not None), disputed),
+            is_sweep=known.sweep is not None,
         )
 
     def counted(self, candidate: Candidate) -> Claim | None:
@@ -195,16 +191,15 @@ class Composition:
         )  # fmt: skip
 
     def claims(self, candidate: Candidate) -> Claims | None:
-        """All that a table claims; `None` where its statement names no claim that can be read.
+        """All that a table claims; `None` without a statement.
 
         Raises:
             EvaluationError: it is of a sweep that does not say what its private fits claim together.
         """
-        stated, counted = candidate.statement or {}, self.counted(candidate)
-        if not all(is_claim(name, stated.get(name)) for name in FIELDS):
+        stated, counted = candidate.statement, self.counted(candidate)
+        if stated is None:
             return None
-        private = stated.get("private") is True
-        alone = Claim("fit", float(stated["epsilon"]), float(stated["delta"]), 1, private, int(disproved(candidate)))
+        alone = Claim("fit", stated.epsilon, stated.delta, 1, stated.private, int(disproved(candidate)))
         both = alone if counted is None else _no_less(counted, alone)
         both = alone if replace(both, of="fit") == alone else both  # a sweep of one fit
         more = self.run is not None and self.run.n_releases > both.n_releases
@@ -223,51 +218,41 @@ def damaged(what: str) -> EvaluationError:
 
 def _published(evaluation: Evaluation) -> tuple[str | None, Claim | None]:
     """The table that numbers are published about, and what both claim together."""
-    found = evaluation.provenance.get("public_report")
+    found = evaluation.provenance.public_report
     if found is None:
         return None, None
-    together = found.get("together") if isinstance(found, Mapping) else None
-    if not isinstance(together, Mapping) or not isinstance(together.get("private"), bool):
-        raise damaged("holds published numbers without what they claim")
-    table = found.get("table")
-    if table not in [one.name for one in evaluation.candidates]:
+    if found.table not in [one.name for one in evaluation.candidates]:
         raise damaged("holds published numbers of no table of it")
-    claim = _claim("published", together, found, private=together["private"])
-    return str(table), replace(claim, n_releases=claim.n_releases + 1)
+    both = found.together
+    return found.table, Claim("published", both.epsilon, both.delta, found.n_fits + 1, both.private)
 
 
 def _run(evaluation: Evaluation, *, private: bool, swept: bool) -> Claim | None:
     """All that the run drew: as it composed that, else added up; `None` of a sweep, whose claim has all fits."""
-    numbers = mapping(evaluation.provenance.get("public_report"))
-    content = evaluation.provenance.get("composed")
-    content = numbers.get("every") if content is None else content
-    if content is not None:
-        return _claim("run", content, content, private=private)
-    return None if swept else _added_up(evaluation, numbers.get("statement"))
+    known = evaluation.provenance
+    numbers = known.public_report
+    composed = known.composed or (None if numbers is None else numbers.every)
+    if composed is not None:
+        return _claim("run", composed, private=private)
+    return None if swept else _added_up(evaluation, () if numbers is None else (numbers.statement,))
 
 
-def _added_up(evaluation: Evaluation, numbers: object) -> Claim | None:
+def _added_up(evaluation: Evaluation, numbers: Sequence[PrivacyStatement]) -> Claim | None:
     """What several private releases come to that no run composed; `None` where there are not several.
 
     Source: Dwork and Roth (2014), The Algorithmic Foundations of Differential Privacy, Theorem 3.16.
     """
-    stated = [one.statement for one in evaluation.candidates if one.statement]
-    stated += [numbers] if isinstance(numbers, Mapping) else []
+    stated = [one.statement for one in evaluation.candidates if one.statement is not None]
+    stated += numbers
     if len(stated) < 2:
         return None
-    epsilon, delta = (sum(float(one[name]) for one in stated if is_claim(name, one.get(name))) for name in FIELDS)
-    # A statement that cannot be read bounds nothing.
-    private = all(one.get("private") is True and all(is_claim(n, one.get(n)) for n in FIELDS) for one in stated)
-    return Claim("sum", epsilon, min(1.0, delta), len(stated), private)
+    epsilon, delta = (sum(getattr(one, name) for one in stated) for name in ("epsilon", "delta"))
+    return Claim("sum", epsilon, min(1.0, delta), len(stated), all(one.private for one in stated))
 
 
-def _claim(of: Of, claimed: object, counted: object, *, private: bool) -> Claim:
-    """A claim of several releases, as a run writes it."""
-    if isinstance(claimed, Mapping) and isinstance(counted, Mapping):
-        n = whole(counted.get("n_fits"))
-        if n and all(is_claim(name, claimed.get(name)) for name in FIELDS):
-            return Claim(of, float(claimed["epsilon"]), float(claimed["delta"]), n, private)
-    raise damaged("claims for several fits together what none can claim")
+def _claim(of: Of, composed: ComposedClaim, *, private: bool) -> Claim:
+    """A claim of several releases, as a run composed it."""
+    return Claim(of, composed.epsilon, composed.delta, composed.n_fits, private)
 
 
 def _no_less(claim: Claim, part: Claim) -> Claim:
@@ -276,25 +261,10 @@ def _no_less(claim: Claim, part: Claim) -> Claim:
                    private=claim.private and part.private, disputed=max(claim.disputed, part.disputed))  # fmt: skip
 
 
-def stated_as_counted(stated: Mapping[str, Any], counted: Claim) -> dict[str, Any]:
-    """A statement whose claim is that of all that counts with it; what it does not claim stays unclaimed.
-
-    It says that it is void, or disputed, where anything that counts is.
-    """
-    larger = {name: max(stated[name], getattr(counted, name)) for name in FIELDS if is_claim(name, stated.get(name))}
-    doubts = {**({} if counted.private else {"private": False}), **({"disputed": True} if counted.disputed else {})}
-    return {**stated, **larger, **doubts}
-
-
 def disproved(candidate: Candidate) -> bool:
-    """True where an audit on a public stand-in disproves a candidate's claim; an unreadable one does not."""
-    if candidate.audit is None or not candidate.statement:
-        return False
-    try:
-        found = Audit.from_dict(candidate.audit)
-    except AuditError:
-        return False
-    return found.verdict == EXCEEDS and on_stand_in(found)
+    """True where an audit on a public stand-in disproves a candidate's claim."""
+    found = candidate.audit
+    return found is not None and candidate.statement is not None and found.verdict == EXCEEDS and on_stand_in(found)
 
 
 def on_stand_in(found: Audit) -> bool:
@@ -304,4 +274,4 @@ def on_stand_in(found: Audit) -> bool:
 
 def made_here(evaluation: Evaluation) -> bool:
     """Whether the run that measured the tables made them: it split the real table; who offers one brings two sides."""
-    return bool(evaluation.provenance.get("split"))
+    return bool(evaluation.provenance.split)

@@ -11,9 +11,9 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
 from evaluate.audit_result import MEASURE as AUDITED
+from evaluate.gate.claim import Claim
 from evaluate.gate.policy import STATEMENT, Rule, Waiver
 from evaluate.result import Candidate, Estimate, Failure
-from synth.dp.statement import is_claim
 from synth.errors import JobError
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ NO_GUARANTEE = "There is no formal guarantee: the generator gave no privacy stat
 CLAIMED = "A claim, not measured."
 DISPUTED = "An audit disproves the claim, or that of a fit that counts with it, so that it must not be relied on."
 VOID = "The statement is void: its noise was not drawn from a secure source."
+UNVERIFIED = "Nobody saw that the statement is of this table, so that what it claims is no number to judge by."
 
 BOUNDED = re.compile(r"privacy\.(?:membership|vulnerable)\.(?:\w+\.)?(?:auc|tpr_at_(?P<rate>0\.[0-9]+))")
 """Measures that a privacy claim limits: rates and areas of tests of whether a unit is in the table."""
@@ -117,19 +118,23 @@ class Proof:
         return cls(limit, any(low is not None and most is not None and low > most for low, most in bounds))
 
 
-def finding_of(candidate: Candidate, rule: Rule, proof: Proof | None = None) -> Finding:
+def finding_of(
+    candidate: Candidate, rule: Rule, proof: Proof | None = None, counted: Claim | None = None, *, verified: bool = True
+) -> Finding:
     """The finding of a rule for a table, before any waiver.
 
     Args:
         candidate: measured.
         rule: of a policy.
         proof: by its privacy claim; `None` where nothing is proved.
+        counted: the claim of all that counts with the table; `None`: that of its statement alone.
+        verified: whether the statement is known to be of this table.
 
     Raises:
         JobError: the rule names a measure that says of itself that it only describes; nothing was judged.
     """
     if rule.measure.startswith(STATEMENT):
-        return _of_statement(candidate, rule)
+        return _of_statement(candidate, rule, counted, verified=verified)
     found = candidate.find(rule.measure, rule.subject)
     finding = _measured(found, rule)
     # What broke down may have met tables that are not what the claim is about.
@@ -308,18 +313,18 @@ def _n_needed(estimate: Estimate, rule: Rule) -> int | None:
     return max(int(math.ceil(round(n / step, 6)) * step), estimate.n + 1)
 
 
-def _of_statement(candidate: Candidate, rule: Rule) -> Finding:
-    if candidate.statement is None:
+def _of_statement(candidate: Candidate, rule: Rule, counted: Claim | None, *, verified: bool) -> Finding:
+    stated = candidate.statement
+    if stated is None:
         return Finding(rule, "FAIL", NO_GUARANTEE)
-    if candidate.statement.get("private") is not True:
+    if not stated.private or (counted is not None and not counted.private):
         return Finding(rule, "FAIL", VOID)
+    if not verified:
+        return Finding(rule, "INCONCLUSIVE", UNVERIFIED)
     field = rule.measure.removeprefix(STATEMENT)
-    claim = candidate.statement.get(field)
-    if not is_claim(field, claim):
-        return Finding(rule, "INCONCLUSIVE", f"The privacy statement names no {field} that a fit with noise can claim.")
-    assert isinstance(claim, int | float)
-    estimate = Estimate(measure=rule.measure, value=float(claim), n=0, direction="lower", note=CLAIMED)
-    if candidate.statement.get("disputed") is True and claim <= rule.limit:
+    claim = max(float(getattr(one, field)) for one in (stated, counted) if one is not None)
+    estimate = Estimate(measure=rule.measure, value=claim, n=0, direction="lower", note=CLAIMED)
+    if counted is not None and counted.disputed and claim <= rule.limit:
         return Finding(rule, "INCONCLUSIVE", DISPUTED, estimate)
     if claim <= rule.limit:
         return Finding(rule, "PASS", f"The claimed {field} keeps the limit.", estimate)

@@ -5,16 +5,15 @@ Where these events are not known, or do not come to the claim, epsilon and delta
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from evaluate.gate.claim import Claim, Claims, made_here
-from evaluate.plain_data import mapping
 from evaluate.result import Candidate, Evaluation
 from evaluate.text import at_most, loss, one_in
 from synth.dp.schedule import Schedule
 from synth.dp.schedule_file import stated_schedule
+from synth.dp.statement import PrivacyStatement
 from synth.dp.tradeoff import FALSE_ALARMS, TradeOff
 from synth.errors import BudgetError
 
@@ -152,29 +151,29 @@ def proven_limit(evaluation: Evaluation, candidate: Candidate, claims: Claims | 
     """
     if claims is None or not standing(evaluation, claims):
         return None
-    entity, unit = evaluation.schema.get("entity"), mapping(candidate.statement).get("unit")
-    if entity is not None and unit != entity:
+    entity, stated = evaluation.schema.entity, candidate.statement
+    if stated is None or (entity is not None and stated.unit != entity):
         return None
     claim = claims.counted
     schedule = _schedule(_statements(evaluation, candidate, claim), claim, least=claim.epsilon * (1 - AGREEMENT))
     return TradeOff.of_claim(claim.epsilon, claim.delta) if schedule is None else schedule.trade_off
 
 
-def _statements(evaluation: Evaluation, candidate: Candidate, claim: Claim) -> tuple[Mapping[str, Any], ...]:
+def _statements(evaluation: Evaluation, candidate: Candidate, claim: Claim) -> tuple[PrivacyStatement, ...]:
     """The statements whose events make up a claim; empty where no accountant composed them."""
-    numbers = mapping(evaluation.provenance.get("public_report"))
+    numbers = evaluation.provenance.public_report
     if claim.of == "fit":
-        return (mapping(candidate.statement),)
+        return () if candidate.statement is None else (candidate.statement,)
     if claim.of == "published":
-        return (mapping(numbers.get("together")),)
+        return () if numbers is None else (numbers.together,)
     if claim.of == "sum":
         return ()
-    stated = tuple(one.statement for one in evaluation.candidates if one.statement)
-    stated += (mapping(numbers["statement"]),) if claim.of == "run" and numbers.get("statement") else ()
+    stated = tuple(one.statement for one in evaluation.candidates if one.statement is not None)
+    stated += (numbers.statement,) if claim.of == "run" and numbers is not None else ()
     return stated if len(stated) == claim.n_releases else ()
 
 
-def _schedule(statements: tuple[Mapping[str, Any], ...], claim: Claim, *, least: float) -> Schedule | None:
+def _schedule(statements: tuple[PrivacyStatement, ...], claim: Claim, *, least: float) -> Schedule | None:
     """The events of all statements as one schedule at the claim's delta; `None` where they do not come to the claim.
 
     Args:
@@ -183,7 +182,7 @@ def _schedule(statements: tuple[Mapping[str, Any], ...], claim: Claim, *, least:
         least: epsilon that the events come to at least.
     """
     try:
-        events = tuple(event for stated in statements for event in stated_schedule("", stated).events)
+        events = tuple(event for stated in statements for event in stated_schedule("", stated.to_dict()).events)
         schedule = Schedule(events, claim.delta)
         epsilon = schedule.epsilon if events else math.inf
     except BudgetError:

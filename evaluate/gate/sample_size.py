@@ -4,24 +4,22 @@ A finding says how many would roughly decide (`evaluate.gate.finding`); how much
 matter. A holdout cannot be larger than the table that it is cut from, and some measures take no more rows than they do.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from evaluate.gate.finding import Finding, sampled
 from evaluate.metrics import ATTEMPTS, CATALOG, COMPARED, NOISY, SYNTHETIC, Counted
+from evaluate.real_facts import RealFacts
 from evaluate.result import Estimate
-from evaluate.text import amount, count
+from evaluate.text import count
 
 LARGER = "They come from samples of the tables: a larger sample_rows draws more."
 
 
-def deciding(finding: Finding, real: Mapping[str, Any]) -> str:
+def deciding(finding: Finding, real: RealFacts) -> str:
     """What the rows are that would decide, and whether the real table has them; empty where no number of rows is named,
     and where the finding says so itself.
 
     Args:
         finding: of a rule.
-        real: of the evaluation, with `train_rows` and `holdout_rows` where they are known. *Sensitive*: so is the text.
+        real: of the evaluation. *Sensitive*: so is the text.
     """
     counted = CATALOG[finding.rule.measure].counted
     if finding.n_needed is None or finding.estimate is None or counted is None:
@@ -30,15 +28,15 @@ def deciding(finding: Finding, real: Mapping[str, Any]) -> str:
     return "" if said in finding.reason else said
 
 
-def _had(counted: Counted, estimate: Estimate, n_needed: int, real: Mapping[str, Any]) -> str:
+def _had(counted: Counted, estimate: Estimate, n_needed: int, real: RealFacts) -> str:
     """Whether there can be so many, as a sentence; empty where that is not known."""
     on_samples = sampled(estimate) != ""
     if counted.most is not None and n_needed > counted.most:
         return f"But the measure takes {count(counted.most)} of them at most: no larger split of this table can decide."
     if counted == SYNTHETIC:
         return LARGER if on_samples else "Sampling more of them is enough."
-    train, holdout = (amount(real.get(name)) for name in ("train_rows", "holdout_rows"))
-    if counted in (ATTEMPTS, NOISY) or train is None or holdout is None:
+    train, holdout = real.train_rows, real.holdout_rows
+    if counted in (ATTEMPTS, NOISY):
         return ""
     if counted == COMPARED and n_needed <= holdout:
         return LARGER if on_samples else "The holdout has so many: sampling more synthetic rows is enough."

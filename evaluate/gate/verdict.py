@@ -4,20 +4,22 @@ The worst of the binding rules decides, those that an owner waives aside. What i
 that show, on tables of which the answer is known, that they work: see `evaluate.gate.checks`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from evaluate.audit_result import MEASURE as AUDITED
+from evaluate.comparison import BarringFinding, VendorRanking
 from evaluate.gate.checks import BROKEN, Check, checks_of
-from evaluate.gate.claim import Claim, Composition, damaged, stated_as_counted
+from evaluate.gate.claim import Claim, Composition
 from evaluate.gate.finding import Finding, Outcome, Proof, answered, finding_of
 from evaluate.gate.policy import STATEMENT, Policy, Rule, Waiver, check_waivers
 from evaluate.gate.protection import proven_limit
 from evaluate.gate.sample_size import deciding
 from evaluate.gate.shift import questioned
-from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, SelfTest, estimate_from
+from evaluate.real_facts import RealFacts
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, SelfTest
 
 if TYPE_CHECKING:
     from synth.dp.tradeoff import TradeOff
@@ -71,7 +73,7 @@ class Verdict:
         return {**plain, "findings": findings, "checks": [asdict(check) for check in self.checks]}
 
 
-def judge_candidate(
+def judge_candidate(  # noqa: PLR0913 (one table, then what the verdict may rest on, by keyword)
     candidate: Candidate,
     policy: Policy,
     *,
@@ -79,7 +81,9 @@ def judge_candidate(
     today: date | None = None,
     self_tests: Iterable[SelfTest] | None = None,
     limit: "TradeOff | None" = None,
-    real: Mapping[str, Any] | None = None,
+    real: RealFacts | None = None,
+    counted: Claim | None = None,
+    verified: bool = True,
 ) -> Verdict:
     """The verdict of a policy on the numbers of one table, whatever was drawn beside it.
 
@@ -96,6 +100,8 @@ def judge_candidate(
             Rules that it keeps pass by proof. None: nothing is proved.
         real: facts about the real table, of the same evaluation. Where its two sides are of different populations, or
             nobody knows, no rule that compares them passes. None: the verdict rests on the measures as they are.
+        counted: the claim of all that counts with the table. None: that of its statement alone.
+        verified: whether the statement is known to be of this table.
 
     Raises:
         JobError: a rule names a measure that says of itself that it only describes; nothing was judged.
@@ -105,7 +111,9 @@ def judge_candidate(
     proof = None if limit is None else Proof.of(candidate, limit)
     findings = tuple(
         answered(
-            questioned(finding_of(candidate, rule, proof), candidate, real), of.get(_key(candidate, policy, rule)), day
+            questioned(finding_of(candidate, rule, proof, counted, verified=verified), candidate, real),
+            of.get(_key(candidate, policy, rule)),
+            day,
         )
         for rule in policy.rules
         if _applies(candidate, rule)
@@ -159,12 +167,14 @@ class _Claiming:
     """A candidate with the claim that counts.
 
     Attributes:
-        candidate: its statement claims what all that counts with it comes to.
+        candidate: with the statement of its fit.
+        counted: the claim of all that counts with it; `None` where that is its fit alone.
         reading: why that is not the claim of its fit alone; nothing where it is.
         limit: that this claim sets to attacks; `None` where nothing is promised to those who are attacked.
     """
 
     candidate: Candidate
+    counted: Claim | None
     reading: str
     limit: "TradeOff | None"
 
@@ -175,9 +185,7 @@ class _Claiming:
         limit = proven_limit(evaluation, candidate, claims)
         if counted is None and claims is not None and claims.counted.disputed:
             counted = claims.counted
-        if counted is not None and candidate.statement is not None:
-            candidate = replace(candidate, statement=stated_as_counted(candidate.statement, counted))
-        return cls(candidate, "" if claims is None else claims.reading, limit)
+        return cls(candidate, counted, "" if claims is None else claims.reading, limit)
 
 
 def judge(
@@ -211,7 +219,8 @@ def judge(
     check_waivers(waivers, policies, [one.name for one in evaluation.candidates])
     wanted = None if names is None else set(names)
     chosen = [one for one in evaluation.candidates if wanted is None or one.name in wanted]
-    tests, unpaid, together = evaluation.self_tests, _unpaid(evaluation.provenance), Composition.of(evaluation)
+    tests, sweep, together = evaluation.self_tests, evaluation.provenance.sweep, Composition.of(evaluation)
+    unpaid = sweep is not None and not sweep.releasable
     claiming = [_Claiming.of(candidate, evaluation, together) for candidate in chosen]
     judged = (
         _settled(
@@ -224,6 +233,7 @@ def judge(
                     self_tests=tests,
                     limit=one.limit,
                     real=evaluation.real,
+                    counted=one.counted,
                 ),
                 one.reading,
             ),
@@ -236,18 +246,6 @@ def judge(
         _with_comparison(_barred(verdict, together.sweep) if unpaid else verdict, evaluation.ranking)
         for verdict in judged
     )
-
-
-def _unpaid(provenance: Mapping[str, Any]) -> bool:
-    """True for a sweep that nobody pays for. An entry that no run writes is damage, and never "no sweep"."""
-    if provenance and "sweep" not in provenance:
-        raise damaged("does not say whether it is of a sweep")
-    found = provenance.get("sweep")
-    if found is None:
-        return False
-    if not isinstance(found, Mapping) or not isinstance(found.get("releasable"), bool):
-        raise damaged("does not say whether its sweep may be released")
-    return not found["releasable"]
 
 
 def _explained(verdict: Verdict, reading: str) -> Verdict:
@@ -272,44 +270,34 @@ def _barred(verdict: Verdict, together: Claim | None) -> Verdict:
     return replace(verdict, verdict="FAIL", findings=(finding, *verdict.findings))
 
 
-def _with_comparison(verdict: Verdict, ranking: Mapping[str, Any] | None) -> Verdict:
+def _with_comparison(verdict: Verdict, ranking: VendorRanking | None) -> Verdict:
     """The verdict with what a comparison's own rules found, so that no gate passes what a comparison has barred.
 
     Args:
         verdict: of a policy.
-        ranking: as an evaluation holds it; `None` where nothing was compared.
+        ranking: of the evaluation; `None` where nothing was compared.
 
     Raises:
         EvaluationError: the ranking is damaged; nothing was judged.
     """
-    try:
-        vendors = [] if ranking is None else ranking["vendors"]
-        ours = [v for v in vendors if v["name"] == verdict.candidate]
-        if ranking is not None and len(ours) != 1:
-            raise ValueError("a ranking names every table once")
-        own = [e for v in ours for e in v["evidence"] if _is_beyond_policy(e)]
-        findings = tuple(_restored(evidence) for evidence in own)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise EvaluationError(f"the ranking is damaged ({type(error).__name__}); compare again") from None
+    if ranking is None:
+        return verdict
+    ours = [one for one in ranking.vendors if one.name == verdict.candidate]
+    if len(ours) != 1:
+        raise EvaluationError("the ranking is damaged: it names every table once; compare again")
+    findings = tuple(_restored(one) for one in ours[0].evidence if one.beyond_policy)
     return replace(verdict, verdict="FAIL", findings=(*findings, *verdict.findings)) if findings else verdict
 
 
-def _is_beyond_policy(evidence: Mapping[str, Any]) -> bool:
-    beyond = evidence["beyond_policy"]
-    if not isinstance(beyond, bool) or not isinstance(evidence["reason"], str):
-        raise TypeError
-    return beyond
+def _restored(found: BarringFinding) -> Finding:
+    try:
+        rule = Rule(**asdict(found.rule))
+    except ValueError:
+        raise EvaluationError("the ranking is damaged: it names no rule that there is; compare again") from None
+    return Finding(rule, found.outcome, found.reason, found.estimate)
 
 
-def _restored(evidence: Mapping[str, Any]) -> Finding:
-    estimate = evidence["estimate"]
-    found = None if estimate is None else estimate_from(estimate)
-    if evidence["outcome"] not in get_args(Outcome):
-        raise ValueError(evidence["outcome"])
-    return Finding(Rule.model_validate(evidence["rule"]), evidence["outcome"], evidence["reason"], found)
-
-
-def _settled(verdict: Verdict, real: Mapping[str, Any]) -> Verdict:
+def _settled(verdict: Verdict, real: RealFacts) -> Verdict:
     """The verdict with what would settle each of its rules in the rule's reason, for whoever reads no report.
 
     Args:

@@ -165,7 +165,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Figures:
+class ReplicatedFigures:
     """Every figure of one table.
 
     Attributes:
@@ -177,7 +177,7 @@ class Figures:
     absent: Mapping[str, Failure] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tables: Tables, time_limit_s: float | None = None) -> "Figures":
+    def of(cls, tables: Tables, time_limit_s: float | None = None) -> "ReplicatedFigures":
         """The figures of a table beside its real rows; what fails or takes too long is absent, with the reason.
 
         Args:

@@ -14,11 +14,11 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from evaluate.comparison import Order, PairResult, Rank, RankedFigure
 from evaluate.intervals import LEVEL
 from evaluate.multiple_testing import holm, letters
-from evaluate.ranking.figures import FIGURES, Difference, Figures
+from evaluate.ranking.figures import FIGURES, Difference, ReplicatedFigures
 
 ALPHA = 1 - LEVEL
 
@@ -45,20 +45,21 @@ class PairComparison:
     better: str | None
     reason: str = ""
 
-    def content(self) -> dict[str, Any]:
-        """The comparison as plain data."""
+    @property
+    def result(self) -> PairResult:
+        """The comparison as an evaluation holds it."""
         low, high = (None, None) if self.difference is None else self.difference.interval
         bounded = low is not None and math.isfinite(low)
-        return {
-            "figure": self.figure, "first": self.first, "second": self.second,
-            "difference": None if self.difference is None else self.difference.value,
-            "low": low if bounded else None, "high": high if bounded else None,
-            "p": None if self.difference is None else self.difference.p, "p_adjusted": self.p_adjusted,
-            "better": self.better, "reason": self.reason,
-        }  # fmt: skip
+        return PairResult(
+            self.figure, self.first, self.second,
+            difference=None if self.difference is None else self.difference.value,
+            low=low if bounded else None, high=high if bounded else None,
+            p=None if self.difference is None else self.difference.p, p_adjusted=self.p_adjusted,
+            better=self.better, reason=self.reason,
+        )  # fmt: skip
 
 
-def compared(tables: Mapping[str, Figures]) -> list[PairComparison]:
+def compared(tables: Mapping[str, ReplicatedFigures]) -> list[PairComparison]:
     """All pairs of tables by all figures; two tables are told apart where the adjusted p is at most 0.05.
 
     A figure that could not be measured of a table, though it was of the other, is worse than any number: a table that
@@ -74,11 +75,11 @@ def compared(tables: Mapping[str, Figures]) -> list[PairComparison]:
     return [one if one.difference is None else _decided(one, one.difference, next(adjusted)) for one in found]
 
 
-def _known(name: str, pair: Sequence[str], tables: Mapping[str, Figures]) -> bool:
+def _known(name: str, pair: Sequence[str], tables: Mapping[str, ReplicatedFigures]) -> bool:
     return any(name in tables[one].found for one in pair)
 
 
-def _compare(name: str, pair: Sequence[str], tables: Mapping[str, Figures]) -> PairComparison:
+def _compare(name: str, pair: Sequence[str], tables: Mapping[str, ReplicatedFigures]) -> PairComparison:
     first, second = pair
     sides = [tables[one].found.get(name) for one in pair]
     if sides[0] is not None and sides[1] is not None:
@@ -95,23 +96,6 @@ def _decided(one: PairComparison, difference: Difference, p_adjusted: float) -> 
         return replace(one, p_adjusted=p_adjusted)
     ahead = (difference.value > 0) == (FIGURES[one.figure] == "higher")
     return replace(one, p_adjusted=p_adjusted, better=one.first if ahead else one.second)
-
-
-@dataclass(frozen=True)
-class Rank:
-    """The rank of a table among those that were compared.
-
-    Attributes:
-        name: the table.
-        place: from 1; tables may share one.
-        behind: those that are ahead of it.
-        letters: tables that share one are not ordered.
-    """
-
-    name: str
-    place: int
-    behind: tuple[str, ...]
-    letters: str
 
 
 def places(names: Sequence[str], comparisons: Iterable[PairComparison]) -> list[Rank]:
@@ -166,42 +150,37 @@ RULE = (
 )
 
 
-def ranked(tables: Mapping[str, Figures]) -> dict[str, Any]:
-    """The order of tables and what it rests on, as plain data: what `Evaluation.ranking` holds of them.
+def ranked(tables: Mapping[str, ReplicatedFigures]) -> Order:
+    """The order of tables and what it rests on.
 
     Args:
         tables: figures by name of the table, each measured beside the same real rows on as many rows.
-
-    Returns:
-        "rule", "alpha", "n_comparisons"; "order": name, place, who is ahead, letters; "figures": for each its values,
-        landmarks and letters by table, and why it is absent; "comparisons": each pair by each figure.
     """
     found = compared(tables)
-    order = places(list(tables), found)
-    return {
-        "rule": RULE,
-        "alpha": round(ALPHA, 6),
-        "n_comparisons": sum(one.difference is not None for one in found),
-        "order": [
-            {"name": one.name, "place": one.place, "behind": list(one.behind), "letters": one.letters} for one in order
-        ],
-        "figures": [_figure(name, tables, found) for name in FIGURES],
-        "comparisons": [one.content() for one in found],
-    }
+    return Order(
+        rule=RULE,
+        alpha=round(ALPHA, 6),
+        n_comparisons=sum(one.difference is not None for one in found),
+        order=tuple(places(list(tables), found)),
+        figures=tuple(_figure(name, tables, found) for name in FIGURES),
+        comparisons=tuple(one.result for one in found),
+    )
 
 
-def _figure(name: str, tables: Mapping[str, Figures], found: Sequence[PairComparison]) -> dict[str, Any]:
+def _figure(
+    name: str, tables: Mapping[str, ReplicatedFigures], found: Sequence[PairComparison]
+) -> RankedFigure:  # fmt: skip
     sign = 1.0 if FIGURES[name] == "lower" else -1.0
     measured = {table: figures.found[name] for table, figures in tables.items() if name in figures.found}
     order = sorted(measured, key=lambda table: sign * measured[table].value)
     apart = [(one.first, one.second) for one in found if one.figure == name and one.better is not None]
     landmarks = [evidence.landmarks for evidence in measured.values()]
-    return {
-        "figure": name,
-        "direction": FIGURES[name],
-        "values": {table: measured[table].value for table in order},
-        "reference": landmarks[0][0] if landmarks else None,
-        "floor": landmarks[0][1] if landmarks else None,
-        "letters": letters(order, [pair for pair in apart if set(pair) <= set(order)]),
-        "absent": {table: of.absent[name].message for table, of in tables.items() if name in of.absent},
-    }
+    return RankedFigure(
+        figure=name,
+        direction=FIGURES[name],
+        values={table: measured[table].value for table in order},
+        reference=landmarks[0][0] if landmarks else None,
+        floor=landmarks[0][1] if landmarks else None,
+        letters=letters(order, [pair for pair in apart if set(pair) <= set(order)]),
+        absent={table: of.absent[name].message for table, of in tables.items() if name in of.absent},
+    )

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from evaluate.real_facts import Duplicates, SampledRows
 from evaluate.sampling import Side, side_seed
 from evaluate.stored.keys import KeyCounts, meeting_place
 from synth.schema import Schema
@@ -139,11 +140,11 @@ class StoredReal:
         counted = {
             "train_rows": n_train,
             "holdout_rows": n_holdout,
-            "duplicates_across": {"count": across, "share": across / n_holdout},
+            "duplicates_across": Duplicates(across, across / n_holdout),
             "duplicate_share_train": 1.0 - self.twins["train_alone"] / n_train,
         }
         cut = {f"{side}_rows": n for side, n in self.n_sampled.items() if n < self.n_rows[side]}
-        return {**counted, "sampled": cut} if cut else counted
+        return {**counted, "sampled": SampledRows(**cut)} if cut else counted
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from evaluate.result import Estimate, Evaluation, Failure
 from evaluate.text import loss
 from reports.sections.sweep import Sweep, SweepPoint, average, by_setting, mean_of, sweep_of, sweep_points
 from synth.output import whole_file
@@ -154,10 +154,11 @@ def summary_lines(points: Sequence[SweepPoint]) -> Iterator[Line]:
 
 
 def _of_point(point: SweepPoint) -> Line:
-    claim = _claim(point.candidate)
+    claim = point.candidate.statement
     return {
         "point": point.candidate.name, "generator": point.generator, "epsilon": _epsilon(point.epsilon),
-        "seed": point.seed, "claimed_epsilon": claim.get("epsilon"), "delta": claim.get("delta"),
+        "seed": point.seed, "claimed_epsilon": None if claim is None else claim.epsilon,
+        "delta": None if claim is None else claim.delta,
     }  # fmt: skip
 
 
@@ -167,10 +168,6 @@ def _of_answer(found: Estimate | Failure) -> Line:
         return {**named, "failure": f"{found.reason}: {found.message}"}
     numbers = ("direction", "value", "low", "high", "reference", "floor", "n")
     return {**named, **{name: getattr(found, name) for name in numbers}}
-
-
-def _claim(candidate: Candidate) -> Mapping[str, object]:
-    return candidate.statement or {}
 
 
 def _epsilon(epsilon: float | None) -> float | str:

@@ -7,20 +7,20 @@ A sample whose number is not known is not there: no zero and no NaN stands for i
 """
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evaluate.gate.claim import disproved, made_here
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CLIPPED
-from evaluate.plain_data import mapping
 from evaluate.result import Candidate, Estimate, Evaluation
-from evaluate.text import amount
 from reports.model_card.privacy import noise_multiplier
+from synth.dp.statement import PrivacyStatement
 from synth.output import whole_file
+from synth.schema import Schema
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Gauge
@@ -97,18 +97,21 @@ def public_registry(evaluation: Evaluation, when: datetime) -> "CollectorRegistr
     registry, gauges = _empty(PUBLIC)
     if not made_here(evaluation):
         return registry
-    run_id, protected = _label(evaluation.provenance.get("run_id")), _protected(evaluation.schema)
+    run_id, protected = _label(evaluation.provenance.run_id), _protected(evaluation.schema)
     for model, stated, disputed in _releases(evaluation):
-        held = mapping(stated.get("ledger"))
-        dataset = _label(held.get("dataset")) or protected
+        held = None if stated is None else stated.ledger
+        dataset = protected if held is None else _label(held.dataset)
         # Of a void statement and of one that an audit disproves, neither the epsilon nor the noise is known.
-        guarantee = "none" if stated.get("private") is not True else "disputed" if disputed else "formal"
-        formal = guarantee == "formal"
-        _set(gauges[EPSILON], amount(stated.get("epsilon")) if formal else None, model, dataset, run_id)
-        _set(gauges[NOISE], noise_multiplier(stated) if formal else None, model)
+        guarantee = "none" if stated is None or not stated.private else "disputed" if disputed else "formal"
+        if stated is not None and guarantee == "formal":
+            _set(gauges[EPSILON], stated.epsilon, model, dataset, run_id)
+            _set(gauges[NOISE], noise_multiplier(stated), model)
         if dataset:
-            _set(gauges[RECORDED], float(bool(held)), model, dataset, run_id, guarantee)
-    _set_ledger(gauges, mapping(evaluation.provenance.get("ledger")))
+            _set(gauges[RECORDED], float(held is not None), model, dataset, run_id, guarantee)
+    ledger = evaluation.provenance.ledger
+    if ledger is not None:
+        _set(gauges[REMAINING], ledger.left_epsilon, _label(ledger.dataset))
+        _set(gauges[LIMIT], ledger.total_epsilon, _label(ledger.dataset))
     _set(gauges[WHEN], float(int(when.timestamp())), protected, run_id)
     return registry
 
@@ -181,29 +184,20 @@ def _free(name: str, taken: Collection[str]) -> str:
     return name if name not in taken else next(one for one in numbered if one not in taken)
 
 
-def _releases(evaluation: Evaluation) -> Iterable[tuple[str, Mapping[str, Any], bool]]:
-    """The statement of every candidate, empty where it has none, and whether an audit disproves it; and that of numbers
-    published beside a table.
-    """
+def _releases(evaluation: Evaluation) -> Iterable[tuple[str, PrivacyStatement | None, bool]]:
+    """The statement of every candidate, and whether an audit disproves it; and that of numbers beside a table."""
     taken = []
     for model, candidate in _by_label(evaluation):
         taken.append(model)
-        yield model, candidate.statement or {}, disproved(candidate)
-    published = mapping(evaluation.provenance.get("public_report"))
-    if published:
-        yield _free(NUMBERS, taken), mapping(published.get("statement")), False
+        yield model, candidate.statement, disproved(candidate)
+    published = evaluation.provenance.public_report
+    if published is not None:
+        yield _free(NUMBERS, taken), published.statement, False
 
 
-def _set_ledger(gauges: Mapping[Family, "Gauge"], ledger: Mapping[str, Any]) -> None:
-    """The epsilon left in the ledger once everything of the run is reserved, published numbers included."""
-    dataset = _label(ledger.get("dataset"))
-    _set(gauges[REMAINING], amount(ledger.get("left_epsilon")), dataset)
-    _set(gauges[LIMIT], amount(ledger.get("total_epsilon")), dataset)
-
-
-def _protected(schema: Mapping[str, Any]) -> str:
+def _protected(schema: Schema) -> str:
     """The name of a dataset whose releases are to be paid for; empty where the schema declares none."""
-    return _label(schema.get("dataset")) if schema.get("status") == "declared" else ""
+    return _label(schema.dataset) if schema.status == "declared" else ""
 
 
 def _value(candidate: Candidate, measure: str) -> float | None:

@@ -5,16 +5,14 @@ rows.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from evaluate.gate.shift import Shift
 from evaluate.gate.verdict import Verdict
-from evaluate.plain_data import mapping, whole
-from evaluate.result import Candidate, Estimate, Evaluation
-from evaluate.text import amount
+from evaluate.provenance import Provenance
+from evaluate.result import Candidate, Estimate, Evaluation, GeneratorRecord
 from reports.document import TITLE
 from reports.glossary import entry, key_figures
 from reports.model_card import wording
@@ -39,18 +37,18 @@ from reports.sections.limitations import evaluations_of, limits_of, warnings_of
 from reports.sections.sweep import is_releasable
 from reports.sections.verdicts import ruling_of
 from synth.errors import BadInput, nearest
+from synth.schema import Schema
 from synth.usage_terms import Terms
 
 _CLASSES = ("boolean", "categorical")
 _NUMBERS = ("integer", "real", "weight", "date", "datetime")
 
 
-def task_of(schema: Mapping[str, Any], form: Form) -> str | None:
+def task_of(schema: Schema, form: Form) -> str | None:
     """The task on the target; an inferred schema has kinds that were read off the real table."""
-    if form == "public" and schema.get("status") != "declared":
+    if schema.target is None or (form == "public" and schema.status != "declared"):
         return None
-    column = mapping(mapping(schema.get("columns")).get(str(schema.get("target"))))
-    kind = column.get("kind")
+    kind = schema.columns[schema.target].kind
     return "tabular-classification" if kind in _CLASSES else "tabular-regression" if kind in _NUMBERS else None
 
 
@@ -59,66 +57,49 @@ def trained_of(
 ) -> Trained:  # fmt: skip
     """The training table of a card, without a count of real rows in public."""
     schema = evaluation.schema
-    dataset = schema.get("dataset") if schema.get("status") == "declared" else None
-    n, counted_in = whole(schema.get("n_units")), "declared units, those held out included"
+    declared, n, counted_in = schema.status == "declared", schema.n_units, "declared units, those held out included"
     if isinstance(privacy, Promise):
         n = privacy.n_units
     elif form == "internal":
-        n, counted_in = _two_digits(evaluation.real.get("train_rows")), "training rows, rounded to two digits"
-    elif schema.get("status") != "declared":
+        n, counted_in = _two_digits(evaluation.real.train_rows), "training rows, rounded to two digits"
+    elif not declared:
         n = None
     return Trained(
-        dataset=None if dataset is None else str(dataset),
+        dataset=schema.dataset if declared else None,
         n=n,
         counted_in="not stated" if n is None else counted_in,
         holdout_share=holdout_share,
     )
 
 
-def made_of(candidate: Candidate, known: Mapping[str, Any], privacy: Promise | NoPromise, form: Form) -> Made:
+def made_of(candidate: Candidate, known: Provenance, privacy: Promise | NoPromise, form: Form) -> Made:
     """By which generator it was made; in public without the seed, and without the machine."""
-    specified = dict(candidate.generator)
+    made = candidate.generator or GeneratorRecord("unknown")
     secure = isinstance(privacy, Promise) and privacy.status != "void"
-    seed, said = whole(known.get("seed")), wording.SEED_OF_SAMPLING if secure else wording.SEED_OF_ALL
+    seed, said = known.seed, wording.SEED_OF_SAMPLING if secure else wording.SEED_OF_ALL
     if form == "public":
         seed, said = None, wording.SEED_KEPT_BACK
     elif seed is None:
         said = wording.SEED_UNKNOWN
-    installed = {str(name): str(version) for name, version in mapping(known.get("versions")).items()}
-    if form == "public":
-        installed.pop("platform", None)
+    hidden = ("platform",) if form == "public" else ()
     return Made(
-        generator=str(specified.pop("generator", "unknown")),
-        parameters={str(key): _plain(value) for key, value in specified.items()},
+        generator=made.name,
+        parameters=dict(made.parameters),
         seed=seed,
         seed_in_words=said,
-        run_id=None if known.get("run_id") is None else str(known["run_id"]),
-        versions=installed,
+        run_id=known.run_id,
+        versions={name: version for name, version in known.versions.items() if name not in hidden},
     )
 
 
-def _two_digits(n: object) -> int | None:
+def _two_digits(n: int) -> int:
     """A count that names no single row.
 
-    >>> _two_digits(39074), _two_digits(7), _two_digits(None)
-    (39000, 7, None)
+    >>> _two_digits(39074), _two_digits(7)
+    (39000, 7)
     """
-    known = amount(n)
-    if known is None:
-        return None
-    step = 10 ** max(0, math.floor(math.log10(max(known, 1.0))) - 1)
-    return int(round(known / step) * step)
-
-
-def _plain(value: object) -> Any:
-    """A parameter as plain data, whatever it was."""
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    return value if isinstance(value, float) and math.isfinite(value) else str(value)
+    step = 10 ** max(0, math.floor(math.log10(max(n, 1))) - 1)
+    return int(round(n / step) * step)
 
 
 def measured_of(evaluation: Evaluation, candidate: Candidate, verdicts: Iterable[Verdict]) -> Measured:
@@ -133,7 +114,7 @@ def measured_of(evaluation: Evaluation, candidate: Candidate, verdicts: Iterable
     return Measured(
         figures=tuple(_figure(one) for one in found if isinstance(one, Estimate)),
         not_measured=tuple(dict.fromkeys(failure.measure for failure in candidate.failures)),
-        limits=limits_of(candidate, Shift.of(evaluation.real).notes).power,
+        limits=limits_of(candidate, evaluation.real.shift.notes).power,
         warnings=warnings_of(evaluation),
         verdicts=tuple(
             Ruled(
@@ -238,7 +219,7 @@ def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form
     n = evaluations_of(known, by_name=form == "public")
     return {
         "card_version": CARD_VERSION,
-        "title": facts.terms.pretty_name or str(known.get("job") or TITLE),
+        "title": facts.terms.pretty_name or known.job or TITLE,
         "name": candidate.name,
         "made_on": facts.made_on,
         "privacy": privacy,
@@ -271,7 +252,5 @@ def _use(terms: Terms, privacy: Promise | NoPromise) -> Use:
 
 def _expected(candidate: Candidate) -> Expected | None:
     """The expected error by public facts: schema, budget and plan, no row."""
-    if not candidate.expected:
-        return None
-    column, tree, pair = (amount(candidate.expected.get(key), 1e9) for key in ("column", "tree", "pair"))
-    return Expected(column=column, pair=tree, typical_pair=pair)
+    found = candidate.expected
+    return None if found is None else Expected(column=found.column, pair=found.tree, typical_pair=found.pair)

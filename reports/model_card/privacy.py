@@ -6,15 +6,13 @@ Mechanisms are those by which a fit read the real table, with their noise and th
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from evaluate.audit_result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit, AuditError
+from evaluate.audit_result import EXCEEDS, NO_FAULT, TOO_WEAK
 from evaluate.gate.claim import Claims, Composition, made_here, on_stand_in
 from evaluate.gate.protection import Protection, protection_of
-from evaluate.plain_data import mapping, mappings, texts
-from evaluate.result import Candidate, Evaluation
-from evaluate.text import amount, plain
+from evaluate.result import Candidate, Evaluation, GeneratorRecord
+from evaluate.text import plain
 from reports.audits import DECIMALS, LONGEST, MOST_EVENTS, audit_note
 from reports.model_card import wording
 from reports.model_card.schema import (
@@ -32,9 +30,9 @@ from reports.model_card.schema import (
     Tested,
 )
 from reports.sections.limitations import AUDIT_FAILED, NOT_AUDITED, audit_failed
-from reports.sections.privacy_budget import BookLine, BudgetTable, books_of
+from reports.sections.privacy_budget import BudgetTable, books_of
 from reports.sections.provenance import UNVERIFIED
-from synth.dp.statement import RELATIONS
+from synth.dp.statement import RELATIONS, PrivacyStatement
 
 STEPS = "Poisson-subsampled Gaussian"
 MECHANISMS = {
@@ -45,85 +43,55 @@ MECHANISMS = {
 }
 
 
-def events_of(stated: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    """The books of a statement, as far as they are any."""
-    return mappings(stated.get("events"))
-
-
-def mechanisms_of(*statements: Mapping[str, Any]) -> tuple[str, ...]:
+def mechanisms_of(*statements: PrivacyStatement) -> tuple[str, ...]:
     """The mechanisms of some statements, each once."""
-    named = (str(event.get("mechanism")) for stated in statements for event in events_of(stated))
+    named = (event.mechanism for stated in statements for event in stated.events)
     return tuple(dict.fromkeys(MECHANISMS.get(one, one) for one in named))
 
 
-def noise_multiplier(stated: Mapping[str, Any]) -> float | None:
-    """Noise in units of what one unit can move: of DP-SGD's steps, else the least of all Gaussian releases.
-
-    >>> noise_multiplier({"events": [{"mechanism": "Gaussian", "noise": {"sigma": 30.0, "sensitivity": 3}}]})
-    10.0
-    """
-    found: dict[str, list[float]] = {STEPS: [], "Gaussian": []}
-    for event in events_of(stated):
-        noise, kind = event.get("noise"), str(event.get("mechanism"))
-        if not isinstance(noise, Mapping) or kind not in found:
-            continue
-        if kind == STEPS:
-            multiplier = amount(noise.get("noise_multiplier"))
-        else:
-            sigma, moved = amount(noise.get("sigma")), amount(noise.get("sensitivity", 1))
-            multiplier = sigma / moved if sigma is not None and moved else None
-        found[kind] += [] if multiplier is None else [multiplier]
-    return min(found[STEPS] or found["Gaussian"], default=None)
+def noise_multiplier(stated: PrivacyStatement) -> float | None:
+    """Noise in units of what one unit can move: of DP-SGD's steps, else the least of all Gaussian releases."""
+    steps = [event.noise["noise_multiplier"] for event in stated.events if event.mechanism == STEPS]
+    gaussian = [event.noise for event in stated.events if event.mechanism == "Gaussian"]
+    return min(steps or [noise["sigma"] / noise["sensitivity"] for noise in gaussian], default=None)
 
 
-def dp_sgd_of(stated: Mapping[str, Any], generator: Mapping[str, Any]) -> DpSgd | None:
+def dp_sgd_of(stated: PrivacyStatement, generator: GeneratorRecord | None) -> DpSgd | None:
     """The parameters of training by DP-SGD; `None` where there was no such training."""
-    for event in events_of(stated):
-        noise = event.get("noise")
-        if event.get("mechanism") != STEPS or not isinstance(noise, Mapping):
-            continue
-        multiplier, rate, steps = (
-            amount(value) for value in (noise.get("noise_multiplier"), noise.get("sampling_rate"), event.get("count"))
-        )
-        if multiplier is not None and rate is not None and steps is not None:
-            clipped = amount(generator.get("max_grad_norm"))
-            return DpSgd(noise_multiplier=multiplier, sampling_rate=rate, steps=int(steps), clipping_norm=clipped)
-    return None
-
-
-def spending_of(books: BudgetTable, stated: Mapping[str, Any]) -> tuple[Spending, ...]:
-    """Every line of the books of a statement."""
-    return tuple(_spending(line, event) for line, event in zip(books.lines, events_of(stated), strict=True))
-
-
-def _spending(line: BookLine, event: Mapping[str, Any]) -> Spending:
-    times = amount(event.get("count"))
-    return Spending(
-        what=line.what,
-        mechanism=line.mechanism,
-        noise=line.noise,
-        times=None if times is None else int(times),
-        rho=line.rho,
-        share=line.share,
-        delta=line.delta,
+    event = next((one for one in stated.events if one.mechanism == STEPS), None)
+    if event is None:
+        return None
+    norm = None if generator is None else generator.parameters.get("max_grad_norm")
+    return DpSgd(
+        noise_multiplier=event.noise["noise_multiplier"],
+        sampling_rate=event.noise["sampling_rate"],
+        steps=event.count,
+        clipping_norm=norm if isinstance(norm, int | float) else None,
     )
+
+
+def spending_of(books: BudgetTable, stated: PrivacyStatement) -> tuple[Spending, ...]:
+    """Every line of the books of a statement."""
+    return tuple(
+        Spending(
+            what=line.what, mechanism=line.mechanism, noise=line.noise, times=event.count, rho=line.rho,
+            share=line.share, delta=line.delta,
+        )
+        for line, event in zip(books.lines, stated.events, strict=True)
+    )  # fmt: skip
 
 
 def audit_of(candidate: Candidate, form: Form) -> AuditSummary:
     """The audit of the mechanism that a table was made by.
 
     Args:
-        candidate: its audit may come from anyone and hold anything.
+        candidate: with its audit, if any.
         form: a public card holds no audit that ran on anything but a public stand-in.
     """
-    note = audit_note(candidate)
-    if candidate.audit is None or note is None:
+    note, found = audit_note(candidate), candidate.audit
+    if found is None or note is None:
         failed = audit_failed(candidate)
         return _no_audit("no result" if failed else "not audited", AUDIT_FAILED if failed else NOT_AUDITED)
-    try:
-        found = Audit.from_dict(candidate.audit)
-    except AuditError:
-        return _no_audit("no result", note.sentence)
     if form == "public" and not on_stand_in(found):
         return _no_audit("not audited", "No audit ran on a public stand-in.")
     return AuditSummary(
@@ -162,7 +130,7 @@ DOUBTS = {"disputed": wording.DISPUTED, "unverified": UNVERIFIED}
 
 
 def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Promise | NoPromise:
-    """The promise of a table; its statement may come from anyone and hold anything.
+    """The promise of a table.
 
     Args:
         evaluation: says what was drawn beside the table; of it, only what was said before any real row was read is
@@ -174,21 +142,18 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
         EvaluationError: what the table comes to with all that counts with it cannot be read.
     """
     claims, stated = Composition.of(evaluation).claims(candidate), candidate.statement
-    if not stated:
+    if stated is None or claims is None:
         return _no_promise(wording.NOTHING_BOUNDS)
-    n_units = amount(stated.get("n_units"))
-    if claims is None or n_units is None:
-        return _no_promise(wording.UNREADABLE, wording.NOTHING_BOUNDS)
     audit, counted = audit_of(candidate, form), claims.counted
-    unit, k = str(stated.get("unit", "row")), max(1, int(amount(stated.get("max_rows_per_unit")) or 1))
+    unit, k = stated.unit, stated.max_rows_per_unit
     status = _standing(void=not counted.private, disputed=_disputed(audit, claims), verified=made_here(evaluation))
-    books = books_of(candidate.name, stated, evaluation.provenance.get("ledger"))
+    books = books_of(candidate.name, stated, evaluation.provenance.ledger)
     protection = protection_of(evaluation, candidate, claims)
     return Promise(
         status=status,
         in_words=_in_words(status, claims, protection, unit),
         not_covered=wording.not_covered(unit, k),
-        mechanisms=mechanisms_of(stated, _published(evaluation, candidate)),
+        mechanisms=mechanisms_of(stated, *_published(evaluation, candidate)),
         epsilon=counted.epsilon,
         delta=counted.delta,
         claim_of=counted.what,
@@ -201,15 +166,15 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
         unit=unit,
         max_rows_per_unit=k,
         neighboring_relation=_relation(stated),
-        n_units=int(n_units),
-        accountant=str(stated.get("accountant", "not stated")),
+        n_units=stated.n_units,
+        accountant=stated.accountant,
         second_accountant=RDP,
-        second_epsilon=amount(stated.get("epsilon_rdp")),
+        second_epsilon=stated.epsilon_rdp,
         dp_sgd=dp_sgd_of(stated, candidate.generator),
         spending=spending_of(books, stated),
         ledger=_ledger(books, form),
         ledger_in_words=wording.OUTSIDE_LEDGER if books.ledger is None else wording.IN_LEDGER,
-        caveats=(*texts(stated.get("caveats")), *_remarks(evaluation)),
+        caveats=(*stated.caveats, *_remarks(evaluation)),
         audit=audit,
     )
 
@@ -252,14 +217,14 @@ def _groups(protection: Protection) -> Iterator[Grouped]:
         yield Grouped(units=n_units, epsilon=epsilon if math.isfinite(epsilon) else None)
 
 
-def _published(evaluation: Evaluation, candidate: Candidate) -> Mapping[str, Any]:
+def _published(evaluation: Evaluation, candidate: Candidate) -> tuple[PrivacyStatement, ...]:
     """The statement of the numbers that are published about a table; empty where there are none."""
-    found = mapping(evaluation.provenance.get("public_report"))
-    return mapping(found.get("statement")) if found.get("table") == candidate.name else {}
+    found = evaluation.provenance.public_report
+    return (found.statement,) if found is not None and found.table == candidate.name else ()
 
 
-def _relation(stated: Mapping[str, Any]) -> str:
-    relation = str(stated.get("relation", "not stated"))
+def _relation(stated: PrivacyStatement) -> str:
+    relation = stated.relation
     return f"{relation}. {RELATIONS[relation]}" if relation in RELATIONS else relation
 
 
@@ -269,21 +234,21 @@ def _ledger(books: BudgetTable, form: Form) -> LedgerPosition | None:
     if held is None:
         return None
     return LedgerPosition(
-        dataset=str(held["dataset"]),
-        unit=str(held["unit"]),
+        dataset=held.dataset,
+        unit=held.unit,
         moment=str(books.moment),
-        epsilon=amount(held["epsilon"]),
-        spent_epsilon=amount(held["spent_epsilon"]),
+        epsilon=held.epsilon,
+        spent_epsilon=held.spent_epsilon,
         left_epsilon=books.left,
-        total_epsilon=amount(held["total_epsilon"]),
-        total_delta=amount(held["total_delta"]),
-        reservation=str(held["reservation"]) if inside else None,
-        entry=str(held["entry"]) if inside else None,
+        total_epsilon=held.total_epsilon,
+        total_delta=held.total_delta,
+        reservation=held.reservation if inside else None,
+        entry=held.entry if inside else None,
     )
 
 
 def _remarks(evaluation: Evaluation) -> tuple[str, ...]:
     """Caveats beside a statement: other fits of the run, and an origin that nobody saw."""
-    n_private = sum(bool(one.statement) for one in evaluation.candidates)
+    n_private = sum(one.statement is not None for one in evaluation.candidates)
     several = (wording.of_several(n_private),) if n_private > 1 else ()
     return several if made_here(evaluation) else (*several, UNVERIFIED)

@@ -6,25 +6,26 @@ or was released under a budget.
 """
 
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from evaluate.audit_result import Audit, AuditError
-from evaluate.dp_release.numbers import Released
+from evaluate.audit_result import Audit
 from evaluate.gate.claim import Claim, Claims, Composition, made_here, on_stand_in
 from evaluate.gate.policy import Policy
 from evaluate.gate.protection import Protection, standing_protection
-from evaluate.result import Estimate, Evaluation
+from evaluate.provenance import PublishedNumbers
+from evaluate.released import Released
+from evaluate.result import Estimate, Evaluation, GeneratorRecord
 from reports.sections.limitations import evaluations_of
 from reports.sections.privacy_budget import position_of
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import numeric_scale
 from synth.domain.discretizer import categories
-from synth.errors import BudgetError, JobError, SchemaError, TableError
+from synth.dp.statement import LedgerNote, PrivacyStatement
+from synth.errors import JobError, SchemaError, TableError
 from synth.observed import observe
 from synth.schema import Schema
 from synth.table import conform
@@ -121,16 +122,6 @@ def _bins(present: np.ndarray, column: Any) -> tuple[tuple[str, ...], np.ndarray
     return tuple(numeric_scale.label(a, b, column) for a, b in itertools.pairwise(edges)), counts
 
 
-_STATED = (
-    "epsilon", "delta", "relation", "unit", "n_units", "max_rows_per_unit", "accountant", "epsilon_rdp", "events",
-    "versions", "caveats", "private",
-)  # fmt: skip
-"""Keys of a statement that are published."""
-_LEDGER = ("dataset", "unit", "epsilon", "spent_epsilon", "total_epsilon", "total_delta")
-"""Keys of a ledger's note that are published. Its entry, a hash over the real table's fingerprint, stays inside.
-"""
-
-
 @dataclass(frozen=True)
 class Publication:
     """Numbers that were read off real rows, and what they cost.
@@ -143,8 +134,8 @@ class Publication:
     """
 
     numbers: tuple[Released, ...]
-    statement: Mapping[str, Any]
-    together: Mapping[str, Any]
+    statement: PrivacyStatement
+    together: PrivacyStatement
     n_fits: int = 1
 
 
@@ -158,13 +149,14 @@ class PublicFacts:
         policy: its text is public.
         n_rows: of the synthetic table.
         columns: of the synthetic table, each with the distribution it has there.
-        generator: name and parameters, as the job gives them.
+        generator: with its parameters, as the job gives them; `None` where it is not known.
         statement: of the table; `None`: **no formal guarantee**.
         unverified: whether the statement is that of a model, and nobody saw the table come from it.
         claims: of its fit alone, of all that counts with it, and of all that its run drew; `None` without a statement.
         protection: of the claim, computed from stated events alone; `None` where no guarantee holds that
             nobody disputes.
-        ledger: where the ledger stood after all that the run drew; `None` outside a ledger.
+        ledger: the note of the ledger, as it stood at a moment; `None` outside a ledger.
+        moment: that moment, in words.
         publication: released numbers; `None` where there are none.
         audit: of the mechanism, on a public stand-in; `None` where none ran.
         valid: the share of synthetic rows that keep the declared schema; `None` without a declared schema.
@@ -179,14 +171,15 @@ class PublicFacts:
     policy: Policy
     n_rows: int
     columns: tuple[PublicColumn, ...]
-    generator: Mapping[str, Any]
-    statement: Mapping[str, Any] | None = None
+    generator: GeneratorRecord | None = None
+    statement: PrivacyStatement | None = None
     unverified: bool = False
     claims: Claims | None = None
     protection: Protection | None = None
-    ledger: Mapping[str, Any] | None = None
+    ledger: LedgerNote | None = None
+    moment: str | None = None
     publication: Publication | None = None
-    audit: Mapping[str, Any] | None = None
+    audit: Audit | None = None
     valid: Estimate | None = None
     schema: Schema | None = None
     attempts: int | None = None
@@ -195,7 +188,7 @@ class PublicFacts:
     @property
     def void(self) -> bool:
         """True where noise of what is published was not drawn from a secure source."""
-        stated = self.statement is not None and self.statement.get("private") is not True
+        stated = self.statement is not None and not self.statement.private
         return stated or (self.claims is not None and not self.claims.counted.private)
 
     @property
@@ -249,7 +242,6 @@ def public_facts(
 
     Raises:
         JobError: the evaluation has no such candidate.
-        BudgetError: the numbers that were published are damaged.
         EvaluationError: what the table claims with all that counts with it cannot be read.
     """
     from evaluate.validity.validity import valid_rows
@@ -259,65 +251,37 @@ def public_facts(
         raise JobError(f"release={name!r} was not evaluated, so that there is nothing to report; evaluate it")
     declared = schema if schema.status == "declared" else None
     provenance, claims = evaluation.provenance, Composition.of(evaluation).claims(found)
+    statement = None if found.statement is None else _public(found.statement)
+    ledger, moment = position_of(None if statement is None else statement.ledger, provenance.ledger)
     return PublicFacts(
         title=title,
         table=name,
         policy=policy,
         n_rows=len(synthetic) if n_rows is None else n_rows,
         columns=columns_of(synthetic, declared),
-        generator=dict(found.generator),
-        statement=_stated(found.statement),
+        generator=found.generator,
+        statement=statement,
         unverified=found.statement is not None and not made_here(evaluation),
-        publication=_publication(provenance.get("public_report"), name),
+        publication=_publication(provenance.public_report, name),
         claims=claims,
         protection=standing_protection(evaluation, found, claims),
-        ledger=_position(evaluation, found.statement),
-        audit=_audit(found.audit),
+        ledger=ledger,
+        moment=moment,
+        audit=found.audit if found.audit is not None and on_stand_in(found.audit) else None,
         valid=None if declared is None else valid_rows(synthetic, declared),
         schema=declared,
         attempts=evaluations_of(provenance, by_name=True),
-        version=str((provenance.get("versions") or {}).get("understudy", "")),
+        version=provenance.versions.get("understudy", ""),
     )
 
 
-def _stated(statement: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    if statement is None:
+def _public(statement: PrivacyStatement) -> PrivacyStatement:
+    """A statement as it is published: without the ledger's entry, a hash over the real table's keyed fingerprint."""
+    note = statement.ledger
+    return replace(statement, ledger=None if note is None else replace(note, reservation=None, entry=None))
+
+
+def _publication(found: PublishedNumbers | None, name: str) -> Publication | None:
+    if found is None or found.table != name:
         return None
-    ledger = statement.get("ledger")
-    kept = {key: ledger[key] for key in _LEDGER if key in ledger} if isinstance(ledger, Mapping) else None
-    return {**{key: statement[key] for key in _STATED if key in statement}, "ledger": kept}
-
-
-def _position(evaluation: Evaluation, statement: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    found = position_of((statement or {}).get("ledger"), evaluation.provenance.get("ledger"))
-    return None if found is None else {key: found[key] for key in (*_LEDGER, "moment")}
-
-
-def _publication(content: Any, name: str) -> Publication | None:
-    """Raises:
-    BudgetError: the content is damaged.
-    """
-    if not isinstance(content, Mapping) or content.get("table") != name:
-        return None
-    try:
-        statement, together = _stated(content["statement"]), _stated(content["together"])
-        if statement is None or together is None:
-            raise ValueError("released numbers have statements")
-        return Publication(
-            numbers=tuple(Released.from_dict(one) for one in content["numbers"]),
-            statement=statement,
-            together=together,
-            n_fits=int(content["n_fits"]),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise BudgetError("the released numbers are damaged; run the job anew (what was drawn stays spent)") from None
-
-
-def _audit(content: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """An audit that ran on a public stand-in, and no other; of one that cannot be read nothing but that it is there."""
-    if content is None:
-        return None
-    try:
-        return content if on_stand_in(Audit.from_dict(content)) else None
-    except AuditError:
-        return {}
+    return Publication(found.numbers, _public(found.statement), _public(found.together), found.n_fits)

@@ -13,9 +13,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from evaluate.dp_release.numbers import COLUMN, N_ROWS, RIGHT, Released
 from evaluate.metrics import Metric
-from evaluate.result import Candidate
+from evaluate.released import COLUMN, N_ROWS, RIGHT, Released
+from evaluate.result import Candidate, GeneratorRecord
 from evaluate.text import alike, count, number, percent, plain, short
 from reports.audits import AuditNote, audit_note
 from reports.charts import svg
@@ -24,6 +24,7 @@ from reports.public.facts import PublicColumn, PublicFacts
 from reports.public.verdict import PublicVerdict, public_verdict
 from reports.sections.guidelines import CRITERIA
 from reports.sections.privacy_budget import BudgetTable, books_of
+from synth.dp.statement import PrivacyStatement
 from synth.output import whole_file
 
 STRIP = (200.0, 22.0)
@@ -182,7 +183,7 @@ class NumberRow:
 class Shown:
     """A privacy statement with its books."""
 
-    statement: Mapping[str, Any]
+    statement: PrivacyStatement
     books: BudgetTable
 
 
@@ -237,7 +238,7 @@ def page_of(facts: PublicFacts) -> PublicPage:
         by_column=_rows(number for number in released if number.measure == COLUMN),
         pictures=tuple((column, column_chart(column)) for column in facts.columns),
         limits=(_chosen(facts), *STANDING, *(() if lacks else OF_GUARANTEE), *(OF_NUMBERS if released else ())),
-        parameters=tuple((str(key), _written(value)) for key, value in facts.generator.items()),
+        parameters=_parameters(facts.generator),
         criteria=tuple((c.source, c.title, c.asks, _answer(facts, c.title)) for c in CRITERIA),
         hidden=tuple((entry(rule.measure), rule) for rule in verdict.hidden),
         binding_shown=tuple(entry(finding.rule.measure) for finding in verdict.binding),
@@ -281,7 +282,7 @@ def _answer(facts: PublicFacts, criterion: str) -> str:
     return ANSWERS.get(criterion, NOT_SHOWN)
 
 
-def _shown(name: str, statement: Mapping[str, Any] | None) -> Shown | None:
+def _shown(name: str, statement: PrivacyStatement | None) -> Shown | None:
     return None if statement is None else Shown(statement, books_of(name, statement))
 
 
@@ -317,8 +318,12 @@ def _chosen(facts: PublicFacts) -> str:
     )
 
 
+def _parameters(made: GeneratorRecord | None) -> tuple[tuple[str, str], ...]:
+    return () if made is None else tuple((name, _written(value)) for name, value in made.settings.items())
+
+
 def _written(value: Any) -> str:
-    return plain(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+    return plain(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def write_public_html(facts: PublicFacts, path: Path | str) -> Path:

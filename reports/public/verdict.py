@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evaluate.audit_result import MEASURE as AUDITED
-from evaluate.audit_result import Audit, AuditError
-from evaluate.dp_release.numbers import MEASURES
 from evaluate.gate.finding import Finding, Outcome
 from evaluate.gate.policy import Rule
 from evaluate.gate.verdict import judge_candidate
-from evaluate.result import Candidate, Estimate
+from evaluate.released import MEASURES
+from evaluate.result import Candidate
 from reports.public.facts import PublicFacts
 
 STATEMENT = "statement."
@@ -73,7 +72,12 @@ def public_verdict(facts: PublicFacts) -> PublicVerdict:
     hidden = [rule for rule in facts.policy.rules if not _is_public(rule, known)]
     if facts.statement is None:  # without a claim there is nothing to audit, and the rule does not apply
         hidden = [rule for rule in hidden if rule.measure != AUDITED]
-    verdict = judge_candidate(candidate, facts.policy.model_copy(update={"rules": tuple(shown)}))
+    verdict = judge_candidate(
+        candidate,
+        facts.policy.model_copy(update={"rules": tuple(shown)}),
+        counted=None if facts.claims is None else facts.claims.counted,
+        verified=not facts.unverified,
+    )
     binding = any(finding.rule.severity == "fail" for finding in verdict.findings)
     outcome = _without_guarantee(facts, verdict.verdict) if binding else None
     return PublicVerdict(outcome, verdict.findings, tuple(hidden))
@@ -91,23 +95,8 @@ def _is_public(rule: Rule, known: set[tuple[str, tuple[str, ...]]]) -> bool:
 
 
 def _public_candidate(facts: PublicFacts) -> Candidate:
-    statement = None if facts.statement is None else dict(facts.statement)
-    if statement is not None:
-        statement["private"], statement["disputed"] = not facts.void, facts.disputed
-        # What nobody verified is no number to judge by.
-        statement["epsilon"], statement["delta"] = facts.claim or (None, None)
     found = [] if facts.valid is None else [facts.valid]
-    found += _audited(facts)
+    found += [] if facts.audit is None else [facts.audit.estimate]
     if facts.publication is not None:
         found += [number.estimate for number in facts.publication.numbers if MEASURES[number.measure] != "none"]
-    return Candidate(facts.table, tuple(found), statement=statement)
-
-
-def _audited(facts: PublicFacts) -> list[Estimate]:
-    """The outcome of the audit; empty for a damaged one."""
-    if facts.audit is None:
-        return []
-    try:
-        return [Audit.from_dict(facts.audit).estimate]
-    except AuditError:
-        return []
+    return Candidate(facts.table, tuple(found), statement=facts.statement)

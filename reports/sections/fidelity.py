@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluate.result import Candidate, Estimate
-from evaluate.text import amount, finite, number, percent, plain
+from evaluate.result import Candidate, Estimate, Expectation
+from evaluate.text import finite, number, percent, plain
 
 MOST_COLUMNS = 20
 """Columns that a triangle of associations shows at most, the most wrong ones."""
@@ -202,12 +202,10 @@ def score_extent(candidates: Sequence[Candidate]) -> tuple[float, float]:
 
 DASH = "\u2014"
 COLUMNS, PAIRS = "columns.tvd.mean", "pairs.tvd.mean"
-LARGEST = 1e9
-"""No error is larger: a longer number would not be read."""
 
 
 @dataclass(frozen=True)
-class Expectation:
+class ExpectationLine:
     """One line: what, expected and measured, each ready to be shown."""
 
     what: str
@@ -216,19 +214,19 @@ class Expectation:
     measured: str
 
 
-def expectations(candidate: Candidate) -> tuple[Expectation, ...]:
-    """The lines of one candidate, whose file may come from anyone; none where nothing was expected."""
-    expected = candidate.expected or {}
-    column, tree, pair = (amount(expected.get(name), LARGEST) for name in ("column", "tree", "pair"))
+def expectations(candidate: Candidate) -> tuple[ExpectationLine, ...]:
+    """The lines of one candidate; none where nothing was expected."""
+    expected = candidate.expected or Expectation()
+    column, tree, pair = expected.column, expected.tree, expected.pair
     lines = []
     if column is not None:
         note = "mean total variation, against the training rows"
-        lines.append(Expectation("A column", note, number(column), _measured(candidate, COLUMNS)))
+        lines.append(ExpectationLine("A column", note, number(column), _measured(candidate, COLUMNS)))
     if tree is not None and pair is not None:
         note = "a small pair to a typical one; measured: mean over all pairs"
         low, high = sorted((tree, pair))
         shown = number(low) if low == high else f"{number(low)} to {number(high)}"
-        lines.append(Expectation("A pair of columns", note, shown, _measured(candidate, PAIRS)))
+        lines.append(ExpectationLine("A pair of columns", note, shown, _measured(candidate, PAIRS)))
     return tuple(lines)
 
 

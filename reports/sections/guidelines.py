@@ -7,9 +7,9 @@ Source: Article 29 Working Party, Opinion 05/2014 on anonymisation techniques (W
 ISO/IEC 27559:2022, Privacy enhancing data de-identification framework, clauses 6 to 9.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from evaluate.gate.claim import Composition
 from evaluate.metrics import CATALOG
@@ -62,23 +62,23 @@ def _worst(line: AttackLine) -> str:
 def of_guarantee(candidate: Candidate, evaluation: Evaluation) -> GuidelineFinding:
     """The claim of all that counts with a table, its unit included, or that there is none."""
     statement = candidate.statement
-    if not statement:
-        return GuidelineFinding("absent", "no formal guarantee, so that there is nothing to evaluate")
     claims = Composition.of(evaluation).claims(candidate)
-    if not statement.get("private", False) or (claims is not None and not claims.counted.private):
+    if statement is None or claims is None:
+        return GuidelineFinding("absent", "no formal guarantee, so that there is nothing to evaluate")
+    if not (claims.alone.private and claims.counted.private):
         return GuidelineFinding("absent", "void: its noise was not drawn from a secure source")
-    rows = statement.get("max_rows_per_unit", 1)
-    each = f" of at most {plain(rows, 20)} rows" if rows != 1 else ""
-    epsilon, delta, of = statement.get("epsilon"), statement.get("delta"), ""
-    if claims is not None and claims.reading:
+    rows = statement.max_rows_per_unit
+    each = f" of at most {rows} rows" if rows != 1 else ""
+    epsilon, delta, of = statement.epsilon, statement.delta, ""
+    if claims.reading:
         epsilon, delta, of = claims.counted.epsilon, claims.counted.delta, f", for {claims.counted.what}"
-    unit = f"unit {plain(statement.get('unit', 'not stated'), 40)}{each}"
+    unit = f"unit {plain(statement.unit, 40)}{each}"
     return GuidelineFinding("stated", f"epsilon {loss(epsilon)} at delta {loss(delta)}{of}, {unit}")
 
 
 def of_audit(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
     """The audited lower bound on the claim."""
-    if not candidate.statement:
+    if candidate.statement is None:
         return GuidelineFinding("absent", "no formal guarantee to test")
     note = audit_note(candidate)
     if note is None:
@@ -107,16 +107,11 @@ def of_utility(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
 
 def of_schema(_: Candidate, evaluation: Evaluation) -> GuidelineFinding:
     """How many columns the schema's author named as identifying or sensitive."""
-    quasi, sensitive = (_n(evaluation.schema, key) for key in ("quasi_identifiers", "sensitive"))
-    status = plain(evaluation.schema.get("status", "unknown"), 20)
+    schema = evaluation.schema
+    quasi, sensitive = (count(len(of)) if of else "no" for of in (schema.quasi_identifiers, schema.sensitive))
     return GuidelineFinding(
-        "stated", f"schema {status}; {quasi} quasi-identifiers and {sensitive} sensitive columns named"
+        "stated", f"schema {schema.status}; {quasi} quasi-identifiers and {sensitive} sensitive columns named"
     )
-
-
-def _n(schema: Mapping[str, Any], key: str) -> str:
-    found = schema.get(key)
-    return count(len(found)) if isinstance(found, list | tuple) and found else "no"
 
 
 _IDENTIFIED = by_attacks("identifiability")
@@ -138,8 +133,8 @@ def to_judge(text: str) -> Callable[[Candidate, Evaluation], GuidelineFinding]:
 
 def of_governance(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
     """Whether its spending is on record; the rest is for people."""
-    ledger = (candidate.statement or {}).get("ledger")
-    kept = "its spending stands in a ledger" if ledger else "no ledger holds its spending"
+    held = candidate.statement is not None and candidate.statement.ledger is not None
+    kept = "its spending stands in a ledger" if held else "no ledger holds its spending"
     return GuidelineFinding("yours to judge", f"{kept}; the sign-off above is to be filled in")
 
 

@@ -4,34 +4,30 @@ Every evaluation of one real table tells a little more of it, so the number of t
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.finding import sampled
-from evaluate.gate.shift import Shift
-from evaluate.plain_data import mapping, whole
+from evaluate.provenance import Provenance
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
-from evaluate.text import amount, count, finite, number, percent, plain
+from evaluate.text import count, finite, number, percent, plain
 from reports.audits import audit_note
 from reports.sections.attacks import AttackLine, AttackNote
 from reports.sections.privacy_budget import warned
 
 
-def evaluations_of(provenance: Mapping[str, Any], *, by_name: bool) -> int | None:
-    """Evaluations that were run, this one included; none where nobody counted.
+def evaluations_of(provenance: Provenance, *, by_name: bool) -> int | None:
+    """Evaluations that were run, this one included; `None` where nobody counted.
 
     Args:
         provenance: of an evaluation.
         by_name: count by the declared name of the dataset, as whatever is public has to: a count by the table's very
             rows would tell whether one of them changed.
-
-    >>> evaluations_of({"attempts": {"evaluations": 2, "by_name": {"evaluations": 5}}}, by_name=True)
-    5
     """
-    counted = mapping(provenance.get("attempts"))
-    return whole(mapping(counted.get("by_name") if by_name else counted).get("evaluations")) or None
+    counted = provenance.attempts
+    found = counted.by_name if counted is not None and by_name else counted
+    return None if found is None else found.evaluations
 
 
 NOT_RUN = (
@@ -93,16 +89,14 @@ def limits_of(candidate: Candidate, notes: Sequence[str] = ()) -> TableLimitatio
         candidate: measured.
         notes: sentences on the power of what was tested without it.
     """
-    audit = [_of_audit(candidate)] if candidate.statement else []
+    audit = [_of_audit(candidate)] if candidate.statement is not None else []
     shadows = [] if isinstance(candidate.find("privacy.shadow.auc"), Estimate) else [NO_SHADOWS]
     return TableLimitations(candidate.failures, (*on_samples(candidate), *notes, *_power(candidate), *shadows, *audit))
 
 
 def warnings_of(evaluation: Evaluation) -> tuple[str, ...]:
     """Warnings of the evaluation and its run, as whole sentences; first, that train and holdout differ."""
-    found = evaluation.provenance.get("warnings")
-    said = found if isinstance(found, list | tuple) else ()
-    return tuple(warned(sentence) for sentence in (*Shift.of(evaluation.real).warnings, *said))
+    return tuple(warned(said) for said in (*evaluation.real.shift.warnings, *evaluation.provenance.warnings))
 
 
 def on_samples(candidate: Candidate) -> tuple[str, ...]:
@@ -135,13 +129,12 @@ def attempts_on(evaluation: Evaluation) -> str:
 
     Source: Ganev and De Cristofaro 2023, arXiv:2312.05114 (ReconSyn).
     """
-    counted = mapping(evaluation.provenance.get("attempts"))
-    n, tables = evaluations_of(evaluation.provenance, by_name=False), amount(counted.get("tables"), 1e12)
-    if n is None:
+    counted = evaluation.provenance.attempts
+    if counted is None:
         return NOT_COUNTED
+    n = counted.evaluations
     times = "the first evaluation" if n == 1 else f"evaluation number {count(n)}"
-    since = f" in all since {plain(counted.get('since'), 20)}"
-    of = "" if tables is None else f", with {count(tables)} synthetic tables{since}"
+    of = f", with {count(counted.tables)} synthetic tables in all since {plain(counted.since, 20)}"
     return (
         f"This is {times} of this real table that was counted on this machine{of}. Each one that somebody reads is a "
         "question to the table; the more of them are passed on, the more they say together about single rows."
@@ -156,7 +149,7 @@ def audit_failed(candidate: Candidate) -> bool:
 def _of_audit(candidate: Candidate) -> str:
     if audit_failed(candidate):
         return AUDIT_FAILED
-    if not candidate.audit:
+    if candidate.audit is None:
         return NOT_AUDITED
     note = audit_note(candidate)
     return f"The audit tests the program on public stand-ins. {note.scope}" if note and note.scope else LEFT_OUT
@@ -191,10 +184,7 @@ def twins(evaluation: Evaluation) -> tuple[str, ...]:
         return (
             "Hardly any two real rows are equal, so a synthetic row that equals a training row calls for a reason.",
         )
-    within = evaluation.real.get("duplicate_share_train")
-    also = (
-        f" Within the training table, {percent(within)} of the rows have a twin." if isinstance(within, float) else ""
-    )
+    also = f" Within the training table, {percent(evaluation.real.duplicate_share_train)} of the rows have a twin."
     return (
         f"{percent(reference)} of fresh real rows, which nobody copied, equal some training row: different people gave "
         f"the same answers.{also} A table with few columns or few categories has many such twins.",

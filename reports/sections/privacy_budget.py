@@ -3,10 +3,11 @@
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
+from evaluate.provenance import LedgerStanding
 from evaluate.text import amount, count, plain, sentence
+from synth.dp.statement import EventRecord, LedgerNote, PrivacyStatement
 
 _WORDS = {
     "Gaussian": "Gaussian noise",
@@ -33,9 +34,6 @@ _FORMULAS = {
         "has no rho: random samples make it cheaper than rho can say, and only the accountants price it",
     ),
 }
-_HELD = (
-    "dataset", "unit", "reservation", "entry", "epsilon", "spent_epsilon", "total_epsilon", "total_delta",
-)  # fmt: skip
 _ACCOUNT = ("dataset", "unit", "total_epsilon", "total_delta")
 """What two positions have in common that are of one account."""
 OUTSIDE = "Made outside a ledger: nothing adds it to other releases of the same table."
@@ -81,29 +79,27 @@ class BudgetTable:
     rest: float
     by_hand: float | None
     formulas: tuple[tuple[str, str], ...]
-    ledger: Mapping[str, Any] | None
+    ledger: LedgerNote | None
     left: float | None
     moment: str | None
     recompute: str
     find: str | None
 
 
-def books_of(name: str, statement: Mapping[str, Any], booked: object = None) -> BudgetTable:
-    """The books of one candidate's statement, which may come from anyone and hold anything.
+def books_of(name: str, statement: PrivacyStatement, booked: LedgerStanding | None = None) -> BudgetTable:
+    """The books of one candidate's statement.
 
     Args:
         name: of the candidate.
         statement: of it.
-        booked: how the ledger stands after all that the run drew, as its evaluation says; none where no run says so.
+        booked: the ledger after all that the run drew, as its evaluation says; `None` where no run says so.
     """
-    listed = statement.get("events")
-    events = [event for event in listed if isinstance(event, Mapping)] if isinstance(listed, list | tuple) else []
-    rhos = [amount(event.get("rho")) for event in events]
-    known = [rho for rho in rhos if rho is not None]
-    rho = sum(known) if events and len(known) == len(rhos) else None
-    own = sum(amount(event.get("delta")) or 0.0 for event in events)
-    rest = (amount(statement.get("delta")) or 0.0) - own
-    held = position_of(statement.get("ledger"), booked)
+    events = statement.events
+    known = [event.rho for event in events if event.rho is not None]
+    rho = sum(known) if events and len(known) == len(events) else None
+    own = sum(event.delta for event in events)
+    rest = statement.delta - own
+    held, moment = position_of(statement.ledger, booked)
     return BudgetTable(
         lines=tuple(_line(event, rho) for event in events),
         rho=rho,
@@ -112,69 +108,59 @@ def books_of(name: str, statement: Mapping[str, Any], booked: object = None) -> 
         by_hand=None if rho is None or not 0 < rest < 1 else rho + 2 * math.sqrt(rho * math.log(1 / rest)),
         formulas=_formulas(events),
         ledger=held,
-        left=None if held is None else _left(held),
-        moment=None if held is None else str(held["moment"]),
+        left=None if held is None else max(0.0, held.total_epsilon - held.spent_epsilon),
+        moment=moment,
         recompute=f"understudy account evaluation.json --candidate {_quoted(name)}",
-        find=None if held is None else f"understudy ledger verify --holds {_quoted(held.get('entry'))}",
+        find=None if held is None else f"understudy ledger verify --holds {_quoted(held.entry)}",
     )
 
 
-def _line(event: Mapping[str, Any], total: float | None) -> BookLine:
-    mechanism, rho, times = str(event.get("mechanism")), amount(event.get("rho")), amount(event.get("count"))
-    noise = event.get("noise")
+def _line(event: EventRecord, total: float | None) -> BookLine:
     return BookLine(
-        what=plain(event.get("what")),
-        mechanism=_WORDS.get(mechanism, plain(mechanism)),
-        noise=_noise(noise if isinstance(noise, Mapping) else {}),
-        times="—" if times is None else count(times),
-        rho=rho,
-        share=rho / total if rho is not None and total else None,
-        delta=amount(event.get("delta")) or 0.0,
+        what=plain(event.what),
+        mechanism=_WORDS.get(event.mechanism, plain(event.mechanism)),
+        noise=_noise(event.noise),
+        times=count(event.count),
+        rho=event.rho,
+        share=event.rho / total if event.rho is not None and total else None,
+        delta=event.delta,
     )
 
 
-def _noise(noise: Mapping[str, Any]) -> tuple[str, ...]:
+def _noise(noise: Mapping[str, float | bool]) -> tuple[str, ...]:
     """Names and numbers, with the digits that a calculator needs."""
     shown = [
-        f"{_NOISE.get(key, plain(key))} {plain(value) if amount(value) is None else exact(value)}"
-        for key, value in noise.items()
-        if not isinstance(value, bool)
+        f"{_NOISE.get(key, plain(key))} {exact(value)}" for key, value in noise.items() if not isinstance(value, bool)
     ]
     return (*shown, "on whole numbers") if noise.get("whole") is True else tuple(shown)
 
 
-def _formulas(events: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
-    met = dict.fromkeys(str(event.get("mechanism")) for event in events)
+def _formulas(events: Sequence[EventRecord]) -> tuple[tuple[str, str], ...]:
+    met = dict.fromkeys(event.mechanism for event in events)
     return tuple(_FORMULAS[mechanism] for mechanism in met if mechanism in _FORMULAS)
 
 
-def position_of(note: object, booked: object = None) -> dict[str, Any] | None:
+def position_of(
+    note: LedgerNote | None, booked: LedgerStanding | None = None
+) -> tuple[LedgerNote, str] | tuple[None, None]:  # fmt: skip
     """Where a ledger holds a release and how its dataset stands, which is said of one moment everywhere.
 
     A run reserves all that it draws before it draws anything, and the note of each release is of the moment when that
     one was reserved. What a reader takes for the position is that after all of them.
 
     Args:
-        note: of a statement, which may hold anything; none: outside a ledger.
-        booked: how the ledger stands after all that the run drew; passed over where it is of another dataset.
+        note: of a statement; `None`: outside a ledger.
+        booked: the ledger after all that the run drew; passed over where it is of another dataset.
 
     Returns:
-        The note's fields, `spent_epsilon` and `moment` being of one moment; none outside a ledger.
+        The note with what is spent at a moment, and the moment in words; both `None` outside a ledger.
     """
-    if not isinstance(note, Mapping):
-        return None
-    held = {key: note.get(key, "not stated") for key in _HELD}
-    if not isinstance(booked, Mapping) or any(booked.get(key) != note.get(key) for key in _ACCOUNT):
-        return {**held, "moment": AFTER_RELEASE}
-    own, after = amount(note.get("spent_epsilon")), amount(booked.get("spent_epsilon"))
-    if after is None or (own is not None and after < own):
-        return {**held, "moment": AFTER_RELEASE}
-    return {**held, "spent_epsilon": after, "moment": AFTER_RUN}
-
-
-def _left(ledger: Mapping[str, Any]) -> float | None:
-    total, spent = amount(ledger.get("total_epsilon")), amount(ledger.get("spent_epsilon"))
-    return None if total is None or spent is None else max(0.0, total - spent)
+    if note is None:
+        return None, None
+    of_account = booked is not None and all(getattr(booked, name) == getattr(note, name) for name in _ACCOUNT)
+    if booked is None or not of_account or booked.spent_epsilon < note.spent_epsilon:
+        return note, AFTER_RELEASE
+    return replace(note, spent_epsilon=booked.spent_epsilon), AFTER_RUN
 
 
 def exact(value: object) -> str:

@@ -1,12 +1,14 @@
 """Provenance of the numbers: seeds, versions, fingerprints and the schema, flattened into rows."""
 
+import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from evaluate.gate.shift import KEY as SHIFT
 from evaluate.result import Evaluation
 from evaluate.text import count, number, plain
+from synth.columns import CategoricalColumn, Column, IdentifierColumn, PersonalColumn
+from synth.schema import Schema
 
 UNVERIFIED = (
     "The statement is that of a model. That this table came from the model is what whoever offered it says; it was not "
@@ -60,13 +62,13 @@ _ELSEWHERE = ("versions", "warnings", "attempts", "public_report", *_OUTPUTS, *_
 
 def fact_groups(evaluation: Evaluation) -> tuple[FactGroup, ...]:
     """What identifies this evaluation: its outputs, what was asked for, its inputs, how it ran, on which table."""
-    found = evaluation.provenance
+    found = asdict(evaluation.provenance)
 
     def of(names: Iterable[str]) -> tuple[Fact, ...]:
-        return tuple(_flat({name: found[name] for name in names if name in found}))
+        return tuple(_flat({name: found[name] for name in names}))
 
-    schema = {name: evaluation.schema[name] for name in ("status", "n_units", "entity") if evaluation.schema.get(name)}
-    real = {name: fact for name, fact in evaluation.real.items() if name != SHIFT}  # told on the first screen
+    schema = {name: getattr(evaluation.schema, name) for name in ("status", "n_units", "entity")}
+    real = {name: fact for name, fact in asdict(evaluation.real).items() if name != "shift"}  # told on the first screen
     groups = (
         FactGroup("Files that were written", of(_OUTPUTS), "sha256sum gives the same for a file that nobody changed."),
         FactGroup("What was asked for", of(_ASKED), "Hashes of the files that lie beside this report."),
@@ -82,35 +84,30 @@ def fact_groups(evaluation: Evaluation) -> tuple[FactGroup, ...]:
 
 def versions_of(evaluation: Evaluation) -> tuple[Fact, ...]:
     """What was installed."""
-    found = evaluation.provenance.get("versions")
-    return tuple(Fact(plain(k), plain(v)) for k, v in found.items()) if isinstance(found, Mapping) else ()
+    return tuple(Fact(plain(k), plain(v)) for k, v in evaluation.provenance.versions.items())
 
 
-def schema_rows(schema: Mapping[str, Any]) -> tuple[SchemaRow, ...]:
+def schema_rows(schema: Schema) -> tuple[SchemaRow, ...]:
     """One row for every kept column."""
-    columns = schema.get("columns", {})
-    return tuple(_schema_row(name, column, schema) for name, column in columns.items() if not column.get("drop"))
+    return tuple(_schema_row(name, schema.columns[name], schema) for name in schema.kept)
 
 
-def _schema_row(name: str, column: Mapping[str, Any], schema: Mapping[str, Any]) -> SchemaRow:
-    roles = [role for role in ("target", "entity") if schema.get(role) == name]
-    roles += [
-        word
-        for key, word in (("sensitive", "sensitive"), ("quasi_identifiers", "quasi-identifier"))
-        if name in schema.get(key, ())
-    ]
-    return SchemaRow(name, str(column.get("kind", "")), _holds(column), bool(column.get("missing")), tuple(roles))
+def _schema_row(name: str, column: Column, schema: Schema) -> SchemaRow:
+    roles = [role for role, of in (("target", schema.target), ("entity", schema.entity)) if of == name]
+    sets = (("sensitive", schema.sensitive), ("quasi-identifier", schema.quasi_identifiers))
+    roles += [word for word, names in sets if name in names]
+    return SchemaRow(name, column.kind, _holds(column), column.missing, tuple(roles))
 
 
-def _holds(column: Mapping[str, Any]) -> str:
-    if column.get("categories"):
-        return f"{count(len(column['categories']))} categories"
-    if column.get("bounds"):
-        low, high = column["bounds"]
-        return f"{plain(low)} to {plain(high)}"
-    if column.get("personal"):
-        return f"{plain(column['personal']).replace('_', ' ')}, {plain(column.get('locale', ''))}"
-    return plain(column.get("template") or "")
+def _holds(column: Column) -> str:
+    bounds = getattr(column, "bounds", None)
+    if isinstance(column, CategoricalColumn) and column.categories:
+        return f"{count(len(column.categories))} categories"
+    if bounds is not None:
+        return " to ".join(end.isoformat() if isinstance(end, dt.date) else plain(end) for end in bounds)
+    if isinstance(column, PersonalColumn):
+        return f"{plain(column.personal).replace('_', ' ')}, {plain(column.locale)}"
+    return plain(column.template or "") if isinstance(column, IdentifierColumn) else ""
 
 
 def _flat(content: Mapping[str, Any], *above: str) -> Iterator[Fact]:

@@ -1,18 +1,17 @@
 """The ranking of vendors: who was barred and by what, who is ahead of whom, and by how much.
 
-The ranking is plain data from a file, and what stands in it came from vendors: whatever is not of the expected kind is
-left out, and every name is text. Letters of groups rest on differences between tables. Values that lie far apart may
-share one where the interval of either is wide, so that a page shows both: the letters, and each figure's own interval.
+What stands in it came from vendors: every name is text. Letters of groups rest on differences between tables. Values
+that lie far apart may share one where the interval of either is wide. So a page shows both: letters, and the interval
+of each figure.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from evaluate.plain_data import mapping, mappings, real, texts, whole
+from evaluate.comparison import BarringFinding, PairResult, PicturePoint, Rank, RankedFigure, VendorResult
 from evaluate.ranking.figures import FIGURES
-from evaluate.result import Estimate, Evaluation, estimate_from
-from evaluate.text import finite, loss
+from evaluate.result import Estimate, Evaluation
+from evaluate.text import loss
 from reports.glossary import entry
 
 
@@ -202,113 +201,84 @@ MOST_NAMES = 5
 
 
 def ranking_of(evaluation: Evaluation) -> Ranking | None:
-    """The section of an evaluation; none where nothing was compared."""
+    """The section of an evaluation; `None` where nothing was compared."""
     found = evaluation.ranking
-    if not isinstance(found, Mapping) or not mappings(found.get("vendors")):
+    if found is None:
         return None
-    places = {str(one.get("name")): one for one in mappings(found.get("order"))}
-    rows = [_row(vendor, places.get(str(vendor.get("name")), {})) for vendor in mappings(found.get("vendors"))]
-    order = list(STANDINGS)
-    rows.sort(key=lambda row: (order.index(row.standing), row.place or 0))
-    differences = [_difference(one) for one in mappings(found.get("comparisons"))]
+    order, picture = found.order, found.picture
+    places = {one.name: one for one in order.order}
+    rows = [_row(vendor, places.get(vendor.name)) for vendor in found.vendors]
+    shown = list(STANDINGS)
+    rows.sort(key=lambda row: (shown.index(row.standing), row.place or 0))
+    differences = [_difference(one) for one in order.comparisons]
     differences.sort(key=lambda one: (not one.better, 1.0 if one.p_adjusted is None else one.p_adjusted))
-    terms, picture = mapping(found.get("terms")), mapping(found.get("picture"))
     return Ranking(
         rows=tuple(rows),
-        figures=tuple(_figure(one) for one in mappings(found.get("figures")) if mapping(one.get("values"))),
+        figures=tuple(_figure(one) for one in order.figures if one.values),
         differences=tuple(differences[:MOST_DIFFERENCES]),
         n_differences=len(differences),
-        rule=str(found.get("rule", "")),
-        n_compared=whole(terms.get("rows")),
-        rows_asked=terms.get("rows_asked") is not None,
-        policy=str(terms.get("policy", "")),
-        marks=tuple(_mark(one) for one in mappings(picture.get("points"))),
-        titles=(_title(picture.get("utility")), f"{_title(picture.get('exposure'))}, upper end"),
-        reference=real(picture.get("reference")),
+        rule=order.rule,
+        n_compared=found.terms.rows,
+        rows_asked=found.terms.rows_asked is not None,
+        policy=found.terms.policy,
+        marks=() if picture is None else tuple(_mark(one) for one in picture.points),
+        titles=("", "") if picture is None else (_title(picture.utility), f"{_title(picture.exposure)}, upper end"),
+        reference=None if picture is None else picture.reference,
     )
 
 
-def _row(vendor: Mapping[str, Any], place: Mapping[str, Any]) -> VendorRow:
-    standing = str(vendor.get("standing"))
-    standing = standing if standing in STANDINGS else "not evaluated"
+def _row(vendor: VendorResult, place: Rank | None) -> VendorRow:
     return VendorRow(
-        name=str(vendor.get("name")),
-        file=str(vendor.get("file", "")),
-        standing=standing,
-        words=STANDINGS[standing],
-        reason=str(vendor.get("reason", "")),
-        place=whole(place.get("place")),
-        letters=str(place.get("letters", "")),
-        behind=texts(place.get("behind")),
-        delivered=whole(vendor.get("rows_offered")),
-        compared=whole(vendor.get("rows_compared")),
-        missing=texts(vendor.get("missing_columns")),
-        extra=texts(vendor.get("extra_columns"))[:MOST_NAMES],
-        n_extra=whole(vendor.get("n_extra_columns")) or 0,
-        formulas=whole(vendor.get("formula_cells")) or 0,
-        claim=tuple(_claims(mapping(vendor.get("claim")))),
-        same_as=str(vendor.get("same_as") or ""),
-        evidence=tuple(_evidence(one) for one in mappings(vendor.get("evidence"))),
-        open=tuple(_named(name, name) for name in texts(vendor.get("open"))),
+        name=vendor.name,
+        file=vendor.file,
+        standing=vendor.standing,
+        words=STANDINGS[vendor.standing],
+        reason=vendor.reason,
+        place=None if place is None else place.place,
+        letters="" if place is None else place.letters,
+        behind=() if place is None else place.behind,
+        delivered=vendor.rows_offered,
+        compared=vendor.rows_compared,
+        missing=vendor.missing_columns,
+        extra=vendor.extra_columns[:MOST_NAMES],
+        n_extra=vendor.n_extra_columns,
+        formulas=vendor.formula_cells or 0,
+        claim=tuple((name, str(one) if isinstance(one, str) else loss(one)) for name, one in vendor.claim.items()),
+        same_as=vendor.same_as or "",
+        evidence=tuple(_evidence(one) for one in vendor.evidence),
+        open=tuple(_named(name, name) for name in vendor.open),
     )
 
 
-def _claims(claim: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    for name, value in claim.items():
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        yield str(name), loss(value) if number else str(value)
+def _evidence(one: BarringFinding) -> BrokenRule:
+    rule, title = one.rule, _named(one.name, one.rule.measure)
+    return BrokenRule(rule.measure, title, rule.why, rule.failing, one.reason, one.estimate, one.beyond_policy)
 
 
-def _evidence(one: Mapping[str, Any]) -> BrokenRule:
-    rule = mapping(one.get("rule"))
-    measure = str(rule.get("measure", ""))
-    second = rule.get("fails_beyond")
-    limit = finite(rule.get("limit") if second is None else second)
-    return BrokenRule(
-        measure, _named(one.get("name"), measure), str(rule.get("why", "")), limit,
-        str(one.get("reason", "")), _estimate(one.get("estimate")), one.get("beyond_policy") is True,
-    )  # fmt: skip
-
-
-def _estimate(content: Any) -> Estimate | None:
-    """An estimate of a file; none where it is none."""
-    try:
-        return estimate_from(content)
-    except (TypeError, ValueError):
-        return None
-
-
-def _figure(one: Mapping[str, Any]) -> FigureColumn:
-    values = {str(name): finite(value) for name, value in mapping(one.get("values")).items()}
-    letters = {str(name): str(value) for name, value in mapping(one.get("letters")).items()}
-    absent = {str(name): str(value) for name, value in mapping(one.get("absent")).items()}
-    better = "higher is better" if one.get("direction") == "higher" else "lower is better"
+def _figure(one: RankedFigure) -> FigureColumn:
+    better = "higher is better" if one.direction == "higher" else "lower is better"
     return FigureColumn(
-        _title(one.get("figure")), better, values, letters, real(one.get("reference")), real(one.get("floor")),
-        absent,
+        _title(one.figure), better, one.values, one.letters, one.reference, one.floor, one.absent
     )  # fmt: skip
 
 
-def _difference(one: Mapping[str, Any]) -> DifferenceRow:
-    difference, low, high, p_adjusted = (real(one.get(of)) for of in ("difference", "low", "high", "p_adjusted"))
+def _difference(one: PairResult) -> DifferenceRow:
     return DifferenceRow(
-        _title(one.get("figure")), str(one.get("first")), str(one.get("second")), difference, low, high, p_adjusted,
-        str(one.get("better") or ""), str(one.get("reason") or ""),
+        _title(one.figure), one.first, one.second, one.difference, one.low, one.high, one.p_adjusted,
+        one.better or "", one.reason,
     )  # fmt: skip
 
 
-def _mark(point: Mapping[str, Any]) -> Mark:
-    utility = finite(point.get("utility"))
-    ends = (real(point.get(name)) for name in ("utility_low", "utility_high"))
-    low, high = (utility if end is None else end for end in ends)
-    exposure, barred = finite(point.get("exposure")), point.get("standing") == "disqualified"
-    return Mark(str(point.get("name")), utility, low, high, exposure, point.get("best") is True and not barred, barred)
+def _mark(point: PicturePoint) -> Mark:
+    low, high = (point.utility if end is None else end for end in (point.utility_low, point.utility_high))
+    barred = point.standing == "disqualified"
+    return Mark(point.name, point.utility, low, high, point.exposure, point.best and not barred, barred)
 
 
-def _named(name: Any, measure: str) -> str:
+def _named(name: str, measure: str) -> str:
     """The title of a measure, or what a comparison calls what it measures for itself alone."""
-    return f"{name[:1].upper()}{name[1:]}" if isinstance(name, str) and " " in name else _title(measure)
+    return f"{name[:1].upper()}{name[1:]}" if " " in name else _title(measure)
 
 
-def _title(measure: Any) -> str:
-    return entry(str(measure)).title if measure else ""
+def _title(measure: str) -> str:
+    return entry(measure).title if measure else ""

@@ -5,14 +5,11 @@ They do not hold the chance of the real sample, which the interval of each singl
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from evaluate.metrics import Metric
-from evaluate.plain_data import mapping
 from evaluate.result import Candidate, Estimate, Evaluation
-from evaluate.text import amount, finite
 from reports.glossary import entry
 from reports.interpretation import better
 
@@ -128,18 +125,16 @@ def sweep_of(evaluation: Evaluation, shown: Sequence[Candidate] = ()) -> Sweep |
         evaluation: *Sensitive*: it was measured on real rows.
         shown: the candidates that the report shows in full.
     """
-    content = evaluation.provenance.get("sweep")
-    points = sweep_points(evaluation)
-    if not isinstance(content, Mapping) or not points:
+    swept, points = evaluation.provenance.sweep, sweep_points(evaluation)
+    if swept is None or not points:
         return None
-    composed = content.get("composed")
-    composed = composed if isinstance(composed, Mapping) else {}
+    composed = swept.composed
     panels = tuple(panel for measure in PANELS if (panel := _panel(measure, points)) is not None)
     return Sweep(
         releasable=is_releasable(evaluation),
-        epsilon=amount(composed.get("epsilon")),
-        delta=amount(composed.get("delta")),
-        n_fits=int(finite(composed.get("n_fits"))),
+        epsilon=None if composed is None else composed.epsilon,
+        delta=None if composed is None else composed.delta,
+        n_fits=0 if composed is None else composed.n_fits,
         n_points=len(points),
         n_seeds=max(len(group) for group in by_setting(points).values()),
         panels=panels,
@@ -150,19 +145,19 @@ def sweep_of(evaluation: Evaluation, shown: Sequence[Candidate] = ()) -> Sweep |
 
 def is_releasable(evaluation: Evaluation) -> bool:
     """Whether anything of it may be released: nothing of a sweep whose private fits nobody pays for."""
-    swept = evaluation.provenance.get("sweep")
-    return swept is None or mapping(swept).get("releasable") is True
+    swept = evaluation.provenance.sweep
+    return swept is None or swept.releasable
 
 
 def sweep_points(evaluation: Evaluation) -> tuple[SweepPoint, ...]:
     """The points of a sweep, in the order of its generators, by epsilon and seed; empty where there is none."""
-    content = evaluation.provenance.get("sweep")
-    listed = content.get("points") if isinstance(content, Mapping) else None
-    if not isinstance(listed, list):
-        return ()
+    swept = evaluation.provenance.sweep
     candidates = {candidate.name: candidate for candidate in evaluation.candidates}
-    usable = (one for one in listed if isinstance(one, Mapping) and one.get("label") in candidates)
-    found = [_point(candidates[one["label"]], one) for one in usable]
+    found = [
+        SweepPoint(candidates[one.label], one.generator, one.epsilon, one.seed)
+        for one in (() if swept is None else swept.points)
+        if one.label in candidates
+    ]
     order = {name: i for i, name in enumerate(dict.fromkeys(point.generator for point in found))}
     return tuple(sorted(found, key=lambda p: (order[p.generator], _rank(p.epsilon), p.seed)))
 
@@ -215,11 +210,6 @@ def _spread(n: int, most: int) -> list[int]:
     ([0, 1, 3, 4], [0, 1])
     """
     return list(range(n)) if n <= most else [round(i * (n - 1) / (most - 1)) for i in range(most)]
-
-
-def _point(candidate: Candidate, content: Mapping[str, Any]) -> SweepPoint:
-    seed = int(finite(content.get("seed")))
-    return SweepPoint(candidate, str(content.get("generator")), amount(content.get("epsilon")), seed)
 
 
 def _rank(epsilon: float | None) -> float:

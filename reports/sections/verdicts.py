@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evaluate.audit_result import MEASURE as AUDITED
+from evaluate.comparison import VendorRanking
 from evaluate.gate.checks import COPIED, Check
 from evaluate.gate.finding import Finding, Outcome
 from evaluate.gate.verdict import Verdict
-from evaluate.plain_data import mapping, mappings
 from evaluate.result import Case, Evaluation
 
 WORDS: Mapping[Outcome, str] = {
@@ -79,12 +79,12 @@ class SelfCheck:
     absent: str
 
 
-def ruling_of(verdict: Verdict, ranking: object = None) -> Ruling:
+def ruling_of(verdict: Verdict, ranking: VendorRanking | None = None) -> Ruling:
     """A verdict with what an officer reads first.
 
     Args:
         verdict: of a policy.
-        ranking: of the evaluation, which may hold anything; none where nothing was compared.
+        ranking: of the evaluation; `None` where nothing was compared.
     """
     return Ruling(
         verdict=verdict,
@@ -96,11 +96,10 @@ def ruling_of(verdict: Verdict, ranking: object = None) -> Ruling:
     )
 
 
-def _words(verdict: Verdict, ranking: object) -> str:
-    vendors = mappings(mapping(ranking).get("vendors"))
-    if not vendors:
+def _words(verdict: Verdict, ranking: VendorRanking | None) -> str:
+    if ranking is None:
         return WORDS[verdict.verdict]
-    barred = any(one.get("name") == verdict.candidate and one.get("standing") == "disqualified" for one in vendors)
+    barred = any(one.name == verdict.candidate and one.standing == "disqualified" for one in ranking.vendors)
     return DISQUALIFIED if barred else COMPARED[verdict.verdict]
 
 

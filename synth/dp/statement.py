@@ -4,10 +4,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 CLOSED = {"extra": "forbid", "strict": True}
 """Rules of reading these back: no other key, and no number that is a text or a truth value."""
@@ -23,6 +22,14 @@ RELATIONS: Mapping[str, str] = {
 """Neighboring relations in words."""
 ROUNDING = 1e-9
 """By what share two sums of the same losses may differ."""
+Size = Annotated[float, Field(ge=0, le=LARGEST)]
+"""A cost, or the size of some noise."""
+Count = Annotated[int, Field(ge=1, le=10**15)]
+_NOISE: Mapping[str, tuple[str, ...]] = {
+    "Gaussian": ("sigma", "sensitivity"),
+    "Poisson-subsampled Gaussian": ("noise_multiplier", "sampling_rate"),
+}
+"""Parameters that readers of a statement rely on, by mechanism."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +49,14 @@ class EventRecord:
 
     what: str
     mechanism: str
-    noise: Mapping[str, float | bool]
-    count: int
-    rho: float | None
-    delta: float = 0.0
+    noise: Mapping[str, bool | Annotated[int, Field(ge=0)] | Size]
+    count: Count
+    rho: Size | None
+    delta: Size = 0.0
+
+    def __post_init__(self) -> None:
+        if not all(self.noise.get(name, 0) > 0 for name in _NOISE.get(self.mechanism, ())):
+            raise ValueError("noise of this mechanism has a size")
 
 
 @dataclass(frozen=True)
@@ -55,8 +66,8 @@ class LedgerNote:
     Attributes:
         dataset: the declared name of the table, all its versions, extracts and splits.
         unit: of privacy, for which the total holds.
-        reservation: the token under which the release was reserved.
-        entry: hash of the ledger's entry; `understudy ledger verify --holds` finds it.
+        reservation: the token under which the release was reserved; `None` in public, since it stays inside.
+        entry: hash of the ledger's entry; `understudy ledger verify --holds` finds it. Likewise.
         epsilon: of this release alone in the ledger, by Renyi curves, at `total_delta`.
         spent_epsilon: of all releases when this one was reserved, itself included.
         total_epsilon: their limit.
@@ -67,12 +78,12 @@ class LedgerNote:
 
     dataset: str
     unit: str
-    reservation: str
-    entry: str
-    epsilon: float
-    spent_epsilon: float
-    total_epsilon: float
-    total_delta: float
+    reservation: str | None
+    entry: str | None
+    epsilon: Size
+    spent_epsilon: Size
+    total_epsilon: Size
+    total_delta: Size
 
 
 @dataclass(frozen=True)
@@ -101,16 +112,22 @@ class PrivacyStatement:
     epsilon: float
     delta: float
     unit: str
-    n_units: int
+    n_units: Count
     accountant: str
     epsilon_rdp: float
     events: tuple[EventRecord, ...]
-    max_rows_per_unit: int = 1
+    max_rows_per_unit: Count = 1
     relation: str = RELATION
     versions: Mapping[str, str] = field(default_factory=dict)
     ledger: LedgerNote | None = None
     caveats: tuple[str, ...] = ()
     private: bool = True
+
+    def __post_init__(self) -> None:
+        if not (is_claim("epsilon", self.epsilon) and is_claim("delta", self.delta)):
+            raise ValueError("epsilon lies above 0, and delta in [0, 1)")
+        if not self.epsilon * (1 - ROUNDING) <= self.epsilon_rdp <= LARGEST:
+            raise ValueError("the RDP accountant claims no less than the PLD accountant")
 
     def to_dict(self) -> dict[str, Any]:
         """The statement as plain data."""
@@ -125,22 +142,11 @@ class PrivacyStatement:
         """
         if set(content) != {one.name for one in fields(PrivacyStatement)}:
             raise ValueError("a privacy statement has every key, and no other")
-        _reader().validate_json(json.dumps(dict(content), allow_nan=False))
-        events = tuple(EventRecord(**event) for event in content["events"])
-        ledger = None if content["ledger"] is None else LedgerNote(**content["ledger"])
-        taken = {**content, "events": events, "ledger": ledger, "caveats": tuple(content["caveats"])}
-        stated = PrivacyStatement(**taken)
-        if not (is_claim("epsilon", stated.epsilon) and is_claim("delta", stated.delta)):
-            raise ValueError("epsilon lies above 0, and delta in [0, 1)")
-        if not stated.epsilon * (1 - ROUNDING) <= stated.epsilon_rdp <= LARGEST:
-            raise ValueError("the RDP accountant claims no less than the PLD accountant")
-        return stated
+        return _reader().validate_json(json.dumps(dict(content), allow_nan=False))
 
 
 @cache
-def _reader() -> "TypeAdapter[PrivacyStatement]":
-    from pydantic import TypeAdapter
-
+def _reader() -> TypeAdapter[PrivacyStatement]:
     return TypeAdapter(PrivacyStatement)
 
 

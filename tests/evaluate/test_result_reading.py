@@ -14,15 +14,11 @@ from evaluate.engine import evaluate
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest
 from evaluate.result_io import evaluation_from
 from reports.html import render_html
-from synth.dp.statement import EventRecord, PrivacyStatement
 from synth.infer import infer_schema
 from tests.damaging import damaged
+from tests.evaluations import evaluation_of, stated
 
 AUC, PAIRS = "privacy.membership.auc", "pairs.tvd.excess"
-STATEMENT = PrivacyStatement(
-    epsilon=1.0, delta=1e-6, unit="row", n_units=900, accountant="PLD", epsilon_rdp=1.1,
-    events=(EventRecord("counts", "Gaussian", {"sigma": 9.0, "sensitivity": 1, "whole": True}, 1, 0.01),),
-)  # fmt: skip
 Change = Callable[[dict[str, Any]], object]
 
 
@@ -40,8 +36,7 @@ def made() -> Evaluation:
         SelfTest("copy", table("copy", 0.9)),
         SelfTest("shuffled", absent="Why."),
     )
-    provenance = {"sweep": None, "versions": {"understudy": "1.0"}}
-    return Evaluation((replace(table("m"), statement=STATEMENT.to_dict()),), {"n": 1}, {}, provenance, tests)
+    return evaluation_of(replace(table("m"), statement=stated()), self_tests=tests, versions={"understudy": "1.0"})
 
 
 def first(content: dict[str, Any]) -> Any:
@@ -150,11 +145,11 @@ def test_what_no_evaluation_writes_is_damage(what: str) -> None:
         ('"value": 0.5', '"value": -Infinity'),
         ('"value": 0.5', '"value": 1e400'),
         ('"value": 0.5', '"value": 0.99, "value": 0.5'),
-        ('"n": 1\n', '"n": 1' + "0" * 5000),
-        ('"n": 1\n', '"n": ' + "[" * 5000 + "]" * 5000),
-        ('"n": 1\n', '"n": ' + "[" * 100_000 + "]" * 100_000),
-        ('"schema_version": 2', '"schema_version": 2.0'),
-        ('"schema_version": 2', '"schema_version": true'),
+        ('"n": 1000', '"n": 1' + "0" * 5000),
+        ('"n": 1000', '"n": ' + "[" * 5000 + "]" * 5000),
+        ('"n": 1000', '"n": ' + "[" * 100_000 + "]" * 100_000),
+        ('"schema_version": 3', '"schema_version": 3.0'),
+        ('"schema_version": 3', '"schema_version": true'),
         ('"name": "m"', '"name": "\\ud800"'),
     ],
 )
@@ -214,9 +209,6 @@ def drawn() -> dict[str, Any]:
     }  # fmt: skip
 
 
-SCHEMA = {"status": "declared", "columns": {"a": {"kind": "integer", "bounds": [0, 9]}, "b": {"categories": ["x"]}}}
-
-
 def read_and_shown(content: dict[str, Any]) -> str:
     """The report of an evaluation, or why it is refused."""
     try:
@@ -228,7 +220,7 @@ def read_and_shown(content: dict[str, Any]) -> str:
 
 def test_figures_that_are_damaged_anywhere_are_drawn_or_refused_in_one_sentence() -> None:
     content = json.loads(made().to_json())
-    first(content)["figures"], content["schema"] = drawn(), SCHEMA
+    first(content)["figures"] = drawn()
     assert read_and_shown(content).startswith("<!doctype html>")
     said = []
     for seed in range(200):
@@ -250,8 +242,8 @@ def test_a_figure_of_another_form_is_refused_by_its_name(name: str, value: Any) 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"real": {"train_rows": [1]}}, {"schema": {"columns": [1]}}, {"schema": {"columns": {"a": 1}}},
-        {"schema": {"columns": {"a": {"bounds": [1]}}}}, {"schema": {"sensitive": 1}},
+        {"real": {"train_rows": [1]}}, {"real": {}}, {"schema": {}}, {"schema": {"columns": {"a": 1}}},
+        {"schema": {"sensitive": 1}}, {"provenance": {}}, {"provenance": None}, {"ranking": {}},
     ],
     ids=str,
 )  # fmt: skip

@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 from evaluate.gate.policy import load_policy
-from evaluate.gate.shift import Shift
 from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.privacy.audit.white_box import conclude
-from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from evaluate.provenance import Provenance
+from evaluate.real_facts import Duplicates, RealFacts, Shift
+from evaluate.result import Candidate, Estimate, Evaluation, Failure, GeneratorRecord
+from synth.dp.statement import PrivacyStatement
+from synth.schema import build_schema
 from tests.reports.browsing import ARGUMENTS, CHROMIUM
 
 COLUMNS: dict[str, list[str] | int] = {
@@ -46,25 +49,23 @@ def sample_evaluation(renamed: dict[str, str] | None = None, seed: int = 0) -> E
     candidates = tuple(
         _candidate(name, names, shares, np.random.default_rng([seed, i])) for i, name in enumerate(QUALITY)
     )
-    real = {
-        "train_rows": 39074, "holdout_rows": 9768, "columns": len(names), "target": names[-1], "entity": None,
-        "duplicates_across": {"count": 195, "share": 0.01996}, "duplicate_share_train": 0.0231,
-        "shift": Shift(n_train=39074, n_holdout=9768, p_value=0.4, detectable=0.53).model_dump(),
-    }  # fmt: skip
-    schema = {"format": 1, "status": "declared", "n_units": 39074, "target": names[-1], "sensitive": [names[8]]}
-    schema["columns"] = {
-        name: {"kind": "integer", "bounds": [0, 100], "missing": False}
-        if isinstance(spec, int)
-        else {"kind": "categorical", "categories": spec, "missing": i in (1, 6, 13)}
-        for i, (name, spec) in enumerate(zip(names, COLUMNS.values(), strict=True))
-    }
-    provenance = {
-        "job": None, "release": None, "seed": 20260101, "split": "keyed hash, seed 20260101",
-        "fingerprints": dict.fromkeys(("table", "train", "holdout"), "hmac-sha256:" + "9f" * 32),
-        "job_sha256": "1c" * 32, "schema_sha256": "2d" * 32, "policy_sha256": None,
-        "files_sha256": {"synthetic/mst.csv": "3e" * 32},
-        "versions": {"understudy": "0.1.0", "numpy": "2.2.1", "pandas": "2.3.0", "opendp": "0.13.0"},
-    }  # fmt: skip
+    shift = Shift(n_train=39074, n_holdout=9768, p_value=0.4, detectable=0.53)
+    real = RealFacts(39074, 9768, Duplicates(195, 0.01996), 0.0231, len(names), names[-1], shift=shift)
+    schema = build_schema({
+        "status": "declared", "n_units": 39074, "target": names[-1], "sensitive": [names[8]],
+        "columns": {
+            name: {"kind": "integer", "bounds": [0, 100], "missing": False}
+            if isinstance(spec, int)
+            else {"kind": "categorical", "categories": spec, "missing": i in (1, 6, 13)}
+            for i, (name, spec) in enumerate(zip(names, COLUMNS.values(), strict=True))
+        },
+    })  # fmt: skip
+    provenance = Provenance(
+        seed=20260101, split="keyed hash, seed 20260101",
+        fingerprints=dict.fromkeys(("table", "train", "holdout"), "hmac-sha256:" + "9f" * 32),
+        job_sha256="1c" * 32, schema_sha256="2d" * 32, files_sha256={"synthetic/mst.csv": "3e" * 32},
+        versions={"understudy": "0.1.0", "numpy": "2.2.1", "pandas": "2.3.0", "opendp": "0.13.0"},
+    )  # fmt: skip
     return Evaluation(candidates=candidates, real=real, schema=schema, provenance=provenance)
 
 
@@ -105,7 +106,7 @@ def _candidate(name: str, names: list[str], shares: list[np.ndarray], rng: np.ra
             },
         },
         statement=_statement() if private else None,
-        generator={"generator": name, **({"epsilon": 1.0, "delta": 1e-6} if private else {"epochs": 60})},
+        generator=GeneratorRecord(name, {"epsilon": 1.0, "delta": 1e-6} if private else {"epochs": 60}),
         seconds={"fit": 9.8, "sample": 0.7, "fidelity.columns": 0.4, "privacy.membership": 11.2},
     )
 
@@ -270,8 +271,8 @@ def _distance(excess: float) -> dict[str, Any]:
     }
 
 
-def _statement() -> dict[str, Any]:
-    return {
+def _statement() -> PrivacyStatement:
+    return PrivacyStatement.from_dict({
         "epsilon": 0.9987, "delta": 1e-6, "unit": "row", "n_units": 39074, "accountant": "PLD (dp-accounting)",
         "epsilon_rdp": 1.0712,
         "events": [
@@ -287,7 +288,7 @@ def _statement() -> dict[str, Any]:
         "max_rows_per_unit": 1, "relation": "zero-out", "versions": {"opendp": "0.13.0", "dp_accounting": "0.5.0"},
         "ledger": None, "caveats": ["The schema's bounds and categories were declared public by its author."],
         "private": True,
-    }  # fmt: skip
+    })  # fmt: skip
 
 
 def shipped_verdicts(evaluation: Evaluation, policy: str = "internal") -> tuple[Verdict, ...]:
@@ -318,7 +319,7 @@ def audited(evaluation: Evaluation) -> Evaluation:
     """The same with the one claim audited, so that it can pass."""
     found = conclude((0.9987, 1e-6), (430, 440), 960, 0.99, ran_on="a public stand-in")
     first, *others = evaluation.candidates
-    first = replace(first, audit=found.to_dict(), estimates=(*first.estimates, found.estimate))
+    first = replace(first, audit=found, estimates=(*first.estimates, found.estimate))
     return replace(evaluation, candidates=(first, *others))
 
 

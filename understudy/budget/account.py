@@ -7,14 +7,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from evaluate.provenance import LedgerStanding
 from synth.dp.ledger import Holding, Ledger, open_ledger
 from synth.dp.ledger.records import named
 from synth.dp.ledger.state import Account, check_total, releases_of, unknown
 from synth.dp.ledger.store import LedgerAddress, parsed
 from synth.dp.renyi_curve import RdpCurve, RdpFilter
 from synth.dp.schedule import Schedule
+from synth.dp.statement import PrivacyStatement
 from synth.errors import BudgetError, JobError, LedgerError
 from synth.generators.base import Generator, PrivateGenerator
 from synth.schema import Schema
@@ -141,36 +142,36 @@ def unit_of(schema: Schema) -> str:
     return named(schema.unit, "unit")
 
 
-def releases(statements: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Any] | None:
-    """The reservations of a run and the dataset's total after it, as plain data; `None` where no ledger holds them.
+def releases(statements: Mapping[str, PrivacyStatement | None]) -> LedgerStanding | None:
+    """The reservations of a run and the dataset's total after it; `None` where no ledger holds them.
 
     Args:
-        statements: privacy statements by label.
+        statements: by label.
     """
-    notes = {label: stated["ledger"] for label, stated in statements.items() if stated and stated["ledger"]}
+    notes = {label: one.ledger for label, one in statements.items() if one is not None and one.ledger is not None}
     if not notes:
         return None
-    last = max(notes.values(), key=lambda note: float(note["spent_epsilon"]))
-    return {
-        "dataset": last["dataset"],
-        "unit": last["unit"],
-        "reserved_epsilon": {label: note["epsilon"] for label, note in notes.items()},
-        "spent_epsilon": last["spent_epsilon"],
-        "left_epsilon": max(0.0, last["total_epsilon"] - last["spent_epsilon"]),
-        "total_epsilon": last["total_epsilon"],
-        "total_delta": last["total_delta"],
-    }
+    last = max(notes.values(), key=lambda note: note.spent_epsilon)
+    return LedgerStanding(
+        dataset=last.dataset,
+        unit=last.unit,
+        reserved_epsilon={label: note.epsilon for label, note in notes.items()},
+        spent_epsilon=last.spent_epsilon,
+        left_epsilon=max(0.0, last.total_epsilon - last.spent_epsilon),
+        total_epsilon=last.total_epsilon,
+        total_delta=last.total_delta,
+    )
 
 
-def release_line(noted: Mapping[str, Any]) -> str:
+def release_line(noted: LedgerStanding) -> str:
     """The content of `releases` in one line."""
     from evaluate.text import room, typed_loss
 
-    made = ", ".join(f"{label} {typed_loss(epsilon)}" for label, epsilon in noted["reserved_epsilon"].items())
+    made = ", ".join(f"{label} {typed_loss(epsilon)}" for label, epsilon in noted.reserved_epsilon.items())
     return (
-        f"Ledger: dataset {noted['dataset']!r}, unit {noted['unit']}: epsilon reserved for {made}; "
-        f"{room(noted['left_epsilon'])} of {typed_loss(noted['total_epsilon'])} is left, at delta "
-        f"{typed_loss(noted['total_delta'])}"
+        f"Ledger: dataset {noted.dataset!r}, unit {noted.unit}: epsilon reserved for {made}; "
+        f"{room(noted.left_epsilon)} of {typed_loss(noted.total_epsilon)} is left, at delta "
+        f"{typed_loss(noted.total_delta)}"
     )
 
 

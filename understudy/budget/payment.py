@@ -158,10 +158,16 @@ class Payment:
 
         Args:
             statement: of the release; `None`, and one that no ledger holds, need no commit.
+
+        Raises:
+            LedgerError: a ledger holds it, and the statement does not say under which reservation.
         """
-        if self.fund is not None and statement is not None and statement.ledger is not None:
-            cost = {"epsilon": statement.epsilon, "delta": statement.delta}
-            self.fund.ledger.commit(statement.ledger.reservation, cost)
+        if self.fund is None or statement is None or statement.ledger is None:
+            return
+        if statement.ledger.reservation is None:
+            raise LedgerError("the statement names no reservation, so that nothing was closed")
+        cost = {"epsilon": statement.epsilon, "delta": statement.delta}
+        self.fund.ledger.commit(statement.ledger.reservation, cost)
 
     def _used(self, fund: Fund, label: str, journal: Journal | None) -> LedgerNote:
         """The reservation in use, with lost draws charged again; they are then to be settled."""

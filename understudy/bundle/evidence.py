@@ -22,7 +22,7 @@ from reports.public.facts import public_facts
 from reports.public.verdict import public_verdict
 from reports.sections.sweep import is_releasable
 from synth.output import whole_file
-from synth.schema import Schema, build_schema
+from synth.schema import Schema
 from synth.table import read_table
 from understudy.artifacts import Delivery, deliver, size_of, write_public_card, write_verdict
 from understudy.bundle.keys import Signer
@@ -61,7 +61,7 @@ def write_public_folder(
     if delivery.release is None or delivery.release not in delivery.tables:
         return None
     public.mkdir()
-    schema = build_schema(delivery.evaluation.schema)
+    schema = delivery.evaluation.schema
     source = folder / delivery.tables[delivery.release]
     table = public / source.name
     rewrite(source, table, schema)
@@ -99,14 +99,12 @@ def _about_public(delivery: Delivery, schema: Schema, made_at: str, valid_until:
 
 def run_id_of(evaluation: Evaluation) -> str | None:
     """What tells the run from others: drawn at random, so that it says nothing of any input."""
-    known = evaluation.provenance.get("run_id")
-    return None if known is None else str(known)
+    return evaluation.provenance.run_id
 
 
 def versions_of(evaluation: Evaluation) -> dict[str, str]:
     """Versions of everything installed that matters, where the evaluation was made."""
-    known = evaluation.provenance.get("versions")
-    return {str(name): str(version) for name, version in known.items()} if isinstance(known, dict) else {}
+    return dict(evaluation.provenance.versions)
 
 
 def _copy(source: Path, to: Path) -> None:
@@ -152,7 +150,7 @@ def write_evidence(evidence: BundleContent, folder: Path, signer: Signer | None)
     """
     made_at = moment(datetime.now(UTC))
     delivery = evidence.delivery
-    valid_until = last_day(delivery.policy, delivery.evaluation.provenance.get("evaluated_at"), made_at)
+    valid_until = last_day(delivery.policy, delivery.evaluation.provenance.evaluated_at, made_at)
     for name, content in evidence.given.items():
         with whole_file(folder / name) as beside:
             beside.write_bytes(content)
@@ -163,7 +161,7 @@ def write_evidence(evidence: BundleContent, folder: Path, signer: Signer | None)
 
 def _about_internal(evidence: BundleContent, made_at: str, valid_until: date | None) -> About:
     delivery = evidence.delivery
-    schema = build_schema(delivery.evaluation.schema)
+    schema = delivery.evaluation.schema
     return About(
         kind="internal",
         made_at=made_at,

@@ -12,7 +12,6 @@ from evaluate.result import Evaluation
 from synth.errors import JobError
 from synth.output import whole_folder
 from synth.parsing import GivenFile
-from synth.schema import build_schema
 from synth.validation import parse_toml
 from understudy import provenance
 from understudy.artifacts import Delivery, Handing
@@ -108,13 +107,12 @@ def write_offered(
             evaluation=offer.evaluation,
             verdicts=verdicts,
             policy=policy,
-            title=str(known.get("job") or TITLE),
+            title=known.job or TITLE,
             release=offer.candidate,
             tables={offer.candidate: kept},
             handing=offer.handing,
         )
-        seed = known.get("seed")
-        seeds = {"evaluation": seed} if isinstance(seed, int) else {}
+        seeds = {} if known.seed is None else {"evaluation": known.seed}
         return write_evidence(BundleContent(delivery, offer.given, seeds), folder, signer)
 
 
@@ -139,8 +137,7 @@ def _copy(table: Path, to: Path) -> None:
 
 
 def _digests(evaluation: Evaluation, name: str) -> tuple[Any, ...]:
-    known = evaluation.provenance.get("files_sha256")
-    files = known if isinstance(known, Mapping) else {}
+    files = evaluation.provenance.files_sha256
     return tuple(files.get(f"synthetic/{name}{suffix}") for suffix in ("", *SUFFIXES))
 
 
@@ -156,7 +153,7 @@ def _file_name(offer: ExternalTable) -> str:
 
 def _left_out(evaluation: Evaluation, columns: Iterable[str]) -> tuple[str, ...]:
     """A warning about columns that were never measured, and so are not published."""
-    kept = set(build_schema(evaluation.schema).kept)
+    kept = set(evaluation.schema.kept)
     names = [name for name in columns if name not in kept]
     if not names:
         return ()
@@ -169,8 +166,8 @@ def _left_out(evaluation: Evaluation, columns: Iterable[str]) -> tuple[str, ...]
 
 def _check_input(evaluation: Evaluation, name: str, file: GivenFile) -> None:
     """Refuse another schema or job than the evaluation rests on."""
-    expected = evaluation.provenance.get(f"{name}_sha256")
-    if not isinstance(expected, str):
+    expected = getattr(evaluation.provenance, f"{name}_sha256")
+    if expected is None:
         raise BundleError(f"the evaluation names no {name}, so that none belongs to it; leave out --{name}")
     if file.sha256 != expected:
         raise BundleError(f"the evaluation rests on another {name} than path={str(file.path)!r}; pass that one")

@@ -105,7 +105,6 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
-    from evaluate.gate.shift import Shift
     from reports.sections.utility import given_away, predicted
     from synth.output import check_new_file, whole_file
     from understudy.evaluate_external import Offer, disputed, measure_offer, parsed_rows, unverified
@@ -122,7 +121,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
         console.warn(sentence)
     with console.stage("evaluate") as progress:
         evaluation = measure_offer(offer, progress)
-    shift = Shift.of(evaluation.real)
+    shift = evaluation.real.shift
     said = (*shift.warnings, *disputed(evaluation), *given_away(evaluation))
     for sentence in said:
         console.warn(sentence)
@@ -152,7 +151,6 @@ def gate(  # noqa: PLR0913 - options of the command line
     sign_key: SignKey = None,
 ) -> int:
     """Judge an evaluation by a policy, from its file alone. Exit code: 0 PASS, 1 FAIL, 2 bad input, 3 INCONCLUSIVE."""
-    from evaluate.gate.shift import Shift
     from evaluate.gate.verdict import judge
     from reports.exports.junit import render_junit
     from synth.errors import JobError, nearest
@@ -176,7 +174,7 @@ def gate(  # noqa: PLR0913 - options of the command line
         offer = offer_of(found, synthetic, candidate, {"schema": schema, "job": job}, judged_by)
         candidate = offer.candidate
     verdicts = judge(found, [rules], None if candidate is None else [candidate], waivers=answers)
-    shift = Shift.of(found.real)
+    shift = found.real.shift
     warned = [*shift.warnings, *(() if offer is None else offer.warnings), *_long(answers, [rules])]
     for sentence in warned:
         console.warn(sentence)
@@ -241,7 +239,7 @@ def _long(waivers: "Iterable[Waiver]", rules: "Iterable[Policy]") -> list[str]:
 
 def _release(evaluation: "Evaluation") -> str | None:
     """The candidate that the job named for release, where the evaluation came from one."""
-    named = evaluation.provenance.get("release")
+    named = evaluation.provenance.release
     return named if any(c.name == named for c in evaluation.candidates) else None
 
 

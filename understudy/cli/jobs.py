@@ -1,5 +1,6 @@
 """`understudy run`: the whole job, from a real table to a verdict."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ from understudy.cli.options import OutFolder, SignKey, console_of, signer_of
 
 if TYPE_CHECKING:
     from reports.sections.sweep import Mean
+    from synth.dp.statement import PrivacyStatement
     from understudy.console import Console
     from understudy.run.run import RunOutcome
 
@@ -55,7 +57,8 @@ def run(
 
     def tell(outcome: "RunOutcome") -> None:
         _show(outcome, console)
-        said = {name: outcome.evaluation.provenance[name] for name in ("warnings", "ledger")}
+        known = outcome.evaluation.provenance
+        said = {"warnings": known.warnings, "ledger": None if known.ledger is None else asdict(known.ledger)}
         sealed = {"manifest_sha256": sealed_digest(out), "signer": None if signer is None else signer.fingerprint}
         content = {**outcome.delivery.verdict_content(), **said, **sealed}
         console.result({**content, "exit_code": outcome.exit_code, "out": str(out)})
@@ -82,7 +85,7 @@ def _show(outcome: "RunOutcome", console: "Console") -> None:
     for check in outcome.verdicts[0].checks if outcome.verdicts else ():  # of the real rows: the same for all
         if check.outcome == "did not come out":
             console.say(f"Self-test {check.case} did not come out, so nothing passes. {check.reason}")
-    noted = outcome.evaluation.provenance["ledger"]
+    noted = outcome.evaluation.provenance.ledger
     if noted is not None:
         console.say(release_line(noted))
     if outcome.plan.unpaid:
@@ -95,9 +98,7 @@ def _show(outcome: "RunOutcome", console: "Console") -> None:
 
 def _show_shift(outcome: "RunOutcome", console: "Console") -> None:
     """The warning that train and holdout differ, or the power of the test that saw nothing."""
-    from evaluate.gate.shift import Shift
-
-    shift = Shift.of(outcome.evaluation.real)
+    shift = outcome.evaluation.real.shift
     for said in shift.warnings:
         console.warn(said)
     for said in shift.notes:
@@ -162,9 +163,9 @@ def _mean(cell: "Mean | None") -> str:
     return f"{cell.value:.3f}" if cell.low is None else f"{cell.value:.3f} ±{cell.value - cell.low:.3f}"
 
 
-def _guarantee(statement: object) -> str:
+def _guarantee(statement: "PrivacyStatement | None") -> str:
     from evaluate.text import typed_loss
 
-    if not isinstance(statement, dict):
+    if statement is None:
         return "no formal guarantee"
-    return f"epsilon {typed_loss(statement['epsilon'])}, delta {statement['delta']:.3g}"
+    return f"epsilon {typed_loss(statement.epsilon)}, delta {statement.delta:.3g}"

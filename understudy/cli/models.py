@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,6 +25,9 @@ from understudy.cli.options import (
     parameters_of,
 )
 from understudy.job.sweep import MAX_SEED
+
+if TYPE_CHECKING:
+    from synth.dp.statement import PrivacyStatement
 
 SPLIT = "Example: understudy split patients.csv --schema patients.schema.toml --out parts"
 FIT = (
@@ -159,7 +162,7 @@ def fit(  # noqa: PLR0913 - options of the command line
             model, found = earlier_fit(planned, made.told)
         for sentence in found:
             console.warn(sentence)
-        statement: dict[str, Any] | None = None if model.statement is None else model.statement.to_dict()
+        statement = model.statement
         noted = releases({chosen.name: statement})
         console.say(_promise(statement))
         if noted is not None:
@@ -167,19 +170,25 @@ def fit(  # noqa: PLR0913 - options of the command line
         console.say(f"Model: {out}")
         warnings = [*planned.warnings, *found]
         console.result(
-            {"model": str(out), "generator": chosen.name, "statement": statement, "ledger": noted, "warnings": warnings}
+            {
+                "model": str(out),
+                "generator": chosen.name,
+                "statement": None if statement is None else statement.to_dict(),
+                "ledger": None if noted is None else asdict(noted),
+                "warnings": warnings,
+            }
         )
     return 0
 
 
-def _promise(statement: dict[str, Any] | None) -> str:
+def _promise(statement: "PrivacyStatement | None") -> str:
     from evaluate.text import typed_loss
 
     if statement is None:
         return "No formal guarantee: this fit had no epsilon."
     return (
-        f"Guarantee: epsilon={typed_loss(statement['epsilon'])}, delta={statement['delta']:.3g} by "
-        f"{statement['accountant']}, unit {statement['unit']}, {statement['relation']}"
+        f"Guarantee: epsilon={typed_loss(statement.epsilon)}, delta={statement.delta:.3g} by {statement.accountant}, "
+        f"unit {statement.unit}, {statement.relation}"
     )
 
 

@@ -109,10 +109,10 @@ def compare(  # noqa: PLR0913 - options of the command line
         with console.stage("report"):
             deliver_comparison(found, asked, made.place, signer)
         code = exit_code(found)
-        ranking = found.evaluation.ranking or {}
         told = {
-            "comparison": str(out), "exit_code": code, "order": ranking["order"], "terms": ranking["terms"],
-            "vendors": [vendor.content() for vendor in found.vendors], "warnings": list(sentences(found)),
+            "comparison": str(out), "exit_code": code, "order": [asdict(one) for one in found.ranking.order.order],
+            "terms": asdict(found.ranking.terms), "vendors": [asdict(one.result) for one in found.vendors],
+            "warnings": list(sentences(found)),
         }  # fmt: skip
         made.finish(told)
         for sentence in sentences(found):
@@ -129,8 +129,8 @@ def _split(labels: str) -> list[str]:
 
 def _show(found: "VendorComparison", console: "Console") -> None:
     """The order, then those that are not in it, each with the reason."""
-    order = (found.evaluation.ranking or {})["order"]
-    console.table(("place", "vendor", "group"), [(str(o["place"]), o["name"], o["letters"]) for o in order])
+    order = found.ranking.order.order
+    console.table(("place", "vendor", "group"), [(str(one.place), one.name, one.letters) for one in order])
     if len(order) > 1:
         console.say("Vendors that share a letter cannot be told apart.")
     for vendor in found.vendors:

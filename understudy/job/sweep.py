@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from evaluate.provenance import ComposedClaim, SweepEntry
 from synth.validation import Frozen
 
 if TYPE_CHECKING:
@@ -166,9 +167,10 @@ class PlannedCandidate:
         """The label without the seed."""
         return self.label if self.seed is None else setting_label(*self.setting)
 
-    def content(self) -> dict[str, Any]:
-        """The point as plain data."""
-        return {"label": self.label, "generator": self.family, "epsilon": self.epsilon, "seed": self.seed}
+    @property
+    def entry(self) -> SweepEntry:
+        """The point as an evaluation holds it."""
+        return SweepEntry(self.label, self.family, self.epsilon, self.seed or 0)
 
 
 def points(generators: Mapping[str, GeneratorSpec], seeds: Iterable[int] | None) -> dict[str, PlannedCandidate]:
@@ -210,22 +212,7 @@ def setting_label(family: str, epsilon: float | None) -> str:
     return f"{family}-{shown(epsilon)}"
 
 
-@dataclass(frozen=True)
-class SweepClaim:
-    """The composed claim of the private fits of a sweep.
-
-    Attributes:
-        epsilon: by PLD, at `delta`.
-        delta: the largest of any of them, or twice what mechanisms have themselves where that is more.
-        n_fits: how many there are.
-    """
-
-    epsilon: float
-    delta: float
-    n_fits: int
-
-
-def composed(schedules: Mapping[str, "Schedule"]) -> SweepClaim | None:
+def composed(schedules: Mapping[str, "Schedule"]) -> ComposedClaim | None:
     """The composed claim of several fits of one table; `None` where no fit promises anything.
 
     Args:
@@ -241,4 +228,4 @@ def composed(schedules: Mapping[str, "Schedule"]) -> SweepClaim | None:
     events = tuple(event for schedule in schedules.values() for event in schedule.events)
     # The deltas that mechanisms have themselves add up over fits, and half of the delta is left to all else.
     delta = max(2 * sum(event.delta for event in events), *(schedule.delta for schedule in schedules.values()))
-    return SweepClaim(Schedule(events, delta).epsilon, delta, len(schedules))
+    return ComposedClaim(Schedule(events, delta).epsilon, delta, len(schedules))

@@ -71,7 +71,7 @@ def audit_trial(candidate: Candidate, trial: Trial, progress: Progress) -> Candi
     return replace(
         candidate,
         estimates=(*candidate.estimates, found.estimate),
-        audit=found.to_dict(),
+        audit=found,
         seconds={**candidate.seconds, SECONDS: round(time.perf_counter() - started, 3)},
     )
 
@@ -99,7 +99,7 @@ def audit_model(
 
 def disproved(candidate: Candidate) -> tuple[str, ...]:
     """Warnings where an audit disproves the claim: what it means for this table, for others, and how to go on."""
-    if candidate.audit is None or candidate.audit.get("verdict") != EXCEEDS:
+    if candidate.audit is None or candidate.audit.verdict != EXCEEDS:
         return ()
     return (
         f"the audit disproves the privacy statement of {candidate.name}: the noise protects less than its epsilon "

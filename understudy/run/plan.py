@@ -8,6 +8,7 @@ from pathlib import Path
 
 from evaluate.gate.policy import Policy, Waiver, lasting
 from evaluate.metrics import CATALOG
+from evaluate.provenance import ComposedClaim
 from evaluate.tables import SAMPLE_ROWS
 from synth.dp.schedule import Schedule
 from synth.dp.tradeoff import TradeOff
@@ -22,7 +23,7 @@ from understudy.budget.payment import Payment, Release
 from understudy.data.source import RealTable, embedded_table, find_table
 from understudy.job.load import read_inputs
 from understudy.job.spec import Job
-from understudy.job.sweep import PlannedCandidate, SweepClaim, composed
+from understudy.job.sweep import PlannedCandidate, composed
 from understudy.provenance import fingerprint_key, key_path
 from understudy.run.preflight import Intent, Swept, cautions, check_job, check_sampled, of_publication
 from understudy.run.workspace import RunWorkspace, check_free, requested
@@ -107,7 +108,7 @@ class Plan:
         return Payment(self.fund, self.schema, releases, work)
 
     @cached_property
-    def together(self) -> SweepClaim | None:
+    def together(self) -> ComposedClaim | None:
         """The composed claim of the released table and the numbers about it: of a sweep, all its fits and the numbers.
 
         None where there are no such numbers.
@@ -118,12 +119,12 @@ class Plan:
         return composed({**fits, PUBLICATION: self.publication})
 
     @cached_property
-    def composed(self) -> SweepClaim | None:
+    def composed(self) -> ComposedClaim | None:
         """The composed claim of all private fits of a sweep; `None` outside one."""
         return composed(self.schedules) if self.job.is_sweep else None
 
     @cached_property
-    def everything(self) -> SweepClaim | None:
+    def everything(self) -> ComposedClaim | None:
         """The composed claim of all draws from the real table: whoever picks one of several fits has looked at all.
 
         None where that is one release at most.

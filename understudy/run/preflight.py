@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from evaluate.provenance import ComposedClaim
 from evaluate.text import typed_loss
 from synth.dp.events import GaussianEvent
 from synth.dp.renyi_curve import RdpCurve
@@ -17,7 +18,7 @@ from synth.generators.base import Generator, PrivateGenerator
 from synth.schema import Schema
 from understudy.budget.account import LEDGER_VARIABLE, Fund
 from understudy.job.spec import Job
-from understudy.job.sweep import SweepClaim, composed
+from understudy.job.sweep import composed
 
 
 def check_fit(chosen: Generator, place: str) -> None:
@@ -117,7 +118,7 @@ class Swept:
         schedules: of all of them, by label.
     """
 
-    composed: SweepClaim | None
+    composed: ComposedClaim | None
     unpaid: bool
     schedules: Mapping[str, Schedule]
 
@@ -133,7 +134,7 @@ def cautions(intent: Intent) -> tuple[str, ...]:
     return tuple(found)
 
 
-def of_publication(release: str, together: SweepClaim) -> str:
+def of_publication(release: str, together: ComposedClaim) -> str:
     """A warning with the composed claim of the public report's numbers and their table.
 
     Args:
@@ -224,7 +225,7 @@ def _of_all(intent: Intent) -> Iterator[str]:
         )
 
 
-def _together(intent: Intent, schedules: Mapping[str, Schedule], found: SweepClaim) -> str:
+def _together(intent: Intent, schedules: Mapping[str, Schedule], found: ComposedClaim) -> str:
     """The claim of several private fits of one table: whoever picks the best of them has looked at all."""
     in_ledger = ""
     if intent.fund is not None:

@@ -8,9 +8,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
-from evaluate.dp_release.numbers import Released
+from pydantic import TypeAdapter
+
+from evaluate.provenance import ComposedClaim, PublishedNumbers
+from evaluate.released import Released
 from evaluate.result import Evaluation
 from reports.public.facts import Publication, PublicFacts
 from reports.public.page import write_public_html
@@ -23,7 +25,6 @@ from synth.progress import Progress
 from synth.schema import Schema
 from synth.split import Split
 from synth.table import read_table
-from understudy.job.sweep import SweepClaim
 from understudy.run.plan import PUBLICATION, Plan
 from understudy.run.workspace import RunWorkspace
 
@@ -66,15 +67,15 @@ def _release(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress
             raise BudgetError("numbers are released under a budget only; set public_report.epsilon")
         numbers = released(sides, read_table(table), schema, budget, progress)
         statement = budget.statement(plan.schema)
-    content = {"statement": statement.to_dict(), "numbers": [number.to_dict() for number in numbers]}
+    content = {"statement": statement.to_dict(), "numbers": [asdict(number) for number in numbers]}
     work.write_stage(PUBLICATION, content)
 
 
-def publication(plan: Plan, work: RunWorkspace) -> dict[str, Any] | None:
-    """The releases for the public report, as plain data; `None` where there are none.
+def publication(plan: Plan, work: RunWorkspace) -> PublishedNumbers | None:
+    """The releases for the public report, with all that counts with them; `None` where there are none.
 
-    Holds the label of the table, the numbers, their statement, and that of table and numbers together. Beside them
-    stands the claim of the numbers with all private fits of the job.
+    Raises:
+        BudgetError: what is kept of them is damaged.
     """
     if plan.publication is None or plan.together is None or plan.job.release is None:
         return None
@@ -83,22 +84,20 @@ def publication(plan: Plan, work: RunWorkspace) -> dict[str, Any] | None:
     fits = plan.schedules if plan.job.is_sweep else {plan.job.release: plan.schedules[plan.job.release]}
     both = _together({**fits, PUBLICATION: plan.publication}, plan.together, plan.schema)
     own = PrivacyStatement.from_dict(kept["statement"])
-    return {
-        "table": plan.job.release,
-        "numbers": kept["numbers"],
-        "statement": kept["statement"],
-        "together": replace(both, private=fit.private and own.private).to_dict(),
-        "n_fits": len(fits),
-        "every": None if plan.everything is None else asdict(plan.everything),
-    }
+    try:
+        numbers = TypeAdapter(tuple[Released, ...]).validate_json(json.dumps(kept["numbers"]))
+    except ValueError:
+        raise BudgetError("a published number is damaged; run the job anew (what was drawn stays spent)") from None
+    together = replace(both, private=fit.private and own.private)
+    return PublishedNumbers(plan.job.release, numbers, own, together, len(fits), plan.everything)
 
 
-def _together(schedules: Mapping[str, Schedule], found: SweepClaim, schema: Schema) -> PrivacyStatement:
+def _together(schedules: Mapping[str, Schedule], found: ComposedClaim, schema: Schema) -> PrivacyStatement:
     events = tuple(event for schedule in schedules.values() for event in schedule.events)
     return Budget(Schedule(events, found.delta)).statement(schema)
 
 
-def with_numbers(evaluation: Evaluation, published: Mapping[str, Any] | None) -> Evaluation:
+def with_numbers(evaluation: Evaluation, published: PublishedNumbers | None) -> Evaluation:
     """The evaluation with the published numbers among those of their table, so that a rule may rest on them.
 
     Args:
@@ -107,12 +106,12 @@ def with_numbers(evaluation: Evaluation, published: Mapping[str, Any] | None) ->
     """
     if published is None:
         return evaluation
-    found = tuple(Released.from_dict(one).estimate for one in published["numbers"])
+    found = tuple(number.estimate for number in published.numbers)
     candidates = (
-        replace(one, estimates=(*one.estimates, *found)) if one.name == published["table"] else one
+        replace(one, estimates=(*one.estimates, *found)) if one.name == published.table else one
         for one in evaluation.candidates
     )
-    provenance = {**evaluation.provenance, "public_report": dict(published)}
+    provenance = replace(evaluation.provenance, public_report=published)
     return replace(evaluation, candidates=tuple(candidates), provenance=provenance)
 
 
@@ -134,7 +133,9 @@ def _released_json(facts: PublicFacts, found: Publication) -> str:
     content = {
         "notice": NOTICE,
         "table": facts.table,
-        "numbers": [number.to_dict() for number in found.numbers],
-        "candidates": [{"name": name, "statement": statement} for name, statement in statements.items()],
+        "numbers": [asdict(number) for number in found.numbers],
+        "candidates": [
+            {"name": name, "statement": None if one is None else one.to_dict()} for name, one in statements.items()
+        ],
     }
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)

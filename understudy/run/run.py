@@ -3,14 +3,15 @@
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from evaluate.gate.verdict import Verdict
+from evaluate.provenance import Provenance, SweepRecord
 from evaluate.result import Evaluation
 from evaluate.result_io import evaluation_from
+from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError
 from synth.output import whole_file
 from synth.split import Split
@@ -105,8 +106,9 @@ def _carry_out(plan: Plan, work: RunWorkspace, console: Console, signer: Signer 
         if not _whole(work).exists():
             make_all(plan, work, real.sides, console)
             _publish(plan, work, real.sides, console)
-            _join(plan, work, real, began_at)
-    evaluation = evaluation_from(_whole(work).read_text(encoding="utf-8"))
+            evaluation = _join(plan, work, real, began_at)
+        else:
+            evaluation = evaluation_from(_whole(work).read_text(encoding="utf-8"))
     verdicts = stages.verdicts_of(plan, evaluation)
     made = {label: candidates.made(work, label) for label in plan.points}
     outcome = RunOutcome(plan, evaluation, verdicts, {label: m.unsaved for label, m in made.items() if m.unsaved})
@@ -170,7 +172,7 @@ def _whole(work: RunWorkspace) -> Path:
     return work.result / EVALUATION
 
 
-def _join(plan: Plan, work: RunWorkspace, real: _Real, began_at: str) -> None:
+def _join(plan: Plan, work: RunWorkspace, real: _Real, began_at: str) -> Evaluation:
     """One evaluation of all candidates, with where it came from; what may not leave a sweep is removed before."""
     evaluation = candidates.joined(plan, work)
     if plan.unpaid:
@@ -179,6 +181,7 @@ def _join(plan: Plan, work: RunWorkspace, real: _Real, began_at: str) -> None:
     evaluation = public_report.with_numbers(evaluation, public_report.publication(plan, work))
     with whole_file(_whole(work)) as beside:
         beside.write_text(evaluation.to_json(), encoding="utf-8")
+    return evaluation
 
 
 def _remove_releasable(folder: Path) -> None:
@@ -188,33 +191,30 @@ def _remove_releasable(folder: Path) -> None:
             shutil.rmtree(folder / kept)
 
 
-def _provenance(plan: Plan, work: RunWorkspace, real: _Real, began_at: str, evaluation: Evaluation) -> dict[str, Any]:
+def _provenance(plan: Plan, work: RunWorkspace, real: _Real, began_at: str, evaluation: Evaluation) -> Provenance:
     from reports.sections.utility import given_away
 
     audited = stages.audited(plan)  # of a sweep's seeds the first stands for all
     disputed = (said for one in evaluation.candidates if one.name in audited for said in disproved(one))
-    stated = {label: work.stage(label)["statement"] for label in plan.points}
+    stated = {label: candidates.made(work, label).statement for label in plan.points}
     if plan.publication is not None:
-        stated[public_report.ALONE] = work.stage(PUBLICATION)["statement"]
-    said = provenance.Said(
+        stated[public_report.ALONE] = PrivacyStatement.from_dict(work.stage(PUBLICATION)["statement"])
+    known = Provenance(
         job=plan.title,
         release=plan.job.release,
         split=f"{KEYED if real.sides.keyed else STRATIFIED}, seed {plan.job.split_seed}",
         warnings=tuple(dict.fromkeys((*plan.warnings, *work.warnings, *disputed, *given_away(evaluation)))),
         ledger=releases(stated),
         sweep=_swept(plan),
-        composed=None if plan.everything is None else asdict(plan.everything),
+        composed=plan.everything,
         attempts=count_attempt(real.prints["table"], plan.schema, attempt=work.attempt, n_tables=len(plan.points)),
         run_id=work.attempt,
         evaluated_at=began_at,
+        seed=plan.job.seed,
+        fingerprints=real.prints,
+        files_sha256={str(path.relative_to(work.result)): provenance.sha256(path) for path in _outputs(work)},
     )
-    return provenance.record(
-        plan.job.seed,
-        real.prints,
-        plan.given,
-        {str(path.relative_to(work.result)): provenance.sha256(path) for path in _outputs(work)},
-        said,
-    )
+    return provenance.with_inputs(known, plan.given)
 
 
 def _outputs(work: RunWorkspace) -> list[Path]:
@@ -224,15 +224,11 @@ def _outputs(work: RunWorkspace) -> list[Path]:
     return sorted([*tables, *files])
 
 
-def _swept(plan: Plan) -> dict[str, Any] | None:
+def _swept(plan: Plan) -> SweepRecord | None:
     """The description of a sweep; `None` for any other job."""
     if not plan.job.is_sweep:
         return None
-    return {
-        "releasable": not plan.unpaid,
-        "composed": None if plan.composed is None else asdict(plan.composed),
-        "points": [point.content() for point in plan.points.values()],
-    }
+    return SweepRecord(not plan.unpaid, plan.composed, tuple(point.entry for point in plan.points.values()))
 
 
 def _write(outcome: RunOutcome, folder: Path, signer: Signer | None) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from evaluate.engine import aimed, evaluate_beside
 from evaluate.gate.verdict import Verdict, judge
-from evaluate.result import Candidate, Evaluation
+from evaluate.result import Candidate, Evaluation, Expectation, GeneratorRecord
 from evaluate.tables import SAMPLE_ROWS, Real
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
@@ -150,7 +150,7 @@ def evaluate(
         measures=plan.job.evaluation.measures,
         time_limit_s=plan.job.evaluation.time_limit_s,
         progress=progress,
-        statements={label: stated.to_dict() for label, stated in statements.items() if stated is not None},
+        statements={label: stated for label, stated in statements.items() if stated is not None},
         generators={label: _specification(plan, label) for label in synthetic},
         self_tested=self_tested,
     )
@@ -166,14 +166,14 @@ def check_reached(sides: Sides) -> None:
         load.check_reached(sides.train)
 
 
-def expected(plan: Plan, label: str) -> dict[str, object] | None:
-    """The outlook of a private candidate by public facts, as plain data; `None` where nothing can be worked out."""
+def expected(plan: Plan, label: str) -> Expectation | None:
+    """The outlook of a private candidate by public facts; `None` where nothing can be worked out."""
     chosen, schedule = plan.generators[label], plan.schedules.get(label)
     if schedule is None or not isinstance(chosen, Planned):
         return None
     found = outlook(chosen, plan.schema, schedule=schedule, train_share=1 - plan.job.split.holdout_share)
     tree, pair = (None if noise is None else noise.error for noise in (found.tree, found.pair))
-    return {"column": found.column, "tree": tree, "pair": pair, "n_rows": found.n_rows}
+    return Expectation(found.column, tree, pair, found.n_rows)
 
 
 def audited(plan: Plan) -> tuple[str, ...]:
@@ -220,6 +220,6 @@ def verdicts_of(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:
     return judge(evaluation, [plan.policy], waivers=plan.waivers)
 
 
-def _specification(plan: Plan, label: str) -> dict[str, object]:
+def _specification(plan: Plan, label: str) -> GeneratorRecord:
     chosen = plan.generators[label]
-    return {"generator": chosen.name, **chosen.parameters()}
+    return GeneratorRecord.of(chosen.name, chosen.parameters())

@@ -1,7 +1,6 @@
 """The comparison of vendors, from files to an evaluation with its ranking: one unusable table never stops the others.
 
-Every table is measured on the same terms and judged before it is ranked. The standing of each vendor, and the picture
-of utility against privacy, are plain data.
+Every table is measured on the same terms and judged before it is ranked.
 """
 
 import secrets
@@ -9,17 +8,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 
+from evaluate.comparison import (
+    BarringFinding,
+    ComparisonTerms,
+    Picture,
+    PicturePoint,
+    RuleRecord,
+    Standing,
+    VendorRanking,
+    VendorResult,
+)
 from evaluate.engine import aimed, attempted, evaluate_beside, measure_candidate, real_facts
 from evaluate.gate.finding import Finding
 from evaluate.gate.policy import Policy
 from evaluate.gate.verdict import Verdict, judge
-from evaluate.ranking.figures import Figures
+from evaluate.provenance import Provenance
+from evaluate.ranking.figures import ReplicatedFigures
 from evaluate.ranking.ranking import FrontierPoint, frontier, ranked
-from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
+from evaluate.real_facts import RealFacts
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, GeneratorRecord
 from evaluate.tables import Real
 from synth.errors import SchemaError
 from synth.parsing import GivenFile, read_given
@@ -32,7 +43,7 @@ from understudy import provenance
 from understudy.evaluate_external import CLAMPED
 from understudy.evaluation_log import count_attempt
 from understudy.job.load import check_measures, given_policy, named_policy
-from understudy.vendors.request import Asked, read_claims, shown_name
+from understudy.vendors.request import Asked, VendorClaim, read_claims, shown_name
 from understudy.vendors.rules import barring, beyond_policy, lacking_columns, name_of
 from understudy.vendors.submission import DeliveredTable, compared_rows, look_at, sampled
 
@@ -66,7 +77,7 @@ class VendorContext:
         )  # fmt: skip
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> RealFacts:
         """Facts about the real table, with how train and holdout differ."""
         return real_facts(self.real, self.asked.measures)
 
@@ -84,7 +95,7 @@ class MeasuredVendor:
     """
 
     candidate: Candidate
-    figures: Figures | None
+    figures: ReplicatedFigures | None
     barred: list[Finding]
     open: list[Finding]
     own: list[Finding]
@@ -124,7 +135,7 @@ def measure(bench: VendorContext, offered: DeliveredTable, n_rows: int) -> Measu
     tables = real.beside(sampled(delivered, offered.schema, n_rows, asked.seed))
     candidate = measure_candidate(
         offered.name, tables, measures=asked.measures, time_limit_s=asked.time_limit_s, progress=bench.progress,
-        generator={"vendor": offered.name},
+        generator=GeneratorRecord("unknown", {"vendor": offered.name}),
     )  # fmt: skip
     whole = real.beside(delivered) if len(delivered) > n_rows else None
     own = beyond_policy(tables, candidate, None if whole is None else whole.synthetic)
@@ -132,12 +143,11 @@ def measure(bench: VendorContext, offered: DeliveredTable, n_rows: int) -> Measu
         in_all = measure_candidate(offered.name, whole, measures=[PERSONAL])
         own += [f for f in barring(in_all, bench.policy, [], bench.facts)[0] if f.rule.measure.startswith(PERSONAL)]
     barred, left_open = barring(candidate, bench.policy, own, bench.facts)
-    figures = None if barred or offered.lacking else Figures.of(tables, asked.time_limit_s)
+    figures = None if barred or offered.lacking else ReplicatedFigures.of(tables, asked.time_limit_s)
     tables.kept.clear()
     return MeasuredVendor(lacking_columns(candidate, offered.lacking), figures, barred, left_open, own)
 
 
-Standing = Literal["ranked", "incomplete", "disqualified", "not evaluated"]
 MOST_NAMED = 50
 """Extra columns that are named; of more only the number is told."""
 EXPOSURE = "privacy.membership.auc"
@@ -170,36 +180,42 @@ class Vendor:
     reason: str = ""
     offered: DeliveredTable | None = None
     n_rows: int | None = None
-    claim: Mapping[str, Any] | None = None
+    claim: VendorClaim | None = None
     same_as: str | None = None
     barred: Sequence[Finding] = ()
     open: Sequence[Finding] = ()
     own: Sequence[Finding] = field(default=(), repr=False)
 
-    def content(self) -> dict[str, Any]:
-        """The vendor as plain data."""
-        offered, seen = self.offered, {id(finding) for finding in self.own}
+    @property
+    def result(self) -> VendorResult:
+        """The standing as an evaluation holds it."""
+        offered, own = self.offered, {id(finding) for finding in self.own}
         extra = () if offered is None else offered.extra
-        return {
-            "name": self.name,
-            "file": self.file,
-            "standing": self.standing,
-            "reason": self.reason,
-            "rows_offered": None if offered is None else offered.n_rows,
-            "rows_compared": self.n_rows,
-            "missing_columns": [] if offered is None else list(offered.lacking),
-            "extra_columns": list(extra[:MOST_NAMED]),
-            "n_extra_columns": len(extra),
-            "formula_cells": None if offered is None else offered.n_formulas,
-            "claim": None if self.claim is None else dict(self.claim),
-            "same_as": self.same_as,
-            "evidence": [{**f.to_dict(), "name": name_of(f.rule), "beyond_policy": id(f) in seen} for f in self.barred],
-            "open": list(dict.fromkeys(name_of(f.rule) for f in self.open)),
-        }
+        return VendorResult(
+            name=self.name,
+            file=self.file,
+            standing=self.standing,
+            reason=self.reason,
+            rows_offered=None if offered is None else offered.n_rows,
+            rows_compared=self.n_rows,
+            missing_columns=() if offered is None else tuple(offered.lacking),
+            extra_columns=tuple(extra[:MOST_NAMED]),
+            n_extra_columns=len(extra),
+            formula_cells=None if offered is None else offered.n_formulas,
+            claim={} if self.claim is None else self.claim.model_dump(exclude_none=True),
+            same_as=self.same_as,
+            evidence=tuple(_evidence(one, own=id(one) in own) for one in self.barred),
+            open=tuple(dict.fromkeys(name_of(f.rule) for f in self.open)),
+        )
 
 
-def picture(candidates: Sequence[Candidate], standings: Mapping[str, Standing]) -> dict[str, Any] | None:
-    """Utility against the upper end of the membership attack's interval, as plain data; `None` without either.
+def _evidence(found: Finding, *, own: bool) -> BarringFinding:
+    rule = RuleRecord(**found.rule.model_dump())
+    return BarringFinding(name_of(found.rule), rule, found.outcome, found.reason, found.estimate, beyond_policy=own)
+
+
+def picture(candidates: Sequence[Candidate], standings: Mapping[str, Standing]) -> Picture | None:
+    """Utility against the upper end of the membership attack's interval; `None` without either.
 
     Args:
         candidates: every table that was measured.
@@ -218,19 +234,13 @@ def picture(candidates: Sequence[Candidate], standings: Mapping[str, Standing]) 
         return None
     ranked = [FrontierPoint(name, of.value, _worst(by)) for name, of, by in points if standings[name] == "ranked"]
     best = frontier(ranked)
-    shown = [
-        {
-            "name": name, "utility": of.value, "utility_low": of.low, "utility_high": of.high,
-            "exposure": _worst(by), "exposure_value": by.value,
-            "standing": standings[name], "best": name in best,
-        }
+    shown = tuple(
+        PicturePoint(name, of.value, of.low, of.high, _worst(by), by.value, standings[name], name in best)
         for name, of, by in points
-    ]  # fmt: skip
-    marks = points[0][1]
-    return {
-        "utility": utility, "exposure": EXPOSURE, "points": shown, "reference": marks.reference, "floor": marks.floor,
-        "absent": [c.name for c in candidates if c.name not in {name for name, _, _ in points}],
-    }  # fmt: skip
+    )
+    marks, named = points[0][1], {name for name, _, _ in points}
+    absent = tuple(one.name for one in candidates if one.name not in named)
+    return Picture(utility, EXPOSURE, shown, marks.reference, marks.floor, absent)
 
 
 def _worst(estimate: Estimate) -> float:
@@ -245,6 +255,7 @@ class VendorComparison:
         evaluation: *Sensitive*: of every table that could be measured, with its ranking.
         verdicts: of the policy, on each of them.
         policy: what they rest on.
+        ranking: of the evaluation.
         vendors: how each came out, those that could not be measured included.
         given: the files of "schema" and "policy", as they were understood.
     """
@@ -252,6 +263,7 @@ class VendorComparison:
     evaluation: Evaluation
     verdicts: tuple[Verdict, ...]
     policy: Policy
+    ranking: VendorRanking
     vendors: tuple[Vendor, ...]
     given: Mapping[str, GivenFile] = field(default_factory=dict)
 
@@ -306,7 +318,7 @@ def compare(asked: Asked, progress: Progress) -> VendorComparison:
         ranking=ranking,
         provenance=_provenance(bench, {name: offers[name] for name in measured}, key),
     )
-    return VendorComparison(evaluation, judge(evaluation, [policy]), policy, vendors, given)
+    return VendorComparison(evaluation, judge(evaluation, [policy]), policy, ranking, vendors, given)
 
 
 def _none_usable(reasons: Mapping[str, str]) -> str:
@@ -320,7 +332,7 @@ def _vendor(
     offers: Mapping[str, DeliveredTable],
     measured: MeasuredVendor | None,
     unusable: Mapping[str, str],
-    claims: Mapping[str, Mapping[str, Any]],
+    claims: Mapping[str, VendorClaim],
     n_rows: int,
 ) -> Vendor:
     offered, claim = offers.get(name), claims.get(name)
@@ -353,30 +365,29 @@ def _said(finding: Finding) -> str:
 
 def _ranking(
     bench: VendorContext, vendors: tuple[Vendor, ...], measured: Mapping[str, MeasuredVendor], n_rows: int
-) -> dict[str, Any]:
-    """The ranking as plain data: what is the same for all, how each came out, and the order of those that are left."""
+) -> VendorRanking:
+    """The ranking: what is the same for all, how each came out, and the order of those that are left."""
     left = {v.name: measured[v.name].figures for v in vendors if v.standing == "ranked"}
     order = ranked({name: figures for name, figures in left.items() if figures is not None})
     standings = {vendor.name: vendor.standing for vendor in vendors}
-    return {
-        "terms": {
-            "rows": n_rows,
-            "rows_asked": bench.asked.rows,
-            "train_rows": len(bench.train),
-            "seed": bench.asked.seed,
-            "policy": bench.policy.name,
-            "policy_version": bench.policy.version,
-        },
-        "vendors": [vendor.content() for vendor in vendors],
-        **order,
-        "picture": picture([one.candidate for one in measured.values()], standings),
-    }
+    asked, policy = bench.asked, bench.policy
+    return VendorRanking(
+        ComparisonTerms(n_rows, asked.rows, len(bench.train), asked.seed, policy.name, policy.version),
+        tuple(vendor.result for vendor in vendors),
+        order,
+        picture([one.candidate for one in measured.values()], standings),
+    )
 
 
-def _provenance(bench: VendorContext, offers: Mapping[str, DeliveredTable], key: bytes) -> dict[str, Any]:
+def _provenance(bench: VendorContext, offers: Mapping[str, DeliveredTable], key: bytes) -> Provenance:
     prints = provenance.fingerprints(bench.train, bench.holdout, bench.schema, key)
     attempts = count_attempt(prints["table"], bench.schema, attempt=secrets.token_hex(8), n_tables=len(offers))
-    named = {f"vendors/{name}/{shown_name(one.path)}": one.sha256 for name, one in offers.items()}
-    warnings = (CLAMPED,) if bench.asked.outside == "clamp" else ()
-    said = provenance.Said(warnings=warnings, attempts=attempts, evaluated_at=bench.started)
-    return provenance.record(bench.asked.seed, prints, bench.given, named, said)
+    known = Provenance(
+        warnings=(CLAMPED,) if bench.asked.outside == "clamp" else (),
+        attempts=attempts,
+        evaluated_at=bench.started,
+        seed=bench.asked.seed,
+        fingerprints=prints,
+        files_sha256={f"vendors/{name}/{shown_name(one.path)}": one.sha256 for name, one in offers.items()},
+    )
+    return provenance.with_inputs(known, bench.given)

@@ -1,10 +1,10 @@
 """The delivery of a comparison: evidence as every evaluation has it, and a table that a spreadsheet opens safely."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from evaluate.gate.shift import Shift
+from evaluate.comparison import Order
 from reports.exports.csv import write_csv
 from reports.sections.utility import given_away
 from synth.output import whole_folder
@@ -41,31 +41,31 @@ def deliver_comparison(found: VendorComparison, asked: Asked, folder: Path, sign
     delivery = Delivery(found.evaluation, found.verdicts, found.policy, TITLE, None)
     given = {f"{name}.toml": file.content for name, file in found.given.items()}
     with whole_folder(folder) as beside:
-        ranking = found.evaluation.ranking or {}
-        ends = [f"{one['figure']} {part}" for one in ranking["figures"] for part in ("value", "group")]
-        write_csv(beside / TABLE, [*COLUMNS, *ends, "reason", "notice"], _lines(found, ranking))
+        order = found.ranking.order
+        ends = [f"{one.figure} {part}" for one in order.figures for part in ("value", "group")]
+        write_csv(beside / TABLE, [*COLUMNS, *ends, "reason", "notice"], _lines(found, order))
         write_evidence(BundleContent(delivery, given, {"comparison": asked.seed}), beside, signer)
 
 
-def _lines(found: VendorComparison, ranking: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    places = {one["name"]: one for one in ranking["order"]}
+def _lines(found: VendorComparison, order: Order) -> Iterator[dict[str, Any]]:
+    places = {one.name: one for one in order.order}
     verdicts = {verdict.candidate: verdict.verdict for verdict in found.verdicts}
     for vendor in found.vendors:
-        content, claim = vendor.content(), vendor.claim or {}
-        place = places.get(vendor.name, {})
+        result, claim = vendor.result, vendor.result.claim
+        place = places.get(vendor.name)
         line = {
-            "vendor": vendor.name, "file": vendor.file, "standing": vendor.standing, "place": place.get("place"),
-            "group": place.get("letters"), "verdict": verdicts.get(vendor.name),
+            "vendor": vendor.name, "file": vendor.file, "standing": vendor.standing,
+            "place": None if place is None else place.place, "group": None if place is None else place.letters,
+            "verdict": verdicts.get(vendor.name),
             "claimed_epsilon_unverified": claim.get("epsilon"), "claimed_delta_unverified": claim.get("delta"),
-            "rows_delivered": content["rows_offered"], "rows_compared": content["rows_compared"],
-            "missing_columns": "; ".join(content["missing_columns"]),
-            "extra_columns": "; ".join(content["extra_columns"]), "formula_cells": content["formula_cells"],
-            "same_as": vendor.same_as,
+            "rows_delivered": result.rows_offered, "rows_compared": result.rows_compared,
+            "missing_columns": "; ".join(result.missing_columns), "extra_columns": "; ".join(result.extra_columns),
+            "formula_cells": result.formula_cells, "same_as": vendor.same_as,
             "reason": vendor.reason, "notice": NOTICE,
         }  # fmt: skip
-        for one in ranking["figures"]:
-            line[f"{one['figure']} value"] = one["values"].get(vendor.name)
-            line[f"{one['figure']} group"] = one["letters"].get(vendor.name)
+        for one in order.figures:
+            line[f"{one.figure} value"] = one.values.get(vendor.name)
+            line[f"{one.figure} group"] = one.letters.get(vendor.name)
         yield line
 
 
@@ -79,8 +79,8 @@ def exit_code(found: VendorComparison) -> int:
 
 def sentences(found: VendorComparison) -> tuple[str, ...]:
     """Notes for a reader, before the numbers."""
-    facts = (*Shift.of(found.evaluation.real).warnings, *given_away(found.evaluation))
-    said, seen = [*facts, *found.evaluation.provenance["warnings"]], set[str]()
+    facts = (*found.evaluation.real.shift.warnings, *given_away(found.evaluation))
+    said, seen = [*facts, *found.evaluation.provenance.warnings], set[str]()
     for vendor in found.vendors:
         if vendor.same_as is not None and vendor.same_as in seen:
             said.append(f"{vendor.same_as} and {vendor.name} delivered the same rows: one of them is a renamed copy")
@@ -93,9 +93,8 @@ def sentences(found: VendorComparison) -> tuple[str, ...]:
             )
         if vendor.standing == "ranked" and vendor.open:
             said.append(f"{vendor.name} is ranked, though more evidence is needed before anything is released")
-        if vendor.claim:
+        if vendor.result.claim:
             said.append(f"what {vendor.name} claims of privacy is not verified")
-    attempts = found.evaluation.provenance.get("attempts")
-    if attempts is None:
+    if found.evaluation.provenance.attempts is None:
         said.append("how often this real table was measured against could not be counted on this machine")
     return tuple(said)

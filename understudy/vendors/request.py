@@ -133,8 +133,8 @@ class VendorClaim(Frozen):
     says: str | None = Field(default=None, max_length=2_000, description="Anything else, in the vendor's own words.")
 
 
-def read_claims(path: Path, names: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The claims of vendors by name, as plain data; what is not claimed is left out.
+def read_claims(path: Path, names: Mapping[str, Any]) -> dict[str, VendorClaim]:
+    """The claims of vendors by name; what is not claimed is left out.
 
     Args:
         path: a TOML file with a table for each vendor.
@@ -148,8 +148,7 @@ def read_claims(path: Path, names: Mapping[str, Any]) -> dict[str, dict[str, Any
         if name not in names:
             raise JobError(f"the claims name vendor={name!r}, which is not here; {nearest(name, names)}")
         try:
-            claim = VendorClaim.model_validate(content)
+            found[name] = VendorClaim.model_validate(content)
         except ValidationError as error:
             raise JobError(f"the claims of {name!r} cannot be used: {sentence(error, VendorClaim)}") from None
-        found[name] = claim.model_dump(exclude_none=True)
     return found

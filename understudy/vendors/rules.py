@@ -4,9 +4,7 @@ What a policy tolerates in a table that somebody made in good faith is too much 
 twentieth is real rows would look all the better for it. So a comparison has rules of its own beside the policy's.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +14,7 @@ from evaluate.gate.policy import Policy, Rule
 from evaluate.gate.verdict import judge_candidate
 from evaluate.intervals import clustered, newcombe
 from evaluate.privacy import copies
+from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Failure
 from evaluate.sampling import entity_codes, learned_keys
 from evaluate.tables import Tables
@@ -116,7 +115,7 @@ def _once(keys: np.ndarray) -> np.ndarray:
 
 
 def barring(
-    candidate: Candidate, policy: Policy, own: list[Finding], real: Mapping[str, Any]
+    candidate: Candidate, policy: Policy, own: list[Finding], real: RealFacts
 ) -> tuple[list[Finding], list[Finding]]:
     """The findings that bar a table, and those that leave open whether they would.
 

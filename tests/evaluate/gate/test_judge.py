@@ -1,39 +1,35 @@
 """Policies judge the claim of all that counts with a table, the one that its card quotes, and say which that is."""
 
+from dataclasses import replace
 from datetime import date
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from evaluate.gate.finding import Finding
 from evaluate.gate.policy import build_policy
 from evaluate.gate.verdict import judge
-from evaluate.result import Candidate, Case, Estimate, Evaluation, SelfTest
+from evaluate.result import Candidate, Estimate, Evaluation
 from reports import render_html
 from reports.model_card.card import CardFacts, public_card
 from reports.model_card.render import card_content
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule
-from synth.dp.statement import EventRecord, PrivacyStatement
-from synth.schema import build_schema
+from synth.dp.statement import PrivacyStatement
+from tests.evaluations import ABSENT, SCHEMA, evaluation_of, schema_of, stated
 
-OWN = PrivacyStatement(
-    epsilon=1.0, delta=1e-6, unit="row", n_units=900, accountant="PLD", epsilon_rdp=1.1,
-    events=(EventRecord("counts", "Gaussian", {"sigma": 9.0, "sensitivity": 1, "whole": True}, 1, 0.01),),
-).to_dict()  # fmt: skip
+OWN = stated()
 RUN = {"epsilon": 1.5, "delta": 1e-6, "n_fits": 3}
-PUBLISHED = {"table": "a", "together": {**OWN, "epsilon": 1.06}, "n_fits": 1, "every": RUN}
+PUBLISHED = {"table": "a", "together": stated(epsilon=1.06), "n_fits": 1, "every": RUN}
 RULE = {"measure": "statement.epsilon", "limit": 1.2, "why": "w"}
 RULES = {"name": "house", "version": 1, "audience": "us"}
 POLICY = build_policy({**RULES, "rules": [RULE]})
-ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in get_args(Case))
 
 
 def of(*names: str, **provenance: Any) -> Evaluation:
     tables = tuple(Candidate(name, (), statement=OWN) for name in names)
-    schema = {"status": "declared", "columns": {}}
-    return Evaluation(tables, {}, schema, {"sweep": None, "split": "keyed hash, seed 1", **provenance}, ABSENT)
+    return evaluation_of(*tables, self_tests=ABSENT, split="keyed hash, seed 1", **provenance)
 
 
 def judged(evaluation: Evaluation) -> dict[str, tuple[str, float]]:
@@ -80,18 +76,18 @@ def test_the_number_judged_is_shown_with_why_it_is_not_that_of_the_fit() -> None
     assert "this fit alone claims" not in render_html(alone, verdicts=judge(alone, [POLICY]), release="a")
 
 
-SCHEMA = build_schema({"status": "declared", "n_units": 900, "columns": {"a": {"kind": "boolean"}}})
 FIT = Schedule((GaussianEvent("counts", 12.0, count=9),), 1e-6)
-STATED = Budget(FIT).statement(SCHEMA).to_dict()
+STATED = Budget(FIT).statement(SCHEMA)
 AUC = "privacy.membership.auc"
 BY_EVENTS, BY_CLAIM = FIT.trade_off.area, FIT.trade_off.of_claim(FIT.epsilon, FIT.delta).area
 
 
-def attacked(limit: float, statement: dict[str, Any] | None, schema: Any = None, **provenance: Any) -> Finding:
+def attacked(limit: float, statement: PrivacyStatement | None, entity: str | None = None, **provenance: Any) -> Finding:
     """A rule on a membership attack that found nothing certain, on a table that says what it promises."""
     unsure = Estimate(AUC, 0.5, 100, "lower", low=0.1, high=0.99)
-    known = {"sweep": None, "split": "keyed hash, seed 1", "release": "a", **provenance}
-    made = Evaluation((Candidate("a", (unsure,), statement=statement),), {}, schema or {"entity": None}, known, ABSENT)
+    known = {"split": "keyed hash, seed 1", "release": "a", **provenance}
+    made = evaluation_of(Candidate("a", (unsure,), statement=statement), self_tests=ABSENT, **known)
+    made = replace(made, schema=schema_of(entity=entity))
     policy = build_policy({**RULES, "rules": [{"measure": AUC, "limit": limit, "why": "w"}]})
     return judge(made, [policy])[0].findings[0]
 
@@ -104,30 +100,30 @@ def test_what_the_events_of_a_claim_prove_passes_by_proof() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "schema", "provenance"),
+    ("changed", "entity", "provenance"),
     [
         ({"private": False}, None, {}),
-        ({}, {"entity": "patient"}, {}),
+        ({}, "patient", {}),
         ({}, None, {"split": None}),
     ],
     ids=["void", "each row of a patient, and patients are attacked", "what somebody else claims"],
 )
 def test_nothing_is_proved_where_no_guarantee_covers_those_who_are_attacked(
-    changed: dict[str, Any], schema: Any, provenance: dict[str, Any]
+    changed: dict[str, Any], entity: str | None, provenance: dict[str, Any]
 ) -> None:
-    assert attacked(0.98, {**STATED, **changed}, schema, **provenance).outcome == "INCONCLUSIVE"
+    assert attacked(0.98, replace(STATED, **changed), entity, **provenance).outcome == "INCONCLUSIVE"
     assert attacked(0.98, None).outcome == "INCONCLUSIVE"
 
 
 @pytest.mark.parametrize("entity", [None, "patient"])
 def test_a_unit_of_several_rows_covers_them_and_itself(entity: str | None) -> None:
-    found = attacked(0.98, {**STATED, "unit": "patient"}, {"entity": entity})
+    found = attacked(0.98, replace(STATED, unit="patient"), entity)
     assert (found.outcome, found.proven) == ("PASS", BY_EVENTS)
 
 
 def test_of_books_that_do_not_come_to_the_claim_the_claim_alone_counts() -> None:
     for limit, outcome in ((BY_EVENTS + 0.01, "INCONCLUSIVE"), (BY_CLAIM + 1e-6, "PASS")):
-        for events in ([{**STATED["events"][0], "count": 1}], "nonsense", []):
-            assert attacked(limit, {**STATED, "events": events}).outcome == outcome
+        for events in ((replace(STATED.events[0], count=1),), ()):
+            assert attacked(limit, replace(STATED, events=events)).outcome == outcome
     composed = {"epsilon": 2 * FIT.epsilon, "delta": FIT.delta, "n_fits": 2}
     assert attacked(BY_CLAIM, STATED, release=None, composed=composed).outcome == "INCONCLUSIVE"

@@ -10,8 +10,10 @@ from evaluate.gate.policy import Policy, Rule, build_policy, load_policy
 from evaluate.gate.verdict import judge_candidate
 from evaluate.metrics import CATALOG, GATEABLE
 from evaluate.result import Candidate, Estimate, Failure
+from synth.dp.statement import PrivacyStatement
 from synth.dp.tradeoff import TradeOff
 from synth.errors import JobError
+from tests.evaluations import stated
 
 SHIPPED = Path(__file__).parents[3] / "evaluate" / "policies"
 NAMES = ("internal", "partner", "public")
@@ -31,7 +33,7 @@ def estimate(low: float | None, value: float, high: float | None, measure: str =
     return Estimate(measure, value, n, direction, low=low, high=high)
 
 
-def candidate(*found: Estimate | Failure, statement: dict[str, object] | None = None) -> Candidate:
+def candidate(*found: Estimate | Failure, statement: PrivacyStatement | None = None) -> Candidate:
     return Candidate(
         "c",
         estimates=tuple(f for f in found if isinstance(f, Estimate)),
@@ -167,16 +169,13 @@ def test_no_sample_size_decides_an_estimate_on_the_limit() -> None:
     ("statement", "expected"),
     [
         (None, "FAIL"),
-        ({"epsilon": 1.0, "delta": 1e-6, "private": True}, "PASS"),
-        ({"epsilon": 3.0, "delta": 1e-6, "private": True}, "PASS"),
-        ({"epsilon": 3.1, "delta": 1e-6, "private": True}, "FAIL"),
-        ({"epsilon": 1.0, "delta": 1e-6, "private": False}, "FAIL"),
-        ({"epsilon": 1.0, "delta": 1e-6}, "FAIL"),
-        ({"delta": 1e-6, "private": True}, "INCONCLUSIVE"),
-        ({"epsilon": float("nan"), "delta": 1e-6, "private": True}, "INCONCLUSIVE"),
+        (stated(), "PASS"),
+        (stated(epsilon=3.0), "PASS"),
+        (stated(epsilon=3.1), "FAIL"),
+        (stated(private=False), "FAIL"),
     ],
 )
-def test_a_rule_on_epsilon_needs_a_sound_statement(statement: dict[str, object] | None, expected: str) -> None:
+def test_a_rule_on_epsilon_needs_a_sound_statement(statement: PrivacyStatement | None, expected: str) -> None:
     verdict = judge_candidate(candidate(statement=statement), policy_of(rule("statement.epsilon", 3.0)))
     assert verdict.verdict == expected
     if statement is None:
@@ -290,10 +289,10 @@ HONEST = {
 }  # fmt: skip
 AUDITED = {AUDIT: (-1.0, -1.0, -1.0)}
 """What an audit gives where there is a claim."""
-PROMISE = {"epsilon": 1.0, "delta": 1e-6, "private": True}
+PROMISE = stated()
 
 
-def known(statement: dict[str, object] | None = None, **changed: tuple[float, float, float] | None) -> Candidate:
+def known(statement: PrivacyStatement | None = None, **changed: tuple[float, float, float] | None) -> Candidate:
     audited = {} if statement is None else AUDITED
     figures = {**HONEST, **audited, **{name.replace("__", "."): interval for name, interval in changed.items()}}
     found = (estimate(*interval, measure=name) for name, interval in figures.items() if interval is not None)

@@ -12,14 +12,15 @@ from evaluate.gate.policy import Policy, Rule
 from evaluate.gate.sample_size import deciding
 from evaluate.gate.verdict import judge, judge_candidate
 from evaluate.metrics import CATALOG, COMPARED, GATEABLE, KEPT, TEST, THREE
-from evaluate.result import Candidate, Estimate, Evaluation
+from evaluate.result import Candidate, Estimate
 from evaluate.tables import N_ROWS
 from evaluate.utility import task
 from reports import render_html
 from reports.exports.junit import render_junit
 from reports.exports.summary import to_summary
+from tests.evaluations import evaluation_of, facts
 
-REAL = {"train_rows": 4_265, "holdout_rows": 2_101}
+REAL = facts(train_rows=4_265, holdout_rows=2_101)
 NEVER = "no larger split"
 ALL, MOST = f"in all: {NEVER}", f"them at most: {NEVER}"
 
@@ -106,8 +107,7 @@ def test_whoever_reads_the_verdict_alone_is_told_what_is_counted() -> None:
     table = Candidate("t", (Estimate("utility.gap.linear", 0.19, 1_050, "lower", low=0.1, high=0.28),))
     rule = Rule(measure="utility.gap.linear", limit=0.2, why="because")
     policy = Policy(name="p", version=1, audience="partners", rules=(rule,))
-    known = {"sweep": None, "release": "t"}
-    evaluation = Evaluation((table,), REAL, {"columns": {}}, known)
+    evaluation = replace(evaluation_of(table, release="t"), real=REAL)
     (verdict,) = judge(evaluation, [policy])
     said = "But the measure takes 20,000 of them at most: no larger split of this table can decide."
     for text in (json.dumps(verdict.to_dict()), render_junit([verdict]), to_summary(evaluation, [verdict])):
@@ -122,7 +122,7 @@ def test_it_stands_on_the_cover_among_the_reasons_and_beside_the_rule() -> None:
     table = Candidate("t", (Estimate("utility.gap.linear", 0.19, 1_050, "lower", low=0.1, high=0.28),))
     rule = Rule(measure="utility.gap.linear", limit=0.2, why="because")
     verdict = judge_candidate(table, Policy(name="p", version=1, audience="partners", rules=(rule,)))
-    page = render_html(Evaluation((table,), REAL, {"columns": {}}), verdicts=[verdict])
+    page = render_html(replace(evaluation_of(table), real=REAL), verdicts=[verdict])
     cover, rest = page.split('id="policy"')
     for part in (cover, *rest.split('id="guarantee"')[0].split('id="weakest"')):
         assert "Counted are test rows, which are half of the holdout." in part

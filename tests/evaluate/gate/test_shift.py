@@ -13,23 +13,16 @@ from evaluate.engine import evaluate, real_facts
 from evaluate.fidelity.two_samples import _chi_square, _twins, shift_of
 from evaluate.gate.finding import finding_of
 from evaluate.gate.policy import Policy, Rule, load_policy
-from evaluate.gate.shift import (
-    KEY,
-    LEAST_AUC,
-    LEAST_EFFECT,
-    LEAST_TWINS,
-    LEVEL,
-    MOST_UNSEEN,
-    Shift,
-    rests_on_holdout,
-)
+from evaluate.gate.shift import rests_on_holdout
 from evaluate.gate.verdict import judge_candidate
 from evaluate.metrics import CATALOG, GATEABLE
+from evaluate.real_facts import LEAST_AUC, LEAST_EFFECT, LEAST_TWINS, LEVEL, MOST_UNSEEN, RealFacts, Shift
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError
 from evaluate.result_io import evaluation_from
 from evaluate.tables import Real
 from synth.schema import build_schema
 from synth.split import split_table
+from tests.evaluations import facts
 
 SCHEMA = {
     "status": "declared",
@@ -308,7 +301,7 @@ def estimate(measure: str, low: float, high: float) -> Estimate:
     return Estimate(measure, (low + high) / 2, 1000, GATEABLE[measure], low=low, high=high)
 
 
-def outcome(given: Candidate, measure: str, limit: float, real: dict[str, Any] | None) -> tuple[str, str]:
+def outcome(given: Candidate, measure: str, limit: float, real: RealFacts | None) -> tuple[str, str]:
     rule = Rule(measure=measure, limit=limit, why="w")
     verdict = judge_candidate(given, Policy(name="p", version=1, audience="a", rules=(rule,)), real=real)
     return verdict.verdict, verdict.findings[0].reason
@@ -320,20 +313,20 @@ def test_what_rests_on_a_holdout_of_another_population_is_inconclusive_and_what_
     for ends, plain in ((good, "PASS"), (bad, "FAIL"), ((0.1, 0.9), "INCONCLUSIVE")):
         given = candidate(estimate(measure, *ends))
         assert outcome(given, measure, 0.5, None)[0] == plain
-        assert outcome(given, measure, 0.5, {KEY: ALIKE.model_dump()})[0] == plain
-        other, why = outcome(given, measure, 0.5, {KEY: OTHER.model_dump()})
+        assert outcome(given, measure, 0.5, facts(shift=ALIKE))[0] == plain
+        other, why = outcome(given, measure, 0.5, facts(shift=OTHER))
         if rests_on_holdout(measure):
             assert other == "INCONCLUSIVE"
             assert "0.900" in why
-            for unknown in ({}, {KEY: UNKNOWN.model_dump()}):  # what is not known turns no FAIL around, and passes none
+            for unknown in (facts(), facts(shift=UNKNOWN)):  # what is not known turns no FAIL around, and passes none
                 assert outcome(given, measure, 0.5, unknown)[0] == {"PASS": "INCONCLUSIVE"}.get(plain, plain)
         else:
             assert other == plain
-            assert outcome(given, measure, 0.5, {})[0] == plain
+            assert outcome(given, measure, 0.5, facts())[0] == plain
 
 
 def test_no_rule_on_fidelity_and_no_measure_that_is_not_there_is_questioned() -> None:
-    given, real = candidate(estimate("columns.tvd.excess", 0.0, 0.1)), {KEY: OTHER.model_dump()}
+    given, real = candidate(estimate("columns.tvd.excess", 0.0, 0.1)), facts(shift=OTHER)
     assert outcome(given, "columns.tvd.excess", 0.5, real)[0] == "PASS"
     assert "not run" in outcome(given, AUC, 0.5, real)[1]
     assert {name for name, number in CATALOG.items() if number.without_holdout} == {
@@ -344,9 +337,8 @@ def test_no_rule_on_fidelity_and_no_measure_that_is_not_there_is_questioned() ->
 def test_copies_fail_beside_any_holdout_unless_twins_explain_them() -> None:
     given = candidate(estimate("privacy.copies.unique", 0.06, 0.08), estimate(COPIED, 0.055, 0.085))
     assert finding_of(given, Rule(measure=COPIED, limit=0.05, why="w")).outcome == "FAIL"
-    other = {KEY: OTHER.model_dump()}
-    for twins, expected in ((0.0, "FAIL"), (0.005, "FAIL"), (0.02, "INCONCLUSIVE"), (None, "INCONCLUSIVE")):
-        assert outcome(given, COPIED, 0.05, {**other, "duplicate_share_train": twins})[0] == expected, twins
+    for twins, expected in ((0.0, "FAIL"), (0.005, "FAIL"), (0.02, "INCONCLUSIVE")):
+        assert outcome(given, COPIED, 0.05, facts(shift=OTHER, duplicate_share_train=twins))[0] == expected, twins
 
 
 @pytest.fixture(scope="module")
@@ -361,14 +353,14 @@ def found() -> Evaluation:
 
 def test_an_evaluation_says_which_columns_differ_and_a_file_keeps_it(found: Evaluation) -> None:
     assert evaluation_from(found.to_json()) == found
-    kept = Shift.of(found.real)
+    kept = found.real.shift
     assert kept.differs
     assert "age" in [one.column for one in kept.columns]
     assert kept.warnings == (kept.sentence,)
-    text, why = outcome(found.candidates[0], AUC, 0.5, dict(found.real))
+    text, why = outcome(found.candidates[0], AUC, 0.5, found.real)
     assert text == "INCONCLUSIVE"
     assert "'age'" in why
-    assert not Shift.of({KEY: ALIKE.model_dump()}).warnings
+    assert not ALIKE.warnings
 
 
 @pytest.mark.parametrize(
@@ -380,7 +372,7 @@ def test_an_evaluation_says_which_columns_differ_and_a_file_keeps_it(found: Eval
 )  # fmt: skip
 def test_a_damaged_test_is_refused_and_never_a_verdict(found: Evaluation, change: dict[str, Any]) -> None:
     content = json.loads(found.to_json())
-    content["real"][KEY].update(change)
+    content["real"]["shift"].update(change)
     with pytest.raises(EvaluationError, match=r"damaged|not an evaluation"):
         evaluation_from(json.dumps(content))
 
@@ -388,10 +380,10 @@ def test_a_damaged_test_is_refused_and_never_a_verdict(found: Evaluation, change
 def test_nothing_is_tested_where_nothing_asked_for_rests_on_it(found: Evaluation) -> None:
     rng = np.random.default_rng(1)
     real = Real.prepare(population(100, rng), population(100, rng), build_schema(SCHEMA))
-    assert Shift.of(real_facts(real, ["validity"])).untested
-    assert not Shift.of(real_facts(real)).untested
+    assert real_facts(real, ["validity"]).shift.untested
+    assert not real_facts(real).shift.untested
     few = replace(real, train=real.train.head(10))
-    assert "at least" in Shift.of(real_facts(few)).untested
+    assert "at least" in real_facts(few).shift.untested
     assert LEVEL <= 1e-3
 
 

@@ -1,0 +1,196 @@
+"""Facts about a real table: its rows, twins among them, and the shift of train against holdout."""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from synth.dp.statement import CLOSED
+
+LEVEL = 5e-4
+"""Significance level of all tests together."""
+LEAST_AUC = 0.52
+"""Area that the lower end of its interval must exceed. A shift moves no attack's area further than this classifier's,
+if that has learned all there is. The strictest shipped policy leaves .05 above a coin. Of many rows, less than a half
+of that is overlooked."""
+LEAST_EFFECT = 0.04
+"""D or V from which a column matters. With V = v no test gains more than v over its false alarms. By that column no
+area under a curve exceeds .5 + v. A test with 1% or .1% false alarms then finds at most 1.97% or .56%: the strictest
+shipped policy allows .55, 2% and .6%. A level that only one side has, with a share s there, has V = sqrt(s / 2)."""
+LEAST_TWINS = 0.01
+"""Share of the holdout from which missing or surplus twins in train matter: the least excess of copies from which a
+shipped policy says FAIL."""
+MOST_UNSEEN = 0.55
+"""Area of a shift that must have been seen; it is the strictest limit on an attack's area in a shipped policy."""
+MAX_NAMED = 5
+"""Columns that a sentence names."""
+
+UNTESTED = "Whether train and holdout are of one population is not known"
+NOT_HELD = "the evaluation holds no such test"
+
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+_CLOSED = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class ShiftedColumn(BaseModel):
+    """A column that differs between train and holdout.
+
+    Attributes:
+        column: its name.
+        statistic: Kolmogorov-Smirnov's D of numbers and times; Cramer's V of categories, single values and missing
+            ones. In V both sides weigh the same, and noise is taken off.
+        value: by how much, from 0 (alike) to 1.
+        p_value: Holm-Bonferroni adjusted.
+    """
+
+    model_config = _CLOSED
+
+    column: str
+    statistic: Literal["D", "V"]
+    value: Share
+    p_value: Share
+
+
+class Shift(BaseModel):
+    """Two-sample tests of the holdout against the training rows.
+
+    Attributes:
+        n_train: training rows (entities, where there are some) that are compared; 0 where nothing was tested.
+        n_holdout: the same of the holdout.
+        auc: the area under the ROC curve of a classifier that tells them apart, on rows it has not seen.
+        low: the lower end of its 95% interval.
+        high: the upper end.
+        p_value: of that area, if both were samples of one population.
+        detectable: the area that would have been seen in 80 of 100 repetitions.
+        columns: those that differ by as much as matters, the furthest first.
+        twins: pairs of equal rows, one on either side, beyond chance, as a share of the holdout's rows. It is 0 where
+            the test does not reject, or where it does not matter. Content of three rows or more is not looked at.
+        untested: why nothing was tested; empty where it was.
+    """
+
+    model_config = _CLOSED
+
+    n_train: Annotated[int, Field(ge=0)] = 0
+    n_holdout: Annotated[int, Field(ge=0)] = 0
+    auc: Share = 0.5
+    low: Share = 0.5
+    high: Share = 0.5
+    p_value: Share = 1.0
+    detectable: Share = 1.0
+    columns: list[ShiftedColumn] = []
+    twins: Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)] = 0.0
+    untested: str = ""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.n_train > 0 and self.n_holdout > 0) == bool(self.untested):
+            raise ValueError("it was tested, or says why not")
+        if not self.low <= self.auc <= self.high:
+            raise ValueError("the area lies in its interval")
+        return self
+
+    @property
+    def differs(self) -> bool:
+        """True where the tests reject one population, and by as much as matters."""
+        told_apart = self.p_value <= LEVEL / 2 and self.low > LEAST_AUC
+        return told_apart or bool(self.columns) or self.twins != 0
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The sentence where they differ, for a first screen. *Sensitive*."""
+        return (self.sentence,) if self.differs else ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence on the power of the test, where none was seen that would matter."""
+        if self.untested or self.differs or self.detectable <= MOST_UNSEEN:
+            return ()
+        return (
+            f"No difference of populations between train and holdout was seen that would matter, but with so few rows "
+            f"one with an AUC below {self.detectable:.2f} may go unseen.",
+        )
+
+    @property
+    def sentence(self) -> str:
+        """The result in words; empty where the tests rejected nothing that matters. *Sensitive*."""
+        if self.untested:
+            return f"{UNTESTED}: {self.untested.rstrip('.')}."
+        if not self.differs:
+            return ""
+        return (
+            f"Train and holdout are not samples of one population: a classifier of their rows has an AUC of "
+            f"{self.auc:.3f} (95% interval {self.low:.3f} to {self.high:.3f}; 0.5 is a coin){self._twins}{self._named}"
+        )
+
+    @property
+    def _twins(self) -> str:
+        if self.twins == 0:
+            return ""
+        than = "more" if self.twins > 0 else "fewer"
+        return f"; {than} of the holdout's rows than by chance equal one training row, by {abs(self.twins):.1%} of them"
+
+    @property
+    def _named(self) -> str:
+        if not self.columns:
+            return "; no column differs by itself."
+        named = ", ".join(f"{one.column!r} ({one.statistic} = {one.value:.3f})" for one in self.columns[:MAX_NAMED])
+        n_more = len(self.columns) - MAX_NAMED
+        return f"; columns that differ: {named}{f' and {n_more} more' if n_more > 0 else ''}."
+
+
+Count = Annotated[int, Field(ge=0)]
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """Rows of the holdout that equal a training row.
+
+    Attributes:
+        count: such rows.
+        share: of the holdout.
+    """
+
+    __pydantic_config__: ClassVar = CLOSED
+
+    count: Count
+    share: Share
+
+
+@dataclass(frozen=True)
+class SampledRows:
+    """Rows of seeded samples of stored tables; `None` of a side that was read whole."""
+
+    __pydantic_config__: ClassVar = CLOSED
+
+    train_rows: Count | None = None
+    holdout_rows: Count | None = None
+
+
+@dataclass(frozen=True)
+class RealFacts:
+    """Facts about the real table.
+
+    Attributes:
+        train_rows: rows of train.
+        holdout_rows: rows of the holdout.
+        duplicates_across: rows of the holdout that equal a training row.
+        duplicate_share_train: share of training rows that equal another one.
+        columns: columns that the schema keeps.
+        target: the column that models predict; `None` where the schema names none.
+        entity: the column of the unit of privacy; `None` where that is a row.
+        shift: of train against holdout.
+        sampled: rows of samples, where stored tables were not read whole; `None` where they were.
+    """
+
+    __pydantic_config__: ClassVar = CLOSED
+
+    train_rows: Count
+    holdout_rows: Count
+    duplicates_across: Duplicates
+    duplicate_share_train: Share
+    columns: Count
+    target: str | None = None
+    entity: str | None = None
+    shift: Shift = field(default_factory=partial(Shift, untested=NOT_HELD))
+    sampled: SampledRows | None = None

@@ -1,0 +1,70 @@
+"""Parts of evaluations for tests, made of the few keys that a test is about."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from typing import Any, get_args
+
+from pydantic import TypeAdapter
+
+from evaluate.provenance import Provenance
+from evaluate.real_facts import Duplicates, RealFacts
+from evaluate.result import Candidate, Case, Evaluation, SelfTest
+from synth.dp.statement import PrivacyStatement
+from synth.schema import Schema, build_schema
+
+SCHEMA = build_schema({"status": "declared", "n_units": 900, "columns": {"a": {"kind": "boolean"}}})
+ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in get_args(Case))
+EVENT = {
+    "what": "counts", "mechanism": "Gaussian", "noise": {"sigma": 9.0, "sensitivity": 1, "whole": True}, "count": 1,
+    "rho": 0.01, "delta": 0.0,
+}  # fmt: skip
+
+
+def stated(**known: Any) -> PrivacyStatement:
+    """A statement; what is not named is that of a small fit."""
+    epsilon = known.get("epsilon", 1.0)
+    content = {
+        "epsilon": epsilon, "delta": 1e-6, "unit": "row", "n_units": 900, "accountant": "PLD (dp-accounting)",
+        "epsilon_rdp": 1.1 * epsilon, "events": [EVENT], **known,
+    }  # fmt: skip
+    return TypeAdapter(PrivacyStatement).validate_json(json.dumps(content, default=plain))
+
+
+def facts(**known: Any) -> RealFacts:
+    """Facts about a real table; what is not named is that of a table of 1,200 rows, of which nothing is tested."""
+    base = {
+        "train_rows": 900, "holdout_rows": 300, "duplicates_across": Duplicates(0, 0.0), "duplicate_share_train": 0.0,
+        "columns": 1,
+    }  # fmt: skip
+    return RealFacts(**{**base, **known})
+
+
+def origin(**known: Any) -> Provenance:
+    """Provenance; parts of parts that are not named are empty."""
+    if isinstance(known.get("sweep"), Mapping):
+        known["sweep"] = {"composed": None, "points": [], **known["sweep"]}
+    if isinstance(known.get("public_report"), Mapping):
+        empty = {"numbers": [], "statement": stated(epsilon=0.3), "together": stated(epsilon=1.1), "every": None}
+        known["public_report"] = {**empty, "n_fits": 1, **known["public_report"]}
+    return TypeAdapter(Provenance).validate_json(json.dumps(known, default=plain))
+
+
+def schema_of(**known: Any) -> Schema:
+    """A declared schema of one column, and of an entity where one is named."""
+    columns = {"a": {"kind": "boolean"}}
+    if known.get("entity") is not None:
+        columns[known["entity"]] = {"kind": "identifier", "template": "####"}
+    return build_schema({"status": "declared", "columns": columns, **known})
+
+
+def evaluation_of(*candidates: Candidate, self_tests: tuple[SelfTest, ...] = (), **known: Any) -> Evaluation:
+    """An evaluation of some candidates, of which the provenance is known."""
+    return Evaluation(candidates, facts(), SCHEMA, origin(**known), self_tests)
+
+
+def plain(value: object) -> Any:
+    """A dataclass as plain data."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    raise TypeError(value)
