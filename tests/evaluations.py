@@ -68,3 +68,11 @@ def plain(value: object) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     raise TypeError(value)
+
+
+def altered(part: Any, changes: Mapping[str, Any]) -> Any:
+    """A part of an evaluation with other content, read as a file would be."""
+    if isinstance(part, Schema):
+        return build_schema({**part.model_dump(mode="json", exclude_none=True), **changes})
+    content = TypeAdapter(type(part)).dump_python(part, mode="json")
+    return TypeAdapter(type(part)).validate_json(json.dumps({**content, **changes}, default=plain))

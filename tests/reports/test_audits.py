@@ -45,7 +45,7 @@ IN_PARTS = Audit.of_parts((1.0, 1e-6), (STEPS, COUNTS), 0.99)
 
 
 def with_audit(evaluation: Evaluation, audit: Audit | dict[str, Any]) -> Evaluation:
-    found = audit.to_dict() if isinstance(audit, Audit) else audit
+    found = audit
     estimates = (*evaluation.candidates[0].estimates, *([audit.estimate] if isinstance(audit, Audit) else []))
     first = replace(evaluation.candidates[0], audit=found, estimates=estimates)
     return replace(evaluation, candidates=(first, *evaluation.candidates[1:]))
@@ -76,7 +76,7 @@ def test_an_audit_that_finds_nothing_says_what_it_would_have_shown_and_what_it_d
     note = audit_note(with_audit(evaluation, CHECKED).candidates[0])
     assert note is not None
     assert note.short == "would have shown half the noise in 10 of 10 such audits"
-    assert "stored tables" in limits_of(replace(evaluation.candidates[0], audit=CHECKED.to_dict())).power[-1]
+    assert "stored tables" in limits_of(replace(evaluation.candidates[0], audit=CHECKED)).power[-1]
     assert "half the noise would have shown in 10 of 10 such audits" in (CHECKED.estimate.note or "")
     assert Audit.from_dict(json.loads(json.dumps(CHECKED.to_dict()))) == CHECKED
 
@@ -172,7 +172,7 @@ def test_what_an_audit_says_of_itself_is_escaped(evaluation: Evaluation) -> None
 def test_the_limits_say_what_an_audit_leaves_out(evaluation: Evaluation) -> None:
     private: Candidate = evaluation.candidates[0]
     assert NOT_AUDITED in limits_of(private).power
-    audited = limits_of(replace(private, audit=WITHIN.to_dict())).power
+    audited = limits_of(replace(private, audit=WITHIN)).power
     assert LEFT_OUT in audited
     assert NOT_AUDITED not in audited
     assert not {NOT_AUDITED, LEFT_OUT} & set(limits_of(evaluation.candidates[1]).power)

@@ -12,6 +12,7 @@ from evaluate.gate.verdict import Verdict
 from evaluate.result import Candidate, Evaluation
 from reports import render_html
 from reports.sections.privacy_budget import AFTER_RELEASE, AFTER_RUN, OUTSIDE, BudgetTable, books_of, position_of
+from tests.evaluations import altered
 
 LEDGER = {
     "dataset": "adult", "unit": "row", "reservation": "5f" * 16, "entry": "e6" * 32, "epsilon": 1.29934,
@@ -41,7 +42,7 @@ def stating(evaluation: Evaluation, **changes: Any) -> Evaluation:
     """The evaluation of the private candidate alone, its statement changed."""
     first = evaluation.candidates[0]
     assert first.statement is not None
-    return replace(evaluation, candidates=(replace(first, statement={**first.statement, **changes}),))
+    return replace(evaluation, candidates=(replace(first, statement=altered(first.statement, changes)),))
 
 
 def books(evaluation: Evaluation) -> BudgetTable:
@@ -96,7 +97,7 @@ def test_a_release_in_a_ledger_shows_where_and_how_the_dataset_stands(evaluation
 def test_the_position_is_that_after_all_that_the_run_drew_and_says_so(evaluation: Evaluation) -> None:
     account = {key: LEDGER[key] for key in ("dataset", "unit", "total_epsilon", "total_delta")}
     noted = stating(evaluation, ledger=LEDGER)
-    after = replace(noted, provenance={**noted.provenance, "ledger": {**account, "spent_epsilon": 2.6}})
+    after = replace(noted, provenance=altered(noted.provenance, {"ledger": {**account, "spent_epsilon": 2.6}}))
     page = render_html(after)
     assert f"0.4 of 3 left in the ledger {AFTER_RUN}" in text_of(page).split("Key figures")[0]
     assert f"as it stood {AFTER_RUN};" in section(page)
@@ -153,7 +154,8 @@ def test_warnings_are_whole_sentences_where_an_officer_looks_first(
 ) -> None:
     said = ["no formal guarantee for a: <b>", "n_units=900 is few for a private fit"]
     page = render_html(
-        replace(evaluation, provenance={**evaluation.provenance, "warnings": said}), verdicts=verdicts_of(evaluation)
+        replace(evaluation, provenance=altered(evaluation.provenance, {"warnings": said})),
+        verdicts=verdicts_of(evaluation),
     )
     for part in (text_of(page).split("Side by side")[0], section(page)):
         assert "No formal guarantee for a: <b>." in part

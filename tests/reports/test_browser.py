@@ -10,6 +10,7 @@ import pytest
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Evaluation
 from reports import write_html
+from tests.evaluations import altered
 from tests.reports.browsing import NAMELESS, UNREADABLE, visiting
 from tests.reports.test_ranking import ranking
 
@@ -34,9 +35,9 @@ def reports(
     folder = tmp_path_factory.mktemp("reports")
     three = make_evaluation()
     first = three.candidates[0]
-    held = replace(first, statement={**(first.statement or {}), "ledger": LEDGER})
+    held = replace(first, statement=altered(first.statement, {"ledger": LEDGER}))
     one = Evaluation(
-        (held,), three.real, three.schema, {**three.provenance, "warnings": ["n_units=9 is few", "x" * 500]}
+        (held,), three.real, three.schema, altered(three.provenance, {"warnings": ["n_units=9 is few", "x" * 500]})
     )
     return {
         name: write_html(found, folder / f"{name}.html", verdicts=verdicts_of(found), release="mst")

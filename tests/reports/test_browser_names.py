@@ -12,6 +12,7 @@ from evaluate.gate.policy import Policy, Rule, Waiver
 from evaluate.gate.verdict import Check, judge_candidate
 from evaluate.result import Evaluation
 from reports import write_html
+from tests.evaluations import altered
 from tests.reports.browsing import visiting
 
 SCRIPT = "</script><script>alert(1)</script>"
@@ -47,7 +48,7 @@ def report(make_evaluation: Callable[..., Evaluation], tmp_path_factory: pytest.
         checks = (Check("copy", "did not come out", NAMES[i]),)
         verdicts.append(replace(verdict, findings=findings, checks=checks))
     evaluation = replace(
-        found, candidates=tuple(tables), provenance={**found.provenance, "job": SCRIPT, "warnings": list(NAMES)}
+        found, candidates=tuple(tables), provenance=altered(found.provenance, {"job": SCRIPT, "warnings": list(NAMES)})
     )
     path = tmp_path_factory.mktemp("names") / "report.html"
     return write_html(evaluation, path, verdicts=verdicts, title=SCRIPT, release=SCRIPT)

@@ -8,6 +8,7 @@ from evaluate.result import Candidate, Evaluation
 from reports import render_html
 from reports.sections import guidelines
 from reports.sections.guidelines import CRITERIA, NOT_COVERED, GuidelineFinding, criteria_rows
+from tests.evaluations import altered
 
 
 def answers(evaluation: Evaluation, candidate: Candidate) -> Mapping[str, GuidelineFinding]:
@@ -44,13 +45,13 @@ def test_a_claim_is_quoted_rounded_up_and_a_void_one_is_called_void(evaluation: 
     first = evaluation.candidates[0]
     title = "Privacy parameters and unit of privacy"
     assert "epsilon 0.999 at delta 1e\u22126, unit row" in answers(evaluation, first)[title].text
-    void = replace(first, statement={**(first.statement or {}), "private": False})
+    void = replace(first, statement=altered(first.statement, {"private": False}))
     assert answers(evaluation, void)[title].text.startswith("void")
 
 
 def test_a_claim_is_that_of_all_that_counts_with_the_table(evaluation: Evaluation) -> None:
     drawn = {"epsilon": 1.5, "delta": 1e-6, "n_fits": 3}
-    picked = replace(evaluation, provenance={**evaluation.provenance, "release": None, "composed": drawn})
+    picked = replace(evaluation, provenance=altered(evaluation.provenance, {"release": None, "composed": drawn}))
     said = answers(picked, picked.candidates[0])["Privacy parameters and unit of privacy"].text
     assert said == "epsilon 1.5 at delta 1e\u22126, for all 3 private releases that its run drew, unit row"
 
@@ -63,7 +64,7 @@ def test_what_was_audited_is_told_beside_the_claim(audited: Evaluation) -> None:
 
 
 def test_quasi_identifiers_are_counted_and_never_named(evaluation: Evaluation) -> None:
-    schema = {**evaluation.schema, "quasi_identifiers": ["age", "sex"]}
+    schema = altered(evaluation.schema, {"quasi_identifiers": ["age", "sex"]})
     found = answers(replace(evaluation, schema=schema), evaluation.candidates[0])["Data (clause 7)"]
     assert found.text == "schema declared; 2 quasi-identifiers and 1 sensitive columns named"
 

@@ -1,22 +1,20 @@
 """What was expected from public facts, beside what was measured: shown wherever it was worked out."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Expectation
 from evaluate.result_io import evaluation_from
 from reports.html import render_html
 from reports.sections.fidelity import expectations
 
-EXPECTED = {"column": 0.02, "tree": 0.03, "pair": 0.2, "n_rows": 800}
+EXPECTED = Expectation(column=0.02, tree=0.03, pair=0.2, n_rows=800)
 HEADING = "Expected from public facts, beside what was measured"
 
 
-def candidate(expected: Mapping[str, Any] | None) -> Candidate:
+def candidate(expected: Expectation | None) -> Candidate:
     estimates = (
         Estimate("columns.tvd.mean", 0.017, 800, "lower"),
         Estimate("pairs.tvd.mean", 0.09, 800, "lower"),
@@ -31,12 +29,12 @@ def test_expected_and_measured_stand_side_by_side() -> None:
 
 
 def test_columns_on_their_own_have_no_line_for_pairs() -> None:
-    found = expectations(candidate({**EXPECTED, "tree": None, "pair": None}))
+    found = expectations(candidate(replace(EXPECTED, tree=None, pair=None)))
     assert [line.what for line in found] == ["A column"]
 
 
-@pytest.mark.parametrize("expected", [None, {}, {"column": "<b>", "tree": -1, "pair": True}])
-def test_nothing_usable_shows_nothing(expected: Mapping[str, Any] | None) -> None:
+@pytest.mark.parametrize("expected", [None, Expectation()])
+def test_nothing_usable_shows_nothing(expected: Expectation | None) -> None:
     assert expectations(candidate(expected)) == ()
 
 

@@ -20,6 +20,7 @@ from reports import render_html, write_html
 from reports.exports.summary import to_summary
 from synth.dp.budget import CAVEATS
 from synth.errors import OutputError
+from tests.evaluations import altered
 from tests.reports.test_ranking import ranking
 from tests.reports.test_sweep import swept
 
@@ -165,7 +166,7 @@ def test_hostile_names_are_text(make_evaluation: Callable[..., Evaluation], verd
 
 
 def test_a_statement_that_nobody_verified_is_said_to_be_unverified(evaluation: Evaluation, page: str) -> None:
-    offered = replace(evaluation, provenance={**evaluation.provenance, "split": None})
+    offered = replace(evaluation, provenance=altered(evaluation.provenance, {"split": None}))
     assert "that this table came from the model" not in page.lower()
     assert "<b>Unverified.</b> The statement is that of a model." in render_html(offered)
 
@@ -190,7 +191,7 @@ def _statement(bad: str) -> dict[str, object]:
 
 def test_a_statement_with_injected_noise_is_called_void(evaluation: Evaluation) -> None:
     first = evaluation.candidates[0]
-    fake = Candidate("fake", first.estimates, statement={**first.statement, "private": False})  # type: ignore[dict-item]
+    fake = Candidate("fake", first.estimates, statement=altered(first.statement, {"private": False}))  # type: ignore[dict-item]
     text = Page(render_html(Evaluation((fake,), evaluation.real, evaluation.schema))).text
     assert "must not be released on the strength of this statement" in text
 
@@ -207,7 +208,7 @@ def test_a_candidate_of_which_nothing_was_measured_still_has_a_report(evaluation
 def test_a_holdout_of_another_population_is_said_on_the_first_screen_with_its_columns(evaluation: Evaluation) -> None:
     columns = [{"column": "a<b>\u202e", "statistic": "V", "value": 0.25, "p_value": 1e-9}]
     told = {"n_train": 900, "n_holdout": 900, "auc": 0.7, "low": 0.6, "high": 0.8, "p_value": 1e-9, "columns": columns}
-    other = replace(evaluation, real={**evaluation.real, "shift": told})
+    other = replace(evaluation, real=altered(evaluation.real, {"shift": told}))
     rule = Rule(measure="privacy.membership.auc", limit=0.9, why="w")
     policy = Policy(name="p", version=1, audience="a", rules=(rule,))
     page = render_html(other, verdicts=[judge_candidate(one, policy, real=other.real) for one in other.candidates])
@@ -223,7 +224,7 @@ def test_a_holdout_of_another_population_is_said_on_the_first_screen_with_its_co
 
 def test_the_limits_say_once_how_large_a_difference_of_populations_may_go_unseen(evaluation: Evaluation) -> None:
     few = {"n_train": 300, "n_holdout": 300, "detectable": 0.64}
-    page = render_html(replace(evaluation, real={**evaluation.real, "shift": few}))
+    page = render_html(replace(evaluation, real=altered(evaluation.real, {"shift": few})))
     assert page.count("one with an AUC below 0.64 may go unseen") == 1
     assert page.index("may go unseen") > page.index('id="limits"')
     assert "may go unseen" not in render_html(evaluation)
@@ -330,7 +331,7 @@ def test_caveats_reasons_and_failures_are_whole_sentences(audited: Evaluation) -
     assert first.statement is not None
     assert max(len(caveat) for caveat in CAVEATS) > 200
     failure = Failure("columns.chi2", "failed", f"{'for a reason, ' * 20}it ended; do it again")
-    first = replace(first, statement={**first.statement, "caveats": CAVEATS}, failures=(failure,))
+    first = replace(first, statement=altered(first.statement, {"caveats": CAVEATS}), failures=(failure,))
     rule = Rule(measure="validity.rows", limit=0.9, why=f"{'because, ' * 30}in the end")
     policy = Policy(name="test", version=1, audience="nobody", rules=(rule,))
     page = Page(

@@ -20,7 +20,7 @@ from markdown_it import MarkdownIt
 import reports.model_card as package
 from evaluate.gate.verdict import Verdict
 from evaluate.privacy.audit.white_box import conclude
-from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, GeneratorRecord
 from evaluate.text import loss
 from reports.model_card.card import CardError, CardFacts, internal_card, public_card
 from reports.model_card.render import LICENSES, card_content, front_matter, to_markdown, to_yaml, write_card
@@ -31,6 +31,7 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.registry import generator, generator_class, names
 from synth.schema import build_schema
 from synth.usage_terms import Terms
+from tests.evaluations import altered, facts, origin
 
 FACTS = CardFacts(date(2026, 1, 2), file="mst.csv", n_rows=39074, n_columns=15, holdout_share=0.2)
 HOSTILE = (
@@ -76,12 +77,11 @@ def of_generator(name: str, epsilon: float | None) -> Evaluation:
     chosen = generator(name, **({} if epsilon is None else {"epsilon": epsilon, **few}))
     statement = None
     if isinstance(chosen, PrivateGenerator) and chosen.promises:
-        statement = json.loads(json.dumps(Budget(chosen.schedule(SCHEMA)).statement(SCHEMA).to_dict()))
-    made = {"generator": name, **chosen.parameters()}
+        statement = Budget(chosen.schedule(SCHEMA)).statement(SCHEMA)
+    made = GeneratorRecord.of(name, chosen.parameters())
     candidate = Candidate(name=name, estimates=(), statement=statement, generator=made)
-    real = {"train_rows": 4321, "holdout_rows": 679}
-    known = {"seed": 3, "run_id": "ab" * 8, "split": "keyed hash, seed 3"}
-    return Evaluation((candidate,), real, SCHEMA.model_dump(mode="json"), known)
+    known = origin(seed=3, run_id="ab" * 8, split="keyed hash, seed 3")
+    return Evaluation((candidate,), facts(train_rows=4321, holdout_rows=679), SCHEMA, known)
 
 
 @pytest.mark.parametrize(("name", "epsilon"), CASES)
@@ -114,7 +114,7 @@ def test_training_by_dp_sgd_is_quoted_with_its_four_numbers(name: str) -> None:
     evaluation = of_generator(name, 1.0)
     card = public_card(evaluation, name, FACTS)
     said = card_content(card)["privacy"]["dp_sgd"]
-    event = next(e for e in evaluation.candidates[0].statement["events"] if e["what"] == "steps of DP-SGD")  # type: ignore[index]
+    event = next(e for e in evaluation.candidates[0].statement.events if e.what == "steps of DP-SGD")  # type: ignore[index]
     assert said == {
         "noise_multiplier": event["noise"]["noise_multiplier"], "sampling_rate": event["noise"]["sampling_rate"],
         "steps": event["count"], "clipping_norm": 1.0,
@@ -168,9 +168,11 @@ def otherwise_measured(evaluation: Evaluation) -> Evaluation:
         for c in evaluation.candidates
     )  # fmt: skip
     prints = dict.fromkeys(("table", "train", "holdout"), "hmac-sha256:" + "00" * 32)
-    known = {**evaluation.provenance, "fingerprints": prints, "warnings": ["42 rows"], "files_sha256": {}, "seed": 4}
-    real = {"train_rows": 1, "holdout_rows": 2, "columns": 3, "target": "x"}
-    return replace(evaluation, candidates=candidates, real=real, provenance=known, self_tests=(), ranking={"a": 1})
+    known = altered(
+        evaluation.provenance, {"fingerprints": prints, "warnings": ["42 rows"], "files_sha256": {}, "seed": 4}
+    )
+    real = facts(train_rows=1, holdout_rows=2, columns=3, target="x")
+    return replace(evaluation, candidates=candidates, real=real, provenance=known, self_tests=())
 
 
 @pytest.mark.parametrize("name", ["mst", "sdv.tvae"])
@@ -183,7 +185,9 @@ def test_a_public_card_does_not_depend_on_what_was_measured(audited: Evaluation,
 
 
 def test_a_public_card_tells_nothing_of_an_inferred_schema(evaluation: Evaluation) -> None:
-    inferred = replace(evaluation, schema={**evaluation.schema, "status": "inferred", "n_units": 39074, "dataset": "d"})
+    inferred = replace(
+        evaluation, schema=altered(evaluation.schema, {"status": "inferred", "n_units": 39074, "dataset": "d"})
+    )
     content = card_content(public_card(inferred, "sdv.tvae", FACTS))
     assert content["trained"]["n"] is content["trained"]["dataset"] is content["table"]["task"] is None
 
@@ -191,7 +195,7 @@ def test_a_public_card_tells_nothing_of_an_inferred_schema(evaluation: Evaluatio
 def test_an_audit_on_real_rows_is_not_in_a_public_card(evaluation: Evaluation) -> None:
     found = conclude((0.9987, 1e-6), (430, 440), 960, 0.99, ran_on="the real table")
     first, *others = evaluation.candidates
-    audited = replace(evaluation, candidates=(replace(first, audit=found.to_dict()), *others))
+    audited = replace(evaluation, candidates=(replace(first, audit=found), *others))
     assert card_content(public_card(audited, "mst", FACTS))["privacy"]["audit"]["outcome"] == "not audited"
     assert card_content(internal_card(audited, "mst", FACTS))["privacy"]["audit"]["lower_bound"] is not None
 
@@ -206,7 +210,7 @@ def test_rows_are_rounded_without_a_guarantee_and_declared_with_one(evaluation: 
 def with_statement(evaluation: Evaluation, **changes: Any) -> Evaluation:
     first, *others = evaluation.candidates
     assert first.statement is not None
-    return replace(evaluation, candidates=(replace(first, statement={**first.statement, **changes}), *others))
+    return replace(evaluation, candidates=(replace(first, statement=altered(first.statement, changes)), *others))
 
 
 def test_a_void_statement_is_said_to_be_void(evaluation: Evaluation) -> None:
@@ -221,7 +225,7 @@ def test_a_claim_that_its_audit_disproves_is_said_to_be_disputed(evaluation: Eva
     found = conclude((0.9987, 1e-6), (4, 4), 960, 0.99, ran_on="a public stand-in")
     assert found.bound > 0.9987
     first, *others = evaluation.candidates
-    disputed = replace(evaluation, candidates=(replace(first, audit=found.to_dict()), *others))
+    disputed = replace(evaluation, candidates=(replace(first, audit=found), *others))
     card = public_card(disputed, "mst", FACTS)
     content = validate(card)["privacy"]
     assert content["status"] == "disputed"
@@ -252,7 +256,7 @@ def leads(card: ModelCard) -> tuple[float, float, str]:
 
 
 def with_known(evaluation: Evaluation, **known: Any) -> Evaluation:
-    return replace(evaluation, provenance={**evaluation.provenance, **known})
+    return replace(evaluation, provenance=altered(evaluation.provenance, known))
 
 
 SWEEP = {"releasable": True, "composed": {"epsilon": 4.2, "delta": 2e-6, "n_fits": 3}, "points": []}
@@ -349,13 +353,13 @@ def test_a_card_tells_of_other_fits_and_of_an_origin_that_nobody_saw(evaluation:
     first, second, _ = evaluation.candidates
     both = replace(evaluation, candidates=(first, replace(second, statement=first.statement)))
     assert "one of 2 private fits" in " ".join(card_content(public_card(both, "mst", FACTS))["privacy"]["caveats"])
-    offered = replace(evaluation, provenance={**evaluation.provenance, "split": None})
+    offered = replace(evaluation, provenance=altered(evaluation.provenance, {"split": None}))
     found = [card_content(public_card(one, "mst", FACTS))["privacy"]["caveats"] for one in (evaluation, offered)]
     assert ["not verified" in " ".join(caveats) for caveats in found] == [False, True]
 
 
 def test_a_statement_that_nobody_verified_is_no_formal_guarantee(evaluation: Evaluation) -> None:
-    offered = replace(evaluation, provenance={**evaluation.provenance, "split": None})
+    offered = replace(evaluation, provenance=altered(evaluation.provenance, {"split": None}))
     for card in (public_card(offered, "mst", FACTS), internal_card(offered, "mst", FACTS)):
         content = validate(card)
         assert content["privacy"]["status"] == "unverified"
@@ -368,7 +372,7 @@ def test_a_statement_that_nobody_verified_is_no_formal_guarantee(evaluation: Eva
 
 @pytest.mark.parametrize("swept", [{"releasable": False}, {"releasable": None}, {}, "damaged"])
 def test_a_point_of_a_sweep_that_nobody_pays_for_has_no_card(evaluation: Evaluation, swept: object) -> None:
-    unpaid = replace(evaluation, provenance={**evaluation.provenance, "sweep": swept})
+    unpaid = replace(evaluation, provenance=altered(evaluation.provenance, {"sweep": swept}))
     for card in (public_card, internal_card):
         with pytest.raises(CardError, match="of a sweep that nobody pays for"):
             card(unpaid, "mst", FACTS)
@@ -390,7 +394,7 @@ BY_NAME = {"evaluations": 8, "tables": 9, "by_name": {"evaluations": 3, "tables"
 def test_a_card_says_how_many_evaluations_there_were_or_that_nobody_knows(
     evaluation: Evaluation, said: Any, n: int | None
 ) -> None:
-    counted = replace(evaluation, provenance={**evaluation.provenance, "attempts": said})
+    counted = replace(evaluation, provenance=altered(evaluation.provenance, {"attempts": said}))
     content = card_content(public_card(counted, "mst", FACTS))
     assert content["evaluations"] == n
     assert ("unknown" in content["evaluations_in_words"]) == (n is None)
@@ -453,22 +457,23 @@ def renamed(evaluation: Evaluation, hostile: str) -> tuple[Evaluation, CardFacts
     event = {"what": hostile, "mechanism": hostile, "noise": {hostile: 1.0}, "count": 1, "rho": 0.1, "delta": 0.0}
     note = dict.fromkeys(("epsilon", "spent_epsilon", "total_epsilon", "total_delta"), 1.0)
     note |= dict.fromkeys(("dataset", "unit", "reservation", "entry"), hostile)
-    stated = {
-        **first.statement, "events": [event], "unit": hostile, "accountant": hostile, "relation": hostile,
+    stated = altered(first.statement, {"events": [event], "unit": hostile, "accountant": hostile, "relation": hostile,
         "caveats": [hostile], "ledger": note,
-    }  # fmt: skip
+    })  # fmt: skip
     made = {"generator": hostile, hostile: hostile, "list": [hostile, None, float("nan")]}
     estimates = (*first.estimates, Estimate("validity.rows", 1.0, 5, "higher"))
     failures = (Failure(hostile, "failed", hostile),)
     candidate = replace(first, name=hostile, statement=stated, generator=made, estimates=estimates, failures=failures)
-    schema = {**evaluation.schema, "dataset": hostile}
-    known = {
-        **evaluation.provenance,
-        "job": hostile,
-        "run_id": hostile,
-        "versions": {hostile: hostile},
-        "warnings": [hostile],
-    }
+    schema = altered(evaluation.schema, {"dataset": hostile})
+    known = altered(
+        evaluation.provenance,
+        {
+            "job": hostile,
+            "run_id": hostile,
+            "versions": {hostile: hostile},
+            "warnings": [hostile],
+        },
+    )
     terms = Terms.model_construct(
         intended_use=(hostile,), prohibited_use=(hostile,), license=hostile, contact=hostile, language=("en",),
         tags=(hostile,), pretty_name=None, citation=hostile,

@@ -17,6 +17,7 @@ from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule
 from synth.dp.tradeoff import TradeOff
 from synth.schema import build_schema
+from tests.evaluations import altered
 
 SCHEMA = build_schema({"status": "declared", "n_units": 5000, "columns": {"a": {"kind": "boolean"}}})
 ONE, TWO = (Schedule((GaussianEvent(name, sigma, count=4),), 1e-6) for name, sigma in (("one", 12.0), ("two", 20.0)))
@@ -25,7 +26,7 @@ BOTH = Schedule((*ONE.events, *TWO.events), 1e-6)
 
 def fitted(*schedules: Schedule, **known: Any) -> Evaluation:
     candidates = tuple(
-        Candidate(f"table {i}", (), statement=Budget(schedule).statement(SCHEMA).to_dict())
+        Candidate(f"table {i}", (), statement=Budget(schedule).statement(SCHEMA))
         for i, schedule in enumerate(schedules)
     )
     return Evaluation(candidates, {}, {}, {"split": "keyed hash", "release": None, **known})
@@ -71,7 +72,7 @@ def test_a_claim_whose_events_are_not_all_known_has_the_limit_of_epsilon_and_del
 def test_books_that_cost_more_than_is_claimed_limit_nothing_beyond_the_claim() -> None:
     evaluation = fitted(ONE)
     first = evaluation.candidates[0]
-    liar = replace(first, statement={**(first.statement or {}), "epsilon": ONE.epsilon / 2})
+    liar = replace(first, statement=altered(first.statement, {"epsilon": ONE.epsilon / 2}))
     assert not protection(replace(evaluation, candidates=(liar,))).by_events
 
 
@@ -81,7 +82,7 @@ def test_books_that_cost_more_than_is_claimed_limit_nothing_beyond_the_claim() -
 def test_nonsense_in_the_books_leaves_the_limit_of_epsilon_and_delta(bad: Any) -> None:
     evaluation = fitted(ONE)
     first = evaluation.candidates[0]
-    damaged = replace(evaluation, candidates=(replace(first, statement={**(first.statement or {}), "events": bad}),))
+    damaged = replace(evaluation, candidates=(replace(first, statement=altered(first.statement, {"events": bad})),))
     assert not protection(damaged).by_events
 
 
@@ -101,13 +102,13 @@ def test_sentences_name_what_the_accountant_says() -> None:
 
 def test_no_limit_is_drawn_of_a_claim_that_does_not_stand(evaluation: Evaluation) -> None:
     first, *others = evaluation.candidates
-    against = conclude((0.9987, 1e-6), (4, 4), 960, 0.99, ran_on="a public stand-in").to_dict()
-    void = {**(first.statement or {}), "private": False}
+    against = conclude((0.9987, 1e-6), (4, 4), 960, 0.99, ran_on="a public stand-in")
+    void = altered(first.statement, {"private": False})
     assert 'class="limited"' in render_html(evaluation)
     for changed in (
         replace(evaluation, candidates=(replace(first, statement=void), *others)),
         replace(evaluation, candidates=(replace(first, audit=against), *others)),
-        replace(evaluation, provenance={**evaluation.provenance, "split": None}),
+        replace(evaluation, provenance=altered(evaluation.provenance, {"split": None})),
     ):
         claims = Composition.of(changed).claims(changed.candidates[0])
         assert standing_protection(changed, changed.candidates[0], claims) is None

@@ -27,7 +27,7 @@ from evaluate.gate.policy import build_policy
 from evaluate.gate.protection import Protection
 from evaluate.metrics import CATALOG
 from evaluate.privacy.audit.white_box import conclude
-from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, SelfTest
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Expectation, GeneratorRecord, SelfTest
 from evaluate.result_io import evaluation_from
 from evaluate.text import alike, at_most, compact, count, loss, number, percent
 from reports.audits import audit_note
@@ -44,12 +44,14 @@ from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule
 from synth.dp.schedule_file import stated_schedule
-from synth.dp.statement import RELATION, RELATIONS, LedgerNote
+from synth.dp.statement import RELATION, RELATIONS, LedgerNote, PrivacyStatement
 from synth.dp.tradeoff import FALSE_ALARMS, TradeOff
 from synth.errors import BudgetError, JobError
 from synth.schema import build_schema
 from synth.split import split_table
 from synth.table import conform
+from tests.evaluations import altered, origin
+from tests.evaluations import facts as facts_of
 from tests.reports.browsing import NAMELESS, UNREADABLE, visiting
 
 N_UNITS = 4_000
@@ -85,9 +87,9 @@ def rows(seed: int, n: int, *, shifted: bool = False) -> pd.DataFrame:
     return pd.DataFrame({"age": age, "income": income, "town": town, "ill": rng.random(n) < age / 100})
 
 
-def statement(what: str, sigma: float, ledger: LedgerNote | None = None) -> dict[str, Any]:
+def statement(what: str, sigma: float, ledger: LedgerNote | None = None) -> PrivacyStatement:
     schedule = Schedule((GaussianEvent(what, sigma=sigma, count=4),), 1e-6)
-    return Budget(schedule, ledger=ledger).statement(SCHEMA).to_dict()
+    return Budget(schedule, ledger=ledger).statement(SCHEMA)
 
 
 NOTE = LedgerNote("patients", "row", "aa" * 16, "bb" * 32, 1.4, 2.25, 10.0, 1e-6)
@@ -108,9 +110,9 @@ def published(synthetic: pd.DataFrame) -> dict[str, Any]:
     budget = Budget(schedule, ledger=NOTE)
     numbers = release_numbers(sides, synthetic, SCHEMA, budget)
     fit = GaussianEvent("one-way histograms of the columns", sigma=12.0, count=4)
-    together = Budget(Schedule((fit, *schedule.events), 1e-6)).statement(SCHEMA).to_dict()
+    together = Budget(Schedule((fit, *schedule.events), 1e-6)).statement(SCHEMA)
     return {
-        "table": "mst", "numbers": [one.to_dict() for one in numbers], "statement": budget.statement(SCHEMA).to_dict(),
+        "table": "mst", "numbers": list(numbers), "statement": budget.statement(SCHEMA),
         "together": together, "n_fits": 1, "every": {"epsilon": 1.9, "delta": 1e-6, "n_fits": 3},
     }  # fmt: skip
 
@@ -123,25 +125,25 @@ def measured(real: pd.DataFrame, synthetic: pd.DataFrame, published: dict[str, A
         real[:half], real[half:], {"mst": synthetic, "other": synthetic}, SCHEMA,
         measures=["validity", "fidelity.columns", "privacy.copies"],
     )  # fmt: skip
-    audit = conclude((1.0, 1e-6), (431, 447), 961, 0.99, ran_on="a public stand-in of 936 rows").to_dict()
+    audit = conclude((1.0, 1e-6), (431, 447), 961, 0.99, ran_on="a public stand-in of 936 rows")
     prints = {"table": f"hmac-sha256:{'c' * 64}", "train": f"hmac-sha256:{'d' * 64}"}
     candidates = tuple(
         replace(
             one, statement=statement("one-way histograms of the columns", 12.0, NOTE), audit=audit,
-            generator={"generator": "mst", "epsilon": 1.0, "n_bins": 32}, seconds={"fit": 12.345 + half},
-            n_rejected_rows=half, expected={"column": 0.0125},
+            generator=GeneratorRecord("mst", {"epsilon": 1.0, "n_bins": 32}), seconds={"fit": 12.345 + half},
+            n_rejected_rows=half, expected=Expectation(column=0.0125),
         )
         for one in found.candidates
     )  # fmt: skip
     provenance = {
         "split": "keyed hash, seed 20261122", "release": "mst",
-        "attempts": {"evaluations": 8, "tables": 9, "since": "2026-11-21", "by_name": {"evaluations": 3}},
+        "attempts": {"evaluations": 8, "tables": 9, "since": "2026-11-21", "by_name": {"evaluations": 3, "tables": 3, "since": "2026-11-21"}},
         "seed": 20261122, "fingerprints": prints,
         "warnings": [f"there are {half} rows"], "versions": {"understudy": "0.9.0", "python": "3.11.7"},
         "files_sha256": {"synthetic/mst.csv": "e" * 64}, "job": "a job", "sweep": None, "public_report": published,
     }  # fmt: skip
     tests = (SelfTest("copy", candidate=candidates[0]),)
-    return replace(found, candidates=candidates, provenance=provenance, self_tests=tests)
+    return replace(found, candidates=candidates, provenance=origin(**provenance), self_tests=tests)
 
 
 @pytest.fixture(scope="module")
@@ -219,8 +221,7 @@ def test_no_value_outside_the_whitelist_moves_a_byte(
         assert other.candidates[0].estimates != evaluation.candidates[0].estimates
         assert render_public(facts(other, synthetic)) == page
     gone = replace(evaluation, candidates=tuple(replace(c, estimates=(), failures=(), figures={}, seconds={},
-                   expected=None, n_rejected_rows=None) for c in evaluation.candidates), real={}, self_tests=(),
-                   schema={})  # fmt: skip
+                   expected=None, n_rejected_rows=None) for c in evaluation.candidates), real=facts_of(), self_tests=())  # fmt: skip
     assert render_public(facts(gone, synthetic)) == page
 
 
@@ -393,7 +394,7 @@ def test_every_number_on_the_page_is_on_a_public_list(page: str, known: PublicFa
 def test_every_number_is_explained_without_released_ones_and_without_a_guarantee(
     evaluation: Evaluation, synthetic: pd.DataFrame
 ) -> None:
-    plain = replace(evaluation, provenance={**evaluation.provenance, "public_report": None})
+    plain = replace(evaluation, provenance=altered(evaluation.provenance, {"public_report": None}))
     for changed in (plain, replace(plain, candidates=(replace(plain.candidates[0], statement=None, audit=None),))):
         told = facts(changed, synthetic)
         assert unexplained(render_public(told), told) == {}
@@ -419,8 +420,8 @@ def test_a_template_that_shows_training_rows_would_be_found(
     monkeypatch: pytest.MonkeyPatch, evaluation: Evaluation, synthetic: pd.DataFrame, known: PublicFacts
 ) -> None:
     """The whitelist widened by one careless line, as it might happen."""
-    told = replace(known, generator={**known.generator, "train_rows": evaluation.real["train_rows"]})
-    assert evaluation.real["train_rows"] == 500
+    told = replace(known, generator={**known.generator, "train_rows": evaluation.real.train_rows})
+    assert evaluation.real.train_rows == 500
     assert "500" in unexplained(render_public(told), known).keys() | of(known.policy.model_dump())
     told = replace(known, generator={**known.generator, "seconds": evaluation.candidates[0].seconds["fit"]})
     assert unexplained(render_public(told), known)
@@ -444,7 +445,7 @@ def test_no_digest_of_the_real_rows_or_their_sides_is_on_the_page(
     real = rows(0, 1_000)
     parts = [real, real[:500], real[500:]]
     contents = [part.to_csv(index=False).encode() for part in parts]
-    contents += [text.encode() for text in evaluation.provenance["fingerprints"].values()]
+    contents += [text.encode() for text in evaluation.provenance.fingerprints.values()]
     for content in contents:
         for algorithm in ("md5", "sha1", "sha256", "sha512", "blake2b"):
             for digest in (hashlib.new(algorithm, content), hmac.new(b"key" * 11, content, algorithm)):
@@ -550,9 +551,9 @@ def test_the_claim_is_that_of_everything_together(known: PublicFacts) -> None:
     assert known.publication is not None
     assert known.statement is not None
     assert known.claim == (known.publication.together["epsilon"], 1e-6)
-    assert known.claim[0] > known.statement["epsilon"]
+    assert known.claim[0] > known.statement.epsilon
     strict = build_policy({**POLICY.model_dump(), "rules": [
-        {"measure": "statement.epsilon", "limit": known.statement["epsilon"], "why": "As fitted."}]})  # fmt: skip
+        {"measure": "statement.epsilon", "limit": known.statement.epsilon, "why": "As fitted."}]})  # fmt: skip
     assert public_verdict(replace(known, policy=strict)).outcome == "FAIL"
 
 
@@ -560,7 +561,7 @@ def test_a_table_without_a_guarantee_says_so_and_claims_nothing(
     evaluation: Evaluation, synthetic: pd.DataFrame
 ) -> None:
     bare = replace(evaluation.candidates[0], statement=None, audit=None)
-    plain = replace(evaluation, candidates=(bare,), provenance={**evaluation.provenance, "public_report": None})
+    plain = replace(evaluation, candidates=(bare,), provenance=altered(evaluation.provenance, {"public_report": None}))
     told = facts(plain, synthetic)
     page = render_public(told)
     assert "NO FORMAL GUARANTEE" in page
@@ -578,7 +579,7 @@ NOT_READ = (
 
 
 def with_provenance(evaluation: Evaluation, **changes: Any) -> Evaluation:
-    return replace(evaluation, provenance={**evaluation.provenance, "public_report": None, **changes})
+    return replace(evaluation, provenance=altered(evaluation.provenance, {"public_report": None, **changes}))
 
 
 def with_candidate(evaluation: Evaluation, **changes: Any) -> Evaluation:
@@ -594,7 +595,7 @@ def test_what_is_not_read_off_real_rows_is_said_where_a_guarantee_holds_and_nowh
     evaluation: Evaluation, synthetic: pd.DataFrame, page: str
 ) -> None:
     assert all(said in page for said in NOT_READ)
-    void = {**(evaluation.candidates[0].statement or {}), "private": False}
+    void = altered(evaluation.candidates[0].statement, {"private": False})
     known = with_provenance(evaluation)
     for changed in (
         with_candidate(known, statement=None, audit=None),
@@ -631,7 +632,7 @@ def test_an_epsilon_that_nobody_verified_is_no_fact_and_passes_nothing(
 def test_a_void_statement_has_no_epsilon_on_the_cover_and_never_passes(
     evaluation: Evaluation, synthetic: pd.DataFrame
 ) -> None:
-    void = {**(evaluation.candidates[0].statement or {}), "private": False}
+    void = altered(evaluation.candidates[0].statement, {"private": False})
     told = facts(with_candidate(with_provenance(evaluation), statement=void), synthetic)
     cover = render_public(told).partition("<main>")[2].partition("</section>")[0]
     assert "VOID" in cover
@@ -647,7 +648,7 @@ def test_a_claim_that_its_audit_disproves_is_disputed_beside_its_number_and_neve
     evaluation: Evaluation, synthetic: pd.DataFrame
 ) -> None:
     for changed in (evaluation, with_provenance(evaluation)):
-        told = facts(with_candidate(changed, audit=AGAINST.to_dict()), synthetic)
+        told = facts(with_candidate(changed, audit=AGAINST), synthetic)
         page = render_public(told)
         cover, rest = page.partition("<main>")[2].split("</section>", 1)
         assert "(disputed)" in cover.partition("&epsilon; = ")[2].partition("</p>")[0]
@@ -663,7 +664,7 @@ def test_a_number_that_counts_a_disputed_fit_of_another_table_says_so(
 ) -> None:
     first, other = evaluation.candidates
     everything = {"epsilon": 3.25, "delta": 2e-6, "n_fits": 2}
-    run = replace(evaluation, candidates=(first, replace(other, audit=AGAINST.to_dict())))
+    run = replace(evaluation, candidates=(first, replace(other, audit=AGAINST)))
     doubt = "DISPUTED: an audit disproves what one of these releases claims alone"
     named = facts(with_provenance(run, composed=everything), synthetic)
     page = render_public(named)
@@ -676,7 +677,7 @@ def test_a_number_that_counts_a_disputed_fit_of_another_table_says_so(
     assert doubt in page
     assert public_verdict(replace(picked, policy=LENIENT)).outcome == "INCONCLUSIVE"
     assert unexplained(page, picked) == {}
-    quiet = replace(run, candidates=(first, replace(other, audit={**AGAINST.to_dict(), "ran_on": "real rows"})))
+    quiet = replace(run, candidates=(first, replace(other, audit=replace(AGAINST, ran_on="real rows"))))
     assert "disputed" not in render_public(facts(with_provenance(quiet, composed=everything), synthetic)).lower()
 
 
@@ -686,7 +687,7 @@ def test_a_table_that_was_picked_counts_with_all_that_it_was_picked_from(
     everything = {"epsilon": 3.25, "delta": 2e-6, "n_fits": 3}
     named = with_provenance(evaluation, composed=everything)
     assert evaluation.candidates[0].statement is not None
-    own = evaluation.candidates[0].statement["epsilon"]
+    own = evaluation.candidates[0].statement.epsilon
     alone = facts(named, synthetic)
     assert alone.claim == (own, 1e-6)
     assert "The job drew more, which stays inside: all 3 private releases" in render_public(alone)
@@ -705,7 +706,7 @@ def test_a_table_that_was_picked_counts_with_all_that_it_was_picked_from(
 def test_an_audit_on_anything_but_a_public_stand_in_stays_inside(
     evaluation: Evaluation, synthetic: pd.DataFrame
 ) -> None:
-    ran = conclude((1.0, 1e-6), (431, 447), 961, 0.99, ran_on="the table of the clinic in Northtown").to_dict()
+    ran = conclude((1.0, 1e-6), (431, 447), 961, 0.99, ran_on="the table of the clinic in Northtown")
     told = facts(with_candidate(evaluation, audit=ran), synthetic)
     page = render_public(told)
     assert told.audit is None
@@ -738,7 +739,7 @@ def test_a_hostile_table_is_shown_as_text(evaluation: Evaluation, synthetic: pd.
     renamed = synthetic.rename(columns={"town": evil})
     columns = {evil if name == "town" else name: one for name, one in SCHEMA.model_dump(mode="json")["columns"].items()}
     schema = build_schema({**SCHEMA.model_dump(mode="json"), "columns": columns})
-    hostile = replace(evaluation.candidates[0], generator={"generator": evil, evil: [evil]}, name="mst")
+    hostile = replace(evaluation.candidates[0], generator=GeneratorRecord(evil, {evil: [evil]}), name="mst")
     page = render_public(facts(replace(evaluation, candidates=(hostile,)), renamed, schema=schema, title=evil))
     assert "<script" not in page
     assert "{{7*7}}" in page
@@ -757,8 +758,8 @@ def test_a_candidate_that_is_not_there_and_damaged_numbers_are_refused(
     with pytest.raises(JobError, match="was not evaluated"):
         public_facts(evaluation, "nobody", policy=POLICY, schema=SCHEMA, synthetic=synthetic, title=TITLE)
     for damage in ({"numbers": [{}]}, {"statement": None}, {"every": 3}, {"n_fits": "x"}):
-        content = {**evaluation.provenance["public_report"], **damage}
-        changed = replace(evaluation, provenance={**evaluation.provenance, "public_report": content})
+        content = {**evaluation.provenance.public_report, **damage}
+        changed = replace(evaluation, provenance=altered(evaluation.provenance, {"public_report": content}))
         with pytest.raises((BudgetError, EvaluationError), match="damaged"):
             facts(changed, synthetic)
 

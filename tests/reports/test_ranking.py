@@ -14,6 +14,7 @@ from reports import render_html
 from reports.charts.pareto import pareto, round_values
 from reports.exports.summary import to_summary
 from reports.sections.ranking import Mark, ranking_of
+from tests.evaluations import altered
 from tests.reports.browsing import visiting
 from tests.reports.conftest import sample_evaluation
 
@@ -190,7 +191,7 @@ def compared() -> Evaluation:
     ]  # fmt: skip
     terms["order"] = [{"name": first, "place": 1, "behind": [], "letters": "a"}]
     terms["figures"][0].update(values={first: 0.021}, letters={first: "a"})
-    return replace(found, ranking=terms, provenance={**found.provenance, "split": None})
+    return replace(found, ranking=terms, provenance=altered(found.provenance, {"split": None}))
 
 
 def test_a_comparison_releases_nothing_and_says_who_is_disqualified_first(verdicts_of: Any) -> None:

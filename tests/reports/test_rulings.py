@@ -14,6 +14,7 @@ from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.result import Candidate, Estimate, Evaluation, SelfTest
 from reports import render_html
 from reports.sections.verdicts import CASES, bound_of, ruling_of, self_checks
+from tests.evaluations import altered
 
 LOWER = Rule(measure="privacy.membership.auc", limit=0.6, why="because")
 HIGHER = Rule(measure="validity.rows", limit=0.6, why="because")
@@ -96,8 +97,8 @@ def test_every_verdict_names_its_audience_its_policy_and_the_lack_of_a_guarantee
     evaluation: Evaluation, verdicts_of: Callable[..., tuple[Verdict, ...]]
 ) -> None:
     first = evaluation.candidates[0]
-    void = replace(first, name="void", statement={**(first.statement or {}), "private": False})
-    known = {**evaluation.provenance, "release": first.name}
+    void = replace(first, name="void", statement=altered(first.statement, {"private": False}))
+    known = altered(evaluation.provenance, {"release": first.name})
     several = replace(evaluation, candidates=(*evaluation.candidates, void), provenance=known)
     verdicts = verdicts_of(several)
     page = render_html(several, verdicts=verdicts, release=first.name)
@@ -116,7 +117,7 @@ def test_every_verdict_names_its_audience_its_policy_and_the_lack_of_a_guarantee
     picked = replace(several, provenance={**known, "release": None})
     cover = render_html(picked, verdicts=verdicts_of(picked)).split('id="policy"')[0]
     assert cover.count("its privacy statement is void") == cover.count("<b>void</b>") == 2
-    unverified = replace(evaluation, provenance={**evaluation.provenance, "split": None})
+    unverified = replace(evaluation, provenance=altered(evaluation.provenance, {"split": None}))
     assert "its privacy statement is unverified" in render_html(unverified, verdicts=verdicts_of(unverified))
 
 

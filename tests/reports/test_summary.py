@@ -14,6 +14,7 @@ from evaluate.gate.verdict import Check, Verdict
 from evaluate.result import Evaluation
 from reports.exports.summary import INTERNAL, to_summary
 from reports.markdown import bullets, name, table, text
+from tests.evaluations import altered
 from tests.reports.test_model_card import HOSTILE
 
 Verdicts = Callable[..., tuple[Verdict, ...]]
@@ -59,7 +60,7 @@ def test_the_privacy_statement_is_two_lines(evaluation: Evaluation, verdicts_of:
 
 def test_a_void_statement_is_void_here_too(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
     first, *others = evaluation.candidates
-    void = replace(first, statement={**(first.statement or {}), "private": False})
+    void = replace(first, statement=altered(first.statement, {"private": False}))
     found = to_summary(replace(evaluation, candidates=(void, *others)), verdicts_of(evaluation)[:1])
     assert "**VOID**" in found
     assert "**VOID: the noise was not drawn from a secure source." in found
@@ -67,7 +68,7 @@ def test_a_void_statement_is_void_here_too(evaluation: Evaluation, verdicts_of: 
 
 def test_of_a_sweep_the_price_of_all_fits_is_told(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
     swept = {"releasable": True, "composed": {"epsilon": 4.2, "delta": 2e-6, "n_fits": 3}, "points": []}
-    of_sweep = replace(evaluation, provenance={**evaluation.provenance, "sweep": swept})
+    of_sweep = replace(evaluation, provenance=altered(evaluation.provenance, {"sweep": swept}))
     told = "epsilon 4.2, delta 2e\u22126, for all private fits of the sweep that the table is from, 3 in number; "
     assert f"{told}this fit alone 0.999 |" in to_summary(of_sweep, verdicts_of(evaluation))
 
@@ -76,7 +77,7 @@ def test_of_numbers_that_are_published_too_the_price_of_both_is_told(
     evaluation: Evaluation, verdicts_of: Verdicts
 ) -> None:
     published = {"table": "mst", "together": {"epsilon": 1.5, "delta": 1e-6, "private": True}, "n_fits": 1}
-    found = replace(evaluation, provenance={**evaluation.provenance, "public_report": published})
+    found = replace(evaluation, provenance=altered(evaluation.provenance, {"public_report": published}))
     summary = to_summary(found, verdicts_of(evaluation))
     assert summary.count("numbers published about it; this fit alone 0.999 |") == 1
     assert "| epsilon 1.5, delta 1e\u22126, for the table and the numbers published about it; this fit" in summary
@@ -140,11 +141,11 @@ def test_text_is_one_line_and_a_table_keeps_its_columns() -> None:
 def test_the_ledger_is_as_it_stands_after_all_fits_of_the_run(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
     note = {"dataset": "patients", "unit": "row", "reservation": "r", "entry": "e", "epsilon": 1.1, "total_delta": 1e-5}
     first, *others = evaluation.candidates
-    stated = {**(first.statement or {}), "ledger": {**note, "spent_epsilon": 1.0, "total_epsilon": 3.0}}
+    stated = altered(first.statement, {"ledger": {**note, "spent_epsilon": 1.0, "total_epsilon": 3.0}})
     after = {"dataset": "patients", "unit": "row", "spent_epsilon": 2.5, "total_epsilon": 3.0, "total_delta": 1e-5}
     booked = replace(
         evaluation, candidates=(replace(first, statement=stated), *others),
-        provenance={**evaluation.provenance, "ledger": after},
+        provenance=altered(evaluation.provenance, {"ledger": after}),
     )  # fmt: skip
     left = "Ledger of `patients`: epsilon 0.5 of 3 is left after all that this run drew."
     assert left in to_summary(booked, verdicts_of(evaluation)[:1])

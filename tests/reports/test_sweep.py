@@ -12,6 +12,8 @@ from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports import render_html, write_sweep
 from reports.charts.tradeoff import Axis, tradeoff
 from reports.sections.sweep import mean_of, shown_in_full, sweep_of
+from synth.schema import build_schema
+from tests.evaluations import facts, origin, stated
 
 EPSILONS = (0.3, 1.0, 3.0, 10.0, None)
 
@@ -26,15 +28,7 @@ def candidate(name: str, epsilon: float | None, seed: int, *, lift: float = 0.0)
         Estimate("columns.tvd", 0.1, 900, "lower", subject=("=1+1", "town"), low=0.0, high=0.2),
     )  # fmt: skip
     failures = (Failure("columns.ks", "timed out", "it did not end"),)
-    return Candidate(name, estimates, failures, statement=None if epsilon is None else stated(epsilon * 0.999))
-
-
-def stated(epsilon: float) -> dict[str, object]:
-    return {
-        "epsilon": epsilon, "delta": 1e-6, "private": True, "unit": "row", "n_units": 900, "accountant": "PLD",
-        "epsilon_rdp": epsilon * 1.1, "events": [], "max_rows_per_unit": 1, "relation": "zero-out", "versions": {},
-        "ledger": None,
-    }  # fmt: skip
+    return Candidate(name, estimates, failures, statement=None if epsilon is None else stated(epsilon=epsilon * 0.999))
 
 
 def swept(*, n_seeds: int = 3, generators: tuple[str, ...] = ("mst",), releasable: bool = False) -> Evaluation:
@@ -51,9 +45,8 @@ def swept(*, n_seeds: int = 3, generators: tuple[str, ...] = ("mst",), releasabl
     )
     composed = {"epsilon": 21.47, "delta": 1e-6, "n_fits": 4 * n_seeds * len(generators)}
     said = {"releasable": releasable, "composed": composed, "points": points}
-    real = {"train_rows": 900, "holdout_rows": 300, "columns": 1}
-    schema = {"columns": {"town": {"kind": "categorical", "categories": ["a"]}}}
-    return Evaluation(candidates, real, schema, {"sweep": said})
+    schema = build_schema({"columns": {"town": {"kind": "categorical", "categories": ["a"]}}})
+    return Evaluation(candidates, facts(), schema, origin(sweep=said))
 
 
 def test_the_interval_of_a_mean_is_students() -> None:

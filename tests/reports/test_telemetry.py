@@ -28,6 +28,7 @@ from reports.exports.prometheus import (
     public_registry,
     write_telemetry,
 )
+from tests.evaluations import altered
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 RULES = Path(reports.__file__).parent / "alerts" / "understudy.rules.yml"
@@ -53,11 +54,16 @@ def named(evaluation: Evaluation, run_id: str = "ab" * 8, **statement: Any) -> E
     """A run on a protected dataset, whose one private fit has this in its statement."""
     first, *others = evaluation.candidates
     assert first.statement is not None
-    first = replace(first, statement={**first.statement, **statement})
+    first = replace(first, statement=altered(first.statement, statement))
     held = statement.get("ledger")
-    known = {**evaluation.provenance, "run_id": run_id, "ledger": reserved(held) if isinstance(held, dict) else None}
+    known = altered(
+        evaluation.provenance, {"run_id": run_id, "ledger": reserved(held) if isinstance(held, dict) else None}
+    )
     return replace(
-        evaluation, candidates=(first, *others), provenance=known, schema={**evaluation.schema, "dataset": "patients"}
+        evaluation,
+        candidates=(first, *others),
+        provenance=known,
+        schema=altered(evaluation.schema, {"dataset": "patients"}),
     )
 
 
@@ -96,8 +102,8 @@ def test_the_public_registry_tells_what_was_promised_and_what_is_left(evaluation
 def test_what_is_left_is_what_is_left_after_the_published_numbers(evaluation: Evaluation) -> None:
     run = named(evaluation, ledger=note(2.5))
     first = run.candidates[0]
-    published = {"table": "mst", "statement": {**(first.statement or {}), "epsilon": 0.3, "ledger": note(2.75)}}
-    known = {**run.provenance, "public_report": published, "ledger": reserved(note(2.75))}
+    published = {"table": "mst", "statement": altered(first.statement, {"epsilon": 0.3, "ledger": note(2.75)})}
+    known = altered(run.provenance, {"public_report": published, "ledger": reserved(note(2.75))})
     twin = replace(first, name="published numbers", statement=None)
     found = samples(public_registry(replace(run, candidates=(first, twin), provenance=known), EPOCH))
     labels = {"dataset": "patients", "run_id": "ab" * 8}
@@ -109,7 +115,7 @@ def test_what_is_left_is_what_is_left_after_the_published_numbers(evaluation: Ev
 
 def test_tables_from_elsewhere_are_no_run_that_fitted_anything(evaluation: Evaluation) -> None:
     run = named(evaluation, ledger=note(2.0))
-    offered = replace(run, provenance={**run.provenance, "split": None, "ledger": None})
+    offered = replace(run, provenance=altered(run.provenance, {"split": None, "ledger": None}))
     assert samples(public_registry(run, EPOCH))
     assert not samples(public_registry(offered, EPOCH))
 
@@ -142,7 +148,7 @@ def test_the_public_registry_does_not_depend_on_what_was_measured(evaluation: Ev
         )
         for c in one.candidates
     )  # fmt: skip
-    known = {**one.provenance, "fingerprints": {}, "warnings": ["42"], "attempts": {"evaluations": 9}}
+    known = altered(one.provenance, {"fingerprints": {}, "warnings": ["42"], "attempts": {"evaluations": 9}})
     two = replace(one, candidates=candidates, real={"train_rows": 1}, provenance=known, ranking={}, self_tests=())
     assert generate_latest(public_registry(one, EPOCH)) == generate_latest(public_registry(two, EPOCH))
     assert generate_latest(internal_registry(one, ())) != generate_latest(internal_registry(two, ()))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from evaluate.result import Candidate, Estimate, Evaluation
+from tests.evaluations import altered
 
 MEASURES = ("tvd", "tvd.excess", "ks.excess", "wasserstein.excess", "missing")
 
@@ -19,7 +20,7 @@ def widened(make_evaluation: Callable[..., Evaluation], n_columns: int = 100, n_
     columns = [name for part in parts for name in part.schema["columns"]][:n_columns]
     schema = {name: one for part in parts for name, one in part.schema["columns"].items() if name in columns}
     candidates = tuple(_table(parts, columns, i) for i in range(n_tables))
-    return replace(base, candidates=candidates, schema={**base.schema, "columns": schema, "target": columns[0]})
+    return replace(base, candidates=candidates, schema=altered(base.schema, {"columns": schema, "target": columns[0]}))
 
 
 def _table(parts: list[Evaluation], columns: list[str], i: int) -> Candidate:

@@ -43,7 +43,7 @@ def test_a_run_audits_every_claim_and_the_report_shows_it(workspace: Any) -> Non
     assert private.audit is not None
     assert private.audit["verdict"] == NO_FAULT
     assert private.audit["epsilon"] == pytest.approx(3.0, rel=0.01)
-    assert private.audit["delta"] == private.statement["delta"]  # type: ignore[index]
+    assert private.audit["delta"] == private.statement.delta  # type: ignore[index]
     assert private.seconds["privacy.audit"] > 0
     assert outcomes["independent"][MEASURE] == "PASS"
     assert "Audit of the measurement log: no fault found; lower bound" in report
@@ -73,7 +73,7 @@ def test_a_claim_that_is_disproved_cannot_be_overlooked(workspace: Any, monkeypa
     assert "DO NOT RELEASE" in cover
     # What was said while it ran stays with the evidence.
     said = "The audit disproves the privacy statement of independent"
-    warned = " ".join(evaluation.provenance["warnings"])
+    warned = " ".join(evaluation.provenance.warnings)
     assert said[1:] in warned
     assert "understudy audit --model DIR" in warned
     card = (workspace.folder / "out" / "cards" / "independent.md").read_text()
@@ -141,8 +141,8 @@ def test_a_table_that_is_offered_with_its_model_has_its_claim_audited(fitted: An
     assert outcome == "PASS"
     assert found.audit is not None
     assert found.audit["verdict"] == NO_FAULT
-    assert found.audit["epsilon"] == pytest.approx(found.statement["epsilon"], rel=0.01)  # type: ignore[index]
-    assert found.audit["delta"] == found.statement["delta"]  # type: ignore[index]
+    assert found.audit["epsilon"] == pytest.approx(found.statement.epsilon, rel=0.01)  # type: ignore[index]
+    assert found.audit["delta"] == found.statement.delta  # type: ignore[index]
     assert "disproves" not in ran.stderr
 
 
@@ -224,6 +224,6 @@ def test_the_claim_of_a_run_is_audited_again_without_a_new_fit(workspace: Any) -
     )  # fmt: skip
     assert ran.exit_code == 0, ran.stderr
     after = evaluation_from((folder / "again.json").read_text())
-    assert after.provenance["fingerprints"] == before.provenance["fingerprints"]
+    assert after.provenance.fingerprints == before.provenance.fingerprints
     assert after.candidates[0].audit is not None
     assert after.candidates[0].statement == before.candidates[0].statement

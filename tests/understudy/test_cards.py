@@ -96,7 +96,7 @@ def test_a_public_card_is_readme_and_yaml_beside_the_table(ran: Workspace, tmp_p
     content = yaml.safe_load((tmp_path / "model-card.yaml").read_text())
     assert (content["form"], content["table"]["n_rows"]) == ("public", len(pd.read_csv(tmp_path / "safe.csv")))
     assert content["privacy"]["ledger"]["entry"] is None
-    prints = [*evaluation.provenance["fingerprints"].values(), *evaluation.provenance["files_sha256"].values()]
+    prints = [*evaluation.provenance.fingerprints.values(), *evaluation.provenance.files_sha256.values()]
     written = (tmp_path / "model-card.yaml").read_text() + (tmp_path / "README.md").read_text()
     assert not [one for one in prints if one.removeprefix("hmac-sha256:") in written]
 

@@ -149,8 +149,8 @@ def test_every_text_of_a_run_says_what_table_and_numbers_come_to(done: Path, wor
         "--table", out / "synthetic" / "independent.csv", "--public",
     )  # fmt: skip
     assert ran.exit_code == 0, ran.stderr
-    both = evaluation_of(done).provenance["public_report"]["together"]
-    assert evaluation_of(done).provenance["composed"]["epsilon"] == both["epsilon"]
+    both = evaluation_of(done).provenance.public_report["together"]
+    assert evaluation_of(done).provenance.composed["epsilon"] == both["epsilon"]
     asked, written = (
         yaml.safe_load(path.read_text())["privacy"]
         for path in (place.with_suffix(".yaml"), out / "public" / "model-card.yaml")
@@ -167,7 +167,7 @@ def test_every_text_of_a_run_says_what_table_and_numbers_come_to(done: Path, wor
 
 def test_every_text_of_a_run_says_one_position_of_the_ledger_and_of_which_moment(done: Path) -> None:
     out, (held,) = done / "out", open_ledger(done / "ledger.db").holdings()
-    booked = evaluation_of(done).provenance["ledger"]
+    booked = evaluation_of(done).provenance.ledger
     assert booked["spent_epsilon"] == held.spent_epsilon
     for path in (out / "public" / "model-card.yaml", out / "cards" / "independent.yaml"):
         position = yaml.safe_load(path.read_text())["privacy"]["ledger"]
@@ -180,7 +180,7 @@ def test_every_text_of_a_run_says_one_position_of_the_ledger_and_of_which_moment
 
 
 def test_a_run_pays_for_the_fit_and_the_numbers(done: Path) -> None:
-    together = evaluation_of(done).provenance["public_report"]["together"]
+    together = evaluation_of(done).provenance.public_report["together"]
     events = [event_of(e["what"], e["mechanism"], e["noise"], e["count"]) for e in together["events"]]
     assert sum(event.count for event in events) == N_FIT + N_PUBLISHED
     np.testing.assert_allclose(charged(done).divergences, rdp_curve(events).divergences, rtol=1e-9)
@@ -193,7 +193,7 @@ def test_a_run_pays_for_the_fit_and_the_numbers(done: Path) -> None:
 
 def test_the_released_numbers_are_the_same_wherever_they_stand(done: Path) -> None:
     evaluation, released = evaluation_of(done), released_of(done)
-    published = evaluation.provenance["public_report"]
+    published = evaluation.provenance.public_report
     assert released["numbers"] == published["numbers"]
     assert len(released["numbers"]) == 1 + 1 + 4 + 1 + 1
     (candidate,) = evaluation.candidates
@@ -202,7 +202,7 @@ def test_the_released_numbers_are_the_same_wherever_they_stand(done: Path) -> No
         assert (found.value, found.low, found.high) == (one["value"], one["low"], one["high"])  # type: ignore[union-attr]
     page = (done / "out" / "public" / publishing.REPORT).read_text()
     assert "Released numbers" in page
-    assert evaluation.provenance["ledger"]["reserved_epsilon"].keys() == {"independent", publishing.ALONE}
+    assert evaluation.provenance.ledger["reserved_epsilon"].keys() == {"independent", publishing.ALONE}
 
 
 def test_the_price_of_what_is_published_is_computed_anew(done: Path, workspace: Any) -> None:
@@ -219,7 +219,7 @@ def test_the_verdict_counts_the_numbers_too(done: Path) -> None:
     evaluation = evaluation_of(done)
     (candidate,) = evaluation.candidates
     assert candidate.statement is not None
-    rule = {"measure": "statement.epsilon", "limit": candidate.statement["epsilon"] + 0.01, "why": "As fitted."}
+    rule = {"measure": "statement.epsilon", "limit": candidate.statement.epsilon + 0.01, "why": "As fitted."}
     policy = build_policy({"name": "p", "version": 1, "audience": "a", "rules": [rule]})
     (verdict,) = verdicts.judge(evaluation, [policy])
     assert verdict.verdict == "FAIL"
@@ -230,7 +230,7 @@ def test_the_verdict_counts_the_numbers_too(done: Path) -> None:
 
 def test_nothing_in_the_public_folder_names_the_real_table(done: Path) -> None:
     evaluation = evaluation_of(done)
-    secrets = [text.split(":")[-1] for text in evaluation.provenance["fingerprints"].values()]
+    secrets = [text.split(":")[-1] for text in evaluation.provenance.fingerprints.values()]
     entries = open_ledger(done / "ledger.db").history()
     secrets += [text for entry in entries for text in (entry.hash, entry.token) if text]
     secrets += re.findall(r"[0-9a-f]{32,}", " ".join(entry.body for entry in entries))
@@ -241,7 +241,7 @@ def test_nothing_in_the_public_folder_names_the_real_table(done: Path) -> None:
         assert not [secret for secret in secrets if secret in text], path.name
         # Whole numbers: noisy figures have decimals, and may be these digits by chance.
         numbers = re.findall(r"(?<![\d.])\d+(?!\.?\d)", text.replace(",", ""))
-        assert str(evaluation.real["train_rows"]) not in numbers or path.suffix == ".csv"
+        assert str(evaluation.real.train_rows) not in numbers or path.suffix == ".csv"
 
 
 PUBLIC_PARTS = {
@@ -355,7 +355,7 @@ def test_a_run_that_is_killed_while_it_releases_numbers_draws_none_twice_unpaid(
     numbers = {(one["measure"], *one["subject"]): one["drawn"] for one in released_of(folder)["numbers"]}
     assert numbers[("rows.released",)] == values[0]
     assert numbers[("columns.tvd.released", "age")] == values[1]
-    warnings = evaluation_of(folder).provenance["warnings"]
+    warnings = evaluation_of(folder).provenance.warnings
     assert any("public_report: a draw was lost" in warning for warning in warnings)
     shutil.rmtree(folder)
 
@@ -397,10 +397,10 @@ def test_a_point_of_a_sweep_counts_the_whole_sweep(workspace: Any) -> None:
     ran = workspace.run("run", folder / "job.toml", "--out", folder / "out", "--quiet")
     assert ran.exit_code in JUDGED, ran.stderr
     evaluation = evaluation_of(folder)
-    published = evaluation.provenance["public_report"]
+    published = evaluation.provenance.public_report
     assert published["n_fits"] == 2
     assert published["together"]["epsilon"] == published["every"]["epsilon"]
-    assert published["together"]["epsilon"] > evaluation.provenance["sweep"]["composed"]["epsilon"]
+    assert published["together"]["epsilon"] > evaluation.provenance.sweep["composed"]["epsilon"]
     assert "all its 2 private fits are counted" in (folder / "out" / "public" / publishing.REPORT).read_text()
     unpaid = prepared(workspace, "unpaid", total=None, **{**ASKED, **swept})
     assert workspace.run("run", unpaid / "job.toml", "--out", unpaid / "out").exit_code == 2

@@ -24,6 +24,7 @@ from reports.public.facts import public_facts
 from reports.public.page import render_public
 from synth.schema import build_schema
 from synth.usage_terms import Terms
+from tests.evaluations import altered
 from tests.reports.conftest import sample_evaluation
 from understudy.batch.result import JobOutcome
 from understudy.batch.summary import account_line, rows_of
@@ -43,7 +44,7 @@ def evaluation() -> Evaluation:
     """A run whose one private table has numbers published about it."""
     found = sample_evaluation()
     first = found.candidates[0]
-    stated = {**(first.statement or {}), "epsilon": ALONE}
+    stated = altered(first.statement, {"epsilon": ALONE})
     together = {**stated, "epsilon": EXACT}
     published = {
         "table": "mst",
@@ -52,10 +53,9 @@ def evaluation() -> Evaluation:
         "together": together,
         "n_fits": 1,
     }
-    known = {
-        **found.provenance, "release": "mst", "sweep": None, "composed": {"epsilon": EXACT, "delta": 1e-6, "n_fits": 2},
+    known = altered(found.provenance, {"release": "mst", "sweep": None, "composed": {"epsilon": EXACT, "delta": 1e-6, "n_fits": 2},
         "public_report": published,
-    }  # fmt: skip
+    })  # fmt: skip
     return replace(found, candidates=(replace(first, statement=stated, audit=None),), provenance=known)
 
 
@@ -110,7 +110,7 @@ def audited(evaluation: Evaluation, bound: float) -> Evaluation:
     audit = Audit(ALONE, 1e-6, bound, 0.1, 30.0, 0.99, 900, never, never, "a public stand-in of 5 columns")
     first = evaluation.candidates[0]
     estimates = (*(one for one in first.estimates if one.measure != MEASURE), audit.estimate)
-    return replace(evaluation, candidates=(replace(first, estimates=estimates, audit=audit.to_dict()),))
+    return replace(evaluation, candidates=(replace(first, estimates=estimates, audit=audit),))
 
 
 def test_bound_claim_and_excess_add_up_where_a_claim_is_disproved(evaluation: Evaluation) -> None:
@@ -130,7 +130,7 @@ def test_bound_claim_and_excess_add_up_where_a_claim_is_disproved(evaluation: Ev
 def test_a_claim_that_an_audit_disproves_passes_no_rule(evaluation: Evaluation) -> None:
     for bound, outcome in ((0.2, "PASS"), (0.9, "INCONCLUSIVE")):
         found = audited(evaluation, bound)
-        alone = replace(found, provenance={**found.provenance, "public_report": None, "composed": None})
+        alone = replace(found, provenance=altered(found.provenance, {"public_report": None, "composed": None}))
         for one in (found, alone):
             (verdict,) = judge(one, [POLICY])
             assert [finding.outcome for finding in verdict.findings] == [outcome]

@@ -105,7 +105,7 @@ def test_every_candidate_carries_its_specification_its_statement_and_its_time(fi
     independent, mst = evaluation.candidates
     assert independent.statement is None
     assert mst.statement is not None
-    assert 0 < mst.statement["epsilon"] <= 2.0
+    assert 0 < mst.statement.epsilon <= 2.0
     assert mst.generator["epsilon"] == 2.0
     assert {"fit", "sample", "validity"} <= set(mst.seconds)
 
@@ -162,7 +162,7 @@ def test_the_same_job_gives_the_same_tables_and_numbers(workspace: Any) -> None:
     assert first == second
     one, two = (evaluation_from((out / "evaluation.json").read_text()) for out in outs)
     assert one.candidates[0].estimates == two.candidates[0].estimates
-    assert one.provenance["fingerprints"]["table"] == two.provenance["fingerprints"]["table"]
+    assert one.provenance.fingerprints["table"] == two.provenance.fingerprints["table"]
 
 
 def test_parquet_in_is_parquet_out(workspace: Any, table: Any) -> None:

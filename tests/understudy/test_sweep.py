@@ -91,7 +91,7 @@ def test_a_paid_sweep_is_judged_by_what_all_points_promise_together(paid: Any) -
     plan = make_plan(workspace.folder / "job.toml", workspace.folder / "elsewhere")
     events = [event for schedule in plan.schedules.values() for event in schedule.events]
     together = epsilon_pld(events, max(schedule.delta for schedule in plan.schedules.values()))
-    own = [c.statement["epsilon"] for c in evaluation_of(workspace).candidates if c.statement]
+    own = [c.statement.epsilon for c in evaluation_of(workspace).candidates if c.statement]
     assert max(own) <= 2.0 < 2.2 < together < sum(own)
     assert ran.exit_code == 1
     verdict = next(c for c in ran.json["candidates"] if c["candidate"] == "independent-eps2-seed1")
@@ -200,7 +200,7 @@ def test_everything_that_an_unpaid_sweep_leaves_says_so(unpaid: Any) -> None:
     assert "NOT RELEASABLE" in ran.stdout
     assert "NOTHING OF THIS SWEEP MAY BE RELEASED" in ran.stderr
     assert "NOT RELEASABLE" in (out / "NOT_RELEASABLE.txt").read_text()
-    assert evaluation_of(workspace).provenance["sweep"]["releasable"] is False
+    assert evaluation_of(workspace).provenance.sweep["releasable"] is False
     for name in ("sweep.csv", "sweep_summary.csv"):
         assert all(line.endswith("; not releasable") for line in (out / name).read_text().splitlines()[1:])
 

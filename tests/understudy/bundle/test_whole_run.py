@@ -167,14 +167,14 @@ def test_the_public_folder_holds_nothing_that_was_read_off_real_rows(ran: tuple[
     assert "ZEBRA" not in around
     incomes = {f"{income:.10f}".rstrip("0") for income in real["income"] if 0 < income < 200}
     assert not incomes & set(re.findall(r"\d+\.\d+", everything))
-    counts = [N_ROWS, evaluation.real["train_rows"], evaluation.real["holdout_rows"], int(real["ill"].sum())]
+    counts = [N_ROWS, evaluation.real.train_rows, evaluation.real.holdout_rows, int(real["ill"].sum())]
     published = json.loads(public["released.json"])["numbers"]
     noisy = {count for number in published for count in number["drawn"]}  # one in fifty is the real count by chance
     for count in set(counts) - noisy:
         for form in (f"{count}", f"{count:,}", f"{count:,}".replace(",", "\u202f"), f"{count:,}".replace(",", " ")):
             assert re.search(rf"(?<![\w.]){re.escape(form)}(?!\w)", around) is None, form
     assert len(public["independent.csv"].splitlines()) - 1 != N_ROWS
-    for name, value in evaluation.provenance["fingerprints"].items():
+    for name, value in evaluation.provenance.fingerprints.items():
         assert value.partition(":")[2] not in everything, name
     assert "hmac" not in everything.lower()
     assert sha256(workspace.folder / "table.csv") not in everything
@@ -264,7 +264,7 @@ def test_a_table_that_was_made_here_is_published_byte_for_byte(ran: tuple[Worksp
 def test_evidence_that_counts_no_longer_is_not_sealed_anew(ran: tuple[Workspace, Any], tmp_path: Path) -> None:
     folder, table = ran[0].folder, ran[0].folder / "out" / "synthetic" / "independent.csv"
     evaluation = evaluation_from((folder / "out" / "evaluation.json").read_text())
-    evaluation.provenance["evaluated_at"] = "2020-01-01T00:00:00Z"  # type: ignore[index]
+    evaluation.provenance.evaluated_at = "2020-01-01T00:00:00Z"  # type: ignore[index]
     (tmp_path / "old.json").write_text(evaluation.to_json())
     named = ("--synthetic", table, "--bundle", tmp_path / "b", "--policy", folder / "lenient.toml")
     done = command("gate", tmp_path / "old.json", *named)

@@ -171,7 +171,7 @@ def test_the_folder_holds_the_evidence_and_attempts_are_counted(market: Compared
     assert {path.name for path in market.out.iterdir()} >= {
         "report.html", "evaluation.json", "verdict.json", "comparison.csv", "schema.toml",
     }  # fmt: skip
-    attempts = market.evaluation.provenance["attempts"]
+    attempts = market.evaluation.provenance.attempts
     assert attempts["evaluations"] == 1
     assert attempts["tables"] == len(market.evaluation.candidates)
 
