@@ -1,12 +1,11 @@
 """Where numbers come from: hashes and versions, how often the table was asked, and what the schema may hold."""
 
-import pytest
-
 from evaluate.result import Evaluation
 from reports import render_html
 from reports.sections.limitations import NOT_COUNTED, attempts_on
 from reports.sections.provenance import Fact, fact_groups, schema_rows, versions_of
 from synth.schema import build_schema
+from tests.evaluations import evaluation_of
 
 
 def test_personal_data_is_shown_by_what_it_is_and_its_locale() -> None:
@@ -15,7 +14,7 @@ def test_personal_data_is_shown_by_what_it_is_and_its_locale() -> None:
         "id": {"kind": "identifier", "template": "P-###"},
         "gone": {"kind": "text", "drop": True},
     }
-    schema = build_schema({"status": "declared", "columns": columns}).model_dump(mode="json")
+    schema = build_schema({"status": "declared", "columns": columns})
     mail, key = schema_rows(schema)
     assert (mail.column, mail.kind, mail.holds, mail.missing) == ("mail", "personal", "email, de_DE", True)
     assert key.holds == "P-###"
@@ -34,22 +33,19 @@ def test_hashes_of_outputs_of_what_was_asked_and_keyed_ones_of_inputs_stand_apar
 
 
 def test_a_file_of_somebody_else_may_lack_all_of_it() -> None:
-    bare = Evaluation((), {}, {}, {"versions": ["none"], "files_sha256": {}})
-    assert fact_groups(bare) == ()
-    assert versions_of(bare) == ()
+    assert versions_of(evaluation_of()) == ()
 
 
-@pytest.mark.parametrize("found", [None, 3, {"evaluations": "x"}, {"evaluations": 0, "tables": 1}])
-def test_attempts_that_were_not_counted_are_said_to_be_so(found: object) -> None:
-    assert attempts_on(Evaluation((), {}, {}, {"attempts": found})) == NOT_COUNTED
+def test_attempts_that_were_not_counted_are_said_to_be_so() -> None:
+    assert attempts_on(evaluation_of()) == NOT_COUNTED
 
 
 def test_attempts_are_told_with_the_tables_and_the_day_of_the_first() -> None:
     counted = {"evaluations": 4, "tables": 12, "since": "2026-01-31"}
-    said = attempts_on(Evaluation((), {}, {}, {"attempts": counted}))
+    said = attempts_on(evaluation_of(attempts=counted | {"by_name": None}))
     assert said.startswith("This is evaluation number 4 of this real table")
     assert "12 synthetic tables in all since 2026-01-31" in said
-    first = attempts_on(Evaluation((), {}, {}, {"attempts": {"evaluations": 1}}))
+    first = attempts_on(evaluation_of(attempts={"evaluations": 1, "tables": 1, "since": "2026-01-31", "by_name": None}))
     assert first.startswith("This is the first evaluation of this real table that was counted on this machine.")
 
 
