@@ -4,7 +4,7 @@ BIN := .venv/bin
 PEERS := opendp smartnoise dpmm mostly arf anonymeter mostlyai_qa
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow check bench bench-stored-100m bench-peers clean
+.PHONY: demo test test-stored test-statistical test-slow check bench bench-stored-100m bench-peers clean
 
 # A verdict is a result, not an error: 1 is FAIL and 3 is INCONCLUSIVE.
 demo: .venv/.demo
@@ -13,7 +13,13 @@ demo: .venv/.demo
 	case $$code in 0|1|3) exit 0;; *) exit $$code;; esac
 
 test: .venv/.dev
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not stored and not statistical and not slow"
+
+test-stored: .venv/.dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "stored and not slow"
+
+test-statistical: .venv/.dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "statistical and not stored and not slow"
 
 test-slow: .venv/.dev
 	$(BIN)/python -m pytest -n 2 -m slow --timeout 3000
