@@ -58,12 +58,12 @@ class OutOfTimeError(BaseException):
 
 
 class _Rung(KeyboardInterrupt):
-    """What the alarm raises in the block: to libraries a Ctrl-C, at which a driver ends its query on the server."""
+    """The alarm's exception in the block: to libraries a Ctrl-C, at which a driver ends its query on the server."""
 
 
 @dataclass
 class _Bell:
-    """Whether the alarm rang, and whether it may still."""
+    """State of the alarm: rung or not, and over or not."""
 
     rang: bool = False
     over: bool = False
@@ -117,7 +117,7 @@ def deadline(limit_s: float | None) -> Iterator[None]:
 
 
 def _dealt_with(error: BaseException | None) -> bool:
-    """Whether an alarm that rang before is being handled, as by a driver that waits for its query to be cancelled."""
+    """True while an earlier alarm is being handled, as by a driver that waits for its query to be cancelled."""
     while error is not None and not isinstance(error, _Rung):
         error = error.__context__
     return error is not None
@@ -390,7 +390,7 @@ def _run(measure: str, tables: Tables, time_limit_s: float | None) -> tuple[Metr
 def isolated(
     measure: str, work: Callable[[], MetricResult], time_limit_s: float | None
 ) -> tuple[MetricResult, float]:  # fmt: skip
-    """What a measure gives, with whatever goes wrong turned into failures, and its wall seconds.
+    """The result of a measure, with errors turned into failures, and its wall seconds.
 
     Args:
         measure: its name in the catalog.
@@ -407,7 +407,7 @@ def isolated(
 def attempted(
     name: str, work: Callable[[], T], time_limit_s: float | None = None
 ) -> tuple[T | Failure, float]:  # fmt: skip
-    """What some work gives, or the failure that anything that goes wrong is turned into, and its wall seconds.
+    """The result of some work, or the failure that its error is turned into, and its wall seconds.
 
     Args:
         name: what the failure is called.
@@ -424,7 +424,7 @@ def attempted(
 
 @dataclass
 class _Attempt:
-    """What some work gave, or the failure that it ended in, and its wall seconds."""
+    """The result of some work, or its failure, and its wall seconds."""
 
     found: Any = None
     seconds: float = 0.0
