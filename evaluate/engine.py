@@ -36,7 +36,7 @@ import pandas as pd
 
 from evaluate.gate.shift import KEY as SHIFT
 from evaluate.gate.shift import Shift
-from evaluate.metrics import GATEABLE, MODULES, measure_of, numbers_of
+from evaluate.metrics import CATALOG, GATEABLE, MODULES, measure_of, numbers_of
 from evaluate.result import Candidate, Evaluation, EvaluationError, Failure, SelfTest
 from evaluate.sampling import learned_keys
 from evaluate.self_tests import self_tests_of
@@ -458,10 +458,18 @@ def _attempt(name: str, time_limit_s: float | None) -> Iterator[_Attempt]:
 
 
 def _result(measure: str, found: MetricResult | Failure) -> MetricResult:
-    """The result of a measure; a failure stands for each of its numbers."""
-    return (
-        MetricResult(failures=_failures(measure, found.reason, found.message)) if isinstance(found, Failure) else found
-    )
+    """The result of a measure; a failure stands for each of its numbers.
+
+    A number of another measure is refused: a plug-in must not answer for one of ours that failed.
+    """
+    if isinstance(found, MetricResult):
+        others = [
+            one.measure for one in found.estimates if one.measure in CATALOG and CATALOG[one.measure].by != measure
+        ]
+        if not others:
+            return found
+        found = Failure(measure, "failed", f"it gave {others[0]!r}, which is a number of another measure")
+    return MetricResult(failures=_failures(measure, found.reason, found.message))
 
 
 def _failures(measure: str, reason: Any, message: str) -> tuple[Failure, ...]:
