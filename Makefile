@@ -2,9 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PEERS := opendp smartnoise dpmm mostly arf anonymeter mostlyai_qa
+# Two workers, of one thread each: on two cores, more threads wait for each other.
+SUITE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow check bench bench-stored-100m bench-peers clean
+.PHONY: demo test test-stored test-statistical test-slow check bench bench-stored-100m bench-peers clean
 
 # A verdict is a result, not an error: 1 is FAIL and 3 is INCONCLUSIVE.
 demo: .venv/.demo
@@ -13,10 +15,16 @@ demo: .venv/.demo
 	case $$code in 0|1|3) exit 0;; *) exit $$code;; esac
 
 test: .venv/.dev
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(SUITE) -m "not stored and not statistical and not slow"
+
+test-stored: .venv/.dev
+	$(SUITE) -m "stored and not slow"
+
+test-statistical: .venv/.dev
+	$(SUITE) -m "statistical and not stored and not slow"
 
 test-slow: .venv/.dev
-	$(BIN)/python -m pytest -n 2 -m slow --timeout 3000
+	$(SUITE) -m slow --timeout 3000
 
 check: .venv/.dev
 	$(BIN)/ruff check .

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from evaluate.metrics import GATEABLE, MODULES, measure_of, numbers_of
+from evaluate.metrics import CATALOG, GATEABLE, MODULES, measure_of, numbers_of
 from evaluate.real_facts import Duplicates, RealFacts, Shift
 from evaluate.result import Candidate, Evaluation, EvaluationError, Failure, GeneratorRecord, SelfTest
 from evaluate.sampling import learned_keys
@@ -58,12 +58,12 @@ class OutOfTimeError(BaseException):
 
 
 class _Rung(KeyboardInterrupt):
-    """What the alarm raises in the block: to libraries a Ctrl-C, at which a driver ends its query on the server."""
+    """The alarm's exception in the block: to libraries a Ctrl-C, at which a driver ends its query on the server."""
 
 
 @dataclass
 class _Bell:
-    """Whether the alarm rang, and whether it may still."""
+    """State of the alarm: rung or not, and over or not."""
 
     rang: bool = False
     over: bool = False
@@ -117,7 +117,7 @@ def deadline(limit_s: float | None) -> Iterator[None]:
 
 
 def _dealt_with(error: BaseException | None) -> bool:
-    """Whether an alarm that rang before is being handled, as by a driver that waits for its query to be cancelled."""
+    """True while an earlier alarm is being handled, as by a driver that waits for its query to be cancelled."""
     while error is not None and not isinstance(error, _Rung):
         error = error.__context__
     return error is not None
@@ -389,7 +389,7 @@ def _run(measure: str, tables: Tables, time_limit_s: float | None) -> tuple[Metr
 def isolated(
     measure: str, work: Callable[[], MetricResult], time_limit_s: float | None
 ) -> tuple[MetricResult, float]:  # fmt: skip
-    """What a measure gives, with whatever goes wrong turned into failures, and its wall seconds.
+    """The result of a measure, with errors turned into failures, and its wall seconds.
 
     Args:
         measure: its name in the catalog.
@@ -406,7 +406,7 @@ def isolated(
 def attempted(
     name: str, work: Callable[[], T], time_limit_s: float | None = None
 ) -> tuple[T | Failure, float]:  # fmt: skip
-    """What some work gives, or the failure that anything that goes wrong is turned into, and its wall seconds.
+    """The result of some work, or the failure that its error is turned into, and its wall seconds.
 
     Args:
         name: what the failure is called.
@@ -423,7 +423,7 @@ def attempted(
 
 @dataclass
 class _Attempt:
-    """What some work gave, or the failure that it ended in, and its wall seconds."""
+    """The result of some work, or its failure, and its wall seconds."""
 
     found: Any = None
     seconds: float = 0.0
@@ -457,10 +457,18 @@ def _attempt(name: str, time_limit_s: float | None) -> Iterator[_Attempt]:
 
 
 def _result(measure: str, found: MetricResult | Failure) -> MetricResult:
-    """The result of a measure; a failure stands for each of its numbers."""
-    return (
-        MetricResult(failures=_failures(measure, found.reason, found.message)) if isinstance(found, Failure) else found
-    )
+    """The result of a measure; a failure stands for each of its numbers.
+
+    A number of another measure is refused: a plug-in must not answer for one of ours that failed.
+    """
+    if isinstance(found, MetricResult):
+        others = [
+            one.measure for one in found.estimates if one.measure in CATALOG and CATALOG[one.measure].by != measure
+        ]
+        if not others:
+            return found
+        found = Failure(measure, "failed", f"it gave {others[0]!r}, which is a number of another measure")
+    return MetricResult(failures=_failures(measure, found.reason, found.message))
 
 
 def _failures(measure: str, reason: Any, message: str) -> tuple[Failure, ...]:

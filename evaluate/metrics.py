@@ -102,7 +102,7 @@ class Metric:
 
     @property
     def gateable(self) -> bool:
-        """Whether a rule may rest on it."""
+        """True where a rule may rest on it."""
         return not self.describes
 
 
@@ -141,7 +141,7 @@ _ON_REQUEST = {
     "privacy.audit": "evaluate.audit_result",
     "released": "evaluate.dp_release.numbers",
 }
-"""What fits models or spends a budget of its own, and is measured only where a job asks for it."""
+"""Measures that fit models or spend a budget of their own, run only where a job asks for them."""
 
 CLIPPED = "training.clip_fraction"
 _NOTED = (

@@ -20,7 +20,7 @@ def mappings(found: object) -> tuple[Mapping[str, Any], ...]:
 
 
 def texts(found: object) -> tuple[str, ...]:
-    """What stands in a list, as texts."""
+    """The entries of a list, as texts."""
     return tuple(map(str, found)) if isinstance(found, list | tuple) else ()
 
 

@@ -102,7 +102,7 @@ class Unfinished:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What tells this work from others; empty where it is nobody's.
+        """The identity of this work; empty where it is nobody's.
 
         Raises:
             OutputError: it cannot be read.
@@ -117,13 +117,13 @@ class Unfinished:
 
     @property
     def is_whole(self) -> bool:
-        """Whether result or output is that of the finished work, and nobody else's files."""
+        """True where result or output is that of the finished work, and nobody else's files."""
         state = self.state
         return _FILES in state and state[_FILES] == stamp(self.result if self.result.exists() else self.out)
 
     @property
     def is_finished(self) -> bool:
-        """Whether the result has become the output."""
+        """True where the result has become the output."""
         return not self.result.exists() and is_taken(self.out) and self.is_whole
 
     @contextmanager
@@ -210,7 +210,7 @@ class Making:
 
     @property
     def place(self) -> Path:
-        """Where it is made; nothing is there yet."""
+        """The path at which it is made; nothing is there yet."""
         return self.work.result
 
     @property

@@ -4,7 +4,7 @@ Every learned column, in the order of names, gives one whole number, or two:
 
 * a number or time with steps: its place on the line in steps;
 * one without steps, or too large for float64 to count its steps: its place as three digits to the base 2**52, or as it
-  is written where it lies closer to zero than these reach, so that all of float64 is told apart;
+  is written where it lies closer to zero than these reach, so that float64 is told apart;
 * a category: its place in the list, one past the last where it is unknown;
 * "-" where it is missing.
 

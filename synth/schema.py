@@ -1,7 +1,7 @@
 """The schema of a table, its public facts: columns, kinds, bounds, categories, keys and the privacy unit.
 
-A schema is either *inferred* (proposed from the data by `synth.infer_schema`, so nothing in it may be assumed public)
-or *declared* (somebody asserts that all of it is public). Private fits accept declared schemas only.
+An *inferred* schema was proposed from the data by `synth.infer_schema`, so nothing in it may be assumed public. Of a
+*declared* one, somebody asserts that all of it is public. Private fits accept declared schemas only.
 """
 
 from collections.abc import Mapping

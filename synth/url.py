@@ -1,8 +1,8 @@
 """Addresses of databases: what of them may be shown, told apart from what may hold some of a password.
 
 A password may hold any character, and somebody who does not know that some have to be escaped writes them as they are.
-Then the parts that a parser finds are not the parts that were meant, and what it calls the server is the end of a
-password. So an address is read only where there is one way to read it, and else refused without a word of it.
+Then the parts that a parser finds are not those that were meant: its server is the end of a password. So an address is
+read only where there is one way to read it, and else refused without a word of it.
 """
 
 import re

@@ -24,9 +24,7 @@ Names = Annotated[tuple[Name, ...], BeforeValidator(_as_list, json_schema_input_
 class Terms(Frozen):
     """The terms of whoever hands a table on; the card fills in those that are left out."""
 
-    intended_use: Texts = Field(
-        default=(), description="Purpose of the table; left out: software tests and exploration."
-    )
+    intended_use: Texts = Field(default=(), description="Purpose; left out: software tests and exploration.")
     prohibited_use: Texts = Field(default=(), description="What it must not be used for, besides what the card says.")
     license: Name | None = Field(default=None, description="A license identifier, such as cc-by-4.0, or a name.")
     contact: Name | None = Field(default=None, description="Whom to ask, and to tell of a leak.")

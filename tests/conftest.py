@@ -10,7 +10,18 @@ from hypothesis import settings
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")
 
+STORED = ("stored", "test_stored.py", "test_validity_stored.py")
+"""Folders and modules whose tests compare stored tables with the same rows in memory."""
 SHARED = Path(__file__).parents[2] / "shared" / "data"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of stored tables, which need servers and have a suite of their own."""
+    root = Path(__file__).parent
+    for item in items:
+        parts = item.path.relative_to(root).parts if item.path.is_relative_to(root) else ("benchmarks",)
+        if parts[0] != "benchmarks" and any(part in STORED for part in parts):
+            item.add_marker(pytest.mark.stored)
 
 
 @pytest.fixture(scope="session")

@@ -35,7 +35,7 @@ from understudy.data.source import Engine, RealTable, find_table
 from understudy.evaluation_log import count_attempt
 from understudy.hashed_table import changed, check_same, read_digested
 from understudy.job.load import check_measures, given_policy, named_policy
-from understudy.job.sweep import child_seed
+from understudy.job.seeds import child_seed
 from understudy.run.attacks import SHADOW, attacked, audit_model, disproved, shadow_attack, specification_of
 from understudy.run.preflight import check_sampled
 

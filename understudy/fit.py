@@ -15,7 +15,7 @@ from synth.schema import Schema
 from synth.table.conforming import Outside
 from understudy import provenance
 from understudy.budget.account import Fund, ledger_url, open_fund
-from understudy.budget.payment import KeptInMemory, Payment, Release
+from understudy.budget.payment import Payment, Release, RequestsInMemory
 from understudy.data.load import read_real
 from understudy.data.source import RealTable
 from understudy.run.preflight import Intent, cautions, check_fit
@@ -103,7 +103,7 @@ def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tup
     Raises:
         BadInput: the table does not fit, or the ledger no longer admits the fit; nothing was saved.
     """
-    kept = KeptInMemory()
+    kept = RequestsInMemory()
     payment = _payment(fit, kept)
     with read_real(fit.table, fit.schema, fit.outside) as real:
         if fit.fund is not None:
@@ -135,11 +135,11 @@ def earlier_fit(fit: SingleFit, told: Mapping[str, Any]) -> tuple[Model, tuple[s
         BadInput: the model or the ledger cannot be read.
     """
     model = load_model(fit.made.out)
-    _payment(fit, KeptInMemory()).commit(model.statement)
+    _payment(fit, RequestsInMemory()).commit(model.statement)
     return model, tuple(told["warnings"])
 
 
-def _payment(fit: SingleFit, kept: KeptInMemory) -> Payment:
+def _payment(fit: SingleFit, kept: RequestsInMemory) -> Payment:
     name = fit.generator.name
     releases = {} if fit.schedule is None else {name: Release(fit.schedule, f"a fit by {name}", f"generator={name!r}")}
     return Payment(fit.fund, fit.schema, releases, kept)

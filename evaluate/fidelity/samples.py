@@ -22,6 +22,7 @@ from synth.schema import Schema
 
 if TYPE_CHECKING:  # its libraries are slow to import
     from evaluate.fidelity.stored import StoredSource
+    from evaluate.stored.tables import StoredTables
 
 SYNTHETIC, FRESH, SHUFFLED = 0, 1, 2
 """Order of the landmarks in every array that has one entry for each."""
@@ -85,8 +86,9 @@ class AnySamples(Generic[AnyRows]):
         """The samples of one evaluation, from where its tables are."""
         if tables.stored is None:
             return AnySamples.draw(tables)
-        train, fresh, shuffled, n_holdout = tables.kept_of_real.once(_SOURCES, lambda: _stored_real(tables))
-        synthetic = tables.kept.once(_SOURCES, lambda: _stored(tables, "synthetic"))
+        stored = tables.stored
+        train, fresh, shuffled, n_holdout = tables.kept_of_real.once(_SOURCES, lambda: _stored_real(tables, stored))
+        synthetic = tables.kept.once(_SOURCES, lambda: _stored(tables, stored, "synthetic"))
         return _cut((train, synthetic, fresh, shuffled), n_holdout)
 
     def whole(self) -> "AnySamples[AnyRows]":
@@ -108,19 +110,17 @@ Samples = AnySamples[HeldRows]
 """Samples of rows in memory."""
 
 
-def _stored(tables: Tables, side: Side) -> "StoredSource":
+def _stored(tables: Tables, stored: "StoredTables", side: Side) -> "StoredSource":
     from evaluate.fidelity.stored import StoredSource
 
-    assert tables.stored is not None
-    return StoredSource.drawn(tables.stored.drawn(side, tables.n_rows), tables.schema)
+    return StoredSource.drawn(stored.drawn(side, tables.n_rows), tables.schema)
 
 
-def _stored_real(tables: Tables) -> "tuple[StoredSource, StoredSource, StoredSource, int]":
+def _stored_real(tables: Tables, stored: "StoredTables") -> "tuple[StoredSource, StoredSource, StoredSource, int]":
     """Train, the holdout and shuffled train, and the number of rows of the holdout."""
-    assert tables.stored is not None
-    train, fresh = _stored(tables, "train"), _stored(tables, "holdout")
+    train, fresh = _stored(tables, stored, "train"), _stored(tables, stored, "holdout")
     shuffled = train.moved(offsets(tables.schema, train.n_rows, tables.seed))
-    return train, fresh, shuffled, len(tables.stored.holdout)
+    return train, fresh, shuffled, len(stored.holdout)
 
 
 def _cut(sources: Sources[AnyRows], n_holdout: int, n: int | None = None) -> AnySamples[AnyRows]:

@@ -91,7 +91,7 @@ class ScaledColumn:
 
 @dataclass(frozen=True)
 class PublicFeatures:
-    """How rows become a matrix whose rows have an L2 norm of at most 1.
+    """The encoding of rows as a matrix whose rows have an L2 norm of at most 1.
 
     >>> from synth.schema import build_schema
     >>> columns = {"a": {"kind": "boolean"}, "y": {"kind": "boolean"}}
@@ -239,7 +239,7 @@ def clipped_sum(units: UnitRows, sample: np.ndarray, weights: np.ndarray, loss: 
 
 
 def clip_factors(X: np.ndarray, residuals: np.ndarray) -> np.ndarray:
-    """What to scale each unit's gradient by so that its norm is at most `MAX_GRAD_NORM`; shape (u,).
+    """Factors that scale each unit's gradient to a norm of at most `MAX_GRAD_NORM`; shape (u,).
 
     Args:
         X: inputs, shape (u, k, d).

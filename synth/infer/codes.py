@@ -16,8 +16,8 @@ OFTEN = 10
 COMMON = 5
 """Rows of a value from which on its frequency is looked at."""
 IRREGULAR, ROUGH, UNRELATED = 0.9, 0.35, 0.5
-"""Codes fill no more of their range, their frequencies differ by this and chance from those beside them (median of the
-logarithms), and the rank correlation with those beside them is no higher."""
+"""Limits of codes. They fill no more of their range. Their frequencies differ by this and chance from those beside them
+(median of the logarithms), and the rank correlation with those is no higher."""
 ROUGHEST, MOST_UNRELATED = 0.7, 0.25
 """The same of codes that fill their range."""
 HEAPED = 4.0
@@ -28,8 +28,8 @@ MOST_LEVELS = 24
 ROWS_A_LEVEL, LEAST_ROWS = 10, 50
 """Rows of each level on average at least, and of the column."""
 SPARSE, RARE = 1.5, 0.01
-"""Levels that fill so little of their range that it is this many times as long, the rarest of them in fewer rows than
-this share, are values of a longer line."""
+"""Values of a longer line are no levels: their range is this many times as long as they are many, and the rarest is in
+fewer rows than this share."""
 FEWEST_AT_END, SHARE_AT_END = 3, 1e-4
 """Two values at one end with fewer rows each, as a number and as a share, are the tail of a longer line."""
 

@@ -6,8 +6,8 @@
         train, holdout = real.split(schema, holdout_share=0.2, seed=0)
         model = Mst(epsilon=1.0).fit(train, schema)
 
-`address` and `opening` say where a table is, `connection` puts questions there, `decode` says what its cells stand for,
-`table` and `counts` count them, `row_hash` draws them, `errors` says what went wrong.
+`address` and `opening` say where a table is, `connection` puts questions there, `errors` says what went wrong. `decode`
+says what its cells stand for, `table` and `counts` count them, `row_hash` draws them.
 """
 
 from synth.stored.opening import open_table

@@ -27,8 +27,8 @@ _HEXADECIMALS, _WORD, _N_WORDS = "0123456789abcdef", 8, 4
 def with_keys(table: "StoredTable", schema: Schema, also: Sequence[str] = ()) -> ir.Table:
     """The kept columns of a table beside each row's key, what tells equal rows of different entities apart, and target.
 
-    The columns `understudy_tie`, where there are entities, and `understudy_target`, where the target has categories or
-    is true or false, are alike for equal entities and targets.
+    `understudy_tie` is there with entities, and alike for equal ones. `understudy_target` is there where the target has
+    categories or is true or false, and alike for equal targets.
 
     Args:
         table: *Sensitive*. Where the rows are.

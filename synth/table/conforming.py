@@ -63,12 +63,11 @@ def conform(frame: pd.DataFrame, schema: Schema, *, outside: Outside = "refuse",
     """
     for violation in of_names(frame, schema, extra=outside == "refuse"):
         raise TableError(str(violation))
-    missing_texts = frozenset({"", *schema.missing_values})
     columns = {}
-    for name in schema.kept:
-        columns[name] = _check(frame[name], schema.columns[name], missing_texts, clamp=outside == "clamp")
+    for name, checked in _checked(frame, schema, clamp=outside == "clamp"):
+        columns[name] = checked
         if outside == "refuse":
-            for violation in _of_cells(name, columns[name], schema):
+            for violation in _of_cells(name, checked, schema):
                 raise TableError(str(violation))
     if outside == "refuse" and not part:
         for violation in _of_table(columns, len(frame), schema):
@@ -86,12 +85,10 @@ def violations(frame: pd.DataFrame, schema: Schema) -> list[Violation]:
     found = list(of_names(frame, schema, extra=True))
     if any(violation.column is None for violation in found):
         return found
-    missing_texts = frozenset({"", *schema.missing_values})
     columns = {}
-    for name in schema.kept:
-        if name in frame.columns:
-            columns[name] = _check(frame[name], schema.columns[name], missing_texts, clamp=False)
-            found.extend(_of_cells(name, columns[name], schema))
+    for name, checked in _checked(frame, schema):
+        columns[name] = checked
+        found.extend(_of_cells(name, checked, schema))
     return found + list(_of_table(columns, len(frame), schema))
 
 
@@ -108,9 +105,7 @@ def faulty_rows(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
     for violation in of_names(frame, schema, extra=False):
         raise TableError(str(violation))
     faulty = np.zeros(len(frame), dtype=bool)
-    missing_texts = frozenset({"", *schema.missing_values})
-    for name in schema.kept:
-        checked = _check(frame[name], schema.columns[name], missing_texts, clamp=False)
+    for name, checked in _checked(frame, schema):
         for flags in _all_faults(name, checked, schema).values():
             faulty |= flags
     return faulty
@@ -124,12 +119,11 @@ def readable(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """
     for violation in of_names(frame, schema, extra=True):
         raise TableError(str(violation))
-    missing_texts = frozenset({"", *schema.missing_values})
     columns = {}
-    for name in schema.kept:
-        columns[name] = _check(frame[name], schema.columns[name], missing_texts, clamp=False)
+    for name, checked in _checked(frame, schema):
+        columns[name] = checked
         for fault in UNREADABLE:
-            if fault in columns[name].faults:
+            if fault in checked.faults:
                 declared = schema.status == "declared"
                 raise TableError(str(Violation(name, *words(fault, schema.columns[name], declared=declared))))
     return _assembled(columns, len(frame))
@@ -139,6 +133,14 @@ def _assembled(columns: dict[str, _Checked], n_rows: int) -> pd.DataFrame:
     # No column shares memory with the caller's table, so that none needs to be copied into a block.
     values = {name: checked.series for name, checked in columns.items()}
     return pd.DataFrame(values, index=pd.RangeIndex(n_rows), columns=pd.Index(list(columns), dtype=object), copy=False)
+
+
+def _checked(frame: pd.DataFrame, schema: Schema, *, clamp: bool = False) -> Iterator[tuple[str, _Checked]]:
+    """The kept columns that the table has, in order, one at a time: the first fault ends the work."""
+    missing_texts = frozenset({"", *schema.missing_values})
+    for name in schema.kept:
+        if name in frame.columns:
+            yield name, _check(frame[name], schema.columns[name], missing_texts, clamp=clamp)
 
 
 def _check(series: pd.Series, column: Column, missing_texts: frozenset[str], *, clamp: bool) -> _Checked:

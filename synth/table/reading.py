@@ -1,8 +1,8 @@
 """Tables read from files: CSV strictly and as text, Parquet as typed.
 
-A Parquet file may say of itself that it has any number of rows, and a dictionary or a run length makes a few bytes
-stand for any amount of text. So its own figures are looked at first, and texts are read as codes of a dictionary. They
-are written out only once their lengths are summed.
+A Parquet file may claim any number of rows, and a dictionary or a run length makes a few bytes stand for any amount of
+text. So its own figures are looked at first, and texts are read as codes of a dictionary. They are written out only
+once their lengths are summed.
 
 The names of a table's columns can also be read off its head alone: no row, and not how many there are.
 """

@@ -1,7 +1,7 @@
 """Strict decoding: what a cell stands for depends on the cell and the declared column, never on its neighbors.
 
 A private fit reads tables this way. Were a column's form inferred from all its cells, one row could change how every
-other row is read, and no noise on counts would hide that.
+other row is read. No noise on counts would hide that.
 """
 
 import datetime as dt

@@ -109,6 +109,7 @@ def test_a_column_that_is_missing_in_all_synthetic_rows_is_scored() -> None:
     assert 0.9 < scorer.tstr(real.head(2000).assign(day=None)) <= 1
 
 
+@pytest.mark.statistical
 def test_every_fit_is_measured_kept_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table(1000).to_csv(tmp_path / "made.csv", index=False)
     out, page = tmp_path / "out.json", tmp_path / "page.html"

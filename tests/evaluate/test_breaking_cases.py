@@ -85,6 +85,7 @@ def test_fifty_fifty_against_eighty_twenty_is_seen_at_ten_thousand_rows() -> Non
     assert float(stated[1]) < 1e-200
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("sizes", [(4000, 1000), (2000, 2000), (1000, 2000)])
 @pytest.mark.parametrize("n_synthetic", [500, 3000])
 def test_equal_samples_of_one_population_show_nothing_at_any_ratio(sizes: tuple[int, int], n_synthetic: int) -> None:

@@ -68,6 +68,7 @@ def unkept(candidate: Candidate) -> dict[str, str]:
     return {**dict(found), **{name: outcome for name, outcome in found if outcome == "FAIL"}}
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("n", [1_000, 4_000])
 def test_tails_noise_and_scale_break_limits_in_made_tables_that_honest_rows_keep(n: int) -> None:
     columns = {

@@ -433,7 +433,8 @@ def test_a_template_that_shows_training_rows_would_be_found(
 def test_no_hash_is_on_the_page_or_beside_it(page: str, known: PublicFacts, tmp_path: Path) -> None:
     from understudy.run.public_report import released_json
 
-    for text in (page.partition("</style>")[2], released_json(known)):
+    assert known.publication is not None
+    for text in (page.partition("</style>")[2], released_json(known, known.publication)):
         assert re.findall(r"(?<![\d.])[0-9a-fA-F]{16,}", text) == []
         for name in ("reservation", '"entry"', "fingerprint", "hmac", "seed"):
             assert name not in text

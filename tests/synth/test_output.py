@@ -102,6 +102,7 @@ def make(made: Making, *, is_file: bool) -> None:
     made.finish({"rows": 7})
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("is_file", [True, False])
 def test_killed_at_any_touch_of_the_disk_an_output_is_told_of_by_the_same_call(is_file: bool, tmp_path: Path) -> None:
     """Once it is there, it is made no second time; another call is refused, and changes nothing."""

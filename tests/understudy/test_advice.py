@@ -202,6 +202,7 @@ def test_what_cannot_be_advised_on_is_one_sentence(
     assert ran.stderr.strip().count("\n") <= 1
 
 
+@pytest.mark.statistical
 def test_the_expectation_is_that_of_a_run_with_the_same_holdout(workspace: "Workspace") -> None:
     """By default that of a job that says nothing of its split."""
     generators = {"independent": {"epsilon": 3.0}}

@@ -230,6 +230,7 @@ def test_a_fit_that_fails_leaves_no_model_and_its_reservation_spent(
     assert not (workspace.folder / "model").exists()
 
 
+@pytest.mark.statistical
 def test_a_fit_that_is_killed_leaves_its_reservation_spent(workspace: Any, ledger: Ledger) -> None:
     script = (
         "import os, signal, sys\n"

@@ -9,12 +9,13 @@ import pytest
 
 import synth
 from evaluate import metrics
-from evaluate.engine import evaluate
+from evaluate.engine import evaluate, isolated
 from evaluate.gate.policy import Policy, build_policy
 from evaluate.gate.verdict import judge
 from evaluate.metrics import CATALOG, GATEABLE, MODULES
 from evaluate.result import Estimate, Evaluation, Failure
 from evaluate.result_io import evaluation_from
+from evaluate.tables import MetricResult
 from reports import render_html
 from synth.errors import JobError
 from understudy.job.load import check_measures
@@ -83,3 +84,10 @@ def test_it_is_unknown_where_the_package_is_not_installed() -> None:
     assert NAME not in CATALOG
     with pytest.raises(JobError, match="measure='order' is unknown"):
         check_measures(["order"])
+
+
+def test_a_measure_does_not_answer_for_a_number_of_another_one() -> None:
+    given = Estimate("privacy.membership.auc", 0.5, 100, "lower", low=0.45, high=0.52)
+    found, _ = isolated("order", lambda: MetricResult((given,)), None)
+    assert not found.estimates
+    assert "a number of another measure" in found.failures[0].message

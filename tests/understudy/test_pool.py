@@ -53,6 +53,7 @@ def kill_first(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return killed
 
 
+@pytest.mark.statistical
 def test_a_killed_process_loses_its_candidate_only_and_the_next_start_makes_that_alone(
     workspace: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

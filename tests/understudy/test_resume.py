@@ -527,6 +527,7 @@ def test_a_copy_of_unfinished_work_draws_nothing_once_its_run_is_finished(driver
     assert (folder / "draws.log").read_text() == drawn
 
 
+@pytest.mark.statistical
 def test_a_result_that_was_exchanged_after_a_kill_is_not_the_works_own(tmp_path: Path) -> None:
     out = tmp_path / "out"
     work = RunWorkspace(work_folder(out), out)

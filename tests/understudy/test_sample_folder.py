@@ -102,6 +102,7 @@ def test_what_cannot_be_written_is_refused_in_one_sentence(
     assert sorted(path.name for path in workspace.folder.iterdir()) == before
 
 
+@pytest.mark.statistical
 def test_interrupted_terminated_and_killed_it_goes_on_with_the_seed_it_drew(workspace: Any, model: Path) -> None:
     out = workspace.folder / "many"
     for how, code, after_files in (

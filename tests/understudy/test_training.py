@@ -249,6 +249,7 @@ def test_a_learning_rate_far_too_high_ends_in_a_sentence_or_a_table(workspace: A
         assert len(ran.stderr.splitlines()) <= 1
 
 
+@pytest.mark.statistical
 def test_a_single_fit_goes_on_in_its_training_folder(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = workspace.folder
     settings = [part for name, value in TVAE.items() for part in ("--set", f"{name}={json.dumps(value)}")]
@@ -305,6 +306,7 @@ def audited(workspace: Any) -> tuple[Any, dict[str, Any], dict[str, dict[str, st
     return ran, candidate, outcomes
 
 
+@pytest.mark.statistical
 def test_what_is_released_by_dp_sgd_is_audited_and_the_rule_about_it_passes(workspace: Any) -> None:
     ran, candidate, outcomes = audited(workspace)
     steps, counts = candidate["audit"]["parts"]

@@ -28,7 +28,7 @@ from understudy.budget.account import Fund, unit_of
 SPENT = "what was drawn or reserved stays spent"
 
 
-class Kept(Protocol):
+class RequestStore(Protocol):
     """The memory of a payment between its steps. By default nothing that is drawn outlives the process."""
 
     def request(self, label: str) -> dict[str, Any] | None:
@@ -57,7 +57,7 @@ class Kept(Protocol):
 
 
 @dataclass
-class KeptInMemory(Kept):
+class RequestsInMemory(RequestStore):
     """The requests and warnings of a fit that no later start goes on from."""
 
     requests: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Payment:
     fund: Fund | None
     schema: Schema
     releases: Mapping[str, Release]
-    kept: Kept
+    kept: RequestStore
 
     def reserve(self, fingerprint: str) -> None:
         """Reserve all releases, or none; nothing is done outside a ledger.

@@ -191,7 +191,7 @@ def envelope_of(content: bytes, signer: Signer | None) -> Envelope:
 
 
 def is_intact(envelope: Envelope, content: bytes, document: Statement) -> bool:
-    """Whether an envelope holds a document's bytes, signed by the key that the document names, and by no other."""
+    """True where an envelope holds a document's bytes, signed by the key that the document names, and by no other."""
     from cryptography.exceptions import InvalidSignature
 
     if envelope.payload != base64.b64encode(content).decode("ascii"):
@@ -245,7 +245,7 @@ def remove_document(folder: Path, name: str) -> None:
 
 
 def digest_line(name: str, sha256: str) -> bytes:
-    """What the digest's file holds."""
+    """The content of the digest's file."""
     return f"{sha256}  {name}\n".encode("ascii")
 
 
@@ -270,7 +270,7 @@ def open_document(folder: Path, name: str, model: type[D]) -> Opened[D]:
 
 
 def _digest(folder: Path, name: str, sha256: str, *, signed: bool) -> tuple[Problem, ...]:
-    """What is wrong with the digest beside a document; a signature that fits says that the document is not at fault."""
+    """The problem of the digest beside a document; a signature that fits says that the document is not at fault."""
     beside = f"{name}{DIGEST}"
     if not is_there(folder / beside):
         return (Problem("missing", (beside,), f"{beside} is missing"),)
@@ -310,5 +310,5 @@ def _envelope(
 
 
 def is_there(path: Path) -> bool:
-    """Whether anything has this name, if only a link that leads nowhere."""
+    """True where anything has this name, if only a link that leads nowhere."""
     return path.is_symlink() or path.exists()

@@ -98,7 +98,7 @@ def _about_public(delivery: Delivery, schema: Schema, made_at: str, valid_until:
 
 
 def run_id_of(evaluation: Evaluation) -> str | None:
-    """What tells the run from others: drawn at random, so that it says nothing of any input."""
+    """The run's identity: drawn at random, so that it says nothing of any input."""
     return evaluation.provenance.run_id
 
 
@@ -129,7 +129,7 @@ class BundleContent:
 
     @property
     def releasable(self) -> bool:
-        """Whether anything of it may be released at all."""
+        """True where anything of it may be released at all."""
         return is_releasable(self.delivery.evaluation)
 
 

@@ -117,7 +117,7 @@ def write_offered(
 
 
 def _candidate(evaluation: Evaluation, sha256: str, table: Path, named: str | None) -> str:
-    """What the evaluation calls a table of this content."""
+    """The evaluation's name for a table of this content."""
     found = [one.name for one in evaluation.candidates if sha256 in _digests(evaluation, one.name)]
     if not found or (named is not None and named not in found):
         which = "an evaluated table" if named is None else f"what was evaluated as candidate={named!r}"

@@ -32,7 +32,7 @@ from understudy.bundle.keys import Signer
 
 MANIFEST, SIGN_OFF, WITHDRAWAL = "manifest.json", "sign-off.json", "withdrawal.json"
 LATER = (SIGN_OFF, WITHDRAWAL)
-"""What may be put into a bundle after it was sealed."""
+"""Documents that may be put into a bundle after it was sealed."""
 PUBLIC = "public"
 """The folder of an internal bundle that is a public bundle, whole by itself."""
 
@@ -58,7 +58,7 @@ class File(Subject):
 
 
 class Rules(Frozen):
-    """Which policy was applied."""
+    """The policy that was applied."""
 
     name: str
     version: int
@@ -75,7 +75,7 @@ class Rules(Frozen):
 
 
 class About(Frozen):
-    """What a bundle is the evidence of, in brief.
+    """The subject of a bundle's evidence, in brief.
 
     A public one holds nothing that was read off real rows: no verdict, since it rests on them, and no seed, since
     whoever knows all rows but one and can fit again from the same seed can try guesses of that row.
@@ -137,11 +137,11 @@ class Manifest(Statement):
 
     @property
     def holds_public(self) -> bool:
-        """Whether a public bundle lies in it."""
+        """True where a public bundle lies in it."""
         return f"{PUBLIC}/{MANIFEST}" in self.files
 
     def expired(self, today: date) -> bool:
-        """Whether its last day is over."""
+        """True where its last day is over."""
         return self.about.valid_until is not None and today > self.about.valid_until
 
 
@@ -301,7 +301,7 @@ def seal(folder: Path, about: About, signer: Signer | None) -> Manifest:
 
 
 def rules_of(policy: Policy) -> Rules:
-    """Which policy it is, in brief."""
+    """The policy, in brief."""
     return Rules(name=policy.name, version=policy.version, audience=policy.audience)
 
 

@@ -61,7 +61,7 @@ class SignOff(Later):
     predicate: SignOffPredicate
 
     def expired(self, today: date) -> bool:
-        """Whether its last day is over."""
+        """True where its last day is over."""
         return self.predicate.expires is not None and today > self.predicate.expires
 
 

@@ -21,7 +21,7 @@ from understudy.bundle.verification import check_bundle
 
 @dataclass(frozen=True)
 class Recall:
-    """What is withdrawn, and what of it is noted where.
+    """A withdrawal and the records of it.
 
     Attributes:
         by: who withdraws it.
@@ -65,7 +65,7 @@ def withdraw(folder: Path, asked: Recall, signer: Signer | None) -> tuple[Withdr
     sealed_by, places = _withdrawable(folder, asked.manifest_sha256)
 
     def stands(one: Withdrawal | None) -> bool:
-        """Whether whoever would believe the new withdrawal believes this one."""
+        """True where whoever would believe the new withdrawal believes this one."""
         return one is not None and (mine is None or sealed_by is None or one.signer in (mine, sealed_by))
 
     found = {sha256: _withdrawal(place, sha256) for sha256, place in places.items()}
@@ -131,7 +131,7 @@ def _withdrawable(folder: Path, expected: str | None) -> tuple[str | None, dict[
 
 
 def _is_told(opened: Opened[Manifest], touched: set[str]) -> bool:
-    """Whether digest or signature says that a manifest is as it was sealed, and neither says that it is not."""
+    """True where digest or signature confirms a manifest as sealed, and neither denies it."""
     return MANIFEST not in touched and (opened.signer is not None or f"{MANIFEST}{DIGEST}" not in touched)
 
 

@@ -25,7 +25,7 @@ from understudy.bundle.verification import (
 
 @dataclass(frozen=True)
 class ReleaseDecision:
-    """What two people answer for.
+    """The release decision that two people answer for.
 
     Attributes:
         by: who signs off.

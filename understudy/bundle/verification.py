@@ -27,7 +27,7 @@ def today() -> date:
 
 @dataclass(frozen=True)
 class Demand:
-    """What must hold of a bundle beyond that nothing was changed.
+    """Demands on a bundle beyond that nothing was changed.
 
     Attributes:
         keys: fingerprints, of which one must sign the manifest; none: any may, and any may withdraw it.
@@ -44,7 +44,7 @@ class Demand:
     sign_off_keys: frozenset[str] = frozenset()
 
     def believes(self, signer: str | None, sealed_by: str | None) -> bool:
-        """Whether a withdrawal counts.
+        """True where a withdrawal counts.
 
         Anybody can write one. Where a key is named, it has to be by the key that sealed the bundle, or by one that was
         named. Where none is, nobody can say who anybody is, and to heed one withdrawal too many does less harm than to
@@ -88,7 +88,7 @@ def damaged() -> BundleError:
 
 
 def public_fails(folder: Path) -> bool:
-    """Whether the file of verdicts says that the public report shows FAIL; an older or damaged one says nothing."""
+    """True where the file of verdicts says that the public report shows FAIL; an older or damaged one says nothing."""
     try:
         return verdict_content(folder).get(PUBLIC_VERDICT) == "FAIL"
     except BundleError:
@@ -216,7 +216,7 @@ def end_problems(manifest: Manifest, withdrawal: Withdrawal | None, demand: Dema
 
 
 def below(inner: tuple[Problem, ...], outer: tuple[Problem, ...]) -> Iterator[Problem]:
-    """What is wrong with the public bundle beyond what the outer manifest has seen of the same files."""
+    """Problems of the public bundle beyond those that the outer manifest has seen of the same files."""
     seen = {path for problem in outer for path in problem.paths}
     for problem in inner:
         paths = tuple(f"{PUBLIC}/{path}" for path in problem.paths)
@@ -233,7 +233,7 @@ NO_REGISTER = "no register of withdrawals was asked: a copy from before a withdr
 
 @dataclass(frozen=True)
 class Verification:
-    """What was found of a bundle.
+    """The result of verifying a bundle.
 
     Attributes:
         manifest: none where it cannot be understood.
@@ -257,11 +257,11 @@ class Verification:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing speaks against relying on it."""
+        """True where nothing speaks against relying on it."""
         return not self.problems
 
     def to_dict(self) -> dict[str, Any]:
-        """What was found, as plain data."""
+        """The result as plain data."""
         about = None if self.manifest is None else self.manifest.about.model_dump(mode="json")
         return {
             "verified": self.is_sound,

@@ -24,7 +24,7 @@ from understudy.cli.options import (
     outside_of,
     parameters_of,
 )
-from understudy.job.sweep import MAX_SEED
+from understudy.job.seeds import MAX_SEED
 
 if TYPE_CHECKING:
     from synth.dp.statement import PrivacyStatement

@@ -12,7 +12,7 @@ import typer
 
 from understudy.console import Console
 from understudy.data.source import LEAST_MEMORY_MB, MEMORY_MB, is_address
-from understudy.job.sweep import MAX_SEED
+from understudy.job.seeds import MAX_SEED
 
 if TYPE_CHECKING:
     from evaluate.result import Evaluation

@@ -5,7 +5,6 @@ table fifteen times and picks the best has looked fifteen times. So a sweep's pr
 its tables are private at their composed epsilon; or nobody pays, and nothing leaves it.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -14,22 +13,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from evaluate.provenance import ComposedClaim, SweepEntry
 from synth.validation import Frozen
+from understudy.job.seeds import MAX_SEED
 
 if TYPE_CHECKING:
     from synth.dp.schedule import Schedule
-
-MAX_SEED = 2**32 - 1
-
-
-def child_seed(seed: int, *path: str) -> int:
-    """A seed for one purpose, so that adding a generator to a job changes nothing about the others.
-
-    >>> child_seed(0, "fit", "mst") == child_seed(0, "fit", "mst") != child_seed(0, "sample", "mst")
-    True
-    """
-    digest = hashlib.blake2b("\0".join((str(seed), *path)).encode(), digest_size=4).digest()
-    return int.from_bytes(digest, "little") >> 1
-
 
 NONE = "none"
 """The text for a fit without epsilon in a list of epsilons."""

@@ -39,7 +39,7 @@ _Answer = TypeVar("_Answer", Estimate, Failure)
 
 @dataclass(frozen=True)
 class FittedCandidate:
-    """What one generator left.
+    """The outputs of one generator.
 
     Attributes:
         statement: what it promises; none: **no formal guarantee**.
@@ -57,7 +57,7 @@ class FittedCandidate:
 
     @property
     def of_training(self) -> tuple[Estimate, ...]:
-        """What training tells of itself to those who may see numbers computed from real rows."""
+        """Numbers of training for those who may see numbers computed from real rows."""
         if self.clipped is None or not self.clipped[1]:
             return ()
         n_clipped, n_units = self.clipped
@@ -66,7 +66,7 @@ class FittedCandidate:
 
 @dataclass(frozen=True)
 class CandidateContext:
-    """What candidates are made of.
+    """The inputs of candidates.
 
     Attributes:
         plan: says what to do.
@@ -87,7 +87,7 @@ class CandidateContext:
 
 
 def is_finished(work: RunWorkspace, label: str) -> bool:
-    """Whether nothing is left to do for a candidate."""
+    """True where nothing is left to do for a candidate."""
     return work.measured(label).exists()
 
 
@@ -105,7 +105,7 @@ def finish(bench: CandidateContext, label: str) -> None:
 
 
 def made(work: RunWorkspace, label: str) -> FittedCandidate:
-    """What is known of a candidate's making."""
+    """The record of a candidate's making."""
     done = work.stage(label)
     stated = None if done["statement"] is None else PrivacyStatement.from_dict(done["statement"])
     clipped = done.get("clipped")
@@ -115,7 +115,7 @@ def made(work: RunWorkspace, label: str) -> FittedCandidate:
 
 
 def evaluation_of(work: RunWorkspace, label: str) -> Evaluation:
-    """What was measured of one candidate, and beside it what is known of the real table."""
+    """The measurements of one candidate, beside facts about the real table."""
     return evaluation_from(work.measured(label).read_text(encoding="utf-8"))
 
 
@@ -187,7 +187,7 @@ def _save(model: Model, path: Path) -> str:
 
 
 def table_path(plan: Plan, work: RunWorkspace, label: str) -> Path:
-    """Where a candidate's synthetic table is written."""
+    """The path of a candidate's synthetic table."""
     return work.result / SYNTHETIC / f"{label}{plan.suffix}"
 
 

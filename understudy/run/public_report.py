@@ -124,10 +124,10 @@ def write_public(facts: PublicFacts, folder: Path) -> None:
     write_public_html(facts, folder / REPORT)
     if facts.publication is not None:
         with whole_file(folder / NUMBERS) as beside:
-            beside.write_text(_released_json(facts, facts.publication), encoding="utf-8")
+            beside.write_text(released_json(facts, facts.publication), encoding="utf-8")
 
 
-def _released_json(facts: PublicFacts, found: Publication) -> str:
+def released_json(facts: PublicFacts, found: Publication) -> str:
     """The published numbers with the statements that anyone prices anew, as JSON text."""
     statements = {facts.table: facts.statement, ALONE: found.statement, BOTH: found.together}
     content = {

@@ -23,7 +23,7 @@ from synth.split import Split, split_table
 from synth.table import read_table, write_table
 from understudy.data import load
 from understudy.data.load import StoredSplit, opened, read_real
-from understudy.job.sweep import child_seed
+from understudy.job.seeds import child_seed
 from understudy.run.attacks import SHADOW, Trial, attacked, audit_trial, shadow_attack
 from understudy.run.plan import Plan
 

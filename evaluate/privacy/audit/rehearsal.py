@@ -27,6 +27,7 @@ from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
 from synth.dp.mechanisms import Value
 from synth.dp.schedule import Schedule
+from synth.errors import BudgetError
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.fixed_costs import with_overhead
 from synth.schema import Schema
@@ -184,7 +185,8 @@ def schedule_like(generator: PrivateGenerator, schema: Schema, claimed: Schedule
     """
     if claimed.rho is None:
         found = generator.schedule(schema)
-        assert found is not None
+        if found is None:
+            raise BudgetError(f"generator={generator.name!r} has epsilon=none, and no schedule; set epsilon")
         return found
     plan = with_overhead(generator.plan(schema), schema, claimed.delta)
     return Schedule(tuple(plan(NEARLY * claimed.rho)), claimed.delta)

@@ -101,8 +101,7 @@ def audit_domain(generator: PrivateGenerator, schema: Schema, claimed: Schedule)
     )
     if changed:
         event = schedule.event(changed[0])
-        assert event is not None
-        said = f"{event.what}: a unit shows in the domain where the same numbers are published"
+        said = f"{changed[0]}: a unit shows in the domain where the same numbers are published"
         bound = _certain(claimed)
         if isinstance(event, StabilityEvent):
             bound = _of_threshold(schedule, event, lambda below: shows(changed[0], below), claimed)

@@ -121,17 +121,15 @@ def of_counts(schedule: Schedule, trials: CountTrials, confidence: float) -> Aud
     """
     claim = (schedule.epsilon, schedule.delta)
     alone = conclude(claim, trials.errors, trials.n_each, confidence, ran_on=trials.ran_on)
-    event = schedule.event(COLUMNS)
-    assert event is not None
-    assert event.rho is not None
+    rho = schedule.required(COLUMNS, GaussianEvent).rho
     mu = gaussian_mu(alone.false_positives[2], alone.false_negatives[2])
-    bound, factor = alone.bound, math.sqrt(2 * event.rho) / mu if mu > 0 else math.inf
+    bound, factor = alone.bound, math.sqrt(2 * rho) / mu if mu > 0 else math.inf
     if factor < 1:
         bound = max(bound, epsilon_of_less(schedule, COLUMNS, max(factor, LEAST_FACTOR)))
     return AuditPart(
         COLUMNS, bound, alone.distribution_free, alone.strongest, alone.n_trials,
         alone.false_positives, alone.false_negatives, alone.ran_on,
-        power_of_counts(trials.signal, trials.n_each, confidence, min(mu_of_claim(*claim), math.sqrt(2 * event.rho))),
+        power_of_counts(trials.signal, trials.n_each, confidence, min(mu_of_claim(*claim), math.sqrt(2 * rho))),
     )  # fmt: skip
 
 
@@ -328,13 +326,15 @@ def audit(
     if generator.epsilon is None:
         raise AuditError(f"an audit needs a claim, and generator={generator.name!r} has epsilon=none; set epsilon")
     chosen = generator.chosen(schema)
-    assert isinstance(chosen, PrivateGenerator)  # what has an epsilon stands for nothing else
+    if not isinstance(chosen, PrivateGenerator):
+        raise AuditError(f"generator={generator.name!r} stands for {chosen.name!r}, which claims nothing; name another")
     generator = chosen
     audited = generator.model_copy(update={**_shortcuts(generator), "delta": resolve_delta(generator.delta, schema)})
     stand_in = StandIn.like(schema)
     weighed = audited.model_copy(update=_weights(generator, schema, stand_in))
     schedule = weighed.schedule(stand_in.schema)
-    assert schedule is not None
+    if schedule is None:
+        raise AuditError(f"generator={generator.name!r} plans no release, so that nothing can be audited; set epsilon")
     limit_s = math.inf if time_limit_s is None else time_limit_s
     attacked, of_choices, of_size = (
         1 - share * (1 - confidence) for share in (1 - CHOICES_SHARE - 2 * SCALE_SHARE, CHOICES_SHARE, SCALE_SHARE)

@@ -67,6 +67,7 @@ def fair():
     return models.measure(tables())
 
 
+@pytest.mark.statistical
 def test_an_independent_sample_is_fair(fair):
     found = by_name(fair)
     gap = found["fairness.gap.linear", "sex"]
@@ -75,6 +76,7 @@ def test_an_independent_sample_is_fair(fair):
     assert added.low <= 0 <= added.high
 
 
+@pytest.mark.statistical
 def test_a_generator_that_loses_one_group_shows():
     """In 4 of 8 draws at least: it shows in 97 of 100, so that fewer come once in 100,000 runs."""
     shown = []

@@ -238,6 +238,7 @@ def test_a_table_without_learned_columns_is_skipped_with_a_reason(tables: Tables
     assert "columns.tvd.excess" in {f.measure for f in failures}
 
 
+@pytest.mark.statistical
 def test_the_interval_of_missing_values_holds_the_difference_where_entities_miss_them_together() -> None:
     """With rows taken for independent it would hold it in about half of the draws."""
     rng, n_rows, covered = np.random.default_rng(0), 10, []

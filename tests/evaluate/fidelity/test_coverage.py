@@ -115,6 +115,7 @@ def bounds(key: Key) -> tuple[float, float]:
     return (0.93, 0.99) if subject or few_distances else (0.93, 0.97)
 
 
+@pytest.mark.statistical
 def test_every_number_that_a_rule_may_name_is_simulated(few: Simulation) -> None:
     gated = {name for name, number in CATALOG.items() if number.gateable and number.by in MEASURES}
     assert {measure for measure, _ in few.found} | set(OF_THE_POPULATION) == gated
@@ -166,6 +167,7 @@ def test_the_excess_of_a_fresh_sample_is_zero_on_average(
         assert abs(np.mean(values)) < 3.4 * np.std(values) / np.sqrt(len(values)), measure
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("shares", [(0.0, 0.0), (0.02, 0.02), (0.1, 0.1), (0.1, 0.13), (0.0, 0.05), (0.6, 0.2)])
 def test_the_interval_of_missing_values_holds_the_difference(
     shares: tuple[float, float], tables_of: Callable[..., Tables], schema: Schema

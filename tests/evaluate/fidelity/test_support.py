@@ -105,6 +105,7 @@ def test_a_copy_of_train_scores_best(tables, offer, population):
         assert copy[f"joint.{name}"].value >= fresh[f"joint.{name}"].value
 
 
+@pytest.mark.statistical
 def test_a_fresh_sample_scores_at_the_reference(population, tables_of, schema):
     """Of 40 draws; intervals that miss 7 of 100 exceed the bound once in 100,000 runs."""
     n, missed = 40, dict.fromkeys(support.FIGURES, 0)

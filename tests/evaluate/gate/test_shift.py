@@ -221,6 +221,7 @@ def test_a_split_of_many_small_classes_deals_twins_as_its_classes_do(private: bo
     assert not any(one.differs for one in found)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("stratified", [False, True])
 @pytest.mark.parametrize("size", [5, 10, 400, 1_200])
 def test_chances_of_twins_hold_in_strata_of_any_size_and_a_cleared_holdout_is_seen(size: int, stratified: bool) -> None:

@@ -30,6 +30,7 @@ def with_roles(tables: Tables, **roles: object) -> Tables:
     return replace(tables, schema=schema, declared=schema)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("ratio", RATIOS)
 @pytest.mark.parametrize("name", ["all categorical", "all numeric", "mixed", "many duplicates"])
 def test_an_independent_sample_raises_no_alarm(name, ratio, draw, make):

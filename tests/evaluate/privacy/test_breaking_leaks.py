@@ -112,6 +112,7 @@ def test_tables_of_one_column_give_numbers_or_a_reason_and_no_false_alarm(column
             assert estimate.low <= estimate.reference + 0.01, estimate
 
 
+@pytest.mark.statistical
 def test_half_a_percent_of_verbatim_rows_is_found_at_eight_thousand() -> None:
     train, holdout = population(8000, 20), population(8000, 21)
     real = Real.prepare(train, holdout, infer_schema(pd.concat([train, holdout], ignore_index=True)))

@@ -21,6 +21,7 @@ def with_synthetic(tables, rows):
     return replace(tables, synthetic=rows.reset_index(drop=True), offered=rows.reset_index(drop=True))
 
 
+@pytest.mark.statistical
 def test_an_independent_sample_copies_nobody(population, draw):
     for seed, sizes in enumerate([(1200, 300, 300, 800), (600, 600, 600, 600), (400, 800, 800, 1200)]):
         found = by_name(draw(population, sizes, seed=seed + 30))

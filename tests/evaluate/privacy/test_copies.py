@@ -27,6 +27,7 @@ def test_copies_show_as_excess_where_rows_do_not_repeat(draw, make):
         assert found["privacy.copies.unique.excess"].low > 0.03, name
 
 
+@pytest.mark.statistical
 def test_an_independent_sample_raises_nothing(population, draw):
     for seed, sizes in enumerate([(1200, 300, 300, 800), (600, 600, 600, 600), (400, 800, 800, 1200)]):
         found = by_name(copies.measure(draw(population, sizes, seed=seed)))

@@ -7,6 +7,7 @@ def by_name(measurement):
     return {estimate.measure: estimate for estimate in measurement.estimates}
 
 
+@pytest.mark.statistical
 def test_an_independent_sample_is_as_far_as_the_holdout(population, draw):
     found = by_name(distance.measure(draw(population, (1000, 600, 600, 600), seed=5)))
     closer = found["privacy.dcr.share_closer"]

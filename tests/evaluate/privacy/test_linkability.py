@@ -30,6 +30,7 @@ def worst(tables: Tables):
     return linkability.measure(tables).estimates[0]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("sizes", RATIOS)
 @pytest.mark.parametrize("kind", ["all categorical", "all numeric", "mixed", "fifty columns"])
 def test_a_copy_alarms_and_an_independent_sample_does_not_at_any_ratio(kind, sizes, draw, make):

@@ -21,6 +21,7 @@ def by_name(measurement):
     return {one.measure: one for one in (*measurement.estimates, *measurement.failures)}
 
 
+@pytest.mark.statistical
 def test_independent_samples_raise_no_alarm_at_any_size_ratio(population, draw):
     for seed, sizes in enumerate([(2400, 600, 600, 1000), (1200, 1200, 1200, 1000), (600, 1200, 1200, 1000)]):
         found = by_name(membership.measure(draw(population, sizes, seed=seed + 7)))
@@ -158,6 +159,7 @@ def test_the_order_of_rows_and_columns_does_not_matter(draw, make, evaluate_fram
     assert first[LOOSE].value == second[LOOSE].value
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("n_parts", [1, 2])
 @pytest.mark.parametrize(("n_controls", "rate"), [(1000, 0.001), (1000, 0.01), (5000, 0.001)])
 def test_the_interval_of_a_useless_attack_covers_the_false_positive_rate(n_controls, rate, n_parts):

@@ -65,6 +65,7 @@ def by_hand(evaluate_frames, train, control, synthetic):
     return named(evaluate_frames(frames[0], frames[1], frames[1], frames[2]))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("sizes", RATIOS)
 def test_half_of_the_holdout_as_synthetic_gives_no_excess_at_any_ratio(kinds_drawn, sizes):
     """Of 100 draws; right intervals exceed the bound once in a million runs, intervals of half the width nearly always.

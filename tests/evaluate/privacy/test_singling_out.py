@@ -63,6 +63,7 @@ def test_a_copy_alarms_at_every_ratio(kind, sizes, draw, make, few):
         assert found[ONE].low > 0  # single values tell little where each is somebody else's one time in eight
 
 
+@pytest.mark.statistical
 def test_independent_samples_raise_no_alarm_at_any_ratio(draw, make, few):
     """Of 96 draws; right intervals exceed the bound once in a million runs, ones half as wide mostly."""
     missed = {ONE: [], SEVERAL: []}

@@ -40,6 +40,7 @@ def test_a_leak_of_outliers_shows_among_the_isolated_where_the_average_hides_it(
     assert found["isolated.auc"].n < 0.15 * (SIZES[0] + SIZES[2])
 
 
+@pytest.mark.statistical
 def test_honest_tables_raise_no_alarm(population, draw):
     for seed, sizes in enumerate([(2400, 600, 600, 1000), (1200, 1200, 1200, 1000), (600, 1200, 1200, 1000)]):
         found = by_name(vulnerable.measure(draw(population, sizes, seed=seed)))

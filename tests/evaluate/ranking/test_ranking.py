@@ -27,6 +27,7 @@ def told(*better: tuple[str, str, str | None]) -> list[PairComparison]:
     ]
 
 
+@pytest.mark.statistical
 def test_two_samples_of_one_source_are_not_told_apart_and_a_worse_table_is(figures_of: dict[str, Figures]) -> None:
     found = ranked(figures_of)
     order = {one["name"]: one for one in found["order"]}

@@ -37,6 +37,7 @@ def test_against_a_useless_table_training_directly_wins(make):
     assert gap.value > 0.1
 
 
+@pytest.mark.statistical
 def test_less_privacy_makes_a_better_model(make):
     strict = dp_alternative.measure(make(claim=StatedClaim(0.05, 1e-5, 600))).estimates[0]
     loose = dp_alternative.measure(make(claim=StatedClaim(10.0, 1e-5, 600))).estimates[0]

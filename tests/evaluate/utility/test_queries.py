@@ -109,6 +109,7 @@ def _coverage(make, n_replicates, n, spoil):
     return float(np.mean([e.low <= center <= e.high for e in found]))
 
 
+@pytest.mark.statistical
 def test_the_interval_of_the_excess_covers_in_a_few_repetitions(make):
     # 30 repetitions of an interval that covers 95%: fewer than 25 would happen 1 time in 300.
     assert _coverage(make, 30, 300, 0.0) >= 25 / 30

@@ -77,6 +77,7 @@ def by_name(measurement):
     return {estimate.measure: estimate for estimate in measurement.estimates}
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("target", TARGETS)
 def test_an_independent_sample_serves_as_well_as_the_training_table_and_noise_does_not(target):
     found = by_name(tstr.measure(tables(target)))

@@ -185,6 +185,7 @@ def test_what_holds_for_an_entity_does_not_determine_what_does_not() -> None:
     assert "rank" not in build_schema({**content, "constant_in_entity": ["level", "rank"]}).modeled
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("name", "epsilon"),
     [("independent", 1.0), ("mst", 1.0), ("mst", None), ("aim", 1.0), ("latent_class", 1.0), ("latent_class", None)],

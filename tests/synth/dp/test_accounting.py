@@ -341,6 +341,7 @@ def test_delta_auto_follows_the_number_of_units_and_a_careless_delta_is_refused(
         resolve_delta("auto", schema(1000, "inferred"))
 
 
+@pytest.mark.statistical
 def test_a_delta_that_so_many_releases_drown_in_rounding_is_refused() -> None:
     many = GaussianEvent("sums", sigma=20_000.0, count=1_000_000, whole=False)
     with pytest.raises(BudgetError, match="too small to be accounted for"):

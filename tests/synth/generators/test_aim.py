@@ -129,6 +129,7 @@ def fitted(frame: pd.DataFrame, schema: Schema, workload: dict[str, float]) -> M
     return generator.fit(frame, schema, budget=Budget(schedule, InjectedNoise(np.random.default_rng(1))))
 
 
+@pytest.mark.statistical
 def test_a_heavy_column_is_chosen_more_often_and_its_pairs_come_closer() -> None:
     frame, schema = chain()
 
@@ -233,6 +234,7 @@ def test_weights_and_the_json_schema_of_the_generator_agree(workload: Any, valid
             build("aim", workload=workload)
 
 
+@pytest.mark.statistical
 def test_the_model_stays_within_its_limit_and_the_limit_grows_with_the_budget_used() -> None:
     rng = np.random.default_rng(3)
     domain = {f"c{index}": 10 for index in range(6)}
@@ -280,6 +282,7 @@ def test_what_may_be_measured_next_does_not_depend_on_the_rows() -> None:
     assert offered[0] == offered[1]
 
 
+@pytest.mark.statistical
 def test_a_fit_that_was_cut_short_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
     n_draws = 4 + 2 * 6  # columns; a choice and a marginal in each round
     generator, schema, frame = Aim(epsilon=1.0, rounds=6), schema_of(4), parity(2000)
@@ -353,6 +356,7 @@ def _of_one_cause(n: int) -> pd.DataFrame:
     return pd.DataFrame({f"x{i}": np.clip(cause + rng.normal(0, 100, n), 0, 1000).round(2) for i in range(6)})
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("seed", range(2))
 def test_coarse_codes_keep_relations_that_noise_hides_between_fine_ones(seed: int) -> None:
     table = _of_one_cause(4000)

@@ -49,6 +49,7 @@ def distribution_of(model: AutoregressiveModel) -> ArnDistribution:
     return model.distribution
 
 
+@pytest.mark.statistical
 def test_a_table_has_the_real_dependences(model: AutoregressiveModel) -> None:
     drawn, real = model.sample(20_000, seed=1), chain(20_000, seed=1)
     shares = [pd.crosstab(table["first"], table["last"], normalize=True).to_numpy() for table in (drawn, real)]
@@ -227,6 +228,7 @@ def test_a_code_of_one_cell_has_one_level(any_order: AutoregressiveModel) -> Non
 # Checkpoints and damage
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_fit_that_was_cut_short_ends_where_it_would_have(
     order: str, frame: pd.DataFrame, schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

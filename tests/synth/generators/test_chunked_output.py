@@ -157,6 +157,7 @@ def test_an_entity_has_all_of_its_rows_in_one_file(whole: Path) -> None:
     assert len(together[["who", "town", "name"]].drop_duplicates()) == together["who"].nunique()
 
 
+@pytest.mark.statistical
 def test_entities_have_the_sizes_that_they_have_in_one_large_sample(model: Model, tmp_path: Path) -> None:
     """Files of 200 rows cut off the last of about 75 entities each: shares within 4 points."""
     write_rows(model, tmp_path / "out", 9000, seed=1, rows_a_file=200)
@@ -166,6 +167,7 @@ def test_entities_have_the_sizes_that_they_have_in_one_large_sample(model: Model
         assert abs((sizes == size).mean() - (whole == size).mean()) < 0.04
 
 
+@pytest.mark.statistical
 def test_files_together_have_the_distribution_of_one_large_sample(
     frame: pd.DataFrame, schema: Schema, tmp_path: Path
 ) -> None:
@@ -396,6 +398,7 @@ def test_killed_at_any_touch_of_the_disk_the_folder_is_whole_or_not_there(
     assert die_at > 90
 
 
+@pytest.mark.statistical
 def test_a_folder_whose_writer_was_killed_before_it_told_is_ones_own_and_nobody_elses(
     model: Model, whole: Path, tmp_path: Path
 ) -> None:
@@ -438,6 +441,7 @@ def test_an_interrupted_folder_is_not_there_and_says_what_is_kept(model: Model, 
     assert beside(out) == []
 
 
+@pytest.mark.statistical
 def test_without_a_seed_the_same_call_goes_on_with_the_seed_it_began_with(model: Model, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         write_rows(model, tmp_path / "out", ROWS, rows_a_file=ROWS_A_FILE, progress=stopping(4))
@@ -489,6 +493,7 @@ def only_from(first: int) -> Callable[[str, float | None], None]:
     return tell
 
 
+@pytest.mark.statistical
 def test_force_throws_the_rows_of_another_call_away_and_goes_on_with_its_own(
     model: Model, whole: Path, tmp_path: Path
 ) -> None:
@@ -676,6 +681,7 @@ def test_five_million_rows_take_no_more_memory_than_two(frame: pd.DataFrame, sch
     assert peaks[5] < 1200
 
 
+@pytest.mark.statistical
 def test_what_somebody_else_put_in_the_place_of_the_files_is_not_told_of(model: Model, tmp_path: Path) -> None:
     out = tmp_path / "rows"
     if not (child := os.fork()):

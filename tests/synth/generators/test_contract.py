@@ -234,6 +234,7 @@ def test_an_epsilon_that_is_none_is_refused(private: str, epsilon: object) -> No
         registry.generator(private, epsilon=epsilon)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("private", PRIVATE)
 def test_the_users_seed_never_reaches_the_noise(private: str, frame: pd.DataFrame, schema: Schema) -> None:
     one, two = (fitted(private, frame, schema, epsilon=1.0).sample(200, seed=5) for _ in range(2))
@@ -300,6 +301,7 @@ def test_a_private_fit_pays_for_a_domain_that_is_not_declared_and_says_so(
     assert violations(model.sample(300, seed=0), loose) == []
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("private", PRIVATE)
 def test_a_budget_on_another_schedule_is_refused_before_anything_is_drawn(
     private: str, frame: pd.DataFrame, schema: Schema
@@ -347,6 +349,7 @@ def odd_units(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return tables
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("private", MANY_FITS)
 def test_one_hostile_row_moves_every_count_by_no_more_than_one(
     private: str, frame: pd.DataFrame, schema: Schema
@@ -479,6 +482,7 @@ def visits(k: int) -> tuple[pd.DataFrame, Schema]:
     return frame, build_schema(content)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("private", PRIVATE)
 @pytest.mark.parametrize("k", [1, 3])
 def test_the_noise_that_is_drawn_costs_what_the_statement_claims(private: str, k: int) -> None:

@@ -61,6 +61,7 @@ def test_declared_bins_are_kept_whatever_their_number() -> None:
     assert outlook(Mst(epsilon=1.0, n_bins=2), schema_of(columns=binned)).sizes["age"] == 5
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("kind", GENERATORS)
 def test_more_epsilon_never_raises_an_expected_error(kind: Any) -> None:
     """But that aim shares a larger budget among more marginals, so that its pairs compare where these are as many."""
@@ -108,6 +109,7 @@ def test_the_error_of_a_pair_is_half_the_mean_absolute_noise_over_its_cells() ->
     assert found.tree.error == pytest.approx(drawn.mean(), abs=4 * drawn.std() / np.sqrt(2000))
 
 
+@pytest.mark.statistical
 def test_the_error_of_a_column_bounds_that_of_a_real_fit_and_is_near_it() -> None:
     """Ten fits, on the column whose cells are its codes; what noise moves is a mean over six cells each."""
     schema, frame = schema_of(), table()

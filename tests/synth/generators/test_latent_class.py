@@ -365,6 +365,7 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
 )
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_the_books_hold_for_every_unit_of_a_small_table(check: Check) -> None:
     check()
@@ -602,6 +603,7 @@ def test_without_epsilon_the_same_seed_gives_the_same_table_and_nothing_is_promi
     assert not tables[0].equals(tables[2])
 
 
+@pytest.mark.statistical
 def test_a_seed_reaches_no_noise_of_a_private_fit() -> None:
     frame, schema = related(500)
     models = [LatentClass(epsilon=1.0, n_classes=5, rounds=1).fit(frame, schema, seed=3) for _ in range(2)]

@@ -51,6 +51,7 @@ def measured(frame: pd.DataFrame, schema: Schema, *, exact: bool = True, epsilon
     return found.columns["x"]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", ["independent", "mst", "aim", "latent_class"])
 def test_a_heavy_value_is_named_and_drawn_as_often_as_it_is_there(name: str) -> None:
     shares = []
@@ -64,6 +65,7 @@ def test_a_heavy_value_is_named_and_drawn_as_often_as_it_is_there(name: str) -> 
     assert shares[1] < 0.005
 
 
+@pytest.mark.statistical
 def test_a_value_of_one_unit_is_not_named() -> None:
     k, who = 20, {"who": {"kind": "identifier", "bounds": [0, 9999]}}
     frame = table(HEAVY, 0.5).assign(who=np.arange(N_ROWS) % 1_000)

@@ -315,6 +315,7 @@ GIVEN: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("given", GIVEN, ids=str)
 def test_every_row_holds_what_is_given(given: dict[str, Any], model: NeuralModel, schema: Schema) -> None:
     synthetic = model.sample(25, seed=3, given=given)
@@ -535,6 +536,7 @@ def test_a_damaged_model_is_refused_in_one_sentence(damage: str, model: NeuralMo
 # Seeds and backends
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", NAMES)
 def test_a_seed_reaches_a_fit_without_epsilon_and_no_private_one(
     name: str, frame: pd.DataFrame, schema: Schema
@@ -583,6 +585,7 @@ def test_a_checkpoint_of_another_table_is_not_taken_up(
         generator(name, False).fit(shuffled, schema, seed=0, place=tmp_path)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", NAMES)
 def test_a_fit_without_epsilon_that_was_cut_short_ends_where_it_would_have(
     name: str, frame: pd.DataFrame, schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

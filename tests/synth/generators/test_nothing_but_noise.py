@@ -199,6 +199,7 @@ def public_randomness_is_the_same(monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     torch.set_num_threads(n_threads)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("variant", "entities"), FITS)
 def test_what_a_private_fit_leaves_is_a_function_of_its_noisy_answers(
     variant: str, entities: bool, tmp_path: Path

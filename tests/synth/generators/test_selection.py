@@ -212,6 +212,7 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
 )
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", CHOOSING)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_one_unit_moves_no_more_than_the_books_say(check: Check, name: str) -> None:

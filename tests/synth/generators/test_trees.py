@@ -68,6 +68,7 @@ def test_auto_without_epsilon_is_trees_and_with_one_is_not() -> None:
     assert registry.generator("auto").fit(chain(200), CHAIN).name == "trees"
 
 
+@pytest.mark.statistical
 def test_a_table_has_the_real_dependences(model: AutoregressiveModel) -> None:
     drawn, real = model.sample(20_000, seed=1), chain(20_000, seed=1)
     shares = [pd.crosstab(table["first"], table["last"], normalize=True).to_numpy() for table in (drawn, real)]

@@ -280,6 +280,7 @@ def test_rows_of_a_small_table_are_spread_more_evenly_than_chance_would(rng) -> 
         assert ((table - expected) ** 2 / expected).sum() < 1
 
 
+@pytest.mark.statistical
 def test_no_cell_is_favored(rng) -> None:
     """The mean over 3,000 tables of 7 rows is within 5 standard errors."""
     tables = np.array([counted(sample_classes(independent(), 7, rng), ("a", "c")) for _ in range(3000)])

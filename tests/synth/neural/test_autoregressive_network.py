@@ -95,6 +95,7 @@ def tvd(a: np.ndarray, b: np.ndarray, columns: Sequence[int]) -> float:
     return float(np.abs(shares[0] - shares[1]).sum() / 2)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("order", ORDERS)
 def test_pairs_of_columns_are_learned(order: Order) -> None:
     drawn = rows(order)
@@ -352,6 +353,7 @@ class Stopped(Exception):
     pass
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("order", ORDERS)
 def test_training_that_was_cut_short_ends_in_the_same_network(
     order: Order, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -403,6 +405,7 @@ def test_fewer_rows_take_more_passes_and_a_heavier_decay(order: Order) -> None:
     assert ArnSpec.for_rows(10_000, order, n_units=1_000) == replace(specs[2], decay=specs[1].decay)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_small_table_of_independent_columns_is_not_learned_by_heart(order: Order) -> None:
     codes = np.random.default_rng(0).integers(0, 10, (1_000, 8))

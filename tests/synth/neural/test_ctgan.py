@@ -288,6 +288,7 @@ def test_products_in_bfloat16_change_losses_by_their_rounding_alone_and_weights_
     assert all(weight.dtype == torch.float32 for weight in weights)
 
 
+@pytest.mark.statistical
 def test_a_dependence_between_two_columns_is_learned() -> None:
     rng = np.random.default_rng(0)
     codes = np.repeat(rng.choice(3, (2000, 1), p=[0.5, 0.3, 0.2]), 2, axis=1).astype(np.int32)

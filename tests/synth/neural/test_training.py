@@ -151,6 +151,7 @@ def test_loading_a_checkpoint_runs_no_code(tmp_path: Path) -> None:
     assert not (tmp_path / "sprung").exists()
 
 
+@pytest.mark.statistical
 def test_private_training_does_every_step_once_and_logs_no_loss(tmp_path: Path) -> None:
     walk = PrivateWalk()
     train_privately(walk, STEPS, Budget(SCHEDULE), course(tmp_path))
@@ -183,6 +184,7 @@ def resumed(folder: Path, walk: PrivateWalk) -> list[int]:
     return lost
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("break_at", "kept"), [(1, 0), (10, 9), (44, 42)])
 def test_private_training_loses_a_stretch_at_most_and_never_does_a_step_twice(
     tmp_path: Path, break_at: int, kept: int

@@ -190,6 +190,7 @@ def test_a_listed_text_that_nobody_reads_moves_no_row_in_a_schema_that_was_never
     taking_out_a_row_moves_no_other(values, schema, FORMS[form])
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("name", "base"), CASES)
 @pytest.mark.parametrize("form", ["objects", "what pandas infers"])
 def test_taking_out_any_row_moves_no_other(name: str, base: int, form: str) -> None:

@@ -52,6 +52,7 @@ def whole(driver: Driver, tmp_path_factory: pytest.TempPathFactory, key: Path) -
     return place
 
 
+@pytest.mark.statistical
 def test_a_run_that_is_killed_between_its_seal_and_its_name_leaves_a_sealed_bundle(
     driver: Driver, whole: Path, tmp_path: Path, key: Path
 ) -> None:

@@ -13,6 +13,7 @@ from tests.understudy.vendors.conftest import HOSTILE, N_TRAIN, Compared, people
 OWN = "privacy.copies.unique.excess"
 
 
+@pytest.mark.statistical
 def test_a_cheat_who_returns_5_in_100_training_rows_is_disqualified_with_the_evidence(market: Compared) -> None:
     cheat = market.vendor("cheat")
     assert cheat["standing"] == "disqualified"
@@ -25,6 +26,7 @@ def test_a_cheat_who_returns_5_in_100_training_rows_is_disqualified_with_the_evi
     assert "is a training row, beyond what a fresh real sample" in page
 
 
+@pytest.mark.statistical
 def test_the_honest_vendors_are_ranked_in_groups(market: Compared) -> None:
     order = market.ranking["order"]
     assert {one["name"] for one in order} >= {"independent", "mst", "aim", "renamed"}

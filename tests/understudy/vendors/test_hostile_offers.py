@@ -15,6 +15,7 @@ from understudy.vendors.request import Asked, names_of
 QUICK = ("--measure", "validity", "--measure", "privacy.copies", "--rows", 100)
 
 
+@pytest.mark.statistical
 def test_one_table_of_each_kind_of_harm_stops_no_honest_one(desk: Path) -> None:
     people(N_TRAIN, 5).to_csv(desk / "honest.csv", index=False)
     with gzip.open(desk / "bomb.csv.gz", "wb", compresslevel=1) as file:

@@ -230,6 +230,7 @@ def test_a_fault_in_a_measured_domain_shows(fault: str, monkeypatch: pytest.Monk
     assert claimed < found.bound <= CERTAIN
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("name", "k"),
     [

@@ -155,6 +155,7 @@ def plant(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(*patch)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("network", "k", "fault"), QUICK)
 def test_a_fault_in_a_step_is_found(network: str, k: int, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(fault, monkeypatch)
@@ -163,6 +164,7 @@ def test_a_fault_in_a_step_is_found(network: str, k: int, fault: str, monkeypatc
     assert found.distribution_free < found.bound
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("network", "k"), [("pairs", 1), ("network", 4), ("tvae", 1)])
 def test_the_code_as_it_is_raises_no_alarm(network: str, k: int) -> None:
     # At the confidence of the audit's part an alarm is seen in fewer than one run of a thousand; noise has no seed. The
@@ -175,6 +177,7 @@ def test_the_code_as_it_is_raises_no_alarm(network: str, k: int) -> None:
     assert "(1.00 of the clipping bound)" in found.ran_on
 
 
+@pytest.mark.statistical
 def test_half_the_noise_is_found_at_epsilon_1(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not attacked("tvae", 1.0)[1]
     plant("half the noise", monkeypatch)
@@ -274,6 +277,7 @@ def test_counts_prove_what_they_do_of_the_whole_schedule() -> None:
     assert of_counts(schedule, CountTrials((50_000, 50_000), 100_000, "paper", *COUNTED), EACH).bound == 0.0
 
 
+@pytest.mark.statistical
 def test_a_clock_that_stops_a_run_makes_it_weaker_and_no_alarm() -> None:
     found = audit(generator("pairs", steps=2_000), schema_of(), time_limit_s=0.0)
     steps, counts = found.parts

@@ -62,6 +62,7 @@ def test_many_steps_of_everyone_compose_to_one() -> None:
     assert largest_factor(steps(10.0, count=100), rates) == pytest.approx(1.0, rel=0.03)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", CLAIMS)
 def test_the_noise_of_the_claim_is_never_ruled_out_and_half_of_it_always_is(name: str) -> None:
     # At the level of 0.5, so that a bound that is off would show: by the confidence alone half of the runs may alarm.
@@ -74,6 +75,7 @@ def test_the_noise_of_the_claim_is_never_ruled_out_and_half_of_it_always_is(name
     assert all(not allows(event, 1.0, rates_of(event, rng, factor=0.5)) for _ in range(20))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("factor", [0.5, 1.5])
 def test_the_factor_comes_near_to_the_noise_there_is(factor: float) -> None:
     event, rng = CLAIMS["many steps"], np.random.default_rng(13)

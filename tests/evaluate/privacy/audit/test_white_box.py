@@ -78,6 +78,7 @@ def test_a_contribution_bound_that_is_forgotten_is_found(k: int, monkeypatch: py
     assert audit(generator("mst"), entities(k), n_fits=60, time_limit_s=None).verdict == EXCEEDS
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("epsilon", "n_fits"), [(1.0, 1), (40.0, 160)])
 def test_an_audit_whose_attack_would_miss_the_absence_of_all_noise_says_so(
     epsilon: float, n_fits: int, monkeypatch: pytest.MonkeyPatch
@@ -95,6 +96,7 @@ def test_an_audit_whose_attack_would_miss_the_absence_of_all_noise_says_so(
     assert found.faults == ("the noise of counts is smaller than is asked for",)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("fault", ["half the noise", "a unit that contributes twice"])
 def test_half_the_noise_is_found_where_the_attack_alone_would_miss_it(
     fault: str, monkeypatch: pytest.MonkeyPatch
@@ -168,6 +170,7 @@ def test_ten_of_ten_audits_are_right(name: str, fault: str | None, monkeypatch: 
         assert found.verdict == (NO_FAULT if fault is None else EXCEEDS)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", [0.01, 30.0])
 @pytest.mark.parametrize("k", [1, 2])
 def test_a_claim_at_either_end_of_the_scale_raises_no_alarm(epsilon: float, k: int) -> None:

@@ -33,6 +33,7 @@ def n_that_fit(rho: float) -> int:
     return n
 
 
+@pytest.mark.statistical
 def test_a_race_of_many_grants_exactly_what_fits(ledger: Ledger, url: str) -> None:
     rho, n_processes, count = 1e-4, 8, 50
     fits = n_that_fit(rho)
@@ -45,6 +46,7 @@ def test_a_race_of_many_grants_exactly_what_fits(ledger: Ledger, url: str) -> No
     assert ledger.verify() == ()
 
 
+@pytest.mark.statistical
 def test_the_last_epsilon_has_one_winner(ledger: Ledger, url: str) -> None:
     n_rounds = 20
     for number in range(n_rounds):
@@ -54,6 +56,7 @@ def test_the_last_epsilon_has_one_winner(ledger: Ledger, url: str) -> None:
     assert all(one != other for one, other in zip(first, second, strict=True))
 
 
+@pytest.mark.statistical
 def test_a_reservation_has_one_user(ledger: Ledger, url: str, ask: Callable[..., Request]) -> None:
     n_rounds = 20
     ledger.reserve([ask(f"t{number}", 1e-5) for number in range(n_rounds)])
@@ -61,6 +64,7 @@ def test_a_reservation_has_one_user(ledger: Ledger, url: str, ask: Callable[...,
     assert all(one != other for one, other in zip(first, second, strict=True))
 
 
+@pytest.mark.statistical
 def test_what_was_acknowledged_outlives_a_kill_and_a_retry_counts_once(ledger: Ledger, url: str) -> None:
     times, longest_s = (200, 0.03) if url.startswith("sqlite") else (60, 0.1)
     counts = hammer("kill", url, times, longest_s)
