@@ -41,13 +41,26 @@ def facts(**known: Any) -> RealFacts:
 
 
 def origin(**known: Any) -> Provenance:
-    """Provenance; parts of parts that are not named are empty."""
-    if isinstance(known.get("sweep"), Mapping):
-        known["sweep"] = {"composed": None, "points": [], **known["sweep"]}
+    """Provenance; what parts of it do not name is filled in."""
+    for name, base in _PARTS.items():
+        if isinstance(known.get(name), Mapping):
+            known[name] = {**base, **known[name]}
     if isinstance(known.get("public_report"), Mapping):
-        empty = {"numbers": [], "statement": stated(epsilon=0.3), "together": stated(epsilon=1.1), "every": None}
-        known["public_report"] = {**empty, "n_fits": 1, **known["public_report"]}
+        parts = {"statement": {"epsilon": 0.3}, "together": {"epsilon": 1.1}, **known["public_report"]}
+        whole = {one: stated(**parts[one]) for one in ("statement", "together") if isinstance(parts[one], Mapping)}
+        known["public_report"] = {**parts, **whole}
     return TypeAdapter(Provenance).validate_json(json.dumps(known, default=plain))
+
+
+_PARTS: Mapping[str, Mapping[str, Any]] = {
+    "sweep": {"composed": None, "points": [], "releasable": True},
+    "public_report": {"table": "mst", "numbers": [], "every": None, "n_fits": 1},
+    "attempts": {"evaluations": 1, "tables": 1, "since": "2026-01-31"},
+    "ledger": {
+        "dataset": "patients", "unit": "row", "reserved_epsilon": {}, "spent_epsilon": 1.0, "left_epsilon": 2.0,
+        "total_epsilon": 3.0, "total_delta": 1e-5,
+    },
+}  # fmt: skip
 
 
 def schema_of(**known: Any) -> Schema:
@@ -75,4 +88,6 @@ def altered(part: Any, changes: Mapping[str, Any]) -> Any:
     if isinstance(part, Schema):
         return build_schema({**part.model_dump(mode="json", exclude_none=True), **changes})
     content = TypeAdapter(type(part)).dump_python(part, mode="json")
+    if isinstance(part, Provenance):
+        return origin(**{**content, **changes})
     return TypeAdapter(type(part)).validate_json(json.dumps({**content, **changes}, default=plain))

@@ -125,7 +125,7 @@ def _called(lines: Sequence[AttackLine | None]) -> tuple[str, str]:
 
 
 def attempts_on(evaluation: Evaluation) -> str:
-    """How many evaluations of this real table there were, and what that means, as sentences.
+    """The number of evaluations of this real table, and its meaning, as sentences.
 
     Source: Ganev and De Cristofaro 2023, arXiv:2312.05114 (ReconSyn).
     """
@@ -134,7 +134,8 @@ def attempts_on(evaluation: Evaluation) -> str:
         return NOT_COUNTED
     n = counted.evaluations
     times = "the first evaluation" if n == 1 else f"evaluation number {count(n)}"
-    of = f", with {count(counted.tables)} synthetic tables in all since {plain(counted.since, 20)}"
+    tables = "one synthetic table" if counted.tables == 1 else f"{count(counted.tables)} synthetic tables in all"
+    of = f", with {tables} since {plain(counted.since, 20)}"
     return (
         f"This is {times} of this real table that was counted on this machine{of}. Each one that somebody reads is a "
         "question to the table; the more of them are passed on, the more they say together about single rows."

@@ -16,6 +16,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from pydantic import ValidationError
 
 import reports.model_card as package
 from evaluate.gate.verdict import Verdict
@@ -27,6 +28,7 @@ from reports.model_card.render import LICENSES, card_content, front_matter, to_m
 from reports.model_card.schema import ModelCard, card_json
 from reports.sections.privacy_budget import exact
 from synth.dp.budget import Budget
+from synth.dp.statement import EventRecord, LedgerNote
 from synth.generators.base import PrivateGenerator
 from synth.generators.registry import generator, generator_class, names
 from synth.schema import build_schema
@@ -98,9 +100,9 @@ def test_a_card_of_every_generator_is_valid_in_both_forms(name: str, epsilon: fl
             stated = evaluation.candidates[0].statement
             assert stated is not None
             said = content["privacy"]
-            assert (said["epsilon"], said["delta"], said["n_units"]) == (stated["epsilon"], stated["delta"], 5000)
+            assert (said["epsilon"], said["delta"], said["n_units"]) == (stated.epsilon, stated.delta, 5000)
             assert said["second_epsilon"] >= said["epsilon"]
-            assert len(said["spending"]) == len(stated["events"])
+            assert len(said["spending"]) == len(stated.events)
             assert "formal guarantee" not in written
 
 
@@ -116,8 +118,8 @@ def test_training_by_dp_sgd_is_quoted_with_its_four_numbers(name: str) -> None:
     said = card_content(card)["privacy"]["dp_sgd"]
     event = next(e for e in evaluation.candidates[0].statement.events if e.what == "steps of DP-SGD")  # type: ignore[index]
     assert said == {
-        "noise_multiplier": event["noise"]["noise_multiplier"], "sampling_rate": event["noise"]["sampling_rate"],
-        "steps": event["count"], "clipping_norm": 1.0,
+        "noise_multiplier": event.noise["noise_multiplier"], "sampling_rate": event.noise["sampling_rate"],
+        "steps": event.count, "clipping_norm": 1.0,
     }  # fmt: skip
     written = to_markdown(card)
     assert all(f"| {what} |" in written for what in ("clipping norm", "noise multiplier", "sampling rate", "steps"))
@@ -233,12 +235,6 @@ def test_a_claim_that_its_audit_disproves_is_said_to_be_disputed(evaluation: Eva
     assert "**DISPUTED: an audit disproves this statement, or that of a fit that counts with it.**" in to_markdown(card)
 
 
-@pytest.mark.parametrize("damage", [{"epsilon": None}, {"delta": "x"}, {"n_units": float("nan")}, {"epsilon": -1}])
-def test_a_statement_that_cannot_be_read_is_no_guarantee(evaluation: Evaluation, damage: dict[str, Any]) -> None:
-    card = public_card(with_statement(evaluation, **damage), "mst", FACTS)
-    assert validate(card)["privacy"]["status"] == "none"
-
-
 def rows(card: ModelCard) -> list[tuple[str, int, float]]:
     """What a card says was drawn together."""
     return [(one["of"], one["releases"], one["epsilon"]) for one in validate(card)["privacy"]["composition"]]
@@ -311,20 +307,25 @@ def test_published_numbers_without_secure_noise_void_the_card(evaluation: Evalua
     "damage",
     [
         {"public_report": {**PUBLISHED, "together": None}},
-        {"public_report": {**PUBLISHED, "together": {"epsilon": 1.5, "private": True}}},
-        {"public_report": {**PUBLISHED, "together": {"epsilon": 1.5, "delta": 1e-6}}},
         {"public_report": {**PUBLISHED, "n_fits": None}},
-        {"public_report": {**PUBLISHED, "table": "another"}},
-        {"sweep": {"releasable": True, "composed": None}},
         {"sweep": {"releasable": True, "composed": {"epsilon": 4.2}}},
         {"composed": []},
         {"composed": {**EVERY, "epsilon": -1}},
         {"composed": {**EVERY, "n_fits": 0}},
+        {"attempts": 7},
+        {"ledger": {"spent_epsilon": "x"}},
+        {"sweep": "damaged"},
+        {"sweep": {"releasable": None}},
     ],
 )
-def test_a_price_that_cannot_be_read_makes_no_card(evaluation: Evaluation, damage: dict[str, Any]) -> None:
+def test_a_price_that_cannot_be_read_is_refused_when_it_is_read(damage: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        origin(**damage)
+
+
+def test_a_price_of_another_table_makes_no_card(evaluation: Evaluation) -> None:
     with pytest.raises(EvaluationError, match="the evaluation is damaged"):
-        public_card(with_known(evaluation, **damage), "mst", FACTS)
+        public_card(with_known(evaluation, public_report={**PUBLISHED, "table": "another"}), "mst", FACTS)
 
 
 NOTE = {
@@ -339,7 +340,6 @@ def test_the_ledgers_position_is_that_after_all_that_the_run_drew(evaluation: Ev
     for known, spent, left, moment in (
         ({"ledger": booked}, 2.5, 0.5, "after all that this run drew"),
         ({"ledger": {**booked, "dataset": "another"}}, 2.1, 0.9, "when this release was reserved"),
-        ({"ledger": {**booked, "spent_epsilon": "x"}}, 2.1, 0.9, "when this release was reserved"),
         ({}, 2.1, 0.9, "when this release was reserved"),
     ):
         card = public_card(with_known(noted, **known), "mst", FACTS)
@@ -370,9 +370,8 @@ def test_a_statement_that_nobody_verified_is_no_formal_guarantee(evaluation: Eva
     assert "were drawn from a model" not in public_card(offered, "mst", FACTS).notice
 
 
-@pytest.mark.parametrize("swept", [{"releasable": False}, {"releasable": None}, {}, "damaged"])
-def test_a_point_of_a_sweep_that_nobody_pays_for_has_no_card(evaluation: Evaluation, swept: object) -> None:
-    unpaid = replace(evaluation, provenance=altered(evaluation.provenance, {"sweep": swept}))
+def test_a_point_of_a_sweep_that_nobody_pays_for_has_no_card(evaluation: Evaluation) -> None:
+    unpaid = with_known(evaluation, sweep={"releasable": False})
     for card in (public_card, internal_card):
         with pytest.raises(CardError, match="of a sweep that nobody pays for"):
             card(unpaid, "mst", FACTS)
@@ -385,12 +384,10 @@ def test_a_table_that_its_job_did_not_name_counts_with_all_that_the_job_drew(eva
         assert rows(card) == [("fit", 1, 0.9987), ("run", 3, 3.25)]
 
 
-BY_NAME = {"evaluations": 8, "tables": 9, "by_name": {"evaluations": 3, "tables": 5}}
+BY_NAME = {"evaluations": 8, "tables": 9, "by_name": {"evaluations": 3, "tables": 5, "since": "2026-01-31"}}
 
 
-@pytest.mark.parametrize(
-    ("said", "n"), [(None, None), (7, None), (BY_NAME, 3), ({"evaluations": 8}, None), ("x", None)]
-)
+@pytest.mark.parametrize(("said", "n"), [(None, None), (BY_NAME, 3), ({"evaluations": 8}, None)])
 def test_a_card_says_how_many_evaluations_there_were_or_that_nobody_knows(
     evaluation: Evaluation, said: Any, n: int | None
 ) -> None:
@@ -454,25 +451,18 @@ def renamed(evaluation: Evaluation, hostile: str) -> tuple[Evaluation, CardFacts
     """The same with a hostile text in every place where somebody writes one."""
     first, *others = evaluation.candidates
     assert first.statement is not None
-    event = {"what": hostile, "mechanism": hostile, "noise": {hostile: 1.0}, "count": 1, "rho": 0.1, "delta": 0.0}
-    note = dict.fromkeys(("epsilon", "spent_epsilon", "total_epsilon", "total_delta"), 1.0)
-    note |= dict.fromkeys(("dataset", "unit", "reservation", "entry"), hostile)
-    stated = altered(first.statement, {"events": [event], "unit": hostile, "accountant": hostile, "relation": hostile,
-        "caveats": [hostile], "ledger": note,
-    })  # fmt: skip
-    made = {"generator": hostile, hostile: hostile, "list": [hostile, None, float("nan")]}
+    stated = replace(
+        first.statement, events=(EventRecord(hostile, hostile, {hostile: 1.0}, 1, 0.1),), unit=hostile,
+        accountant=hostile, relation=hostile, caveats=(hostile,),
+        ledger=LedgerNote(hostile, hostile, hostile, hostile, 1.0, 1.0, 1.0, 1.0),
+    )  # fmt: skip
+    made = GeneratorRecord(hostile, {hostile: hostile, "list": [hostile, None, float("nan")]})
     estimates = (*first.estimates, Estimate("validity.rows", 1.0, 5, "higher"))
     failures = (Failure(hostile, "failed", hostile),)
     candidate = replace(first, name=hostile, statement=stated, generator=made, estimates=estimates, failures=failures)
-    schema = altered(evaluation.schema, {"dataset": hostile})
-    known = altered(
-        evaluation.provenance,
-        {
-            "job": hostile,
-            "run_id": hostile,
-            "versions": {hostile: hostile},
-            "warnings": [hostile],
-        },
+    schema = evaluation.schema.model_copy(update={"dataset": hostile})
+    known = replace(
+        evaluation.provenance, job=hostile, run_id=hostile, versions={hostile: hostile}, warnings=(hostile,)
     )
     terms = Terms.model_construct(
         intended_use=(hostile,), prohibited_use=(hostile,), license=hostile, contact=hostile, language=("en",),

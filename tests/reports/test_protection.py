@@ -18,7 +18,7 @@ from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule
 from synth.dp.tradeoff import TradeOff
 from synth.schema import build_schema
-from tests.evaluations import altered
+from tests.evaluations import altered, evaluation_of
 
 SCHEMA = build_schema({"status": "declared", "n_units": 5000, "columns": {"a": {"kind": "boolean"}}})
 ONE, TWO = (Schedule((GaussianEvent(name, sigma, count=4),), 1e-6) for name, sigma in (("one", 12.0), ("two", 20.0)))
@@ -30,7 +30,7 @@ def fitted(*schedules: Schedule, **known: Any) -> Evaluation:
         Candidate(f"table {i}", (), statement=Budget(schedule).statement(SCHEMA))
         for i, schedule in enumerate(schedules)
     )
-    return Evaluation(candidates, {}, {}, {"split": "keyed hash", "release": None, **known})
+    return evaluation_of(*candidates, split="keyed hash", **known)
 
 
 def protection(evaluation: Evaluation) -> Protection:
@@ -73,7 +73,8 @@ def test_a_claim_whose_events_are_not_all_known_has_the_limit_of_epsilon_and_del
 def test_books_that_cost_more_than_is_claimed_limit_nothing_beyond_the_claim() -> None:
     evaluation = fitted(ONE)
     first = evaluation.candidates[0]
-    liar = replace(first, statement=altered(first.statement, {"epsilon": ONE.epsilon / 2}))
+    claimed = {"epsilon": ONE.epsilon / 2}
+    liar = replace(first, statement=altered(first.statement, claimed))
     assert not protection(replace(evaluation, candidates=(liar,))).by_events
 
 

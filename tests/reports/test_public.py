@@ -10,7 +10,7 @@ import hmac
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, is_dataclass, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from pydantic import ValidationError
 
 from evaluate.dp_release.numbers import Released
 from evaluate.dp_release.release import release_numbers, released_schedule
@@ -27,7 +28,7 @@ from evaluate.gate.policy import build_policy
 from evaluate.gate.protection import Protection
 from evaluate.metrics import CATALOG
 from evaluate.privacy.audit.white_box import conclude
-from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Expectation, GeneratorRecord, SelfTest
+from evaluate.result import Candidate, Estimate, Evaluation, Expectation, GeneratorRecord, SelfTest
 from evaluate.result_io import evaluation_from
 from evaluate.text import alike, at_most, compact, count, loss, number, percent
 from reports.audits import audit_note
@@ -46,7 +47,7 @@ from synth.dp.schedule import Schedule
 from synth.dp.schedule_file import stated_schedule
 from synth.dp.statement import RELATION, RELATIONS, LedgerNote, PrivacyStatement
 from synth.dp.tradeoff import FALSE_ALARMS, TradeOff
-from synth.errors import BudgetError, JobError
+from synth.errors import JobError
 from synth.schema import build_schema
 from synth.split import split_table
 from synth.table import conform
@@ -229,7 +230,7 @@ def test_facts_have_no_place_for_an_evaluation(known: PublicFacts) -> None:
     assert not [v for v in asdict(known).values() if isinstance(v, Evaluation | Candidate)]
     assert set(asdict(known)) == {
         "title", "table", "policy", "n_rows", "columns", "generator", "statement", "unverified", "claims", "protection",
-        "ledger", "publication", "audit", "valid", "schema", "attempts", "version",
+        "ledger", "moment", "publication", "audit", "valid", "schema", "attempts", "version",
     }  # fmt: skip
 
 
@@ -272,6 +273,8 @@ class Numbers(HTMLParser):
 
 
 def leaves(content: Any) -> Iterator[Any]:
+    if is_dataclass(content) and not isinstance(content, type):
+        content = asdict(content)
     if isinstance(content, dict):
         for key, value in content.items():
             yield key
@@ -321,7 +324,7 @@ def public_list(facts: PublicFacts) -> set[str]:
         found = facts.publication
         allowed |= stated("", found.statement) | stated("", found.together) | of([found.n_fits])
         for one in found.numbers:
-            allowed |= of(one.to_dict()) | written(one.deviation) | beside(one)
+            allowed |= of(one) | written(one.deviation) | beside(one)
             tops = [1.0, max(max(o.high, o.expected or 0) for o in found.numbers if o.counts == "half rows" and (
                     o.measure == "columns.tvd.released") == (one.measure == "columns.tvd.released"))]  # fmt: skip
             for top in tops:
@@ -341,7 +344,8 @@ def limited(facts: PublicFacts) -> set[str]:
     epsilon, delta = facts.claims.counted.epsilon, facts.claims.counted.delta
     found = [Protection(epsilon, delta, TradeOff.of_claim(epsilon, delta))]
     stated = facts.statement if facts.publication is None else facts.publication.together
-    books = stated_schedule("", stated or {})
+    assert stated is not None
+    books = stated_schedule("", stated.to_dict())
     found.append(Protection(epsilon, delta, books.trade_off, tuple(books.groups.items())))
     said = [word for one in found for word in (*one.tests("row"), *one.definition("row", ""), one.together("row"))]
     limits = [limit for one in found for limit in (one.limit, one.by_claim)]
@@ -420,10 +424,10 @@ def test_a_template_that_shows_training_rows_would_be_found(
     monkeypatch: pytest.MonkeyPatch, evaluation: Evaluation, synthetic: pd.DataFrame, known: PublicFacts
 ) -> None:
     """The whitelist widened by one careless line, as it might happen."""
-    told = replace(known, generator={**known.generator, "train_rows": evaluation.real.train_rows})
+    told = replace(known, generator=GeneratorRecord("mst", {"train_rows": evaluation.real.train_rows}))
     assert evaluation.real.train_rows == 500
     assert "500" in unexplained(render_public(told), known).keys() | of(known.policy.model_dump())
-    told = replace(known, generator={**known.generator, "seconds": evaluation.candidates[0].seconds["fit"]})
+    told = replace(known, generator=GeneratorRecord("mst", {"seconds": evaluation.candidates[0].seconds["fit"]}))
     assert unexplained(render_public(told), known)
 
 
@@ -551,7 +555,7 @@ def test_the_internal_verdict_never_shows(evaluation: Evaluation, synthetic: pd.
 def test_the_claim_is_that_of_everything_together(known: PublicFacts) -> None:
     assert known.publication is not None
     assert known.statement is not None
-    assert known.claim == (known.publication.together["epsilon"], 1e-6)
+    assert known.claim == (known.publication.together.epsilon, 1e-6)
     assert known.claim[0] > known.statement.epsilon
     strict = build_policy({**POLICY.model_dump(), "rules": [
         {"measure": "statement.epsilon", "limit": known.statement.epsilon, "why": "As fitted."}]})  # fmt: skip
@@ -713,7 +717,6 @@ def test_an_audit_on_anything_but_a_public_stand_in_stays_inside(
     assert told.audit is None
     assert "Northtown" not in page
     assert "on a public stand-in made of constants" not in page
-    assert facts(with_candidate(evaluation, audit={"ran_on": "Northtown"}), synthetic).audit == {}
 
 
 def test_an_inferred_schema_stays_inside(evaluation: Evaluation, synthetic: pd.DataFrame) -> None:
@@ -758,11 +761,10 @@ def test_a_candidate_that_is_not_there_and_damaged_numbers_are_refused(
 ) -> None:
     with pytest.raises(JobError, match="was not evaluated"):
         public_facts(evaluation, "nobody", policy=POLICY, schema=SCHEMA, synthetic=synthetic, title=TITLE)
+    content = asdict(evaluation.provenance)["public_report"]
     for damage in ({"numbers": [{}]}, {"statement": None}, {"every": 3}, {"n_fits": "x"}):
-        content = {**evaluation.provenance.public_report, **damage}
-        changed = replace(evaluation, provenance=altered(evaluation.provenance, {"public_report": content}))
-        with pytest.raises((BudgetError, EvaluationError), match="damaged"):
-            facts(changed, synthetic)
+        with pytest.raises(ValidationError):
+            altered(evaluation.provenance, {"public_report": {**content, **damage}})
 
 
 def test_the_ledger_is_shown_as_it_stood_after_all_that_the_run_drew(

@@ -14,7 +14,7 @@ from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.result import Candidate, Estimate, Evaluation, SelfTest
 from reports import render_html
 from reports.sections.verdicts import CASES, bound_of, ruling_of, self_checks
-from tests.evaluations import altered
+from tests.evaluations import altered, evaluation_of
 
 LOWER = Rule(measure="privacy.membership.auc", limit=0.6, why="because")
 HIGHER = Rule(measure="validity.rows", limit=0.6, why="because")
@@ -61,7 +61,7 @@ def judged(until: date, *, severity: str = "fail") -> tuple[Verdict, Evaluation]
         policy="p", version=2, candidate="t", measure="validity.rows", owner="Ada", reason="a <b>pilot</b>", until=until
     )
     verdict = judge_candidate(table, policy, waivers=[waiver], today=date(2026, 6, 1))
-    return verdict, Evaluation((table,), {}, {"columns": {}})
+    return verdict, evaluation_of(table)
 
 
 def test_a_waiver_in_force_is_counted_and_said_with_who_why_and_until_when() -> None:
@@ -114,7 +114,7 @@ def test_every_verdict_names_its_audience_its_policy_and_the_lack_of_a_guarantee
         assert ["no formal guarantee" in said for said in listed] == [False, True, True, True]
         assert "its privacy statement is void" in listed[3]
     # A table that was picked from what holds a void fit is void with it.
-    picked = replace(several, provenance={**known, "release": None})
+    picked = replace(several, provenance=replace(known, release=None))
     cover = render_html(picked, verdicts=verdicts_of(picked)).split('id="policy"')[0]
     assert cover.count("its privacy statement is void") == cover.count("<b>void</b>") == 2
     unverified = replace(evaluation, provenance=altered(evaluation.provenance, {"split": None}))
@@ -155,7 +155,7 @@ def test_self_tests_that_did_not_come_out_are_said_beside_the_verdict_and_told_i
 
 
 def test_a_self_test_that_says_nothing_here_says_why_also_without_a_policy() -> None:
-    evaluation = Evaluation((), {}, {"columns": {}}, self_tests=(SelfTest("shuffled", None, "It has one column."),))
+    evaluation = evaluation_of(self_tests=(SelfTest("shuffled", None, "It has one column."),))
     (test,) = self_checks(evaluation, ())
     assert (test.case, test.checks, test.absent) == ("shuffled", (), "It has one column.")
     assert "It has one column." in render_html(evaluation)

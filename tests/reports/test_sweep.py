@@ -13,7 +13,7 @@ from reports import render_html, write_sweep
 from reports.charts.tradeoff import Axis, tradeoff
 from reports.sections.sweep import mean_of, shown_in_full, sweep_of
 from synth.schema import build_schema
-from tests.evaluations import facts, origin, stated
+from tests.evaluations import evaluation_of, facts, origin, stated
 
 EPSILONS = (0.3, 1.0, 3.0, 10.0, None)
 
@@ -45,7 +45,7 @@ def swept(*, n_seeds: int = 3, generators: tuple[str, ...] = ("mst",), releasabl
     )
     composed = {"epsilon": 21.47, "delta": 1e-6, "n_fits": 4 * n_seeds * len(generators)}
     said = {"releasable": releasable, "composed": composed, "points": points}
-    schema = build_schema({"columns": {"town": {"kind": "categorical", "categories": ["a"]}}})
+    schema = build_schema({"status": "declared", "columns": {"town": {"kind": "categorical", "categories": ["a"]}}})
     return Evaluation(candidates, facts(), schema, origin(sweep=said))
 
 
@@ -79,8 +79,7 @@ def test_curves_run_from_the_smallest_epsilon_to_none() -> None:
 
 
 def test_an_evaluation_of_no_sweep_has_none() -> None:
-    assert sweep_of(Evaluation((), {}, {}, {})) is None
-    assert sweep_of(replace(swept(), provenance={"sweep": {"points": "all of them"}})) is None
+    assert sweep_of(evaluation_of()) is None
 
 
 def test_the_point_for_release_is_shown_in_full_else_a_few_of_the_first_seed() -> None:

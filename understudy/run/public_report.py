@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -127,6 +128,16 @@ def write_public(facts: PublicFacts, folder: Path) -> None:
             beside.write_text(released_json(facts, facts.publication), encoding="utf-8")
 
 
+def _shown(statement: PrivacyStatement | None) -> dict[str, Any] | None:
+    """A statement as plain data, without the names of what stays inside."""
+    if statement is None:
+        return None
+    content = statement.to_dict()
+    if content["ledger"] is not None:
+        content["ledger"] = {name: value for name, value in content["ledger"].items() if value is not None}
+    return content
+
+
 def released_json(facts: PublicFacts, found: Publication) -> str:
     """The published numbers with the statements that anyone prices anew, as JSON text."""
     statements = {facts.table: facts.statement, ALONE: found.statement, BOTH: found.together}
@@ -134,8 +145,6 @@ def released_json(facts: PublicFacts, found: Publication) -> str:
         "notice": NOTICE,
         "table": facts.table,
         "numbers": [asdict(number) for number in found.numbers],
-        "candidates": [
-            {"name": name, "statement": None if one is None else one.to_dict()} for name, one in statements.items()
-        ],
+        "candidates": [{"name": name, "statement": _shown(one)} for name, one in statements.items()],
     }
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
