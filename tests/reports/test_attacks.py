@@ -11,6 +11,7 @@ from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports import render_html
 from reports.charts import inferred
 from reports.sections.attacks import AttackNote, attack_note, crowds, exposed, splits, ways
+from tests.evaluations import evaluation_of
 
 ATTACKS = [name for name, metric in CATALOG.items() if metric.attack == "always"]
 AUC, LINKED, INFERRED = "privacy.membership.auc", "privacy.linkability", "privacy.inference"
@@ -93,7 +94,7 @@ def test_figures_that_hold_anything_else_are_left_out(junk: Any) -> None:
     candidate = Candidate("a", (advantage(INFERRED, 0.1), advantage(LINKED, 0.1)), (), dict.fromkeys(names, junk))
     assert not (exposed(candidate) or splits(candidate) or crowds(candidate)[1] or attack_note(candidate).columns)
     assert [way.numbers for way in ways(replace(candidate, figures={"membership": junk}))] in ([], [(None,) * 3])
-    assert render_html(Evaluation((candidate,), {}, {"columns": {}}))
+    assert render_html(evaluation_of(candidate))
 
 
 def test_numbers_that_are_none_are_not_drawn() -> None:

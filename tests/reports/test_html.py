@@ -14,13 +14,14 @@ import pytest
 
 from evaluate.gate.policy import Policy, Rule
 from evaluate.gate.verdict import Verdict, judge_candidate
-from evaluate.result import Candidate, Evaluation, Failure
+from evaluate.result import Candidate, Evaluation, Failure, GeneratorRecord
 from evaluate.result_io import evaluation_from
 from reports import render_html, write_html
 from reports.exports.summary import to_summary
 from synth.dp.budget import CAVEATS
+from synth.dp.statement import EventRecord, LedgerNote, PrivacyStatement
 from synth.errors import OutputError
-from tests.evaluations import altered
+from tests.evaluations import altered, evaluation_of, origin
 from tests.reports.test_ranking import ranking
 from tests.reports.test_sweep import swept
 
@@ -32,7 +33,7 @@ SECTIONS = (
 HOSTILE = {
     "age": "</script><script>alert(1)</script>", "workclass": "{{7*7}}", "fnlwgt": "long" * 2500,
     "education": "\u0627\u0644\u0639\u0645\u0631", "sex": "\U0001f469\u200d\U0001f680 sex",
-    "race": "a\u202eb\x00c\ud800", "income": "\"'><img src=x onerror=alert(2)>&amp;",
+    "race": "a\u202eb", "income": "\"'><img src=x onerror=alert(2)>&amp;",
 }  # fmt: skip
 
 
@@ -151,6 +152,8 @@ def test_pictures_have_names_headings_have_an_order_and_header_cells_a_scope(pag
 
 def test_hostile_names_are_text(make_evaluation: Callable[..., Evaluation], verdicts_of: Verdicts) -> None:
     hostile = make_evaluation(HOSTILE)
+    odd = replace(hostile.candidates[2], name="a\x00c\ud800")
+    hostile = replace(hostile, candidates=(*hostile.candidates[:2], odd))
     page = render_html(hostile, verdicts=verdicts_of(hostile), title=HOSTILE["age"])
     parsed = Page(page)
     assert "img" not in {tag for tag, _ in parsed.tags}
@@ -175,18 +178,16 @@ def test_hostile_texts_outside_the_columns_are_text(evaluation: Evaluation) -> N
     bad = "<script>alert(3)</script>"
     failure = Failure("columns.ks", "failed", bad, (bad,))
     first = evaluation.candidates[1]
-    vendor = Candidate(bad, first.estimates, (failure,), first.figures, {**_statement(bad)}, {bad: bad}, {bad: 1.0})
-    page = render_html(Evaluation((vendor,), {bad: bad}, evaluation.schema, {bad: [bad], "versions": {bad: bad}}))
+    stated = PrivacyStatement(
+        1.0, 1e-6, bad, 10, bad, 1.1, (EventRecord(bad, bad, {bad: 1.0}, 1, 0.1),), relation=bad, versions={bad: bad},
+        ledger=LedgerNote(bad, bad, bad, bad, 1.0, 1.0, 2.0, 1e-6), caveats=(bad,), private=False,
+    )  # fmt: skip
+    made = GeneratorRecord(bad, {bad: bad})
+    vendor = Candidate(bad, first.estimates, (failure,), first.figures, stated, made, {bad: 1.0})
+    known = origin(job=bad, run_id=bad, split=bad, warnings=[bad], versions={bad: bad}, files_sha256={bad: bad})
+    page = render_html(Evaluation((vendor,), evaluation.real, evaluation.schema, known))
     assert Page(page).scripts == [own_script()]
     assert bad in Page(page).text
-
-
-def _statement(bad: str) -> dict[str, object]:
-    event = {"what": bad, "mechanism": bad, "noise": {bad: 1.0}, "count": 1, "rho": 0.1}
-    return {
-        "epsilon": 1.0, "delta": 1e-6, "unit": bad, "n_units": 10, "accountant": bad, "epsilon_rdp": 1.1,
-        "events": [event], "relation": bad, "versions": {bad: bad}, "ledger": bad, "caveats": [bad], "private": False,
-    }  # fmt: skip
 
 
 def test_a_statement_with_injected_noise_is_called_void(evaluation: Evaluation) -> None:
@@ -198,11 +199,11 @@ def test_a_statement_with_injected_noise_is_called_void(evaluation: Evaluation) 
 
 def test_a_candidate_of_which_nothing_was_measured_still_has_a_report(evaluation: Evaluation) -> None:
     bare = Candidate("bare", (), (Failure("columns.tvd.mean", "timed out", "the time limit was reached"),))
-    text = Page(render_html(Evaluation((bare,), {}, evaluation.schema))).text
+    text = Page(render_html(evaluation_of(bare))).text
     assert "timed out" in text
     assert "the time limit was reached" in text
     assert "No policy was applied" in text
-    assert render_html(Evaluation((), {}, {"columns": {}}))
+    assert render_html(evaluation_of())
 
 
 def test_a_holdout_of_another_population_is_said_on_the_first_screen_with_its_columns(evaluation: Evaluation) -> None:
@@ -253,8 +254,8 @@ def test_epsilon_is_rounded_up_and_the_exact_figure_is_in_its_title(page: str) -
 
 
 def test_names_of_files_stay_as_they_are_in_the_provenance(evaluation: Evaluation) -> None:
-    provenance = {"job": "A <b>census", "files_sha256": {"synthetic/gaussian_copula.csv": "ab" * 32}}
-    text = Page(render_html(Evaluation((), {"train_rows": 10}, evaluation.schema, provenance))).text
+    files = {"synthetic/gaussian_copula.csv": "ab" * 32}
+    text = Page(render_html(evaluation_of(job="A <b>census", files_sha256=files))).text
     assert "SHA-256 of synthetic/gaussian_copula.csv" in text
     assert "real table: train rows" in text
     assert text.count("A <b>census") == 2

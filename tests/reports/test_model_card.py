@@ -456,7 +456,7 @@ def renamed(evaluation: Evaluation, hostile: str) -> tuple[Evaluation, CardFacts
         accountant=hostile, relation=hostile, caveats=(hostile,),
         ledger=LedgerNote(hostile, hostile, hostile, hostile, 1.0, 1.0, 1.0, 1.0),
     )  # fmt: skip
-    made = GeneratorRecord(hostile, {hostile: hostile, "list": [hostile, None, float("nan")]})
+    made = GeneratorRecord(hostile, {hostile: hostile, "list": [hostile, None]})
     estimates = (*first.estimates, Estimate("validity.rows", 1.0, 5, "higher"))
     failures = (Failure(hostile, "failed", hostile),)
     candidate = replace(first, name=hostile, statement=stated, generator=made, estimates=estimates, failures=failures)

@@ -136,9 +136,10 @@ def measured(real: pd.DataFrame, synthetic: pd.DataFrame, published: dict[str, A
         )
         for one in found.candidates
     )  # fmt: skip
+    by_name = {"evaluations": 3, "tables": 3, "since": "2026-11-21"}
     provenance = {
         "split": "keyed hash, seed 20261122", "release": "mst",
-        "attempts": {"evaluations": 8, "tables": 9, "since": "2026-11-21", "by_name": {"evaluations": 3, "tables": 3, "since": "2026-11-21"}},
+        "attempts": {"evaluations": 8, "tables": 9, "since": "2026-11-21", "by_name": by_name},
         "seed": 20261122, "fingerprints": prints,
         "warnings": [f"there are {half} rows"], "versions": {"understudy": "0.9.0", "python": "3.11.7"},
         "files_sha256": {"synthetic/mst.csv": "e" * 64}, "job": "a job", "sweep": None, "public_report": published,
@@ -180,7 +181,7 @@ def test_another_real_table_leaves_every_byte_as_it_is(
 
 PUBLIC_PLACES = (
     "statement", "audit", "generator", "public_report", "by_name", "versions", "sweep", "composed", "name", "release",
-    "ledger",
+    "ledger", "schema",
 )  # fmt: skip
 """Parts of an evaluation that the report may read: of the candidate's own, those that are public."""
 
@@ -221,8 +222,9 @@ def test_no_value_outside_the_whitelist_moves_a_byte(
         other = evaluation_from(text)
         assert other.candidates[0].estimates != evaluation.candidates[0].estimates
         assert render_public(facts(other, synthetic)) == page
-    gone = replace(evaluation, candidates=tuple(replace(c, estimates=(), failures=(), figures={}, seconds={},
-                   expected=None, n_rejected_rows=None) for c in evaluation.candidates), real=facts_of(), self_tests=())  # fmt: skip
+    bare = {"estimates": (), "failures": (), "figures": {}, "seconds": {}, "expected": None, "n_rejected_rows": None}
+    candidates = tuple(replace(one, **bare) for one in evaluation.candidates)
+    gone = replace(evaluation, candidates=candidates, real=facts_of(), self_tests=())
     assert render_public(facts(gone, synthetic)) == page
 
 

@@ -76,8 +76,9 @@ def test_of_a_sweep_the_price_of_all_fits_is_told(evaluation: Evaluation, verdic
 def test_of_numbers_that_are_published_too_the_price_of_both_is_told(
     evaluation: Evaluation, verdicts_of: Verdicts
 ) -> None:
-    published = {"table": "mst", "together": {"epsilon": 1.5, "delta": 1e-6, "private": True}, "n_fits": 1}
-    found = replace(evaluation, provenance=altered(evaluation.provenance, {"public_report": published}))
+    composed = {"epsilon": 1.5, "delta": 1e-6, "n_fits": 2}
+    known = {"public_report": {"together": {"epsilon": 1.5}}, "composed": composed}
+    found = replace(evaluation, provenance=altered(evaluation.provenance, known))
     summary = to_summary(found, verdicts_of(evaluation))
     assert summary.count("numbers published about it; this fit alone 0.999 |") == 1
     assert "| epsilon 1.5, delta 1e\u22126, for the table and the numbers published about it; this fit" in summary

@@ -15,12 +15,17 @@ MEASURES = ("tvd", "tvd.excess", "ks.excess", "wasserstein.excess", "missing")
 def widened(make_evaluation: Callable[..., Evaluation], n_columns: int = 100, n_tables: int = 5) -> Evaluation:
     """A sample evaluation put together from several, whose columns are numbered."""
     base = make_evaluation()
-    names = list(base.schema["columns"])
+    names = list(base.schema.columns)
     parts = [make_evaluation({n: f"{n}_{i:02d}" for n in names}, seed=i) for i in range(-(-n_columns // len(names)))]
-    columns = [name for part in parts for name in part.schema["columns"]][:n_columns]
-    schema = {name: one for part in parts for name, one in part.schema["columns"].items() if name in columns}
+    columns = [name for part in parts for name in part.schema.columns][:n_columns]
+    kept = [part.schema.model_dump(mode="json", exclude_none=True)["columns"] for part in parts]
+    schema = {name: one for part in kept for name, one in part.items() if name in columns}
     candidates = tuple(_table(parts, columns, i) for i in range(n_tables))
-    return replace(base, candidates=candidates, schema=altered(base.schema, {"columns": schema, "target": columns[0]}))
+    return replace(
+        base,
+        candidates=candidates,
+        schema=altered(base.schema, {"columns": schema, "target": columns[0], "sensitive": []}),
+    )
 
 
 def _table(parts: list[Evaluation], columns: list[str], i: int) -> Candidate:

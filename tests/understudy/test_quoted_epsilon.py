@@ -45,16 +45,12 @@ def evaluation() -> Evaluation:
     found = sample_evaluation()
     first = found.candidates[0]
     stated = altered(first.statement, {"epsilon": ALONE})
-    together = {**stated, "epsilon": EXACT}
     published = {
-        "table": "mst",
-        "numbers": [],
-        "statement": {**stated, "epsilon": 0.1},
-        "together": together,
-        "n_fits": 1,
-    }
-    known = altered(found.provenance, {"release": "mst", "sweep": None, "composed": {"epsilon": EXACT, "delta": 1e-6, "n_fits": 2},
-        "public_report": published,
+        "statement": altered(first.statement, {"epsilon": 0.1}), "together": altered(first.statement, {"epsilon": EXACT}),
+    }  # fmt: skip
+    known = altered(found.provenance, {
+        "release": "mst", "sweep": None, "public_report": published,
+        "composed": {"epsilon": EXACT, "delta": 1e-6, "n_fits": 2},
     })  # fmt: skip
     return replace(found, candidates=(replace(first, statement=stated, audit=None),), provenance=known)
 
