@@ -40,7 +40,16 @@ class ComparisonTerms:
 
 @dataclass(frozen=True)
 class RuleRecord:
-    """A rule as it was applied; the fields are those of a policy's rule."""
+    """A rule of a policy, as it was applied.
+
+    Attributes:
+        measure: the number that it limits.
+        limit: the most, or the least, that passes.
+        why: the reason for it.
+        fails_beyond: the number beyond which the favorable end fails; `None`: the limit.
+        severity: "warn" changes no verdict.
+        subject: the columns that it is about; empty for the whole table.
+    """
 
     __pydantic_config__: ClassVar = CLOSED
 

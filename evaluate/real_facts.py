@@ -159,7 +159,12 @@ class Duplicates:
 
 @dataclass(frozen=True)
 class SampledRows:
-    """Rows of seeded samples of stored tables; `None` of a side that was read whole."""
+    """Rows of seeded samples of stored tables.
+
+    Attributes:
+        train_rows: of train; `None` where it was read whole.
+        holdout_rows: of the holdout; `None` where it was read whole.
+    """
 
     __pydantic_config__: ClassVar = CLOSED
 

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import is_dataclass
 from typing import Any, get_args, get_type_hints
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from evaluate.figures import check_figures
 from evaluate.metrics import CATALOG
@@ -157,8 +157,8 @@ def evaluation_json() -> dict[str, Any]:
 
 
 def _classes(hint: Any, found: dict[str, Any]) -> dict[str, Any]:
-    """Every dataclass in a type, by its name."""
-    if is_dataclass(hint) and isinstance(hint, type) and hint.__name__ not in found:
+    """Every dataclass and model in a type, by its name."""
+    if isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, BaseModel)) and hint.__name__ not in found:
         found[hint.__name__] = hint
         for part in get_type_hints(hint).values():
             _classes(part, found)
@@ -171,8 +171,10 @@ def _close(definition: dict[str, Any], of: type | None) -> None:
     """Every field required, that of a dataclass explained by its docstring, and no other key allowed."""
     definition["required"] = list(definition["properties"])
     definition["additionalProperties"] = False
-    text = "" if of is None else inspect.getdoc(of) or ""
-    explained = {name: " ".join(said.split()) for name, said in _ENTRY.findall(text.partition("Attributes:")[2])}
+    texts = [] if of is None else [inspect.cleandoc(one.__doc__ or "") for one in of.__mro__]
+    text = texts[0] if texts else ""
+    entries = [entry for one in reversed(texts) for entry in _ENTRY.findall(one.partition("Attributes:")[2])]
+    explained = {name: " ".join(said.split()) for name, said in entries}
     if of is not None:
         definition["description"] = " ".join(text.partition("\n\n")[0].split())
     for name, found in definition["properties"].items():

@@ -43,7 +43,8 @@ def vendor(name: str, standing: str, **changes: Any) -> dict[str, Any]:
     return {
         "name": name, "file": f"{name}.csv", "standing": standing, "reason": "", "rows_offered": 800,
         "rows_compared": 800, "missing_columns": [], "extra_columns": [], "n_extra_columns": 0, "formula_cells": 0,
-        "claim": {}, "same_as": None, "evidence": [evidence] if standing == "disqualified" else [], "open": [], **changes,
+        "claim": {}, "same_as": None,
+        "evidence": [evidence] if standing == "disqualified" else [], "open": [], **changes,
     }  # fmt: skip
 
 
@@ -79,7 +80,9 @@ def ranking(name: str = "acme", **changes: Any) -> VendorRanking:
         ],
     }  # fmt: skip
     content = {
-        "terms": {"rows": 800, "rows_asked": None, "train_rows": 800, "seed": 0, "policy": "internal", "policy_version": 1},
+        "terms": {
+            "rows": 800, "rows_asked": None, "train_rows": 800, "seed": 0, "policy": "internal", "policy_version": 1,
+        },
         "vendors": [
             vendor("cheat", "disqualified"),
             vendor(name, "ranked", claim={"epsilon": 1.0, "says": "=1+1"}, open=["privacy.membership.auc"]),

@@ -41,11 +41,11 @@ def test_each_evaluation_of_a_table_is_counted_with_its_tables(place: Path) -> N
     count_attempt("hmac-sha256:y", attempt="2", n_tables=1)
     found = count_attempt("hmac-sha256:x", attempt="3", n_tables=2)
     assert found is not None
-    assert (found["evaluations"], found["tables"]) == (2, 5)
+    assert (found.evaluations, found.tables) == (2, 5)
 
 
 def test_what_is_public_counts_by_the_name_of_the_dataset_whatever_its_rows_are(place: Path) -> None:
-    assert (count_attempt("hmac-sha256:x", attempt="1", n_tables=1) or {})["by_name"] is None
+    assert count_attempt("hmac-sha256:x", attempt="1", n_tables=1).by_name is None  # type: ignore[union-attr]
     count_attempt("hmac-sha256:x", "people", attempt="2", n_tables=3)
     count_attempt("hmac-sha256:x", "houses", attempt="3", n_tables=1)
     same = count_attempt("hmac-sha256:x", "people", attempt="4", n_tables=1)
@@ -53,9 +53,9 @@ def test_what_is_public_counts_by_the_name_of_the_dataset_whatever_its_rows_are(
     changed = count_attempt("hmac-sha256:y", "people", attempt="4", n_tables=1)
     assert same is not None
     assert changed is not None
-    assert (same["evaluations"], changed["evaluations"]) == (4, 1)
-    assert same["by_name"] == changed["by_name"]
-    assert (same["by_name"]["evaluations"], same["by_name"]["tables"]) == (2, 4)
+    assert (same.evaluations, changed.evaluations) == (4, 1)
+    assert same.by_name == changed.by_name
+    assert (same.by_name.evaluations, same.by_name.tables) == (2, 4)
 
 
 def test_lines_from_before_names_were_kept_count_by_the_table(place: Path) -> None:
@@ -63,7 +63,7 @@ def test_lines_from_before_names_were_kept_count_by_the_table(place: Path) -> No
     place.write_text('{"table": "hmac-sha256:x", "attempt": "0", "tables": 1, "at": "2026-11-01"}\n')
     found = count_attempt("hmac-sha256:x", "people", attempt="1", n_tables=1)
     assert found is not None
-    assert (found["evaluations"], found["by_name"]["evaluations"]) == (2, 1)
+    assert (found.evaluations, found.by_name.evaluations) == (2, 1)
 
 
 def test_an_attempt_that_is_resumed_counts_once(place: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_line_that_a_crash_cut_off_costs_only_itself(place: Path) -> None:
         file.write(b'{"table": "hmac-sha256:x", "att')
     found = count_attempt("hmac-sha256:x", attempt="2", n_tables=1)
     assert found is not None
-    assert found["evaluations"] == 2
+    assert found.evaluations == 2
     assert json.loads(place.read_text().splitlines()[-1])["attempt"] == "2"
 
 
@@ -105,7 +105,7 @@ def test_a_damaged_line_costs_only_itself(place: Path, line: bytes) -> None:
     place.write_bytes(line + b"\n" + place.read_bytes() + line + b"\n")
     found = count_attempt("t", attempt="2", n_tables=1)
     assert found is not None
-    assert found["evaluations"] == 2
+    assert found.evaluations == 2
 
 
 def test_where_it_cannot_be_written_nothing_is_counted_and_nothing_fails(
@@ -125,7 +125,7 @@ def test_processes_that_count_at_once_lose_none(place: Path) -> None:
         process.join()
     found = count_attempt("hmac-sha256:x", attempt="30", n_tables=1)
     assert found is not None
-    assert found["evaluations"] == 31
+    assert found.evaluations == 31
 
 
 def test_work_that_is_taken_up_again_is_the_same_attempt(tmp_path: Path) -> None:

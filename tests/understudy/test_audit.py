@@ -41,9 +41,9 @@ def test_a_run_audits_every_claim_and_the_report_shows_it(workspace: Any) -> Non
     ran, evaluation, report, outcomes = run(workspace, audit=True)
     private, exact = evaluation.candidates
     assert private.audit is not None
-    assert private.audit["verdict"] == NO_FAULT
-    assert private.audit["epsilon"] == pytest.approx(3.0, rel=0.01)
-    assert private.audit["delta"] == private.statement.delta  # type: ignore[index]
+    assert private.audit.verdict == NO_FAULT
+    assert private.audit.epsilon == pytest.approx(3.0, rel=0.01)
+    assert private.audit.delta == private.statement.delta  # type: ignore[index]
     assert private.seconds["privacy.audit"] > 0
     assert outcomes["independent"][MEASURE] == "PASS"
     assert "Audit of the measurement log: no fault found; lower bound" in report
@@ -63,7 +63,7 @@ def test_a_claim_that_is_disproved_cannot_be_overlooked(workspace: Any, monkeypa
 
     monkeypatch.setattr(SystemNoise, "gaussian", half)
     ran, evaluation, report, outcomes = run(workspace, audit=True)
-    assert evaluation.candidates[0].audit["verdict"] == EXCEEDS  # type: ignore[index]
+    assert evaluation.candidates[0].audit.verdict == EXCEEDS  # type: ignore[union-attr]
     assert outcomes["independent"][MEASURE] == "FAIL"
     assert ran.exit_code == 1
     assert "the audit disproves the privacy statement of independent" in ran.stderr
@@ -140,9 +140,9 @@ def test_a_table_that_is_offered_with_its_model_has_its_claim_audited(fitted: An
     ran, found, outcome = offered(fitted, "--model", fitted.folder / "model")
     assert outcome == "PASS"
     assert found.audit is not None
-    assert found.audit["verdict"] == NO_FAULT
-    assert found.audit["epsilon"] == pytest.approx(found.statement.epsilon, rel=0.01)  # type: ignore[index]
-    assert found.audit["delta"] == found.statement.delta  # type: ignore[index]
+    assert found.audit.verdict == NO_FAULT
+    assert found.audit.epsilon == pytest.approx(found.statement.epsilon, rel=0.01)  # type: ignore[index]
+    assert found.audit.delta == found.statement.delta  # type: ignore[index]
     assert "disproves" not in ran.stderr
 
 
@@ -159,7 +159,7 @@ def test_an_offered_claim_that_is_disproved_is_said_at_once(fitted: Any, monkeyp
 def test_the_time_limit_of_an_evaluation_is_that_of_its_audit_too(fitted: Any) -> None:
     _, found, _ = offered(fitted, "--model", fitted.folder / "model", "--time-limit-s", 0.05)
     assert found.audit is not None
-    assert found.audit["n_trials"] < N_FITS * N_CANARIES
+    assert found.audit.n_trials < N_FITS * N_CANARIES
     assert found.seconds["privacy.audit"] < 5
 
 

@@ -17,18 +17,19 @@ import pytest
 import tomli_w
 
 from evaluate.gate.policy import Policy, Rule, Waiver, build_policy, build_waivers, check_waivers
-from evaluate.gate.shift import Shift
 from evaluate.gate.verdict import judge
+from evaluate.real_facts import Shift
 from evaluate.result import Candidate, Case, Estimate, Evaluation, Failure, SelfTest
 from evaluate.result_io import evaluation_from
 from synth.errors import JobError
+from tests.evaluations import SCHEMA, altered, facts, origin, stated
 from understudy.cli import hold_descriptors
 from understudy.evaluate_external import read_policy
 
 AUC, COPIES, VALID = "privacy.membership.auc", "privacy.copies", "validity.rows"
 ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in get_args(Case))
 LEAKY = Estimate(AUC, 0.9, 1000, "lower", low=0.85, high=0.95)
-ALIKE = {"shift": Shift(n_train=1000, n_holdout=1000, p_value=0.5).model_dump()}
+ALIKE = facts(shift=Shift(n_train=1000, n_holdout=1000, p_value=0.5))
 QUIET = Estimate(AUC, 0.5, 1000, "lower", low=0.48, high=0.52)
 UNSURE = Estimate(AUC, 0.6, 1000, "lower", low=0.5, high=0.7)
 WHOLE = Estimate(VALID, 1.0, 1000, "higher", low=0.99, high=1.0)
@@ -50,7 +51,7 @@ def evaluation(*found: Estimate, self_tests: tuple[SelfTest, ...] = ABSENT, **ca
     late = (Failure(COPIES, "timed out", "it was late"),)
     made = [Candidate("c", (*found, WHOLE), late)] if found else []
     made += [Candidate(name, (one, WHOLE), late) for name, one in candidates.items()]
-    return Evaluation(tuple(made), ALIKE, {}, self_tests=self_tests)
+    return Evaluation(tuple(made), ALIKE, SCHEMA, self_tests=self_tests)
 
 
 class Desk:
@@ -87,22 +88,23 @@ def test_the_exit_code_is_the_verdict(desk: Desk, found: Estimate, code: int) ->
 @pytest.mark.parametrize("found", [QUIET, LEAKY])
 def test_a_holdout_of_another_population_decides_nothing_and_is_said_first(desk: Desk, found: Estimate) -> None:
     columns = [{"column": "year", "statistic": "D", "value": 0.3, "p_value": 1e-12}]
-    other = {**ALIKE["shift"], "auc": 0.7, "high": 0.8, "p_value": 1e-12, "columns": columns}
-    ran = desk.gate(replace(evaluation(found), real={"shift": other}))
+    other = altered(ALIKE.shift, {"auc": 0.7, "high": 0.8, "p_value": 1e-12, "columns": columns})
+    ran = desk.gate(replace(evaluation(found), real=replace(ALIKE, shift=other)))
     assert ran.exit_code == 3
     assert "not samples of one population" in ran.stderr
     assert "'year' (D = 0.300)" in ran.stderr
     assert "hold out rows of the same table at random" in ran.stdout.replace("\n", " ")
-    said = desk.gate(replace(evaluation(found), real={"shift": other}), "--json").json
+    said = desk.gate(replace(evaluation(found), real=replace(ALIKE, shift=other)), "--json").json
     assert "'year'" in said["warnings"][0]
     assert "may go unseen" not in ran.stdout + ran.stderr
-    untested = desk.gate(replace(evaluation(found), real={}))
+    untested = desk.gate(replace(evaluation(found), real=facts()))
     assert untested.exit_code == (3 if found is QUIET else 1)
 
 
 def test_how_large_a_difference_of_populations_may_go_unseen_is_said_where_it_would_matter(desk: Desk) -> None:
     for detectable, said in ((0.64, True), (0.54, False)):
-        ran = desk.gate(replace(evaluation(QUIET), real={"shift": {**ALIKE["shift"], "detectable": detectable}}))
+        shift = altered(ALIKE.shift, {"detectable": detectable})
+        ran = desk.gate(replace(evaluation(QUIET), real=replace(ALIKE, shift=shift)))
         assert ran.exit_code == 0
         assert ("with an AUC below 0.64 may go unseen" in ran.stdout.replace("\n", " ")) == said
         assert "Warning" not in ran.stderr
@@ -287,7 +289,7 @@ def policy() -> Policy:
 
 
 def test_no_waiver_makes_a_sweep_releasable_that_nobody_pays_for() -> None:
-    made = replace(evaluation(QUIET), provenance={"sweep": {"releasable": False, "composed": COMPOSED}})
+    made = replace(evaluation(QUIET), provenance=origin(sweep={"releasable": False, "composed": COMPOSED}))
     waiver = Waiver.model_validate({**WAIVER, "measure": "statement.epsilon"})
     (verdict,) = judge(made, [policy()], waivers=[waiver])
     assert verdict.verdict == "FAIL"
@@ -295,8 +297,8 @@ def test_no_waiver_makes_a_sweep_releasable_that_nobody_pays_for() -> None:
 
 
 def test_a_waiver_covers_what_a_sweep_promises_together() -> None:
-    made = replace(evaluation(QUIET), provenance={"sweep": {"releasable": True, "composed": COMPOSED}})
-    claimed = replace(made.candidates[0], statement={"private": True, "epsilon": 0.5})
+    made = replace(evaluation(QUIET), provenance=origin(sweep={"releasable": True, "composed": COMPOSED}))
+    claimed = replace(made.candidates[0], statement=stated(epsilon=0.5))
     made = replace(made, candidates=(claimed,))
     assert judge(made, [policy()])[0].verdict == "FAIL"
     waiver = Waiver.model_validate({**WAIVER, "measure": "statement.epsilon"})

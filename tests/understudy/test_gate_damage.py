@@ -16,24 +16,20 @@ from hypothesis import strategies as st
 
 from evaluate.engine import evaluate
 from evaluate.gate.policy import Policy, Waiver, build_policy
-from evaluate.gate.shift import Shift
 from evaluate.gate.verdict import judge, judge_candidate
+from evaluate.real_facts import Shift
 from evaluate.result import Candidate, Case, Estimate, Evaluation, EvaluationError, SelfTest
 from evaluate.result_io import evaluation_from
 from reports.exports.junit import render_junit
-from synth.dp.statement import EventRecord, PrivacyStatement
 from synth.errors import JobError
 from synth.schema import build_schema
+from tests.evaluations import SCHEMA, facts, origin, stated
 from understudy.evaluate_external import read_policy
 
-STATEMENT = PrivacyStatement(
-    epsilon=1.0, delta=1e-6, unit="row", n_units=900, accountant="PLD", epsilon_rdp=1.1,
-    events=(EventRecord("counts", "Gaussian", {"sigma": 9.0, "sensitivity": 1, "whole": True}, 1, 0.01),),
-).to_dict()  # fmt: skip
 COMPOSED = {"epsilon": 4.0, "delta": 1e-6, "n_fits": 4}
 AUC, PERSONAL = "privacy.membership.auc", "privacy.personal"
 ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in get_args(Case))
-ALIKE = {"shift": Shift(n_train=1000, n_holdout=1000, p_value=0.5).model_dump()}
+ALIKE = facts(shift=Shift(n_train=1000, n_holdout=1000, p_value=0.5))
 QUIET = Estimate(AUC, 0.5, 1000, "lower", low=0.48, high=0.52)
 
 
@@ -46,8 +42,8 @@ CLAIMS = policy_of(("statement.epsilon", 2.0))
 
 
 def private(provenance: dict[str, Any], **claims: Any) -> Evaluation:
-    table = Candidate("m", (QUIET,), statement={**STATEMENT, **claims})
-    return Evaluation((table,), ALIKE, {}, provenance, ABSENT)
+    table = Candidate("m", (QUIET,), statement=stated(**claims))
+    return Evaluation((table,), ALIKE, SCHEMA, origin(**provenance), ABSENT)
 
 
 def verdict_of(provenance: dict[str, Any], **claims: Any) -> str:
@@ -59,7 +55,7 @@ def verdict_of(provenance: dict[str, Any], **claims: Any) -> str:
 
 
 def published(**together: Any) -> dict[str, Any]:
-    return {"public_report": {"table": "m", "together": {**STATEMENT, **together}, "n_fits": 1}}
+    return {"public_report": {"table": "m", "together": together, "n_fits": 1}}
 
 
 def test_what_is_published_never_lifts_the_bar_of_a_sweep_nobody_pays_for() -> None:
@@ -79,41 +75,63 @@ def test_numbers_that_were_published_without_secure_noise_void_the_statement() -
     assert verdict_of({"sweep": None, **published(private=False)}) == "FAIL"
 
 
+def written(part: str, **changes: Any) -> str:
+    """The file of one private table with another provenance or statement."""
+    content = json.loads(private({"sweep": {"releasable": True, "composed": COMPOSED}, **published()}).to_json())
+    known = content["provenance"] if part == "provenance" else content["candidates"][0]["statement"]
+    known.update(changes)
+    return json.dumps(content)
+
+
+WHOLE = json.loads(private(published()).to_json())["provenance"]["public_report"]
+
+
+def test_a_file_of_a_private_table_is_read() -> None:
+    assert judge(evaluation_from(written("provenance")), [CLAIMS])
+    assert judge(evaluation_from(written("statement")), [CLAIMS])
+
+
 @pytest.mark.parametrize(
     "provenance",
     [
-        {"versions": {}},
         {"sweep": []},
         {"sweep": "no"},
         {"sweep": {}},
-        {"sweep": {"releasable": "true", "composed": COMPOSED}},
-        {"sweep": {"releasable": 1, "composed": COMPOSED}},
-        {"sweep": {"releasable": True, "composed": None}},
-        {"sweep": {"releasable": True, "composed": []}},
-        {"sweep": {"releasable": True, "composed": {**COMPOSED, "epsilon": True}}},
-        {"sweep": {"releasable": True, "composed": {**COMPOSED, "epsilon": 10**400}}},
-        {"sweep": {"releasable": False, "composed": {"epsilon": "x"}}},
+        {"sweep": {"releasable": "true", "composed": COMPOSED, "points": []}},
+        {"sweep": {"releasable": 1, "composed": COMPOSED, "points": []}},
+        {"sweep": {"releasable": True, "composed": None, "points": []}},
+        {"sweep": {"releasable": True, "composed": [], "points": []}},
+        {"sweep": {"releasable": True, "composed": {**COMPOSED, "epsilon": True}, "points": []}},
+        {"sweep": {"releasable": True, "composed": {**COMPOSED, "epsilon": 10**400}, "points": []}},
+        {"sweep": {"releasable": False, "composed": {"epsilon": "x"}, "points": []}},
         {"sweep": None, "public_report": []},
         {"sweep": None, "public_report": {}},
-        {"sweep": None, "public_report": {"table": "another", "together": STATEMENT}},
-        {"sweep": None, "public_report": {"table": "m", "together": {}}},
-        {"sweep": None, "public_report": {"table": "m", "together": {**STATEMENT, "private": 1}}},
-        {"sweep": None, "public_report": {"table": "m", "together": {**STATEMENT, "epsilon": "1"}}},
+        {"sweep": None, "public_report": {**WHOLE, "table": "another"}},
+        {"sweep": None, "public_report": {**WHOLE, "together": {}}},
+        {"sweep": None, "public_report": {**WHOLE, "together": {**WHOLE["together"], "private": 1}}},
+        {"sweep": None, "public_report": {**WHOLE, "together": {**WHOLE["together"], "epsilon": "1"}}},
     ],
 )
 def test_a_sweep_or_a_publication_that_no_run_writes_is_damage(provenance: dict[str, Any]) -> None:
     with pytest.raises(EvaluationError, match="damaged"):
-        verdict_of(provenance)
+        judge(evaluation_from(written("provenance", **provenance)), [CLAIMS])
 
 
-@pytest.mark.parametrize("claim", [{"private": 1}, {"private": "no"}, {"private": None}])
-def test_a_statement_is_private_or_void(claim: dict[str, Any]) -> None:
-    assert verdict_of({}, **claim) == "FAIL"
+def test_a_provenance_that_does_not_say_whether_there_was_a_sweep_is_damage() -> None:
+    content = json.loads(written("provenance"))
+    del content["provenance"]["sweep"]
+    with pytest.raises(EvaluationError, match="damaged"):
+        evaluation_from(json.dumps(content))
 
 
-@pytest.mark.parametrize("epsilon", [0, -1.0, True, "1", None, float("nan"), float("inf"), 10**400])
-def test_a_claim_that_no_fit_with_noise_makes_never_passes(epsilon: Any) -> None:
-    assert verdict_of({}, epsilon=epsilon) == "INCONCLUSIVE"
+@pytest.mark.parametrize(
+    "claim",
+    [{"private": 1}, {"private": "no"}, {"private": None},
+     *({"epsilon": odd} for odd in (0, -1.0, True, "1", None, float("inf"), 10**400))],
+)  # fmt: skip
+def test_a_claim_that_no_fit_with_noise_makes_is_damage(claim: dict[str, Any]) -> None:
+    with pytest.raises(EvaluationError):
+        evaluation_from(written("statement", **claim))
 
 
 # Waivers and policies.
@@ -157,7 +175,7 @@ def test_a_copy_of_a_shipped_policy_is_that_policy(tmp_path: Path) -> None:
 def test_a_name_prints_no_line_of_its_own_and_moves_no_cursor(workspace: Any, wanted: tuple[str, ...]) -> None:
     name = "m: PASS\n\x1b[8m\x9b2J\u202e"
     path = workspace.folder / "evaluation.json"
-    path.write_text(Evaluation((Candidate(name, (QUIET,)),), ALIKE, {}, self_tests=ABSENT).to_json())
+    path.write_text(Evaluation((Candidate(name, (QUIET,)),), ALIKE, SCHEMA, self_tests=ABSENT).to_json())
     ran = workspace.run("gate", path, "--policy", "internal", *wanted)
     assert ran.exit_code == 3
     assert not [line for line in (ran.stdout + ran.stderr).split("\n") if line and not line.isprintable()]
@@ -222,8 +240,8 @@ def honest() -> dict[str, Any]:
     measures = ["validity", "privacy.membership", "fidelity.columns"]
     schema = build_schema({"status": "declared", "columns": columns})
     made = evaluate(train, holdout, {"a": other, "b": train.assign(age=other["age"])}, schema, measures=measures,
-                    statements={"a": STATEMENT})  # fmt: skip
-    provenance = {"sweep": None, "versions": {"understudy": "1"}}
+                    statements={"a": stated()})  # fmt: skip
+    provenance = origin(versions={"understudy": "1"})
     small = tuple(replace(one, figures={"columns": []}) for one in made.candidates)
     content: dict[str, Any] = json.loads(replace(made, candidates=small, provenance=provenance).to_json())
     return content
@@ -286,14 +304,13 @@ def test_no_change_of_a_file_makes_a_pass_of_what_is_none(honest: dict[str, Any]
 @given(data=st.data())
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_change_of_a_file_lifts_the_bar_of_a_sweep(honest: dict[str, Any], data: st.DataObject) -> None:
-    swept = {"sweep": {"releasable": False, "composed": COMPOSED, "points": []}, "versions": {}}
-    content = {**honest, "provenance": swept}
+    swept = {"sweep": {"releasable": False, "composed": COMPOSED, "points": []}}
+    content = {**honest, "provenance": {**honest["provenance"], **swept}}
     assert set(gated(json.dumps(honest), LAX)) == {"PASS"}
     place = data.draw(st.sampled_from([*places(content)]))
     way, odd = data.draw(st.sampled_from(["drop", "twice", "odd"])), data.draw(st.sampled_from(ODD))
     verdicts = gated(json.dumps(changed(content, place, way, odd)), LAX)
     honest_too: tuple[tuple[tuple[str, ...], Any], ...] = (
-        (("provenance",), {}),
         (("provenance", "sweep"), None),
         (("provenance", "sweep", "releasable"), True),
     )

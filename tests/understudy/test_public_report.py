@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,26 +150,26 @@ def test_every_text_of_a_run_says_what_table_and_numbers_come_to(done: Path, wor
         "--table", out / "synthetic" / "independent.csv", "--public",
     )  # fmt: skip
     assert ran.exit_code == 0, ran.stderr
-    both = evaluation_of(done).provenance.public_report["together"]
-    assert evaluation_of(done).provenance.composed["epsilon"] == both["epsilon"]
+    both = evaluation_of(done).provenance.public_report.together
+    assert evaluation_of(done).provenance.composed.epsilon == both.epsilon
     asked, written = (
         yaml.safe_load(path.read_text())["privacy"]
         for path in (place.with_suffix(".yaml"), out / "public" / "model-card.yaml")
     )
     assert asked == written
-    assert (asked["epsilon"], asked["delta"]) == (both["epsilon"], both["delta"])
+    assert (asked["epsilon"], asked["delta"]) == (both.epsilon, both.delta)
     assert [(one["of"], one["releases"]) for one in asked["composition"]] == [("fit", 1), ("published", 2)]
-    told = f"epsilon {loss(both['epsilon'])}, delta {loss(both['delta'])}, for the table and the numbers published"
-    assert f"Privacy: epsilon {loss(both['epsilon'])} at delta" in place.read_text()
+    told = f"epsilon {loss(both.epsilon)}, delta {loss(both.delta)}, for the table and the numbers published"
+    assert f"Privacy: epsilon {loss(both.epsilon)} at delta" in place.read_text()
     assert told in (out / "summary.md").read_text()
     page = (out / "public" / publishing.REPORT).read_text()
-    assert f"&epsilon; = {loss(both['epsilon'])}</b>" in page
+    assert f"&epsilon; = {loss(both.epsilon)}</b>" in page
 
 
 def test_every_text_of_a_run_says_one_position_of_the_ledger_and_of_which_moment(done: Path) -> None:
     out, (held,) = done / "out", open_ledger(done / "ledger.db").holdings()
     booked = evaluation_of(done).provenance.ledger
-    assert booked["spent_epsilon"] == held.spent_epsilon
+    assert booked.spent_epsilon == held.spent_epsilon
     for path in (out / "public" / "model-card.yaml", out / "cards" / "independent.yaml"):
         position = yaml.safe_load(path.read_text())["privacy"]["ledger"]
         assert (position["spent_epsilon"], position["left_epsilon"]) == (held.spent_epsilon, held.left_epsilon)
@@ -180,8 +181,8 @@ def test_every_text_of_a_run_says_one_position_of_the_ledger_and_of_which_moment
 
 
 def test_a_run_pays_for_the_fit_and_the_numbers(done: Path) -> None:
-    together = evaluation_of(done).provenance.public_report["together"]
-    events = [event_of(e["what"], e["mechanism"], e["noise"], e["count"]) for e in together["events"]]
+    together = evaluation_of(done).provenance.public_report.together
+    events = [event_of(e.what, e.mechanism, e.noise, e.count) for e in together.events]
     assert sum(event.count for event in events) == N_FIT + N_PUBLISHED
     np.testing.assert_allclose(charged(done).divergences, rdp_curve(events).divergences, rtol=1e-9)
     entries = open_ledger(done / "ledger.db").history()
@@ -193,8 +194,7 @@ def test_a_run_pays_for_the_fit_and_the_numbers(done: Path) -> None:
 
 def test_the_released_numbers_are_the_same_wherever_they_stand(done: Path) -> None:
     evaluation, released = evaluation_of(done), released_of(done)
-    published = evaluation.provenance.public_report
-    assert released["numbers"] == published["numbers"]
+    assert released["numbers"] == json.loads(evaluation.to_json())["provenance"]["public_report"]["numbers"]
     assert len(released["numbers"]) == 1 + 1 + 4 + 1 + 1
     (candidate,) = evaluation.candidates
     for one in released["numbers"]:
@@ -202,7 +202,7 @@ def test_the_released_numbers_are_the_same_wherever_they_stand(done: Path) -> No
         assert (found.value, found.low, found.high) == (one["value"], one["low"], one["high"])  # type: ignore[union-attr]
     page = (done / "out" / "public" / publishing.REPORT).read_text()
     assert "Released numbers" in page
-    assert evaluation.provenance.ledger["reserved_epsilon"].keys() == {"independent", publishing.ALONE}
+    assert evaluation.provenance.ledger.reserved_epsilon.keys() == {"independent", publishing.ALONE}
 
 
 def test_the_price_of_what_is_published_is_computed_anew(done: Path, workspace: Any) -> None:
@@ -223,8 +223,8 @@ def test_the_verdict_counts_the_numbers_too(done: Path) -> None:
     policy = build_policy({"name": "p", "version": 1, "audience": "a", "rules": [rule]})
     (verdict,) = verdicts.judge(evaluation, [policy])
     assert verdict.verdict == "FAIL"
-    provenance = {k: v for k, v in evaluation.provenance.items() if k != "public_report"}
-    (alone,) = verdicts.judge(Evaluation(evaluation.candidates, {}, {}, provenance), [policy])
+    alone = replace(evaluation, provenance=replace(evaluation.provenance, public_report=None, composed=None))
+    (alone,) = verdicts.judge(alone, [policy])
     assert alone.findings[0].outcome == "PASS"
 
 
@@ -397,10 +397,10 @@ def test_a_point_of_a_sweep_counts_the_whole_sweep(workspace: Any) -> None:
     ran = workspace.run("run", folder / "job.toml", "--out", folder / "out", "--quiet")
     assert ran.exit_code in JUDGED, ran.stderr
     evaluation = evaluation_of(folder)
-    published = evaluation.provenance.public_report
-    assert published["n_fits"] == 2
-    assert published["together"]["epsilon"] == published["every"]["epsilon"]
-    assert published["together"]["epsilon"] > evaluation.provenance.sweep["composed"]["epsilon"]
+    published, swept_together = evaluation.provenance.public_report, evaluation.provenance.sweep.composed
+    assert published.n_fits == 2
+    assert published.together.epsilon == published.every.epsilon
+    assert published.together.epsilon > swept_together.epsilon
     assert "all its 2 private fits are counted" in (folder / "out" / "public" / publishing.REPORT).read_text()
     unpaid = prepared(workspace, "unpaid", total=None, **{**ASKED, **swept})
     assert workspace.run("run", unpaid / "job.toml", "--out", unpaid / "out").exit_code == 2

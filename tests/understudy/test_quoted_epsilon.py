@@ -13,6 +13,7 @@ import pytest
 from evaluate.audit_result import MEASURE, Audit
 from evaluate.gate.policy import build_policy
 from evaluate.gate.verdict import judge
+from evaluate.provenance import LedgerStanding
 from evaluate.result import Evaluation
 from evaluate.text import loss, typed_loss
 from reports import render_html
@@ -45,9 +46,8 @@ def evaluation() -> Evaluation:
     found = sample_evaluation()
     first = found.candidates[0]
     stated = altered(first.statement, {"epsilon": ALONE})
-    published = {
-        "statement": altered(first.statement, {"epsilon": 0.1}), "together": altered(first.statement, {"epsilon": EXACT}),
-    }  # fmt: skip
+    alone, both = (altered(first.statement, {"epsilon": epsilon}) for epsilon in (0.1, EXACT))
+    published = {"statement": alone, "together": both}
     known = altered(found.provenance, {
         "release": "mst", "sweep": None, "public_report": published,
         "composed": {"epsilon": EXACT, "delta": 1e-6, "n_fits": 2},
@@ -67,10 +67,10 @@ def quoted(evaluation: Evaluation) -> dict[str, str]:
     facts = public_facts(
         evaluation, "mst", policy=POLICY, schema=SCHEMA, synthetic=pd.DataFrame({"x": [True, False]}), title="t"
     )
-    noted = {
-        "dataset": "d", "unit": "row", "reserved_epsilon": {"mst": EXACT}, "left_epsilon": 1.2087, "total_epsilon": 3.0,
-        "total_delta": 1e-6,
-    }  # fmt: skip
+    noted = LedgerStanding(
+        "d", "row", reserved_epsilon={"mst": EXACT}, spent_epsilon=1.7913, left_epsilon=1.2087, total_epsilon=3.0,
+        total_delta=1e-6,
+    )  # fmt: skip
     return {
         "report": _said(render_html(evaluation, verdicts=verdicts, release="mst")),
         "summary": to_summary(evaluation, verdicts, release="mst"),

@@ -91,12 +91,12 @@ def test_the_evaluation_says_where_it_came_from(finished: Any) -> None:
     out = workspace.folder / "out"
     evaluation = evaluation_from((out / "evaluation.json").read_text())
     said = evaluation.provenance
-    assert said["job_sha256"] == sha256(out / "job.toml") == sha256(workspace.folder / "job.toml")
-    assert said["schema_sha256"] == sha256(out / "schema.toml")
-    assert said["files_sha256"]["synthetic/mst.csv"] == sha256(out / "synthetic" / "mst.csv")
-    assert said["fingerprints"]["table"].startswith("hmac-sha256:")
-    assert {"python", "understudy", "numpy", "opendp"} <= set(said["versions"])
-    assert said["split"].startswith("keyed hash")
+    assert said.job_sha256 == sha256(out / "job.toml") == sha256(workspace.folder / "job.toml")
+    assert said.schema_sha256 == sha256(out / "schema.toml")
+    assert said.files_sha256["synthetic/mst.csv"] == sha256(out / "synthetic" / "mst.csv")
+    assert said.fingerprints["table"].startswith("hmac-sha256:")
+    assert {"python", "understudy", "numpy", "opendp"} <= set(said.versions)
+    assert said.split.startswith("keyed hash")
 
 
 def test_every_candidate_carries_its_specification_its_statement_and_its_time(finished: Any) -> None:
@@ -106,7 +106,7 @@ def test_every_candidate_carries_its_specification_its_statement_and_its_time(fi
     assert independent.statement is None
     assert mst.statement is not None
     assert 0 < mst.statement.epsilon <= 2.0
-    assert mst.generator["epsilon"] == 2.0
+    assert mst.generator.parameters["epsilon"] == 2.0
     assert {"fit", "sample", "validity"} <= set(mst.seconds)
 
 
@@ -320,7 +320,7 @@ def test_a_job_weighs_columns_and_the_model_says_so(workspace: Any, name: str) -
     parameters = load_model(out / "models" / name).parameters
     assert parameters["workload"] == weights
     (candidate,) = evaluation_from((out / "evaluation.json").read_text()).candidates
-    assert candidate.generator["workload"] == weights
+    assert candidate.generator.parameters["workload"] == weights
     assert candidate.audit is not None
     for card in (out / "cards" / f"{name}.yaml", out / "public" / "model-card.yaml"):
         assert yaml.safe_load(card.read_text())["made"]["parameters"]["workload"] == weights

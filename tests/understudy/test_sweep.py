@@ -200,7 +200,7 @@ def test_everything_that_an_unpaid_sweep_leaves_says_so(unpaid: Any) -> None:
     assert "NOT RELEASABLE" in ran.stdout
     assert "NOTHING OF THIS SWEEP MAY BE RELEASED" in ran.stderr
     assert "NOT RELEASABLE" in (out / "NOT_RELEASABLE.txt").read_text()
-    assert evaluation_of(workspace).provenance.sweep["releasable"] is False
+    assert evaluation_of(workspace).provenance.sweep.releasable is False
     for name in ("sweep.csv", "sweep_summary.csv"):
         assert all(line.endswith("; not releasable") for line in (out / name).read_text().splitlines()[1:])
 

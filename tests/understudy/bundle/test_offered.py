@@ -15,6 +15,7 @@ from evaluate.result import Candidate, Evaluation
 from synth.errors import TableError
 from synth.schema import build_schema
 from synth.table import read_table
+from tests.evaluations import facts, origin
 from understudy import provenance
 from understudy.bundle.external import offered, write_offered
 
@@ -35,9 +36,8 @@ TABLE = pd.DataFrame({
 
 def publish(table: Path, bundle: Path) -> tuple[Path, tuple[str, ...]]:
     """The public folder of a table that was evaluated, and what was said of it."""
-    known = {"sweep": None, "files_sha256": {f"synthetic/{table.name}": provenance.sha256(table)}}
-    schema = SCHEMA.model_dump(mode="json")
-    found = Evaluation((Candidate("t", ()),), {}, schema, known)
+    known = origin(files_sha256={f"synthetic/{table.name}": provenance.sha256(table)})
+    found = Evaluation((Candidate("t", ()),), facts(), SCHEMA, known)
     offer = offered(found, table, None, {}, {})
     write_offered(offer, judge(found, [POLICY]), POLICY, bundle, None)
     return bundle / "public", offer.warnings

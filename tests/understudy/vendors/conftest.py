@@ -11,8 +11,10 @@ import pandas as pd
 import pytest
 import tomli_w
 from filelock import FileLock
+from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
+from evaluate.comparison import VendorRanking
 from evaluate.ranking import figures, ranking
 from evaluate.result import Evaluation
 from evaluate.result_io import evaluation_from
@@ -69,9 +71,11 @@ class Compared:
 
     @property
     def ranking(self) -> dict[str, Any]:
+        """The comparison as plain data, with the parts of its order beside the others."""
         found = self.evaluation.ranking
         assert found is not None
-        return dict(found)
+        content: dict[str, Any] = TypeAdapter(VendorRanking).dump_python(found, mode="json")
+        return {**content, **content["order"]}
 
     def vendor(self, name: str) -> dict[str, Any]:
         return next(dict(one) for one in self.ranking["vendors"] if one["name"] == name)
