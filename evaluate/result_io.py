@@ -59,7 +59,8 @@ class _DamagedError(ValueError):
 
 
 def _damaged(why: str) -> EvaluationError:
-    return EvaluationError(f"the evaluation is damaged ({why}); evaluate again")
+    remedy = "compare again" if why.startswith("ranking") else "evaluate again"
+    return EvaluationError(f"the evaluation is damaged ({why}); {remedy}")
 
 
 def _is_older(version: object) -> bool:

@@ -13,12 +13,15 @@ import pytest
 import evaluate as package
 from evaluate import engine
 from evaluate.engine import OutOfTimeError, deadline
+from evaluate.real_facts import Duplicates
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
 from evaluate.result_io import evaluation_from
 from evaluate.tables import MetricResult, Tables
 from synth.errors import PlaceError, SchemaError, TableError
 from synth.schema import Schema, build_schema
+from tests.evaluations import stated
 
+STATED = stated()
 SCHEMA = build_schema(
     {
         "status": "declared",
@@ -143,11 +146,11 @@ def test_the_same_seed_gives_the_same_evaluation_and_it_survives_json() -> None:
 def test_tables_by_name_become_candidates_with_their_statements() -> None:
     found = engine.evaluate(
         _rows(100, 0), _rows(100, 1), {"a": _rows(90, 2), "b": _rows(50, 3)}, SCHEMA,
-        measures=["validity"], statements={"b": {"private": True, "epsilon": 1.0}},
+        measures=["validity"], statements={"b": STATED},
     )  # fmt: skip
     assert [candidate.name for candidate in found.candidates] == ["a", "b"]
-    assert [candidate.statement for candidate in found.candidates] == [None, {"private": True, "epsilon": 1.0}]
-    assert found.schema["columns"]["age"]["bounds"] == [0, 120]
+    assert [candidate.statement for candidate in found.candidates] == [None, STATED]
+    assert found.schema.columns["age"].bounds == (0, 120)
 
 
 def test_facts_of_the_real_table_count_twins() -> None:
@@ -155,9 +158,9 @@ def test_facts_of_the_real_table_count_twins() -> None:
     facts = engine.evaluate(train, holdout, train, SCHEMA, measures=["validity"]).real
     keys = set(train.itertuples(index=False, name=None))
     across = sum(row in keys for row in holdout.itertuples(index=False, name=None))
-    assert facts["duplicates_across"] == {"count": across, "share": across / 100}
-    assert facts["duplicate_share_train"] == train.duplicated(keep=False).mean()
-    assert (facts["train_rows"], facts["columns"], facts["target"]) == (100, 3, "smoker")
+    assert facts.duplicates_across == Duplicates(across, across / 100)
+    assert facts.duplicate_share_train == train.duplicated(keep=False).mean()
+    assert (facts.train_rows, facts.columns, facts.target) == (100, 3, "smoker")
 
 
 def test_progress_is_told_every_measure(tables: Tables) -> None:
@@ -291,7 +294,7 @@ def test_real_tables_outside_the_schema_are_refused_or_clamped_as_asked() -> Non
 def test_another_target_may_be_named():
     train, holdout, synthetic = _rows(300, 0), _rows(200, 1), _rows(250, 2)
     measured = engine.evaluate(train, holdout, synthetic, SCHEMA, measures=["utility.tstr"], target="region")
-    assert measured.real["target"] == "region"
+    assert measured.real.target == "region"
     assert measured.candidates[0].figures["utility"]["target"] == "region"
     with pytest.raises(SchemaError, match="nobody"):
         engine.evaluate(train, holdout, synthetic, SCHEMA, measures=["utility.tstr"], target="nobody")

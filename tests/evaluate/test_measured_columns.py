@@ -59,7 +59,7 @@ def test_every_measure_runs_on_columns_of_every_kind() -> None:
     assert {failure.reason for failure in candidate.failures} == {"skipped"}
     assert {failure.subject for failure in candidate.failures} == {(), ("never",)}
     assert all(find is not None for find in map(candidate.find, ("columns.tvd.excess", "pairs.tvd.excess")))
-    assert evaluation.schema["columns"]["age"]["measure"]
+    assert evaluation.schema.columns["age"].measure
 
 
 def test_the_numbers_are_those_of_the_schema_that_the_real_tables_show() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pydantic import TypeAdapter
 
-from evaluate.audit_result import EXCEEDS, NO_FAULT
+from evaluate.audit_result import EXCEEDS, NO_FAULT, Audit
 from evaluate.privacy.audit.steps import N_STEP_CANARIES
 from synth.dp.accounting import rdp_curve
 from synth.dp.events import SubsampledGaussianEvent
@@ -310,7 +311,8 @@ def audited(workspace: Any) -> tuple[Any, dict[str, Any], dict[str, dict[str, st
 def test_what_is_released_by_dp_sgd_is_audited_and_the_rule_about_it_passes(workspace: Any) -> None:
     ran, candidate, outcomes = audited(workspace)
     steps, counts = candidate["audit"]["parts"]
-    assert candidate["audit"]["verdict"] == NO_FAULT
+    read = TypeAdapter(Audit).validate_json(json.dumps(candidate["audit"]))
+    assert read.verdict == NO_FAULT
     assert (steps["n_trials"], counts["n_trials"] > 0) == (N_STEP_CANARIES, True)
     assert candidate["audit"]["epsilon"] == pytest.approx(2.0, rel=0.01)
     assert candidate["seconds"]["privacy.audit"] > 0

@@ -15,9 +15,9 @@ import pytest
 
 from evaluate.dp_release import release
 from evaluate.dp_release import statistics as exact
-from evaluate.dp_release.numbers import Released
 from evaluate.dp_release.release import release_numbers, released_schedule
 from evaluate.dp_release.statistics import Yardstick, bounded, half_rows
+from evaluate.released import Released
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
 from synth.schema import Schema, build_schema

@@ -11,7 +11,7 @@ import pytest
 from evaluate.fidelity import pairs
 from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.samples import Samples
-from evaluate.result import Estimate, Evaluation
+from evaluate.result import Estimate
 from evaluate.sampling import shuffle_columns
 from evaluate.tables import MetricResult, Tables
 from synth.schema import build_schema
@@ -184,4 +184,3 @@ def test_figures_are_plain_data(tables: Tables, offer: Offer) -> None:
     kinds = figures["associations"]["kinds"]
     assert kinds[0] == [None, "cramers_v", "cramers_v", "correlation_ratio", "correlation_ratio"]
     assert kinds[3][4] == "pearson"
-    assert Evaluation((), {}, {}).to_json()

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.ranking.figures import Figures
+from evaluate.ranking.figures import ReplicatedFigures
 from evaluate.tables import Real
 from evaluate.utility import models, study
 from synth import infer_schema
@@ -46,7 +46,7 @@ def world(schema: Schema) -> Callable[[int, int, int], Real]:
 
 
 @pytest.fixture(scope="session")
-def figures_of(world: Callable[[int, int, int], Real]) -> dict[str, Figures]:
+def figures_of(world: Callable[[int, int, int], Real]) -> dict[str, ReplicatedFigures]:
     """Two fresh real samples, and one that is clearly worse."""
     real, found = world(3, 400, 300), {}
     with pytest.MonkeyPatch.context() as patch:
@@ -55,6 +55,6 @@ def figures_of(world: Callable[[int, int, int], Real]) -> dict[str, Figures]:
         patch.setitem(models.BOOSTING, "max_iter", 20)
         for name, seed, off in (("one", 1, 0.0), ("other", 2, 0.0), ("worse", 3, 0.9)):
             tables = real.beside(drawn(np.random.default_rng(seed), 400, off))
-            found[name] = Figures.of(tables)
+            found[name] = ReplicatedFigures.of(tables)
             tables.kept.clear()
     return found

@@ -3,19 +3,21 @@
 import itertools
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from evaluate.comparison import ComparisonTerms, VendorRanking
 from evaluate.ranking import figures, ranking
-from evaluate.ranking.figures import FIGURES, Figures, MeanDistance, Score
+from evaluate.ranking.figures import FIGURES, MeanDistance, ReplicatedFigures, Score
 from evaluate.ranking.ranking import PairComparison, compared, places, ranked
-from evaluate.result import Candidate, Evaluation, Failure
+from evaluate.result import Candidate, Failure
 from evaluate.result_io import evaluation_from
 from evaluate.tables import Real
 from synth.schema import Schema
+from tests.evaluations import evaluation_of
 
 FIDELITY = {name: direction for name, direction in FIGURES.items() if "tvd" in name}
 
@@ -28,16 +30,18 @@ def told(*better: tuple[str, str, str | None]) -> list[PairComparison]:
 
 
 @pytest.mark.statistical
-def test_two_samples_of_one_source_are_not_told_apart_and_a_worse_table_is(figures_of: dict[str, Figures]) -> None:
+def test_two_samples_of_one_source_are_not_told_apart_and_a_worse_table_is(
+    figures_of: dict[str, ReplicatedFigures],
+) -> None:
     found = ranked(figures_of)
-    order = {one["name"]: one for one in found["order"]}
-    assert order["one"]["letters"] == order["other"]["letters"] == "a"
-    assert order["worse"]["letters"] == "b"
-    assert order["worse"]["behind"] == ["one", "other"]
-    assert [order[name]["place"] for name in ("one", "other", "worse")] == [1, 1, 3]
+    order = {one.name: one for one in found.order}
+    assert order["one"].letters == order["other"].letters == "a"
+    assert order["worse"].letters == "b"
+    assert order["worse"].behind == ("one", "other")
+    assert [order[name].place for name in ("one", "other", "worse")] == [1, 1, 3]
 
 
-def test_every_figure_is_compared_for_every_pair(figures_of: dict[str, Figures]) -> None:
+def test_every_figure_is_compared_for_every_pair(figures_of: dict[str, ReplicatedFigures]) -> None:
     found = compared(figures_of)
     pairs = {(one.figure, one.first, one.second) for one in found}
     assert pairs == {(name, *pair) for name in FIGURES for pair in itertools.combinations(figures_of, 2)}
@@ -47,20 +51,20 @@ def test_every_figure_is_compared_for_every_pair(figures_of: dict[str, Figures])
         assert one.p_adjusted >= one.difference.p
 
 
-def test_the_same_table_twice_differs_by_nothing(figures_of: dict[str, Figures]) -> None:
+def test_the_same_table_twice_differs_by_nothing(figures_of: dict[str, ReplicatedFigures]) -> None:
     found = compared({"one": figures_of["one"], "renamed": figures_of["one"]})
     assert {one.better for one in found} == {None}
     assert {one.difference.value for one in found if one.difference} == {0.0}
 
 
-def test_the_order_in_which_tables_are_named_changes_nothing(figures_of: dict[str, Figures]) -> None:
+def test_the_order_in_which_tables_are_named_changes_nothing(figures_of: dict[str, ReplicatedFigures]) -> None:
     forward, backward = ranked(figures_of), ranked(dict(reversed(figures_of.items())))
-    for one in forward["order"]:
-        other = next(o for o in backward["order"] if o["name"] == one["name"])
-        assert (one["place"], sorted(one["behind"])) == (other["place"], sorted(other["behind"]))
+    for one in forward.order:
+        other = next(o for o in backward.order if o.name == one.name)
+        assert (one.place, sorted(one.behind)) == (other.place, sorted(other.behind))
 
 
-def test_what_real_rows_do_to_both_tables_cancels(figures_of: dict[str, Figures]) -> None:
+def test_what_real_rows_do_to_both_tables_cancels(figures_of: dict[str, ReplicatedFigures]) -> None:
     one, other = (figures_of[name].found["columns.tvd.mean"] for name in ("one", "other"))
     assert isinstance(one, MeanDistance)
     assert isinstance(other, MeanDistance)
@@ -80,7 +84,7 @@ def test_being_closer_to_train_than_a_fresh_real_sample_is_no_merit() -> None:
     assert far.less(copied).value == pytest.approx(0.1, abs=0.01)
 
 
-def test_scores_are_compared_on_the_same_draws(figures_of: dict[str, Figures]) -> None:
+def test_scores_are_compared_on_the_same_draws(figures_of: dict[str, ReplicatedFigures]) -> None:
     one, other = (figures_of[name].found["utility.tstr.linear"] for name in ("one", "other"))
     assert isinstance(one, Score)
     assert isinstance(other, Score)
@@ -89,21 +93,21 @@ def test_scores_are_compared_on_the_same_draws(figures_of: dict[str, Figures]) -
     assert paired.error < unpaired.error
 
 
-def test_a_figure_that_only_one_table_has_counts_for_it(figures_of: dict[str, Figures]) -> None:
+def test_a_figure_that_only_one_table_has_counts_for_it(figures_of: dict[str, ReplicatedFigures]) -> None:
     name = "utility.tstr.linear"
     failure = Failure(name, "skipped", "a table has no row with a target that occurs in real rows")
     found = {of: figures_of["worse"].found[of] for of in FIGURES if of != name}
-    lacking = Figures(found, {name: failure})
+    lacking = ReplicatedFigures(found, {name: failure})
     (one,) = [c for c in compared({"one": figures_of["one"], "lacking": lacking}) if c.figure == name]
     assert one.better == "one"
     assert one.difference is None
     assert "no row with a target" in one.reason
 
 
-def test_where_time_ran_out_nothing_is_said(figures_of: dict[str, Figures]) -> None:
+def test_where_time_ran_out_nothing_is_said(figures_of: dict[str, ReplicatedFigures]) -> None:
     name = "utility.tstr.linear"
     found = {of: figures_of["one"].found[of] for of in FIGURES if of != name}
-    late = Figures(found, {name: Failure(name, "timed out", "it did not end")})
+    late = ReplicatedFigures(found, {name: Failure(name, "timed out", "it did not end")})
     (one,) = [c for c in compared({"one": figures_of["one"], "late": late}) if c.figure == name]
     assert one.better is None
 
@@ -117,7 +121,7 @@ def test_a_table_is_ahead_only_where_no_figure_speaks_against_it() -> None:
 
 
 def test_without_tables_there_is_no_order() -> None:
-    assert ranked({})["order"] == []
+    assert ranked({}).order == ()
 
 
 def test_too_few_rows_tell_nothing(
@@ -126,21 +130,22 @@ def test_too_few_rows_tell_nothing(
     fidelity_alone(monkeypatch)
     real = world(1, 60, 60)
     rng = np.random.default_rng(0)
-    found = {name: Figures.of(real.beside(population(rng, 8, off))) for name, off in (("x", 0.0), ("y", 1.0))}
+    found = {name: ReplicatedFigures.of(real.beside(population(rng, 8, off))) for name, off in (("x", 0.0), ("y", 1.0))}
     content = ranked(found)
-    assert {one["better"] for one in content["comparisons"] if "tvd" in one["figure"]} == {None}
-    json.dumps(content, allow_nan=False)
+    assert {one.better for one in content.comparisons if "tvd" in one.figure} == {None}
+    json.dumps(asdict(content), allow_nan=False)
 
 
-def test_a_ranking_survives_its_file(figures_of: dict[str, Figures], schema: Schema) -> None:
-    ranking = {"vendors": [], **ranked(figures_of)}
-    evaluation = Evaluation((Candidate("one", ()),), {}, schema.model_dump(mode="json"), ranking=ranking)
+def test_a_ranking_survives_its_file(figures_of: dict[str, ReplicatedFigures], schema: Schema) -> None:
+    terms = ComparisonTerms(rows=9, rows_asked=None, train_rows=9, seed=0, policy="internal", policy_version=1)
+    ranking = VendorRanking(terms, (), ranked(figures_of), None)
+    evaluation = replace(evaluation_of(Candidate("one", ())), ranking=ranking)
     assert evaluation_from(evaluation.to_json()).ranking == ranking
 
 
 def told_apart(world: Callable[[int, int, int], Real], population: Any, seed: int, off: float) -> bool:
     real, rng = world(seed, 600, 400), np.random.default_rng([seed, 1])
-    found = {name: Figures.of(real.beside(population(rng, 600, off))) for name in ("x", "y")}
+    found = {name: ReplicatedFigures.of(real.beside(population(rng, 600, off))) for name in ("x", "y")}
     return any(one.better is not None for one in compared(found))
 
 

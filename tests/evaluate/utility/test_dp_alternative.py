@@ -6,6 +6,7 @@ from evaluate.tables import StatedClaim, Tables
 from evaluate.utility import dp_alternative, study
 from evaluate.utility.dp_regression import PublicFeatures
 from synth.schema import build_schema
+from tests.evaluations import stated
 
 from .conftest import COLUMNS, population, reordered, schema_of, values
 
@@ -85,9 +86,9 @@ def test_public_features_are_of_length_one_at_most_whatever_the_values():
 
 
 def test_the_claim_is_read_off_the_statement():
-    statement = {"epsilon": 1.0, "delta": 1e-6, "n_units": 10, "max_rows_per_unit": 3, "unit": "who"}
+    statement = stated(n_units=10, max_rows_per_unit=3, unit="who")
     assert StatedClaim.of(statement) == StatedClaim(1.0, 1e-6, 10, 3)
-    assert StatedClaim.of(None) is None and StatedClaim.of({"epsilon": 1.0}) is None
+    assert StatedClaim.of(None) is None
     frame = population(400, np.random.default_rng(1))[list(schema_of().kept)].assign(who=range(400))
     tables = Tables.prepare(frame[:200], frame[200:300], frame[300:], schema_of(), statement=statement)
     assert tables.claim == StatedClaim(1.0, 1e-6, 10, 3)

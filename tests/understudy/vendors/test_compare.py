@@ -174,8 +174,8 @@ def test_the_folder_holds_the_evidence_and_attempts_are_counted(market: Compared
         "report.html", "evaluation.json", "verdict.json", "comparison.csv", "schema.toml",
     }  # fmt: skip
     attempts = market.evaluation.provenance.attempts
-    assert attempts["evaluations"] == 1
-    assert attempts["tables"] == len(market.evaluation.candidates)
+    assert attempts.evaluations == 1
+    assert attempts.tables == len(market.evaluation.candidates)
 
 
 def test_json_says_what_was_said_and_nothing_else_is_printed(market: Compared) -> None:
