@@ -276,7 +276,7 @@ def of_entities(n_columns: int, k: int, rounds: int) -> Plan:
     return plan
 
 
-@pytest.mark.parametrize("delta", [1e-6, LEAST_DELTA])
+@pytest.mark.parametrize("delta", [1e-6, pytest.param(LEAST_DELTA, marks=pytest.mark.statistical)])
 @pytest.mark.parametrize("epsilon", [0.001, 1.0, 50.0, 99.9])
 @pytest.mark.parametrize(
     ("n_columns", "k"), [(1, 1), pytest.param(1, 1000, marks=pytest.mark.slow), (60, 3), (1000, 1)]

@@ -391,6 +391,7 @@ def columns_of(content: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "declared",
     [pytest.param(True, id="declared"), pytest.param(False, id="measured", marks=pytest.mark.slow)],
