@@ -28,6 +28,7 @@ from synth.neural.dp_sgd import (
 from synth.neural.networks import Critic, Decoder, Encoder
 from synth.neural.training import CLIPPING, LOG, CheckpointFolder
 from synth.schema import build_schema
+from tests.synth.neural.toy import Purse, draws_of, flat_state, sum_of, training, units, without
 
 C = 1.0
 
@@ -137,22 +138,6 @@ def test_a_layer_passed_twice_or_never_is_refused() -> None:
             ExactSums(layer)(losses, 1, C)
 
 
-class Purse:
-    """Gives a fixed sample, and a sum without noise; keeps what it was asked."""
-
-    def __init__(self, sampled: int) -> None:
-        self.sampled = sampled
-        self.totals: list[np.ndarray] = []
-
-    def sample(self, n_units: int) -> np.ndarray:
-        return np.arange(self.sampled)
-
-    def release(self, total: np.ndarray, max_grad_norm: float) -> np.ndarray:
-        assert total.dtype == np.float64
-        self.totals.append(total)
-        return total + 1.0
-
-
 @pytest.mark.parametrize(("sampled", "passes"), [(0, [0]), (3, [3]), (4, [4]), (5, [4, 1]), (13, [4, 4, 4, 1])])
 def test_every_sampled_unit_is_in_one_pass_and_the_sum_is_released_once(sampled: int, passes: list[int]) -> None:
     seen: list[np.ndarray] = []
@@ -161,10 +146,11 @@ def test_every_sampled_unit_is_in_one_pass_and_the_sum_is_released_once(sampled:
         seen.append(units)
         return torch.full((2,), float(units.sum()), dtype=torch.float64)
 
-    purse = Purse(sampled)
+    purse = Purse([range(sampled)], lambda total, _: total + 1.0)
     mean = noisy_mean(purse, 20, Clipping(C, 5.0, pass_units=4), clipped_sum)
     assert [len(units) for units in seen] == passes
     assert np.concatenate(seen).tolist() == list(range(sampled))
+    assert purse.totals[0].dtype == np.float64
     assert [total.tolist() for total in purse.totals] == [[sampled * (sampled - 1) / 2] * 2]
     assert mean.tolist() == ((purse.totals[0] + 1) / 5.0).tolist()
 
@@ -376,3 +362,39 @@ def test_opacus_serves_layers_that_the_exact_sums_refuse() -> None:
     flat = torch.stack([torch.cat([part.flatten() for part in parts]) for parts in of_rows])
     expected = (1e-3 * flat / flat.norm(dim=1, keepdim=True)).sum(0)
     torch.testing.assert_close(found, expected.double(), rtol=1e-4, atol=1e-8)
+
+
+SUMS = [(k, steep, most) for k in (1, 3) for steep in (1.0, 30.0) for most in (8192, 6)]
+
+
+@pytest.mark.parametrize("name", ["ctgan", "tvae"])
+@pytest.mark.parametrize(("k", "steepness", "max_rows"), SUMS)
+def test_a_unit_moves_the_sum_by_no_more_than_the_bound(name: str, k: int, steepness: float, max_rows: int) -> None:
+    table = units(k)
+    everyone = list(range(len(table)))
+    whole = sum_of(name, table, everyone, steepness, max_rows=max_rows)
+    for gone in (0, 7, 29):
+        others = sum_of(name, without(table, gone), everyone, steepness, max_rows=max_rows)
+        assert 0 < np.linalg.norm(whole - others) <= 1.0 + 1e-5
+
+
+@pytest.mark.parametrize("name", ["ctgan", "tvae"])
+def test_opacus_hands_over_the_same_sum(name: str) -> None:
+    for k in (1, 3):
+        exact, theirs = (sum_of(name, units(k), range(20), backend=backend) for backend in ("exact", "opacus"))
+        assert np.linalg.norm(exact - theirs) <= 1e-5 * np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize("name", ["ctgan", "tvae"])
+def test_a_state_that_is_loaded_goes_on_as_the_first_would_have(name: str) -> None:
+    first = training(name, units())
+    purse = Purse([range(10)])
+    for _ in range(3):
+        first.step(purse)
+    second = training(name, units())
+    second.load(first.state())
+    for trained in (first, second):
+        torch.manual_seed(5)
+        draws_of(trained).manual_seed(5)
+        trained.step(purse)
+    assert (flat_state(first) == flat_state(second)).all()
