@@ -1,5 +1,6 @@
 """Fixtures that every package's tests share."""
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,9 @@ from hypothesis import settings
 # The same examples on every run: a test that fails does so for everybody; and no deadline, which a busy machine misses.
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")
+
+# Expressions of Ibis are many small objects that live on: collecting them anew takes a sixth of such a test.
+gc.set_threshold(100_000, 20, 50)
 
 STORED = ("stored", "test_stored.py", "test_validity_stored.py")
 """Folders and modules whose tests compare stored tables with the same rows in memory."""

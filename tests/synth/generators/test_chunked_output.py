@@ -656,7 +656,7 @@ def test_a_disk_that_is_full_in_the_middle_keeps_the_files_that_are_whole(
 MEMORY = """
 import resource, sys
 from pathlib import Path
-from synth.generators.chunks import write_rows
+from synth.generators.models.chunked_output import write_rows
 from synth.generators.registry import load_model
 write_rows(load_model(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), seed=0)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)

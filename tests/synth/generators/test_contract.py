@@ -32,6 +32,7 @@ from synth.generators.models.marginal_model import MarginalModel
 from synth.generators.models.neural_model import NeuralModel
 from synth.schema import Schema, build_schema
 from synth.table import present, violations
+from tests.synth.conftest import CONTENT, make_frame
 
 QUICK = {
     "sdv.ctgan": {"epochs": 1, "batch_size": 100},
@@ -63,6 +64,12 @@ def scheduled(generator: PrivateGenerator, schema: str) -> Schedule:
     found = generator.schedule(build_schema(json.loads(schema)))
     assert found is not None
     return found
+
+
+@functools.cache
+def private_model(name: str) -> Model:
+    """A private fit on the table that every test has, shared by the tests that only look at it."""
+    return fitted(name, make_frame(400, seed=0), build_schema(CONTENT), epsilon=1.0)
 
 
 def injected(
@@ -203,10 +210,8 @@ def test_an_impossible_number_of_rows_is_refused(model: Model) -> None:
 
 
 @pytest.mark.parametrize("private", PRIVATE)
-def test_a_private_fit_states_its_epsilon_delta_unit_and_events(
-    private: str, frame: pd.DataFrame, schema: Schema
-) -> None:
-    statement = fitted(private, frame, schema, epsilon=1.0).statement
+def test_a_private_fit_states_its_epsilon_delta_unit_and_events(private: str, schema: Schema) -> None:
+    statement = private_model(private).statement
     assert statement is not None
     assert 0.99 < statement.epsilon <= 1.0
     assert statement.epsilon <= statement.epsilon_rdp * 1.001
@@ -391,6 +396,7 @@ def columns_of(content: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "declared",
     [pytest.param(True, id="declared"), pytest.param(False, id="measured", marks=pytest.mark.slow)],
@@ -428,7 +434,7 @@ def test_one_adversarial_row_changes_nothing_but_noised_numbers(
 def test_a_private_model_holds_no_exact_count_and_no_identifier(
     private: str, frame: pd.DataFrame, schema: Schema, tmp_path: Path
 ) -> None:
-    fitted(private, frame, schema, epsilon=1.0).save(tmp_path / "model")
+    private_model(private).save(tmp_path / "model")
     text = (tmp_path / "model" / "model.json").read_text()
     assert not any(identifier in text for identifier in frame["id"])
     content = json.loads(text)

@@ -1,12 +1,10 @@
-"""What one unit can move: every score of a private choice and every count, against what the books say of them.
+"""Scores and counts of one unit, brute force over neighbors; the search for classes, and its balance."""
 
-Both fits are given the same answers, whatever they asked about. So all that a later question rests on beside the table
-(codes, models, earlier choices) is equal, and what differs is what one unit moved. Each check stands beside lies that
-it must catch.
-"""
-
+import importlib.util
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -14,14 +12,21 @@ import pandas as pd
 import pytest
 
 from synth.domain import Discretizer
+from synth.domain.counts import MARK, CoarseCounts, Coarsening, CodedTable, fine
 from synth.dp import budget
 from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent, SelectionEvent
 from synth.dp.schedule import Schedule
+from synth.errors import JobError
 from synth.generators import registry
-from synth.generators.base import PrivateGenerator
-from synth.generators.fitting import private_fit
+from synth.generators.base import Model, PrivateGenerator
+from synth.generators.fitting import marginal_selection, private_fit
+from synth.generators.fitting.marginal_selection import ClassSearch
+from synth.generators.models.conditions import ConditionMixture
+from synth.marginals import Measurement
+from synth.marginals.latent_class_estimation import ClassEstimation, CoarseCodes
 from synth.schema import Schema, build_schema
+from synth.table import conform
 
 CHOOSING = ("mst", "aim", "latent_class")
 """Generators that make private choices."""
@@ -233,3 +238,286 @@ def test_a_lie_about_what_one_unit_moves_is_caught(
 
 def test_every_check_has_a_mutant() -> None:
     assert {check for _, _, check in MUTANTS} == set(CHECKS)
+
+
+N_ROWS, SIGMA = 600, 6.0
+DOMAIN = {"a": 12, "b": 3, "c": 6, "d": 2}
+GROUPS = {"a": np.arange(12) // 4, "c": np.array([0, 1, 0, 1, 2, 2])}
+COARSENING = Coarsening(GROUPS)
+MEAN_ABSOLUTE = np.sqrt(2 / np.pi)
+"""Of a standard normal number."""
+
+
+def codes_of(n_rows: int = N_ROWS) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    codes = np.stack([rng.integers(0, size, n_rows) for size in DOMAIN.values()], axis=1)
+    codes[:, 2] = codes[:, 0] // 2  # what a and c have in common no model of single columns knows
+    return codes
+
+
+def searching(
+    weights: dict[str, float] | None = None, max_cells: int = 4000, codes: np.ndarray | None = None
+) -> ClassSearch:
+    table = CoarseCounts(CodedTable(DOMAIN, codes_of() if codes is None else codes), COARSENING)
+    return ClassSearch(table, {**dict.fromkeys(DOMAIN, 1.0), **(weights or {})}, max_cells)
+
+
+def estimation() -> ClassEstimation:
+    table = CodedTable(DOMAIN, codes_of())
+    one_way = [Measurement((name,), table.counts((name,)).astype(float), 1.0) for name in DOMAIN]
+    coarse = {name + MARK: CoarseCodes(name, groups) for name, groups in GROUPS.items()}
+    started = ClassEstimation(DOMAIN, coarse, one_way, 4, np.random.default_rng(1))
+    started.run(5, 1.0)
+    return started
+
+
+def test_candidates_are_pairs_by_fine_codes_and_triples_by_coarse_ones() -> None:
+    a, c = "a" + MARK, "c" + MARK
+    triples = [(a, "b", c), (a, "b", "d"), (a, c, "d"), ("b", c, "d")]
+    assert searching().cliques == [*combinations(DOMAIN, 2), *triples]
+
+
+def test_no_candidate_has_more_cells_than_are_allowed_and_one_is_left_always() -> None:
+    cells = {clique: counts.size for clique, counts in zip(searching().cliques, searching().counts, strict=True)}
+    assert searching(max_cells=30).cliques == [clique for clique, size in cells.items() if size <= 30]
+    a, c = "a" + MARK, "c" + MARK
+    assert searching(max_cells=1).cliques == [(a, "b"), (a, c), (a, "d"), ("b", c), ("b", "d"), (c, "d")]
+
+
+def test_no_candidate_is_counted_by_more_fine_codes_than_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = searching().cliques
+    sizes = {clique: math.prod(DOMAIN[fine(name)] for name in clique) for clique in whole}
+    limit = sorted(sizes.values())[-2]
+    monkeypatch.setattr("synth.generators.fitting.marginal_selection.MOST_FINE_CELLS", limit)
+    assert searching().cliques == [clique for clique in whole if sizes[clique] <= limit] != whole
+
+
+def test_counts_are_those_of_each_candidate() -> None:
+    merged = np.column_stack([codes_of(), GROUPS["a"][codes_of()[:, 0]], GROUPS["c"][codes_of()[:, 2]]])
+    table = CodedTable({**DOMAIN, "a" + MARK: 3, "c" + MARK: 3}, merged)
+    for clique, counts in zip(searching().cliques, searching().counts, strict=True):
+        np.testing.assert_array_equal(counts, table.counts(clique))
+
+
+@pytest.mark.parametrize("weights", [{}, {"b": 4.0}, {"a": 0.1, "d": 3.0}])
+def test_a_score_is_the_weight_times_the_error_less_a_share_of_the_noise(weights: dict[str, float]) -> None:
+    search, model = searching(weights), estimation()
+    scores = search.scores(model, SIGMA)
+    expected = []
+    for clique, counts, of_model in zip(search.cliques, search.counts, model.expected(search.cliques), strict=True):
+        error = float(np.abs(counts - of_model.astype(np.float64)).sum())
+        expected.append(
+            search._workload.weight(tuple(map(fine, clique))) * (error - 0.3 * MEAN_ABSOLUTE * SIGMA * counts.size)
+        )
+    assert scores == pytest.approx(expected)
+    assert max(search._workload.weight(tuple(map(fine, clique))) for clique in search.cliques) <= 1
+
+
+def test_what_hangs_together_comes_first() -> None:
+    search = searching()
+    assert search.cliques[int(np.argmax(search.scores(estimation(), SIGMA)))] == ("a", "c")
+
+
+@pytest.mark.parametrize("weight", [0.001, 1.0, 1000.0])
+def test_one_row_moves_no_score_by_more_than_one_whatever_the_weights(weight: float) -> None:
+    model = estimation()
+    scores = [searching({"a": weight}, codes=codes_of()[:n]).scores(model, SIGMA) for n in (N_ROWS, N_ROWS - 1)]
+    # Single precision rounds the counts that the model expects, the same for both.
+    assert np.abs(scores[0] - scores[1]).max() <= 1 + 1e-4
+    assert np.abs(scores[0] - scores[1]).max() > 0.9
+
+
+def test_candidates_are_apart_where_they_share_no_pair_of_columns() -> None:
+    search = searching()
+    for index, clique in enumerate(search.cliques):
+        shared = [len(set(map(fine, clique)) & set(map(fine, other))) for other in search.cliques]
+        np.testing.assert_array_equal(search.apart(index), np.array(shared) < 2)
+
+
+def test_of_too_many_triples_those_of_the_heaviest_columns_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four triples three hold a column; two columns are in all of them."""
+    triples = [set(map(fine, clique)) for clique in searching({"b": 2.0}).cliques if len(clique) == 3]
+    assert len(triples) == 4
+    monkeypatch.setattr(marginal_selection, "MOST_TRIPLES", 3)
+    assert [set(map(fine, c)) for c in searching({"b": 2.0}).cliques if len(c) == 3] == [t for t in triples if "b" in t]
+    assert {len(clique) for clique in searching({"b": 2.0, "c": 2.0}).cliques} == {2}
+    assert {len(clique) for clique in searching().cliques} == {2}
+
+
+QUICK: dict[str, dict[str, Any]] = {
+    "aim": {"rounds": 12, "n_draws": 1000},
+    "latent_class": {"n_classes": 60, "rounds": 4},
+    "trees": {},
+}
+N = 2000
+SCHEMA = build_schema({
+    "status": "declared",
+    "missing_values": [""],
+    "columns": {
+        "age": {"kind": "integer", "bounds": [20, 69]},
+        "job": {"kind": "categorical", "categories": ["clerk", "farmer", "nurse"]},
+        "ill": {"kind": "boolean", "tokens": ["healthy", "sick"], "missing": True},
+        "flag": {"kind": "boolean"},
+        "id": {"kind": "identifier", "template": "P-####"},
+        "twice": {"kind": "integer", "bounds": [0, 200]},
+    },
+    "constraints": [{"kind": "formula", "column": "twice", "expression": "age * 2"}],
+})  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    """Four in five are clerks, below 45; a nurse is older than 50; the sick are nurses and a few others."""
+    rng = np.random.default_rng(0)
+    job = rng.choice(np.array(["clerk", "farmer", "nurse"], dtype=object), N, p=[0.8, 0.1, 0.1])
+    age = np.where(job == "nurse", rng.integers(50, 70, N), rng.integers(20, 45, N))
+    sick = np.where(rng.random(N) < np.where(job == "nurse", 0.8, 0.04), "sick", "healthy").astype(object)
+    return conform(
+        pd.DataFrame({
+            "age": age, "job": job, "ill": pd.Series(sick).mask(rng.random(N) < 0.1), "flag": rng.random(N) < 0.2,
+            "id": [f"P-{i:04d}" for i in range(N)], "twice": 2 * age,
+        }),
+        SCHEMA,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=list(QUICK))
+def model(request: pytest.FixtureRequest, table: pd.DataFrame) -> Model:
+    return registry.generator(request.param, **QUICK[request.param]).fit(table, SCHEMA, seed=0)
+
+
+def counts(drawn: pd.Series) -> dict[Any, int]:
+    return dict(drawn.value_counts(dropna=False))
+
+
+def test_every_category_has_as_many_rows(model: Model) -> None:
+    drawn = model.sample(900, seed=1, balance={"job": None})
+    assert counts(drawn["job"]) == {"clerk": 300, "farmer": 300, "nurse": 300}
+    ages = drawn.groupby("job")["age"].median()
+    assert ages["clerk"] < 45
+    assert ages["nurse"] > 48
+    assert (drawn["twice"] == 2 * drawn["age"]).all()
+    assert drawn["id"].is_unique
+    # Parts are mixed: no half of the table has all of one.
+    assert set(drawn["job"].head(50)) == {"clerk", "farmer", "nurse"}
+
+
+def test_rows_that_cannot_be_shared_evenly_are_rounded_at_random(model: Model) -> None:
+    found = [counts(model.sample(10, seed=seed, balance={"job": None})["job"]) for seed in range(8)]
+    assert all(sorted(shares.values()) == [3, 3, 4] for shares in found)
+    assert len({max(shares, key=lambda job: shares[job]) for shares in found}) > 1
+
+
+def test_each_value_has_the_share_that_is_given_in_any_unit(model: Model) -> None:
+    asked: dict[Any, float] = {"nurse": 3, "clerk": 1, "farmer": 0}
+    drawn = model.sample(400, seed=1, balance={"job": asked})
+    assert counts(drawn["job"]) == {"nurse": 300, "clerk": 100}
+    alone = model.sample(60, seed=1, balance={"job": {"farmer": 0.5}})
+    assert counts(alone["job"]) == {"farmer": 60}
+
+
+def test_booleans_are_balanced_by_their_tokens(model: Model) -> None:
+    assert counts(model.sample(200, seed=1, balance={"flag": None})["flag"]) == {True: 100, False: 100}
+    drawn = model.sample(200, seed=1, balance={"ill": None})
+    assert counts(drawn["ill"]) == {True: 100, False: 100}
+    shares = drawn.groupby("ill")["job"].apply(lambda jobs: (jobs == "nurse").mean())
+    assert shares[True] > shares[False] + 0.15
+    drawn = model.sample(100, seed=1, balance={"ill": {"sick": 0.7, "": 0.3}})
+    assert drawn["ill"].isna().sum() == 30
+    assert drawn["ill"].sum() == 70
+
+
+def test_numbers_are_balanced_over_values_that_are_named(model: Model) -> None:
+    drawn = model.sample(100, seed=1, balance={"age": {30: 0.25, "60": 0.75}})
+    assert counts(drawn["age"]) == {30: 25, 60: 75}
+    assert (drawn.loc[drawn["age"] == 60, "job"] == "nurse").mean() > 0.5
+    with pytest.raises(JobError, match="give the share of each value"):
+        model.sample(100, seed=1, balance={"age": None})
+
+
+def test_what_is_given_holds_in_every_part(model: Model) -> None:
+    drawn = model.sample(120, seed=1, given={"flag": True}, balance={"ill": None})
+    assert drawn["flag"].all()
+    assert counts(drawn["ill"]) == {True: 60, False: 60}
+    with pytest.raises(JobError, match="not given"):
+        model.sample(10, seed=1, given={"ill": "sick"}, balance={"ill": None})
+
+
+@pytest.mark.parametrize(
+    ("balance", "message"),
+    [
+        ({"job": {"poet": 1.0}}, "one of its 3 categories"),
+        ({"ill": {"unwell": 1.0}}, "one of"),
+        ({"flag": {"": 1.0}}, "never missing"),
+        ({"nobody": None}, "balance='nobody' is not a column"),
+        ({"nobody": {"x": 1.0}}, "'nobody' is not a column"),
+        ({"twice": {40: 1.0}}, "computed by a formula"),
+        ({"twice": None}, "computed by a formula"),
+        ({"id": None}, "kind identifier"),
+        ({"job": {}}, "some more"),
+        ({"job": {"clerk": 0.0}}, "some more"),
+        ({"job": {"clerk": -1.0, "nurse": 2.0}}, "at least 0"),
+        ({"job": {"clerk": float("nan")}}, "at least 0"),
+        ({"job": {"clerk": float("inf"), "nurse": 1.0}}, "at least 0"),
+        ({"job": None, "ill": None}, "must be one column"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_balanced_is_refused_in_a_sentence(model: Model, balance: Any, message: str) -> None:
+    with pytest.raises(JobError, match=message) as caught:
+        model.sample(10, seed=1, balance=balance)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_same_seed_gives_the_same_table_and_an_empty_balance_is_none(model: Model) -> None:
+    one, same, other = (model.sample(50, seed=seed, balance={"job": None}) for seed in (1, 1, 2))
+    pd.testing.assert_frame_equal(one, same)
+    assert not one.equals(other)
+    pd.testing.assert_frame_equal(model.sample(50, seed=1, balance={}), model.sample(50, seed=1))
+
+
+def test_a_column_that_another_determines_is_balanced() -> None:
+    pairs = [["Rome", "RM"], ["Milan", "MI"], ["Paris", "PA"]]
+    schema = build_schema({
+        "status": "declared",
+        "columns": {
+            "town": {"kind": "categorical", "categories": [town for town, _ in pairs]},
+            "code": {"kind": "categorical", "categories": [code for _, code in pairs]},
+        },
+        "constraints": [{"kind": "fixed_combinations", "columns": ["town", "code"], "combinations": pairs}],
+    })  # fmt: skip
+    chosen = np.random.default_rng(0).choice(3, 500, p=[0.8, 0.1, 0.1])
+    frame = pd.DataFrame(np.array(pairs, dtype=object)[chosen], columns=["town", "code"])
+    made = registry.generator("trees", rounds=10).fit(frame, schema)
+    for name in ("town", "code"):
+        shares = {pair[name == "code"]: 1.0 for pair in pairs}
+        drawn = made.sample(90, seed=0, balance={name: shares})
+        assert set(counts(drawn[name]).values()) == {30}
+        assert {tuple(pair) for pair in drawn.to_numpy()} == {tuple(pair) for pair in pairs}
+
+
+def test_rare_categories_of_trees_are_balanced_like_all_others() -> None:
+    """They share a code, and the column holds each of them all the same; what never occurs is not made up."""
+    schema = build_schema({
+        "status": "declared", "columns": {"x": {"kind": "categorical", "categories": ["a", "b", "c", "d"]}},
+    })  # fmt: skip
+    frame = pd.DataFrame({"x": np.repeat(np.array(list("abc"), dtype=object), [500, 5, 6])})
+    drawn = registry.generator("trees").fit(frame, schema).sample(90, seed=0, balance={"x": None})
+    assert counts(drawn["x"]) == {"a": 30, "b": 30, "c": 30}
+
+
+def test_a_mixture_of_nothing_asks_for_nothing(table: pd.DataFrame) -> None:
+    made: Any = registry.generator("trees", rounds=10).fit(table, SCHEMA)
+    mixture = ConditionMixture.of(None, None, made.discretizer, made.schema)
+    assert not mixture.is_asked
+    assert mixture.shares == (1.0,)
+    assert "given" not in made.sample(10, seed=0).attrs
+    assert made.sample(10, seed=0, balance={"job": None}).attrs["given"] in ("rejection", "weights")
+    assert made.sample(10, seed=0, balance={"age": {30: 1, 31: 1}}).attrs["given"] == "exact"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("sdv") is None, reason="the extra sdv is not installed")
+def test_sdv_refuses_to_balance(frame: pd.DataFrame, schema: Schema) -> None:
+    fitted = registry.generator("sdv.gaussian_copula").fit(frame, schema, seed=0)
+    with pytest.raises(JobError, match="job"):
+        fitted.sample(10, seed=0, balance={"job": None})

@@ -25,7 +25,7 @@ from synth.stored import open_table
 from synth.table import present, violations
 from tests.damaging import damaged
 from tests.synth.conftest import CONTENT, make_frame
-from tests.synth.generators.chains import CHAIN, N, chain
+from tests.synth.generators.test_autoregressive import CHAIN, N_CHAIN, chain
 from understudy.run.preflight import Intent, cautions
 
 QUICK: dict[str, Any] = {"rounds": 20}
@@ -284,8 +284,8 @@ def test_at_most_so_many_rows_are_learned_from() -> None:
     pd.testing.assert_frame_equal(one.sample(100, seed=1), same.sample(100, seed=1))
     assert not one.sample(100, seed=1).equals(other.sample(100, seed=1))
     masses = [sum(m.discretizer.attributes[0].mass) for m in (one, many.fit(table, CHAIN, seed=4))]
-    assert masses == [200, N]
-    assert one.default_rows == N
+    assert masses == [200, N_CHAIN]
+    assert one.default_rows == N_CHAIN
 
 
 def test_a_limit_of_as_many_rows_as_there_are_changes_nothing() -> None:
@@ -387,7 +387,7 @@ def test_a_stored_table_gives_a_model_of_the_same_quality(kind: str, tmp_path: P
     with open_table(address) as stored:
         made = Trees(rounds=60).fit(stored, CHAIN, seed=0, place=tmp_path / "work")
     drawn, real = made.sample(10_000, seed=1), chain(20_000, seed=1)
-    assert made.default_rows == N
+    assert made.default_rows == N_CHAIN
     held = Trees(rounds=60).fit(chain(), CHAIN, seed=0)
     assert made.discretizer.to_plain() == held.discretizer.to_plain()
     shares = [pd.crosstab(table["first"], table["last"], normalize=True).to_numpy() for table in (drawn, real)]

@@ -25,7 +25,10 @@ from synth.marginals.factor import Clique
 from synth.marginals.markov_random_field import MarkovRandomField
 from synth.marginals.measurement import Measurement
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("mbi") is None, reason="mbi, the oracle, is not installed")
+pytestmark = [
+    pytest.mark.statistical,  # the oracle compiles for a quarter of a minute
+    pytest.mark.skipif(importlib.util.find_spec("mbi") is None, reason="mbi, the oracle, is not installed"),
+]
 DOMAIN = {"a": 2, "b": 3, "c": 4, "d": 2, "e": 3}
 NAMES = tuple(DOMAIN)
 SHARE_OF_TOTAL = 1e-3

@@ -1,12 +1,18 @@
+"""Estimation from noisy marginals: losses, measurements and projections."""
+
+import itertools
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from synth.marginals.estimation import MarginalLoss, estimate
-from synth.marginals.factor import Factor
+from synth.marginals.factor import Clique, Factor, axes_beside, broadcast_shape
+from synth.marginals.inference import Projections, place, propagate
 from synth.marginals.markov_random_field import MarkovRandomField
-from synth.marginals.measurement import Measurement, merge
+from synth.marginals.measurement import Measurement, estimate_total, merge
 
 DOMAIN = {"a": 2, "b": 3, "c": 4, "d": 2, "e": 3}
 SHARE_OF_TOTAL = 1e-3
@@ -210,3 +216,148 @@ def test_progress_rises_to_the_end() -> None:
         progress=lambda label, share: shares.append(share),
     )
     assert shares == pytest.approx([1 / 3, 2 / 3, 1.0])
+
+
+def measured(cliques, rng):
+    """One measurement a clique; every other one with a sigma for each cell."""
+    shapes = [[DOMAIN[name] for name in clique] for clique in cliques]
+    sigmas = [rng.uniform(1, 9, shape) if index % 2 else 4.0 for index, shape in enumerate(shapes)]
+    tables = [rng.normal(50, 40, shape) for shape in shapes]
+    return [m for m in merge(map(Measurement, cliques, tables, sigmas), DOMAIN) if m.clique]
+
+
+def test_the_loss_is_half_the_sum_of_squared_standardized_residuals(cliques, random_model, rng) -> None:
+    model, measurements = random_model(cliques), measured(cliques, rng)
+    fit = MarginalLoss(model.tree, measurements, 1000.0)(model.beliefs)
+    residuals = [(model.marginal(m.clique) - m.values) / m.sigma for m in measurements]
+    assert fit.loss == pytest.approx(sum((residual**2).sum() for residual in residuals) / 2)
+
+
+def test_the_gradient_by_the_counts_is_that_of_small_differences(cliques, random_model, rng) -> None:
+    """Along the change that moving one potential makes, the loss changes by gradient times the change of counts."""
+    model, measurements = random_model(cliques), measured(cliques, rng)
+    loss = MarginalLoss(model.tree, measurements, 1000.0)
+    fit = loss(model.beliefs)
+    for measurement in measurements:
+        direction = Factor(measurement.clique, rng.normal(size=measurement.values.shape) * 1e-5)
+        ahead, behind = (
+            loss(propagate(model.tree, place(model.tree, [*model.potentials, Factor(direction.attributes, step)])))
+            for step in (direction.log_values, -direction.log_values)
+        )
+        changes = zip(fit.gradients, ahead.marginals, behind.marginals, strict=True)
+        predicted = sum(np.vdot(gradient, after - before) for gradient, after, before in changes)
+        assert ahead.loss - behind.loss == pytest.approx(predicted, rel=1e-4, abs=1e-6)
+
+
+def test_the_gradient_is_zero_where_the_measurements_are_met(cliques, random_model) -> None:
+    model = random_model(cliques)
+    exact = [Measurement(clique, model.marginal(clique), 2.0) for clique in cliques if clique]
+    fit = MarginalLoss(model.tree, merge(exact, DOMAIN), 1000.0)(model.beliefs)
+    assert fit.loss == pytest.approx(0, abs=1e-12)
+    assert all(np.abs(gradient).max() < 1e-9 for gradient in fit.gradients)
+
+
+PAIR_DOMAIN = {"a": 2, "b": 3}
+
+
+def test_repeated_measurements_average_by_inverse_variance(rng: np.random.Generator) -> None:
+    first, second = rng.normal(size=(2, 3)), rng.normal(size=(2, 3))
+    (merged,) = merge([Measurement(("a", "b"), first, 1.0), Measurement(("b", "a"), second.T, 2.0)], PAIR_DOMAIN)
+    np.testing.assert_allclose(merged.values, (first + second / 4) / (1 + 1 / 4))
+    np.testing.assert_allclose(merged.sigma, np.sqrt(1 / (1 + 1 / 4)))
+
+
+def test_repeated_measurements_average_cell_by_cell_where_sigmas_differ_by_cell(rng: np.random.Generator) -> None:
+    values, sigmas = rng.normal(size=(3, 2, 3)), rng.uniform(0.5, 3, size=(2, 2, 3))
+    (merged,) = merge(
+        [
+            Measurement(("a", "b"), values[0], sigmas[0]),
+            Measurement(("a", "b"), values[1].ravel(), sigmas[1].ravel()),
+            Measurement(("a", "b"), values[2], 1.5),
+        ],
+        PAIR_DOMAIN,
+    )
+    precisions = np.stack([sigmas[0] ** -2, sigmas[1] ** -2, np.full((2, 3), 1.5**-2)])
+    np.testing.assert_allclose(merged.values, (values * precisions).sum(axis=0) / precisions.sum(axis=0))
+    np.testing.assert_allclose(merged.sigma, precisions.sum(axis=0) ** -0.5)
+
+
+def test_flat_values_mean_the_same_as_shaped_ones() -> None:
+    values = np.arange(6.0).reshape(3, 2)
+    flat, shaped = Measurement(("b", "a"), values.ravel(), 1.0), Measurement(("b", "a"), values, 1.0)
+    np.testing.assert_array_equal(flat.ordered(PAIR_DOMAIN).values, values.T)
+    np.testing.assert_array_equal(shaped.ordered(PAIR_DOMAIN).values, values.T)
+
+
+def test_the_total_weighs_each_sum_by_its_variance() -> None:
+    narrow, wide = Measurement(("a",), [60.0, 50.0], 1.0), Measurement(("a", "b"), np.full(6, 20.0), 3.0)
+    assert estimate_total([narrow, wide]) == pytest.approx((110 / 2 + 120 / 54) / (1 / 2 + 1 / 54))
+
+
+def test_the_total_is_at_least_one() -> None:
+    assert estimate_total([Measurement(("a",), [-60.0, 5.0], 10.0)]) == 1.0
+    assert estimate_total([]) == 1.0
+
+
+def test_inputs_are_not_changed() -> None:
+    values = np.array([1.0, 2.0])
+    merge([Measurement(("a",), values, 1.0), Measurement(("a",), values, 1.0)], PAIR_DOMAIN)
+    np.testing.assert_array_equal(values, [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("clique", "values", "sigma"),
+    [
+        (("a", "a"), np.zeros((2, 2)), 1.0),
+        (("a",), [0.0, np.nan], 1.0),
+        (("a",), [0.0, 1.0], 0.0),
+        (("a",), [0.0, 1.0], -1.0),
+        (("a",), [0.0, 1.0], np.inf),
+        (("a",), [0.0, 1.0], [1.0, 1.0, 1.0]),
+    ],
+)
+def test_a_measurement_that_cannot_be_is_refused(clique, values, sigma) -> None:
+    with pytest.raises(ValueError, match="clique="):
+        Measurement(clique, values, sigma)
+
+
+@pytest.mark.parametrize(("clique", "n_cells"), [(("a",), 3), (("z",), 2), (("a", "b"), 5)])
+def test_a_measurement_that_does_not_fit_the_domain_is_refused(clique, n_cells) -> None:
+    with pytest.raises(ValueError, match="domain"):
+        merge([Measurement(clique, np.zeros(n_cells), 1.0)], PAIR_DOMAIN)
+
+
+def test_a_transposed_table_is_refused_where_its_shape_shows_it() -> None:
+    with pytest.raises(ValueError, match="fit the domain"):
+        merge([Measurement(("a", "b"), np.zeros((3, 2)), 1.0)], PAIR_DOMAIN)
+
+
+HELD = tuple(DOMAIN)
+SUBSETS: list[Clique] = [clique for size in range(6) for clique in itertools.combinations(HELD, size)]
+
+
+@given(st.lists(st.sampled_from(SUBSETS), unique=True, max_size=12))
+def test_every_marginal_is_the_one_summed_at_once(cliques: list[Clique]) -> None:
+    table = np.random.default_rng(0).normal(size=tuple(DOMAIN.values()))
+    projections = Projections.of(DOMAIN, HELD, cliques)
+    tables = projections.down(table)
+    assert projections.index.keys() == set(cliques)
+    for clique in cliques:
+        np.testing.assert_allclose(tables[projections.index[clique]], table.sum(axis=axes_beside(HELD, clique)))
+
+
+@given(st.lists(st.sampled_from(SUBSETS), unique=True, max_size=12))
+def test_on_the_way_back_every_part_is_spread_over_the_table(cliques: list[Clique]) -> None:
+    rng = np.random.default_rng(1)
+    parts = {clique: np.asarray(rng.normal(size=[DOMAIN[name] for name in clique])) for clique in cliques}
+    spread = np.zeros(tuple(DOMAIN.values()))
+    for clique, part in parts.items():
+        spread = spread + part.reshape(broadcast_shape(clique, part.shape, HELD))
+    found = Projections.of(DOMAIN, HELD, cliques).up(parts)
+    np.testing.assert_allclose(np.broadcast_to(found, spread.shape), spread)
+
+
+def test_the_table_is_read_a_few_times_however_many_marginals_there_are() -> None:
+    pairs = list(itertools.combinations(HELD, 2))
+    projections = Projections.of(DOMAIN, HELD, [*pairs, *((name,) for name in HELD)])
+    assert sum(projection.source == 0 for projection in projections.projections) < len(HELD)

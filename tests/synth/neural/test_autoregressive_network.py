@@ -26,6 +26,7 @@ from synth.neural.autoregressive_network import (
 from synth.neural.autoregressive_training import ArnSpec, ArnTraining, fit_network, one_cycle
 from synth.neural.training import CHECKPOINT, LOG, CheckpointFolder, Course
 from synth.progress import quiet
+from tests.synth.neural.test_networks import put, spoilt
 
 CPU = torch.device("cpu")
 SIZES, LEADERS = (3, 4, 2, 5), (None, None, 1, None)
@@ -298,19 +299,6 @@ def test_a_network_comes_back_from_its_arrays_and_draws_the_same_rows(order: Ord
     assert torch.equal(torch.get_rng_state(), state)
     drawn = draw(after, np.zeros((300, 4), dtype=np.int32), [False] * 4, generator())[0]
     np.testing.assert_array_equal(drawn, rows(order, 300))
-
-
-def put(name: str, change: Callable[[np.ndarray], Any]) -> Callable[[Arrays], None]:
-    return lambda arrays: arrays.update({name: np.asarray(change(arrays[name]))})
-
-
-def spoilt(number: float) -> Callable[[np.ndarray], np.ndarray]:
-    def spoil(array: np.ndarray) -> np.ndarray:
-        array = array.copy()
-        array.flat[-1] = number
-        return array
-
-    return spoil
 
 
 DAMAGES: dict[str, Callable[[Arrays], None]] = {

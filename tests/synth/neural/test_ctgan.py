@@ -1,8 +1,9 @@
-"""A step of CTGAN: the library's losses, tables at the edges, and a step that never waits for its device."""
+"""CTGAN: its training, its conditional sampler, and its gradients with differential privacy."""
 
 import inspect
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,18 +13,32 @@ import torch
 from ctgan import CTGAN
 from ctgan.data_transformer import SpanInfo
 from ctgan.synthesizers.ctgan import Discriminator
+from scipy import stats
+from scipy.stats import chisquare
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from synth.errors import JobError, ModelError
-from synth.neural.ctgan import CtganSpec, CtganTraining, kept_share
+from synth.neural.batches import UnitIndex
+from synth.neural.ctgan import ConditionIndex, CtganSpec, CtganTraining, kept_share
+from synth.neural.dp_ctgan import PrivateCtganSpec, PrivateCtganTraining
 from synth.neural.networks import GeneratorNetwork
+from synth.neural.released import ReleasedConditions
 from synth.transforms.layout import Encoded, Layout, Span
+from tests.synth.neural.toy import (
+    CPU,
+    LAYOUT,
+    MIXED,
+    ONE_WAY,
+    WAITS,
+    Purse,
+    Recorded,
+    sum_of,
+    training,
+    units,
+)
 
-CPU = torch.device("cpu")
 CLOSE = {"atol": 1e-6, "rtol": 1e-6}
 SMALL = CtganSpec(d_latent=8, generator_widths=(16, 16), critic_widths=(16, 16), batch_size=20, pac=5)
-MIXED = Layout((Span("a", 3, whole=True), Span("x", 4, whole=False), Span("b", 2, whole=True)), ("x",))
 LAYOUTS = {
     "mixed": MIXED,
     "no column to ask by": Layout((Span("x", 4, whole=False), Span("y", 1, whole=False)), ("x", "y")),
@@ -246,23 +261,6 @@ def test_a_step_of_the_generator_leaves_the_critic_no_gradient_of_its_own() -> N
     assert all(weight.grad is None for weight in training.critic.parameters())
 
 
-class Recorded(TorchDispatchMode):
-    """The operations that run, and the shapes they run on."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.ran: list[tuple[str, tuple[tuple[int, ...], ...]]] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        shapes = tuple(tuple(arg.shape) for arg in args if isinstance(arg, Tensor))
-        self.ran.append((func.overloadpacket.__name__, shapes))
-        return func(*args, **(kwargs or {}))
-
-
-WAITS = {"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "equal", "is_nonzero"}
-"""Operations that a device must have finished before the next can be given to it."""
-
-
 @pytest.mark.parametrize("name", ["mixed", "no column to ask by", "no scalars"])
 def test_every_step_runs_the_same_operations_on_the_same_shapes_and_waits_for_none(name: str) -> None:
     training = _training(LAYOUTS[name])
@@ -309,3 +307,189 @@ def test_a_dependence_between_two_columns_is_learned() -> None:
 
 def test_a_spec_is_plain_data() -> None:
     assert CtganSpec(**asdict(SMALL)) == SMALL
+
+
+SAMPLED = Layout((Span("a", 4, whole=True), Span("number", 3, whole=False), Span("b", 3, whole=True)), ("number",))
+FALSE_ALARM = 1e-5
+"""Of each chi-square test below; seeds are fixed."""
+N_DRAWS = 40_000
+
+
+def _rare(n: int = 300) -> Encoded:
+    """Code 2 of `a` and the last of `b` never occur; the first of `b` does once, in row 17."""
+    rng = np.random.default_rng(0)
+    a = rng.choice([0, 1, 3], n, p=[0.9, 0.08, 0.02])
+    b = np.ones(n, dtype=np.int64)
+    b[17] = 0
+    codes = np.stack([a, rng.integers(0, 3, n), b], 1).astype(np.int32)
+    return Encoded(codes, np.zeros((n, 1), np.float32))
+
+
+@pytest.fixture
+def conditions() -> ConditionIndex:
+    return ConditionIndex.of(_rare(), SAMPLED, CPU)
+
+
+def _drawn(conditions: ConditionIndex, n: int = N_DRAWS) -> tuple[Tensor, Tensor]:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return conditions.draw(n)
+
+
+def test_conditions_name_the_codes_of_whole_spans_only(conditions: ConditionIndex) -> None:
+    assert conditions.width == 7
+    assert conditions.spans.tolist() == [0, 2]
+    assert conditions.span_of.tolist() == [0, 0, 0, 0, 2, 2, 2]
+    assert conditions.place_of.tolist() == [0, 1, 2, 3, 7, 8, 9]
+
+
+def test_columns_are_drawn_evenly_and_codes_by_the_logarithm_of_how_often_they_occur(
+    conditions: ConditionIndex,
+) -> None:
+    drawn, column = _drawn(conditions)
+    weights = torch.log1p(conditions.n_rows.double())
+    shares = torch.cat([part / part.sum() / 2 for part in weights.split([4, 3])])
+    found = torch.bincount(drawn, minlength=7)
+    assert found[shares == 0].sum() == 0
+    assert chisquare(found[shares > 0], (shares * N_DRAWS)[shares > 0]).pvalue > FALSE_ALARM
+    assert torch.equal(conditions.spans[column], conditions.span_of[drawn])
+
+
+@pytest.mark.parametrize("share", [0.0, 1 - 2.0**-53])
+def test_no_code_that_never_occurs_is_asked_for_at_either_end(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    conditions = ConditionIndex.of(_rare(), SAMPLED, CPU)
+    monkeypatch.setattr(torch, "rand", lambda n, **like: torch.full((n,), share, **like))
+    drawn, column = conditions.draw(100)
+    assert set(column.tolist()) == {0, 1}
+    assert torch.equal(conditions.spans[column], conditions.span_of[drawn])
+    assert (conditions.n_rows[drawn] > 0).all()
+    rows = conditions.matching(drawn)
+    assert ((rows >= 0) & (rows < 300)).all()
+
+
+def test_rows_meet_what_was_asked_of_them(conditions: ConditionIndex) -> None:
+    table, (drawn, _) = _rare(), _drawn(conditions)
+    rows = conditions.matching(drawn)
+    found = torch.from_numpy(table.codes)[rows].gather(1, conditions.span_of[drawn][:, None]).squeeze(1)
+    offsets = torch.from_numpy(SAMPLED.offsets)[conditions.span_of[drawn]]
+    assert torch.equal(found + offsets, conditions.place_of[drawn])
+
+
+@pytest.mark.parametrize("condition", [0, 1, 3, 5])
+def test_every_row_that_meets_a_condition_is_as_likely(condition: int, conditions: ConditionIndex) -> None:
+    place = int(conditions.place_of[condition])
+    span = int(conditions.span_of[condition])
+    meet = np.flatnonzero(_rare().codes[:, span] == place - SAMPLED.offsets[span])
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        rows = conditions.matching(torch.full((N_DRAWS,), condition))
+    found = np.bincount(rows.numpy(), minlength=300)
+    assert found.sum() == found[meet].sum()
+    assert chisquare(found[meet]).pvalue > FALSE_ALARM
+
+
+def test_the_one_row_of_a_rare_code_always_answers_for_it(conditions: ConditionIndex) -> None:
+    assert conditions.matching(torch.full((50,), 4)).unique().tolist() == [17]
+
+
+def test_one_hot_rows_say_their_conditions(conditions: ConditionIndex) -> None:
+    hot = conditions.one_hot(torch.arange(7))
+    assert torch.equal(hot, torch.eye(7))
+
+
+def test_a_table_without_whole_spans_has_no_conditions() -> None:
+    layout = Layout((Span("number", 3, whole=False),), ("number",))
+    encoded = Encoded(np.zeros((5, 1), np.int32), np.zeros((5, 1), np.float32))
+    conditions = ConditionIndex.of(encoded, layout, CPU)
+    assert conditions.width == 0
+    assert len(conditions.rows) == 0
+
+
+def test_a_column_of_one_code_always_asks_for_it() -> None:
+    layout = Layout((Span("only", 1, whole=True),))
+    conditions = ConditionIndex.of(Encoded(np.zeros((5, 1), np.int32), np.zeros((5, 0), np.float32)), layout, CPU)
+    assert conditions.draw(20)[0].unique().tolist() == [0]
+    assert set(conditions.matching(torch.zeros(200, dtype=torch.int64)).tolist()) == set(range(5))
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 100, 300, 1000])
+def test_rows_are_sorted_alike_however_many_at_once(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("synth.neural.ctgan.SORTED_ROWS", at_once)
+    found = ConditionIndex.of(_rare(), SAMPLED, CPU)
+    expected = [np.argsort(_rare().codes[:, index], kind="stable") for index in SAMPLED.whole]
+    assert found.rows.tolist() == np.concatenate(expected).tolist()
+    counts = [np.bincount(_rare().codes[:, index], minlength=SAMPLED.sizes[index]) for index in SAMPLED.whole]
+    assert found.n_rows.tolist() == np.concatenate(counts).tolist()
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_overflow_changes_the_passes_and_not_the_sum(k: int) -> None:
+    everyone = range(30)
+    one_pass = sum_of("ctgan", units(k), everyone, max_rows=90)
+    for max_rows in (3, 12, 31):  # the number of fakes is bounded by it, too, but they are no part of the sum
+        found = sum_of("ctgan", units(k), everyone, max_rows=max_rows)
+        assert found.shape == one_pass.shape
+        if max_rows > 8:
+            np.testing.assert_allclose(found, one_pass, rtol=0, atol=1e-5)
+
+
+def test_the_generator_is_trained_once_in_so_many_critic_steps_and_averaged() -> None:
+    trained = training("ctgan", units(), critic_steps=3)
+    assert isinstance(trained, PrivateCtganTraining)
+    weights = []
+    for _ in range(6):
+        trained.step(Purse([range(10)]))
+        weights.append((trained.maker.network.output.weight.clone(), trained.generator.output.weight.clone()))
+    moved = [bool((a[0] != b[0]).any()) for a, b in pairwise(weights)]
+    assert moved == [False, True, False, False, True]
+    before, after = weights[4], weights[5]
+    torch.testing.assert_close(after[1], torch.lerp(before[1], after[0], 0.02))
+
+
+def test_rates_fall_along_a_schedule_fixed_in_advance() -> None:
+    trained = training("ctgan", units())
+    assert isinstance(trained, PrivateCtganTraining)
+    rates = []
+    for _ in range(40):
+        trained.step(Purse([[]]))
+        rates.append(trained.critic._adam.param_groups[0]["lr"])
+    assert rates[0] == PrivateCtganSpec().critic_rate
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] < 0.05 * rates[0]
+
+
+def test_conditions_follow_the_released_shares_and_never_name_a_code_without_one() -> None:
+    torch.manual_seed(0)
+    hot, column, chosen = ReleasedConditions(ONE_WAY, LAYOUT, CPU).draw(20_000)
+    assert (hot.sum(1) == 1).all()
+    assert (hot.argmax(1) == chosen).all()
+    counts = np.bincount(chosen.numpy(), minlength=9)
+    assert counts[4] == 0  # its noisy count is below 0
+    assert stats.chisquare(np.bincount(column.numpy())).pvalue > 1e-7
+    for start, released in zip((0, 4, 7), ONE_WAY, strict=True):
+        kept = np.maximum(released, 0) > 0
+        drawn = counts[start : start + len(released)][kept]
+        assert stats.chisquare(drawn, drawn.sum() * released[kept] / released[kept].sum()).pvalue > 1e-7
+
+
+def test_the_condition_of_a_row_is_its_own_value() -> None:
+    conditions = ReleasedConditions(ONE_WAY, LAYOUT, CPU)
+    codes = torch.tensor([[3, 1, 0], [0, 2, 1]])
+    found = conditions.of_rows(codes, torch.tensor([0, 2])).argmax(1)
+    assert found.tolist() == [3, 8]
+
+
+def test_two_columns_that_agree_agree_in_what_is_drawn() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 2, 400)
+    table = UnitIndex.of(Encoded(np.stack([x, x], axis=1).astype(np.int32), np.zeros((400, 0), dtype=np.float32)))
+    layout = Layout((Span("x", 2, True), Span("y", 2, True)))
+    torch.manual_seed(0)
+    spec = PrivateCtganSpec(d_latent=4, generator_widths=(32, 32), critic_widths=(32, 32), ema=0.9)
+    trained = PrivateCtganTraining(spec, table, layout, [np.ones(2), np.ones(2)], 100.0, 300, CPU)
+    purse = Purse([np.flatnonzero(rng.random(400) < 0.25).tolist() for _ in range(300)])
+    for _ in range(300):
+        trained.step(purse)
+    condition, _, _ = trained.conditions.draw(1000)
+    drawn = trained.maker.spans.draw(trained.generator(torch.cat([torch.randn(1000, 4), condition], 1)))
+    assert (drawn[:, 0] == drawn[:, 1]).float().mean() > 0.9

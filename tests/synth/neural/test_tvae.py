@@ -1,8 +1,7 @@
-"""A step of TVAE: the library's losses, every row once an epoch, and a step that never waits for its device."""
+"""TVAE: its training, and its gradients with differential privacy."""
 
 import inspect
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,15 +10,32 @@ from ctgan import TVAE
 from ctgan.data_transformer import SpanInfo
 from ctgan.synthesizers import tvae
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from synth.neural.tvae import TvaeSpec, TvaeTraining, divergences, reconstruction_losses
+from synth.neural.batches import UnitIndex
+from synth.neural.tvae import (
+    PrivateTvaeSpec,
+    PrivateTvaeTraining,
+    TvaeSpec,
+    TvaeTraining,
+    divergences,
+    reconstruction_losses,
+)
 from synth.transforms.layout import Encoded, Layout, Span
+from tests.synth.neural.toy import (
+    CPU,
+    LAYOUT,
+    MIXED,
+    ONE_WAY,
+    WAITS,
+    Purse,
+    Recorded,
+    sum_of,
+    training,
+    units,
+)
 
-CPU = torch.device("cpu")
 CLOSE = {"atol": 1e-6, "rtol": 1e-6}
 SMALL = TvaeSpec(d_latent=8, encoder_widths=(16, 16), decoder_widths=(16, 16), batch_size=20)
-MIXED = Layout((Span("a", 3, whole=True), Span("x", 4, whole=False), Span("b", 2, whole=True)), ("x",))
 LAYOUTS = {
     "mixed": MIXED,
     "scalars in every column": Layout((Span("x", 4, whole=False), Span("y", 1, whole=False)), ("x", "y")),
@@ -159,23 +175,6 @@ def test_training_goes_on_bit_for_bit_from_a_state_in_the_middle_of_an_epoch() -
         assert torch.equal(a, b)
 
 
-class Recorded(TorchDispatchMode):
-    """The operations that run, and the shapes they run on."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.ran: list[tuple[str, tuple[tuple[int, ...], ...]]] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        shapes = tuple(tuple(arg.shape) for arg in args if isinstance(arg, Tensor))
-        self.ran.append((func.overloadpacket.__name__, shapes))
-        return func(*args, **(kwargs or {}))
-
-
-WAITS = {"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "equal", "is_nonzero"}
-"""Operations that a device must have finished before the next can be given to it."""
-
-
 @pytest.mark.parametrize("name", ["mixed", "no scalars"])
 def test_every_step_of_an_epoch_runs_the_same_operations_and_waits_for_none(name: str) -> None:
     training = _training(LAYOUTS[name])
@@ -222,3 +221,43 @@ def test_a_dependence_between_two_columns_is_learned() -> None:
     assert (drawn[:, 0] == drawn[:, 1]).float().mean() > 0.75
     assert len(drawn.unique()) == 3
     assert (torch.tanh(logits[:, 6]) - (drawn[:, 0] / 2 - 0.5)).abs().median() < 0.25
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_overflow_changes_the_passes_and_not_the_sum(k: int) -> None:
+    everyone = range(30)
+    one_pass = sum_of("tvae", units(k), everyone, still=True)
+    for max_rows in (3, 12, 31):
+        found = sum_of("tvae", units(k), everyone, still=True, max_rows=max_rows)
+        np.testing.assert_allclose(found, one_pass, rtol=0, atol=1e-5)
+
+
+def test_the_decoder_starts_at_the_released_marginals() -> None:
+    trained = training("tvae", units())
+    assert isinstance(trained, PrivateTvaeTraining)
+    shares = trained._spans.softmax(trained.decoder(torch.randn(4000, 3))).mean(0)
+    released = np.concatenate([np.maximum(counts, 0) / np.maximum(counts, 0).sum() for counts in ONE_WAY])
+    assert np.abs(shares.numpy() - released).max() < 0.02
+
+
+def test_two_columns_that_agree_agree_in_what_is_drawn() -> None:
+    # Without noise, as everything else here: whether the loss is the right one shows in what it teaches.
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 2, 400)
+    table = UnitIndex.of(Encoded(np.stack([x, x], axis=1).astype(np.int32), np.zeros((400, 0), dtype=np.float32)))
+    layout = Layout((Span("x", 2, True), Span("y", 2, True)))
+    torch.manual_seed(0)
+    spec = PrivateTvaeSpec(d_latent=4, encoder_widths=(32, 32), decoder_widths=(32, 32), ema=0.9)
+    trained = PrivateTvaeTraining(spec, table, layout, [np.ones(2), np.ones(2)], 100.0, CPU)
+    purse = Purse([np.flatnonzero(rng.random(400) < 0.25).tolist() for _ in range(200)])
+    for _ in range(200):
+        trained.step(purse)
+    drawn = trained._spans.draw(trained.decoder(torch.randn(1000, 4)))
+    assert (drawn[:, 0] == drawn[:, 1]).float().mean() > 0.9
+
+
+def test_a_layout_with_scalars_or_other_codes_is_refused() -> None:
+    with pytest.raises(ValueError, match="spans alone"):
+        PrivateTvaeTraining(PrivateTvaeSpec(), units(), Layout(LAYOUT.spans, ("x",)), ONE_WAY, 8.0, CPU)
+    with pytest.raises(ValueError, match="must be those of the layout"):
+        PrivateTvaeTraining(PrivateTvaeSpec(), units(), LAYOUT, ONE_WAY[:2], 8.0, CPU)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from synth.neural.batches import UnitIndex
 from synth.neural.dp_ctgan import NetworkCritic, PrivateCtganSpec, PrivateCtganTraining
@@ -16,6 +17,7 @@ from synth.transforms.layout import Encoded, Layout, Span
 LAYOUT = Layout((Span("x", 4, True), Span("y", 3, True), Span("z", 2, True)))
 ONE_WAY = [np.array([20.0, 5.0, 10.0, 10.0]), np.array([-2.0, 30.0, 15.0]), np.array([9.0, 36.0])]
 N_UNITS, EXPECTED = 30, 8.0
+MIXED = Layout((Span("a", 3, whole=True), Span("x", 4, whole=False), Span("b", 2, whole=True)), ("x",))
 CPU = torch.device("cpu")
 KINDS = ("ctgan", "tvae")
 Training = PrivateCtganTraining | PrivateTvaeTraining
@@ -123,3 +125,20 @@ def flat_state(trained: Training) -> Tensor:
 
     collect(trained.state())
     return torch.cat(found)
+
+
+class Recorded(TorchDispatchMode):
+    """The operations that run, and the shapes they run on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ran: list[tuple[str, tuple[tuple[int, ...], ...]]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        shapes = tuple(tuple(arg.shape) for arg in args if isinstance(arg, Tensor))
+        self.ran.append((func.overloadpacket.__name__, shapes))
+        return func(*args, **(kwargs or {}))
+
+
+WAITS = {"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "equal", "is_nonzero"}
+"""Operations that a device must have finished before the next can be given to it."""

@@ -1,0 +1,507 @@
+"""Draws within codes: densities, counts, alias tables, copulas, and checks of constraints on codes."""
+
+import datetime as dt
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import spearmanr
+
+import synth
+from synth.columns import IntegerColumn, RealColumn
+from synth.constraints import Formula
+from synth.domain import Discretizer, grid, numeric_scale
+from synth.domain.constraint_checks import broken, compute
+from synth.domain.copula import Copula
+from synth.domain.counts import CodedTable
+from synth.domain.density import expected_counts, posterior_means
+from synth.domain.discretizer import aliases, regroup
+from synth.schema import build_schema
+from synth.table import conform
+
+INCOME = RealColumn(bounds=(0.0, 1e6), decimals=2, scale="log", spikes=(0.0, 1000.0))
+
+
+def histogram(values: np.ndarray, column: numeric_scale.LineColumn) -> tuple[np.ndarray, np.ndarray]:
+    edges = grid.public_grid(column)
+    return edges, np.histogram(values, edges)[0]
+
+
+def incomes(rng: np.random.Generator, n: int) -> np.ndarray:
+    values = np.clip(rng.lognormal(8.0, 0.8, n), 0, 1e6).round(2)
+    values[: n // 10] = 0.0
+    values[n // 10 : n // 5] = 1000.0
+    return values
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_smooth_density_is_nearer_than_noisy_counts_and_keeps_the_tail(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = incomes(rng, 20_000)
+    edges, counts = histogram(values, INCOME)
+    noisy = counts + rng.normal(0, 50.0, len(counts)).round()
+    expected = expected_counts(noisy, 50.0, edges, INCOME, counts.sum())
+    assert (expected >= 0).all()
+    assert np.abs(expected - counts).sum() < np.abs(np.maximum(noisy, 0) - counts).sum() / 2
+    beyond = edges[:-1] > np.quantile(values, 0.999)
+    assert expected[beyond].sum() < 0.004 * len(values)
+    assert np.maximum(noisy, 0)[beyond].sum() > 0.004 * len(values)  # clipped noise alone would fill the tail
+
+
+def test_spikes_are_apart_from_the_density_around_them() -> None:
+    rng = np.random.default_rng(0)
+    edges, counts = histogram(incomes(rng, 20_000), INCOME)
+    expected = expected_counts(counts + rng.normal(0, 50.0, len(counts)).round(), 50.0, edges, INCOME, counts.sum())
+    spikes = np.flatnonzero(grid.spike_cells(edges, INCOME))
+    assert len(spikes) == 2
+    assert expected[spikes] == pytest.approx([2000.0, 2000.0], abs=200.0)
+    beside = [spikes[1] - 1, spikes[1] + 1]
+    assert expected[beside] == pytest.approx(counts[beside], abs=100.0)
+
+
+def test_nothing_is_beside_spikes_that_hold_all() -> None:
+    densities = RealColumn(bounds=(1000.0, 3000.0), decimals=1, spikes=(1000.0, 1457.2, 2195.3, 3000.0))
+    rng = np.random.default_rng(3)
+    edges, counts = histogram(rng.choice(densities.spikes, 5000), densities)
+    noisy = counts + rng.normal(0, 50.0, len(counts)).round()
+    expected = expected_counts(noisy, 50.0, edges, densities, counts.sum())
+    assert (expected > 0).sum() == 4
+
+
+def test_a_flat_end_stays_flat_where_the_counts_show_it() -> None:
+    ages = IntegerColumn(bounds=(0, 94))
+    rng = np.random.default_rng(5)
+    edges, counts = histogram(rng.integers(0, 95, 20_000).astype(float), ages)
+    expected = expected_counts(counts + rng.normal(0, 60.0, len(counts)).round(), 60.0, edges, ages, counts.sum())
+    assert expected[:10].sum() == pytest.approx(counts[:10].sum(), rel=0.25)
+    assert expected[-10:].sum() == pytest.approx(counts[-10:].sum(), rel=0.25)
+
+
+def test_a_frequent_value_that_nobody_declared_is_found() -> None:
+    ages = IntegerColumn(bounds=(0, 100))
+    rng = np.random.default_rng(1)
+    values = np.concatenate([rng.normal(40, 12, 5000).clip(0, 100).round(), np.full(1500, 65.0)])
+    edges, counts = histogram(values, ages)
+    expected = expected_counts(counts + rng.normal(0, 30.0, len(counts)).round(), 30.0, edges, ages, counts.sum())
+    assert expected[65] == pytest.approx(counts[65], abs=120.0)
+    assert expected[64] < 200.0
+
+
+def test_more_values_lie_where_a_cell_holds_more_multiples_of_a_step() -> None:
+    column = IntegerColumn(bounds=(0, 2000), steps=(100,), step_shares=(0.5,))
+    edges = np.array([-0.5, 99.5, 149.5, 199.5, 2000.5])
+    measure = numeric_scale.lattice_measure(edges, column)
+    # Half of the values are multiples of 100: 0; 100; nobody; 200 to 2000. The rest is even, but for what lies on them.
+    assert measure[2] < 0.6 * 50
+    assert measure[1] > 1.4 * 50
+    assert measure.sum() == pytest.approx(2001, rel=0.05)
+
+
+@pytest.mark.parametrize("counts", [np.zeros(300), np.full(300, -40.0), np.r_[np.full(299, -40.0), 9e6]])
+def test_noise_alone_has_a_density_too(counts: np.ndarray) -> None:
+    column = RealColumn(bounds=(-5.0, 5.0))
+    edges = np.linspace(-5.0, 5.0, 301)
+    expected = expected_counts(counts, 40.0, edges, column, counts.sum())
+    assert np.isfinite(expected).all()
+    assert (expected >= 0).all()
+    if counts.max() <= 0:
+        assert expected.min() == pytest.approx(expected.max())  # even: sampling may need any cell
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        RealColumn(bounds=(0.0, 0.0)),
+        RealColumn(bounds=(0.0, 0.0), scale="log"),
+        RealColumn(bounds=(1e15, 1e15 + 1)),
+        RealColumn(bounds=(-1e308, 7e307), scale="log"),
+        IntegerColumn(bounds=(-(2**63), 2**63 - 1), scale="log"),
+    ],
+)
+def test_columns_at_the_ends_of_float64_have_a_density(column: numeric_scale.LineColumn) -> None:
+    edges = grid.public_grid(column)
+    counts = np.full(len(edges) - 1, 100.0)
+    expected = expected_counts(counts, 5.0, edges, column, counts.sum())
+    assert np.isfinite(expected).all()
+    assert expected.sum() == pytest.approx(counts.sum(), rel=0.1)
+
+
+@pytest.mark.parametrize("n_cells", [1, 2, 3, 4])
+def test_few_cells_have_a_density(n_cells: int) -> None:
+    column = IntegerColumn(bounds=(0, n_cells - 1))
+    edges = grid.public_grid(column)
+    counts = 1000.0 * np.arange(1, n_cells + 1)
+    expected = expected_counts(counts, 5.0, edges, column, counts.sum())
+    assert expected == pytest.approx(counts, abs=60.0)
+
+
+@pytest.mark.parametrize("sigma", [0.01, 2.0, 30.0])
+def test_posterior_means_are_near_the_counts_whatever_their_size(sigma: float) -> None:
+    rng = np.random.default_rng(2)
+    counts = np.r_[rng.lognormal(5.0, 3.0, 300), 90092, 4888, 5019].round()
+    noisy = counts + rng.normal(0, sigma, len(counts))
+    assert np.abs(posterior_means(noisy, sigma) - noisy).max() < 5 * sigma
+
+
+def test_posterior_means_of_noise_about_zero_are_next_to_zero_and_large_counts_stay() -> None:
+    rng = np.random.default_rng(0)
+    noisy = rng.normal(0, 10.0, 200)
+    noisy[:5] += 1000.0
+    means = posterior_means(noisy, 10.0)
+    assert means[:5] == pytest.approx(noisy[:5], abs=20.0)
+    assert means[5:].sum() < 0.2 * np.maximum(noisy[5:], 0).sum()
+    assert len(posterior_means(np.zeros(0), 1.0)) == 0
+
+
+DOMAIN = {"a": 3, "b": 2, "c": 4}
+
+
+@pytest.mark.parametrize("clique", [("a",), ("c", "a"), ("a", "b", "c"), ("b", "c", "a"), ()])
+def test_counts_are_those_of_counting_row_by_row(clique: tuple[str, ...]) -> None:
+    rng = np.random.default_rng(1)
+    codes = np.stack([rng.integers(0, size, 200) for size in DOMAIN.values()], axis=1).astype(np.int32)
+    expected = np.zeros([DOMAIN[name] for name in clique], dtype=np.int64)
+    for row in codes:
+        expected[tuple(row[list(DOMAIN).index(name)] for name in clique)] += 1
+    found = CodedTable(DOMAIN, codes).counts(clique)
+    assert found.shape == expected.shape
+    assert (found == expected).all()
+
+
+def test_no_row_counts_nothing() -> None:
+    table = CodedTable(DOMAIN, np.zeros((0, 3), dtype=np.int32))
+    assert table.counts(("a", "b")).tolist() == [[0, 0]] * 3
+
+
+def exact(group: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """The probability of every cell given its group, as the tables hold it."""
+    tables = aliases(group, mass)
+    chance = np.zeros(len(group))
+    np.add.at(chance, tables.order, tables.share)
+    np.add.at(chance, tables.order[tables.alias], 1 - tables.share)
+    return chance / tables.sizes[group]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_tables_hold_the_masses_exactly(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    group = rng.permutation(np.concatenate([np.arange(8), rng.integers(0, 8, 300)]))
+    mass = rng.gamma(0.2, size=308) * (rng.random(308) < 0.8) * 10.0 ** rng.integers(-9, 9)
+    totals = np.bincount(group, weights=mass)
+    np.testing.assert_allclose(exact(group, mass), mass / totals[group], atol=1e-12)
+
+
+@pytest.mark.parametrize("mass", [[0.1] * 10, [1.0, 0.0, 0.0], [0.0, 0.0, 3.0, 1e-300], [1e300, 1e-300]])
+def test_even_lopsided_and_empty_cells_keep_their_masses(mass: list[float]) -> None:
+    group = np.zeros(len(mass), dtype=np.int64)
+    np.testing.assert_allclose(exact(group, np.array(mass)), np.array(mass) / np.sum(mass), atol=1e-15)
+
+
+def test_a_cell_without_mass_is_never_drawn_and_a_group_without_any_gives_its_last() -> None:
+    rng = np.random.default_rng(0)
+    tables = aliases(np.array([0, 1, 1, 0, 2, 2, 1]), np.array([0.0, 1.0, 0.0, 2.0, 0.0, 0.0, 1.0]))
+    groups = rng.integers(0, 3, 3000)
+    drawn = tables.draw(groups, rng)
+    assert set(drawn[groups == 0]) == {3}
+    assert set(drawn[groups == 1]) == {1, 6}
+    assert set(drawn[groups == 2]) == {5}
+
+
+def test_cells_are_drawn_in_proportion_to_their_mass() -> None:
+    """Of 200,000 draws each cell has its share within 5 standard errors, whatever the order of groups."""
+    rng = np.random.default_rng(1)
+    group, mass = np.array([0, 1, 0, 1, 1, 0]), np.array([1.0, 5.0, 2.0, 1.0, 0.5, 7.0])
+    groups = rng.permutation(np.repeat([0, 1], 100_000))
+    counts = np.bincount(aliases(group, mass).draw(groups, rng), minlength=6)
+    share = mass / np.bincount(group, weights=mass)[group]
+    assert (np.abs(counts / 100_000 - share) < 5 * np.sqrt(share * (1 - share) / 100_000)).all()
+
+
+def test_groups_of_one_cell_need_no_draw() -> None:
+    tables = aliases(np.array([2, 0, 1]), np.ones(3))
+    assert tables.draw(np.array([0, 1, 2, 0]), np.random.default_rng(0)).tolist() == [1, 2, 0, 1]
+    assert len(tables.draw(np.zeros(0, dtype=np.int64), np.random.default_rng(0))) == 0
+
+
+N = 6_000
+
+
+def made(content: dict[str, dict[str, Any]], frame: pd.DataFrame, n_codes: int = 4) -> tuple[pd.DataFrame, Discretizer]:
+    """The table and a discretizer with so many codes of even mass for each of its numbers."""
+    schema = build_schema({"status": "declared", "n_units": len(frame), "columns": content})
+    table = conform(frame, schema)
+    attributes = []
+    for attribute in Discretizer.by_schema(schema).attributes:
+        counts = np.bincount(attribute.cells(table[attribute.name]), minlength=attribute.n_cells).astype(float)
+        below = (np.cumsum(counts[:-2]) - counts[:-2]) / counts[:-2].sum()
+        attributes.append(regroup(attribute, np.floor(n_codes * below).astype(int), counts))
+    return table, Discretizer(tuple(attributes))
+
+
+@pytest.fixture(scope="module")
+def related() -> tuple[pd.DataFrame, Discretizer]:
+    """Two numbers with a rank correlation of .96, a third with neither, and a fifth of one missing."""
+    rng = np.random.default_rng(0)
+    score = rng.normal(size=(N, 2))
+    both = np.stack([score[:, 0], 0.97 * score[:, 0] + np.sqrt(1 - 0.97**2) * score[:, 1]])
+    frame = pd.DataFrame({"a": both[0], "b": both[1], "c": rng.normal(size=N)}).clip(-5, 5)
+    frame.loc[rng.random(N) < 0.2, "b"] = np.nan
+    content = {name: {"kind": "real", "bounds": [-5, 5], "missing": name == "b"} for name in ("a", "b", "c")}
+    return made(content, frame)
+
+
+def fitted(table: pd.DataFrame, discretizer: Discretizer) -> Copula:
+    copula = Copula.fitted(discretizer, discretizer.encode(table), np.random.default_rng(0))
+    assert copula is not None
+    return copula
+
+
+def within(frame: pd.DataFrame, codes: np.ndarray, code: int) -> float:
+    """The rank correlation of a and b among rows with one code of both."""
+    rows = frame[(codes[:, 0] == code) & (codes[:, 1] == code)]
+    return float(spearmanr(rows["a"], rows["b"])[0])
+
+
+def test_order_within_codes_is_that_of_the_rows(related: tuple[pd.DataFrame, Discretizer]) -> None:
+    table, discretizer = related
+    codes = discretizer.encode(table)
+    alone = discretizer.decode(codes, np.random.default_rng(1))
+    together = discretizer.decode(codes, np.random.default_rng(1), fitted(table, discretizer))
+    for code in range(4):
+        assert abs(within(alone, codes, code)) < 0.1
+        assert within(together, codes, code) == pytest.approx(within(table, codes, code), abs=0.12)
+    assert spearmanr(together["a"], together["c"])[0] == pytest.approx(spearmanr(table["a"], table["c"])[0], abs=0.02)
+
+
+def test_codes_and_the_distribution_of_each_column_stay(related: tuple[pd.DataFrame, Discretizer]) -> None:
+    table, discretizer = related
+    codes = discretizer.encode(table)
+    together = discretizer.decode(codes, np.random.default_rng(1), fitted(table, discretizer))
+    np.testing.assert_array_equal(discretizer.encode(together), codes)
+    np.testing.assert_array_equal(together.isna(), table.isna())
+    for place, attribute in enumerate(discretizer.attributes):
+        held = np.bincount(attribute.cells(together[attribute.name]), minlength=attribute.n_cells)
+        expected = np.bincount(codes[:, place], minlength=attribute.size)[attribute.group] * attribute.mass
+        expected /= np.bincount(attribute.group, weights=attribute.mass)[attribute.group] + 1e-12
+        # No further than rows that are drawn one by one: Kolmogorov's limit at .1%.
+        assert np.abs(np.cumsum(held) - np.cumsum(expected)).max() < 1.95 * np.sqrt(N)
+
+
+def test_order_does_not_hang_on_the_rows_of_a_table(related: tuple[pd.DataFrame, Discretizer]) -> None:
+    table, discretizer = related
+    copula, codes, rng = fitted(table, discretizer), discretizer.encode(table), np.random.default_rng(1)
+    parts = [discretizer.decode(codes[start : start + 5], rng, copula) for start in range(0, 3000, 5)]
+    assert within(pd.concat(parts), codes[:3000], 3) == pytest.approx(within(table, codes, 3), abs=0.12)
+
+
+def test_others_go_along_with_a_given_value(related: tuple[pd.DataFrame, Discretizer]) -> None:
+    table, discretizer = related
+    copula, codes = fitted(table, discretizer), discretizer.encode(table)
+    for value in (0.9, 1.5, 2.2):
+        same = codes[(codes[:, 0] == codes[(table["a"] - value).abs().argmin(), 0]) & (codes[:, 1] == codes[:, 0])]
+        drawn = discretizer.decode(same, np.random.default_rng(0), copula, {"a": pd.Series([value])})
+        near = table[((table["a"] - value).abs() < 0.1) & (codes[:, 1] == codes[:, 0])]
+        assert drawn["b"].mean() == pytest.approx(near["b"].mean(), abs=0.15)
+        assert drawn["b"].std() < 1.6 * near["b"].std()
+
+
+def test_more_rows_than_a_block_are_drawn_as_fewer_are(
+    related: tuple[pd.DataFrame, Discretizer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, discretizer = related
+    codes = discretizer.encode(table)
+    copula = fitted(table, discretizer)
+    monkeypatch.setattr("synth.domain.copula.BLOCK", 500)
+    drawn = discretizer.decode(codes, np.random.default_rng(1), copula)
+    np.testing.assert_array_equal(discretizer.encode(drawn), codes)
+    assert within(drawn, codes, 3) == pytest.approx(within(table, codes, 3), abs=0.12)
+
+
+def test_columns_that_fall_together_fall_within_codes() -> None:
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=N).clip(-5, 5)
+    content = {name: {"kind": "real", "bounds": [-5, 5]} for name in ("a", "b")}
+    table, discretizer = made(content, pd.DataFrame({"a": a, "b": (-a + 0.1 * rng.normal(size=N)).clip(-5, 5)}))
+    codes = discretizer.encode(table)
+    drawn = discretizer.decode(codes, rng, fitted(table, discretizer))
+    opposite = drawn[(codes[:, 0] == 0) & (codes[:, 1] == 3)]
+    assert spearmanr(opposite["a"], opposite["b"])[0] < -0.8
+
+
+def test_there_is_none_for_columns_that_have_nothing_to_do_with_each_other_or_have_no_line() -> None:
+    rng = np.random.default_rng(0)
+    numbers = {name: {"kind": "integer", "bounds": [0, 999]} for name in ("a", "b")}
+    frame = pd.DataFrame({name: rng.integers(0, 1000, 60_000) for name in numbers})
+    table, discretizer = made(numbers, frame)
+    assert Copula.fitted(discretizer, discretizer.encode(table), rng) is None
+    table, discretizer = made({"a": numbers["a"]}, frame[["a"]])
+    assert Copula.fitted(discretizer, discretizer.encode(table), rng) is None
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 2])
+def test_few_rows_are_drawn_as_well(related: tuple[pd.DataFrame, Discretizer], n_rows: int) -> None:
+    table, discretizer = related
+    codes = discretizer.encode(table.head(n_rows))
+    drawn = discretizer.decode(codes, np.random.default_rng(0), fitted(table, discretizer))
+    np.testing.assert_array_equal(discretizer.encode(drawn), codes)
+
+
+def test_a_single_row_has_any_value_of_its_code(related: tuple[pd.DataFrame, Discretizer]) -> None:
+    table, discretizer = related
+    copula, codes = fitted(table, discretizer), discretizer.encode(table.head(1))
+    drawn = [discretizer.decode(codes, np.random.default_rng(i), copula)["c"].iloc[0] for i in range(200)]
+    real = table["c"][discretizer.encode(table)[:, 2] == codes[0, 2]]
+    assert np.std(drawn) == pytest.approx(real.std(), rel=0.25)
+
+
+def test_equal_columns_and_constant_ones_break_nothing() -> None:
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 1000, N)
+    content = {name: {"kind": "integer", "bounds": [0, 999]} for name in ("a", "b", "c")}
+    table, discretizer = made(content, pd.DataFrame({"a": a, "b": a, "c": np.full(N, 7)}))
+    codes = discretizer.encode(table)
+    drawn = discretizer.decode(codes, rng, fitted(table, discretizer))
+    assert spearmanr(drawn["a"], drawn["b"])[0] > 0.99
+    assert discretizer.encode(drawn)[:, 2].tolist() == codes[:, 2].tolist()
+
+
+def test_a_fit_keeps_what_lies_within_its_bins_and_a_saved_model_draws_alike(tmp_path: Any) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=N).clip(-5, 5)
+    frame = pd.DataFrame({"a": a, "b": (a + 0.05 * rng.normal(size=N)).clip(-5, 5)})
+    columns = {name: {"kind": "real", "bounds": [-5, 5], "bins": [-5, -1, 0, 1, 5]} for name in frame}
+    schema = build_schema({"status": "declared", "n_units": N, "columns": columns})
+    model = synth.fit(conform(frame, schema), schema, "mst", epsilon=10.0, delta=1e-5, seed=0)
+    drawn = model.sample(N, seed=0)
+    top = drawn[(drawn["a"] > 1) & (drawn["b"] > 1)]
+    assert spearmanr(top["a"], top["b"])[0] > 0.6
+    model.save(tmp_path / "model")
+    pd.testing.assert_frame_equal(synth.load_model(tmp_path / "model").sample(N, seed=0), drawn)
+
+
+TIMES = ["2020-01-01T00:00:00", "2021-01-01T00:00:00"]
+Rows = dict[str, list[Any]]
+COLUMNS: dict[str, Any] = {
+    "n": {"kind": "integer", "bounds": [0, 100], "missing": True},
+    "x": {"kind": "real", "bounds": [0, 100], "decimals": 2, "missing": True},
+    "made": {"kind": "real", "bounds": [-5, 60], "decimals": 1, "missing": True},
+    "whole": {"kind": "integer", "bounds": [0, 50]},
+    "free": {"kind": "real", "bounds": [0, 0.3], "missing": True},
+    "word": {"kind": "categorical", "categories": ["a", "b"], "missing": True},
+    "code": {"kind": "categorical", "categories": [7, 8], "missing": True},
+    "yes": {"kind": "boolean", "missing": True},
+    "day": {"kind": "date", "bounds": ["2020-01-01", "2021-01-01"], "missing": True},
+    "time": {"kind": "datetime", "bounds": ["1960-01-01T00:00:00", TIMES[1]], "missing": True},
+    "other": {"kind": "datetime", "bounds": ["1960-01-01T00:00:00", TIMES[1]]},
+    "paris": {"kind": "datetime", "bounds": TIMES, "missing": True, "timezone": "Europe/Paris"},
+    "anywhere": {"kind": "datetime", "bounds": TIMES, "missing": True, "timezone": "mixed"},
+}
+
+
+def flags(constraint: dict[str, Any], rows: Rows) -> list[bool]:
+    used = {name: COLUMNS[name] for name in rows}
+    schema = build_schema({"status": "declared", "columns": used, "constraints": [constraint]})
+    frame = conform(pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in rows.items()}), schema)
+    found: list[bool] = broken(frame, schema.constraints[0], schema.columns).tolist()
+    return found
+
+
+def test_numbers_are_compared_and_missing_ones_break_nothing() -> None:
+    rows: Rows = {"n": [1, 2, 3, None, 3], "x": [1.5, 2.0, 2.99, 0.0, None]}
+    constraint = {"kind": "inequality", "low": "n", "high": "x"}
+    assert flags(constraint, rows) == [False, False, True, False, False]
+    assert flags({**constraint, "strict": True}, rows) == [False, True, True, False, False]
+
+
+def test_beside_a_date_a_time_counts_as_its_day() -> None:
+    rows: Rows = {
+        "day": ["2020-05-02"] * 5,
+        "time": ["2020-05-01T23:59:59", "2020-05-02T00:00:00", "2020-05-02T09:00:00", "2020-05-03T00:00:00", None],
+    }
+    after = {"kind": "inequality", "low": "day", "high": "time"}
+    assert flags(after, rows) == [True, False, False, False, False]
+    # Within one day nothing comes first: a midnight has no claim to be earlier than nine o'clock.
+    assert flags({**after, "strict": True}, rows) == [True, True, True, False, False]
+    before = {"kind": "inequality", "low": "time", "high": "day"}
+    assert flags(before, rows) == [False, False, False, True, False]
+    assert flags({**before, "strict": True}, rows) == [False, True, True, True, False]
+
+
+def test_days_of_two_times_are_compared_where_it_is_asked_for() -> None:
+    rows: Rows = {
+        "time": ["2020-05-02T09:00:00", "2020-05-02T09:00:00", "2020-05-03T00:00:00", "1969-12-31T23:59:59"],
+        "other": ["2020-05-02T00:00:00", "2020-05-01T23:00:00", "2020-05-02T23:59:59", "1969-12-31T00:00:00"],
+    }
+    constraint = {"kind": "inequality", "low": "time", "high": "other"}
+    assert flags(constraint, rows) == [True, True, True, True]
+    assert flags({**constraint, "by_day": True}, rows) == [False, True, True, False]
+
+
+def test_times_of_zones_are_compared_as_instants() -> None:
+    noon = dt.datetime(2020, 6, 1, 12, tzinfo=dt.timezone(dt.timedelta(hours=5)))
+    rows: Rows = {"paris": [f"2020-06-01T{hour}:00:00+02:00" for hour in ("08", "09", "10")], "anywhere": [noon] * 3}
+    assert flags({"kind": "inequality", "low": "paris", "high": "anywhere"}, rows) == [False, False, True]
+
+
+def test_combinations_are_of_texts_whole_numbers_and_booleans_together() -> None:
+    rows: Rows = {
+        "word": ["a", "a", "b", None, "b"],
+        "code": [7, 8, 8, 8, 8],
+        "yes": [True, True, False, True, True],
+        "n": [1, 1, 2, 3, 2],
+    }
+    listed = [["a", 7, True, 1], ["b", 8, False, 2]]
+    constraint = {"kind": "fixed_combinations", "columns": list(rows), "combinations": listed}
+    assert flags(constraint, rows) == [False, True, False, False, True]
+
+
+def test_a_formula_holds_to_the_precision_of_its_column() -> None:
+    rows: Rows = {"n": [10, 10, 10, 10, None, None], "x": [3.25] * 6, "made": [6.7, 6.8, 6.6, None, None, 6.8]}
+    constraint = {"kind": "formula", "column": "made", "expression": "n - x"}
+    # 10 - 3.25 = 6.75 is a tie: 6.7 and 6.8 both round it.
+    assert flags(constraint, rows) == [False, False, True, True, False, True]
+
+
+def computed(column: str, expression: str, rows: Rows) -> tuple[list[Any], list[bool]]:
+    used = {name: COLUMNS[name] for name in (*rows, column)}
+    formula = {"kind": "formula", "column": column, "expression": expression}
+    schema = build_schema({"status": "declared", "columns": used, "constraints": [formula]})
+    frame = pd.DataFrame(
+        {name: conform(pd.DataFrame({name: cells}), _alone(name))[name] for name, cells in rows.items()}
+    )
+    constraint = schema.constraints[0]
+    assert isinstance(constraint, Formula)
+    series, unlawful = compute(frame, constraint, schema.columns)
+    lawful = frame.assign(**{column: series})[~unlawful]
+    assert not broken(lawful, constraint, schema.columns).any()
+    values: list[Any] = series.astype(object).where(series.notna(), None).tolist()
+    return values, unlawful.tolist()
+
+
+def _alone(name: str) -> Any:
+    return build_schema({"status": "declared", "columns": {name: COLUMNS[name]}})
+
+
+def test_a_computed_column_is_rounded_and_missing_where_an_operand_is() -> None:
+    rows: Rows = {"n": [10, 1, None], "x": [3.26, 0.34, 1.0]}
+    assert computed("made", "n - x", rows) == ([6.7, 0.7, None], [False, False, False])
+    assert computed("whole", "n + x", rows)[0][:2] == [13, 1]
+
+
+def test_a_value_beyond_the_bounds_or_missing_where_it_may_not_be_is_not_lawful() -> None:
+    rows: Rows = {"n": [70, 0, 60, None], "x": [0.0, 5.5, 0.04, 1.0]}
+    assert computed("made", "n - x", rows)[1] == [True, True, False, False]
+    assert computed("whole", "n / x", {"n": [1, 1], "x": [0.0, 1.0]})[1] == [True, False]
+
+
+def test_float_noise_at_a_bound_is_no_reason_to_reject() -> None:
+    values, unlawful = computed("free", "x + n / 5", {"n": [1, 1], "x": [0.1, 0.11]})
+    assert unlawful == [False, True]
+    assert values[0] == 0.3
+
+
+def test_values_beyond_64_bits_are_rejected_and_not_wrapped_around() -> None:
+    rows: Rows = {"n": [100, 2], "x": [100.0, 1.0]}
+    assert computed("whole", "*".join(["n * x"] * 8), rows)[1] == [True, True]
+    assert computed("whole", "n + 1e300 * (x - 1)", rows)[1] == [True, False]

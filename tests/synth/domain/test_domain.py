@@ -1,0 +1,622 @@
+"""Codes of columns: one code for every value, grids of quantiles, and coarser codes."""
+
+import datetime as dt
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from synth.columns import IntegerColumn, RealColumn
+from synth.domain import MAX_CELLS, Discretizer, numeric_scale, quantile_grid
+from synth.domain.coded_rows import CodedRows
+from synth.domain.counts import MARK, CoarseCounts, Coarsening, CodedTable, fine
+from synth.domain.discretizer import Attribute, regroup
+from synth.domain.grid import public_grid
+from synth.domain.quantile_grid import quantile_discretizer
+from synth.errors import SchemaError
+from synth.schema import Schema, build_schema
+
+
+def one(column: dict[str, object]) -> Schema:
+    return build_schema({"status": "declared", "columns": {"x": column}})
+
+
+def test_codes_of_a_decoded_table_are_the_codes_it_was_decoded_from(schema: Schema, frame: pd.DataFrame) -> None:
+    for discretizer in (Discretizer.by_schema(schema), Discretizer.by_quantiles(schema, frame)):
+        codes = discretizer.encode(frame)
+        decoded = discretizer.decode(codes, np.random.default_rng(0))
+        np.testing.assert_array_equal(discretizer.encode(decoded), codes)
+
+
+@pytest.mark.parametrize("kind", ["integer", "real", "date", "categorical"])
+def test_a_column_that_is_still_to_be_measured_gets_no_codes(kind: str) -> None:
+    with pytest.raises(SchemaError, match="before there are codes"):
+        Discretizer.by_schema(one({"kind": kind, "measure": True}))
+
+
+def test_categories_and_narrow_integers_survive_a_round_trip_exactly(schema: Schema, frame: pd.DataFrame) -> None:
+    discretizer = Discretizer.by_schema(schema)
+    decoded = discretizer.decode(discretizer.encode(frame), np.random.default_rng(0))
+    for name in ("age", "job", "level", "married", "income"):
+        pd.testing.assert_series_equal(decoded[name], frame[name], check_names=False)
+
+
+def test_decoded_values_keep_dtype_bounds_and_precision(schema: Schema, frame: pd.DataFrame) -> None:
+    discretizer = Discretizer.by_schema(schema)
+    rng = np.random.default_rng(1)
+    codes = np.column_stack([rng.integers(0, size, 5000) for size in discretizer.sizes.values()])
+    decoded = discretizer.decode(codes, rng)
+    assert decoded.dtypes.astype(str).to_dict() == frame[list(schema.learned)].dtypes.astype(str).to_dict()
+    assert decoded["gain"].between(0, 99_999).all()
+    assert (decoded["gain"].round(2) == decoded["gain"]).all()
+    assert decoded["age"].between(17, 90).all()
+    assert (decoded["seen"].dt.second == 0).all()
+    assert decoded["visited"].dropna().between("2011-03-28", "2019-07-08").all()
+
+
+def test_other_and_missing_are_the_last_two_codes_of_every_column(schema: Schema, frame: pd.DataFrame) -> None:
+    for discretizer in (Discretizer.by_schema(schema), Discretizer.by_quantiles(schema, frame)):
+        for name in discretizer.columns:
+            assert discretizer.labels(name)[-2:] == ["other", "missing"]
+            assert len(discretizer.labels(name)) == discretizer.sizes[name]
+
+
+def test_values_outside_the_declaration_are_clamped_and_unknown_ones_are_other(
+    schema: Schema, frame: pd.DataFrame
+) -> None:
+    discretizer = Discretizer.by_schema(schema)
+    odd = frame.head(3).copy()
+    odd["age"] = pd.array([-5, 1000, None], dtype="Int64")
+    odd["job"] = pd.Series(["unheard of", None, "clerk"], dtype=object)
+    codes = pd.DataFrame(discretizer.encode(odd), columns=list(discretizer.columns))
+    size = discretizer.sizes
+    assert codes["age"].tolist() == [0, size["age"] - 3, size["age"] - 1]
+    assert codes["job"].tolist() == [size["job"] - 2, size["job"] - 1, 2]
+
+
+def test_a_column_that_never_misses_a_value_never_gets_a_missing_one(schema: Schema) -> None:
+    discretizer = Discretizer.by_schema(schema)
+    forbidden = np.array([[size - 1 for size in discretizer.sizes.values()]] * 50)
+    decoded = discretizer.decode(forbidden, np.random.default_rng(0))
+    assert decoded["age"].notna().all()
+    assert decoded["income"].isin(["<=50K", ">50K"]).all()
+    assert decoded["job"].isna().all()
+
+
+@given(
+    low=st.floats(-1e6, 1e6), width=st.floats(0, 1e7), scale=st.sampled_from(["linear", "log"]),
+    decimals=st.one_of(st.none(), st.integers(0, 4)),
+)  # fmt: skip
+@settings(max_examples=200, deadline=None)
+def test_a_public_grid_ascends_covers_the_bounds_and_stays_small(
+    low: float, width: float, scale: str, decimals: int | None
+) -> None:
+    if decimals is not None:
+        low, width = round(low, decimals), round(width, decimals)
+    column = RealColumn(bounds=(low, low + width), scale=scale, decimals=decimals)  # type: ignore[arg-type]
+    edges = public_grid(column)
+    assert (np.diff(edges) > 0).all()
+    assert edges[0] <= low
+    assert edges[-1] > low + width
+    assert len(edges) - 1 <= MAX_CELLS
+
+
+def test_zero_has_a_cell_of_its_own_on_a_logarithmic_grid() -> None:
+    for column in (IntegerColumn(bounds=(-500, 99_999), scale="log"), RealColumn(bounds=(-5.0, 9.0), scale="log")):
+        edges = public_grid(column)
+        start = np.searchsorted(edges, 0.0, side="right") - 1
+        others = np.array([-1.0, 1.0]) if isinstance(column, IntegerColumn) else np.array([-1e-300, 1e-300])
+        assert not np.any(np.searchsorted(edges, others, side="right") - 1 == start)
+
+
+def test_integers_beyond_two_to_the_53_stay_whole_and_inside_their_bounds() -> None:
+    low, high = 2**53 + 1, 2**62 + 3
+    schema = one({"kind": "integer", "bounds": [low, high]})
+    discretizer = Discretizer.by_schema(schema)
+    codes = np.random.default_rng(0).integers(0, discretizer.sizes["x"] - 2, size=(1000, 1))
+    decoded = discretizer.decode(codes, np.random.default_rng(1))["x"]
+    assert decoded.dtype == "Int64"
+    assert decoded.between(low, high).all()
+
+
+def test_declared_bins_are_the_codes() -> None:
+    schema = one({"kind": "integer", "bounds": [0, 99], "bins": [0, 1, 10, 50, 100]})
+    labels = Discretizer.by_schema(schema).labels("x")
+    assert labels == ["0", "1 to 9", "10 to 49", "50 to 99", "other", "missing"]
+
+
+def test_quantile_bins_give_a_frequent_value_its_own_bin() -> None:
+    values = np.r_[np.zeros(920), np.arange(1, 81)]
+    schema = one({"kind": "integer", "bounds": [0, 99_999]})
+    labels = Discretizer.by_quantiles(schema, pd.DataFrame({"x": pd.array(values, dtype="Int64")})).labels("x")
+    assert labels[0] == "0"
+    assert len(labels) > 15
+
+
+@pytest.mark.parametrize("column", [
+    {"kind": "integer", "bounds": [5, 5]},
+    {"kind": "real", "bounds": [0.0, 0.0], "scale": "log"},
+    {"kind": "real", "bounds": [0.3, 0.3], "decimals": 1},
+    {"kind": "date", "bounds": ["2020-02-29", "2020-02-29"]},
+    {"kind": "categorical", "categories": ["only"]},
+])  # fmt: skip
+def test_a_column_of_one_value_decodes_to_that_value(column: dict[str, object]) -> None:
+    schema = one(column)
+    decoded = Discretizer.by_schema(schema).decode(np.zeros((4, 1), dtype=int), np.random.default_rng(0))["x"]
+    assert len(set(decoded)) == 1
+    assert decoded.notna().all()
+
+
+def test_mixed_offsets_are_read_as_instants_and_written_in_utc() -> None:
+    bounds = ["2020-01-01T00:00:00", "2020-12-31T00:00:00"]
+    schema = one({"kind": "datetime", "bounds": bounds, "timezone": "mixed"})
+    stamps = pd.Series(
+        [
+            pd.Timestamp("2020-06-01T12:00:00+02:00").to_pydatetime(),
+            pd.Timestamp("2020-06-01T10:00:00Z").to_pydatetime(),
+        ],
+        dtype=object,
+    )
+    discretizer = Discretizer.by_schema(schema)
+    codes = discretizer.encode(pd.DataFrame({"x": stamps}))
+    assert codes[0, 0] == codes[1, 0]
+    decoded = discretizer.decode(codes, np.random.default_rng(0))["x"]
+    assert all(str(stamp.tzinfo) == "UTC" for stamp in decoded)
+
+
+def test_a_discretizer_comes_back_from_plain_data(schema: Schema, frame: pd.DataFrame) -> None:
+    discretizer = Discretizer.by_quantiles(schema, frame)
+    again = Discretizer.from_plain(discretizer.to_plain(), schema)
+    np.testing.assert_array_equal(again.encode(frame), discretizer.encode(frame))
+
+
+def test_where_every_category_is_in_other_without_any_mass_they_are_drawn_evenly() -> None:
+    schema = one({"kind": "categorical", "categories": ["a", "b", "c"]})
+    public = Discretizer.by_schema(schema).attributes[0]
+    # The column is never missing, and all that noise left is values beyond the declared ones.
+    merged = regroup(public, np.full(3, -1), np.array([0.0, 0.0, 0.0, 500.0, 0.0]))
+    drawn = merged.values(np.zeros(3000, dtype=np.int64), np.random.default_rng(0))
+    assert drawn.value_counts().between(900, 1100).all()
+    assert sorted(drawn.unique()) == ["a", "b", "c"]
+
+
+LEAST = 20
+
+
+def schema_of(**columns: Any) -> Schema:
+    return build_schema({"status": "declared", "columns": columns})
+
+
+def read_off(
+    schema: Schema, table: pd.DataFrame, weights: Any = None, *, n_bins: int = 16, least: float = LEAST
+) -> Discretizer:
+    """Codes of a canonical table."""
+    places = {}
+    for attribute in Discretizer.by_schema(schema).attributes:
+        series, column = table[attribute.name], attribute.column
+        is_line = attribute.edges is not None
+        places[attribute.name] = (
+            numeric_scale.positions(series, column) if is_line else attribute.cells(series).astype(float)
+        )  # type: ignore[arg-type]
+    weighted = np.ones(len(table)) if weights is None else np.asarray(weights, dtype=np.float64)
+    return quantile_discretizer(schema, places, weighted, n_bins=n_bins, least_units=least)
+
+
+def number(values: Any, weights: Any = None, **column: Any) -> Attribute:
+    """The codes of one column of numbers, NaN where missing."""
+    schema = schema_of(x={"kind": "real", "missing": True, **column})
+    table = pd.DataFrame({"x": np.asarray(values, dtype=np.float64)})
+    if column.get("kind") == "integer":
+        table["x"] = table["x"].astype("Int64")
+    (attribute,) = read_off(schema, table, weights).attributes
+    return attribute
+
+
+def drawn(discretizer: Discretizer, table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
+    """A draw of each row's code and rank, as a model that knows both would make it."""
+    cells = {p: a.cells(table[a.name]) for p, a in enumerate(discretizer.attributes)}
+    return CodedRows.of(discretizer, cells).decoded(discretizer, np.random.default_rng(seed))
+
+
+def drawn_anew(attribute: Attribute, values: Any, n: int, seed: int = 0) -> np.ndarray:
+    """Values of codes drawn by their frequency, wherever in their codes."""
+    codes = attribute.group[attribute.cells_at(np.asarray(values, dtype=np.float64))]
+    rng = np.random.default_rng(seed)
+    series = attribute.values(rng.choice(codes, n), rng)
+    return series.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+COLUMNS: list[dict[str, Any]] = [
+    {"kind": "integer", "bounds": [-1000, 100_000]},
+    {"kind": "real", "decimals": 2, "bounds": [-1000.0, 100_000.0]},
+    {"kind": "real", "bounds": [-1000.0, 100_000.0], "scale": "log"},
+    {"kind": "real", "bounds": [-1000.0, 100_000.0]},
+]
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers with spikes, runs of rare values, far ones and missing ones, and weights of their rows."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    parts = [
+        np.full(draw(st.integers(0, 90)), float(value)) for value in draw(st.sets(st.integers(-5, 40), max_size=25))
+    ]
+    for _ in range(draw(st.integers(0, 4))):
+        low, width = draw(st.integers(-50, 900)), draw(st.sampled_from([1, 6, 40, 3000]))
+        parts.append(low + np.floor(rng.random(draw(st.integers(1, 120))) * width))
+    parts.append(np.array(draw(st.lists(st.sampled_from([-999.0, 55_555.0, 99_999.0, np.nan]), max_size=4))))
+    values = np.concatenate(parts)
+    if len(values) == 0:
+        values = np.array([np.nan])
+    rows_a_unit = draw(st.sampled_from([1, 1, 7]))
+    return rng.permutation(values), np.full(len(values), 1 / rows_a_unit)
+
+
+@settings(max_examples=400)
+@given(table=tables(), column=st.sampled_from(COLUMNS), n_bins=st.sampled_from([2, 3, 5, 16]))
+def test_no_code_or_cell_that_is_drawn_is_held_by_few_units(
+    table: tuple[np.ndarray, np.ndarray], column: dict[str, Any], n_bins: int
+) -> None:
+    values, weights = table
+    schema = schema_of(x={"missing": True, **column})
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(quantile_grid, "OFF_MIDDLE", 1.0)  # parts of a cell hold what the whole cell allows
+        made = quantile_discretizer(schema, {"x": values}, weights, n_bins=n_bins, least_units=LEAST)
+    (attribute,) = made.attributes
+    assert attribute.edges is not None
+    cells = attribute.cells_at(values)
+    held = np.bincount(cells, weights=weights, minlength=attribute.n_cells)
+    present = held[:-2].sum()
+    codes = np.bincount(attribute.group[:-2], weights=held[:-2], minlength=attribute.size)
+    masses = np.bincount(attribute.group[:-2], weights=attribute.mass[:-2], minlength=attribute.size)
+    if present < LEAST:  # all in one stretch, whatever they are
+        assert (attribute.mass[:-2] > 0).sum() == (present > 0)
+        return
+    assert attribute.mass[:-2].sum() == pytest.approx(present)
+    assert (codes[masses > 0] >= LEAST - 1e-9).all()
+    # Cells of fewer units are pooled: each is as likely as the values that it can hold are many.
+    few = np.flatnonzero((attribute.mass[:-2] > 0) & (held[:-2] < LEAST - 1e-9))
+    measure = numeric_scale.lattice_measure(attribute.edges, attribute.column)  # type: ignore[arg-type]
+    densities = np.round(np.log(attribute.mass[few] / measure[few]), 6)
+    for density in np.unique(densities):
+        assert held[few[densities == density]].sum() >= LEAST - 1e-9
+
+
+@given(table=tables(), column=st.sampled_from(COLUMNS), n_bins=st.sampled_from([2, 3, 5, 16]))
+def test_masses_ranks_and_intervals_agree_and_a_grid_comes_back_from_plain_data(
+    table: tuple[np.ndarray, np.ndarray], column: dict[str, Any], n_bins: int
+) -> None:
+    values, weights = table
+    schema = schema_of(x={"missing": True, **column})
+    made = quantile_discretizer(schema, {"x": values}, weights, n_bins=n_bins, least_units=LEAST)
+    (attribute,), (again,) = made.attributes, Discretizer.from_plain(made.to_plain(), schema).attributes
+    for one, other in ((attribute.edges, again.edges), (attribute.group, again.group), (attribute.mass, again.mass)):
+        np.testing.assert_array_equal(one, other)
+    for code in range(attribute.size - 2):
+        cells = np.flatnonzero(attribute.group == code)
+        if attribute.mass[cells].sum() == 0:
+            continue
+        intervals = np.array([attribute.rank_interval(int(cell)) for cell in cells])
+        np.testing.assert_allclose(
+            np.diff(intervals, axis=1)[:, 0], attribute.mass[cells] / attribute.mass[cells].sum()
+        )
+        np.testing.assert_allclose(intervals.mean(axis=1), attribute.middle_ranks[cells])
+        held = cells[attribute.mass[cells] > 0]
+        middles = attribute.middle_ranks[held]
+        np.testing.assert_array_equal(attribute.ranked(np.full(len(held), code), middles), held)
+
+
+@given(table=tables(), column=st.sampled_from(COLUMNS))
+def test_values_that_are_drawn_are_lawful_and_missing_as_often(
+    table: tuple[np.ndarray, np.ndarray], column: dict[str, Any]
+) -> None:
+    values, weights = table
+    attribute = number(values, weights, **column)
+    made = drawn_anew(attribute, values, 300)
+    low, high = column["bounds"]
+    assert ((made >= low) & (made <= high) | np.isnan(made)).all()
+    assert np.isnan(values).any() or not np.isnan(made).any()
+    assert not np.isnan(values).all() or np.isnan(made).all()
+
+
+def test_a_frequent_value_comes_back_as_often_and_exactly() -> None:
+    rng = np.random.default_rng(0)
+    spikes = {0.0: 900, 1234.56: 60, 40.0: LEAST}
+    values = np.concatenate([*(np.full(n, value) for value, n in spikes.items()), rng.gamma(2.0, 500.0, 1500).round(2)])
+    for column in ({"decimals": 2}, {}):
+        attribute = number(values, bounds=[0.0, 1e6], **column)
+        for value, n in spikes.items():
+            cell = attribute.cells_at(np.array([value]))[0]
+            assert attribute.mass[cell] == pytest.approx(n, abs=5)  # a few values beside it, too few for a cell
+        made = drawn_anew(attribute, values, 50_000)
+        for value, n in spikes.items():
+            share = n / len(values)
+            assert abs((made == value).mean() - share) < 5 * np.sqrt(share / 50_000) + 5 / len(values)
+
+
+def test_a_value_of_one_row_is_no_likelier_than_its_neighbors() -> None:
+    rng = np.random.default_rng(1)
+    values = np.append(rng.normal(123_400, 300, 3000).round(), 123_457.0)
+    values = values[(values != 123_457) | (np.arange(len(values)) == len(values) - 1)]
+    attribute = number(values, kind="integer", bounds=[0, 10**6])
+    made = drawn_anew(attribute, values, 1_000_000)
+    counts = [(made == 123_457 + shift).sum() for shift in (-1, 0, 1)]
+    assert min(counts) > 100
+    assert counts[1] < counts[0] + 5 * np.sqrt(2 * counts[0])
+
+
+@pytest.mark.parametrize("others", [np.zeros(3000), np.repeat([0.0, 7.0, 90_000.0], 1000), np.full(3000, np.nan)])
+def test_a_lone_value_among_spikes_is_not_drawn_again_and_again(others: np.ndarray) -> None:
+    """Only one row in 3001 has it: as often as that, some value may be drawn, but not this one."""
+    values = np.append(others, 12_345.0)
+    for kind in ("integer", "real"):
+        made = drawn_anew(number(values, kind=kind, bounds=[0, 200_000]), values, 300_000)
+        assert (made == 12_345).sum() < 20
+
+
+def test_no_edge_is_at_an_extreme_value() -> None:
+    rng = np.random.default_rng(2)
+    values = rng.lognormal(5, 1, 2000)
+    edges = number(values, bounds=[0.0, 1e9]).edges
+    assert edges is not None
+    assert (np.abs(edges[:, np.newaxis] - [values.min(), values.max()]) > 1e-3).all()
+    assert values.min() - edges[edges < values.min()].max() < 0.05 * values.mean()
+    assert values.max() < edges[-2] < 2 * values.max()
+
+
+def test_bounds_far_beyond_the_values_stretch_no_cell() -> None:
+    rng = np.random.default_rng(3)
+    values = rng.normal(50, 5, 2000)
+    made = drawn_anew(number(values, bounds=[-1e12, 1e12]), values, 20_000)
+    assert np.abs(np.quantile(made, [0.05, 0.5, 0.95]) - np.quantile(values, [0.05, 0.5, 0.95])).max() < 0.4
+    assert made.min() > values.min() - 5
+    assert made.max() < values.max() + 5
+
+
+def test_a_skewed_cell_keeps_its_mean() -> None:
+    rng = np.random.default_rng(4)
+    values = rng.lognormal(3, 2.5, 4000)
+    made = drawn_anew(number(values, bounds=[0.0, 1e9]), values, 400_000)
+    assert made.mean() == pytest.approx(values.mean(), rel=0.05)
+
+
+def test_a_unit_of_many_rows_makes_no_value_frequent() -> None:
+    rng = np.random.default_rng(5)
+    values = np.concatenate([np.full(50, 777.0), rng.integers(0, 100_000, 3000)])
+    weights = np.concatenate([np.full(50, 1 / 50), np.ones(3000)])
+    alone = number(values, kind="integer", bounds=[0, 100_000])
+    by_unit = number(values, weights, kind="integer", bounds=[0, 100_000])
+    assert (drawn_anew(alone, values, 50_000) == 777).mean() > 0.01
+    assert (drawn_anew(by_unit, values, 50_000) == 777).mean() < 0.001
+
+
+@pytest.mark.parametrize("gone", [0, 30])
+def test_a_single_value_and_none_are_codes_of_their_own(gone: int) -> None:
+    values = np.concatenate([np.full(40, 5.0), np.full(gone, np.nan)])
+    made = drawn_anew(number(values, kind="integer", bounds=[0, 9]), values, 4000)
+    assert set(made[~np.isnan(made)]) == {5.0}
+    assert np.isnan(made).mean() == pytest.approx(gone / len(values), abs=0.04)
+    empty = number(np.full(30, np.nan), kind="integer", bounds=[0, 9])
+    assert np.isnan(drawn_anew(empty, np.full(30, np.nan), 50)).all()
+
+
+def test_dates_and_times_come_back_near_and_frequent_ones_exactly() -> None:
+    schema = schema_of(
+        day={"kind": "date", "bounds": ["1900-01-01", "2100-01-01"], "missing": True},
+        seen={"kind": "datetime", "bounds": ["1900-01-01T00:00:00", "2100-01-01T00:00:00"], "precision": "min"},
+    )
+    rng = np.random.default_rng(6)
+    days = np.datetime64("2011-03-28", "us") + rng.integers(0, 300, 2000) * np.timedelta64(1, "D")
+    days[:300] = np.datetime64("2011-07-01")
+    seen = np.datetime64("2020-01-01", "us") + rng.integers(0, 500_000, 2000) * np.timedelta64(1, "m")
+    table = pd.DataFrame({"day": pd.Series(days), "seen": pd.Series(seen)})
+    table.loc[1900:, "day"] = pd.NaT
+    made = drawn(read_off(schema, table), table)
+    assert (made["day"].isna() == table["day"].isna()).all()
+    frequent = table["day"] == dt.datetime(2011, 7, 1)
+    assert (made.loc[frequent, "day"] == dt.datetime(2011, 7, 1)).all()
+    assert (made["day"] - table["day"]).abs().max() < pd.Timedelta(days=40)
+    assert (made["seen"] - table["seen"]).abs().max() < pd.Timedelta(days=40)
+    assert (made["seen"] == made["seen"].dt.floor("min")).all()
+
+
+def words(counts: dict[str, int], weights: Any = None, least: float = LEAST) -> tuple[Attribute, pd.Series]:
+    schema = schema_of(x={"kind": "categorical", "categories": list(counts), "missing": True})
+    values = pd.Series(np.repeat(np.array(list(counts), dtype=object), list(counts.values())), dtype=object)
+    (attribute,) = read_off(schema, pd.DataFrame({"x": values}), weights, least=least).attributes
+    return attribute, values
+
+
+def frequencies(attribute: Attribute, values: pd.Series, n: int = 100_000) -> pd.Series:
+    rng = np.random.default_rng(7)
+    codes = rng.choice(attribute.codes(values), n)
+    return attribute.values(codes, rng).value_counts(normalize=True)
+
+
+def test_rare_categories_share_other_and_are_drawn_alike() -> None:
+    attribute, values = words({"a": 500, "b": 300, "one": 1, "nine": 9, "c": 30, "twelve": 12, "never": 0})
+    codes = attribute.codes(pd.Series(["one", "nine", "twelve", "never", "a", "b", "c"], dtype=object))
+    assert set(codes[:4]) == {attribute.size - 2}
+    assert len(set(codes)) == 4
+    made = frequencies(attribute, values)
+    assert "never" not in made
+    for word in ("one", "nine", "twelve"):
+        assert made[word] == pytest.approx(22 / 3 / len(values), rel=0.15)
+    for word in ("a", "b", "c"):
+        assert made[word] == pytest.approx((values == word).mean(), rel=0.05)
+
+
+def test_too_few_rare_units_are_joined_by_the_next_category_which_stays_as_frequent() -> None:
+    attribute, values = words({"No": 9999, "Steady": 1, "Up": 40})
+    codes = attribute.codes(pd.Series(["Steady", "Up", "No"], dtype=object))
+    assert codes[0] == codes[1] != codes[2]
+    made = frequencies(attribute, values)
+    assert made["Up"] == pytest.approx(40 / len(values), rel=0.2)
+    assert made["Steady"] < 5 / len(values)
+    attribute, values = words({"No": 9999, "Steady": 1})
+    made = frequencies(attribute, values)
+    assert made["No"] > 0.999
+    assert made["Steady"] < 0.001
+
+
+def test_categories_that_are_all_rare_are_one_code() -> None:
+    attribute, values = words(dict.fromkeys("abcdef", 5))
+    assert set(attribute.codes(values)) == {attribute.size - 2}
+    np.testing.assert_allclose(frequencies(attribute, values), 1 / 6, atol=0.01)
+
+
+def test_rows_of_one_unit_make_no_category_frequent() -> None:
+    counts = {"a": 500, "b": 50, "c": 30}
+    weights = np.repeat([1.0, 1 / 50, 1.0], list(counts.values()))
+    attribute, _ = words(counts, weights)
+    codes = attribute.codes(pd.Series(list("abc"), dtype=object))
+    assert codes[1] == codes[2] == attribute.size - 2
+
+
+def test_all_kinds_are_encoded_and_come_back_from_plain_data(frame: pd.DataFrame, schema: Schema) -> None:
+    made = read_off(schema, frame)
+    again = Discretizer.from_plain(made.to_plain(), schema)
+    np.testing.assert_array_equal(made.encode(frame), again.encode(frame))
+    pd.testing.assert_frame_equal(drawn(made, frame), drawn(again, frame))
+    same = drawn(made, frame)
+    for name in ("job", "level", "married", "income"):
+        assert (same[name].isna() == frame[name].isna()).all()
+        assert (same[name].dropna() == frame[name].dropna()).mean() > 0.9, name
+
+
+SCHEMA = build_schema(
+    {
+        "status": "declared",
+        "columns": {
+            "age": {"kind": "integer", "bounds": [0, 19]},
+            "grade": {"kind": "integer", "bounds": [1, 5]},
+            "town": {"kind": "categorical", "categories": ["a", "b", "c"]},
+        },
+    }
+)
+
+
+def coarsened() -> tuple[Discretizer, Coarsening, np.ndarray]:
+    discretizer = Discretizer.by_schema(SCHEMA)
+    rng = np.random.default_rng(0)
+    codes = np.stack([rng.integers(0, 22, 500), rng.integers(0, 5, 500), rng.integers(0, 3, 500)], axis=1)
+    masses = {
+        name: np.bincount(codes[:, i], minlength=size) for i, (name, size) in enumerate(discretizer.sizes.items())
+    }
+    return discretizer, Coarsening.of(discretizer, masses, 4), codes
+
+
+def test_only_numbers_of_many_codes_have_coarse_ones_of_even_mass() -> None:
+    discretizer, coarsening, codes = coarsened()
+    assert list(coarsening.domain(discretizer.sizes)) == ["age", "grade", "town", "age" + MARK]
+    group = coarsening.groups["age"]
+    assert (np.diff(group) >= 0).all()
+    assert group[-3:].tolist() == [3, 4, 5]  # the last age, other, missing
+    held = np.bincount(group[codes[:, 0]])
+    assert held[:4].min() > 80
+
+
+def test_counts_by_coarse_codes_are_sums_of_fine_ones() -> None:
+    discretizer, coarsening, codes = coarsened()
+    table = CoarseCounts(CodedTable(discretizer.sizes, codes), coarsening)
+    both = np.column_stack([codes, coarsening.groups["age"][codes[:, 0]]])
+    expected = CodedTable(table.domain, both)
+    cliques = [*combinations(table.domain, 1), *combinations(table.domain, 2), *combinations(table.domain, 3)]
+    cliques = [clique[::-1] for clique in cliques if len(set(map(fine, clique))) == len(clique)]
+    assert len(cliques) == 4 + 5 + 2
+    for clique, counts in zip(cliques, table.each(cliques), strict=True):
+        np.testing.assert_array_equal(counts, expected.counts(clique))
+        np.testing.assert_array_equal(counts, table.counts(clique))
+
+
+def test_a_code_goes_with_its_coarse_code_alone() -> None:
+    _, coarsening, _ = coarsened()
+    ((pair, together),) = coarsening.zeros()
+    assert pair == ("age", "age" + MARK)
+    assert together.sum(axis=1).tolist() == [1] * 22
+    assert together.argmax(axis=1).tolist() == coarsening.groups["age"].tolist()
+
+
+@pytest.mark.parametrize("masses", [np.zeros(22), np.full(22, -3.0), np.eye(22)[7] * 900])
+def test_groups_of_no_mass_are_groups_all_the_same(masses: np.ndarray) -> None:
+    discretizer = Discretizer.by_schema(SCHEMA)
+    coarsening = Coarsening.of(discretizer, {"age": masses}, 4)
+    group = coarsening.groups["age"]
+    assert len(group) == 22
+    assert (np.unique(group) == np.arange(group[-1] + 1)).all()
+
+
+LEVELS = build_schema(
+    {
+        "status": "declared",
+        "columns": {
+            "age": {"kind": "integer", "bounds": [0, 19]},
+            "grade": {"kind": "integer", "bounds": [1, 5]},
+            "level": {"kind": "categorical", "categories": list(range(8)), "ordered": True},
+            "town": {"kind": "categorical", "categories": [f"t{index}" for index in range(9)]},
+            "sex": {"kind": "boolean"},
+        },
+    }
+)
+TOWNS = np.array([5.0, 90.0, -7.0, 80.0, 0.0, 90.0, 3.0, 85.0, 1.0, 40.0, 20.0])
+"""Released counts of the towns; the last two are of `other` and `missing`."""
+
+
+def test_every_column_of_more_codes_than_it_may_have_gets_coarse_ones() -> None:
+    discretizer = Discretizer.by_schema(LEVELS)
+    masses = {name: np.ones(size) for name, size in discretizer.sizes.items()}
+    coarsening = Coarsening.of_all(discretizer, {**masses, "town": TOWNS}, dict.fromkeys(masses, 4), 5)
+    assert list(coarsening.groups) == ["age", "grade", "level", "town"]
+    assert {name: size for name, size in coarsening.domain(discretizer.sizes).items() if name.endswith(MARK)} == {
+        "age" + MARK: 6, "grade" + MARK: 6, "level" + MARK: 6, "town" + MARK: 7,
+    }  # fmt: skip
+    # An order is kept, and groups of levels in an order have as many of them.
+    assert coarsening.groups["level"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 5]
+    none = Coarsening.of_all(discretizer, masses, dict.fromkeys(masses, 20), 9)
+    assert none.groups == {}
+
+
+def test_each_column_has_as_many_groups_as_are_named_for_it() -> None:
+    discretizer = Discretizer.by_schema(LEVELS)
+    masses = {name: np.ones(size) for name, size in discretizer.sizes.items()}
+    coarsening = Coarsening.of_all(discretizer, masses, {"age": 10, "grade": 2, "level": 8}, 9)
+    assert {name: int(group[-1]) + 1 for name, group in coarsening.groups.items()} == {"age": 12, "grade": 4}
+
+
+def test_categories_of_least_mass_are_one_group_and_each_other_its_own() -> None:
+    discretizer = Discretizer.by_schema(LEVELS)
+    masses = {name: np.ones(size) for name, size in discretizer.sizes.items()}
+    group = Coarsening.of_all(discretizer, {**masses, "town": TOWNS}, dict.fromkeys(masses, 100), 5).groups["town"]
+    rest = [index for index in range(9) if group[index] == group[0]]
+    assert rest == [0, 2, 4, 6, 8]
+    assert len(set(group[[1, 3, 5, 7]].tolist())) == 4
+    assert group[0] not in group[[1, 3, 5, 7]]
+    assert group[9:].tolist() == [5, 6]
+
+
+def test_counts_by_groups_that_are_no_neighbors_are_sums_of_fine_ones() -> None:
+    discretizer = Discretizer.by_schema(LEVELS)
+    rng = np.random.default_rng(1)
+    codes = np.stack([rng.integers(0, size, 400) for size in discretizer.sizes.values()], axis=1)
+    masses = {name: np.ones(size) for name, size in discretizer.sizes.items()}
+    coarsening = Coarsening.of_all(discretizer, {**masses, "town": TOWNS}, dict.fromkeys(masses, 3), 5)
+    assert (np.diff(coarsening.groups["town"]) < 0).any()
+    table = CoarseCounts(CodedTable(discretizer.sizes, codes), coarsening)
+    merged = [coarsening.groups[name][codes[:, list(discretizer.sizes).index(name)]] for name in coarsening.groups]
+    expected = CodedTable(table.domain, np.column_stack([codes, *merged]))
+    cliques = [("town" + MARK,), ("sex", "town" + MARK), ("town" + MARK, "age" + MARK, "level"), ("town", "grade")]
+    for clique, counts in zip(cliques, table.each(cliques), strict=True):
+        assert counts.sum() == 400
+        np.testing.assert_array_equal(counts, expected.counts(clique))
+
+
+@pytest.mark.parametrize("masses", [np.zeros(11), np.full(11, -3.0), TOWNS])
+def test_categories_without_mass_are_in_a_group_all_the_same(masses: np.ndarray) -> None:
+    discretizer = Discretizer.by_schema(LEVELS)
+    others = {name: np.ones(size) for name, size in discretizer.sizes.items()}
+    group = Coarsening.of_all(discretizer, {**others, "town": masses}, dict.fromkeys(others, 4), 3).groups["town"]
+    assert np.bincount(group).tolist() == [1, 1, 7, 1, 1]

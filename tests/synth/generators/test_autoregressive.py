@@ -1,0 +1,590 @@
+"""`arn`: its fit on a chain of columns, the spikes that it measures, and how its rows are dealt."""
+
+import json
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+from synth.columns import MOST_SPIKES
+from synth.domain.coded_rows import CodedRows, Evidence
+from synth.dp.budget import Budget
+from synth.dp.events import StabilityEvent
+from synth.dp.mechanisms import NoNoise
+from synth.errors import JobError, ModelError, SchemaError
+from synth.generators import registry
+from synth.generators.arn import Arn, ArnDistribution, ArnModel, RankLevels
+from synth.generators.base import PrivateGenerator
+from synth.generators.fitting.fixed_costs import measure_domain
+from synth.generators.fitting.training_data import HeldTable
+from synth.generators.marginal_generator import Independent
+from synth.generators.models.autoregressive_model import AutoregressiveModel
+from synth.generators.models.conditions import GIVEN
+from synth.generators.models.postprocess import add_unlearned, deal
+from synth.infer import infer_schema
+from synth.neural import training
+from synth.neural.autoregressive_network import to_arrays
+from synth.neural.training import CHECKPOINT
+from synth.schema import Schema, build_schema
+from synth.stored import open_table
+from synth.table import conform, present
+
+N_CHAIN = 3_000
+CHAIN = build_schema({
+    "status": "declared",
+    "n_units": N_CHAIN,
+    "target": "last",
+    "columns": {
+        "first": {"kind": "categorical", "categories": ["a", "b", "c"]},
+        "amount": {"kind": "real", "bounds": [0.0, 40.0], "decimals": 2},
+        "last": {"kind": "categorical", "categories": ["x", "y", "z"]},
+    },
+})  # fmt: skip
+"""`last` is known from `first` nine times in ten, and `amount` is above or below 10, 20 by it."""
+
+
+def chain(n: int = N_CHAIN, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    first = rng.choice(3, n, p=[0.5, 0.3, 0.2])
+    last = np.where(rng.random(n) < 0.9, first, rng.integers(0, 3, n))
+    amount = np.round(10 * first + rng.gamma(3.0, 1.5, n).clip(0, 9.9), 2)
+    texts = np.array(["a", "b", "c"], dtype=object), np.array(["x", "y", "z"], dtype=object)
+    return pd.DataFrame({"first": texts[0][first], "amount": amount, "last": texts[1][last]})
+
+
+ORDERS = ("fixed", "any")
+
+
+@pytest.fixture(scope="module")
+def fixed() -> AutoregressiveModel:
+    return Arn(order="fixed", epochs=24).fit(chain(), CHAIN, seed=0)
+
+
+@pytest.fixture(scope="module")
+def any_order() -> AutoregressiveModel:
+    return Arn(epochs=24).fit(chain(), CHAIN, seed=0)
+
+
+@pytest.fixture(params=["fixed", "any_order"])
+def model(request: pytest.FixtureRequest) -> AutoregressiveModel:
+    found: AutoregressiveModel = request.getfixturevalue(request.param)
+    return found
+
+
+def distribution_of(model: AutoregressiveModel) -> ArnDistribution:
+    assert isinstance(model.distribution, ArnDistribution)
+    return model.distribution
+
+
+@pytest.mark.statistical
+def test_a_table_has_the_real_dependences(model: AutoregressiveModel) -> None:
+    drawn, real = model.sample(20_000, seed=1), chain(20_000, seed=1)
+    shares = [pd.crosstab(table["first"], table["last"], normalize=True).to_numpy() for table in (drawn, real)]
+    assert np.abs(shares[0] - shares[1]).sum() / 2 < 0.03
+    for value in "abc":
+        amounts, expected = (table.loc[table["first"] == value, "amount"] for table in (drawn, real))
+        for share in (0.1, 0.5, 0.9):
+            assert amounts.quantile(share) == pytest.approx(expected.quantile(share), abs=0.7)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_saved_model_gives_the_same_rows(order: str, frame: pd.DataFrame, schema: Schema, tmp_path: Path) -> None:
+    made = registry.generator("arn", order=order, epochs=2).fit(frame, schema, seed=0)
+    made.save(tmp_path / "model")
+    again = registry.load_model(tmp_path / "model")
+    pd.testing.assert_frame_equal(again.sample(200, seed=3), made.sample(200, seed=3))
+    pd.testing.assert_frame_equal(present(again.sample(9, seed=1), schema), present(made.sample(9, seed=1), schema))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_same_seed_gives_the_same_rows_and_leaves_torch_alone(
+    order: str, frame: pd.DataFrame, schema: Schema
+) -> None:
+    before = torch.get_rng_state()
+    one, same, other = (
+        Arn.model_validate({"order": order, "epochs": 2}).fit(frame, schema, seed=seed) for seed in (4, 4, 5)
+    )
+    drawn = one.sample(100, seed=1)
+    assert torch.equal(torch.get_rng_state(), before)
+    pd.testing.assert_frame_equal(drawn, same.sample(100, seed=1))
+    assert not drawn.equals(one.sample(100, seed=2))
+    assert not drawn.equals(other.sample(100, seed=1))
+
+
+@pytest.mark.parametrize(
+    "given", [{"first": "c"}, {"last": "y"}, {"amount": 25.0}, {"first": "a", "last": "z"}], ids=str
+)
+def test_conditions_on_any_columns_are_met_in_any_order(any_order: AutoregressiveModel, given: dict[str, Any]) -> None:
+    drawn = any_order.sample(4_000, seed=2, given=given)
+    assert drawn.attrs[GIVEN] in (("exact",) if given.keys() == {"first"} else ("rejection", "direct"))
+    assert all((drawn[name] == value).all() for name, value in given.items())
+    real = chain(200_000, seed=2)
+    near = {name: real[name].sub(25).abs() < 1 if name == "amount" else real[name] == v for name, v in given.items()}
+    real = real[np.logical_and.reduce(list(near.values()))]
+    for name in {"first", "last"} - {*given}:
+        shares = [table[name].value_counts(normalize=True) for table in (drawn, real)]
+        assert shares[0].sub(shares[1], fill_value=0).abs().sum() / 2 < 0.08
+
+
+def test_a_rare_condition_asks_a_network_of_any_order_directly(
+    any_order: AutoregressiveModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("synth.generators.models.autoregressive_model.FEWER_CANDIDATES", 0)
+    drawn = any_order.sample(4_000, seed=2, given={"last": "y"})
+    assert drawn.attrs[GIVEN] == "direct"
+    assert (drawn["last"] == "y").all()
+    real = chain(100_000, seed=3).query("last == 'y'")
+    shares = [table["first"].value_counts(normalize=True) for table in (drawn, real)]
+    assert shares[0].sub(shares[1], fill_value=0).abs().sum() / 2 < 0.08
+
+
+def test_a_fixed_order_weighs_rows_where_what_is_given_does_not_come_first(
+    fixed: AutoregressiveModel,
+) -> None:
+    assert fixed.sample(100, seed=1, given={"first": "b"}).attrs[GIVEN] == "exact"
+    drawn = fixed.sample(2_000, seed=1, given={"last": "y"})
+    assert drawn.attrs[GIVEN] == "rejection"
+    assert (drawn["last"] == "y").all()
+    real = chain(100_000, seed=3).query("last == 'y'")
+    assert (drawn["first"] == "b").mean() == pytest.approx((real["first"] == "b").mean(), abs=0.05)
+
+
+def test_evidence_is_kept(model: AutoregressiveModel) -> None:
+    distribution = distribution_of(model)
+    first, amount, last = distribution.discretizer.attributes
+    cell = 40
+    code, interval = int(amount.group[cell]), amount.rank_interval(cell)
+    together = np.ones((first.size, last.size), dtype=bool)
+    together[0, 0] = False
+    allowed = np.array([True, True, False, False, False])
+    drawn = distribution.draw(
+        2_000,
+        np.random.default_rng(0),
+        Evidence({1: code}, {1: interval}, {0: allowed}, zeros=(((0, 2), together),)),
+    )
+    assert (drawn.codes[:, 1] == code).all()
+    assert (drawn.ranks[1] == np.mean(interval)).all()
+    assert set(drawn.codes[:, 0]) <= {0, 1}
+    assert not ((drawn.codes[:, 0] == 0) & (drawn.codes[:, 2] == 0)).any()
+
+
+def test_codes_that_no_value_may_have_are_not_drawn(frame: pd.DataFrame, schema: Schema) -> None:
+    distribution = distribution_of(Arn(epochs=1).fit(frame, schema, seed=0))
+    drawn = distribution.draw(3_000, np.random.default_rng(0))
+    for place, attribute in enumerate(distribution.discretizer.attributes):
+        assert not {*drawn.codes[:, place]} & {*attribute.impossible.tolist()}
+
+
+# Imputation
+
+
+def holes(distribution: ArnDistribution, rows: CodedRows, share: float) -> tuple[CodedRows, dict[int, Any]]:
+    """Rows with cells missing at random, and the codes that are open to each."""
+    rng = np.random.default_rng(0)
+    codes, is_open = rows.codes.copy(), {}
+    for place, attribute in enumerate(distribution.discretizer.attributes):
+        missing = rng.random(len(codes)) < share
+        codes[missing, place] = attribute.size - 1
+        possible = distribution.layout.possible(place)
+        is_open[place] = np.where(missing[:, None], possible, np.arange(attribute.size) == codes[:, [place]])
+    return CodedRows(codes, rows.ranks, rows.log_weights), is_open
+
+
+def test_imputation_keeps_known_cells_and_beats_the_most_frequent_value(any_order: AutoregressiveModel) -> None:
+    distribution = distribution_of(any_order)
+    real = chain(2_000, seed=8)
+    attributes = distribution.discretizer.attributes
+    rows = CodedRows.of(distribution.discretizer, {p: a.cells(real[a.name]) for p, a in enumerate(attributes)})
+    given, is_open = holes(distribution, rows, 0.3)
+    filled = distribution.impute(given, is_open, np.random.default_rng(1))
+    missing = given.codes != rows.codes
+    assert (filled.codes[~missing] == rows.codes[~missing]).all()
+    np.testing.assert_array_equal(filled.ranks[1][~missing[:, 1]], rows.ranks[1][~missing[:, 1]])
+    assert (filled.codes[missing] < np.array([[a.size - 2 for a in attributes]]).repeat(2_000, 0)[missing]).all()
+    for place in (0, 2):
+        empty = missing[:, place]
+        frequent = np.bincount(rows.codes[:, place]).argmax()
+        hits = (filled.codes[empty, place] == rows.codes[empty, place]).mean()
+        assert hits > (rows.codes[empty, place] == frequent).mean() + 0.2
+
+
+def test_columns_that_are_left_out_are_known(any_order: AutoregressiveModel) -> None:
+    distribution = distribution_of(any_order)
+    rows = distribution.draw(500, np.random.default_rng(0))
+    only = np.zeros((500, distribution.discretizer.attributes[2].size), dtype=bool)
+    only[:, :2] = True
+    filled = distribution.impute(rows, {2: only}, np.random.default_rng(1))
+    np.testing.assert_array_equal(filled.codes[:, :2], rows.codes[:, :2])
+    np.testing.assert_array_equal(filled.ranks[1], rows.ranks[1])
+    assert set(filled.codes[:, 2]) == {0, 1}
+
+
+def test_a_fixed_order_does_not_impute(frame: pd.DataFrame, schema: Schema) -> None:
+    distribution = distribution_of(Arn(order="fixed", epochs=1).fit(frame, schema, seed=0))
+    rows = distribution.draw(10, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="any"):
+        distribution.impute(rows, {}, np.random.default_rng(0))
+
+
+# Ranks
+
+
+@pytest.mark.parametrize("n_levels", [1, 4, 12])
+def test_levels_of_ranks_keep_the_mass_of_cells(any_order: AutoregressiveModel, n_levels: int) -> None:
+    distribution = distribution_of(any_order)
+    attribute = distribution.discretizer.attributes[1]
+    levels, rng = RankLevels(attribute, n_levels), np.random.default_rng(0)
+    n = 200_000
+    cells = rng.choice(attribute.n_cells, n, p=attribute.mass / attribute.mass.sum())
+    codes, ranks = attribute.group[cells].astype(np.int32), attribute.middle_ranks[cells]
+    found = levels.of(codes, ranks)
+    assert levels.is_open[codes, found].all()
+    drawn = levels.draw(codes, found.astype(np.int32), rng)
+    np.testing.assert_array_equal(levels.of(codes, drawn), found)
+    counts = [np.bincount(each, minlength=attribute.n_cells) for each in (cells, attribute.ranked(codes, drawn))]
+    assert (np.abs(counts[0] - counts[1]) <= 6 * np.sqrt(counts[0] + 1)).all()
+
+
+def test_a_code_of_one_cell_has_one_level(any_order: AutoregressiveModel) -> None:
+    attribute = distribution_of(any_order).discretizer.attributes[1]
+    levels = RankLevels(attribute, 12)
+    assert levels.is_open[attribute.size - 1].sum() == 1
+    assert levels.is_open.any(1).all()
+
+
+# Checkpoints and damage
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_fit_that_was_cut_short_ends_where_it_would_have(
+    order: str, frame: pd.DataFrame, schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "CHECKPOINT_S", 0.0)
+
+    def cut(text: str, _: float | None) -> None:
+        if text == "epoch 3 of 4":
+            raise KeyboardInterrupt
+
+    chosen = Arn.model_validate({"order": order, "epochs": 4})
+    whole = chosen.fit(frame, schema, seed=0)
+    with pytest.raises(KeyboardInterrupt):
+        chosen.fit(frame, schema, seed=0, place=tmp_path, progress=cut)
+    assert (tmp_path / CHECKPOINT).exists()
+    again = chosen.fit(frame, schema, seed=0, place=tmp_path)
+    arrays = [to_arrays(distribution_of(model).network) for model in (whole, again)]
+    for name, array in arrays[0].items():
+        np.testing.assert_array_equal(arrays[1][name], array)
+    with pytest.raises(ModelError, match="of another fit"):
+        chosen.fit(frame, schema, seed=1, place=tmp_path)
+
+
+WRONG: dict[str, Any] = {
+    "order": ["none", None, 1],
+    "places": [[0, 1], [0, 1, 1], [0, 1, 2.0], "012", None],
+    "n_levels": [0, 12.0, "12", 10**9, 11],
+}
+
+
+@pytest.mark.parametrize(("key", "wrong"), [pair for key, each in WRONG.items() for pair in product([key], each)])
+def test_a_damaged_description_is_refused(any_order: AutoregressiveModel, key: str, wrong: Any) -> None:
+    content, arrays = any_order.distribution.to_arrays()
+    with pytest.raises((ValueError, TypeError)):
+        ArnModel.restored({**content, key: wrong}, arrays, any_order.discretizer)
+    del content[key]
+    with pytest.raises(KeyError):
+        ArnModel.restored(content, arrays, any_order.discretizer)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda arrays: {**arrays, "layers": arrays["layers"][1:]},
+        lambda arrays: {**arrays, "heads": arrays["heads"] * np.float32(np.nan)},
+        lambda arrays: {name: array for name, array in arrays.items() if name != "biases"},
+        lambda arrays: {**arrays, "more": arrays["biases"]},
+        lambda arrays: {**arrays, "biases": arrays["biases"].astype(np.float64)},
+    ],
+)
+def test_damaged_arrays_are_refused(
+    any_order: AutoregressiveModel, damage: Callable[[dict[str, Any]], dict[str, Any]], tmp_path: Path
+) -> None:
+    any_order.save(tmp_path / "model")
+    path = tmp_path / "model" / "arrays.safetensors"
+    save_file(damage(load_file(path)), path)
+    with pytest.raises(ModelError, match="damaged"):
+        registry.load_model(tmp_path / "model")
+
+
+def test_parameters_come_back_as_the_same_generator() -> None:
+    made = Arn(order="fixed", epochs=3)
+    assert registry.generator("arn", **json.loads(json.dumps(made.parameters()))) == made
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_refused(schema: Schema) -> None:
+    with pytest.raises(JobError, match="needs a GPU"):
+        Arn(device="cuda").check(schema)
+
+
+@pytest.mark.parametrize("wrong", [{"order": "random"}, {"epochs": 0}, {"device": "tpu"}, {"epsilon": 1.0}], ids=str)
+def test_a_parameter_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(JobError):
+        registry.generator("arn", **wrong)
+
+
+N_ROWS = 5_000
+HEAVY, OF_ONE = 123_457, 777_777
+ASKED: dict[str, Any] = {"measure_spikes": True}
+
+
+def schema_of(x: dict[str, Any] | None = None, **changes: Any) -> Schema:
+    amount = {"kind": "integer", "bounds": [0, 10**6], **ASKED} if x is None else x
+    columns = {"x": amount, "side": {"kind": "categorical", "categories": ["a", "b"]}, **changes.pop("columns", {})}
+    return build_schema({"status": "declared", "n_units": N_ROWS, "columns": columns, **changes})
+
+
+def table(heavy: float = HEAVY, share: float = 0.08) -> pd.DataFrame:
+    """Amounts that hardly repeat, but for one."""
+    rng = np.random.default_rng(0)
+    amounts = rng.integers(0, 10**6, N_ROWS).astype(float)
+    amounts[: round(share * N_ROWS)] = heavy
+    return pd.DataFrame({"x": amounts, "side": rng.choice(["a", "b"], N_ROWS)})
+
+
+def measured(frame: pd.DataFrame, schema: Schema, *, exact: bool = True, epsilon: float = 1.0) -> Any:
+    """The column after its domain is measured, without noise unless said."""
+    schedule = Independent(epsilon=epsilon).schedule(schema)
+    assert schedule is not None
+    rows = HeldTable(conform(frame, schema, outside="clamp", part=True), schema)
+    found = measure_domain(rows, schema, Budget(schedule, NoNoise()) if exact else Budget(schedule))
+    assert found.measured == found.spikes_measured == ()
+    assert build_schema(found.model_dump()) == found
+    return found.columns["x"]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", ["independent", "mst", "aim", "latent_class"])
+def test_a_heavy_value_is_named_and_drawn_as_often_as_it_is_there(name: str) -> None:
+    shares = []
+    for schema in (schema_of(), schema_of({"kind": "integer", "bounds": [0, 10**6]})):
+        generator = registry.generator(name, epsilon=1.0, delta=1e-6)
+        model = generator.fit(table(), schema)
+        assert model.schema.spikes_measured == ()
+        shares.append((model.sample(N_ROWS, seed=0)["x"] == HEAVY).mean())
+    # Noise of the columns' cells is about 8 rows; that of drawing 19.
+    assert shares[0] == pytest.approx(0.08, abs=0.025)
+    assert shares[1] < 0.005
+
+
+@pytest.mark.statistical
+def test_a_value_of_one_unit_is_not_named() -> None:
+    k, who = 20, {"who": {"kind": "identifier", "bounds": [0, 9999]}}
+    frame = table(HEAVY, 0.5).assign(who=np.arange(N_ROWS) % 1_000)
+    frame.loc[frame["who"] == 999, "x"] = OF_ONE
+    schema = schema_of(columns=who, entity="who", max_rows_per_unit=k)
+    for _ in range(20):
+        assert OF_ONE not in measured(frame, schema, exact=False, epsilon=4.0).spikes
+    for _ in range(20):
+        assert set(measured(table(), schema_of(), exact=False, epsilon=4.0).spikes) == {HEAVY}
+
+
+def test_values_are_named_from_the_threshold_on() -> None:
+    schedule = Independent(epsilon=1.0).schedule(schema_of())
+    assert schedule is not None
+    event = next(event for event in schedule.events if isinstance(event, StabilityEvent))
+    assert event.what == "frequent values of column 'x'"
+    assert (event.count, event.sensitivity) == (1, 1)
+    frame = pd.DataFrame({"x": [5] * event.threshold + [7] * (event.threshold - 1), "side": "a"})
+    assert measured(frame, schema_of()).spikes == (5,)
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "value"),
+    [
+        ({"kind": "integer", "bounds": [0, 10]}, 10**9, 10),  # clamped, as the fit reads it
+        ({"kind": "integer", "bounds": [0, 10]}, 2.6, 3),
+        ({"kind": "real", "bounds": [-1, 1], "decimals": 2}, 0.12499999, 0.12),
+        ({"kind": "real", "bounds": [-1, 1]}, -0.0, 0.0),
+        ({"kind": "real", "bounds": [-1, 1]}, 0.1 + 0.2, 0.1 + 0.2),
+        ({"kind": "weight", "bounds": [0, 5], "decimals": 1}, 1.5, 1.5),
+    ],
+)
+def test_a_cell_is_counted_as_the_fit_reads_it(column: dict[str, Any], cell: float, value: float) -> None:
+    frame = pd.DataFrame({"x": [cell] * 1_000, "side": "a"})
+    found = measured(frame, schema_of({**column, **ASKED}))
+    assert found.spikes == (value,)
+    assert str(found.spikes[0]) == str(value)
+
+
+@pytest.mark.parametrize(
+    ("column", "cell"),
+    [
+        ({"kind": "real", "bounds": [0.005, 1], "decimals": 2}, 0.0),  # clamped to a bound that is no value
+        ({"kind": "integer", "bounds": [0, 2**63 - 1]}, 2**60),  # where float64 holds only some whole numbers
+        ({"kind": "integer", "bounds": [0, 9], "missing": True}, None),
+    ],
+)
+def test_what_is_no_value_of_the_column_is_not_named(column: dict[str, Any], cell: Any) -> None:
+    frame = pd.DataFrame({"x": pd.Series([cell] * 1_000, dtype=object), "side": "a"})
+    assert measured(frame, schema_of({**column, **ASKED})).spikes == ()
+
+
+def test_bounds_are_measured_first_and_values_named_within_them() -> None:
+    column = {"kind": "real", "decimals": 0, "measure": True, **ASKED}
+    frame = table(40.0, 0.5)
+    frame.loc[N_ROWS // 2 :, "x"] = np.random.default_rng(1).integers(1, 64, N_ROWS // 2)
+    frame.loc[N_ROWS - 1, "x"] = 1e14
+    found = measured(frame, schema_of(column))
+    assert found.bounds[1] < 1_000
+    assert found.spikes == (40.0,)
+
+
+def test_the_most_frequent_values_are_named_where_they_are_too_many() -> None:
+    values = np.repeat(np.arange(MOST_SPIKES + 30), np.arange(MOST_SPIKES + 30) + 1_000)
+    found = measured(pd.DataFrame({"x": values, "side": "a"}), schema_of())
+    assert found.spikes == tuple(range(30, MOST_SPIKES + 30))
+
+
+@pytest.mark.parametrize("kind", ["integer", "real"])
+def test_a_fit_without_epsilon_reads_off_what_infer_would_propose(kind: str) -> None:
+    amounts = table(share=0.02)["x"] + (0.0 if kind == "integer" else 0.25)
+    frame = pd.DataFrame({"x": amounts.astype("int64") if kind == "integer" else amounts})
+    proposed: Any = infer_schema(frame).columns["x"]
+    assert proposed.spikes == (amounts.iloc[0],)
+    content = {**dict(proposed), "spikes": (), **ASKED}
+    schema = build_schema({"status": "declared", "columns": {"x": content}})
+    assert Independent().fit(frame, schema).schema.columns["x"] == proposed
+    few = {"x": {"kind": "integer", "bounds": [0, 10**6], **ASKED}}
+    schema = build_schema({"status": "declared", "columns": few})
+    found: Any = Independent().fit(pd.DataFrame({"x": [1, 500_000, 999_999] * 50}), schema).schema.columns["x"]
+    assert found.spikes == (1, 500_000, 999_999)
+
+
+@pytest.mark.parametrize("bounds", [{"bounds": [0, 10**6]}, {"measure": True}], ids=["declared", "measured"])
+@pytest.mark.parametrize("epsilon", [1.0, None])
+def test_a_stored_table_has_the_same_frequent_values(
+    tmp_path: Any, bounds: dict[str, Any], epsilon: float | None
+) -> None:
+    table().to_parquet(tmp_path / "t.parquet", index=False)
+    schema, generator = schema_of({"kind": "real", "decimals": 1, **bounds, **ASKED}), Independent(epsilon=epsilon)
+
+    def fitted(rows: Any) -> Schema:
+        schedule = generator.schedule(schema)
+        return generator.fit(rows, schema, budget=schedule and Budget(schedule, NoNoise())).schema
+
+    with open_table(tmp_path / "t.parquet") as stored:
+        there = fitted(stored)
+    assert fitted(table()) == there
+    assert there.columns["x"].spikes == (HEAVY,)  # type: ignore[union-attr]
+
+
+def test_what_is_computed_is_not_measured() -> None:
+    computed = {"y": {"kind": "integer", "bounds": [0, 2 * 10**6], **ASKED}}
+    with pytest.raises(SchemaError, match="column='y' is computed, and what is computed is not measured"):
+        schema_of(columns=computed, constraints=[{"kind": "formula", "column": "y", "expression": "x + x"}])
+
+
+def test_a_schedule_for_listed_values_is_refused_where_they_are_to_be_measured() -> None:
+    generator = Independent(epsilon=1.0)
+    assert isinstance(generator, PrivateGenerator)
+    other = schema_of({"kind": "integer", "bounds": [0, 10**6], "spikes": [HEAVY]})
+    schedule = generator.schedule(other)
+    assert schedule is not None
+    with pytest.raises(Exception, match="not on the schedule"):
+        generator.fit(table(), schema_of(), budget=Budget(schedule))
+
+
+COLUMNS: dict[str, Any] = {
+    "who": {"kind": "identifier", "template": "P-####"},
+    "visit": {"kind": "integer", "bounds": [1, 500], "missing": True},
+    "sex": {"kind": "categorical", "categories": ["f", "m"]},
+}
+
+
+def schema(*columns: str, **more: Any) -> Schema:
+    content = {"status": "declared", "n_units": 500, "entity": "who", "max_rows_per_unit": 3, "columns": COLUMNS}
+    return build_schema({**content, "constraints": [{"kind": "unique", "columns": columns}], **more})
+
+
+def rows(n_values: int, n: int = 300, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    visit = pd.array(rng.integers(1, n_values + 1, n), dtype="Int64")
+    return pd.DataFrame({"visit": visit, "sex": rng.choice(["f", "m"], n)})
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (["who"], "an entity may have several rows"),
+        (["other", "visit"], "column='other' is of kind identifier, which never repeats by itself"),
+    ],
+)
+def test_a_key_holds_more_than_the_entity_and_no_other_identifier(columns: list[str], words: str) -> None:
+    with pytest.raises(SchemaError, match=words):
+        schema(*columns, columns={**COLUMNS, "other": {"kind": "identifier", "template": "##"}})
+
+
+def test_rows_are_dealt_for_one_key() -> None:
+    keys = [{"kind": "unique", "columns": ["who", name]} for name in ("visit", "sex")]
+    with pytest.raises(SchemaError, match=r"constraints\.1 is a second key"):
+        schema("who", "visit", constraints=keys)
+
+
+@pytest.mark.parametrize("n_values", [400, 20, 3])
+def test_no_entity_holds_a_value_twice_and_sizes_stay(n_values: int) -> None:
+    owner = np.repeat(np.arange(100), 3)
+    drawn = rows(n_values)
+    if n_values == 3:  # every entity needs each of the three values
+        drawn["visit"] = pd.array(np.random.default_rng(0).permutation(np.tile([1, 2, 3], 100)), dtype="Int64")
+    dealt = deal(drawn, owner, schema("who", "visit"), np.random.default_rng(1))
+    assert not drawn.assign(who=dealt).duplicated(["who", "visit"]).any()
+    assert (np.bincount(dealt) == 3).all()
+
+
+def test_rows_change_hands_among_entities_that_agree_only() -> None:
+    drawn = rows(30).sort_values("sex").reset_index(drop=True)
+    owner = np.repeat(np.arange(150), 2)
+    first_m = int((drawn["sex"] == "f").sum())
+    owner[first_m:] += first_m % 2  # no entity has both
+    made = schema("who", "visit", constant_in_entity=["sex"])
+    dealt = deal(drawn, owner, made, np.random.default_rng(1))
+    table = drawn.assign(who=dealt)
+    assert not table.duplicated(["who", "visit"]).any()
+    assert len(table.drop_duplicates(["who", "sex"])) == len(table.drop_duplicates("who"))
+
+
+def test_a_missing_part_repeats_nothing_and_nothing_changes_without_a_key() -> None:
+    drawn = rows(5).assign(visit=pd.array([pd.NA] * 300, dtype="Int64"))
+    owner = np.repeat(np.arange(100), 3)
+    assert deal(drawn, owner, schema("who", "visit"), np.random.default_rng(0)) is owner
+    assert deal(rows(1), owner, schema("visit"), np.random.default_rng(0)) is owner
+
+
+def test_what_no_way_of_dealing_keeps_is_said() -> None:
+    with pytest.raises(ModelError, match="cannot be dealt to entities so that 'who' and 'visit' never repeat together"):
+        deal(rows(2), np.repeat(np.arange(100), 3), schema("who", "visit"), np.random.default_rng(0))
+
+
+def test_rows_of_an_entity_stay_together_and_rows_stay_whole() -> None:
+    drawn = rows(10)
+    table = add_unlearned(drawn, schema("who", "visit"), (0.2, 0.3, 0.5), np.random.default_rng(0))
+    assert not table.duplicated(["who", "visit"]).any()
+    assert (table["who"] != table["who"].shift()).sum() == table["who"].nunique()
+    pd.testing.assert_frame_equal(
+        *(t.sort_values(["visit", "sex"], ignore_index=True)[["visit", "sex"]] for t in (drawn, table))
+    )
+
+
+def test_a_fitted_generator_keeps_the_key_of_its_entities() -> None:
+    made = schema("who", "visit")
+    train = rows(40).assign(who=[f"P-{i // 3:04d}" for i in range(300)])
+    table = registry.generator("independent").fit(train, made, seed=0).sample(300, seed=1)
+    assert table["who"].duplicated().any()
+    assert not table.dropna().duplicated(["who", "visit"]).any()

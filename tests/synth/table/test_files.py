@@ -1,0 +1,640 @@
+"""Files: hostile ones, round trips, inputs and outputs."""
+
+import datetime as dt
+import gzip
+import itertools
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from synth.errors import JobError, OutputError, SchemaError, TableError
+from synth.infer import infer_schema
+from synth.output import Making, making, whole_file, whole_folder
+from synth.parsing import read_given
+from synth.schema import Schema, build_schema
+from synth.schema_file import read_schema, schema_of
+from synth.stored import open_table
+from synth.stored.opening import trouble_with
+from synth.table import conform, present, read_table, write_table
+from synth.table.cells import from_arrow
+from synth.table.limits import LEAST_BYTES, LEAST_ROWS, TIMES, SizeLimits
+from synth.table.reading import read_header
+from synth.validation import read_toml
+
+SMALL = SizeLimits(n_bytes=4 << 20, n_rows=1_000, n_columns=50)
+Write = Callable[[Path], Path]
+
+
+def bytes_of(content: bytes, name: str = "t.csv") -> Write:
+    def write(folder: Path) -> Path:
+        path = folder / name
+        path.write_bytes(content)
+        return path
+
+    return write
+
+
+def bomb(folder: Path) -> Path:
+    """64 megabytes of zeros in a few hundred kilobytes."""
+    path = folder / "bomb.csv.gz"
+    chunk = b"0" * (1 << 20)
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b"a\n")
+        for _ in range(64):
+            file.write(chunk)
+    return path
+
+
+def pipe(folder: Path) -> Path:
+    os.mkfifo(folder / "t.csv")
+    return folder / "t.csv"
+
+
+def device(folder: Path) -> Path:
+    (folder / "t.csv").symlink_to("/dev/zero")
+    return folder / "t.csv"
+
+
+def folder_named_like_a_table(folder: Path) -> Path:
+    (folder / "t.parquet").mkdir()
+    return folder / "t.parquet"
+
+
+def parquet_of(table: pa.Table) -> Write:
+    def write(folder: Path) -> Path:
+        pq.write_table(table, folder / "t.parquet")
+        return folder / "t.parquet"
+
+    return write
+
+
+def codes_of_one_long_text() -> pa.Table:
+    """A text of a megabyte as every one of 1,000 rows: a gigabyte once it is written out."""
+    return pa.table({"a": pa.DictionaryArray.from_arrays(np.zeros(1_000, dtype=np.int32), ["x" * (1 << 20)])})
+
+
+def plain_texts_of_one_value() -> pa.Table:
+    """The same for a file that does not say that it holds codes."""
+    return pa.table({"a": pa.array(["x" * (1 << 16)] * 500)})
+
+
+def two_columns_of_one_name() -> pa.Table:
+    return pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+
+
+def zipped(text: bytes) -> bytes:
+    return gzip.compress(text)
+
+
+REFUSED: dict[str, tuple[Write, str]] = {
+    "a gzip bomb": (bomb, "bytes once it is uncompressed"),
+    "a CSV file that is too large": (bytes_of(b"a\n" + b"0\n" * (3 << 20)), "bytes once it is uncompressed"),
+    "a CSV file of too many rows": (bytes_of(b"a\n" + b"0\n" * 2_000), "may have 1,000 rows"),
+    "a Parquet file of too many rows": (parquet_of(pa.table({"a": pa.nulls(5_000, pa.int8())})), "may have 1,000 rows"),
+    "a Parquet file of codes": (parquet_of(codes_of_one_long_text()), "bytes once it is uncompressed"),
+    "a Parquet file of one long text": (parquet_of(plain_texts_of_one_value()), "bytes once it is uncompressed"),
+    "too many columns": (bytes_of(",".join(f"c{i}" for i in range(60)).encode() + b"\n"), "may have 50 columns"),
+    "a million columns": (bytes_of(b",".join(b"c" for _ in range(1_000_000)) + b"\n1\n"), "may have 50 columns"),
+    "too many columns of Parquet": (
+        parquet_of(pa.table({f"c{i}": [1] for i in range(60)})),
+        "may have 50 columns",
+    ),
+    "a header without an end": (bytes_of(b"a" * (2 << 20) + b"\n1\n"), "header row"),
+    "gzip within gzip": (bytes_of(zipped(zipped(b"a\n1\n")), "t.csv.gz"), "gzip file once it is uncompressed"),
+    "gzip named CSV": (bytes_of(zipped(b"a\n1\n")), "gzip file whatever its name says"),
+    "Parquet named CSV": (bytes_of(b"PAR1\0\0"), "Parquet file"),
+    "a spreadsheet named CSV": (bytes_of(b"PK\x03\x04\x14\0"), "zip (a spreadsheet, perhaps) file"),
+    "CSV named Parquet": (bytes_of(b"a,b\n1,2\n", "t.parquet"), "must be whole"),
+    "CSV named gzip": (bytes_of(b"a,b\n1,2\n", "t.csv.gz"), "gzip-compressed"),
+    "gzip that is cut short": (bytes_of(zipped(b"a\n" + os.urandom(5_000))[:-900], "t.csv.gz"), "cut short"),
+    "Parquet that is cut short": (bytes_of(b"PAR1" + b"\0" * 40 + b"PAR1", "t.parquet"), "must be whole"),
+    "an empty file": (bytes_of(b""), "is empty"),
+    "an empty Parquet file": (bytes_of(b"", "t.parquet"), "must be whole"),
+    "a header alone": (bytes_of(b"a,b\n"), "at least one row"),
+    "two columns of one name": (bytes_of(b"a,a\n1,2\n"), "two columns of name='a'"),
+    "two columns of one name in Parquet": (parquet_of(two_columns_of_one_name()), "two columns of name='a'"),
+    "NUL bytes": (bytes_of(b"a\n1\0\n"), "NUL"),
+    "UTF-16": (bytes_of("a\n1\n".encode("utf-16")), "save it as UTF-8"),
+    "UTF-16 without its mark": (bytes_of("a\n1\n".encode("utf-16-le")), "NUL"),
+    "Latin-1": (bytes_of("a\nK\xf6ln\n".encode("latin-1")), "another encoding"),
+    "a lone surrogate": (bytes_of(b"a\n\xed\xa0\x80\n"), "UTF-8"),
+    "a pipe": (pipe, "a pipe or a device"),
+    "a device": (device, "a pipe or a device"),
+    "a folder": (folder_named_like_a_table, "is a folder"),
+    "a nested column": (parquet_of(pa.table({"a": [[1]]})), "nested"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_file_that_is_no_table_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+    write, said = REFUSED[name]
+    with pytest.raises(TableError) as caught:
+        read_table(write(tmp_path), limits=SMALL)
+    message = str(caught.value)
+    assert said in message
+    assert "\n" not in message
+    assert len(message) < 400
+
+
+def test_a_bomb_is_given_up_before_it_fills_the_memory(tmp_path: Path) -> None:
+    import tracemalloc
+
+    path = bomb(tmp_path)
+    tracemalloc.start()
+    with pytest.raises(TableError):
+        read_table(path, limits=SMALL)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * SMALL.n_bytes
+
+
+def test_codes_are_never_written_out_beyond_the_limit(tmp_path: Path) -> None:
+    path = parquet_of(codes_of_one_long_text())(tmp_path)
+    before = pa.default_memory_pool().max_memory()
+    with pytest.raises(TableError):
+        read_table(path, limits=SMALL)
+    assert pa.default_memory_pool().max_memory() <= max(before, 64 << 20)
+
+
+def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import synth.table.reading as reading
+
+    path = bytes_of(b"a\n1\n")(tmp_path)
+    plain = reading.content_of
+
+    def slow(*arguments: object) -> bytes:
+        found = plain(*arguments)  # type: ignore[arg-type]
+        with path.open("ab") as file:
+            file.write(b"2\n")
+        return found
+
+    monkeypatch.setattr(reading, "content_of", slow)
+    with pytest.raises(TableError, match="changed"):
+        read_table(path)
+
+
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
+    path, said = pipe(tmp_path), list[str]()
+
+    def read() -> None:
+        try:
+            read_table(path)
+        except TableError as error:
+            said.append(str(error))
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert len(said) == 1
+
+
+def test_a_link_to_a_file_is_read(tmp_path: Path) -> None:
+    bytes_of(b"a\n1\n")(tmp_path)
+    (tmp_path / "link.csv").symlink_to(tmp_path / "t.csv")
+    assert read_table(tmp_path / "link.csv")["a"].tolist() == ["1"]
+
+
+@pytest.mark.parametrize("content", [b"\xef\xbb\xbfa,b\r\n1,2\n3,4\r\n", b"a,b\n1,2\r\n3,4\n", b"a,b\r1,2\r3,4"])
+def test_marks_and_line_ends_of_other_systems_are_read(content: bytes, tmp_path: Path) -> None:
+    found = read_table(bytes_of(content)(tmp_path))
+    assert found.to_numpy().tolist() == [["1", "2"], ["3", "4"]]
+
+
+def test_cells_that_a_spreadsheet_would_run_are_text(tmp_path: Path) -> None:
+    cells = ['=HYPERLINK("http://x";"y")', "+1+1", "-2+3", "@SUM(1)", "\t=1"]
+    path = tmp_path / "t.csv"
+    pd.DataFrame({"a": cells}).to_csv(path, index=False)
+    assert read_table(path)["a"].tolist() == cells
+
+
+NUMBERS = ["1e308", "1e400", "-inf", "inf", "nan", "9" * 400, "0x10", "1_000", "=1+1", "12"]
+DATES = ["99999-01-01", "-0001-01-01", "0000-00-00", "2020-13-45", "+275760-09-13", "2020-01-01"]
+
+
+def test_absurd_numbers_and_dates_are_clamped_or_missing_and_never_fatal() -> None:
+    schema = build_schema(
+        {
+            "format": 1,
+            "status": "declared",
+            "columns": {
+                "n": {"kind": "integer", "bounds": [0, 100]},
+                "r": {"kind": "real", "bounds": [0.0, 1.0], "decimals": 2},
+                "d": {"kind": "date", "bounds": ["2000-01-01", "2030-01-01"]},
+            },
+        }
+    )
+    size = max(len(NUMBERS), len(DATES))
+    texts = {"n": NUMBERS, "r": NUMBERS, "d": DATES}
+    frame = pd.DataFrame({name: [*of, *["1"] * (size - len(of))] for name, of in texts.items()})
+    found = conform(frame, schema, outside="clamp", part=True)
+    assert found["n"].dropna().between(0, 100).all()
+    assert found["r"].dropna().between(0, 1).all()
+    assert len(found) == size
+
+
+def test_a_table_may_need_many_times_what_train_needs_but_not_any_number_of_times() -> None:
+    small, large = pd.DataFrame({"a": [1]}), pd.DataFrame({"a": np.zeros(10_000_000, dtype=np.int64)})
+    assert SizeLimits.beside(small) == SizeLimits(LEAST_BYTES, LEAST_ROWS, 2_000)
+    assert SizeLimits.beside(large).n_rows == TIMES * len(large)
+    assert SizeLimits.beside(large).n_bytes == TIMES * len(large) * 8
+
+
+SUFFIXES = [".csv", ".csv.gz", ".parquet"]
+WIDEST = float(np.finfo(np.float64).max) / 2
+"""Bounds of either sign whose distance float64 still holds; wider ones are no schema."""
+QUIET = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
+OFFSETS = st.integers(-14 * 60, 14 * 60).map(lambda minutes: dt.timezone(dt.timedelta(minutes=minutes)))
+AWARE = st.datetimes(dt.datetime(2, 1, 1), dt.datetime(9998, 1, 1), timezones=OFFSETS)
+PARIS = pd.DatetimeTZDtype("us", "Europe/Paris")
+
+
+def _schema(**columns: dict) -> Schema:
+    return build_schema({"status": "declared", "columns": columns})
+
+
+def _back(frame: pd.DataFrame, schema: Schema, path: Path) -> pd.DataFrame:
+    write_table(frame, path, schema)
+    return read_table(path, schema)
+
+
+def _assert_survives(frame: pd.DataFrame, schema: Schema, folder: Path) -> pd.DataFrame:
+    canonical = conform(frame, schema)
+    for suffix in SUFFIXES:
+        pd.testing.assert_frame_equal(_back(canonical, schema, folder / f"t{suffix}"), canonical)
+        pd.testing.assert_frame_equal(_back(present(canonical, schema), schema, folder / f"t{suffix}"), canonical)
+    pd.testing.assert_frame_equal(conform(present(canonical, schema), schema), canonical)
+    pd.testing.assert_frame_equal(conform(canonical, schema), canonical)
+    return canonical
+
+
+@QUIET
+@given(values=st.lists(st.none() | TEXT, min_size=1, max_size=20).filter(any))
+def test_texts_of_any_characters_survive(values: list, tmp_path: Path) -> None:
+    known = sorted({value for value in values if value is not None})
+    schema = _schema(**{"a, \"b'": {"kind": "categorical", "categories": known, "missing": True}})
+    made = _assert_survives(pd.DataFrame({"a, \"b'": pd.Series(values, dtype=object)}), schema, tmp_path)
+    assert made.iloc[:, 0].tolist() == values
+
+
+@QUIET
+@given(values=st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), min_size=1).filter(lambda v: v != [None] * len(v)))
+def test_whole_numbers_of_64_bits_survive(values: list, tmp_path: Path) -> None:
+    schema = _schema(n={"kind": "integer", "bounds": [-(2**63), 2**63 - 1], "missing": True})
+    made = _assert_survives(pd.DataFrame({"n": pd.Series(values, dtype=object)}), schema, tmp_path)
+    assert [None if v is pd.NA else v for v in made["n"]] == values
+
+
+@QUIET
+@given(values=st.lists(st.floats(-WIDEST, WIDEST), min_size=1))
+def test_reals_survive_to_the_last_bit(values: list, tmp_path: Path) -> None:
+    schema = _schema(x={"kind": "real", "bounds": [-WIDEST, WIDEST]})
+    made = _assert_survives(pd.DataFrame({"x": values}), schema, tmp_path)
+    assert made["x"].to_numpy().tobytes() == np.array(values).tobytes()
+
+
+@QUIET
+@given(values=st.lists(st.integers(-(10**9), 10**9), min_size=1), decimals=st.integers(0, 6))
+def test_reals_of_a_precision_survive(values: list, decimals: int, tmp_path: Path) -> None:
+    reals = [value / 10**decimals for value in values]
+    schema = _schema(x={"kind": "real", "bounds": [-1e9, 1e9], "decimals": decimals})
+    made = _assert_survives(pd.DataFrame({"x": reals}), schema, tmp_path)
+    assert made["x"].tolist() == reals
+
+
+@QUIET
+@given(values=st.lists(st.none() | st.booleans(), min_size=1).filter(lambda v: v != [None] * len(v)))
+def test_booleans_with_missing_values_survive(values: list, tmp_path: Path) -> None:
+    schema = _schema(b={"kind": "boolean", "tokens": ["no", "yes"], "missing": True})
+    made = _assert_survives(pd.DataFrame({"b": pd.Series(values, dtype=object)}), schema, tmp_path)
+    assert [None if v is pd.NA else bool(v) for v in made["b"]] == values
+
+
+@QUIET
+@given(values=st.lists(st.none() | st.dates(), min_size=1).filter(any), form=st.sampled_from(["%Y-%m-%d", "%d/%m/%Y"]))
+def test_days_of_all_years_survive(values: list, form: str, tmp_path: Path) -> None:
+    schema = _schema(d={"kind": "date", "bounds": [dt.date.min, dt.date.max], "format": form, "missing": True})
+    made = _assert_survives(pd.DataFrame({"d": pd.Series(values, dtype=object)}), schema, tmp_path)
+    assert made["d"].to_numpy().astype("datetime64[D]").tolist() == values
+
+
+@QUIET
+@given(values=st.lists(st.none() | st.datetimes(), min_size=1).filter(any))
+def test_times_of_all_years_survive(values: list, tmp_path: Path) -> None:
+    schema = _schema(
+        t={"kind": "datetime", "bounds": [dt.datetime.min, dt.datetime.max], "precision": "us", "missing": True}
+    )
+    made = _assert_survives(pd.DataFrame({"t": pd.Series(values, dtype=object)}), schema, tmp_path)
+    assert made["t"].to_numpy().astype("datetime64[us]").tolist() == values
+
+
+@QUIET
+@given(values=st.lists(st.none() | AWARE, min_size=1).filter(any))
+def test_every_time_of_mixed_zones_keeps_its_offset(values: list, tmp_path: Path) -> None:
+    limits = [dt.datetime.min, dt.datetime.max]
+    schema = _schema(t={"kind": "datetime", "bounds": limits, "precision": "us", "timezone": "mixed", "missing": True})
+    made = _assert_survives(pd.DataFrame({"t": pd.Series(values, dtype=object)}), schema, tmp_path)
+    assert made["t"].tolist() == values
+    assert [v and v.utcoffset() for v in made["t"]] == [v and v.utcoffset() for v in values]
+
+
+@QUIET
+@given(
+    values=st.lists(st.none() | st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2300, 1, 1)), min_size=1).filter(any)
+)
+def test_times_of_one_zone_survive_its_clock_changes(values: list, tmp_path: Path) -> None:
+    limits = [dt.datetime.min, dt.datetime.max]
+    schema = _schema(
+        t={"kind": "datetime", "bounds": limits, "precision": "us", "timezone": "Europe/Paris", "missing": True}
+    )
+    series = pd.Series(np.array(values, dtype="datetime64[us]")).dt.tz_localize("UTC").dt.tz_convert("Europe/Paris")
+    made = _assert_survives(pd.DataFrame({"t": series}), schema, tmp_path)
+    assert made["t"].dtype == PARIS
+    assert made["t"].equals(series)
+
+
+NASTY = (
+    "a\nb", "a\rb", "\r\n", 'a"b', '"a"', '"', "a,b", ",", "\ufeffa", "\ufeff", " a", "a ", " ", "\t", "\u2028", "\x85",
+    "__index_level_0__", "__null_dask_index__", "\U0001f600", "Age", "age", "#", "=1+1", "a;b", "a|b", "\\N", "NULL",
+    "-", "understudy_rows", "filename", "file_row_number", "level_0", "index", "x" * 300, "x" * 140_000,
+)  # fmt: skip
+NAMES = st.lists(st.sampled_from(NASTY) | TEXT, min_size=1, max_size=4, unique=True)
+STORED_REFUSES = ("begin with 'understudy_'", "another but for its case")
+
+
+@settings(QUIET, max_examples=25)
+@given(names=NAMES, data=st.data())
+def test_names_of_columns_survive_wherever_they_are_read_or_no_file_is_written(
+    names: list[str], data: st.DataObject, tmp_path: Path
+) -> None:
+    kinds = data.draw(st.lists(st.sampled_from(sorted(KINDS)), min_size=len(names), max_size=len(names)))
+    schema = _schema(**{name: KINDS[kind][0] for name, kind in zip(names, kinds, strict=True)})
+    frame = pd.DataFrame({name: KINDS[kind][1] for name, kind in zip(names, kinds, strict=True)})
+    canonical, path = conform(frame, schema), tmp_path / f"t{data.draw(st.sampled_from(SUFFIXES))}"
+    path.unlink(missing_ok=True)
+    if path.suffix != ".parquet" and any({"\n", "\r"} & set(name) or len(name) > 2**17 for name in names):
+        with pytest.raises(TableError, match="no line break and at most 131,072 characters"):
+            write_table(canonical, path, schema)
+        assert not path.exists()
+        return
+    pd.testing.assert_frame_equal(_back(canonical, schema, path), canonical)
+    assert list(read_header(path)) == names
+    try:
+        with open_table(path) as stored:
+            found = stored.place.fetch(stored.rows.select(*names))
+            assert [name for name in stored.rows.columns if name != stored.slot] == names
+    except TableError as refused:
+        assert any(reason in str(refused) for reason in STORED_REFUSES)
+        assert trouble_with(names) is not None
+        return
+    assert trouble_with(names) is None
+    there = pd.DataFrame({name: from_arrow(found.column(place)) for place, name in enumerate(names)})
+    pd.testing.assert_frame_equal(conform(there, schema), canonical)
+
+
+KINDS: dict[str, tuple[dict, list]] = {
+    "whole": ({"kind": "integer", "bounds": [0, 9], "missing": True}, [1, None, 9]),
+    "real": ({"kind": "real", "bounds": [0.0, 1.0]}, [0.5, 0.25, 1.0]),
+    "text": ({"kind": "categorical", "categories": ["x", "y,z"], "missing": True}, ["y,z", None, "x"]),
+}
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\0", "\ud800"])
+def test_a_name_that_no_reader_takes_whole_is_in_no_schema_and_no_table(name: str, tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="no NUL character and no half of a surrogate pair"):
+        _schema(**{name: KINDS["whole"][0]})
+    with pytest.raises(TableError, match="has a NUL character or half a surrogate pair in column="):
+        infer_schema(pd.DataFrame({name: [1, 2]}))
+    if "\0" in name:
+        pq.write_table(pa.table({name: [1, 2]}), tmp_path / "t.parquet")
+        for read in (read_table, lambda path: open_table(path).__enter__()):
+            with pytest.raises(TableError, match="has a NUL character"):
+                read(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_traps_survive_inference_and_every_file_form(suffix: str, tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "zip": ["02134", "00501", "02134", "99999"] * 5,
+            "text": ["NA", "None", "null", None] * 5,
+            "big": pd.Series([2**53 + 1, 2**62, -(2**53) - 1, 7] * 5),
+            "flag": pd.Series([True, None, False, True] * 5, dtype="boolean"),
+            "old": pd.Series(np.array(["1066-10-14", "2999-01-01", "1492-10-12", None] * 5, dtype="datetime64[us]")),
+            "zero": [-0.0, 0.0, 0.5, 1.5] * 5,
+        }
+    )
+    schema = infer_schema(frame)
+    back = present(_back(frame, schema, tmp_path / f"t{suffix}"), schema)
+    pd.testing.assert_frame_equal(back, frame)
+    assert np.signbit(back["zero"]).tolist() == np.signbit(frame["zero"]).tolist()
+
+
+def test_a_development_table_is_written_as_it_was_read(shared_table, tmp_path: Path) -> None:
+    import gzip
+
+    path = shared_table("adult.csv.gz")
+    schema = infer_schema(read_table(path))
+    write_table(read_table(path, schema), tmp_path / "adult.csv", schema)
+    with gzip.open(path) as stream:
+        assert (tmp_path / "adult.csv").read_bytes() == stream.read()
+
+
+def test_an_empty_field_of_a_single_column_is_a_row(tmp_path: Path) -> None:
+    schema = _schema(a={"kind": "categorical", "categories": ["x"], "missing": True})
+    _assert_survives(pd.DataFrame({"a": [None, "x", None]}), schema, tmp_path)
+
+
+def test_a_declared_text_for_missing_values_is_written(tmp_path: Path) -> None:
+    schema = build_schema(
+        {
+            "status": "declared",
+            "missing_values": ["?"],
+            "columns": {"a": {"kind": "integer", "bounds": [0, 9], "missing": True}},
+        }
+    )
+    write_table(pd.DataFrame({"a": ["1", "?", ""]}), tmp_path / "t.csv", schema)
+    assert (tmp_path / "t.csv").read_text() == "a\n1\n?\n?\n"
+    assert read_table(tmp_path / "t.csv", schema)["a"].isna().tolist() == [False, True, True]
+
+
+def test_what_was_read_stays_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text('status = "declared"\n[columns.a]\nkind = "boolean"\n')
+    given = read_given(path, "schema", SchemaError)
+    found, sha256 = schema_of(given), given.sha256
+    path.write_text('status = "declared"\n[columns.b]\nkind = "boolean"\n')
+    assert schema_of(given) == found != read_schema(path)
+    assert given.sha256 == sha256
+    assert sha256 != read_given(path, "schema", SchemaError).sha256
+
+
+def test_a_job_at_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "job.toml")
+    for path in (tmp_path / "job.toml", Path("/dev/null")):
+        with pytest.raises(JobError, match="pipe or a device"):
+            read_toml(path, "job", JobError)
+
+
+@pytest.mark.parametrize("name", ["nothing.toml", ".", "a\0b"])
+def test_what_is_no_file_ends_in_one_sentence(name: str, tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="the job cannot be read"):
+        read_toml(tmp_path / name, "job", JobError)
+
+
+def test_a_mark_and_line_ends_of_other_systems_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_bytes(b'\xef\xbb\xbfname = "a"\r\nn = 1\r\n')
+    assert read_toml(tmp_path / "a.toml", "job", JobError) == {"name": "a", "n": 1}
+
+
+def test_a_block_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), whole_file(tmp_path / "a.csv") as beside:
+        beside.write_text("half")
+        raise RuntimeError
+    with pytest.raises(RuntimeError), whole_folder(tmp_path / "b") as folder:
+        (folder / "x").write_text("half")
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_was_there_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
+    target = tmp_path / "a.csv"
+    target.write_text("old")
+    with pytest.raises(RuntimeError), whole_file(target) as beside:
+        beside.write_text("half")
+        raise RuntimeError
+    assert target.read_text() == "old"
+    with whole_file(target) as beside:
+        beside.write_text("new")
+    assert target.read_text() == "new"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.csv"]
+
+
+def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    for name in ("full", "file"):
+        with pytest.raises(OutputError, match="must be new"), whole_folder(tmp_path / name):
+            pass
+    assert (tmp_path / "full" / "x").read_text() == "mine"
+
+
+def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with whole_folder(tmp_path / "empty") as folder:
+        (folder / "x").write_text("there")
+    assert (tmp_path / "empty" / "x").read_text() == "there"
+
+
+def test_a_place_that_does_not_exist_or_is_closed_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="create it first"), whole_file(tmp_path / "no" / "a.csv"):
+        pass
+    with pytest.raises(OutputError, match="is a folder"), whole_file(tmp_path):
+        pass
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    if os.access(closed, os.W_OK):
+        pytest.skip("this user may write everywhere")
+    with pytest.raises(OutputError, match="cannot be written"), whole_folder(closed / "out"):
+        pass
+
+
+CALL = {"command": "fit", "seed": 1}
+
+
+def killed_at(moment: int, out: Path, *, is_file: bool) -> bool:
+    """A process that makes an output and dies at a touch of the disk; whether it told of it before."""
+    told_read, told_write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        numbers = itertools.count()
+
+        def dying(call: Callable[..., Any]) -> Callable[..., Any]:
+            def called(*arguments: Any, **options: Any) -> Any:
+                if next(numbers) == moment:
+                    os._exit(9)
+                return call(*arguments, **options)
+
+            return called
+
+        for name in ("fsync", "replace", "rename", "unlink", "rmdir", "mkdir"):
+            setattr(os, name, dying(getattr(os, name)))
+        with making(out, CALL, is_file=is_file) as made:
+            if made.told is None:
+                make(made, is_file=is_file)
+            os.write(told_write, b"told")
+        os._exit(0)
+    os.close(told_write)
+    os.waitpid(child, 0)
+    with os.fdopen(told_read, "rb") as said:
+        return said.read() == b"told"
+
+
+def make(made: Making, *, is_file: bool) -> None:
+    with whole_file(made.place) if is_file else whole_folder(made.place) as beside:
+        (beside if is_file else beside / "x").write_text("made")
+    made.finish({"rows": 7})
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("is_file", [True, False])
+def test_killed_at_any_touch_of_the_disk_an_output_is_told_of_by_the_same_call(is_file: bool, tmp_path: Path) -> None:
+    """Once it is there, it is made no second time; another call is refused, and changes nothing."""
+    n_found = 0
+    for moment in range(60):
+        out = tmp_path / str(moment) / "out.csv"
+        out.parent.mkdir()
+        told = killed_at(moment, out, is_file=is_file)
+        was_there = out.exists()
+        if was_there:
+            with pytest.raises(OutputError, match="must be new"), making(out, {**CALL, "seed": 2}, is_file=is_file):
+                pass
+        if told:  # nothing was left to do but to tidy up
+            continue
+        with making(out, CALL, is_file=is_file) as made:
+            n_found += made.told is not None
+            assert (made.told is not None) >= was_there
+            if made.told is None:
+                make(made, is_file=is_file)
+            else:
+                assert made.told == {"rows": 7}
+        assert (out if is_file else out / "x").read_text() == "made"
+        assert [path.name for path in out.parent.iterdir()] == ["out.csv"]
+    assert n_found >= 2
+    assert told
+
+
+def test_an_output_has_one_maker_at_a_time(tmp_path: Path) -> None:
+    with making(tmp_path / "out", CALL) as made:
+        with pytest.raises(OutputError, match="another process is writing"), making(tmp_path / "out", CALL):
+            pass
+        make(made, is_file=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_what_somebody_else_put_in_the_place_of_an_output_is_not_told_of(is_file: bool, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    if not (child := os.fork()):
+        with making(out, CALL, is_file=is_file) as made:
+            make(made, is_file=is_file)
+            os._exit(9)
+    os.waitpid(child, 0)
+    content = out if is_file else out / "x"
+    content.unlink()
+    content.write_text("else")
+    with pytest.raises(OutputError, match="must be new"), making(out, CALL, is_file=is_file):
+        pass
+    assert content.read_text() == "else"
