@@ -34,6 +34,7 @@ from evaluate.metrics import CATALOG
 from evaluate.result import Estimate, Evaluation
 from evaluate.tables import Real
 from synth.dp.schedule_file import stated_schedule
+from synth.dp.statement import PrivacyStatement
 from synth.dp.tradeoff import TradeOff
 from synth.schema import Schema
 
@@ -101,7 +102,7 @@ def _verdicts(path: Path, seed: int, options: argparse.Namespace) -> dict[str, A
     real = Real.prepare(sides.train, sides.holdout, schema, seed=seed, outside="clamp")
     found, self_tests = {}, None
     for name, synthetic, statement in _made(sides, schema, seed, options.cases):
-        limit = None if statement is None else stated_schedule("", statement).trade_off
+        limit = None if statement is None else stated_schedule("", statement.to_dict()).trade_off
         began = time.process_time()
         evaluation = evaluate_beside(
             real, {name: synthetic}, measures=measures, self_tested=self_tests is None,
@@ -133,7 +134,7 @@ def _measured_by(number: str) -> str:
 
 def _made(
     sides: Sides, schema: Schema, seed: int, cases: Sequence[str]
-) -> Iterator[tuple[str, pd.DataFrame, Mapping[str, Any] | None]]:
+) -> Iterator[tuple[str, pd.DataFrame, PrivacyStatement | None]]:
     """Name, rows and privacy statement of every table; none that a ruin leaves as it was."""
     for position, (name, (must, spoil)) in enumerate(TABLES.items()):
         made = spoil(sides, np.random.default_rng([seed, position])) if name in cases else sides.fresh
@@ -142,7 +143,7 @@ def _made(
     for generator, name in FITTED.items():
         if name in cases:
             model = synth.fit(sides.train, schema, generator, seed=seed, epsilon=EPSILON)
-            yield name, model.sample(len(sides.train), seed=seed), model.statement.to_dict()
+            yield name, model.sample(len(sides.train), seed=seed), model.statement
 
 
 def _judged(evaluation: Evaluation, limit: TradeOff | None) -> dict[str, Verdict]:

@@ -158,7 +158,7 @@ class Duplicates:
 
 
 @dataclass(frozen=True)
-class SampledRows:
+class SampleSizes:
     """Rows of seeded samples of stored tables.
 
     Attributes:
@@ -198,4 +198,4 @@ class RealFacts:
     target: str | None = None
     entity: str | None = None
     shift: Shift = field(default_factory=partial(Shift, untested=NOT_HELD))
-    sampled: SampledRows | None = None
+    sampled: SampleSizes | None = None

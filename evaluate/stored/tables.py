@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from evaluate.real_facts import Duplicates, SampledRows
+from evaluate.real_facts import Duplicates, SampleSizes
 from evaluate.sampling import Side, side_seed
 from evaluate.stored.keys import KeyCounts, meeting_place
 from synth.schema import Schema
@@ -144,7 +144,7 @@ class StoredReal:
             "duplicate_share_train": 1.0 - self.twins["train_alone"] / n_train,
         }
         cut = {f"{side}_rows": n for side, n in self.n_sampled.items() if n < self.n_rows[side]}
-        return {**counted, "sampled": SampledRows(**cut)} if cut else counted
+        return {**counted, "sampled": SampleSizes(**cut)} if cut else counted
 
 
 @dataclass(frozen=True, eq=False)
