@@ -15,6 +15,7 @@ from understudy.batch.jobs import BatchJob
 from understudy.bundle.documents import open_document
 from understudy.bundle.manifest import MANIFEST, Manifest
 from understudy.console import BAD_INPUT, DONE, FAILED, INCONCLUSIVE, INTERNAL_ERROR, INTERRUPTED, TERMINATED, printable
+from understudy.executors.executor import TIMED_OUT, Ended
 from understudy.run.workspace import requested
 
 
@@ -53,8 +54,8 @@ def _deciding(released: Mapping[str, Any], outcome: str) -> str:
 
 
 PASSED, FAIL, OPEN, NO_VERDICT = "PASS", "FAIL", "INCONCLUSIVE", "no verdict"
-BAD, CRASHED, KILLED, TIMED_OUT = "bad input", "internal error", "killed by signal", "timed out"
-CUT, NOT_STARTED = "interrupted", "not started"
+BAD, CRASHED, KILLED = "bad input", "internal error", "killed by signal"
+NOT_STARTED = "not started"
 
 CODES = {PASSED: DONE, NO_VERDICT: DONE, FAIL: FAILED, BAD: BAD_INPUT, OPEN: INCONCLUSIVE}
 """The exit code of a state; of every other it is that of an internal error."""
@@ -111,23 +112,6 @@ class JobOutcome:
         return f"{self.state} (finished earlier)" if self.earlier else self.state
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a job's process ended.
-
-    Attributes:
-        job: what it was to do.
-        status: exit status, or minus the signal that ended it.
-        seconds: from its start to its end.
-        stopped: why the batch ended it: `TIMED_OUT` or `CUT`; empty where it did not.
-    """
-
-    job: BatchJob
-    status: int
-    seconds: float
-    stopped: str = ""
-
-
 def exit_code(outcomes: Iterable[JobOutcome]) -> int:
     """What a batch says of itself: the worst of its jobs, those first that gave no answer.
 
@@ -141,14 +125,14 @@ def exit_code(outcomes: Iterable[JobOutcome]) -> int:
     return INTERNAL_ERROR if missing and worst == DONE else worst
 
 
-def outcome_of(ended: Ended) -> JobOutcome:
+def outcome_of(job: BatchJob, ended: Ended) -> JobOutcome:
     """What a job came to whose process has ended; a verdict counts only where it is on the disk."""
-    job, status = ended.job, ended.status
+    status = ended.status
     if status in (DONE, FAILED, INCONCLUSIVE):
         found = finished(job, earlier=False)
         if found is not None and found.exit_code == status:
             return replace(found, seconds=ended.seconds, exit_status=status)
-    state, error = _state(ended)
+    state, error = _state(job, ended)
     return JobOutcome(
         job.name,
         state,
@@ -192,15 +176,16 @@ def read_content(path: Path) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def _state(ended: Ended) -> tuple[str, str]:
+def _state(job: BatchJob, ended: Ended) -> tuple[str, str]:
     """The state of a job without an answer, and why there is none."""
-    said = _last_error(ended.job.log)
-    if ended.stopped == TIMED_OUT:
-        return TIMED_OUT, f"it took longer than --timeout-s allows; {GO_ON}"
-    if ended.stopped == CUT:
-        return CUT, f"the batch was ended while it was at work; {GO_ON}"
+    said = _last_error(job.log)
+    if ended.stopped:
+        why = "it took longer than --timeout-s allows" if ended.stopped == TIMED_OUT else _CUT_SHORT
+        return ended.stopped, f"{why}; {GO_ON}"
     if ended.status == BAD_INPUT:
         return BAD, said or "it ended as bad input does, and its log does not say why"
+    if ended.status is None:
+        return CRASHED, f"{ended.lost}; {GO_ON}"
     if ended.status < 0 or ended.status in (INTERRUPTED, TERMINATED):
         number = int(_SIGNALS.get(ended.status, -ended.status))
         return f"{KILLED} {number}", _death(number)
@@ -209,6 +194,7 @@ def _state(ended: Ended) -> tuple[str, str]:
     return CRASHED, f"its process ended with exit code {ended.status} and without an output that agrees; see its log"
 
 
+_CUT_SHORT = "the batch was ended while it was at work"
 _SIGNALS = {INTERRUPTED: signal.SIGINT, TERMINATED: signal.SIGTERM}
 
 

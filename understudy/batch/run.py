@@ -4,12 +4,13 @@ A job is finished if an earlier start left its whole output, made from what is t
 """
 
 import json
+import pickle
 import signal
+import sys
 import threading
-import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +20,6 @@ from evaluate.gate.policy import find_policy
 from synth.errors import OutputError, UnderstudyError
 from synth.output import is_taken, sole, whole_file
 from understudy.batch.jobs import OWN, SUMMARY_CSV, SUMMARY_JSON, BatchJob
-from understudy.batch.processes import LOCKS, LOOK_EVERY_S, Workers
 from understudy.batch.result import (
     BAD,
     CRASHED,
@@ -35,11 +35,15 @@ from understudy.batch.result import (
 from understudy.bundle.manifest import MANIFEST, moment
 from understudy.console import DONE, INTERRUPTED, TERMINATED, Console, Tell, duration, printable
 from understudy.data.source import file_state
+from understudy.executors.executor import Executor, Service, check_cluster, opened, wait_for_workers
 from understudy.job.spec import Job
 from understudy.provenance import sha256
-from understudy.run.workspace import tidy, wait_for_workers
+from understudy.run.plan import check_ledger
+from understudy.run.workspace import tidy
 
 DAMAGED = "and no run left it so"
+LOCKS = "locks"
+LOOK_EVERY_S = 0.1
 EXPIRED = "and a waiver that its verdict rests on has expired"
 
 
@@ -139,17 +143,81 @@ class Settings:
 
     Attributes:
         folder: of the batch.
-        workers: jobs at once.
+        workers: jobs at once; none: one, or as many as a cluster has room for.
         timeout_s: seconds that a job may take; none: any.
         fail_fast: whether no job is begun after the first that does not end well.
         options: of every job's command.
+        executor: address of the Dask scheduler whose workers run the jobs; none: this machine does.
+        command: the command line, which does what `sys.argv` says and exits.
     """
 
     folder: Path
-    workers: int = 1
+    workers: int | None = None
     timeout_s: float | None = None
     fail_fast: bool = False
     options: Sequence[str] = ()
+    executor: str | None = None
+    command: Callable[[], object] = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class JobWork:
+    """The `Work` of running jobs, each by the command line as if somebody had typed it.
+
+    Attributes:
+        command: as of `Settings`.
+        arguments: of each job's command, by its name.
+    """
+
+    command: Callable[[], object]
+    arguments: Mapping[str, Sequence[str]]
+
+    def begin(self, until_the_end: ExitStack, tell: Tell) -> Callable[[str], str]:
+        """What runs a job by its name; the process then exits as the command does."""
+
+        def carry_out(name: str) -> str:
+            sys.argv = ["understudy", *self.arguments[name]]
+            self.command()
+            return ""
+
+        return carry_out
+
+
+def executor_of(jobs: Iterable[BatchJob], settings: Settings) -> Executor:
+    """What runs the jobs of a batch.
+
+    Raises:
+        JobError: a cluster cannot be what it would have to be; nothing was begun.
+        MissingExtra: the extra `dask` is not installed.
+    """
+    arguments = {job.name: ("run", str(job.path), f"--out={job.out}", *settings.options) for job in jobs}
+    work = pickle.dumps(JobWork(settings.command, arguments))
+    locks = settings.folder.absolute() / OWN / LOCKS
+    service = Service(work, locks, settings.folder.absolute(), settings.timeout_s, Path.cwd())
+    return opened(settings.executor, service, settings.workers)
+
+
+def check_elsewhere(jobs: Sequence[BatchJob], folder: Path, executor: str) -> None:
+    """Refuse a cluster that cannot run these jobs.
+
+    Args:
+        jobs: as listed.
+        folder: of the batch.
+        executor: address of its scheduler.
+
+    Raises:
+        JobError: it cannot be reached, or its workers have other versions, do not see the files, or have another key.
+        LedgerError: a job pays from a file.
+        MissingExtra: the extra `dask` is not installed.
+    """
+    from understudy.budget.account import ledger_of, ledger_place
+
+    usable = [job for job in jobs if job.spec is not None and not job.fault]
+    for job in usable:
+        url = ledger_of(_spec(job), job.path.parent)
+        if any(point.epsilon is not None for point in _spec(job).points.values()) and url is not None:
+            check_ledger(ledger_place(url))
+    check_cluster(executor, folder.absolute().parent, tuple(job.path for job in usable), keyed=True)
 
 
 @dataclass
@@ -201,14 +269,15 @@ class _Progress:
         """A line with how many jobs are done, and when, in UTC."""
         self.console.note(f"[{len(self.found)}/{len(self.jobs)}] {moment(datetime.now(UTC))} {text}")
 
-    def show(self, workers: Workers, tell: Tell) -> None:
+    def show(self, executor: Executor, tell: Tell) -> None:
         """Move the bar; a job under way counts as far as jobs before it tell how long one takes."""
-        names = ", ".join(one.job.name for one in workers.at_work)
+        at_work = executor.at_work
+        names = ", ".join(at_work)
         if not self.took:
             tell(names, None)
             return
         mean = sum(self.took) / len(self.took)
-        under_way = sum(min((time.monotonic() - one.started) / mean, 0.95) for one in workers.at_work if mean > 0)
+        under_way = sum(min(one.seconds / mean, 0.95) for one in at_work.values() if mean > 0)
         # A long job must not move the bar back.
         self.reached = max(self.reached, (len(self.found) + under_way) / len(self.jobs))
         tell(names, min(self.reached, 1.0))
@@ -235,7 +304,7 @@ def conduct(
         OutputError: the folder cannot be written, or another batch is at work there; nothing was run.
     """
     with _alone(settings.folder):
-        wait_for_workers(sorted((settings.folder / OWN / LOCKS).glob("*")), settings.folder)
+        wait_for_workers(settings.folder / OWN / LOCKS, settings.folder)
         for name in (SUMMARY_JSON, SUMMARY_CSV):  # an old one must not pass for this start's
             (settings.folder / name).unlink(missing_ok=True)
         if threading.current_thread() is threading.main_thread():
@@ -290,32 +359,29 @@ def _log_fault(job: BatchJob) -> None:
 
 def _run(waiting: deque[BatchJob], progress: _Progress, settings: Settings) -> BaseException | None:
     """Jobs begun and ended, until none is left or the batch is told to end."""
-    with (
-        Workers(settings.folder, settings.workers, settings.options, settings.timeout_s) as workers,
-        progress.console.stage("batch") as tell,
-    ):
+    jobs = {job.name: job for job in waiting}
+    with executor_of(waiting, settings) as executor, progress.console.stage("batch") as tell:
         try:
-            while waiting or workers.at_work:
+            while waiting or executor.at_work:
                 if settings.fail_fast and any(outcome.exit_code != DONE for outcome in progress.found.values()):
                     waiting.clear()
-                while waiting and not workers.is_full:
-                    _begin(waiting.popleft(), workers, progress)
-                for ended in workers.ended():
+                while waiting and len(executor.at_work) < executor.size:
+                    _begin(waiting.popleft(), executor, progress)
+                for ended in executor.ended(LOOK_EVERY_S):
                     progress.took.append(ended.seconds)
-                    progress.add(outcome_of(ended))
-                progress.show(workers, tell)
-                time.sleep(LOOK_EVERY_S)
+                    progress.add(outcome_of(jobs[ended.name], ended))
+                progress.show(executor, tell)
         except (KeyboardInterrupt, SystemExit) as cut:
-            for ended in workers.stop():
-                progress.add(outcome_of(ended))
+            for ended in executor.stop():
+                progress.add(outcome_of(jobs[ended.name], ended))
             return cut
     return None
 
 
-def _begin(job: BatchJob, workers: Workers, progress: _Progress) -> None:
+def _begin(job: BatchJob, executor: Executor, progress: _Progress) -> None:
     try:
         write_mark(job)
-        workers.start(job)
+        executor.start(job.name)
     except (OSError, OutputError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error).rstrip(".")
         progress.add(JobOutcome(job.name, CRASHED, error=f"the system did not let it begin: {why}"))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from understudy.cli.options import SignKey, console_of, signer_of
+from understudy.cli.options import ExecutorOption, SignKey, console_of, signer_of
 
 if TYPE_CHECKING:
     from understudy.batch.run import BatchResult
@@ -22,7 +22,12 @@ def batch(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
     jobs: Annotated[list[Path], typer.Argument(help="Job files (docs/job.md).", show_default=False)],
     out: Annotated[Path, typer.Option("--out", help="A folder for all outputs, new or not.", show_default=False)],
-    workers: Annotated[int, typer.Option(min=1, help="Jobs at once, each in a process of its own.")] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Jobs at once, each in a process of its own.", show_default="1; with --executor its threads"
+        ),
+    ] = None,
     timeout_s: Annotated[
         float | None, typer.Option("--timeout-s", min=0.001, help="Seconds that each job may take; none: any.")
     ] = None,
@@ -32,6 +37,7 @@ def batch(  # noqa: PLR0913 - options of the command line
     restart: Annotated[
         bool, typer.Option("--restart", help="Remove unfinished work of these outputs; what was drawn stays spent.")
     ] = False,
+    executor: ExecutorOption = None,
     sign_key: SignKey = None,
 ) -> int:
     """Run many jobs, each in a process of its own, and sum up what they came to.
@@ -44,12 +50,15 @@ def batch(  # noqa: PLR0913 - options of the command line
     from datetime import UTC, datetime
 
     from understudy.batch.jobs import listed, uncounted
-    from understudy.batch.run import Settings, conduct
+    from understudy.batch.run import Settings, check_elsewhere, conduct
     from understudy.batch.summary import account_line, accounts, content_of, write_summary
+    from understudy.cli import main
 
     console, began = console_of(ctx), datetime.now(UTC)
     found = listed(jobs, out)
     signer = signer_of(sign_key, console)
+    if executor is not None:
+        check_elsewhere(found, out, executor)
     outside = uncounted(found)
     for one in outside:
         console.warn(one.warning)
@@ -67,7 +76,8 @@ def batch(  # noqa: PLR0913 - options of the command line
         _warn_of_unsigned(result, signer, console)
         write_summary(content, out)
 
-    result = conduct(found, Settings(out.absolute(), workers, timeout_s, fail_fast, options), console, sum_up)
+    settings = Settings(out.absolute(), workers, timeout_s, fail_fast, options, executor, command=main)
+    result = conduct(found, settings, console, sum_up)
     if result.cut is not None:
         result.cut.add_note("the jobs under way were ended, and the same command goes on from there")
         raise result.cut

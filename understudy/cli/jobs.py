@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.evidence import outcome_words
-from understudy.cli.options import OutFolder, SignKey, console_of, signer_of
+from understudy.cli.options import ExecutorOption, OutFolder, SignKey, console_of, signer_of
 
 if TYPE_CHECKING:
     from reports.sections.sweep import Mean
@@ -36,6 +36,7 @@ def run(
         int | None,
         typer.Option(min=1, help="Candidates made at once, each by a process of its own; none: as the job says."),
     ] = None,
+    executor: ExecutorOption = None,
     sign_key: SignKey = None,
 ) -> int:
     """Split, fit, sample, evaluate, judge, report.
@@ -51,7 +52,7 @@ def run(
 
     console = console_of(ctx)
     signer = signer_of(sign_key, console)
-    plan = make_plan(job, out, restart=restart, workers=workers)
+    plan = make_plan(job, out, restart=restart, workers=workers, executor=executor)
     for sentence in plan.warnings:
         console.warn(sentence)
 

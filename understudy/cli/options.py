@@ -66,6 +66,14 @@ ThreadsOption = Annotated[
     int | None, typer.Option("--threads", min=1, help="Of the embedded engine.", show_default="all cores")
 ]
 SchemaFile = Annotated[Path, typer.Option("--schema", help="The table's schema.", show_default=False)]
+ExecutorOption = Annotated[
+    str | None,
+    typer.Option(
+        "--executor",
+        help="A Dask scheduler, as tcp://host:8786, whose workers do it; left out: processes of this machine.",
+        show_default=False,
+    ),
+]
 OutFile = Annotated[Path, typer.Option("--out", help="The file to write.", show_default=False)]
 OutFolder = Annotated[Path, typer.Option("--out", help="The folder to make; it must be new.", show_default=False)]
 ClampOption = Annotated[

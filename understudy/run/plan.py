@@ -21,6 +21,7 @@ from synth.table import check_names
 from understudy.budget.account import Fund, ledger_of, open_fund, plan_budget, publication_of
 from understudy.budget.payment import Payment, Release
 from understudy.data.source import RealTable, embedded_table, find_table
+from understudy.executors.executor import check_cluster, checked
 from understudy.job.load import read_inputs
 from understudy.job.spec import Job
 from understudy.job.sweep import PlannedCandidate, composed
@@ -52,8 +53,9 @@ class Plan:
         publication: all that the numbers of the public report will draw; `None`: there are none.
         key: *Sensitive*. Of the real table's fingerprint.
         restart: whether unfinished work of this output is removed first.
-        workers: processes that make candidates side by side.
+        workers: candidates made side by side; none: as many as a cluster has room for.
         waivers: rules that somebody answers for.
+        executor: address of the Dask scheduler whose workers make candidates; none: processes on this machine do.
     """
 
     job: Job
@@ -68,9 +70,10 @@ class Plan:
     fund: Fund | None
     key: bytes
     restart: bool = False
-    workers: int = 1
+    workers: int | None = 1
     publication: Schedule | None = None
     waivers: tuple[Waiver, ...] = ()
+    executor: str | None = None
 
     @property
     def points(self) -> dict[str, PlannedCandidate]:
@@ -201,6 +204,11 @@ class Plan:
         return TradeOff.of_claim(together.epsilon, together.delta)
 
     @property
+    def inputs(self) -> tuple[Path, ...]:
+        """Absolute paths of what whoever makes candidates reads: none for a table in a database."""
+        return () if self.table.is_database else (Path(self.table.address).absolute(),)
+
+    @property
     def suffix(self) -> str:
         """The suffix of synthetic tables, which have the real table's format."""
         return self.table.suffix
@@ -211,7 +219,9 @@ class Plan:
         return self.job.name or self.job_path.stem
 
 
-def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int | None = None) -> Plan:
+def make_plan(
+    job_path: Path, out: Path, *, restart: bool = False, workers: int | None = None, executor: str | None = None
+) -> Plan:  # fmt: skip
     """A plan, or the first thing that would go wrong. No row of the table is read and nothing is written.
 
     Args:
@@ -219,12 +229,15 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
         out: the folder that will appear.
         restart: whether unfinished work of this output is removed first.
         workers: processes that make candidates side by side; `None`: as the job says.
+        executor: address of the Dask scheduler whose workers make candidates; `None`: processes on this machine do.
 
     Raises:
         BadInput: job, schema, policy, waivers, parameters, the table's place or the output's cannot be used. Or the
             ledger does not admit the job's fits.
         MissingExtra: the table or a generator needs what is not installed.
     """
+    if executor is not None:
+        checked(executor)
     asked, home = read_inputs(job_path), job_path.parent
     finished = check_free(out, restart=restart)
     job, schema, generators = asked.job, asked.schema, asked.generators
@@ -249,15 +262,32 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
         fund=fund,
         key=fingerprint_key(key_path()),
         restart=restart,
-        workers=workers or job.workers,
+        workers=workers or (job.workers if executor is None or job.workers > 1 else None),
         publication=publication,
         waivers=asked.waivers,
+        executor=executor,
     )
+    if executor is not None:
+        check_ledger(None if fund is None else fund.place)
+        check_cluster(executor, out.absolute().parent, plan.inputs)
     if fund is not None and not finished:
         paid = frozenset() if restart else requested(out)
         left = {label: schedule.curve for label, schedule in plan.reserved.items() if label not in paid}
         fund.check({PUBLISHED if label == PUBLICATION else label: curve for label, curve in left.items()})
     return plan
+
+
+def check_ledger(place: str | None) -> None:
+    """Refuse a ledger that workers of a cluster cannot pay from.
+
+    Raises:
+        LedgerError: it is a file; nothing was reserved.
+    """
+    if place is not None and "://" not in place:
+        raise LedgerError(
+            f"workers of a cluster pay from a ledger in PostgreSQL, and {place!r} is a file, which takes turns on one "
+            "machine alone; open the total there, or leave --executor out"
+        )
 
 
 def with_fund(plan: Plan) -> Plan:

@@ -1,210 +1,70 @@
-"""The pool of processes that make a run's candidates side by side; without one, they are made one after the other.
+"""All candidates of a run, made one after the other, or side by side by an executor.
 
-Each worker has its share of the machine's cores. One that dies takes only its candidate with it.
+Each process of an executor has its share of the cores. One that dies takes only its candidate with it.
 """
 
-import multiprocessing
-import os
-import signal
-import threading
+import pickle
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
-from secrets import token_hex
+from pathlib import Path
 
 from synth.errors import BadInput, MissingExtra
 from synth.generators.models.constraints import rejections
 from synth.progress import Progress
 from understudy.console import Console, duration
+from understudy.executors.executor import Executor, Service, cores, opened
 from understudy.run.attacks import disproved
 from understudy.run.candidates import CandidateContext, evaluation_of, finish, is_finished, made
 from understudy.run.plan import Plan
 from understudy.run.stages import Sides
-from understudy.run.worker import Told, WorkerTask, serve
+from understudy.run.worker import CandidateWork
 from understudy.run.workspace import RunWorkspace
 
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-"""What tells the numerical libraries, torch among them, how many threads to use."""
+TELL_EVERY_S = 0.2
 
 
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def shared(n_processes: int, n_cores: int, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Environment variables that give each of several processes its share of the cores.
+def make(executor: Executor, labels: Sequence[str], tell: Progress) -> Iterator[tuple[str, str | None]]:
+    """Each candidate as it ends, with the reason where it was lost.
 
     Args:
-        n_processes: at work at once, at least 1.
-        n_cores: to share, at least 1.
-        environment: may ask for fewer threads; what it asks for beyond the share is not granted.
-
-    >>> shared(4, 8, {})["OMP_NUM_THREADS"], shared(4, 8, {"OMP_NUM_THREADS": "1"})["OMP_NUM_THREADS"]
-    ('2', '1')
+        executor: makes them.
+        labels: of the candidates, in the order of their beginning.
+        tell: told what is under way, and the share of all that is done.
     """
-    share = max(1, n_cores // n_processes)
-    return {name: str(min(_asked(environment.get(name)) or share, share)) for name in THREADS}
+    left, n_ended = deque(labels), 0
+    while n_ended < len(labels):
+        while left and len(executor.at_work) < executor.size:
+            executor.start(left.popleft())
+        for ended in executor.ended(TELL_EVERY_S):
+            n_ended += 1
+            yield ended.name, ended.lost or None
+        under_way = executor.at_work.values()
+        share = (n_ended + sum(one.share for one in under_way)) / len(labels)
+        tell(", ".join(one.text for one in under_way), min(share, 1.0))
 
 
-def _asked(given: str | None) -> int | None:
-    return int(given) if given and given.isdigit() and int(given) > 0 else None
+def executor_of(plan: Plan, work: RunWorkspace, size: int | None, *, debug: bool) -> Executor:
+    """What makes the candidates of a plan side by side.
 
-
-PATIENCE_S = 10.0
-"""How long a process that has nothing to do is given to end by itself."""
-
-
-@dataclass
-class Worker:
-    """One process, the candidate that it is at, and how far it is with that."""
-
-    process: BaseProcess
-    pipe: Connection
-    label: str | None = None
-    text: str = ""
-    share: float = 0.0
-
-
-@dataclass
-class Pool:
-    """Processes at work on candidates, under `with`; when the block is left, none of them is alive.
-
-    Attributes:
-        plan: says what to do.
+    Args:
+        plan: says what to do, and where.
         work: keeps what is done.
-        size: processes at once.
-        debug: whether internal errors show where they happened; that may hold values of the table.
+        size: candidates at once; none: as many as a cluster has room for.
+        debug: as of `CandidateWork`.
+
+    Raises:
+        JobError: a cluster cannot be what it would have to be; nothing was begun.
+        MissingExtra: the extra `dask` is not installed.
     """
-
-    plan: Plan
-    work: RunWorkspace
-    size: int
-    debug: bool = False
-    _workers: list[Worker] = field(default_factory=list)
-
-    def __enter__(self) -> "Pool":
-        """The same."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End every process: what is on the disk is whole at any moment."""
-        for worker in self._workers:
-            worker.pipe.close()  # at which a process that has nothing to do puts away what it holds open, and ends
-            if worker.label is not None:
-                worker.process.kill()
-        for worker in self._workers:
-            worker.process.join(PATIENCE_S)
-            worker.process.kill()
-            worker.process.join()
-        self._workers.clear()
-
-    def make(self, labels: Sequence[str], tell: Progress) -> Iterator[tuple[str, str | None]]:
-        """Each candidate as it ends, with the reason where it was lost.
-
-        Args:
-            labels: of the candidates, in the order of their beginning.
-            tell: told what is under way, and the share of all that is done.
-        """
-        left, n_ended = deque(labels), 0
-        while n_ended < len(labels):
-            self._busy(left)
-            for worker in self._heard():
-                label, ended = worker.label, self._hear(worker)
-                if ended is not None and label is not None:
-                    n_ended += 1
-                    yield label, ended.lost
-            under_way = [worker for worker in self._workers if worker.label is not None]
-            share = (n_ended + sum(worker.share for worker in under_way)) / len(labels)
-            tell(", ".join(worker.text for worker in under_way), min(share, 1.0))
-
-    def _busy(self, left: deque[str]) -> None:
-        """Give every process something to do, as long as there is something."""
-        for worker in self._workers:
-            if worker.label is None and left:
-                _give(worker, left.popleft())
-        while left and len(self._workers) < self.size:
-            worker = self._started()
-            self._workers.append(worker)
-            _give(worker, left.popleft())
-
-    def _heard(self) -> list[Worker]:
-        """The processes that have something to say, or have died."""
-        ready = wait([worker.pipe for worker in self._workers])
-        return [worker for worker in self._workers if worker.pipe in ready]
-
-    def _hear(self, worker: Worker) -> Told | None:
-        """What ended a candidate; none: it goes on."""
-        try:
-            told: Told = worker.pipe.recv()
-        except (EOFError, OSError):
-            worker.process.join()
-            worker.pipe.close()
-            self._workers.remove(worker)
-            return Told("", 1.0, ended=True, lost=_death(worker.process.exitcode))
-        worker.text, worker.share = told.text, told.share
-        if told.ended:
-            worker.label = None
-        return told if told.ended else None
-
-    def _started(self) -> Worker:
-        """A new process, which waits for its first candidate."""
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        plan = replace(self.plan, fund=None, table=self.plan.table.shared(self.size))
-        task = WorkerTask(plan, self.work, self.plan.fund is not None, self.debug, token_hex(8))
-        process = context.Process(target=serve, args=(task, theirs), daemon=True)
-        with _few_threads(self.size), _deaf_to_ctrl_c():
-            process.start()
-        theirs.close()
-        return Worker(process, ours)
-
-
-def _give(worker: Worker, label: str) -> None:
-    """One candidate to make; where the process is dead already, its end of the pipe will tell."""
-    worker.label, worker.text, worker.share = label, label, 0.0
-    with suppress(BrokenPipeError):
-        worker.pipe.send(label)
-
-
-def _death(code: int | None) -> str:
-    if code == -signal.SIGKILL:
-        return "its process was killed, as a system does that runs out of memory; use fewer workers if it was that"
-    if code is not None and code < 0:
-        return f"its process was ended by a signal ({signal.strsignal(-code) or -code})"
-    return f"its process ended by itself with exit code {code}"
-
-
-@contextmanager
-def _few_threads(n_workers: int) -> Iterator[None]:
-    """An environment in which a new process uses its share of the cores."""
-    share = shared(n_workers, cores())
-    before = {name: os.environ.get(name) for name in share}
-    os.environ.update(share)
-    try:
-        yield
-    finally:
-        for name, given in before.items():
-            os.environ.pop(name)
-            if given is not None:
-                os.environ[name] = given
-
-
-@contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """A new process inherits that Ctrl-C is its parent's business."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    earlier = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, earlier)
+    ledger = None if plan.fund is None else plan.fund.place
+    handed = replace(plan, fund=None, key=b"", table=plan.table if size is None else plan.table.shared(size))
+    at = replace(work, folder=work.folder.absolute(), out=work.out.absolute())
+    service = Service(
+        pickle.dumps(CandidateWork(handed, at, ledger, debug)), at.workers, home=Path.cwd(), inputs=plan.inputs
+    )
+    return opened(plan.executor, service, size)
 
 
 MOST_NAMED = 5
@@ -280,11 +140,15 @@ def make_all(plan: Plan, work: RunWorkspace, sides: Sides, console: Console) -> 
         BadInput: of a job that is none, in one process: the first that could not be made; no other was begun.
     """
     labels = [label for label in plan.points if not is_finished(work, label)]
-    size = min(plan.workers, cores(), len(labels))
-    if plan.workers > cores():
-        console.note(f"Workers: {max(size, 1)}, not {plan.workers}: there are no more cores.")
-    tally = FinishedCandidates(work, console, len(labels), is_brief=size < 2 and not plan.job.is_sweep)
-    if size > 1:
+    elsewhere = plan.executor is not None
+    size = None if plan.workers is None else min(plan.workers, len(labels))
+    if size is not None and not elsewhere:
+        size = min(size, cores())
+        if plan.workers is not None and plan.workers > cores():
+            console.note(f"Workers: {max(size, 1)}, not {plan.workers}: there are no more cores.")
+    alone = not elsewhere and (size is None or size < 2)
+    tally = FinishedCandidates(work, console, len(labels), is_brief=alone and not plan.job.is_sweep)
+    if labels and not alone:
         _side_by_side(plan, labels, size, tally)
     else:
         _one_by_one(CandidateContext(plan, work, sides, console.stage), labels, tally)
@@ -292,12 +156,13 @@ def make_all(plan: Plan, work: RunWorkspace, sides: Sides, console: Console) -> 
         raise LostCandidates(_lost(tally.lost, len(plan.points)))
 
 
-def _side_by_side(plan: Plan, labels: list[str], size: int, tally: FinishedCandidates) -> None:
+def _side_by_side(plan: Plan, labels: list[str], size: int | None, tally: FinishedCandidates) -> None:
+    console = tally.console
     with (
-        tally.console.stage(f"{len(labels)} candidates, {size} at a time") as tell,
-        Pool(plan, tally.work, size, tally.console.debug) as pool,
+        executor_of(plan, tally.work, size, debug=console.debug) as executor,
+        console.stage(f"{len(labels)} candidates, {min(executor.size, len(labels))} at a time") as tell,
     ):
-        for label, why_lost in pool.make(labels, tell):
+        for label, why_lost in make(executor, labels, tell):
             tally.ended(label, why_lost)
 
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from synth.dp.noise_journal import Journal
 from synth.errors import JobError, OutputError
@@ -45,6 +45,7 @@ from synth.output import (
     whole_file,
 )
 from understudy.budget.payment import SPENT
+from understudy.executors.executor import wait_for_workers
 from understudy.provenance import now
 
 RESERVATIONS, JOURNALS, STAGES, TRAINING = "reservations", "journals", "stages", "training"
@@ -199,14 +200,10 @@ class RunWorkspace:
         """The file of a candidate's evaluation."""
         return self.folder / MEASURED / f"{label}.json"
 
-    def worker_lock(self, name: str) -> Path:
-        """The lock of a process that makes candidates: held as long as it lives."""
-        return self.folder / WORKERS / name
-
     @property
-    def worker_locks(self) -> tuple[Path, ...]:
-        """The locks of all processes that ever made candidates here."""
-        return tuple(sorted((self.folder / WORKERS).glob("*")))
+    def workers(self) -> Path:
+        """The folder of locks: each process that makes candidates holds one as long as it lives."""
+        return self.folder / WORKERS
 
     def model(self, label: str) -> Path:
         """The folder of a generator's model."""
@@ -271,8 +268,6 @@ class RunWorkspace:
 
 _PARTS = (RESERVATIONS, JOURNALS, STAGES)
 
-WORKERS_WAIT_S = 30.0
-"""Seconds that a new start waits for the processes of one that was killed."""
 
 
 def requested(out: Path) -> frozenset[str]:
@@ -324,7 +319,7 @@ def unfinished(out: Path, *, restart: bool = False) -> Iterator[RunWorkspace]:
     busy = f"another run is at work on --out {str(out)!r}; wait for it to end, or name another --out"
     with work.unfinished.held(busy):
         try:
-            wait_for_workers(work.worker_locks, out)
+            wait_for_workers(work.workers, out)
             if not check_free(out, restart=restart):
                 if restart:
                     work.unfinished.clear()
@@ -343,26 +338,6 @@ def unfinished(out: Path, *, restart: bool = False) -> Iterator[RunWorkspace]:
 def _forget(work: RunWorkspace) -> None:
     if not work.is_worth_keeping:
         work.unfinished.discard()
-
-
-def wait_for_workers(places: Sequence[Path], out: Path) -> None:
-    """Wait until the processes of an earlier start have noticed that it is over: they may be about to draw.
-
-    Args:
-        places: a lock for each of them; it goes with its process.
-        out: what they work on.
-
-    Raises:
-        OutputError: one of them is still at work; nothing was changed.
-    """
-    for place in places:
-        try:
-            with FileLock(place, timeout=WORKERS_WAIT_S):
-                place.unlink()
-        except Timeout:
-            raise OutputError(
-                f"a process of an earlier start is still at work on --out {str(out)!r}; wait for it, or end it"
-            ) from None
 
 
 def _left(work: RunWorkspace) -> str:

@@ -39,7 +39,7 @@ def ended(jobs: Any, status: int, *, log: str | bytes = "", stopped: str = "") -
     (job,) = listed([jobs.write("one")], jobs.out)
     jobs.out.mkdir(exist_ok=True)
     job.log.write_bytes(log.encode() if isinstance(log, str) else log)
-    return outcome_of(Ended(job, status, 1.5, stopped))
+    return outcome_of(job, Ended(job.name, "", status, 1.5, stopped))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_what_has_been_reserved_for_published_numbers_counts_too(jobs: Any) -> N
         (reservations / f"{label}.json").write_text("{}")
     path = jobs.write("one", release="independent", public_report={"epsilon": 0.2})
     (job,) = listed([path], jobs.out)
-    assert outcome_of(Ended(job, -9, 1.5)).epsilon == pytest.approx(0.7)
+    assert outcome_of(job, Ended(job.name, "", -9, 1.5)).epsilon == pytest.approx(0.7)
 
 
 def test_the_last_error_of_a_long_and_hostile_log_is_one_printable_sentence(jobs: Any) -> None:

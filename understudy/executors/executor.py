@@ -1,0 +1,250 @@
+"""The protocol of executors: pieces of work done elsewhere, several at a time; one that is lost takes no other with it.
+
+Neither `concurrent.futures.ProcessPoolExecutor` nor `loky` serves here. With both a single process that is killed ends
+all pieces under way and fails all that wait, and a parent that is killed leaves its processes behind.
+"""
+
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Protocol, Self
+
+from filelock import FileLock, Timeout
+
+from synth.errors import JobError, OutputError
+from synth.progress import Progress
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+"""What tells the numerical libraries, torch among them, how many threads to use."""
+CUT, TIMED_OUT = "interrupted", "timed out"
+"""Why an executor ended a piece of work."""
+SESSION = ".session"
+"""How the file ends that is there as long as its run or batch wants work of a cluster."""
+WAIT_S = 30.0
+"""How long a new start waits for the processes of one that was killed."""
+SCHEMES = ("tcp", "tls", "ucx", "ws", "wss")
+
+
+class Work(Protocol):
+    """What processes do; it is pickled. Unpickling it and `begin` happen under the process's lock."""
+
+    def begin(self, until_the_end: ExitStack, tell: Progress) -> Callable[[str], str]:
+        """What does one piece of work by its name, and says why it was lost: empty where it was not.
+
+        Args:
+            until_the_end: closes what the process holds open.
+            tell: told what is under way, and the share of the piece that is done.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Service:
+    """Work, and how the processes live that do it.
+
+    Attributes:
+        work: a pickled `Work`; only the process that does it takes it apart.
+        locks: absolute, of a folder in which each process holds a lock for as long as it lives.
+        logs: absolute, of a folder in which each piece NAME leaves what it said in NAME.log. Each piece then has a
+            process of its own, which may start others and is told to end before it is killed. None: processes say
+            nothing, and go on to the next piece.
+        timeout_s: seconds that a piece may take; none: any.
+        home: absolute; where relative paths start from.
+        inputs: absolute; files that the work reads and every worker must see.
+    """
+
+    work: bytes
+    locks: Path
+    logs: Path | None = None
+    timeout_s: float | None = None
+    home: Path = Path()
+    inputs: tuple[Path, ...] = ()
+
+    @property
+    def alone(self) -> bool:
+        """Whether each piece has a process and a session of its own."""
+        return self.logs is not None
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a piece of work is.
+
+    Attributes:
+        text: what is under way.
+        share: of the piece that is done.
+        seconds: since it began; 0 while it waits.
+    """
+
+    text: str
+    share: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a piece of work ended.
+
+    Attributes:
+        name: of the piece.
+        lost: why it was not done, without full stop; empty where it was.
+        status: exit status of its process, minus the signal that ended it; none where that is not known, or goes on.
+        seconds: from its start to its end.
+        stopped: why the executor ended it: `TIMED_OUT` or `CUT`; empty where it did not.
+    """
+
+    name: str
+    lost: str = ""
+    status: int | None = None
+    seconds: float = 0.0
+    stopped: str = ""
+
+
+class Executor(Protocol):
+    """Pieces of work under way, under `with`; when the block is left, nothing of them is alive."""
+
+    @property
+    def size(self) -> int:
+        """Pieces at once."""
+        ...
+
+    @property
+    def at_work(self) -> Mapping[str, Status]:
+        """The pieces under way."""
+        ...
+
+    def start(self, name: str) -> None:
+        """Begin a piece.
+
+        Raises:
+            OSError: the system has no room for its log or its process; nothing was begun.
+        """
+        ...
+
+    def ended(self, wait_s: float) -> Sequence[Ended]:
+        """The pieces that have ended since the last look; none where nothing has after a while."""
+        ...
+
+    def stop(self) -> Sequence[Ended]:
+        """End every piece under way."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def opened(address: str | None, service: Service, size: int | None) -> Executor:
+    """Processes on this machine, or a cluster by its address.
+
+    Args:
+        address: of a Dask scheduler, such as "tcp://host:8786"; none: this machine.
+        service: what is to be done.
+        size: pieces at once; none: one on this machine, as many as it has threads in a cluster.
+
+    Raises:
+        JobError: the address is none; nothing was begun.
+        MissingExtra: the extra `dask` is not installed.
+    """
+    if address is None:
+        from understudy.executors.processes import Processes
+
+        return Processes(service, size or 1)
+    from understudy.executors.cluster import Cluster
+
+    return Cluster(checked(address), service, size)
+
+
+def check_cluster(address: str, folder: Path, inputs: tuple[Path, ...], *, keyed: bool = False) -> None:
+    """Refuse a cluster whose workers could not do the work, or would do another.
+
+    Args:
+        address: of its scheduler.
+        folder: in which the output will appear.
+        inputs: files that the work reads.
+        keyed: whether the work names tables by the fingerprint's key, which all must then have.
+
+    Raises:
+        JobError: the scheduler cannot be reached, or its workers have other versions or keys, or do not see the files.
+        MissingExtra: the extra `dask` is not installed.
+        OSError: nothing can be written to the folder.
+    """
+    from understudy.executors.cluster import Cluster
+
+    with TemporaryDirectory(prefix=".understudy-", dir=folder) as place:
+        here = Path(place).absolute()
+        with Cluster(checked(address), Service(b"", here, home=Path.cwd(), inputs=inputs)) as cluster:
+            if keyed:
+                cluster.check_key()
+
+
+def checked(address: str) -> str:
+    """The address of a Dask scheduler.
+
+    Raises:
+        JobError: it is none; nothing was reached.
+    """
+    scheme, separator, place = address.partition("://")
+    if not separator or scheme not in SCHEMES or not place or "@" in place:
+        raise JobError("--executor is no address of a Dask scheduler; write it like tcp://host:8786, or leave it out")
+    return address
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def shared(n_processes: int, n_cores: int, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Environment variables that give each of several processes its share of the cores.
+
+    Args:
+        n_processes: at work at once, at least 1.
+        n_cores: to share, at least 1.
+        environment: may ask for fewer threads; what it asks for beyond the share is not granted.
+
+    >>> shared(4, 8, {})["OMP_NUM_THREADS"], shared(4, 8, {"OMP_NUM_THREADS": "1"})["OMP_NUM_THREADS"]
+    ('2', '1')
+    """
+    share = max(1, n_cores // n_processes)
+    return {name: str(min(_asked(environment.get(name)) or share, share)) for name in THREADS}
+
+
+def _asked(given: str | None) -> int | None:
+    return int(given) if given and given.isdigit() and int(given) > 0 else None
+
+
+def death(status: int) -> str:
+    """The end of a process that had more to do, in words."""
+    if status == -signal.SIGKILL:
+        return "its process was killed, as a system does that runs out of memory; use fewer workers if it was that"
+    if status < 0:
+        return f"its process was ended by a signal ({signal.strsignal(-status) or -status})"
+    return f"its process ended by itself with exit code {status}"
+
+
+def wait_for_workers(locks: Path, out: Path) -> None:
+    """Wait until the processes of an earlier start have noticed that it is over: they may be about to draw.
+
+    Args:
+        locks: the folder of their locks; a lock goes with its process.
+        out: what they work on.
+
+    Raises:
+        OutputError: one of them is still at work; nothing was changed.
+    """
+    # First of all: a worker elsewhere takes its lock, then looks for this. One that we do not see will not see it.
+    for session in locks.glob(f"*{SESSION}"):
+        session.unlink(missing_ok=True)
+    for place in sorted(locks.glob("*")):
+        try:
+            with FileLock(place, timeout=WAIT_S):
+                place.unlink(missing_ok=True)
+        except Timeout:
+            raise OutputError(
+                f"a process of an earlier start is still at work on --out {str(out)!r}; wait for it, or end it"
+            ) from None

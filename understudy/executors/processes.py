@@ -1,0 +1,265 @@
+"""Processes on this machine: each with its share of the cores, supervised until it has ended."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from secrets import token_hex
+from typing import Protocol
+
+from understudy.executors import child
+from understudy.executors.executor import CUT, TIMED_OUT, Ended, Service, Status, cores, death, shared
+
+GRACE_S = 10.0
+"""How long a process that is told to end, or has nothing to do any more, may take before it is killed."""
+LOOK_EVERY_S = 0.05
+
+
+class Process(Protocol):
+    """A started process."""
+
+    @property
+    def pid(self) -> int:
+        """Its number, which is that of its group too where it has a session of its own."""
+        ...
+
+    def wait(self) -> int:
+        """Its exit status, once it has ended; minus the signal's number where one ended it."""
+        ...
+
+
+@dataclass
+class Worker:
+    """One process, the piece of work that it is at, and how far it is with that."""
+
+    process: Process
+    pipe: Connection
+    lock: Path
+    name: str | None = None
+    status: Status = field(default_factory=lambda: Status(""))
+    began: float = 0.0
+    stopped: str = ""
+    kill_at: float = float("inf")
+
+
+@dataclass
+class Processes:
+    """An `Executor` of processes on this machine.
+
+    Attributes:
+        service: what they do.
+        size: processes at once.
+        sharing: processes among which the cores are divided; none: `size`.
+        session: a file without which no process begins; none: there is none.
+        apart: whether each has a session of its own, so that no signal of a terminal reaches it.
+    """
+
+    service: Service
+    size: int = 1
+    sharing: int | None = None
+    session: Path | None = None
+    apart: bool = False
+    workers: list[Worker] = field(default_factory=list)
+    _lifeline: tuple[int, int] = (-1, -1)
+
+    def __enter__(self) -> "Processes":
+        """The same, with the pipe whose end tells every process that this one is gone."""
+        self._lifeline = os.pipe()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End every process: what is on the disk is whole at any moment."""
+        for worker in self.workers:
+            worker.pipe.close()  # at which a process that has nothing to do puts away what it holds open, and ends
+            if worker.name is not None:
+                self._kill(worker)
+        until = time.monotonic() + GRACE_S
+        for worker in self.workers:
+            while not _is_over(worker.process.pid) and time.monotonic() < until:
+                time.sleep(LOOK_EVERY_S)
+            self._reap(worker)
+        self.workers.clear()
+        for end in self._lifeline:
+            os.close(end)
+
+    @property
+    def at_work(self) -> dict[str, Status]:
+        """The pieces under way."""
+        now = time.monotonic()
+        return {
+            one.name: Status(one.status.text, one.status.share, now - one.began)
+            for one in self.workers
+            if one.name is not None
+        }
+
+    def start(self, name: str, lock: Path | None = None) -> None:
+        """Begin a piece, in a process that has nothing to do or a new one.
+
+        Args:
+            name: of the piece.
+            lock: that a new process is to hold; none: one of its own name.
+
+        Raises:
+            OSError: the system has no room for its log or its process; nothing was begun.
+        """
+        idle = (one for one in self.workers if one.name is None)
+        worker = next(idle, None) or self._started(name, lock or self.service.locks / token_hex(8))
+        worker.name, worker.status, worker.began = name, Status(name), time.monotonic()
+        with suppress(OSError):  # where it is dead already, that will show
+            worker.pipe.send(name)
+
+    def ended(self, wait_s: float = 0.0) -> list[Ended]:
+        """The pieces that have ended since the last look; those that take too long are told to."""
+        until = time.monotonic() + wait_s
+        while True:
+            found = [ended for worker in list(self.workers) if (ended := self._look(worker)) is not None]
+            left = until - time.monotonic()
+            if found or left <= 0:
+                return found
+            if pipes := [worker.pipe for worker in self.workers if not worker.pipe.closed]:
+                wait(pipes, min(left, LOOK_EVERY_S))
+            else:
+                time.sleep(min(left, LOOK_EVERY_S))
+
+    def stop(self) -> list[Ended]:
+        """Tell every process at work to end, and wait until it has."""
+        found = []
+        for worker in self.workers:
+            if worker.name is not None and not worker.stopped:
+                self._tell_to_end(worker, CUT)
+        while self.at_work:
+            found += self.ended(LOOK_EVERY_S)
+        return found
+
+    def _look(self, worker: Worker) -> Ended | None:
+        """How a worker's piece has ended; none where it goes on."""
+        said = None
+        try:
+            while said is None and not worker.pipe.closed and worker.pipe.poll():
+                said = self._hear(worker)
+        except (EOFError, OSError):  # it has ended, or will
+            worker.pipe.close()
+        if said is not None and not self.service.alone:
+            ended = Ended(worker.name or "", said, seconds=time.monotonic() - worker.began)
+            worker.name = None
+            return ended
+        if _is_over(worker.process.pid):
+            return self._buried(worker)
+        now = time.monotonic()
+        limit = self.service.timeout_s
+        if limit is not None and worker.name is not None and not worker.stopped and now - worker.began > limit:
+            self._tell_to_end(worker, TIMED_OUT)
+        if now > worker.kill_at:
+            self._kill(worker)
+        return None
+
+    def _hear(self, worker: Worker) -> str | None:
+        """Why a piece was lost, empty where it was not; none where it goes on."""
+        told = worker.pipe.recv()
+        if isinstance(told, str):
+            return told
+        worker.status = Status(*told)
+        return None
+
+    def _buried(self, worker: Worker) -> Ended | None:
+        """How a process has ended, with its piece where it was at one."""
+        status, name = self._reap(worker), worker.name
+        worker.pipe.close()
+        self.workers.remove(worker)
+        if name is None:
+            return None
+        lost = "" if self.service.alone else death(status)
+        return Ended(name, lost, status, time.monotonic() - worker.began, worker.stopped)
+
+    def _reap(self, worker: Worker) -> int:
+        self._kill(worker)  # with what it started and left behind; its number is still its own
+        status = worker.process.wait()
+        worker.lock.unlink(missing_ok=True)
+        return status
+
+    def _tell_to_end(self, worker: Worker, why: str) -> None:
+        """Ask a process to end: it ends those that it has started."""
+        worker.stopped, worker.kill_at = why, time.monotonic() + GRACE_S
+        with suppress(ProcessLookupError):
+            os.kill(worker.process.pid, signal.SIGTERM)
+
+    def _kill(self, worker: Worker) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            if self.service.alone or self.apart:
+                os.killpg(worker.process.pid, signal.SIGKILL)
+            else:
+                os.kill(worker.process.pid, signal.SIGKILL)
+
+    def _started(self, name: str, lock: Path) -> Worker:
+        """A new process, which waits for its first piece."""
+        service = self.service
+        ours, theirs = Pipe()
+        log = None if service.logs is None else service.logs / f"{name}.log"
+        threads = shared(self.sharing or self.size, cores())
+        try:
+            with _deaf_to_ctrl_c(not service.alone):
+                process = started(
+                    theirs.fileno(), self._lifeline[0], log, threads, service.home, service.alone or self.apart
+                )
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        with suppress(BrokenPipeError):
+            ours.send((sys.path, str(lock), None if self.session is None else str(self.session), service.alone))
+            ours.send(service.work)
+        worker = Worker(process, ours, lock)
+        self.workers.append(worker)
+        return worker
+
+
+def started(
+    channel: int, lifeline: int, log: Path | None, threads: dict[str, str], home: Path, apart: bool
+) -> Process:  # fmt: skip
+    """A process that does what comes through a channel, and writes all that it says to a new log, where it has one."""
+    # Without -P a file beside ours could pass for a module.
+    command = [sys.executable, "-P", child.__file__, str(channel)]
+
+    def process(said: int | None) -> Process:
+        return subprocess.Popen(  # noqa: S603 - our own module, and arguments that no shell reads
+            command,
+            stdin=lifeline,
+            stdout=said,
+            stderr=said,
+            env={**os.environ, **threads},
+            cwd=home,
+            pass_fds=[channel],
+            start_new_session=apart,
+        )
+
+    if log is None:
+        return process(None)
+    with log.open("wb") as file:
+        return process(file.fileno())
+
+
+def _is_over(pid: int) -> bool:
+    """Whether a process has ended; it is left to be waited for, so that its number is not given away."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+@contextmanager
+def _deaf_to_ctrl_c(deaf: bool) -> Iterator[None]:
+    """A new process inherits that Ctrl-C is its parent's business."""
+    if not deaf or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    earlier = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, earlier)
