@@ -14,9 +14,9 @@ import pytest
 
 from evaluate.result_io import evaluation_from
 from synth.dp.ledger import open_ledger
-from understudy.run import pool as pools
-from understudy.run.pool import FinishedCandidates, Pool, cores
-from understudy.run.worker import Told
+from understudy.executors.executor import cores
+from understudy.executors.processes import Processes, Worker
+from understudy.run.pool import FinishedCandidates
 
 PLAIN = {"independent": {"n_bins": 8}, "coarse": {"generator": "independent", "n_bins": 4}}
 SWEPT = {"independent": {"epsilon": [0.5, 2], "n_bins": 8}}
@@ -40,16 +40,16 @@ def run(workspace: Any, *arguments: str, out: str = "out") -> Any:
 def kill_first(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Kill the first process that says that it has begun to fit; the list names the candidate that it was at."""
     killed: list[str] = []
-    original = Pool._hear
+    original = Processes._hear
 
-    def hear(self: Pool, worker: pools.Worker) -> Told | None:
-        told = original(self, worker)
-        if told is None and not killed:
-            killed.append(worker.label or "")
-            os.kill(worker.process.pid or 0, signal.SIGKILL)
-        return told
+    def hear(self: Processes, worker: Worker) -> str | None:
+        said = original(self, worker)
+        if said is None and not killed:
+            killed.append(worker.name or "")
+            os.kill(worker.process.pid, signal.SIGKILL)
+        return said
 
-    monkeypatch.setattr(Pool, "_hear", hear)
+    monkeypatch.setattr(Processes, "_hear", hear)
     return killed
 
 
@@ -120,22 +120,6 @@ def workspace_columns(workspace: Any) -> dict[str, Any]:
 
     columns: dict[str, Any] = tomllib.loads((workspace.folder / "schema.toml").read_text())["columns"]
     return columns
-
-
-def test_threads_are_shared_out_and_the_environment_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "64")
-    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
-    monkeypatch.setattr(pools, "cores", lambda: 8)
-    with pools._few_threads(4):
-        assert os.environ["OMP_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "2"
-    assert os.environ["OMP_NUM_THREADS"] == "64"
-    assert "MKL_NUM_THREADS" not in os.environ
-
-
-def test_a_death_is_told_in_words() -> None:
-    assert "was killed" in pools._death(-signal.SIGKILL)
-    assert pools._death(-signal.SIGSEGV) == "its process was ended by a signal (Segmentation fault)"
-    assert pools._death(1) == "its process ended by itself with exit code 1"
 
 
 def test_the_time_left_is_told_after_each_candidate() -> None:

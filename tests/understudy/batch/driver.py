@@ -14,9 +14,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from understudy.batch import child
-from understudy.batch import processes as workers
 from understudy.cli import main
+from understudy.executors import child
+from understudy.executors import processes as workers
 
 FOLDER = "UNDERSTUDY_TEST_FOLDER"
 
@@ -44,7 +44,9 @@ class Forked:
 def forked(single: ModuleType, folder: Path, plan: dict[str, Any]) -> Any:
     """What takes the place of starting a process anew."""
 
-    def started(command: list[str], log: Path, lifeline: int, threads: dict[str, str]) -> Forked:
+    def started(
+        channel: int, lifeline: int, log: Path, threads: dict[str, str], home: Path, apart: bool
+    ) -> Forked:  # fmt: skip
         pid = os.fork()
         if pid:
             return Forked(pid)
@@ -55,13 +57,13 @@ def forked(single: ModuleType, folder: Path, plan: dict[str, Any]) -> Any:
             said = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(said, 1)
             os.dup2(said, 2)
-            os.closerange(3, 256)  # the lifeline's other end and the locks are the batch's
+            os.closerange(3, channel)  # the lifeline's other end and the locks are the batch's
+            os.closerange(channel + 1, 256)
             os.environ.update(threads)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            name = Path(command[2]).stem
-            moments = Moments(single, folder, name, plan)
+            moments = Moments(single, folder, log.stem, plan)
             single.install(moments)
-            sys.argv = ["child", *command]
+            sys.argv = ["child", str(channel)]
             child.main()
         except SystemExit as end:
             code = int(end.code or 0)
@@ -140,15 +142,16 @@ def warm_up(path: Path) -> None:
             return
 
 
-def watched(command: list[str], log: Path, lifeline: int, threads: dict[str, str]) -> Any:
+def watched(channel: int, lifeline: int, log: Path, threads: dict[str, str], home: Path, apart: bool) -> Any:
     """A real process for a job, which logs what it draws."""
     with log.open("wb") as said:
         return subprocess.Popen(
-            [sys.executable, __file__, "job", *command],
+            [sys.executable, __file__, "job", str(channel)],
             stdin=lifeline,
             stdout=said,
             stderr=said,
             env={**os.environ, **threads},
+            pass_fds=[channel],
             start_new_session=True,
         )
 

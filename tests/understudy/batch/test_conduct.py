@@ -10,17 +10,23 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from synth.errors import OutputError
-from understudy.batch import processes as workers
 from understudy.batch import run as conducting
 from understudy.batch.jobs import listed
-from understudy.batch.run import BatchResult, Settings, conduct
+from understudy.batch.run import BatchResult, conduct
+from understudy.cli import main
 from understudy.console import Console
+from understudy.executors import child
+from understudy.executors import processes as workers
+
+Settings = partial(conducting.Settings, command=main)
 
 FINISH = (
     "import json, pathlib; out = pathlib.Path(OUT); out.mkdir();"
@@ -47,9 +53,9 @@ SCRIPTS = {
 def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the place of the command a script by the job's name runs, in a process as any job's."""
 
-    def script(command: list[str], log: Path, lifeline: int, threads: dict[str, str]) -> Any:
-        out = command[3].removeprefix("--out=")
-        text = f"OUT = {out!r}; {SCRIPTS[Path(out).name.partition('-')[0]]}"
+    def script(channel: int, lifeline: int, log: Path, threads: dict[str, str], home: Path, apart: bool) -> Any:
+        assert apart
+        text = f"OUT = {str(log.with_suffix(''))!r}; {SCRIPTS[log.stem.partition('-')[0]]}"
         with log.open("wb") as said:
             return subprocess.Popen(
                 [sys.executable, "-S", "-E", "-c", text],
@@ -272,7 +278,7 @@ def test_a_folder_that_cannot_be_made_is_refused_in_one_sentence(run: Conduct, j
 def test_a_start_waits_for_the_jobs_of_one_that_was_killed(
     run: Conduct, jobs: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("understudy.run.workspace.WORKERS_WAIT_S", 0.1)
+    monkeypatch.setattr("understudy.executors.executor.WAIT_S", 0.1)
     assert states(run("good")) == {"good": "PASS"}
     hand = jobs.out / ".batch" / "locks" / "0"
     script = "import sys, filelock\nwith filelock.FileLock(sys.argv[1]):\n print('held', flush=True)\n sys.stdin.read()"
@@ -289,14 +295,19 @@ def test_a_start_waits_for_the_jobs_of_one_that_was_killed(
     assert not hand.exists()
 
 
-def test_a_job_without_its_batch_does_not_begin(jobs: Any) -> None:
+def test_a_job_without_its_batch_does_not_begin(tmp_path: Path) -> None:
     """Its lifeline has ended before it looked."""
-    jobs.out.mkdir()
-    lock, out = jobs.out / "lock", jobs.out / "one"
-    command = [sys.executable, "-P", "-m", "understudy.batch.child", lock, "run", jobs.write("one"), f"--out={out}"]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    ours, theirs = Pipe()
+    ours.send((sys.path, str(tmp_path / "lock"), None, True))
+    ours.send(b"no pickle")
+    command = [sys.executable, "-P", child.__file__, str(theirs.fileno())]
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, check=False, pass_fds=[theirs.fileno()]
+    )
+    ours.close()
+    theirs.close()
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    assert sorted(path.name for path in jobs.out.iterdir()) == ["lock"]
+    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
 
 
 def test_the_states_of_a_batch_are_plain_data(run: Conduct) -> None:

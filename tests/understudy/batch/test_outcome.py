@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from understudy.batch.jobs import listed
-from understudy.batch.result import Ended, JobOutcome, exit_code, outcome_of, reason_of
+from understudy.batch.result import JobOutcome, exit_code, outcome_of, reason_of
 from understudy.batch.summary import accounts, content_of, rows_of, write_summary
+from understudy.executors.executor import Ended
 
 
 @pytest.mark.parametrize(
