@@ -70,13 +70,20 @@ def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dask]:
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         patch.setenv("PYTHONPATH", f"{folder}:{Path(__file__).parents[2]}")
-        patch.setenv("UNDERSTUDY_TEST_DRAWS", str(folder / "draws.log"))
-        patch.setenv("PGPASSWORD", PASSWORD)
-        patch.setenv("UNDERSTUDY_KEY_FILE", str(folder / "fingerprint.key"))
         patch.delenv("UNDERSTUDY_LEDGER", raising=False)
+        theirs = {  # also of workers that are started anew while a test has an environment of its own
+            "UNDERSTUDY_TEST_DRAWS": str(folder / "draws.log"),
+            "PGPASSWORD": PASSWORD,
+            "UNDERSTUDY_KEY_FILE": str(folder / "fingerprint.key"),
+        }
         with (
             distributed.LocalCluster(
-                n_workers=2, threads_per_worker=1, dashboard_address=None, local_directory=str(folder), silence_logs=50
+                n_workers=2,
+                threads_per_worker=1,
+                dashboard_address=None,
+                local_directory=str(folder),
+                silence_logs=50,
+                env=theirs,
             ) as cluster,
             distributed.Client(cluster, set_as_default=False) as client,
         ):
