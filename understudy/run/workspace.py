@@ -31,7 +31,7 @@ from typing import Any
 from filelock import FileLock
 
 from synth.dp.noise_journal import Journal
-from synth.errors import JobError, OutputError
+from synth.errors import JobError
 from synth.output import (
     ROWS,
     RUN,
@@ -267,7 +267,6 @@ class RunWorkspace:
 
 
 _PARTS = (RESERVATIONS, JOURNALS, STAGES)
-
 
 
 def requested(out: Path) -> frozenset[str]:
