@@ -96,7 +96,7 @@ class AuditCheck:
 
 @dataclass(frozen=True)
 class AuditPart:
-    """What the attack on one part of a schedule found.
+    """The attack on one part of a schedule, with its bound.
 
     Attributes:
         what: was attacked: the name of the events.
@@ -126,7 +126,7 @@ class AuditPart:
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found.
+    """The result of an audit.
 
     Attributes:
         epsilon: claimed.

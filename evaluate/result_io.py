@@ -55,7 +55,7 @@ def evaluation_from(text: str) -> Evaluation:
 
 
 class _DamagedError(ValueError):
-    """What no evaluation writes, in a few words; becomes an `EvaluationError`."""
+    """Damage of a file, in a few words; becomes an `EvaluationError`."""
 
 
 def _damaged(why: str) -> EvaluationError:
@@ -128,7 +128,7 @@ _EITHER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"low": {"type": "number"}, "high": {"type": "number"}},
     ),
 }
-"""What goes together: a table that was measured or why not, both ends of an interval or none."""
+"""Keys that go together: a table that was measured or the reason, both ends of an interval or none."""
 
 
 def evaluation_json() -> dict[str, Any]:

@@ -61,7 +61,7 @@ class SharedResults:
 
 @dataclass(frozen=True)
 class MetricResult:
-    """What one measure module gives: numbers, what it could not measure, and data to draw."""
+    """The result of one measure module: numbers, failures, and data to draw."""
 
     estimates: tuple[Estimate, ...] = ()
     failures: tuple[Failure, ...] = ()
@@ -70,7 +70,7 @@ class MetricResult:
 
 @dataclass(frozen=True)
 class StatedClaim:
-    """What the table's privacy statement promises: public numbers.
+    """The claim of a table's privacy statement: public numbers.
 
     Attributes:
         epsilon: of the claim.

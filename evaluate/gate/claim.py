@@ -170,7 +170,7 @@ class Composition:
         )
 
     def counted(self, candidate: Candidate) -> Claim | None:
-        """What a table counts with, as a whole; `None` where it makes no claim or stands alone.
+        """The claim of all that a table counts with; `None` where it makes no claim or stands alone.
 
         Raises:
             EvaluationError: it is of a sweep that does not say what its private fits claim together.
@@ -238,7 +238,7 @@ def _run(evaluation: Evaluation, *, private: bool, swept: bool) -> Claim | None:
 
 
 def _added_up(evaluation: Evaluation, numbers: Sequence[PrivacyStatement]) -> Claim | None:
-    """What several private releases come to that no run composed; `None` where there are not several.
+    """The sum of several private releases that no run composed; `None` where there are not several.
 
     Source: Dwork and Roth (2014), The Algorithmic Foundations of Differential Privacy, Theorem 3.16.
     """
@@ -273,5 +273,5 @@ def on_stand_in(found: Audit) -> bool:
 
 
 def made_here(evaluation: Evaluation) -> bool:
-    """Whether the run that measured the tables made them: it split the real table; who offers one brings two sides."""
+    """True where the run that measured the tables made them: it split the real table itself."""
     return bool(evaluation.provenance.split)

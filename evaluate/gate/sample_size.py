@@ -29,7 +29,7 @@ def deciding(finding: Finding, real: RealFacts) -> str:
 
 
 def _had(counted: Counted, estimate: Estimate, n_needed: int, real: RealFacts) -> str:
-    """Whether there can be so many, as a sentence; empty where that is not known."""
+    """A sentence on the possibility of so many rows; empty where that is not known."""
     on_samples = sampled(estimate) != ""
     if counted.most is not None and n_needed > counted.most:
         return f"But the measure takes {count(counted.most)} of them at most: no larger split of this table can decide."

@@ -158,7 +158,7 @@ UNPAID = (
     "Whoever picks one of several fits has looked at all of them: a sweep is paid for as a whole, or nothing of it is "
     "released."
 )
-"""Why every point of a sweep fails whose private fits nobody pays for. No waiver covers it."""
+"""The reason that every point of an unpaid sweep fails. No waiver covers it."""
 NOT_RELEASABLE = "It is a point of a sweep whose private fits no ledger pays for, so it may not be released."
 
 

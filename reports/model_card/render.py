@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*[A-Za-z0-9]")
 _NO_WORDS = frozenset({"no", "on", "off", "yes", "true", "false", "null", "none", "nan", "inf", "infinity"})
-"""That some version of YAML takes for something else than a text."""
+"""Words that some version of YAML takes for something else than a text."""
 _TURNING = re.compile("[\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
 """Characters that make a text look like another."""
 

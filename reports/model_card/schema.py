@@ -145,7 +145,7 @@ class Promise(Frozen):
 
 
 class NoPromise(Frozen):
-    """That there is no formal guarantee, in as many words."""
+    """The absence of a formal guarantee, in words."""
 
     status: Literal["none"]
     in_words: tuple[str, ...]

@@ -39,7 +39,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Reached:
-    """What a test of "in or out" reached at a rate of false alarms; all numbers are shares."""
+    """The success of a test of "in or out" at a rate of false alarms; all numbers are shares."""
 
     measure: str
     false_alarms: float
@@ -103,7 +103,7 @@ class Inferred:
 
     @property
     def alarms(self) -> bool:
-        """Whether its interval lies above none."""
+        """True where its interval lies above no advantage."""
         return self.advantage[1] > 0
 
 
@@ -136,7 +136,7 @@ def ways(candidate: Candidate) -> tuple[Way, ...]:
 
 
 def reached(candidate: Candidate) -> tuple[Reached, ...]:
-    """What tests of membership reached, by rate of false alarms."""
+    """The success of tests of membership, by rate of false alarms."""
     found = ((measure, candidate.find(measure)) for measure in AT_RATES)
     return tuple(
         Reached(measure, float(measure.rpartition("_at_")[2]), (one.value, one.low, one.high))
@@ -245,7 +245,7 @@ class AttackLine:
 
     @property
     def above_chance(self) -> float:
-        """How far the lower end lies above chance, as a share of the way to a perfect attack."""
+        """The lower end above chance, as a share of the way to a perfect attack."""
         return -1.0 if self.value is None else (self.value[1] - self.chance) / max(1.0 - self.chance, 1e-9)
 
 
@@ -270,7 +270,7 @@ class AttackNote:
 
     @property
     def sentence(self) -> str:
-        """What they come to, in one sentence."""
+        """The attacks in one sentence."""
         measured = [line for line in self.lines if line.word != "not measured"]
         if not measured:
             return "No attack gave a result, so that nothing speaks against a leak."
@@ -285,7 +285,7 @@ class AttackNote:
 
 
 def attack_note(candidate: Candidate) -> AttackNote:
-    """What attackers see of one candidate."""
+    """The results of attacks on one candidate."""
     tried = [name for name, metric in CATALOG.items() if metric.attack == "always"]
     asked = [name for name, metric in CATALOG.items() if metric.attack == "on request" and _ran(candidate, name)]
     lines = [_line(candidate, name) for name in (*tried, *asked)]
@@ -298,7 +298,7 @@ def attack_note(candidate: Candidate) -> AttackNote:
 
 
 def _ran(candidate: Candidate, measure: str) -> bool:
-    """Whether it was tried, with a number or without."""
+    """True where an attack was tried, with a number or without."""
     names = (measure, CATALOG[measure].by)
     return _worst(candidate, measure) is not None or any(f.measure in names for f in candidate.failures)
 
@@ -332,7 +332,7 @@ def _scale(measure: str) -> str:
 
 
 def _why(candidate: Candidate, measure: str) -> str:
-    """Why a number is missing: its own failure, else that of the measure that would have given it."""
+    """The reason for a missing number: its own failure, else that of its measure."""
     names = (measure, CATALOG[measure].by)
     failures = [f for name in names for f in candidate.failures if f.measure == name]
     return _said(failures[0]) if failures else "it was not run"
@@ -343,7 +343,7 @@ def _said(failure: Failure) -> str:
 
 
 def _rates(candidate: Candidate, found: Estimate) -> tuple[str, float | None, float | None, float | None]:
-    """What it is about, and success on members, on controls, and without a synthetic row."""
+    """The subject, and success on members, on controls, and without a synthetic row."""
     subject, family = ", ".join(found.subject), found.measure.split(".")[1]
     if ".tpr_at_" in found.measure:
         return subject, found.value, found.reference, None

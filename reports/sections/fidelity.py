@@ -168,7 +168,7 @@ def difference_top(candidates: Sequence[Candidate]) -> float:
 
 
 def _gap(real: float | None, synthetic: float | None) -> float | None:
-    """How far off an association is; one that the synthetic table does not have at all is lost whole."""
+    """The error of an association; one that the synthetic table lacks is lost whole."""
     return None if real is None else abs(finite(real) - finite(synthetic or 0.0))
 
 

@@ -25,7 +25,7 @@ Word = Literal["alarm", "no alarm", "not measured", "stated", "absent", "yours t
 
 @dataclass(frozen=True)
 class GuidelineFinding:
-    """What was found for one criterion of one table: a word, and a sentence without its full stop."""
+    """The finding for one criterion of one table: a word, and a sentence without its full stop."""
 
     word: Word
     text: str
@@ -91,7 +91,7 @@ def of_audit(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
 
 
 def of_utility(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
-    """What models lose, and the group that is served worst."""
+    """The loss of models, and the group that is served worst."""
     gaps = [
         e
         for e in candidate.estimates
@@ -106,7 +106,7 @@ def of_utility(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
 
 
 def of_schema(_: Candidate, evaluation: Evaluation) -> GuidelineFinding:
-    """How many columns the schema's author named as identifying or sensitive."""
+    """The number of columns that the schema's author named as identifying or sensitive."""
     schema = evaluation.schema
     quasi, sensitive = (count(len(of)) if of else "no" for of in (schema.quasi_identifiers, schema.sensitive))
     return GuidelineFinding(
@@ -132,7 +132,7 @@ def to_judge(text: str) -> Callable[[Candidate, Evaluation], GuidelineFinding]:
 
 
 def of_governance(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
-    """Whether its spending is on record; the rest is for people."""
+    """The record of its spending; the rest is for people."""
     held = candidate.statement is not None and candidate.statement.ledger is not None
     kept = "its spending stands in a ledger" if held else "no ledger holds its spending"
     return GuidelineFinding("yours to judge", f"{kept}; the sign-off above is to be filled in")
@@ -170,7 +170,7 @@ class GuidelineRow:
 
     @property
     def same(self) -> bool:
-        """Whether one sentence answers for every candidate, so that it need not be said for each."""
+        """True where one sentence answers for every candidate."""
         return len({answer.text for _, answer in self.answers}) == 1 and self.answers[0][1].word in SAID_ONCE
 
 
@@ -232,7 +232,7 @@ CRITERIA = (
         "Review of recipients, incidents, and the deletion of copies that were passed on.",
     ),
 )  # fmt: skip
-"""What is asked, source by source."""
+"""Criteria, source by source."""
 
 NOT_COVERED = (
     "Whether the table is anonymous in the law is a judgment on all means reasonably likely to be used, by whoever "
@@ -240,4 +240,4 @@ NOT_COVERED = (
     "Harm to groups: a table that is faithful to a population says what is true of it, also where that hurts people.",
     "Harm from being wrong: a synthetic record that happens to fit a real person may be taken for that person's.",
 )
-"""What none of these criteria covers."""
+"""Questions that none of these criteria covers."""

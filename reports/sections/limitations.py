@@ -62,7 +62,7 @@ NOT_COUNTED = (
 
 @dataclass(frozen=True)
 class AttackPower:
-    """How small a leak one attack would have seen of each candidate, in their order; none where it was not run."""
+    """The smallest leak that one attack would have seen of each candidate; `None` where it was not run."""
 
     title: str
     scale: str
@@ -71,7 +71,7 @@ class AttackPower:
 
 @dataclass(frozen=True)
 class TableLimitations:
-    """What was not seen of one candidate.
+    """Limitations of one candidate's evaluation.
 
     Attributes:
         failures: measures that gave no number, and why.
@@ -143,7 +143,7 @@ def attempts_on(evaluation: Evaluation) -> str:
 
 
 def audit_failed(candidate: Candidate) -> bool:
-    """Whether an audit was tried in vain, which is another thing than none at all."""
+    """True where an audit was tried in vain."""
     return candidate.audit is None and isinstance(candidate.find(AUDITED), Failure)
 
 

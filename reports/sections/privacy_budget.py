@@ -35,7 +35,7 @@ _FORMULAS = {
     ),
 }
 _ACCOUNT = ("dataset", "unit", "total_epsilon", "total_delta")
-"""What two positions have in common that are of one account."""
+"""Keys that two positions of one account have in common."""
 OUTSIDE = "Made outside a ledger: nothing adds it to other releases of the same table."
 AFTER_RUN = "after all that this run drew"
 AFTER_RELEASE = "when this release was reserved, all before it and itself included"
@@ -44,7 +44,7 @@ AFTER_RELEASE = "when this release was reserved, all before it and itself includ
 
 @dataclass(frozen=True)
 class BookLine:
-    """What was read, how, how often, and at what cost; no rho and no share where it has none."""
+    """One event of a statement with its cost; `None` for rho and share where it has none."""
 
     what: str
     mechanism: str
@@ -143,7 +143,7 @@ def _formulas(events: Sequence[EventRecord]) -> tuple[tuple[str, str], ...]:
 def position_of(
     note: LedgerNote | None, booked: LedgerStanding | None = None
 ) -> tuple[LedgerNote, str] | tuple[None, None]:  # fmt: skip
-    """Where a ledger holds a release and how its dataset stands, which is said of one moment everywhere.
+    """A release in its ledger and the standing of its dataset, with one moment for both.
 
     A run reserves all that it draws before it draws anything, and the note of each release is of the moment when that
     one was reserved. What a reader takes for the position is that after all of them.

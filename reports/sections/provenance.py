@@ -57,11 +57,11 @@ _OUTPUTS = ("files_sha256",)
 _ASKED = ("job_sha256", "schema_sha256", "policy_sha256", "waivers_sha256")
 _INPUTS = ("fingerprints",)
 _ELSEWHERE = ("versions", "warnings", "attempts", "public_report", *_OUTPUTS, *_ASKED, *_INPUTS)
-"""What has a group of its own, or is told in another section."""
+"""Keys with a group of their own, or told in another section."""
 
 
 def fact_groups(evaluation: Evaluation) -> tuple[FactGroup, ...]:
-    """What identifies this evaluation: its outputs, what was asked for, its inputs, how it ran, on which table."""
+    """Facts that identify this evaluation: outputs, job, inputs, run and real table."""
     found = asdict(evaluation.provenance)
 
     def of(names: Iterable[str]) -> tuple[Fact, ...]:
@@ -83,7 +83,7 @@ def fact_groups(evaluation: Evaluation) -> tuple[FactGroup, ...]:
 
 
 def versions_of(evaluation: Evaluation) -> tuple[Fact, ...]:
-    """What was installed."""
+    """Installed versions."""
     return tuple(Fact(plain(k), plain(v)) for k, v in evaluation.provenance.versions.items())
 
 

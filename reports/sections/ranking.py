@@ -39,7 +39,7 @@ class Mark:
 
     @property
     def standing(self) -> str:
-        """What its shape says, in words."""
+        """The meaning of its shape, in words."""
         if self.barred:
             return "disqualified"
         return "beaten by none" if self.best else "not on the frontier"
@@ -69,7 +69,7 @@ class BrokenRule:
 
     @property
     def note(self) -> str:
-        """What the number is, as a sentence without its full stop; empty where the reason says it, or nothing does."""
+        """The meaning of the number, without full stop; empty where the reason says it, or nothing does."""
         said = "" if self.estimate is None else self.estimate.note.strip().rstrip(".")
         return "" if said in self.reason else f"{said[:1].upper()}{said[1:]}"
 
@@ -173,7 +173,7 @@ class Ranking:
 
     @property
     def claimed(self) -> bool:
-        """Whether any vendor claims anything."""
+        """True where any vendor makes a claim."""
         return any(row.claim for row in self.rows)
 
 

@@ -17,7 +17,7 @@ PANELS = (
     "utility.tstr.boosting", "utility.gap.boosting.without", "columns.tvd.excess", "pairs.tvd.excess",
     "pairs.dependence.floor_share", "privacy.membership.auc",
 )  # fmt: skip
-"""What is drawn along epsilon, in this order, as far as it was measured."""
+"""Measures that are drawn along epsilon, in this order, as far as they were measured."""
 MOST_SECTIONS = 4
 """Points that are shown in full where none is named for release; a page holds no more than about this."""
 
@@ -33,7 +33,7 @@ class SweepPoint:
 
     @property
     def setting(self) -> tuple[str, float | None]:
-        """What all seeds have in common."""
+        """The setting that all seeds have in common."""
         return self.generator, self.epsilon
 
 
@@ -88,7 +88,7 @@ class SweepRow:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a report shows of a sweep.
+    """A sweep in a report.
 
     Attributes:
         releasable: whether its private fits are paid for.
@@ -144,7 +144,7 @@ def sweep_of(evaluation: Evaluation, shown: Sequence[Candidate] = ()) -> Sweep |
 
 
 def is_releasable(evaluation: Evaluation) -> bool:
-    """Whether anything of it may be released: nothing of a sweep whose private fits nobody pays for."""
+    """True where anything of it may be released: nothing of a sweep whose private fits nobody pays for."""
     swept = evaluation.provenance.sweep
     return swept is None or swept.releasable
 

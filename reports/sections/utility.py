@@ -27,7 +27,7 @@ def utility_rows(candidate: Candidate) -> tuple[Estimate, ...]:
 
 
 def utility_absent(candidate: Candidate) -> tuple[Mapping[str, str], ...]:
-    """What of it was not measured and why, one entry for each reason, titled by the first number."""
+    """Utility that was not measured, one entry for each reason, titled by the first number."""
     found: dict[str, str] = {}
     for failure in candidate.failures:
         if failure.measure.startswith(FAMILIES) and not failure.measure.startswith(SCORES):

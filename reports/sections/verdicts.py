@@ -71,7 +71,7 @@ class Ruling:
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """What one self-test came to under each policy that was applied, in their order."""
+    """The outcome of one self-test under each policy that was applied, in their order."""
 
     case: Case
     title: str
@@ -144,7 +144,7 @@ def _reasons(verdict: Verdict) -> tuple[Finding, ...]:
 
 
 def _slack(finding: Finding) -> float:
-    """How much room a rule had left, as a share of the way from a fresh real sample to the limit."""
+    """The room that a rule had left, as a share of the way from a fresh real sample to the limit."""
     assert finding.estimate is not None
     estimate, limit = finding.estimate, finding.rule.limit
     worst = estimate.high if finding.rule.direction == "lower" else estimate.low

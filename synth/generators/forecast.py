@@ -391,7 +391,7 @@ def _degree(generator: Planned) -> int:
 
 
 def _allowed(generator: Planned, marginals: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Those that a generator's limits on cells let it measure."""
+    """Marginals that a generator's limits on cells let it measure."""
     if isinstance(generator, Independent):
         return []
     if isinstance(generator, LatentClass):

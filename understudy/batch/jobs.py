@@ -50,12 +50,12 @@ class BatchJob:
 
     @property
     def log(self) -> Path:
-        """What the latest start of the job said."""
+        """The log of the job's latest start."""
         return self.folder / f"{self.name}.log"
 
     @property
     def mark(self) -> Path:
-        """Which table the latest start of the job was to read."""
+        """The mark of the table that the job's latest start was to read."""
         return self.folder / OWN / f"{self.name}.json"
 
 
@@ -90,7 +90,7 @@ def _job(path: Path, folder: Path) -> BatchJob:
 
 
 def _fault(path: Path) -> str:
-    """Why a job that can be read cannot be used; empty where nothing is known to speak against it."""
+    """The reason against a job that can be read; empty where none is known."""
     try:
         read_inputs(path)
     except (BadInput, MissingExtra) as error:
@@ -130,7 +130,7 @@ def _check_apart(paths: Sequence[Path]) -> None:
 
 @dataclass(frozen=True)
 class Uncounted:
-    """What several jobs ask for of one dataset, outside a ledger.
+    """Private releases of one dataset by several jobs, outside a ledger.
 
     Attributes:
         dataset: its declared name; where it has none, the table's place.
@@ -146,7 +146,7 @@ class Uncounted:
 
     @property
     def warning(self) -> str:
-        """What somebody should know before these jobs draw, without full stop."""
+        """The warning before these jobs draw, without full stop."""
         return (
             f"{len(self.jobs)} jobs make private releases of dataset {self.dataset!r} outside a ledger, and they add "
             f"up: {', '.join(self.jobs)} come to epsilon={typed_loss(self.epsilon)} together by basic composition, and "

@@ -60,7 +60,7 @@ NOT_STARTED = "not started"
 CODES = {PASSED: DONE, NO_VERDICT: DONE, FAIL: FAILED, BAD: BAD_INPUT, OPEN: INCONCLUSIVE}
 """The exit code of a state; of every other it is that of an internal error."""
 WORST_FIRST = (INTERNAL_ERROR, BAD_INPUT, FAILED, INCONCLUSIVE)
-"""What a batch says of itself: jobs without an answer outrank answers, since the answers are not all there."""
+"""Exit codes of jobs, the worst first. Jobs without an answer outrank answers, since the answers are not all there."""
 
 GO_ON = "the same command goes on from its unfinished work"
 TAIL_BYTES = 64 * 1024
@@ -69,7 +69,7 @@ MOST_CHARACTERS = 500
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """What a job came to.
+    """The outcome of a job.
 
     Attributes:
         name: of the job.
@@ -98,12 +98,12 @@ class JobOutcome:
 
     @property
     def why(self) -> str:
-        """Why it is neither done nor a PASS; empty where it is."""
+        """The reason for anything but a PASS; empty for one."""
         return self.error or self.reason
 
     @property
     def exit_code(self) -> int:
-        """What the job adds to the exit code of its batch."""
+        """The job's part in the exit code of its batch."""
         return CODES.get(self.state, INTERNAL_ERROR)
 
     @property
@@ -113,7 +113,7 @@ class JobOutcome:
 
 
 def exit_code(outcomes: Iterable[JobOutcome]) -> int:
-    """What a batch says of itself: the worst of its jobs, those first that gave no answer.
+    """The exit code of a batch: the worst of its jobs, those first that gave no answer.
 
     >>> exit_code([JobOutcome("a", "FAIL"), JobOutcome("b", "PASS"), JobOutcome("c", "bad input")])
     2
@@ -126,7 +126,7 @@ def exit_code(outcomes: Iterable[JobOutcome]) -> int:
 
 
 def outcome_of(job: BatchJob, ended: Ended) -> JobOutcome:
-    """What a job came to whose process has ended; a verdict counts only where it is on the disk."""
+    """The outcome of a job whose process has ended; a verdict counts only where it is on the disk."""
     status = ended.status
     if status in (DONE, FAILED, INCONCLUSIVE):
         found = finished(job, earlier=False)
@@ -144,7 +144,7 @@ def outcome_of(job: BatchJob, ended: Ended) -> JobOutcome:
 
 
 def finished(job: BatchJob, *, earlier: bool) -> JobOutcome | None:
-    """What a job came to whose output is there; none where that does not say."""
+    """The outcome of a job by its output; `None` where that does not say."""
     evaluation, verdict = read_content(job.out / "evaluation.json"), read_content(job.out / "verdict.json")
     if evaluation is None or verdict is None or verdict.get("verdict", "") not in (PASSED, FAIL, OPEN, None):
         return None
@@ -162,13 +162,13 @@ def finished(job: BatchJob, *, earlier: bool) -> JobOutcome | None:
 
 
 def provenance_of(evaluation: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Where an evaluation came from, as far as it says so."""
+    """The provenance in an evaluation's file, as far as it is there."""
     found = evaluation.get("provenance")
     return found if isinstance(found, dict) else {}
 
 
 def read_content(path: Path) -> dict[str, Any] | None:
-    """What a JSON file holds; none where it is not there, or is not what a run writes."""
+    """The content of a JSON file; `None` where it is not there, or no run wrote it."""
     try:
         content = plain_json(path.read_bytes())
     except (OSError, ValueError):
@@ -217,7 +217,7 @@ def _last_error(log: Path) -> str:
 
 
 def _drawn(evaluation: Mapping[str, Any]) -> float | None:
-    """What all that a finished job drew comes to, as its run composed it; added up where that composed nothing.
+    """The epsilon of all that a finished job drew: as its run composed it, else added up.
 
     Source: Dwork and Roth (2014), The Algorithmic Foundations of Differential Privacy, Theorem 3.16.
     """
@@ -231,7 +231,7 @@ def _drawn(evaluation: Mapping[str, Any]) -> float | None:
 
 
 def reserved(job: BatchJob) -> float | None:
-    """What an unfinished job has reserved in a ledger, added up as the job asks for it."""
+    """The epsilon that an unfinished job has reserved in a ledger, added up as the job asks for it."""
     if job.spec is None:
         return None
     points, labels = job.spec.points, requested(job.out)

@@ -58,7 +58,7 @@ def write_mark(job: BatchJob) -> None:
 
 
 def difference(job: BatchJob) -> str | None:
-    """What speaks against taking an output that stands in the job's place for the job's, in words.
+    """The difference, in words, between an output in the job's place and the job.
 
     Returns:
         Empty where the job is finished and nothing of what it reads has changed since; none where no output is there.
@@ -76,7 +76,7 @@ def difference(job: BatchJob) -> str | None:
 
 
 def _others(job: BatchJob, then: Mapping[str, Any]) -> list[str]:
-    """What the job reads that is not what its output was made from."""
+    """Inputs of the job that differ from those its output was made from."""
     home = job.path.parent
     spec = _spec(job)
     paths = {"job": job.path, "schema": home / spec.table.schema_path, "policy": _policy(spec, home)}
@@ -90,7 +90,7 @@ def _others(job: BatchJob, then: Mapping[str, Any]) -> list[str]:
 
 
 def _problem(out: Path) -> str:
-    """What of a sealed output is not as it was sealed, or has ended; empty for nothing."""
+    """The fault of a sealed output: it was changed, or has ended; empty for none."""
     from understudy.bundle.verification import Demand, verify
 
     try:
@@ -101,7 +101,7 @@ def _problem(out: Path) -> str:
 
 
 def _rests_on_expired_waiver(verdict: Mapping[str, Any]) -> bool:
-    """Whether the table to release passed a rule by a waiver that is over."""
+    """True where the table to release passed a rule by a waiver that is over."""
     today = datetime.now(UTC).date().isoformat()
     try:
         released = [one for one in verdict["candidates"] if one["candidate"] == verdict["release"]]
@@ -124,7 +124,7 @@ def _policy(spec: Job, home: Path) -> Path | None:
 
 
 def _table_mark(job: BatchJob) -> dict[str, Any]:
-    """What tells one table from another without reading it: equal or not, whatever a clock says."""
+    """The mark of a table that tells it from another without reading it, whatever a clock says."""
     given = _spec(job).table
     if given.path is not None and "://" in given.path:  # only reading it would tell
         return {"path": given.path, "source": None}
@@ -139,7 +139,7 @@ def _spec(job: BatchJob) -> Job:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a batch is to be run.
+    """Settings of a batch.
 
     Attributes:
         folder: of the batch.
@@ -173,7 +173,7 @@ class JobWork:
     arguments: Mapping[str, Sequence[str]]
 
     def begin(self, until_the_end: ExitStack, tell: Tell) -> Callable[[str], str]:
-        """What runs a job by its name; the process then exits as the command does."""
+        """The function that runs a job by its name; its process exits as the command does."""
 
         def carry_out(name: str) -> str:
             sys.argv = ["understudy", *self.arguments[name]]
@@ -184,7 +184,7 @@ class JobWork:
 
 
 def executor_of(jobs: Iterable[BatchJob], settings: Settings) -> Executor:
-    """What runs the jobs of a batch.
+    """The executor of a batch's jobs.
 
     Raises:
         JobError: a cluster cannot be what it would have to be; nothing was begun.
@@ -222,7 +222,7 @@ def check_elsewhere(jobs: Sequence[BatchJob], folder: Path, executor: str) -> No
 
 @dataclass
 class BatchResult:
-    """What a batch came to.
+    """The result of a batch.
 
     Attributes:
         outcomes: one for each job, in the order of jobs.
@@ -234,20 +234,20 @@ class BatchResult:
 
     @property
     def exit_code(self) -> int:
-        """What the batch ends with."""
+        """The exit code of the batch."""
         if self.cut is None:
             return exit_code(self.outcomes)
         return TERMINATED if isinstance(self.cut, SystemExit) else INTERRUPTED
 
     @property
     def states(self) -> Counter[str]:
-        """How many jobs came to what."""
+        """The number of jobs by state."""
         return Counter(outcome.state for outcome in self.outcomes)
 
 
 @dataclass
 class _Progress:
-    """What is known while a batch is at work."""
+    """The state of a batch at work."""
 
     jobs: Sequence[BatchJob]
     console: Console
@@ -320,7 +320,7 @@ def conduct(
 
 
 def _settled(job: BatchJob, progress: _Progress) -> bool:
-    """Whether nothing is to be run for a job: it cannot run, or it is finished."""
+    """True where nothing is to be run for a job: it cannot run, or it is finished."""
     try:
         found = _standing(job)
     except Exception as error:  # noqa: BLE001 - files of one job, whatever is in them, must not end the others' batch
@@ -332,7 +332,7 @@ def _settled(job: BatchJob, progress: _Progress) -> bool:
 
 
 def _standing(job: BatchJob) -> JobOutcome | None:
-    """What a job has come to before it is begun; none where it is to be begun."""
+    """The outcome of a job before it is begun; `None` where it is to be begun."""
     if job.fault:
         _log_fault(job)
         return JobOutcome(job.name, BAD, epsilon=reserved(job), error=job.fault)

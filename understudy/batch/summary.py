@@ -74,7 +74,7 @@ def write_summary(content: dict[str, Any], folder: Path) -> None:
 
 
 def accounts(jobs: Sequence[BatchJob]) -> list[dict[str, Any]]:
-    """How the totals stand that private fits of these jobs are paid from, each once.
+    """The standing of each ledger account that private fits of these jobs are paid from.
 
     A ledger that cannot be read now is told as such: what was spent is in it all the same.
     """

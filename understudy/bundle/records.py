@@ -81,7 +81,7 @@ class Withdrawal(Later):
 
     @property
     def sentence(self) -> str:
-        """Who withdrew it, when and why."""
+        """The withdrawal in a sentence: by whom, when and why."""
         said = self.predicate
         return f"withdrawn at {said.withdrawn_at} by {said.by.name!r}, {said.by.role!r}: {said.reason!r}"
 

@@ -92,7 +92,7 @@ def withdraw(folder: Path, asked: Recall, signer: Signer | None) -> tuple[Withdr
 
 
 def doubt(folder: Path, withdrawal: Withdrawal) -> str | None:
-    """Who will not believe a withdrawal of a bundle, in a sentence; `None` where everybody does who can."""
+    """A sentence on readers who will not believe a withdrawal; `None` where all who can do."""
     manifest = open_document(folder, MANIFEST, Manifest).document
     sealed_by = None if manifest is None else manifest.signer
     if withdrawal.signer is None:
@@ -106,7 +106,7 @@ def doubt(folder: Path, withdrawal: Withdrawal) -> str | None:
 
 
 def _withdrawable(folder: Path, expected: str | None) -> tuple[str | None, dict[str, Path | None]]:
-    """Who sealed the bundle, and the digests of the manifests of it and of the public one in it, with their folders.
+    """The bundle's key, and digests of its manifest and of the public one, with their folders.
 
     A folder of `None` is gone.
 

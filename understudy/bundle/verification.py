@@ -167,7 +167,7 @@ def sign_off_problems(
 
 
 def _without_sign_off(is_public: bool, sha256: str) -> Problem:
-    """That a sign-off is asked for and is not there; a public bundle never holds that of its table."""
+    """The problem of a missing sign-off; a public bundle never holds that of its table."""
     if not is_public:
         return Problem("missing", (SIGN_OFF,), f"{SIGN_OFF} is missing: nobody has signed this off")
     return Problem(
@@ -208,7 +208,7 @@ def withdrawal_problems(
 
 
 def end_problems(manifest: Manifest, withdrawal: Withdrawal | None, demand: Demand) -> Iterator[Problem]:
-    """That it was withdrawn, or that its last day is over."""
+    """Problems of a bundle that has ended: it was withdrawn, or its last day is over."""
     if withdrawal is not None:
         yield Problem("withdrawn", (WITHDRAWAL,), f"it is {withdrawal.sentence}")
     if manifest.expired(demand.today):
@@ -374,7 +374,7 @@ def _believed(
 def _withdrawal_notes(
     withdrawal: Withdrawal | None, listed: tuple[Withdrawal, ...], sealed_by: str | None, demand: Demand
 ) -> Iterator[str]:
-    """Who is believed, where that is not the key of the bundle."""
+    """Notes on the keys of withdrawals that are not the bundle's."""
     if withdrawal is not None and withdrawal.signer != sealed_by and not demand.keys:
         yield (
             f"the withdrawal is {withdrawal.signed_by}, which is not the key of {MANIFEST}, and no key was named, so "

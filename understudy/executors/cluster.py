@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 CONNECT_S = 10
-"""How long a scheduler has to answer."""
+"""Seconds that a scheduler has to answer."""
 LOOK_EVERY_S = 0.5
 PLATFORM = ("platform", "python")
-"""What may differ between machines, save Python's minor version."""
+"""Versions that may differ between machines, save Python's minor one."""
 LOST = "its worker was lost with it, as one is that runs out of memory or that somebody ends"
 
 _Answer = TypeVar("_Answer")
@@ -60,7 +60,7 @@ class Errand:
 
 
 def carried_out(errand: Errand) -> Ended:
-    """How a piece of work ended, on a worker of a cluster."""
+    """The end of a piece of work, carried out on a worker of a cluster."""
     from distributed import get_worker
     from distributed.worker import thread_state
 
@@ -93,7 +93,7 @@ def carried_out(errand: Errand) -> Ended:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a worker finds where it is."""
+    """Versions and missing files, as a worker finds them."""
 
     versions: Mapping[str, str]
     missing: tuple[str, ...]
@@ -104,7 +104,7 @@ def _look(paths: Sequence[str]) -> _Seen:
 
 
 def _keyed(challenge: str) -> str:
-    """What a worker's key makes of a challenge; empty where it has none."""
+    """The answer of a worker's key to a challenge; empty where it has none."""
     path = key_path()
     return _answer(path.read_bytes(), challenge) if path.exists() else ""
 
@@ -262,7 +262,7 @@ class Cluster:
                 )
 
     def asked(self, question: Callable[..., _Answer], *arguments: Any) -> dict[str, _Answer]:
-        """What each worker answers.
+        """The answer of each worker.
 
         Raises:
             JobError: one cannot; nothing was run.
@@ -308,7 +308,7 @@ def _minor(version: str) -> str:
 
 
 def _is_free(claim: Path) -> bool:
-    """Whether no process holds a claim."""
+    """True where no process holds a claim."""
     if not claim.exists():
         return True
     try:

@@ -19,21 +19,21 @@ from synth.errors import JobError, OutputError
 from synth.progress import Progress
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-"""What tells the numerical libraries, torch among them, how many threads to use."""
+"""Variables that set the number of threads of numerical libraries, torch among them."""
 CUT, TIMED_OUT = "interrupted", "timed out"
-"""Why an executor ended a piece of work."""
+"""Reasons for which an executor ends a piece of work."""
 SESSION = ".session"
-"""How the file ends that is there as long as its run or batch wants work of a cluster."""
+"""The suffix of the file that is there as long as its run or batch wants work of a cluster."""
 WAIT_S = 30.0
-"""How long a new start waits for the processes of one that was killed."""
+"""Seconds that a new start waits for the processes of one that was killed."""
 SCHEMES = ("tcp", "tls", "ucx", "ws", "wss")
 
 
 class Work(Protocol):
-    """What processes do; it is pickled. Unpickling it and `begin` happen under the process's lock."""
+    """The work of processes, pickled. Unpickling it and `begin` happen under the process's lock."""
 
     def begin(self, until_the_end: ExitStack, tell: Progress) -> Callable[[str], str]:
-        """What does one piece of work by its name, and says why it was lost: empty where it was not.
+        """The function that does a piece by its name, and returns the reason for a loss, else an empty text.
 
         Args:
             until_the_end: closes what the process holds open.
@@ -66,13 +66,13 @@ class Service:
 
     @property
     def alone(self) -> bool:
-        """Whether each piece has a process and a session of its own."""
+        """True where each piece has a process and a session of its own."""
         return self.logs is not None
 
 
 @dataclass(frozen=True)
 class Status:
-    """How far a piece of work is.
+    """The progress of a piece of work.
 
     Attributes:
         text: what is under way.
@@ -87,7 +87,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a piece of work ended.
+    """The end of a piece of work.
 
     Attributes:
         name: of the piece.
@@ -195,7 +195,7 @@ def checked(address: str) -> str:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -19,7 +19,7 @@ from understudy.executors import child
 from understudy.executors.executor import CUT, TIMED_OUT, Ended, Service, Status, cores, death, shared
 
 GRACE_S = 10.0
-"""How long a process that is told to end, or has nothing to do any more, may take before it is killed."""
+"""Seconds that a process may take to end before it is killed."""
 LOOK_EVERY_S = 0.05
 
 
@@ -140,7 +140,7 @@ class Processes:
         return found
 
     def _look(self, worker: Worker) -> Ended | None:
-        """How a worker's piece has ended; none where it goes on."""
+        """The end of a worker's piece; `None` where it goes on."""
         said = None
         try:
             while said is None and not worker.pipe.closed and worker.pipe.poll():
@@ -162,7 +162,7 @@ class Processes:
         return None
 
     def _hear(self, worker: Worker) -> str | None:
-        """Why a piece was lost, empty where it was not; none where it goes on."""
+        """The reason for a loss, empty for none; `None` where the piece goes on."""
         told = worker.pipe.recv()
         if isinstance(told, str):
             return told
@@ -170,7 +170,7 @@ class Processes:
         return None
 
     def _buried(self, worker: Worker) -> Ended | None:
-        """How a process has ended, with its piece where it was at one."""
+        """The end of a process with its piece; `None` where it was at none."""
         status, name = self._reap(worker), worker.name
         worker.pipe.close()
         self.workers.remove(worker)
@@ -248,7 +248,7 @@ def started(
 
 
 def _is_over(pid: int) -> bool:
-    """Whether a process has ended; it is left to be waited for, so that its number is not given away."""
+    """True where a process has ended; it is left to be waited for, so that its number is not given away."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 

@@ -178,7 +178,7 @@ def _fit(bench: CandidateContext, label: str) -> tuple[Model, str]:
 
 
 def _save(model: Model, path: Path) -> str:
-    """Why a model could not be saved; empty where it was."""
+    """The reason that a model could not be saved; empty where it was."""
     try:
         model.save(path)
     except ModelError as error:

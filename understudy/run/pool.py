@@ -46,7 +46,7 @@ def make(executor: Executor, labels: Sequence[str], tell: Progress) -> Iterator[
 
 
 def executor_of(plan: Plan, work: RunWorkspace, size: int | None, *, debug: bool) -> Executor:
-    """What makes the candidates of a plan side by side.
+    """The executor of a plan's candidates.
 
     Args:
         plan: says what to do, and where.
@@ -76,7 +76,7 @@ class LostCandidates(BadInput):
 
 @dataclass
 class FinishedCandidates:
-    """What is said as candidates end, one after the other.
+    """Messages as candidates end, one after the other.
 
     Attributes:
         work: keeps what is done.

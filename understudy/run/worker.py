@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from understudy.run.candidates import CandidateContext, Stage
 
 SHARES = {"fit": (0.0, 0.5), "sample": (0.5, 0.1), "evaluate": (0.6, 0.3), "audit": (0.9, 0.1)}
-"""Where each stage begins and how much of a candidate it is, roughly: for a bar, not for a claim."""
+"""The start and the share of each stage in a candidate, roughly: for a progress bar."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class CandidateWork:
     debug: bool
 
     def begin(self, until_the_end: ExitStack, tell: Progress) -> Callable[[str], str]:
-        """What makes a candidate by its label; the table is read with the first."""
+        """The function that makes a candidate by its label; the table is read with the first."""
         if not self.debug:
             # Warnings and logs of libraries may quote values of the table.
             warnings.simplefilter("ignore")
@@ -68,7 +68,7 @@ class CandidateWork:
         return make
 
     def _bench(self, until_the_end: ExitStack, tell: Progress) -> "CandidateContext":
-        """What candidates are made of, read anew: the same sides from the same seed."""
+        """The context of candidates, read anew: the same sides from the same seed."""
         from understudy.run import stages
         from understudy.run.candidates import CandidateContext
 

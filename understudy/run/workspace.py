@@ -224,7 +224,7 @@ class RunWorkspace:
 
     @property
     def began_at(self) -> str:
-        """When this was first asked for, in UTC as ISO 8601 has it: its evidence is no younger, however late it is."""
+        """The time of the first start, in UTC as ISO 8601 has it: its evidence is no younger."""
         known: str | None = self._read("began.json", None)
         if known is None:
             known = now()

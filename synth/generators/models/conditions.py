@@ -225,7 +225,7 @@ def _modeled(name: str, value: pd.Series, schema: Schema) -> tuple[str, pd.Serie
 
 
 def _unknown(name: str, schema: Schema) -> str:
-    """Why no condition can be on a column."""
+    """The reason that no condition can be on a column."""
     column = schema.columns.get(name)
     if column is None:
         return f"given={name!r} is not a column; {nearest(str(name), schema.modeled)}"
