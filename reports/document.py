@@ -13,8 +13,7 @@ from evaluate.metrics import CATALOG, Metric
 from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports.audits import AuditNote, audit_note
-from reports.glossary import entry, key_figures
-from reports.interpretation import better
+from reports.glossary import better, entry, key_figures
 from reports.sections.attacks import AttackNote, attack_note
 from reports.sections.fidelity import (
     AssociationSet,

@@ -24,8 +24,7 @@ from evaluate.gate.verdict import Verdict
 from evaluate.result import Estimate, Evaluation, Failure
 from reports import charts
 from reports.document import TITLE, Document, compose
-from reports.glossary import METRICS, TERMS, entry, evidence
-from reports.interpretation import reading, shown
+from reports.glossary import METRICS, TERMS, entry, evidence, reading, shown
 from reports.sections.attacks import MOST_COLUMNS, crowds, exposed, reached, splits, ways
 from reports.sections.guidelines import NOT_COVERED
 from reports.sections.limitations import NOT_RUN, audit_failed

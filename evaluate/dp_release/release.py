@@ -1,7 +1,7 @@
 """A release of numbers about a synthetic table: its schedule, and the one look at real rows that it takes.
 
 `released_schedule` says which numbers are drawn and at what noise, before a row is read. `release_numbers` then takes
-exact numbers (`evaluate.dp_release.statistics`) to noisy ones (`evaluate.dp_release.numbers`).
+exact numbers (`evaluate.dp_release.numbers`) to noisy ones (`evaluate.dp_release.numbers`).
 """
 
 from collections.abc import Mapping
@@ -10,8 +10,17 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from evaluate.dp_release.numbers import Paid, accuracy_of, chance_distance, distance_of, rows_of
-from evaluate.dp_release.statistics import Yardstick, bounded, half_rows, right_and_wrong
+from evaluate.dp_release.numbers import (
+    Paid,
+    Yardstick,
+    accuracy_of,
+    bounded,
+    chance_distance,
+    distance_of,
+    half_rows,
+    right_and_wrong,
+    rows_of,
+)
 from evaluate.released import COLUMN, COLUMN_MEAN, PAIR_MEAN, Released
 from evaluate.utility.task import public_task
 from synth.dp.budget import Budget

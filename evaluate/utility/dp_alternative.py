@@ -1,4 +1,4 @@
-"""The alternative to a private synthetic table: a model trained by DP-SGD on real rows, at the same epsilon and delta.
+"""The alternative to a private table: one model trained by DP-SGD on real rows, at the same epsilon and delta.
 
 Who wants one model only need not release a table. This says what the table costs them: the score of a logistic or
 linear regression that spends the table's whole claim on itself, beside that of the same kind of model trained on
@@ -9,11 +9,27 @@ The model is never released, and nor is its score: like every number of an evalu
 guarantee, and no budget is charged. Its noise is seeded, as that of no release may be.
 
 Source: Tao et al. 2021 (2112.09238) for comparing with what needs no table; Abadi et al. 2016 (1607.00133) for DP-SGD.
+
+Logistic and linear regression by DP-SGD, in numpy: gradients have a closed form, and each unit's is clipped exactly.
+
+With inputs x and residuals r (probabilities less the true class, or predicted less true number) a row's gradient is the
+outer product of r and x, and a unit's that of its rows together; the squared norm of such a sum follows from the inner
+products of the rows alone. All settings are public and fixed before a row is read.
+
+Features (`PublicFeatures`) are made by the declared schema alone and are of bounded length: nothing there looks at a
+table. A column with categories has a coordinate for each of them; a number with public bins one for each bin; any other
+number or time lies between two of a few knots on its declared bounds. A column whose bounds or categories are to be
+measured is left out: its domain would have to be paid for first.
+
+Source: Abadi et al. 2016 (1607.00133), Algorithm 1; Goodfellow 2015 (1510.01799) for the norms; Bassily, Smith,
+Thakurta 2014 (1405.7085) for averaged iterates of noisy convex descent.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -22,15 +38,252 @@ from evaluate.metrics import Metric
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import drawn_order, entity_codes, learned_keys
 from evaluate.tables import MetricResult, StatedClaim, Tables
-from evaluate.utility.dp_regression import N_STEPS, Loss, PublicFeatures, UnitRows, fit, planned, predict
+from evaluate.utility.models import predictors
 from evaluate.utility.study import N_FEWER, Study, interval, study_of
 from evaluate.utility.task import Task, public_values
 from evaluate.utility.tstr import BOUNDS
-from synth.columns import is_measured
+from synth.columns import BooleanColumn, CategoricalColumn, is_measured
 from synth.domain import numeric_scale
-from synth.dp.events import SubsampledGaussianEvent
+from synth.domain.discretizer import categories
+from synth.dp.events import Event, SubsampledGaussianEvent
 from synth.dp.mechanisms import InjectedNoise, Steps
+from synth.dp.schedule import Plan, calibrate
 from synth.schema import Schema
+
+N_KNOTS = 9
+"""Knots of a number without public bins."""
+
+
+@dataclass(frozen=True)
+class ScaledColumn:
+    """One column's coordinates; their L2 norm is at most 1.
+
+    Attributes:
+        name: the column.
+        column: as it is declared.
+    """
+
+    name: str
+    column: Any
+
+    @property
+    def width(self) -> int:
+        """Coordinates, one of them for missing and, with categories, one for others."""
+        if isinstance(self.column, CategoricalColumn | BooleanColumn):
+            return len(categories(self.column)) + 2
+        return (len(self._bins) - 1 if len(self._bins) else N_KNOTS) + 1
+
+    @cached_property
+    def _bins(self) -> np.ndarray:
+        return np.array([numeric_scale.place(edge, self.column) for edge in self.column.bins if edge is not None])
+
+    def apply(self, series: pd.Series) -> np.ndarray:
+        """Coordinates of the values, shape (n, width), float32."""
+        found = np.zeros((len(series), self.width), dtype=np.float32)
+        rows = np.arange(len(series))
+        if isinstance(self.column, CategoricalColumn | BooleanColumn):
+            codes = pd.Index(categories(self.column)).get_indexer(pd.Index(series.astype(object)))
+            codes = np.where(codes < 0, self.width - 2, codes)
+            found[rows, np.where(series.isna().to_numpy(dtype=bool), self.width - 1, codes)] = 1.0
+            return found
+        positions = numeric_scale.positions(series, self.column)
+        missing = np.isnan(positions)
+        low, share = self._places(np.where(missing, numeric_scale.bounds(self.column)[0], positions))
+        found[rows, np.where(missing, self.width - 1, low)] = np.where(missing, 1.0, 1.0 - share)
+        upper = ~missing & (share > 0)
+        found[rows[upper], low[upper] + 1] = share[upper]
+        return found
+
+    def _places(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The bin or knot at or below each position, and how far it lies on the way to the next knot."""
+        if len(self._bins):
+            return np.clip(np.searchsorted(self._bins, positions, side="right") - 1, 0, self.width - 2), np.zeros(
+                len(positions)
+            )
+        ends = np.array(numeric_scale.bounds(self.column))
+        if getattr(self.column, "scale", "linear") == "log":
+            positions, ends = (np.sign(part) * np.log1p(np.abs(part)) for part in (positions, ends))
+        places = (positions - ends[0]) / max(float(ends[1] - ends[0]), np.finfo(float).tiny) * (N_KNOTS - 1)
+        places = np.clip(places, 0.0, N_KNOTS - 1)
+        low = np.minimum(places.astype(np.int64), N_KNOTS - 2)
+        return low, places - low
+
+
+@dataclass(frozen=True)
+class PublicFeatures:
+    """The encoding of rows as a matrix whose rows have an L2 norm of at most 1.
+
+    >>> from synth.schema import build_schema
+    >>> columns = {"a": {"kind": "boolean"}, "y": {"kind": "boolean"}}
+    >>> features = PublicFeatures.of(build_schema({"status": "declared", "target": "y", "columns": columns}))
+    >>> features.apply(pd.DataFrame({"a": [True]})).astype(float).round(2).tolist()
+    [[0.0, 0.71, 0.0, 0.0, 0.71]]
+    """
+
+    columns: tuple[ScaledColumn, ...]
+
+    @classmethod
+    def of(cls, declared: Schema) -> "PublicFeatures":
+        """The features of every predictor whose domain is declared."""
+        names = [name for name in predictors(declared) if not is_measured(declared.columns[name])]
+        return cls(tuple(ScaledColumn(name, declared.columns[name]) for name in names))
+
+    def apply(self, frame: pd.DataFrame) -> np.ndarray:
+        """The rows as a matrix, the last coordinate for the intercept; shape (n, d), float32."""
+        scale = np.float32(1 / np.sqrt(len(self.columns) + 1))
+        parts = [column.apply(frame[column.name]) for column in self.columns]
+        return np.hstack([*parts, np.ones((len(frame), 1), dtype=np.float32)]) * scale
+
+
+Loss = Literal["binary", "softmax", "squared"]
+WHAT = "steps of DP-SGD"
+N_STEPS, EXPECTED_ROWS = 300, 2_000
+"""Steps, and rows in a sample as expected where each unit gives as many as it may."""
+LEAST_RATE = 0.01
+"""Of sampling: at smaller ones the accountant takes longer than the steps."""
+MAX_GRAD_NORM = 0.5
+LEARNING_RATE: dict[Loss, float] = {"binary": 16.0, "softmax": 8.0, "squared": 2.0}
+"""Fixed for all tables. Rows have norm 1 at most, and of several columns the mean square of their coordinates is below
+1/2 in most directions: losses are then smooth with constant 1/8, 1/4 and 1/2, and steps of up to 2 over it converge."""
+
+
+@dataclass(frozen=True)
+class UnitRows:
+    """Rows by unit of privacy. *Sensitive*.
+
+    Attributes:
+        X: inputs of norm at most 1, rows of a unit side by side, shape (n_rows, d), float32.
+        y: classes as whole numbers or targets in [-1, 1], shape (n_rows,).
+        first: where each unit's rows start, shape (n_units,).
+        size: how many rows each has, at least 1, shape (n_units,).
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    first: np.ndarray
+    size: np.ndarray
+
+    @classmethod
+    def of(cls, X: np.ndarray, y: np.ndarray, owner: np.ndarray, max_rows_per_unit: int) -> "UnitRows":
+        """Rows sorted by owner, of each the first ones.
+
+        Args:
+            X: shape (n, d).
+            y: shape (n,).
+            owner: the unit of each row, from 0 without a gap, shape (n,).
+            max_rows_per_unit: how many rows of a unit stay.
+        """
+        order = np.argsort(owner, kind="stable")
+        size = np.bincount(owner)
+        first = np.cumsum(size) - size
+        place = np.arange(len(owner)) - np.repeat(first, size)
+        order, size = order[place < max_rows_per_unit], np.minimum(size, max_rows_per_unit)
+        return cls(X[order], y[order], np.cumsum(size) - size, size)
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def padded(self, units: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows of some units: inputs (u, k, d), targets (u, k) and which of them are there (u, k)."""
+        place = np.arange(int(self.size.max()))
+        there = place < self.size[units, None]
+        rows = np.where(there, self.first[units, None] + place, 0)
+        return self.X[rows].astype(np.float64), self.y[rows], there
+
+    def subset(self, units: np.ndarray) -> "UnitRows":
+        """Some of the units, in that order."""
+        size = self.size[units]
+        rows = np.repeat(self.first[units] - (np.cumsum(size) - size), size) + np.arange(int(size.sum()))
+        return UnitRows(self.X[rows], self.y[rows], np.cumsum(size) - size, size)
+
+
+def planned(epsilon: float, delta: float, n_units: int, max_rows_per_unit: int) -> SubsampledGaussianEvent:
+    """The steps that a claim allows.
+
+    Args:
+        epsilon: of the claim.
+        delta: of the claim.
+        n_units: the declared number of units; public.
+        max_rows_per_unit: rows of a unit that are used at most; public.
+
+    Raises:
+        BudgetError: epsilon or delta is outside what can be calibrated; nothing was fitted.
+    """
+    rate = min(1.0, max(max(EXPECTED_ROWS / max_rows_per_unit, 1.0) / n_units, LEAST_RATE))
+
+    def events(rho: float) -> list[Event]:
+        return [SubsampledGaussianEvent(WHAT, rate * math.sqrt(N_STEPS / (2 * rho)), rate, N_STEPS)]
+
+    plan: Plan = events
+    (event,) = calibrate(plan, epsilon, delta).events
+    assert isinstance(event, SubsampledGaussianEvent)
+    return event
+
+
+def fit(units: UnitRows, loss: Loss, n_outputs: int, steps: Steps, expected_units: float) -> np.ndarray:
+    """Weights of a regression by DP-SGD, the mean of the second half of its iterates; shape (d, n_outputs).
+
+    Args:
+        units: *Sensitive*.
+        loss: what is minimized.
+        n_outputs: classes of softmax; 1 for the others.
+        steps: draw the samples and the noise.
+        expected_units: sampling rate times the declared number of units, which every noisy sum is divided by; public.
+    """
+    weights = np.zeros((units.X.shape[1], n_outputs))
+    total = np.zeros_like(weights)
+    for step in range(N_STEPS):
+        gradient = clipped_sum(units, steps.sample(len(units)), weights, loss)
+        noisy = steps.release(gradient.ravel(), MAX_GRAD_NORM).reshape(weights.shape)
+        weights = weights - LEARNING_RATE[loss] * noisy / expected_units
+        if step >= N_STEPS // 2:
+            total += weights
+    return total / (N_STEPS - N_STEPS // 2)
+
+
+def clipped_sum(units: UnitRows, sample: np.ndarray, weights: np.ndarray, loss: Loss) -> np.ndarray:
+    """The sum of the gradients of a sample's units, each scaled to a norm of at most `MAX_GRAD_NORM`.
+
+    Args:
+        units: *Sensitive*.
+        sample: *Sensitive*. Which units.
+        weights: shape (d, n_outputs).
+        loss: whose gradient.
+    """
+    if not len(sample):
+        return np.zeros_like(weights)
+    X, y, there = units.padded(sample)
+    residuals = (predict(X, weights, loss) - _targets(y, weights.shape[1], loss)) * there[:, :, None]
+    residuals = residuals * clip_factors(X, residuals)[:, None, None]
+    return np.asarray(np.tensordot(X, residuals, axes=([0, 1], [0, 1])))
+
+
+def clip_factors(X: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+    """Factors that scale each unit's gradient to a norm of at most `MAX_GRAD_NORM`; shape (u,).
+
+    Args:
+        X: inputs, shape (u, k, d).
+        residuals: shape (u, k, n_outputs); 0 where there is no row.
+    """
+    inner = (X @ X.transpose(0, 2, 1)) * (residuals @ residuals.transpose(0, 2, 1))
+    norms = np.sqrt(np.maximum(inner.sum(axis=(1, 2)), 0.0))
+    return np.asarray(np.minimum(1.0, MAX_GRAD_NORM / np.maximum(norms, 1e-12)))
+
+
+def predict(X: np.ndarray, weights: np.ndarray, loss: Loss) -> np.ndarray:
+    """Probabilities (of the second of two classes for "binary") or numbers; shape (..., n_outputs)."""
+    raw = X @ weights
+    if loss == "binary":
+        return np.asarray(0.5 * (1 + np.tanh(raw / 2)))
+    if loss == "softmax":
+        powers = np.exp(raw - raw.max(axis=-1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
+    return np.asarray(raw)
+
+
+def _targets(y: np.ndarray, n_outputs: int, loss: Loss) -> np.ndarray:
+    return np.eye(n_outputs)[y.astype(np.int64)] if loss == "softmax" else y[..., None]
+
 
 _OF_ANOTHER = "it says what another way would give, not how good the table is; name 'utility.gap.linear'"
 METRICS = (

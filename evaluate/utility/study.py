@@ -23,10 +23,9 @@ import numpy as np
 
 from evaluate.intervals import LEVEL
 from evaluate.tables import Tables
-from evaluate.utility.giveaways import giveaways_of
 from evaluate.utility.models import FORMS, Fitted, Form, fit_classes, fit_numbers, predictors
 from evaluate.utility.scores import macro_roc_auc, r2, weightings
-from evaluate.utility.task import MAX_CLASSES, Task, TaskRows, is_number
+from evaluate.utility.task import MAX_CLASSES, Task, TaskRows, giveaways_of, is_number
 from synth.schema import Schema
 
 SIDES = ("tstr", "trtr", "fresh", "matched", "floor")

@@ -18,7 +18,7 @@ A number to predict is cut off at two quantiles of the training rows' target, fo
 one outlier decides which of two honest tables serves better. That hides a ruined tail, so that models of numbers as
 they are stand beside these (`uncut`). Outliers decide them, and no rule rests on them.
 
-A column that gives the target away (`evaluate.utility.giveaways`) leaves nothing else to be learned. Models that do not
+A column that gives the target away (`evaluate.utility.task`) leaves nothing else to be learned. Models that do not
 look at such columns stand beside those that do (`without`): where no column does, they are the same models.
 
 Source: Esteban, Hyland, Raetsch 2017, arXiv:1706.02633 (TSTR); Saito & Rehmsmeier 2015 for average precision.
@@ -32,11 +32,10 @@ import numpy as np
 from evaluate.metrics import TEST, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
-from evaluate.utility.giveaways import giveaways_of
 from evaluate.utility.models import FORMS, Form
 from evaluate.utility.scores import macro_average_precision
 from evaluate.utility.study import COMPARED, SIDES, Figure, Study, Variant, interval, study_of
-from evaluate.utility.task import MAX_CLASSES, MAX_ROWS
+from evaluate.utility.task import MAX_CLASSES, MAX_ROWS, giveaways_of
 
 _OUTLIERS = "a few outliers decide it; name 'utility.gap.boosting.without'"
 _SCORED = "its interval is not simulated; name 'utility.tstr.linear' or 'utility.gap.linear'"

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from evaluate.metrics import Metric
 from evaluate.result import Candidate, Estimate, Evaluation
-from reports.glossary import entry
-from reports.interpretation import better
+from reports.glossary import better, entry
 
 PANELS = (
     "utility.tstr.boosting", "utility.gap.boosting.without", "columns.tvd.excess", "pairs.tvd.excess",

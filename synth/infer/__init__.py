@@ -12,8 +12,7 @@ from synth.constraints import Formula, Inequality
 from synth.errors import SchemaError, TableError
 from synth.infer.constraints import propose_constraints
 from synth.infer.facts import ColumnFacts, Role, facts_of
-from synth.infer.kinds import NUMBERS, as_kind, check_kinds, propose
-from synth.infer.missing_texts import missing_texts_of, numbers_beside, without
+from synth.infer.kinds import NUMBERS, as_kind, check_kinds, missing_texts_of, numbers_beside, propose, without
 from synth.infer.personal import constant_in, settle_locales
 from synth.schema import Schema
 from synth.table import conform

@@ -13,7 +13,7 @@ from evaluate.result import Candidate, Evaluation, Failure
 from evaluate.result_io import evaluation_from
 from reports import render_html
 from reports.audits import DISPROVED, NOT_DISPROVED, audit_note
-from reports.interpretation import reading
+from reports.glossary import reading
 from reports.sections.limitations import AUDIT_FAILED, LEFT_OUT, NOT_AUDITED, limits_of
 from tests.evaluations import altered
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from evaluate.result import Estimate
 from evaluate.text import loss
-from reports.interpretation import better, reading, shown
+from reports.glossary import better, reading, shown
 
 
 def lost(value: float, low: float | None = None, high: float | None = None) -> Estimate:

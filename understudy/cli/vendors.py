@@ -87,7 +87,7 @@ def compare(  # noqa: PLR0913 - options of the command line
     from understudy.evaluate_external import parsed_rows
     from understudy.vendors.comparison import compare as compared
     from understudy.vendors.delivery import deliver_comparison, exit_code, sentences
-    from understudy.vendors.request import Asked
+    from understudy.vendors.submission import Asked
 
     console = console_of(ctx)
     asked = Asked(

@@ -43,9 +43,17 @@ from understudy import provenance
 from understudy.evaluate_external import CLAMPED
 from understudy.evaluation_log import count_attempt
 from understudy.job.load import check_measures, given_policy, named_policy
-from understudy.vendors.request import Asked, VendorClaim, read_claims, shown_name
 from understudy.vendors.rules import barring, beyond_policy, lacking_columns, name_of
-from understudy.vendors.submission import DeliveredTable, compared_rows, look_at, sampled
+from understudy.vendors.submission import (
+    Asked,
+    DeliveredTable,
+    VendorClaim,
+    compared_rows,
+    look_at,
+    read_claims,
+    sampled,
+    shown_name,
+)
 
 PERSONAL = "privacy.personal"
 

@@ -13,7 +13,7 @@ from understudy.bundle.evidence import BundleContent, write_evidence
 from understudy.bundle.keys import Signer
 from understudy.console import DONE, FAILED, INCONCLUSIVE
 from understudy.vendors.comparison import VendorComparison
-from understudy.vendors.request import Asked
+from understudy.vendors.submission import Asked
 
 TABLE = "comparison.csv"
 TITLE = "Comparison of vendors"

@@ -58,7 +58,7 @@ from evaluate.privacy.audit.bounds import (
 from evaluate.privacy.audit.choices import audit_choices
 from evaluate.privacy.audit.counts import CountTrials, Patience, trials_of_counts
 from evaluate.privacy.audit.power import Residuals, mu_of_claim, power_of_counts, power_of_steps
-from evaluate.privacy.audit.releases import audit_domain, audit_releases
+from evaluate.privacy.audit.rehearsal import audit_domain, audit_releases
 from evaluate.privacy.audit.split import audit_split
 from evaluate.privacy.audit.stand_in import StandIn
 from evaluate.privacy.audit.steps import N_STEP_CANARIES, StepLog, StepTrials, run_of_steps

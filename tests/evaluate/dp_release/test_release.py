@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from scipy import stats
 
 from evaluate.dp_release import release
+from evaluate.dp_release.numbers import Yardstick, bounded, half_rows, right_and_wrong
 from evaluate.dp_release.release import (
     ACCURACY,
     COLUMNS,
@@ -20,7 +21,6 @@ from evaluate.dp_release.release import (
     release_numbers,
     released_schedule,
 )
-from evaluate.dp_release.statistics import Yardstick, bounded, half_rows, right_and_wrong
 from evaluate.metrics import CATALOG
 from evaluate.released import COLUMN, COLUMN_MEAN, MEASURES, N_ROWS, PAIR_MEAN, RIGHT, Released
 from synth.dp.budget import Budget
@@ -107,9 +107,9 @@ def one_model() -> Any:
     """The model of a fixed table is the same each time it is fitted; here it is fitted once."""
     from functools import partial
 
-    from evaluate.dp_release import statistics as exact
+    from evaluate.dp_release import numbers
 
-    fit, fitted = exact._model, {}
+    fit, fitted = numbers._model, {}
 
     def once(rows: pd.DataFrame, known: pd.Index, schema: Schema) -> Any:
         key = (len(rows), tuple(known))
@@ -117,9 +117,9 @@ def one_model() -> Any:
             fitted[key] = partial(fit, rows, known, schema)()
         return fitted[key]
 
-    exact._model = once
+    numbers._model = once
     yield
-    exact._model = fit
+    numbers._model = fit
 
 
 def test_the_noise_is_that_of_the_schedule(sides: Split, synthetic: pd.DataFrame) -> None:
@@ -236,7 +236,7 @@ def test_equal_tables_are_at_no_distance(sides: Split) -> None:
 
 
 def true_values(sides: Split, synthetic: pd.DataFrame) -> dict[tuple[str, tuple[str, ...]], float]:
-    """The numbers without noise, divided by what is exact."""
+    """The numbers without noise, divided by what is numbers."""
     budget = Budget(released_schedule(schema_of(), 0.7, "auto"), NoNoise())
     numbers = release_numbers(sides, synthetic, schema_of(), budget)
     return {(one.measure, one.subject): one.value for one in numbers}

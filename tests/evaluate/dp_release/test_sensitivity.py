@@ -13,10 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.dp_release import release
-from evaluate.dp_release import statistics as exact
+from evaluate.dp_release import numbers, release
+from evaluate.dp_release.numbers import Yardstick, bounded, half_rows
 from evaluate.dp_release.release import release_numbers, released_schedule
-from evaluate.dp_release.statistics import Yardstick, bounded, half_rows
 from evaluate.released import Released
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
@@ -109,7 +108,7 @@ def the_same_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which rows of an entity count is chosen by a key of the system's; what a fixed table makes is made once."""
     from synth.generators.fitting import training_data
 
-    fit, fitted, of, made = exact._model, {}, Yardstick.of, {}
+    fit, fitted, of, made = numbers._model, {}, Yardstick.of, {}
 
     def once_of(synthetic: pd.DataFrame, schema: Schema) -> Yardstick:
         if id(synthetic) not in made:
@@ -122,7 +121,7 @@ def the_same_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
         return fitted[id(rows)][1]
 
     monkeypatch.setattr(training_data.os, "urandom", lambda n: b"k" * n)
-    monkeypatch.setattr(exact, "_model", once)
+    monkeypatch.setattr(numbers, "_model", once)
     monkeypatch.setattr(Yardstick, "of", once_of)
 
 
@@ -208,9 +207,9 @@ def test_a_guess_about_one_row_does_not_depend_on_the_rows_beside_it() -> None:
     yardstick = Yardstick.of(table(300, rng), schema)
     rows = bounded(table(200, rng), yardstick)
     known = pd.Index([True, False])
-    model = exact._model(yardstick.synthetic, known, yardstick.schema)
-    together = exact._guesses(model, rows)
-    alone = [int(exact._guesses(model, rows.iloc[[i]])[0]) for i in range(0, len(rows), 10)]
+    model = numbers._model(yardstick.synthetic, known, yardstick.schema)
+    together = numbers._guesses(model, rows)
+    alone = [int(numbers._guesses(model, rows.iloc[[i]])[0]) for i in range(0, len(rows), 10)]
     assert together[::10].tolist() == alone
 
 

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from evaluate.neighbors import SpaceRows, gower, gower_nearest, gower_without_each
+from evaluate.neighbors import SpaceRows, exact_search, gower_nearest, gower_without_each
 from evaluate.neighbors.space import MISSING
 
 
@@ -32,7 +32,7 @@ def brute_force(targets: SpaceRows, pool: SpaceRows, names: list[str]) -> np.nda
 @pytest.mark.parametrize("kinds", ["cccc", "xxx", "ccxx", "x", "c"])
 @pytest.mark.parametrize("k", [1, 3, 90])
 def test_nearest_rows_are_those_of_brute_force(kinds: str, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gower, "CELLS", 700)
+    monkeypatch.setattr(exact_search, "CELLS", 700)
     targets, pool = rows(40, 0, kinds), rows(90, 1, kinds)
     names = list(pool.columns)
     expected = np.argsort(brute_force(targets, pool, names), axis=1, kind="stable")[:, :k]

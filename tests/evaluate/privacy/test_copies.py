@@ -4,7 +4,7 @@ import pytest
 
 from evaluate.intervals import clustered
 from evaluate.privacy import copies
-from evaluate.privacy.multiset import StratumCounts, chi_square
+from evaluate.privacy.copies import StratumCounts, chi_square
 
 LIMIT = 0.05
 

@@ -13,7 +13,7 @@ from evaluate.sample_notes import on_samples
 from evaluate.sampling import seeded_order, side_seed
 from evaluate.tables import MetricResult, Real
 from evaluate.utility import dp_alternative
-from evaluate.utility.dp_regression import PublicFeatures
+from evaluate.utility.dp_alternative import PublicFeatures
 from evaluate.utility.task import Task
 from synth.errors import TableError
 from synth.schema import build_schema

@@ -4,7 +4,7 @@ import pytest
 from evaluate.sampling import shuffle_columns
 from evaluate.tables import StatedClaim, Tables
 from evaluate.utility import dp_alternative, study
-from evaluate.utility.dp_regression import PublicFeatures
+from evaluate.utility.dp_alternative import PublicFeatures
 from synth.schema import build_schema
 from tests.evaluations import stated
 

@@ -8,7 +8,7 @@ import pytest
 
 from evaluate.engine import evaluate
 from evaluate.result import Estimate
-from evaluate.utility import giveaways, models, study, tstr
+from evaluate.utility import models, study, task, tstr
 from evaluate.utility.task import Task
 from reports.sections.utility import given_away, predicted
 from synth.schema import build_schema
@@ -75,13 +75,13 @@ def test_where_no_column_does_the_models_are_the_same_and_cost_nothing(make):
 
 def test_a_strong_column_and_one_that_never_repeats_give_nothing_away(make):
     made = make()
-    scores = {one.column: one.score for one in giveaways.scores_alone(made, Task.of(made, "y"))}
-    assert 0.7 < scores["x"] < giveaways.LIMIT
+    scores = {one.column: one.score for one in task.scores_alone(made, Task.of(made, "y"))}
+    assert 0.7 < scores["x"] < task.LIMIT
     assert abs(scores["sex"] - 0.5) < 0.08
     numbered = replace(
         made, **{side: getattr(made, side).assign(hours=np.arange(600)) for side in ("train", "control")}
     )
-    alone = {one.column: one.score for one in giveaways.scores_alone(numbered, Task.of(made, "y"))}
+    alone = {one.column: one.score for one in task.scores_alone(numbered, Task.of(made, "y"))}
     assert abs(alone["hours"] - 0.5) < 0.08
 
 

@@ -10,7 +10,7 @@ import pytest
 from reports.exports.csv import safe
 from tests.understudy.conftest import Workspace
 from tests.understudy.vendors.conftest import N_TRAIN, people, run
-from understudy.vendors.request import Asked, names_of
+from understudy.vendors.submission import Asked, names_of
 
 QUICK = ("--measure", "validity", "--measure", "privacy.copies", "--rows", 100)
 

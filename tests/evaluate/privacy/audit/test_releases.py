@@ -9,8 +9,7 @@ import pytest
 
 from evaluate.audit_result import AuditCheck
 from evaluate.privacy.audit.choices import N_CHOICES, Chances, ChoiceTable, _counts, _least_range, audit_choices
-from evaluate.privacy.audit.rehearsal import ChoiceArguments
-from evaluate.privacy.audit.releases import CERTAIN, DOMAIN, RELEASES, audit_domain, audit_releases
+from evaluate.privacy.audit.rehearsal import CERTAIN, DOMAIN, RELEASES, ChoiceArguments, audit_domain, audit_releases
 from evaluate.privacy.audit.stand_in import StandIn
 from synth.domain.counts import CodedTable
 from synth.dp import budget, mechanisms
