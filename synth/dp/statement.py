@@ -4,9 +4,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import Field, TypeAdapter
+from annotated_types import Ge, Le
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 CLOSED = {"extra": "forbid", "strict": True}
 """Rules of reading these back: no other key, and no number that is a text or a truth value."""
@@ -22,9 +25,9 @@ RELATIONS: Mapping[str, str] = {
 """Neighboring relations in words."""
 ROUNDING = 1e-9
 """By what share two sums of the same losses may differ."""
-Size = Annotated[float, Field(ge=0, le=LARGEST)]
+Size = Annotated[float, Ge(0), Le(LARGEST)]
 """A cost, or the size of some noise."""
-Count = Annotated[int, Field(ge=1, le=10**15)]
+Count = Annotated[int, Ge(1), Le(10**15)]
 _NOISE: Mapping[str, tuple[str, ...]] = {
     "Gaussian": ("sigma", "sensitivity"),
     "Poisson-subsampled Gaussian": ("noise_multiplier", "sampling_rate"),
@@ -49,7 +52,7 @@ class EventRecord:
 
     what: str
     mechanism: str
-    noise: Mapping[str, bool | Annotated[int, Field(ge=0)] | Size]
+    noise: Mapping[str, bool | Annotated[int, Ge(0)] | Size]
     count: Count
     rho: Size | None
     delta: Size = 0.0
@@ -146,7 +149,9 @@ class PrivacyStatement:
 
 
 @cache
-def _reader() -> TypeAdapter[PrivacyStatement]:
+def _reader() -> "TypeAdapter[PrivacyStatement]":
+    from pydantic import TypeAdapter
+
     return TypeAdapter(PrivacyStatement)
 
 
