@@ -79,6 +79,7 @@ def test_an_exact_copy_fails_under_every_policy_whatever_its_dtypes(make, turned
         assert failed(candidate, policy), policy
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("n_seeds", [3, pytest.param(25, marks=pytest.mark.slow)])
 def test_equal_samples_of_one_population_show_no_leak_at_any_size_ratio(n_seeds, monkeypatch) -> None:
     """Each number lies above chance by its stated rate at most; right ones exceed the bounds once in a million runs.
