@@ -216,7 +216,8 @@ def planned(epsilon: float, delta: float, n_units: int, max_rows_per_unit: int) 
 
     plan: Plan = events
     (event,) = calibrate(plan, epsilon, delta).events
-    assert isinstance(event, SubsampledGaussianEvent)
+    if not isinstance(event, SubsampledGaussianEvent):
+        raise TypeError("the plan of a regression has steps of DP-SGD and nothing else")
     return event
 
 

@@ -52,7 +52,8 @@ def by_attacks(key: str) -> Callable[[Candidate, Evaluation], GuidelineFinding]:
 
 
 def _worst(line: AttackLine) -> str:
-    assert line.value is not None
+    if line.value is None:
+        raise ValueError("an attack without a number is not the worst one")
     value, low, high = alike(*line.value)
     seen = f", and {number(line.detectable)} would have been seen" if line.detectable is not None else ""
     what = line.title[:1].lower() + line.title[1:]

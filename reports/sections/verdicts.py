@@ -145,8 +145,9 @@ def _reasons(verdict: Verdict) -> tuple[Finding, ...]:
 
 def _slack(finding: Finding) -> float:
     """The room that a rule had left, as a share of the way from a fresh real sample to the limit."""
-    assert finding.estimate is not None
     estimate, limit = finding.estimate, finding.rule.limit
+    if estimate is None:
+        return math.inf
     worst = estimate.high if finding.rule.direction == "lower" else estimate.low
     worst = worst if finding.proven is None else finding.proven
     room = abs(limit - (estimate.reference or 0.0))

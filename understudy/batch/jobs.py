@@ -44,6 +44,17 @@ class BatchJob:
     fault: str = ""
 
     @property
+    def job(self) -> Job:
+        """The job, of a file that could be read.
+
+        Raises:
+            ValueError: it could not; `fault` says why.
+        """
+        if self.spec is None:
+            raise ValueError(f"job {self.name} cannot be read: {self.fault}")
+        return self.spec
+
+    @property
     def out(self) -> Path:
         """The folder that the job's run is to leave."""
         return self.folder / self.name

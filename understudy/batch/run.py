@@ -78,7 +78,7 @@ def difference(job: BatchJob) -> str | None:
 def _others(job: BatchJob, then: Mapping[str, Any]) -> list[str]:
     """Inputs of the job that differ from those its output was made from."""
     home = job.path.parent
-    spec = _spec(job)
+    spec = job.job
     paths = {"job": job.path, "schema": home / spec.table.schema_path, "policy": _policy(spec, home)}
     other = [name for name, path in paths.items() if then.get(f"{name}_sha256") != _digest(path)]
     waivers = None if spec.waivers is None else home / spec.waivers
@@ -125,16 +125,11 @@ def _policy(spec: Job, home: Path) -> Path | None:
 
 def _table_mark(job: BatchJob) -> dict[str, Any]:
     """The mark of a table that tells it from another without reading it, whatever a clock says."""
-    given = _spec(job).table
+    given = job.job.table
     if given.path is not None and "://" in given.path:  # only reading it would tell
         return {"path": given.path, "source": None}
     known = {} if given.path is None else file_state(job.path.parent / given.path)
     return {**known, "path": given.path, **({} if len(known) > 1 else {"source": given.source})}
-
-
-def _spec(job: BatchJob) -> Job:
-    assert job.spec is not None
-    return job.spec
 
 
 @dataclass(frozen=True)
@@ -214,8 +209,8 @@ def check_elsewhere(jobs: Sequence[BatchJob], folder: Path, executor: str) -> No
 
     usable = [job for job in jobs if job.spec is not None and not job.fault]
     for job in usable:
-        url = ledger_of(_spec(job), job.path.parent)
-        if any(point.epsilon is not None for point in _spec(job).points.values()) and url is not None:
+        url = ledger_of(job.job, job.path.parent)
+        if any(point.epsilon is not None for point in job.job.points.values()) and url is not None:
             check_ledger(ledger_place(url))
     check_cluster(executor, folder.absolute().parent, tuple(job.path for job in usable), keyed=True)
 

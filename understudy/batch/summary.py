@@ -82,7 +82,7 @@ def accounts(jobs: Sequence[BatchJob]) -> list[dict[str, Any]]:
     for job in jobs:
         if job.spec is not None and any(point.epsilon is not None for point in job.spec.points.values()):
             ledger = None if job.spec.ledger is None else str(job.path.parent / job.spec.ledger.url)
-            payers.setdefault((ledger, job.path.parent / job.spec.table.schema_path), job)
+            payers.setdefault((ledger, job.path.parent / job.job.table.schema_path), job)
     found = [account for job in payers.values() if (account := _account(job)) is not None]
     return list({(account["ledger"], account["dataset"]): account for account in found}.values())
 
@@ -127,12 +127,11 @@ def _account(job: BatchJob) -> dict[str, Any] | None:
     """The total that pays for one job; none where nobody pays."""
     from understudy.budget.account import ledger_of, open_fund
 
-    assert job.spec is not None
     try:
-        url = ledger_of(job.spec, job.path.parent)
+        url = ledger_of(job.job, job.path.parent)
         if url is None:
             return None
-        fund = open_fund(url, read_schema(job.path.parent / job.spec.table.schema_path))
+        fund = open_fund(url, read_schema(job.path.parent / job.job.table.schema_path))
     except UnderstudyError as error:
         return {"ledger": f"of job {job.name}", "dataset": None, "error": str(error).rstrip(".")}
     held = fund.holding

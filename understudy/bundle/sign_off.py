@@ -62,13 +62,12 @@ def sign_off(
     if found.sign_off is not None:
         by = found.sign_off.predicate.by.name
         raise BundleError(f"it is signed off already, by {by!r}; a new release needs a new bundle")
-    _check_sound(found)
-    assert found.manifest is not None
-    about = found.manifest.about
-    released = _released(found.manifest)
+    manifest = _sound(found)
+    about = manifest.about
+    released = _released(manifest)
     content = verdict_content(folder)
     waivers = _waivers(content, released)
-    if found.manifest.holds_public:
+    if manifest.holds_public:
         _check_public(content, released)
     approval = SignOffPredicate(
         public_key=None if signer is None else signer.public_key,
@@ -97,15 +96,15 @@ def _check_people(release: ReleaseDecision) -> None:
         )
 
 
-def _check_sound(found: Verification) -> None:
-    """Refuse a bundle that does not verify; what a sign-off that was cut short left beside it is replaced."""
+def _sound(found: Verification) -> Manifest:
+    """The manifest of a bundle that verifies; files that a sign-off left when it was cut short are replaced."""
     left = {(f"{SIGN_OFF}{suffix}",) for suffix in (DIGEST, SIGNATURE)}
     problems = [problem for problem in found.problems if problem.kind != "added" or problem.paths not in left]
-    if problems:
+    if problems or found.manifest is None:
+        first = f": {problems[0].sentence}" if problems else ""
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise BundleError(
-            f"only what verifies can be signed off: {problems[0].sentence}{more}; see `understudy verify`"
-        )
+        raise BundleError(f"only what verifies can be signed off{first}{more}; see `understudy verify`")
+    return found.manifest
 
 
 def _released(manifest: Manifest) -> str:

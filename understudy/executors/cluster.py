@@ -170,6 +170,13 @@ class Cluster:
         self._errands.clear()
 
     @property
+    def _connection(self) -> "Client":
+        """The client, under `with`."""
+        if self._client is None:
+            raise RuntimeError("a cluster is used under `with`")
+        return self._client
+
+    @property
     def at_work(self) -> dict[str, Status]:
         """The pieces that were handed over; one that waits for a worker is among them."""
         now = time.monotonic()
@@ -180,10 +187,9 @@ class Cluster:
 
     def start(self, name: str) -> None:
         """Hand over a piece."""
-        assert self._client is not None
         claim = self.service.locks / token_hex(8)
         errand = Errand(self.service, name, claim, self._session, self._session.stem)
-        future = self._client.submit(carried_out, errand, key=f"understudy-{claim.name}", pure=False, retries=0)
+        future = self._connection.submit(carried_out, errand, key=f"understudy-{claim.name}", pure=False, retries=0)
         self._errands[name] = (future, errand, time.monotonic())
         self._told[name] = Status(name)
         future.add_done_callback(lambda _: self._done.put(name))
@@ -267,9 +273,8 @@ class Cluster:
         Raises:
             JobError: one cannot; nothing was run.
         """
-        assert self._client is not None
         try:
-            answers: dict[str, _Answer] = self._client.run(question, *arguments)
+            answers: dict[str, _Answer] = self._connection.run(question, *arguments)
         except Exception as error:  # anything that a worker without our packages may raise
             if isinstance(error, BadInput):
                 raise
@@ -280,8 +285,7 @@ class Cluster:
         return answers
 
     def _workers(self) -> dict[str, Any]:
-        assert self._client is not None
-        found: dict[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
+        found: dict[str, Any] = self._connection.scheduler_info(n_workers=-1)["workers"]
         return found
 
     def _connected(self) -> "Client":

@@ -204,7 +204,8 @@ def _measure(bench: CandidateContext, label: str) -> None:
         (candidate,) = evaluation.candidates
         stages.check_reached(bench.sides)  # else what was lost is listed as failed, and an unreached table is none
         if plan.job.evaluation.shadow_models is not None:
-            assert isinstance(synthetic, pd.DataFrame)  # as planned
+            if not isinstance(synthetic, pd.DataFrame):
+                raise TypeError("shadow models are planned for tables in memory alone")
             with bench.stage(f"shadow models {label}") as progress:
                 candidate = stages.shadow(plan, bench.real, candidate, synthetic, progress)
     candidate = replace(

@@ -375,7 +375,7 @@ def _attacked(
 ) -> tuple[Audit, tuple[AuditCheck, ...]]:
     """The attack on counts and steps, and the checks of the noise that they got, at a confidence of their own."""
     if subject.steps is not None:
-        return _of_network(subject, StandIn.like(schema, N_CODES_BESIDE_STEPS), rng, confidence)
+        return _of_network(subject, subject.steps, StandIn.like(schema, N_CODES_BESIDE_STEPS), rng, confidence)
     patience = subject.patience(1.0, subject.tell)
     trials = trials_of_counts(subject.generator, subject.schedule, subject.stand_in, patience, rng)
     checks = (of_scale(subject.schedule, trials.residuals, confidence),)
@@ -419,11 +419,10 @@ def _weights(generator: PrivateGenerator, schema: Schema, stand_in: StandIn) -> 
 
 
 def _of_network(
-    subject: _Subject, stand_in: StandIn, rng: np.random.Generator, confidence: float
+    subject: _Subject, event: SubsampledGaussianEvent, stand_in: StandIn, rng: np.random.Generator, confidence: float
 ) -> tuple[Audit, tuple[AuditCheck, ...]]:
     """The audit of steps and of the counts before them, each with half of the error, and checks of their noise."""
-    event, generator, schedule = subject.steps, subject.generator, subject.schedule
-    assert event is not None
+    generator, schedule = subject.generator, subject.schedule
     each = 1 - (1 - subject.confidence) / 2
     subject.tell(0.0)
     present, limit_s = rng.random(N_STEP_CANARIES) < 1 / 2, STEPS_SHARE * subject.limit_s
