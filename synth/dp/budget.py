@@ -77,7 +77,7 @@ class Budget:
         Raises:
             BudgetError: the event is not in the schedule or is spent; nothing was drawn.
         """
-        noisy = self._draw(event, lambda: release(exact, event, self._noise).tolist())
+        noisy = self._charge_then_draw(event, lambda: release(exact, event, self._noise).tolist())
         if np.size(noisy) != exact.size:
             raise BudgetError("the journal holds a value of another shape; start anew (what was drawn stays spent)")
         return np.array(noisy, dtype=np.int64 if event.whole else np.float64).reshape(exact.shape)
@@ -93,7 +93,7 @@ class Budget:
         Raises:
             BudgetError: the event is not in the schedule or is spent; nothing was drawn.
         """
-        return int(self._draw(event, lambda: select(scores, score_sensitivity, event, self._noise)))
+        return int(self._charge_then_draw(event, lambda: select(scores, score_sensitivity, event, self._noise)))
 
     def name_stable(self, counts: Mapping[Value, int], event: StabilityEvent) -> list[Value]:
         """The values that enough units hold, by noisy count, the largest first; spends one of the event's histograms.
@@ -105,7 +105,7 @@ class Budget:
         Raises:
             BudgetError: the event is not in the schedule or is spent; nothing was drawn.
         """
-        return list(self._draw(event, lambda: name_stable(counts, event, self._noise)))
+        return list(self._charge_then_draw(event, lambda: name_stable(counts, event, self._noise)))
 
     @property
     def is_resumable(self) -> bool:
@@ -124,9 +124,9 @@ class Budget:
         Raises:
             BudgetError: the event is not in the schedule, or has no so many releases left; nothing was drawn.
         """
-        return str(self._draw(event, lambda: work(Steps(event, n_steps, self._noise)), n_steps))
+        return str(self._charge_then_draw(event, lambda: work(Steps(event, n_steps, self._noise)), n_steps))
 
-    def _draw(self, event: Event, draw: Callable[[], Any], n_releases: int = 1) -> Any:
+    def _charge_then_draw(self, event: Event, draw: Callable[[], Any], n_releases: int = 1) -> Any:
         planned = sum(e.count for e in self.schedule.events if e == event)
         if self._spent[event] + n_releases > planned:
             raise BudgetError(f"the budget holds no further release of {event.what!r}; plan it before drawing")

@@ -1,1 +1,1 @@
-"""The run of a job: plan, stages, candidates, worker processes and workspace, each in a module of its own."""
+"""The run of a job: plan, stages, candidates, all of them side by side (`pool`), and workspace, each a module."""

@@ -1,11 +1,9 @@
 """All candidates of a run, made one after the other, or side by side by an executor.
 
-Each process of an executor has its share of the cores. One that dies takes only its candidate with it.
-
-Candidates as the work of an executor: each process makes those that it is told to, from where an earlier one ended.
-
-A process reads the table itself, by a connection of its own where the table is stored. It shares nothing with the
-others but the workspace on the disk, where each candidate has files of its own, and the ledger, which takes turns.
+Each process of an executor makes the candidates that it is told to, from where an earlier one ended. It has its share
+of the cores, and one that dies takes only its candidate with it. It reads the table itself, by a connection of its own
+where the table is stored. It shares the workspace on the disk, where each candidate has files of its own, and the
+ledger, which takes turns.
 """
 
 import logging

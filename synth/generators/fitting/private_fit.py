@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 EXACT_RHO = 1.0
 """Cost that a schedule without noise is written down with; nothing is claimed of it."""
 EXACT_DELTA = 1e-6
-Planned = TypeVar("Planned", bound=PlannedEvents)
+PlannedT = TypeVar("PlannedT", bound=PlannedEvents)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class PrivateFit:
     budget: Budget
     promises: bool
 
-    def planned(self, plan: Callable[[float], Planned]) -> Planned:
+    def planned(self, plan: Callable[[float], PlannedT]) -> PlannedT:
         """The generator's own events, as its plan has them and as the budget holds them."""
         events = plan(EXACT_RHO)
         scheduled = self.budget.schedule.events

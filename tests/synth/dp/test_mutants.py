@@ -631,7 +631,11 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
         (private_fit, "measure_domain", _read_off_the_table),
         a_unit_cannot_put_its_own_category_or_bound_into_the_schema,
     ),
-    ("draws that are not charged", (Budget, "_draw", _uncharged), a_draw_that_is_not_in_the_schedule_is_refused),
+    (
+        "draws that are not charged",
+        (Budget, "_charge_then_draw", _uncharged),
+        a_draw_that_is_not_in_the_schedule_is_refused,
+    ),
     (
         "a filter that admits everything",
         (RdpFilter, "admits", lambda self, curve: True),
