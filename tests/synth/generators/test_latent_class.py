@@ -317,7 +317,7 @@ def _with_sigma(of: Callable[[Budget, GaussianEvent], float]) -> Any:
     def release(self: Budget, exact: np.ndarray, event: GaussianEvent) -> np.ndarray:
         if not event.what.startswith("pairs"):
             return _release(self, exact, event)
-        noisy = self._draw(event, lambda: self._noise.gaussian(exact.astype(np.int64), of(self, event)))
+        noisy = self._charge_then_draw(event, lambda: self._noise.gaussian(exact.astype(np.int64), of(self, event)))
         return np.asarray(noisy)
 
     return release

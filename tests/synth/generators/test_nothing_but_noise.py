@@ -101,9 +101,9 @@ class Watched(Budget):
         self.deaf = Deaf()
         super().__init__(schedule, self.deaf)
 
-    def _draw(self, event: Event, draw: Callable[[], Any], n_releases: int = 1) -> Any:
+    def _charge_then_draw(self, event: Event, draw: Callable[[], Any], n_releases: int = 1) -> Any:
         self.deaf.event = event
-        return super()._draw(event, draw, n_releases)
+        return super()._charge_then_draw(event, draw, n_releases)
 
 
 def people(n: int, seed: int) -> pd.DataFrame:

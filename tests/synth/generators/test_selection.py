@@ -73,9 +73,9 @@ class Watched(Budget):
         super().__init__(*args)
         self.drawn: list[Event] = []
 
-    def _draw(self, event: Event, draw: Callable[[], Any]) -> Any:
+    def _charge_then_draw(self, event: Event, draw: Callable[[], Any]) -> Any:
         self.drawn.append(event)
-        return super()._draw(event, draw)
+        return super()._charge_then_draw(event, draw)
 
 
 @cache
