@@ -25,6 +25,7 @@ from understudy.cli import (
     json_schemas,
     ledgers,
     models,
+    quickstart,
     schemas,
     vendors,
 )
@@ -41,12 +42,13 @@ app = typer.Typer(
     name="understudy",
     cls=Root,
     help=ROOT_HELP,
-    epilog="Example: understudy run examples/fair.toml --out out/fair",
+    epilog="Example: understudy try patients.csv --target readmitted",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+quickstart.add_to(app)
 jobs.add_to(app)
 batches.add_to(app)
 schemas.add_to(app)

@@ -57,7 +57,7 @@ def run(
         console.warn(sentence)
 
     def tell(outcome: "RunOutcome") -> None:
-        _show(outcome, console)
+        show(outcome, console)
         known = outcome.evaluation.provenance
         said = {"warnings": known.warnings, "ledger": None if known.ledger is None else asdict(known.ledger)}
         sealed = {"manifest_sha256": sealed_digest(out), "signer": None if signer is None else signer.fingerprint}
@@ -67,7 +67,7 @@ def run(
     return carry_out(plan, console, signer, tell).exit_code
 
 
-def _show(outcome: "RunOutcome", console: "Console") -> None:
+def show(outcome: "RunOutcome", console: "Console") -> None:
     """The findings on the candidates, then the verdict and the report's path."""
     from reports.sections.limitations import on_samples
     from understudy.artifacts import REPORT

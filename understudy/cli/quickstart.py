@@ -1,0 +1,175 @@
+"""`understudy try`: from a table alone to a report, with no other file."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from understudy.cli.options import SeedOption, StoredTable, console_of
+
+if TYPE_CHECKING:
+    from understudy.console import Console
+    from understudy.quickstart import QuickStart
+    from understudy.run.run import RunOutcome
+
+EXAMPLE = "Example: understudy try patients.csv --target readmitted"
+MOST_NAMED = 6
+"""Columns that a line names."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("try", epilog=EXAMPLE)(try_table)
+
+
+def try_table(  # noqa: PLR0913 - options of the command line
+    ctx: typer.Context,
+    table: StoredTable,
+    target: Annotated[str | None, typer.Option(help="Column that a model would predict.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The folder to make; it must be new.", show_default="tried-NAME beside you"),
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(min=0.0, help="Fit with differential privacy; asks for all that must be declared.")
+    ] = None,
+    entity: Annotated[str | None, typer.Option(help="Column that names the unit of privacy.")] = None,
+    no_entity: Annotated[bool, typer.Option("--no-entity", help="Every row is a unit of its own.")] = False,
+    seed: SeedOption = 0,
+    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing. Nothing is asserted for anybody.")] = False,
+) -> int:
+    """From a table to a report with no other file: infer, split, fit, evaluate, judge.
+
+    The folder holds the synthetic table, the report and the verdict, with `schema.toml` and `job.toml` that do the same
+    again. Without --epsilon nothing limits what the synthetic table tells of a real row.
+    """
+    from tempfile import TemporaryDirectory
+
+    from synth.errors import JobError
+    from synth.output import check_new_folder
+    from understudy.cli.jobs import show
+    from understudy.quickstart import QuickStart
+    from understudy.run.plan import make_plan
+    from understudy.run.run import run
+
+    console = console_of(ctx)
+    if entity is not None and no_entity:
+        raise JobError(f"--no-entity says that rows are the units, and entity={entity!r} names others; leave out one")
+    if out is not None:
+        check_new_folder(out)
+    if epsilon is not None:
+        _refuse_to_assert(table, yes=yes)
+    with console.stage("infer"):
+        start = QuickStart.of(table, target=target, entity=entity, propose_entity=not no_entity, seed=seed)
+    place = start.folder if out is None else out
+    _tell_schema(start, console)
+    if epsilon is not None:
+        start = _declared(start, epsilon)
+    with TemporaryDirectory(prefix="understudy-") as given:
+        plan = make_plan(start.write(Path(given)), place)
+        for sentence in plan.warnings:
+            console.warn(sentence)
+
+        def tell(outcome: "RunOutcome") -> None:
+            show(outcome, console)
+            _tell_next(outcome, start, console)
+            console.result({**outcome.delivery.verdict_content(), "exit_code": outcome.exit_code, "out": str(place)})
+
+        return run(plan, console, tell=tell).exit_code
+
+
+def _refuse_to_assert(table: str, *, yes: bool) -> None:
+    """Refuse an epsilon where nobody can be asked.
+
+    Raises:
+        JobError: what is public cannot be asked; nothing was read.
+    """
+    from synth.errors import JobError
+    from understudy.data.source import is_address
+
+    if yes or not is_terminal():
+        shown = "TABLE" if is_address(table) else table
+        raise JobError(
+            "--epsilon needs a person who says what is public, and nothing asserts that for anybody; run it on a "
+            f"terminal without --yes, or write a schema (`understudy schema infer {shown} --out inferred.toml`, then "
+            "`understudy schema declare`) and a job"
+        )
+
+
+def is_terminal() -> bool:
+    """True where a person can be asked."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def _tell_schema(start: "QuickStart", console: "Console") -> None:
+    """The kinds of the columns, those that are left out, and the unit of privacy."""
+    schema = start.schema
+    kinds: dict[str, list[str]] = {}
+    for name, column in schema.columns.items():
+        kinds.setdefault("left out" if column.drop else column.kind, []).append(name)
+    for kind, names in kinds.items():
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        console.say(f"  {kind}: {', '.join(names[:MOST_NAMED])}{more}")
+    unit = "a row" if schema.entity is None else f"all rows of one {schema.entity!r}"
+    target = "no target (name one with --target to measure utility)" if schema.target is None else schema.target
+    console.say(f"  unit of privacy: {unit}; target: {target}")
+
+
+WHAT_IS_DECLARED = (
+    "A fit with an epsilon reads nothing off the table but under its budget. So you say what is public without it:",
+    "  kinds: that these columns are of these kinds, with these decimals, and may be missing where it says so",
+    "  n_units: how many people (or rows) there may be; the guarantee is about one more or one fewer of them",
+    "  limits: whose bounds and categories everybody may know; all others are measured under the budget",
+    "  nothing else: whoever declares what is secret gives it away, and no epsilon counts that",
+)
+
+
+def _declared(start: "QuickStart", epsilon: float) -> "QuickStart":
+    """The quick start with all that a person declares, line by line.
+
+    Raises:
+        JobError: the person does not declare it, or names no column; nothing was fitted.
+    """
+    from synth.errors import JobError, nearest
+
+    for line in WHAT_IS_DECLARED:
+        typer.echo(line, err=True)
+    if not typer.confirm("Are the kinds above right, and known without the table?", default=False, err=True):
+        raise JobError(
+            "kinds that are not right, or not public, are not declared; write a schema (`understudy schema infer`), "
+            "correct it, then `understudy schema declare` it"
+        )
+    unit = "rows" if start.schema.entity is None else f"units ({start.schema.entity!r})"
+    n_units: int = typer.prompt(f"n_units: how many {unit} may there be, as a public number?", type=int, err=True)
+    can = start.to_measure
+    said: str = typer.prompt(
+        f"limits: columns whose limits are public, with commas between ({', '.join(can)}), or none of them",
+        default="none", show_default=False, err=True,
+    )  # fmt: skip
+    public = frozenset(name.strip() for name in said.split(",") if name.strip() and said.strip() != "none")
+    for name in public - set(can):
+        raise JobError(f"limits={name!r} is no column with limits to declare; {nearest(name, can)}")
+    return start.declared(n_units=n_units, public=public, epsilon=epsilon)
+
+
+def _tell_next(outcome: "RunOutcome", start: "QuickStart", console: "Console") -> None:
+    """The reason of the verdict, and what can be done next."""
+    from reports.sections.verdicts import ruling_of
+    from understudy.artifacts import EVALUATION, REPORT
+
+    out = outcome.plan.out
+    for verdict in outcome.verdicts:
+        reasons = ruling_of(verdict).reasons
+        if reasons and verdict.verdict != "PASS":
+            console.say(f"Reason: {reasons[0].reason}")
+    console.say("Next:")
+    console.say(f"  read {out / REPORT} in a browser")
+    console.say(
+        f"  change {out / 'schema.toml'} or {out / 'job.toml'}, then `understudy run {out / 'job.toml'} --out DIR`"
+    )
+    console.say(f"  ask for more: `understudy gate {out / EVALUATION} --policy partner`")
+    if start.epsilon is None:
+        console.say("  limit what it tells of a person: the same command with `--epsilon 1`; now nothing does")
+    else:
+        console.say("  count this release with later ones: `understudy ledger open`, then name the ledger in the job")

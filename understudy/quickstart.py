@@ -1,0 +1,144 @@
+"""The quick start: a schema and a job of a table alone, with every choice written down where it can be changed."""
+
+import json
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+
+from synth.declare import declare_schema, measurable
+from synth.infer import infer_schema
+from synth.schema import Schema
+from synth.schema_file import to_toml
+from synth.table import read_table
+from understudy.data.load import opened
+from understudy.data.source import RealTable, find_table
+
+MOST_ROWS = 100_000
+"""Rows from which the schema of a table is inferred that stays where it is stored."""
+SCHEMA, JOB = "schema.toml", "job.toml"
+LABEL = "auto"
+TRIED = "tried-{name}"
+"""The default name of the output folder."""
+
+_WITHOUT = "# Without an epsilon: sequential trees. They are close to the table, and promise nothing about its rows."
+_WITH = "# With an epsilon: the private generator that suits the schema, chosen by public facts alone."
+
+
+@dataclass(frozen=True)
+class QuickStart:
+    """A table to try, and the choices that were made for it.
+
+    Attributes:
+        table: the real table's place.
+        schema: inferred from it, or declared.
+        seed: of every draw but private noise.
+        epsilon: of the fit; `None`: no formal guarantee.
+    """
+
+    table: RealTable
+    schema: Schema
+    seed: int = 0
+    epsilon: float | None = None
+
+    @classmethod
+    def of(
+        cls, table: str, *, target: str | None = None, entity: str | None = None, propose_entity: bool = True,
+        seed: int = 0,
+    ) -> "QuickStart":  # fmt: skip
+        """A table with the schema that is inferred from its rows.
+
+        Args:
+            table: a file, a folder of files or the address of a table in a database.
+            target: column that a model would predict.
+            entity: column that names the unit of privacy.
+            propose_entity: an entity is looked for where none is named.
+            seed: of every draw but private noise.
+
+        Raises:
+            BadInput: the table cannot be read, or a column is not there; nothing was written.
+        """
+        place = find_table(table)
+        schema = infer_schema(_rows(place), target=target, entity=entity, propose_entity=propose_entity)
+        return cls(place, schema, seed)
+
+    @property
+    def name(self) -> str:
+        """The table's name, in characters that are safe in a file's name."""
+        last = re.split(r"[/#]", self.table.shown.rstrip("/"))[-1]
+        return re.sub(r"[^A-Za-z0-9_-]+", "-", last.split(".")[0]).strip("-") or "table"
+
+    @property
+    def folder(self) -> Path:
+        """The output folder where none is named."""
+        return Path(TRIED.format(name=self.name))
+
+    @property
+    def to_measure(self) -> tuple[str, ...]:
+        """Columns with limits that a private fit can measure under its budget."""
+        return measurable(self.schema)
+
+    def declared(self, *, n_units: int, public: frozenset[str], epsilon: float) -> "QuickStart":
+        """The same with a declared schema and an epsilon.
+
+        Args:
+            n_units: the declared number of units; public.
+            public: columns whose limits are public knowledge. Limits of all others are measured under the budget.
+            epsilon: of the fit.
+
+        Raises:
+            SchemaError: the schema cannot be declared; nothing was read.
+        """
+        measure = [name for name in self.to_measure if name not in public]
+        schema = declare_schema(self.schema, n_units=n_units, dataset=self.name, measure=measure)
+        return replace(self, schema=schema, epsilon=epsilon)
+
+    @property
+    def job(self) -> str:
+        """The job as TOML, each choice with its reason."""
+        address = self.table.address if self.table.is_database else str(Path(self.table.address).absolute())
+        fit = [_WITHOUT] if self.epsilon is None else [_WITH]
+        of = [] if self.epsilon is None else [f"epsilon = {self.epsilon!r}"]
+        return "\n".join([
+            "# Written by `understudy try`. `understudy run job.toml --out DIR` does the same again.",
+            "# docs/job.md has every key.",
+            f"name = {json.dumps(self.name)}",
+            f"seed = {self.seed}",
+            f'release = "{LABEL}"  # the table that the verdict and the exit code are about',
+            'policy = "internal"  # for people inside, in a protected place; "partner" and "public" ask for more',
+            "",
+            "[table]",
+            f"path = {json.dumps(address, ensure_ascii=False)}",
+            f'schema = "{SCHEMA}"',
+            'outside = "clamp"  # a value beyond the limits of the schema counts as the nearest one within',
+            "",
+            "[split]",
+            "holdout_share = 0.2  # rows that no generator sees; every number is set beside theirs",
+            "",
+            *fit,
+            f"[generators.{LABEL}]",
+            *of,
+            "",
+        ])  # fmt: skip
+
+    def write(self, folder: Path) -> Path:
+        """Write schema and job into a folder; returns the job's path.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        read_off = self.schema.status == "inferred"
+        (folder / SCHEMA).write_text(to_toml(self.schema, read_off=read_off), encoding="utf-8")
+        (folder / JOB).write_text(self.job, encoding="utf-8")
+        return folder / JOB
+
+
+def _rows(table: RealTable) -> pd.DataFrame:
+    """Rows to infer a schema from: all of a file, the first of a stored table."""
+    if not table.stored:
+        return read_table(table.file)
+    with opened(table) as found:
+        first = found.rows.drop(found.slot) if found.slot in found.rows.columns else found.rows
+        rows: pd.DataFrame = found.place.fetch(first.limit(MOST_ROWS)).to_pandas()
+    return rows
