@@ -17,6 +17,8 @@ from understudy.data.source import RealTable, find_table
 
 MOST_ROWS = 100_000
 """Rows from which the schema of a table is inferred that stays where it is stored."""
+FEW_ROWS, FEW_SHARE, SHARE = 20_000, 0.34, 0.2
+"""Rows up to which a larger share is held out: with fewer rows held out, rules on copies and attacks stay open."""
 SCHEMA, JOB = "schema.toml", "job.toml"
 LABEL = "auto"
 TRIED = "tried-{name}"
@@ -33,12 +35,14 @@ class QuickStart:
     Attributes:
         table: the real table's place.
         schema: inferred from it, or declared.
+        is_small: with `FEW_ROWS` or fewer, so that more of them are held out.
         seed: of every draw but private noise.
         epsilon: of the fit; `None`: no formal guarantee.
     """
 
     table: RealTable
     schema: Schema
+    is_small: bool = False
     seed: int = 0
     epsilon: float | None = None
 
@@ -60,8 +64,9 @@ class QuickStart:
             BadInput: the table cannot be read, or a column is not there; nothing was written.
         """
         place = find_table(table)
-        schema = infer_schema(_rows(place), target=target, entity=entity, propose_entity=propose_entity)
-        return cls(place, schema, seed)
+        rows = _rows(place)
+        schema = infer_schema(rows, target=target, entity=entity, propose_entity=propose_entity)
+        return cls(place, schema, len(rows) <= FEW_ROWS, seed)
 
     @property
     def name(self) -> str:
@@ -114,7 +119,7 @@ class QuickStart:
             'outside = "clamp"  # a value beyond the limits of the schema counts as the nearest one within',
             "",
             "[split]",
-            "holdout_share = 0.2  # rows that no generator sees; every number is set beside theirs",
+            f"holdout_share = {FEW_SHARE if self.is_small else SHARE}  # rows that no generator sees, to compare with",
             "",
             *fit,
             f"[generators.{LABEL}]",

@@ -1,0 +1,147 @@
+"""`understudy try`: a table alone gives a report, files that reproduce it, and no assertion that nobody made."""
+
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from evaluate.result_io import evaluation_from
+from tests.understudy.conftest import SECRET, Workspace
+from understudy.cli import app, quickstart
+from understudy.quickstart import QuickStart
+
+JUDGED = (0, 1, 3)
+
+
+@pytest.fixture(scope="module")
+def tried(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Any]:
+    from tests.understudy.conftest import small_table
+
+    workspace = Workspace(tmp_path_factory.mktemp("tried"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UNDERSTUDY_KEY_FILE", str(workspace.folder / "fingerprint.key"))
+        workspace.write_table(small_table())
+        out = workspace.folder / "out"
+        return workspace, workspace.run("try", workspace.folder / "table.csv", "--target", "ill", "--out", out)
+
+
+def test_a_table_alone_gives_a_report_a_verdict_its_reason_and_the_next_steps(tried: tuple[Workspace, Any]) -> None:
+    workspace, ran = tried
+    out = workspace.folder / "out"
+    assert ran.exit_code in JUDGED, ran.stderr
+    assert (out / "report.html").is_file()
+    assert len(pd.read_csv(out / "synthetic" / "auto.csv")) > 0
+    said = ran.stdout
+    assert "auto: " in said
+    assert f"read {out / 'report.html'} in a browser" in said
+    assert ("Reason: " in said) == (ran.exit_code != 0)
+    assert "`--epsilon 1`; now nothing does" in said
+    assert "no formal guarantee" in said
+    assert SECRET not in ran.stdout + ran.stderr
+
+
+def test_its_files_do_the_same_again(tried: tuple[Workspace, Any]) -> None:
+    workspace, ran = tried
+    out, again = workspace.folder / "out", workspace.folder / "again"
+    assert workspace.run("run", out / "job.toml", "--out", again).exit_code == ran.exit_code
+    for name in ("synthetic/auto.csv", "schema.toml", "job.toml"):
+        assert (out / name).read_bytes() == (again / name).read_bytes()
+    one, two = (evaluation_from((place / "evaluation.json").read_text()) for place in (out, again))
+    assert one.candidates[0].estimates == two.candidates[0].estimates
+
+
+def test_every_choice_stands_in_its_files_with_a_reason(tried: tuple[Workspace, Any]) -> None:
+    out = tried[0].folder / "out"
+    job = tomllib.loads((out / "job.toml").read_text())
+    assert job["split"]["holdout_share"] == 0.34
+    assert job["generators"] == {"auto": {}}
+    assert (out / "job.toml").read_text().count("#") >= 6
+    assert tomllib.loads((out / "schema.toml").read_text())["status"] == "inferred"
+    assert "were read off the table" in (out / "schema.toml").read_text()
+
+
+def test_a_folder_of_parts_is_tried_where_it_is(workspace: Any, table: Callable[..., pd.DataFrame]) -> None:
+    (workspace.folder / "parts").mkdir()
+    for i in range(2):
+        workspace.write_table(table(seed=i), f"parts/{i}.parquet")
+    ran = workspace.run("try", workspace.folder / "parts", "--target", "ill", "--out", workspace.folder / "out")
+    assert ran.exit_code in JUDGED, ran.stderr
+    assert (workspace.folder / "out" / "report.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--target", "nobody"), "nobody"),
+        (("--entity", "age", "--no-entity"), "leave out one"),
+        (("--epsilon", "1"), "needs a person who says what is public"),
+        (("--epsilon", "1", "--yes"), "needs a person who says what is public"),
+    ],
+)
+def test_wrong_use_is_one_sentence_and_leaves_nothing(workspace: Any, more: tuple[str, ...], said: str) -> None:
+    before = workspace.listing()
+    ran = workspace.run("try", workspace.folder / "table.csv", "--out", workspace.folder / "out", *more)
+    assert ran.exit_code == 2
+    assert said in ran.stderr
+    assert workspace.listing() == before
+
+
+def test_an_output_that_is_there_is_kept(workspace: Any) -> None:
+    (workspace.folder / "out").mkdir()
+    ran = workspace.run("try", workspace.folder / "table.csv", "--out", workspace.folder / "out")
+    assert ran.exit_code == 2
+    assert list((workspace.folder / "out").iterdir()) == []
+
+
+def asked(workspace: Any, monkeypatch: pytest.MonkeyPatch, *answers: str) -> Any:
+    """The command on a terminal where somebody gives these answers."""
+    monkeypatch.setattr(quickstart, "is_terminal", lambda: True)
+    named = ("--epsilon", "1", "--target", "ill", "--out", str(workspace.folder / "out"))
+    arguments = ["try", str(workspace.folder / "table.csv"), *named]
+    return CliRunner().invoke(app, arguments, input="".join(f"{answer}\n" for answer in answers))
+
+
+@pytest.mark.statistical
+def test_with_epsilon_a_person_declares_line_by_line(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = asked(workspace, monkeypatch, "y", "900", "age")
+    assert ran.exit_code in JUDGED, ran.stderr
+    for line in quickstart.WHAT_IS_DECLARED:
+        assert line in ran.stderr
+    schema = tomllib.loads((workspace.folder / "out" / "schema.toml").read_text())
+    assert (schema["status"], schema["n_units"]) == ("declared", 900)
+    assert "measure" not in schema["columns"]["age"]
+    assert schema["columns"]["income"]["measure"] is True
+    assert schema["columns"]["town"]["measure"] is True
+    assert SECRET not in (workspace.folder / "out" / "schema.toml").read_text()
+    content = json.loads((workspace.folder / "out" / "evaluation.json").read_text())
+    assert 0 < content["candidates"][0]["statement"]["epsilon"] <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"), [(("n",), "are not declared"), (("y", "900", "agee"), "is no column with limits to declare")]
+)
+def test_what_nobody_declares_is_not_fitted(
+    workspace: Any, monkeypatch: pytest.MonkeyPatch, answers: tuple[str, ...], said: str
+) -> None:
+    ran = asked(workspace, monkeypatch, *answers)
+    assert ran.exit_code == 2
+    assert said in ran.stderr
+    assert not (workspace.folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [("a b.csv", "a-b"), ("T.csv.gz", "T"), ("\u00e9.csv", "table"), ("x.y.parquet", "x")]
+)
+def test_the_name_of_a_table_is_safe_in_a_file(
+    tmp_path: Path, table: Callable[..., pd.DataFrame], path: str, name: str
+) -> None:
+    frame = table(60)
+    place = tmp_path / path
+    frame.to_parquet(place) if path.endswith("parquet") else frame.to_csv(place, index=False)
+    start = QuickStart.of(str(place))
+    assert (start.name, str(start.folder)) == (name, f"tried-{name}")
