@@ -16,7 +16,9 @@ from evaluate.comparison import VendorRanking
 from evaluate.estimate import Direction, Estimate, EvaluationError, Failure, Reason
 from evaluate.provenance import Provenance
 from evaluate.real_facts import RealFacts
-from synth.dp.statement import CLOSED, PrivacyStatement
+from evaluate.text import number
+from synth.dp.statement import CLOSED, NO_GUARANTEE, PrivacyStatement, guarantee_words
+from synth.notebook import html_table
 from synth.schema import Schema
 
 __all__ = [
@@ -162,10 +164,39 @@ class Evaluation:
     self_tests: tuple[SelfTest, ...] = ()
     ranking: VendorRanking | None = None
 
+    def __repr__(self) -> str:
+        """The evaluation in one line."""
+        names = ", ".join(repr(one.name) for one in self.candidates[:3])
+        more = f" and {len(self.candidates) - 3} more" if len(self.candidates) > 3 else ""
+        return f"<Evaluation of {names}{more} beside {self.real.train_rows:,} training rows>"
+
+    def _repr_html_(self) -> str:
+        """Key figures of each table beside a fresh real sample and shuffled columns, for a notebook."""
+        from evaluate.metrics import CATALOG
+
+        plain = (NO_GUARANTEE,) * 2
+        rows = [("guarantee", *(guarantee_words(one.statement) for one in self.candidates), *plain)]
+        for measure, known in CATALOG.items():
+            found = [one.find(measure) for one in self.candidates]
+            first = next((one for one in found if isinstance(one, Estimate)), None)
+            if known.key and first is not None:
+                marks = ("" if mark is None else number(mark) for mark in (first.reference, first.floor))
+                rows.append((known.title, *map(_cell, found), *marks))
+        names = (one.name for one in self.candidates)
+        return html_table(repr(self).strip("<>"), ("", *names, "fresh real sample", "shuffled columns"), rows)
+
     def to_json(self) -> str:
         """The evaluation as JSON text."""
         content = {"schema_version": SCHEMA_VERSION, "notice": NOTICE, **plain_content(self)}
         return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
+
+
+def _cell(found: Estimate | Failure | None) -> str:
+    """A number with its interval, or the reason for none."""
+    if not isinstance(found, Estimate):
+        return "not measured" if found is None else found.reason
+    interval = "" if found.low is None else f" ({number(found.low)} to {number(found.high)})"
+    return f"{number(found.value)}{interval}"
 
 
 @cache

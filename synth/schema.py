@@ -4,6 +4,7 @@ An *inferred* schema was proposed from the data by `synth.infer_schema`, so noth
 *declared* one, somebody asserts that all of it is public. Private fits accept declared schemas only.
 """
 
+import datetime as dt
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -23,6 +24,7 @@ from synth.columns import (
 )
 from synth.constraints import Constraint, Dependency, Formula, Inequality, Unique, check, dependencies, equivalents
 from synth.errors import SchemaError, nearest
+from synth.notebook import html_table
 from synth.validation import Frozen, is_plain, require_plain, sentence
 
 Kind = Literal["classification", "regression"]
@@ -58,6 +60,30 @@ class Schema(Frozen):
     missing_values: tuple[str, ...] = Field(default=("",), description="Texts that stand for a missing value in CSV.")
     columns: dict[str, Column]
     constraints: tuple[Constraint, ...] = Field(default=(), description="What holds in every row, as public facts.")
+
+    def __repr__(self) -> str:
+        """The schema in one line."""
+        units = "" if self.n_units is None else f", {self.n_units:,} units"
+        target = "" if self.target is None else f", target {self.target!r}"
+        return f"<Schema {self.status}: {len(self.kept)} columns{units}{target}>"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """The schema as a table of its columns, for a notebook."""
+        roles = {self.target: "target", self.entity: "unit of privacy"}
+        roles |= {name: "sensitive" for name in self.sensitive if name not in roles}
+        rows = (
+            (
+                name,
+                column.kind,
+                "left out" if column.drop else domain_words(column),
+                "may be missing" if column.missing else "",
+                roles.get(name, ""),
+            )
+            for name, column in self.columns.items()
+        )
+        return html_table(repr(self).strip("<>"), ("column", "kind", "domain", "missing", "role"), rows)
 
     @field_validator("dataset")
     @classmethod
@@ -259,3 +285,17 @@ def build_schema(content: Mapping[str, Any]) -> Schema:
         return Schema.model_validate(dict(content))
     except ValidationError as error:
         raise SchemaError(sentence(error, Schema)) from None
+
+
+def domain_words(column: Column) -> str:
+    """The domain of a column in words: bounds, number of categories, template or form; empty for anything else."""
+    if is_measured(column):
+        return "measured under the budget"
+    bounds = getattr(column, "bounds", None)
+    if isinstance(column, CategoricalColumn) and column.categories:
+        return f"{len(column.categories):,} categories"
+    if bounds is not None:
+        return " to ".join(end.isoformat() if isinstance(end, dt.date) else str(end) for end in bounds)
+    if isinstance(column, PersonalColumn):
+        return f"{column.personal}, {column.locale}".replace("_", " ", column.personal.count("_"))
+    return (column.template or "") if isinstance(column, IdentifierColumn) else ""

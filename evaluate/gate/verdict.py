@@ -18,8 +18,10 @@ from evaluate.gate.policy import STATEMENT, Policy, Rule, Waiver, check_waivers
 from evaluate.gate.protection import proven_limit
 from evaluate.gate.sample_size import deciding
 from evaluate.gate.shift import questioned
+from evaluate.metrics import CATALOG
 from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, SelfTest
+from synth.notebook import html_table
 
 if TYPE_CHECKING:
     from synth.dp.tradeoff import TradeOff
@@ -60,6 +62,20 @@ class Verdict:
                 lines.append(f"  {finding.outcome}{kind} {finding.rule.measure}{subject}: {finding.reason}")
         lines += [f"  self-test {one.case}: {one.reason}" for one in self.checks if one.outcome == BROKEN]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The verdict with its findings as a table, for a notebook."""
+        order = ("FAIL", "INCONCLUSIVE", "PASS")
+        rows = (
+            (
+                CATALOG[one.rule.measure].title if one.rule.measure in CATALOG else one.rule.measure,
+                one.outcome if one.binding else f"{one.outcome} (warning)",
+                one.reason,
+            )
+            for one in sorted(self.findings, key=lambda one: order.index(one.outcome))
+        )
+        caption = f"{self.candidate}: {self.verdict} under policy {self.policy}, for {self.audience}"
+        return html_table(caption, ("rule", "outcome", "reason"), rows)
 
     @property
     def waived(self) -> tuple[Finding, ...]:

@@ -1,12 +1,17 @@
 """The privacy statement: what was promised about a release, and what it cost."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from decimal import ROUND_CEILING, Decimal
 from functools import cache
+from html import escape
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Ge, Le
+
+from synth.notebook import html_table
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -132,6 +137,27 @@ class PrivacyStatement:
         if not self.epsilon * (1 - ROUNDING) <= self.epsilon_rdp <= LARGEST:
             raise ValueError("the RDP accountant claims no less than the PLD accountant")
 
+    def __repr__(self) -> str:
+        """The statement in one line, without its events."""
+        void = "" if self.private else "VOID, "
+        claim = f"epsilon={self.epsilon!r}, delta={self.delta!r}, unit={self.unit!r}, n_units={self.n_units!r}"
+        return f"<PrivacyStatement {void}{claim}, {len(self.events)} events>"
+
+    def _repr_html_(self) -> str:
+        """The statement as a table of its events, for a notebook."""
+        rows = (
+            (
+                one.what,
+                one.mechanism,
+                f"{one.count:,}",
+                ", ".join(f"{key} {value:g}" for key, value in one.noise.items() if not isinstance(value, bool)),
+            )
+            for one in self.events
+        )
+        caveats = "".join(f"<li>{escape(caveat)}</li>" for caveat in self.caveats)
+        table = html_table(guarantee_words(self), ("read", "mechanism", "times", "noise"), rows)
+        return f"{table}<ul>{caveats}</ul>"
+
     def to_dict(self) -> dict[str, Any]:
         """The statement as plain data."""
         return asdict(self)
@@ -168,3 +194,26 @@ def is_claim(name: str, value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return 0 < value <= LARGEST if name == "epsilon" else value == 0 or 1 / LARGEST <= value < 1
+
+
+NO_GUARANTEE = "no formal guarantee"
+
+
+def guarantee_words(statement: PrivacyStatement | None) -> str:
+    """The guarantee of a fit in a few words."""
+    if statement is None:
+        return NO_GUARANTEE
+    void = "" if statement.private else "VOID: "
+    return f"{void}epsilon {_up(statement.epsilon)}, delta {_up(statement.delta)}, unit {statement.unit!r}"
+
+
+def _up(loss: float) -> str:
+    """A privacy loss in three digits, rounded up, so that it is never understated.
+
+    >>> _up(0.9987), _up(1.0001), _up(1e-6)
+    ('0.999', '1.01', '1e-06')
+    """
+    if not 0 < loss < math.inf:
+        return str(loss)
+    exact = Decimal(f"{loss:.15g}")
+    return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 2), ROUND_CEILING)):.3g}"

@@ -10,9 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from synth.chunks import Part
 from synth.dp.budget import Budget
 from synth.dp.schedule import EPSILON_RANGE, Plan, Schedule, calibrate, resolve_delta
-from synth.dp.statement import PrivacyStatement
+from synth.dp.statement import PrivacyStatement, guarantee_words
 from synth.errors import BudgetError, JobError, ModelError, SchemaError
 from synth.generators.fitting.fixed_costs import with_overhead
+from synth.notebook import html_table
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
@@ -65,6 +66,21 @@ class Model(Protocol):
 
     def save(self, path: Path | str) -> None:
         """Write the model as a new folder of safetensors and JSON, whole or not at all."""
+
+
+class ModelDisplay:
+    """The display of a fitted model in a notebook; a mixin for models."""
+
+    def __repr__(self: Model) -> str:
+        """The model in one line."""
+        n_columns, rows = len(self.schema.kept), f"{self.default_rows:,} rows"
+        return f"<Model {self.name!r} of {n_columns} columns and {rows}: {guarantee_words(self.statement)}>"
+
+    def _repr_html_(self: Model) -> str:
+        """The model as a small table."""
+        rows = [("columns", f"{len(self.schema.kept):,}"), ("rows that a sample has", f"{self.default_rows:,}")]
+        rows.append(("guarantee", guarantee_words(self.statement)))
+        return html_table(f"Model {self.name!r}", ("", ""), rows)
 
 
 class Generator(BaseModel):

@@ -23,7 +23,7 @@ from synth.chunks import Part
 from synth.domain import numeric_scale
 from synth.domain.discretizer import Attribute, Discretizer
 from synth.errors import JobError, MissingExtra, ModelError, TableError
-from synth.generators.base import Generator
+from synth.generators.base import Generator, ModelDisplay
 from synth.generators.fitting.fixed_costs import observe_spikes
 from synth.generators.fitting.training_data import HeldTable
 from synth.generators.models.constraints import draw_lawful, with_dependents
@@ -41,8 +41,8 @@ _NOT_INSTALLED = (
 )
 
 
-@dataclass(frozen=True)
-class SdvModel:
+@dataclass(frozen=True, repr=False)
+class SdvModel(ModelDisplay):
     """A fitted synthesizer of SDV.
 
     Attributes:

@@ -13,6 +13,7 @@ from synth.chunks import Part
 from synth.domain import Discretizer
 from synth.domain.coded_rows import CodedRows, Evidence
 from synth.errors import JobError, ModelError
+from synth.generators.base import ModelDisplay
 from synth.generators.models.conditions import GIVEN, WAYS, ConditionMixture, Conditions
 from synth.generators.models.constraints import draw_lawful, structural_zeros, with_dependents
 from synth.generators.models.imputation import Imputation
@@ -65,8 +66,8 @@ class Imputing(Autoregression, Protocol):
         """
 
 
-@dataclass(frozen=True, eq=False)
-class AutoregressiveModel:
+@dataclass(frozen=True, eq=False, repr=False)
+class AutoregressiveModel(ModelDisplay):
     """A distribution over codes and ranks, what these stand for, and the schema.
 
     Attributes:

@@ -15,6 +15,7 @@ from synth.domain.copula import FITTED_ROWS, Copula
 from synth.domain.counts import MARK, fine
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError
+from synth.generators.base import ModelDisplay
 from synth.generators.models.conditions import ConditionMixture, Conditions
 from synth.generators.models.constraints import draw_lawful, structural_zeros, with_dependents
 from synth.generators.models.imputation import Imputation
@@ -31,8 +32,8 @@ LARGEST_MB = 4096.0
 """The largest size of a model's tables, whatever its parameters say."""
 
 
-@dataclass(frozen=True)
-class MarginalModel:
+@dataclass(frozen=True, repr=False)
+class MarginalModel(ModelDisplay):
     """Released marginals, the distribution they make, and the schema: nothing else of the real table.
 
     Attributes:

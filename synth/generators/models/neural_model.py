@@ -11,6 +11,7 @@ import pandas as pd
 from synth.chunks import Part
 from synth.dp.statement import PrivacyStatement
 from synth.errors import MissingExtra, ModelError
+from synth.generators.base import ModelDisplay
 from synth.generators.models.conditions import ConditionMixture, Conditions
 from synth.generators.models.constraints import draw_lawful, with_dependents
 from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
@@ -27,8 +28,8 @@ NOT_INSTALLED = "this generator needs PyTorch; pip install 'understudy[neural]'"
 ENCODINGS: Mapping[str, type[BinnedEncoding | ModalEncoding]] = {"binned": BinnedEncoding, "modal": ModalEncoding}
 
 
-@dataclass(frozen=True, eq=False)
-class NeuralModel:
+@dataclass(frozen=True, eq=False, repr=False)
+class NeuralModel(ModelDisplay):
     """A network's weights, the encoding it was trained on, and the schema: no row of the real table.
 
     Attributes:
