@@ -92,10 +92,12 @@ def test_wrong_use_is_one_sentence_and_leaves_nothing(workspace: Any, more: tupl
 
 
 def test_an_output_that_is_there_is_kept(workspace: Any) -> None:
-    (workspace.folder / "out").mkdir()
-    ran = workspace.run("try", workspace.folder / "table.csv", "--out", workspace.folder / "out")
+    kept = workspace.folder / "out" / "kept"
+    kept.parent.mkdir()
+    kept.write_text("mine")
+    ran = workspace.run("try", workspace.folder / "table.csv", "--out", kept.parent)
     assert ran.exit_code == 2
-    assert list((workspace.folder / "out").iterdir()) == []
+    assert [path.read_text() for path in kept.parent.iterdir()] == ["mine"]
 
 
 def asked(workspace: Any, monkeypatch: pytest.MonkeyPatch, *answers: str) -> Any:

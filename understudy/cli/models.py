@@ -49,6 +49,9 @@ CONDITIONED = {
 }
 """The ways to meet conditions, in words."""
 
+WIDTH = 80
+"""Characters of a line of parameters in the list of generators."""
+
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
@@ -344,6 +347,8 @@ def _shares(options: list[str], columns: Collection[str]) -> dict[str, dict[str,
 
 def generators(ctx: typer.Context) -> int:
     """List the generators and their parameters."""
+    from textwrap import wrap
+
     from synth.generators.registry import generator_class, names
 
     console = console_of(ctx)
@@ -352,7 +357,7 @@ def generators(ctx: typer.Context) -> int:
         (
             name,
             "with epsilon" if chosen.private else "none",
-            ", ".join(f"{key}={_shown(field.default)}" for key, field in chosen.model_fields.items()),
+            wrap(", ".join(f"{key}={_shown(field.default)}" for key, field in chosen.model_fields.items()), WIDTH),
         )
         for name, chosen in known.items()
     ]

@@ -203,8 +203,11 @@ def declare(  # noqa: PLR0913 - options of the command line
     console.say("By this schema you assert that the following is public, whatever the table holds:")
     for place, (subject, sentence) in enumerate(asserted):
         console.say(f"  {f'column {subject!r}' if place < len(declared.columns) else subject}: {sentence}")
+    alike: dict[str, list[str]] = {}
     for name, sentence in taken_over:
-        console.warn(sentence if name is None else f"column {name!r}: {sentence}")
+        alike.setdefault(sentence, []).extend([] if name is None else [name])
+    for sentence, names in alike.items():
+        console.warn(f"{sentence} (columns {', '.join(map(repr, names))})" if names else sentence)
     if taken_over:
         console.warn(UNCONFIRMED)
     console.say(f"Schema: {out} (declared)")
