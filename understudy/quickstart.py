@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from synth.declare import declare_schema, measurable
+from synth.declare import assertions, declare_schema, measurable
 from synth.infer import infer_schema
 from synth.schema import Schema
 from synth.schema_file import to_toml
@@ -85,7 +85,9 @@ class QuickStart:
         return measurable(self.schema)
 
     def declared(self, *, n_units: int, public: frozenset[str], epsilon: float) -> "QuickStart":
-        """The same with a declared schema and an epsilon.
+        """The same with a declared schema and an epsilon: nothing of it is chosen by the table's rows.
+
+        Proposed constraints are left out. The share that is held out goes by the declared number of units.
 
         Args:
             n_units: the declared number of units; public.
@@ -96,8 +98,20 @@ class QuickStart:
             SchemaError: the schema cannot be declared; nothing was read.
         """
         measure = [name for name in self.to_measure if name not in public]
-        schema = declare_schema(self.schema, n_units=n_units, dataset=self.name, measure=measure)
-        return replace(self, schema=schema, epsilon=epsilon)
+        kept = tuple(one for one in self.schema.constraints if one.proposed is None)
+        proposed = self.schema.model_copy(update={"constraints": kept})
+        schema = declare_schema(proposed, n_units=n_units, dataset=self.name, measure=measure)
+        return replace(self, schema=schema, epsilon=epsilon, is_small=n_units <= FEW_ROWS)
+
+    @property
+    def assertions(self) -> tuple[tuple[str, str], ...]:
+        """Sentences that whoever declares the schema asserts to be public, each with its subject."""
+        found = assertions(self.schema)
+        of_column = len(self.schema.columns)
+        return tuple(
+            (f"column {subject!r}" if place < of_column else subject, sentence)
+            for place, (subject, sentence) in enumerate(found)
+        )
 
     @property
     def job(self) -> str:

@@ -110,11 +110,13 @@ def asked(workspace: Any, monkeypatch: pytest.MonkeyPatch, *answers: str) -> Any
 
 @pytest.mark.statistical
 def test_with_epsilon_a_person_declares_line_by_line(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = asked(workspace, monkeypatch, "y", "900", "age")
+    ran = asked(workspace, monkeypatch, "900", "age", "y")
     assert ran.exit_code in JUDGED, ran.stderr
     for line in quickstart.WHAT_IS_DECLARED:
         assert line in ran.stderr
+    assert "column 'age': every value is a whole number from" in ran.stderr
     schema = tomllib.loads((workspace.folder / "out" / "schema.toml").read_text())
+    assert "constraints" not in schema
     assert (schema["status"], schema["n_units"]) == ("declared", 900)
     assert "measure" not in schema["columns"]["age"]
     assert schema["columns"]["income"]["measure"] is True
@@ -125,7 +127,8 @@ def test_with_epsilon_a_person_declares_line_by_line(workspace: Any, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("answers", "said"), [(("n",), "are not declared"), (("y", "900", "agee"), "is no column with limits to declare")]
+    ("answers", "said"),
+    [(("900", "age", "n"), "is not declared"), (("900", "agee"), "is no column with limits to declare")],
 )
 def test_what_nobody_declares_is_not_fitted(
     workspace: Any, monkeypatch: pytest.MonkeyPatch, answers: tuple[str, ...], said: str
@@ -147,3 +150,17 @@ def test_the_name_of_a_table_is_safe_in_a_file(
     frame.to_parquet(place) if path.endswith("parquet") else frame.to_csv(place, index=False)
     start = QuickStart.of(str(place))
     assert (start.name, str(start.folder)) == (name, f"tried-{name}")
+
+
+def test_with_epsilon_nothing_is_chosen_by_the_number_of_rows(
+    tmp_path: Path, table: Callable[..., pd.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("understudy.quickstart.FEW_ROWS", 300)
+    table(301).to_csv(tmp_path / "t.csv", index=False)
+    frame = pd.read_csv(tmp_path / "t.csv")
+    jobs = []
+    for rows in (frame, frame[:300]):
+        rows.to_csv(tmp_path / "t.csv", index=False)
+        start = QuickStart.of(str(tmp_path / "t.csv"))
+        jobs.append(start.declared(n_units=400, public=frozenset(), epsilon=1.0).job)
+    assert jobs[0] == jobs[1]

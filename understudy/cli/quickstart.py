@@ -132,14 +132,10 @@ def _declared(start: "QuickStart", epsilon: float) -> "QuickStart":
         JobError: the person does not declare it, or names no column; nothing was fitted.
     """
     from synth.errors import JobError, nearest
+    from understudy.console import printable
 
     for line in WHAT_IS_DECLARED:
         typer.echo(line, err=True)
-    if not typer.confirm("Are the kinds above right, and known without the table?", default=False, err=True):
-        raise JobError(
-            "kinds that are not right, or not public, are not declared; write a schema (`understudy schema infer`), "
-            "correct it, then `understudy schema declare` it"
-        )
     unit = "rows" if start.schema.entity is None else f"units ({start.schema.entity!r})"
     n_units: int = typer.prompt(f"n_units: how many {unit} may there be, as a public number?", type=int, err=True)
     can = start.to_measure
@@ -150,7 +146,16 @@ def _declared(start: "QuickStart", epsilon: float) -> "QuickStart":
     public = frozenset(name.strip() for name in said.split(",") if name.strip() and said.strip() != "none")
     for name in public - set(can):
         raise JobError(f"limits={name!r} is no column with limits to declare; {nearest(name, can)}")
-    return start.declared(n_units=n_units, public=public, epsilon=epsilon)
+    made = start.declared(n_units=n_units, public=public, epsilon=epsilon)
+    typer.echo("By this you assert that the following is public, whatever the table holds:", err=True)
+    for subject, sentence in made.assertions:
+        typer.echo(f"  {printable(subject)}: {printable(sentence)}", err=True)
+    if not typer.confirm("Is all of that right, and known without the table?", default=False, err=True):
+        raise JobError(
+            "what is not right, or not public, is not declared; write a schema (`understudy schema infer`), correct "
+            "it, then `understudy schema declare` it"
+        )
+    return made
 
 
 def _tell_next(outcome: "RunOutcome", start: "QuickStart", console: "Console") -> None:
