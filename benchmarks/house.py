@@ -1,8 +1,8 @@
 """Figures of the house: ``python -m benchmarks.house``, in the root of the repository.
 
 Files, lines and folders of the four packages and of the tests; files that only one neighbor of their package imports;
-class names of more than one meaning; types that public results leave open; files that name each metric, attack and
-generator of some. Imports inside functions count like others. Lines are all lines of a file.
+class names of more than one meaning; types that public results leave open; files that name a metric, an attack and a
+generator as a text. Imports inside functions count like others. Lines are all lines of a file.
 """
 
 import ast
@@ -37,7 +37,7 @@ def main(root: Path) -> None:
         "asserts": sum(isinstance(node, ast.Assert) for tree in trees.values() for node in ast.walk(tree)),
     }
     for kind, name in SAMPLES.items():
-        rows[f"product files that name the {kind} `{name}`"] = sum(name in text for text in paths.values())
+        rows[f"product files that name the {kind} `{name}`"] = sum(f'"{name}"' in text for text in paths.values())
     print("\n".join(f"| {name} | {value} |" for name, value in rows.items()))
     if "--names" in sys.argv:
         print(
