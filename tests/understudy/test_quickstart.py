@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evaluate.result_io import evaluation_from
-from tests.understudy.conftest import SECRET, Workspace
+from tests.understudy.conftest import SCHEMA, SECRET, Workspace
 from understudy.cli import app, quickstart
 from understudy.quickstart import QuickStart
 
@@ -164,3 +164,21 @@ def test_with_epsilon_nothing_is_chosen_by_the_number_of_rows(
         start = QuickStart.of(str(tmp_path / "t.csv"))
         jobs.append(start.declared(n_units=400, public=frozenset(), epsilon=1.0).job)
     assert jobs[0] == jobs[1]
+
+
+def test_categories_that_a_spreadsheet_would_run_are_warned_of_without_being_shown(
+    workspace: Any, table: Callable[..., pd.DataFrame]
+) -> None:
+    from understudy.run.plan import make_plan
+
+    formula = "=HYPERLINK(1)"
+    frame = table(200)
+    columns = {**SCHEMA["columns"], "town": {"kind": "categorical", "categories": [formula, "South", "East", SECRET]}}
+    workspace.write_schema(columns=columns)
+    workspace.write_table(frame.replace({"town": {"North": formula}}))
+    plan = make_plan(workspace.folder / "job.toml", workspace.folder / "out")
+    (said,) = [sentence for sentence in plan.warnings if "spreadsheet" in sentence]
+    assert said.startswith("categories of 'town' begin like formulas")
+    assert "HYPERLINK" not in said
+    workspace.write_schema()
+    assert not [s for s in make_plan(workspace.folder / "job.toml", workspace.folder / "out").warnings if "sheet" in s]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from evaluate.provenance import ComposedClaim
 from evaluate.text import typed_loss
+from reports.exports.csv import runs
 from synth.dp.events import GaussianEvent
 from synth.dp.renyi_curve import RdpCurve
 from synth.dp.schedule import Schedule, resolve_delta
@@ -125,7 +126,7 @@ class Swept:
 
 def cautions(intent: Intent) -> tuple[str, ...]:
     """Sentences without a final stop, each with its reason; empty where there is nothing to say."""
-    found = [*_without_promise(intent), *_of_settings(intent)]
+    found = [*_without_promise(intent), *_of_settings(intent), *_of_formulas(intent.schema)]
     if intent.schedules:
         for label in intent.schedules:
             found += _of_budget(intent, label)
@@ -159,6 +160,17 @@ def _without_promise(intent: Intent) -> Iterator[str]:
 def _of_settings(intent: Intent) -> Iterator[str]:
     for label, chosen in intent.generators.items():
         yield from (f"{_listed(intent, [label])}: {sentence}" for sentence in chosen.cautions)
+
+
+def _of_formulas(schema: Schema) -> Iterator[str]:
+    """A caution on texts of the schema that a spreadsheet runs; the texts themselves are not shown."""
+    held = {name: getattr(schema.columns[name], "categories", ()) for name in schema.learned}
+    named = [name for name, texts in held.items() if any(isinstance(text, str) and runs(text) for text in texts)]
+    if named:
+        yield (
+            f"categories of {', '.join(map(repr, named))} begin like formulas, which a spreadsheet runs when it opens "
+            "the synthetic CSV file; declare other texts, write Parquet, or tell whoever gets the table"
+        )
 
 
 def _of_budget(intent: Intent, label: str) -> Iterator[str]:
