@@ -34,7 +34,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from evaluate.metrics import CATALOG, GATEABLE, MODULES, measure_of, numbers_of
+from evaluate.figures import OURS
+from evaluate.metrics import CATALOG, GATEABLE, MODULES, is_ours, measure_of, numbers_of
 from evaluate.real_facts import Duplicates, RealFacts, Shift
 from evaluate.result import Candidate, Evaluation, EvaluationError, Failure, GeneratorRecord, SelfTest
 from evaluate.sampling import learned_keys
@@ -51,6 +52,9 @@ if TYPE_CHECKING:  # its libraries are slow to import
 
 AGAIN_S = 0.5
 """The alarm repeats: one that rings inside a destructor or a callback is lost."""
+
+TERMINATED = 128 + signal.SIGTERM
+"""Code of the exit by which a command ends politely."""
 
 
 class OutOfTimeError(BaseException):
@@ -354,11 +358,14 @@ def measure_candidate(
     progress(f"measure {name}", 1.0)
     found = [result for result, _ in runs.values()]
     skipped = [_failures(m, "skipped", "it was not asked for") for m in MODULES if m not in runs]
+    figures: dict[str, Any] = {}
+    for key, figure in (item for one in found for item in one.figures.items()):
+        figures.setdefault(key, figure)  # ours come first
     return Candidate(
         name=name,
         estimates=tuple(estimate for one in found for estimate in one.estimates),
         failures=tuple(f for failures in (*(one.failures for one in found), *skipped) for f in failures),
-        figures={key: figure for one in found for key, figure in one.figures.items()},
+        figures=figures,
         statement=statement,
         generator=generator,
         seconds={measure: round(seconds, 3) for measure, (_, seconds) in runs.items()},
@@ -446,7 +453,9 @@ def _attempt(name: str, time_limit_s: float | None) -> Iterator[_Attempt]:
         raise
     except UnderstudyError as error:  # by contract such a message holds no cell value
         tried.found = Failure(name, "failed", str(error))
-    except Exception as error:  # noqa: BLE001 (one measure must not take the others down)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, SystemExit) and error.code == TERMINATED:
+            raise
         tried.found = Failure(
             name, "failed", f"it ended in an internal error, {type(error).__name__}; please report it"
         )
@@ -459,16 +468,42 @@ def _attempt(name: str, time_limit_s: float | None) -> Iterator[_Attempt]:
 def _result(measure: str, found: MetricResult | Failure) -> MetricResult:
     """The result of a measure; a failure stands for each of its numbers.
 
-    A number of another measure is refused: a plug-in must not answer for one of ours that failed.
+    A number of another measure is refused: a plug-in must not answer for one of ours that failed. So is whatever the
+    reader of evaluations would refuse.
     """
     if isinstance(found, MetricResult):
-        others = [
-            one.measure for one in found.estimates if one.measure in CATALOG and CATALOG[one.measure].by != measure
-        ]
-        if not others:
+        fault = _fault(measure, found)
+        if not fault:
             return found
-        found = Failure(measure, "failed", f"it gave {others[0]!r}, which is a number of another measure")
+        found = Failure(measure, "failed", fault)
+    elif not isinstance(found, Failure):
+        found = Failure(measure, "failed", "it gave no result")
     return MetricResult(failures=_failures(measure, found.reason, found.message))
+
+
+def _fault(measure: str, found: MetricResult) -> str:
+    """The fault of a result that no evaluation may hold; empty for none."""
+    seen = set()
+    for one in found.estimates:
+        name, known = str(one.measure), CATALOG.get(str(one.measure))
+        if known is not None and known.by != measure:
+            return f"it gave {name!r}, which is a number of another measure"
+        if known is not None and known.direction != one.direction:
+            return f"it gave {name!r} with another direction than it declares"
+        if (name, one.subject) in seen:
+            return f"it gave {name!r} twice"
+        seen.add((name, one.subject))
+    return "" if is_ours(measure) else _fault_of_others(measure, found)
+
+
+def _fault_of_others(measure: str, found: MetricResult) -> str:
+    """The fault of another package's result: it answers for a measure or a figure of ours."""
+    for one in found.failures:
+        known = CATALOG.get(str(one.measure))
+        if one.measure != measure and (known is None or known.by != measure):
+            return f"it gave a failure of {str(one.measure)!r}, which is not its own"
+    taken = [name for name in found.figures if name in OURS]
+    return f"it gave the figure {taken[0]!r}, which is one of ours" if taken else ""
 
 
 def _failures(measure: str, reason: Any, message: str) -> tuple[Failure, ...]:

@@ -271,6 +271,10 @@ _SHAPES: Mapping[str, Any] = {
 }
 
 
+OURS = frozenset({*_SHAPES, "inference", "linkability", "quasi_identifiers", "singling_out", "vulnerable"})
+"""Names of figures that a report draws, and that no other package may give."""
+
+
 def check_figures(figures: Mapping[str, Any]) -> None:
     """Refuse figures that cannot be drawn.
 

@@ -181,6 +181,10 @@ def _modules() -> Mapping[str, str]:
     return {**_MODULES, **{point.name: point.value for point in entry_points(group=GROUP) if point.name not in taken}}
 
 
+STATED = "statement."
+"""Prefix of what a privacy statement says, which no package declares as a number of its own."""
+
+
 @cache
 def _catalog() -> Mapping[str, Metric]:
     """Every number, ours first; a package that cannot be imported has none, and fails where it is measured."""
@@ -191,10 +195,11 @@ def _catalog() -> Mapping[str, Metric]:
             continue
         try:
             brought = declared(by, module)
-        except Exception:  # noqa: BLE001, S112 (another package must not take the catalog down)
+        except (Exception, SystemExit):  # noqa: BLE001, S112 (another package must not take the catalog down)
             continue
         for metric in brought:
-            catalog.setdefault(metric.name, metric)
+            if not metric.name.startswith(STATED):
+                catalog.setdefault(metric.name, metric)
     return catalog
 
 
@@ -222,6 +227,11 @@ GATEABLE: Mapping[str, Direction] = Late(_gateable)
 """Every number that a rule may rest on, with the direction that is better."""
 
 
+def is_ours(measure: str) -> bool:
+    """True for a measure of this package, not of a plug-in."""
+    return measure in _MODULES or measure in _ON_REQUEST
+
+
 def measure_of(name: str) -> Callable[[Any], Any]:
     """The function that measures, of a name in `MODULES`.
 
@@ -230,7 +240,7 @@ def measure_of(name: str) -> Callable[[Any], Any]:
     """
     try:
         found: Callable[[Any], Any] = importlib.import_module(MODULES[name]).measure
-    except (ImportError, AttributeError) as error:
+    except (Exception, SystemExit) as error:
         if name in _MODULES:
             raise
         raise EvaluationError(

@@ -1,6 +1,8 @@
 """A metric that an installed package brings by an entry point."""
 
+import importlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +15,12 @@ from evaluate.engine import evaluate, isolated
 from evaluate.gate.policy import Policy, build_policy
 from evaluate.gate.verdict import judge
 from evaluate.metrics import CATALOG, GATEABLE, MODULES
-from evaluate.result import Estimate, Evaluation, Failure
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
 from evaluate.result_io import evaluation_from
 from evaluate.tables import MetricResult
 from reports import render_html
 from synth.errors import JobError
+from tests.evaluations import evaluation_of
 from understudy.job.load import check_measures
 
 PLUGIN = Path(__file__).parents[1] / "plugin"
@@ -91,3 +94,69 @@ def test_a_measure_does_not_answer_for_a_number_of_another_one() -> None:
     found, _ = isolated("order", lambda: MetricResult((given,)), None)
     assert not found.estimates
     assert "a number of another measure" in found.failures[0].message
+
+
+def spoilt(result: object) -> Candidate:
+    """A candidate of which the plug-in's measure gives this, or ends by this."""
+
+    def measure(_: object) -> object:
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("understudy_repeats.measure", measure)
+        return evaluated(table(300, 3), "order", "fidelity.columns").candidates[0]
+
+
+OWN = Estimate(NAME, 0.0, 9, "lower")
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize(
+    "result",
+    [
+        SystemExit(0), SystemExit(1), None, 3, MetricResult((OWN, OWN)),
+        MetricResult((replace(OWN, direction="higher"),)), MetricResult((OWN,), figures={"columns": []}),
+        MetricResult((OWN,), failures=(Failure("privacy.membership", "failed", "x"),)),
+    ],
+    ids=["exit 0", "exit 1", "nothing", "a number", "twice", "the other way", "our figure", "another's failure"],
+)  # fmt: skip
+def test_a_careless_package_fails_alone_and_the_evaluation_can_be_read(result: object) -> None:
+    importlib.import_module("understudy_repeats")
+    found = spoilt(result)
+    assert isinstance(found.find(NAME), Failure)
+    assert found.figures["columns"]
+    assert isinstance(found.find("columns.tvd.mean"), Estimate)
+    assert evaluation_from(evaluation_of(found).to_json())
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize("ending", [SystemExit(0), RuntimeError()])
+def test_a_package_that_ends_the_process_on_import_ends_nothing(
+    ending: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = importlib.import_module
+
+    def imported(name: str, *more: object) -> object:
+        if name == "understudy_repeats":
+            raise ending
+        return real(name, *more)
+
+    monkeypatch.setattr("evaluate.metrics.importlib.import_module", imported)
+    assert "columns.tvd.mean" in CATALOG
+    assert NAME not in CATALOG
+    with pytest.raises(EvaluationError, match="mend that package"):
+        metrics.measure_of("order")
+
+
+def test_a_command_that_a_package_ends_has_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    from understudy.cli import app
+
+    def ends(*_: object, **__: object) -> None:
+        raise SystemExit(0)
+
+    monkeypatch.setattr("synth.generators.registry.names", ends)
+    assert CliRunner().invoke(app, ["generators"]).exit_code == 4

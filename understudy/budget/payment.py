@@ -181,7 +181,7 @@ class Payment:
                 "the ledger says that this fit was finished, and its model is not in the unfinished work; add "
                 "--restart, which begins another fit under a reservation of its own"
             )
-        if state == "reserved":
+        if state == "reserved" or journal is None:  # without a journal nobody knows what was drawn: once is all
             fund.ledger.use(token)
         for record in () if journal is None else journal.lost:
             event = event_of(record.what, record.mechanism, record.noise, record.count)

@@ -68,9 +68,7 @@ class Root(TyperGroup):
         except KeyboardInterrupt as error:
             return console.error(f"interrupted; {_left(error)}", INTERRUPTED)
         except SystemExit as error:
-            if error.code != TERMINATED:
-                raise
-            return console.error(f"terminated; {_left(error)}", TERMINATED)
+            return _ended(error, console)
         except BrokenPipeError:  # what reads our output has gone
             return CLOSED_PIPE
         except Exception as error:  # noqa: BLE001 - the outermost place: it must not be taken for a verdict
@@ -112,6 +110,19 @@ def refuse_another_evaluate() -> None:
             "the package `evaluate` that Python finds is not understudy's: another one, such as Hugging Face's, was "
             "installed over it; run `pip uninstall evaluate`, then install this project again from its checkout"
         )
+
+
+def _ended(error: SystemExit, console: Console) -> int:
+    """The exit code of a command that ended the process: never that of a verdict, whatever a package asks for.
+
+    Raises:
+        SystemExit: a library found a closed pipe.
+    """
+    if error.code == FAILED:
+        raise error
+    if error.code == TERMINATED:
+        return console.error(f"terminated; {_left(error)}", TERMINATED)
+    return console.error(f"internal error (SystemExit): {_left(error)}; please report it", INTERNAL_ERROR)
 
 
 def _notes(error: BaseException) -> tuple[str, ...]:

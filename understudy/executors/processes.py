@@ -182,7 +182,8 @@ class Processes:
     def _reap(self, worker: Worker) -> int:
         self._kill(worker)  # with what it started and left behind; its number is still its own
         status = worker.process.wait()
-        worker.lock.unlink(missing_ok=True)
+        if self.session is None:  # on a cluster the lock is a claim, which stays until its answer is there
+            worker.lock.unlink(missing_ok=True)
         return status
 
     def _tell_to_end(self, worker: Worker, why: str) -> None:
