@@ -442,3 +442,23 @@ def test_a_statement_that_was_offered_with_a_table_is_said_to_be_unverified(work
     (sentence,) = ran.json["warnings"]
     assert "is not verified" in sentence
     assert json.loads((folder / "e.json").read_text())["provenance"]["warnings"] == [sentence]
+
+
+def test_a_budget_without_a_journal_is_used_once(workspace: Any) -> None:
+    from synth.dp.ledger import open_ledger
+    from synth.errors import LedgerError
+    from synth.generators.registry import generator
+    from synth.schema_file import read_schema
+    from understudy.budget.account import open_fund
+    from understudy.budget.payment import Payment, Release, RequestsInMemory
+
+    schema, url = read_schema(workspace.write_schema(dataset="people")), str(workspace.folder / "own.db")
+    open_ledger(url).open("people", unit="row", epsilon=3.0, n_units=900)
+    fund = open_fund(url, schema)
+    schedule = generator("independent", epsilon=0.5).schedule(schema)
+    payment = Payment(fund, schema, {"a": Release(schedule, "a", "a")}, RequestsInMemory())
+    payment.reserve("hmac-sha256:" + "0" * 64)
+    with payment.budget("a"):
+        pass
+    with pytest.raises(LedgerError, match="used once"), payment.budget("a"):
+        pass
