@@ -77,7 +77,7 @@ class Schema(Frozen):
             (
                 name,
                 column.kind,
-                "left out" if column.drop else domain_words(column),
+                "left out" if column.drop else "measured" if is_measured(column) else domain_words(column),
                 "may be missing" if column.missing else "",
                 roles.get(name, ""),
             )
@@ -289,13 +289,11 @@ def build_schema(content: Mapping[str, Any]) -> Schema:
 
 def domain_words(column: Column) -> str:
     """The domain of a column in words: bounds, number of categories, template or form; empty for anything else."""
-    if is_measured(column):
-        return "measured under the budget"
     bounds = getattr(column, "bounds", None)
     if isinstance(column, CategoricalColumn) and column.categories:
         return f"{len(column.categories):,} categories"
     if bounds is not None:
         return " to ".join(end.isoformat() if isinstance(end, dt.date) else str(end) for end in bounds)
     if isinstance(column, PersonalColumn):
-        return f"{column.personal}, {column.locale}".replace("_", " ", column.personal.count("_"))
+        return f"{column.personal.replace('_', ' ')}, {column.locale}"
     return (column.template or "") if isinstance(column, IdentifierColumn) else ""

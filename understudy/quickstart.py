@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from synth.declare import assertions, declare_schema, measurable
+from synth.declare import declare_schema, measurable
 from synth.infer import infer_schema
 from synth.schema import Schema
 from synth.schema_file import to_toml
@@ -102,16 +102,6 @@ class QuickStart:
         proposed = self.schema.model_copy(update={"constraints": kept})
         schema = declare_schema(proposed, n_units=n_units, dataset=self.name, measure=measure)
         return replace(self, schema=schema, epsilon=epsilon, is_small=n_units <= FEW_ROWS)
-
-    @property
-    def assertions(self) -> tuple[tuple[str, str], ...]:
-        """Sentences that whoever declares the schema asserts to be public, each with its subject."""
-        found = assertions(self.schema)
-        of_column = len(self.schema.columns)
-        return tuple(
-            (f"column {subject!r}" if place < of_column else subject, sentence)
-            for place, (subject, sentence) in enumerate(found)
-        )
 
     @property
     def job(self) -> str:

@@ -1,14 +1,13 @@
 """Provenance of the numbers: seeds, versions, fingerprints and the schema, flattened into rows."""
 
-import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from evaluate.result import Evaluation
 from evaluate.text import count, number, plain
-from synth.columns import CategoricalColumn, Column, IdentifierColumn, PersonalColumn
-from synth.schema import Schema
+from synth.columns import Column
+from synth.schema import Schema, domain_words
 
 UNVERIFIED = (
     "The statement is that of a model. That this table came from the model is what whoever offered it says; it was not "
@@ -96,18 +95,7 @@ def _schema_row(name: str, column: Column, schema: Schema) -> SchemaRow:
     roles = [role for role, of in (("target", schema.target), ("entity", schema.entity)) if of == name]
     sets = (("sensitive", schema.sensitive), ("quasi-identifier", schema.quasi_identifiers))
     roles += [word for word, names in sets if name in names]
-    return SchemaRow(name, column.kind, _holds(column), column.missing, tuple(roles))
-
-
-def _holds(column: Column) -> str:
-    bounds = getattr(column, "bounds", None)
-    if isinstance(column, CategoricalColumn) and column.categories:
-        return f"{count(len(column.categories))} categories"
-    if bounds is not None:
-        return " to ".join(end.isoformat() if isinstance(end, dt.date) else plain(end) for end in bounds)
-    if isinstance(column, PersonalColumn):
-        return f"{plain(column.personal).replace('_', ' ')}, {plain(column.locale)}"
-    return plain(column.template or "") if isinstance(column, IdentifierColumn) else ""
+    return SchemaRow(name, column.kind, plain(domain_words(column)), column.missing, tuple(roles))
 
 
 def _flat(content: Mapping[str, Any], *above: str) -> Iterator[Fact]:

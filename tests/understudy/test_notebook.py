@@ -45,7 +45,7 @@ def test_a_schema_is_one_line_and_a_table_of_its_columns() -> None:
     assert repr(schema) == str(schema) == "<Schema declared: 5 columns, 1,200 units, target 'town'>"
     page = schema._repr_html_()
     assert Tags(page).found == TABLE
-    for said in ("0 to 99", "2 categories", "measured under the budget", "P-###", "email, de_DE", "left out", "target"):
+    for said in ("0 to 99", "2 categories", "<td>measured</td>", "P-###", "email, de_DE", "left out", "target"):
         assert said in page
 
 

@@ -33,7 +33,7 @@ class BatchJob:
         name: its file's, without the ending.
         path: absolute, of its file.
         folder: absolute, of the batch.
-        spec: what the file says; none where it cannot be read.
+        spec: what the file says; `None` where it cannot be read.
         fault: why it cannot be used; empty where it can.
     """
 

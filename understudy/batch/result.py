@@ -76,12 +76,12 @@ class JobOutcome:
         state: one of this module's.
         earlier: whether an earlier start of the batch finished it.
         epsilon: of all that the job drew together, private fits and published numbers; where it is not finished, of
-            all that it has reserved in a ledger, added up; none: nothing private, or no ledger knows.
-        seconds: that its process took in this start; none where there was no process.
-        out: the output's folder; none where there is none.
+            all that it has reserved in a ledger, added up; `None`: nothing private, or no ledger knows.
+        seconds: that its process took in this start; `None` where there was no process.
+        out: the output's folder; `None` where there is none.
         error: one sentence without full stop; empty where nothing went wrong.
-        exit_status: of its process, minus a signal's number; none where there was no process.
-        signed_by: fingerprint of the key that signs the output; none: nobody does, or there is none.
+        exit_status: of its process, minus a signal's number; `None` where there was no process.
+        signed_by: fingerprint of the key that signs the output; `None`: nobody does, or there is none.
         reason: of a verdict that is no PASS: the first rule that decides it; else empty.
     """
 

@@ -61,7 +61,7 @@ def difference(job: BatchJob) -> str | None:
     """The difference, in words, between an output in the job's place and the job.
 
     Returns:
-        Empty where the job is finished and nothing of what it reads has changed since; none where no output is there.
+        Empty where the job is finished and nothing of what it reads has changed since; `None` where no output is there.
     """
     if not is_taken(job.out):
         return None
@@ -138,11 +138,11 @@ class Settings:
 
     Attributes:
         folder: of the batch.
-        workers: jobs at once; none: one, or as many as a cluster has room for.
-        timeout_s: seconds that a job may take; none: any.
+        workers: jobs at once; `None`: one, or as many as a cluster has room for.
+        timeout_s: seconds that a job may take; `None`: any.
         fail_fast: whether no job is begun after the first that does not end well.
         options: of every job's command.
-        executor: address of the Dask scheduler whose workers run the jobs; none: this machine does.
+        executor: address of the Dask scheduler whose workers run the jobs; `None`: this machine does.
         command: the command line, which does what `sys.argv` says and exits.
     """
 
@@ -221,7 +221,7 @@ class BatchResult:
 
     Attributes:
         outcomes: one for each job, in the order of jobs.
-        cut: what ended the batch before its jobs; none where nothing did.
+        cut: what ended the batch before its jobs; `None` where nothing did.
     """
 
     outcomes: tuple[JobOutcome, ...]

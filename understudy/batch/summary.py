@@ -124,7 +124,7 @@ def _entry(outcome: JobOutcome) -> dict[str, Any]:
 
 
 def _account(job: BatchJob) -> dict[str, Any] | None:
-    """The total that pays for one job; none where nobody pays."""
+    """The total that pays for one job; `None` where nobody pays."""
     from understudy.budget.account import ledger_of, open_fund
 
     try:

@@ -132,15 +132,17 @@ def _declared(start: "QuickStart", epsilon: float) -> "QuickStart":
         JobError: the person does not declare it, or names no column; nothing was fitted.
     """
     from synth.errors import JobError, nearest
+    from understudy.cli.schemas import asserted_lines
     from understudy.console import printable
 
     for line in WHAT_IS_DECLARED:
         typer.echo(line, err=True)
     unit = "rows" if start.schema.entity is None else f"units ({start.schema.entity!r})"
-    n_units: int = typer.prompt(f"n_units: how many {unit} may there be, as a public number?", type=int, err=True)
+    asked = printable(f"n_units: how many {unit} may there be, as a public number?")
+    n_units: int = typer.prompt(asked, type=int, err=True)
     can = start.to_measure
     said: str = typer.prompt(
-        f"limits: columns whose limits are public, with commas between ({', '.join(can)}), or none of them",
+        printable(f"limits: columns whose limits are public, with commas between ({', '.join(can)}), or none of them"),
         default="none", show_default=False, err=True,
     )  # fmt: skip
     public = frozenset(name.strip() for name in said.split(",") if name.strip() and said.strip() != "none")
@@ -148,8 +150,8 @@ def _declared(start: "QuickStart", epsilon: float) -> "QuickStart":
         raise JobError(f"limits={name!r} is no column with limits to declare; {nearest(name, can)}")
     made = start.declared(n_units=n_units, public=public, epsilon=epsilon)
     typer.echo("By this you assert that the following is public, whatever the table holds:", err=True)
-    for subject, sentence in made.assertions:
-        typer.echo(f"  {printable(subject)}: {printable(sentence)}", err=True)
+    for line in asserted_lines(made.schema):
+        typer.echo(printable(line), err=True)
     if not typer.confirm("Is all of that right, and known without the table?", default=False, err=True):
         raise JobError(
             "what is not right, or not public, is not declared; write a schema (`understudy schema infer`), correct "

@@ -201,8 +201,8 @@ def declare(  # noqa: PLR0913 - options of the command line
     taken_over = unconfirmed(schema, declared)
     write_schema(declared, out)
     console.say("By this schema you assert that the following is public, whatever the table holds:")
-    for place, (subject, sentence) in enumerate(asserted):
-        console.say(f"  {f'column {subject!r}' if place < len(declared.columns) else subject}: {sentence}")
+    for line in asserted_lines(declared):
+        console.say(line)
     alike: dict[str, list[str]] = {}
     for name, sentence in taken_over:
         alike.setdefault(sentence, []).extend([] if name is None else [name])
@@ -215,6 +215,16 @@ def declare(  # noqa: PLR0913 - options of the command line
     told = [{"column": column, "sentence": sentence} for column, sentence in taken_over]
     console.result({"schema": str(out), "status": declared.status, "assertions": said, "unconfirmed": told})
     return 0
+
+
+def asserted_lines(declared: "Schema") -> list[str]:
+    """Each assertion of a declared schema, with its column or the table."""
+    from synth.declare import assertions
+
+    return [
+        f"  {f'column {subject!r}' if place < len(declared.columns) else subject}: {sentence}"
+        for place, (subject, sentence) in enumerate(assertions(declared))
+    ]
 
 
 def check(

@@ -120,7 +120,7 @@ class Cluster:
     Attributes:
         address: of the scheduler.
         service: what they do.
-        most: pieces at once; none: as many as the workers have threads.
+        most: pieces at once; `None`: as many as the workers have threads.
     """
 
     address: str

@@ -52,7 +52,7 @@ class Service:
         logs: absolute, of a folder in which each piece NAME leaves what it said in NAME.log. Each piece then has a
             process of its own, which may start others and is told to end before it is killed. None: processes say
             nothing, and go on to the next piece.
-        timeout_s: seconds that a piece may take; none: any.
+        timeout_s: seconds that a piece may take; `None`: any.
         home: absolute; where relative paths start from.
         inputs: absolute; files that the work reads and every worker must see.
     """
@@ -92,7 +92,7 @@ class Ended:
     Attributes:
         name: of the piece.
         lost: why it was not done, without full stop; empty where it was.
-        status: exit status of its process, minus the signal that ended it; none where that is not known, or goes on.
+        status: exit status of its process, minus the signal that ended it; `None` where that is not known, or goes on.
         seconds: from its start to its end.
         stopped: why the executor ended it: `TIMED_OUT` or `CUT`; empty where it did not.
     """
@@ -126,7 +126,7 @@ class Executor(Protocol):
         ...
 
     def ended(self, wait_s: float) -> Sequence[Ended]:
-        """The pieces that have ended since the last look; none where nothing has after a while."""
+        """The pieces that have ended since the last look; empty where nothing has after a while."""
         ...
 
     def stop(self) -> Sequence[Ended]:
@@ -142,9 +142,9 @@ def opened(address: str | None, service: Service, size: int | None) -> Executor:
     """Processes on this machine, or a cluster by its address.
 
     Args:
-        address: of a Dask scheduler, such as "tcp://host:8786"; none: this machine.
+        address: of a Dask scheduler, such as "tcp://host:8786"; `None`: this machine.
         service: what is to be done.
-        size: pieces at once; none: one on this machine, as many as it has threads in a cluster.
+        size: pieces at once; `None`: one on this machine, as many as it has threads in a cluster.
 
     Raises:
         JobError: the address is none; nothing was begun.

@@ -57,8 +57,8 @@ class Processes:
     Attributes:
         service: what they do.
         size: processes at once.
-        sharing: processes among which the cores are divided; none: `size`.
-        session: a file without which no process begins; none: there is none.
+        sharing: processes among which the cores are divided; `None`: `size`.
+        session: a file without which no process begins; `None`: there is none.
         apart: whether each has a session of its own, so that no signal of a terminal reaches it.
     """
 
@@ -105,7 +105,7 @@ class Processes:
 
         Args:
             name: of the piece.
-            lock: that a new process is to hold; none: one of its own name.
+            lock: that a new process is to hold; `None`: one of its own name.
 
         Raises:
             OSError: the system has no room for its log or its process; nothing was begun.

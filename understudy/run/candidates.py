@@ -42,11 +42,11 @@ class FittedCandidate:
     """The outputs of one generator.
 
     Attributes:
-        statement: what it promises; none: **no formal guarantee**.
+        statement: what it promises; `None`: **no formal guarantee**.
         seconds: wall seconds of fit and sample.
         unsaved: why its model was not saved; empty where it was.
-        rejected: rows that were drawn and rejected for breaking a constraint; none where the schema has none.
-        clipped: *Sensitive*. Units whose gradient DP-SGD clipped, and units sampled; none where it trained nothing.
+        rejected: rows that were drawn and rejected for breaking a constraint; `None` where the schema has none.
+        clipped: *Sensitive*. Units whose gradient DP-SGD clipped, and units sampled; `None` where it trained nothing.
     """
 
     statement: PrivacyStatement | None

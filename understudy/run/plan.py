@@ -53,9 +53,9 @@ class Plan:
         publication: all that the numbers of the public report will draw; `None`: there are none.
         key: *Sensitive*. Of the real table's fingerprint.
         restart: whether unfinished work of this output is removed first.
-        workers: candidates made side by side; none: as many as a cluster has room for.
+        workers: candidates made side by side; `None`: as many as a cluster has room for.
         waivers: rules that somebody answers for.
-        executor: address of the Dask scheduler whose workers make candidates; none: processes on this machine do.
+        executor: address of the Dask scheduler whose workers make candidates; `None`: processes on this machine do.
     """
 
     job: Job

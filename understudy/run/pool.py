@@ -43,7 +43,7 @@ class CandidateWork:
     Attributes:
         plan: without an open ledger, and without the fingerprint's key, which nobody needs who makes candidates.
         work: keeps what is done.
-        ledger: that pays, without credentials; none: nobody does.
+        ledger: that pays, without credentials; `None`: nobody does.
         debug: whether internal errors show where they happened; that may hold values of the table.
     """
 
@@ -138,7 +138,7 @@ def executor_of(plan: Plan, work: RunWorkspace, size: int | None, *, debug: bool
     Args:
         plan: says what to do, and where.
         work: keeps what is done.
-        size: candidates at once; none: as many as a cluster has room for.
+        size: candidates at once; `None`: as many as a cluster has room for.
         debug: as of `CandidateWork`.
 
     Raises:
