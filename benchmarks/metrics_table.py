@@ -1,4 +1,4 @@
-"""Every metric by its declaration, as a page: ``python -m benchmarks.metrics_table > docs/metrics.md``.
+"""Every metric by its declaration, as a page: ``python -m benchmarks.metrics_table > docs/reference/metrics.md``.
 
 A test holds the page equal to this.
 """

@@ -111,7 +111,7 @@ class QuickStart:
         of = [] if self.epsilon is None else [f"epsilon = {self.epsilon!r}"]
         return "\n".join([
             "# Written by `understudy try`. `understudy run job.toml --out DIR` does the same again.",
-            "# docs/job.md has every key.",
+            "# docs/reference/job.md has every key.",
             f"name = {json.dumps(self.name)}",
             f"seed = {self.seed}",
             f'release = "{LABEL}"  # the table that the verdict and the exit code are about',

@@ -8,4 +8,4 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_of_metrics_is_what_their_declarations_say() -> None:
-    assert (ROOT / "docs/metrics.md").read_text(encoding="utf-8") == page()
+    assert (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8") == page()

@@ -132,7 +132,7 @@ def test_the_docs_show_the_table_that_the_results_give(capsys: pytest.CaptureFix
     shelf.main(["--out", str(root / "benchmarks/shelf.json")])
     drawn = capsys.readouterr().out.strip()
     assert drawn.count("\n") > 10
-    assert drawn in (root / "docs/generators.md").read_text(encoding="utf-8")
+    assert drawn in (root / "docs/explanation/generators.md").read_text(encoding="utf-8")
 
 
 def test_the_docs_show_the_curves_that_the_results_give() -> None:

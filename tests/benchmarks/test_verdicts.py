@@ -17,7 +17,7 @@ def test_the_docs_show_the_tables_that_the_results_give(capsys: pytest.CaptureFi
     verdicts.main(["--out", str(ROOT / "benchmarks/verdicts.json")])
     drawn = capsys.readouterr().out
     assert drawn.strip()
-    shown = (ROOT / "docs/gate.md").read_text(encoding="utf-8")
+    shown = (ROOT / "docs/reference/gate.md").read_text(encoding="utf-8")
     for table in drawn.strip().split("\n\n"):
         assert table in shown
 

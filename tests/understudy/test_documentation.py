@@ -14,13 +14,13 @@ from understudy.cli import app
 from understudy.job.spec import read_job
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"(?<!!)\[[^]\n]*(?:\n[^]\n]*)?\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def name(page: Path) -> str:
-    return page.name
+    return str(page.relative_to(ROOT))
 
 
 def anchors(page: Path) -> set[str]:
@@ -70,7 +70,7 @@ def test_every_command_has_the_options_that_it_is_shown_with(page: Path) -> None
         assert shown <= options_of(words), shlex.join(words)
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "job.md"], ids=name)
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs/reference/job.md"], ids=name)
 def test_the_first_job_that_is_shown_is_one_and_has_a_name(page: Path, tmp_path: Path) -> None:
     jobs = (block for language, block in FENCE.findall(page.read_text()) if language == "toml" and "[table]" in block)
     job_path = tmp_path / "job.toml"
@@ -78,7 +78,7 @@ def test_the_first_job_that_is_shown_is_one_and_has_a_name(page: Path, tmp_path:
     assert read_job(job_path).name == tomllib.loads(job_path.read_text())["name"]
 
 
-@pytest.mark.parametrize("page", [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md"], ids=name)
+@pytest.mark.parametrize("page", [ROOT / "CONTRIBUTING.md", ROOT / "docs/explanation/architecture.md"], ids=name)
 def test_every_file_that_is_named_is_there(page: Path) -> None:
     found = re.findall(r"`((?:synth|evaluate|reports|understudy|tests)/[\w/]+(?:\.py|/)?)`", page.read_text())
     assert len(found) > 15
@@ -89,4 +89,4 @@ def test_every_file_that_is_named_is_there(page: Path) -> None:
 def test_commands_are_found_in_blocks_of_both_kinds() -> None:
     """Guards the tests above: a page of which no command was read would pass."""
     assert sum(1 for _ in commands(ROOT / "README.md")) >= 6
-    assert sum(1 for _ in commands(ROOT / "docs" / "bundle.md")) >= 6
+    assert sum(1 for _ in commands(ROOT / "docs/how-to/bundle.md")) >= 6

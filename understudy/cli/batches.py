@@ -20,7 +20,7 @@ def add_to(app: typer.Typer) -> None:
 
 def batch(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
-    jobs: Annotated[list[Path], typer.Argument(help="Job files (docs/job.md).", show_default=False)],
+    jobs: Annotated[list[Path], typer.Argument(help="Job files (docs/reference/job.md).", show_default=False)],
     out: Annotated[Path, typer.Option("--out", help="A folder for all outputs, new or not.", show_default=False)],
     workers: Annotated[
         int | None,
@@ -45,7 +45,7 @@ def batch(  # noqa: PLR0913 - options of the command line
     Job NAME.toml leaves the folder OUT/NAME, and what it said in OUT/NAME.log. Whatever befalls one job, the others go
     on. The same command given again leaves finished jobs alone, goes on with those that were cut short and tries those
     again that failed. Exit code: 4 if a job was killed, timed out or met an internal error; else 2 if one was bad
-    input, 1 if one FAILs, 3 if one is INCONCLUSIVE; 0 if all are done and none of these (docs/batch.md).
+    input, 1 if one FAILs, 3 if one is INCONCLUSIVE; 0 if all are done and none of these (docs/how-to/batch.md).
     """
     from datetime import UTC, datetime
 

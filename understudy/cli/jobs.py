@@ -27,7 +27,7 @@ def add_to(app: typer.Typer) -> None:
 
 def run(
     ctx: typer.Context,
-    job: Annotated[Path, typer.Argument(help="The job file (docs/job.md).", show_default=False)],
+    job: Annotated[Path, typer.Argument(help="The job file (docs/reference/job.md).", show_default=False)],
     out: OutFolder,
     restart: Annotated[
         bool, typer.Option("--restart", help="Remove unfinished work of this output; what was drawn stays spent.")
@@ -74,7 +74,7 @@ def show(outcome: "RunOutcome", console: "Console") -> None:
     from understudy.budget.account import release_line
 
     if outcome.unsaved:
-        console.note(f"Models that cannot be saved, and are not: {', '.join(outcome.unsaved)} (see docs/job.md).")
+        console.note(f"Models that cannot be saved, and are not: {', '.join(outcome.unsaved)} (see docs/reference/job.md).")
     if outcome.plan.job.is_sweep:
         _show_sweep(outcome, console)
     else:

@@ -1,6 +1,6 @@
 """The job file: what to read, what to fit, what to measure and who may have it, as a checked and frozen specification.
 
-`docs/job.md` explains every key. Here nothing is read but the job file itself.
+`docs/reference/job.md` explains every key. Here nothing is read but the job file itself.
 """
 
 import re

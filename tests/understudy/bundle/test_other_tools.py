@@ -58,7 +58,7 @@ def test_an_envelope_holds_the_bytes_of_the_document_beside_it(signed_bundle: Pa
 
 
 def recipes() -> list[str]:
-    """The commands that `docs/bundle.md` gives for those without this program."""
+    """The commands that `docs/how-to/bundle.md` gives for those without this program."""
     section = DOCS.read_text(encoding="utf-8").partition("Without this program")[2].partition("What it proves")[0]
     blocks = [block for block in BLOCK.findall(section) if "cd out/a" in block or "jq" in block]
     return [re.sub(r"^    ", "", block, flags=re.MULTILINE) for block in blocks]
