@@ -7,8 +7,8 @@ Modules are imported late, since some are heavy: a name of a measure costs nothi
 
 A rule may rest on a number whose 95% interval is shown, by simulation in the test suite, to hold what it estimates in
 93 to 97 of 100 repetitions. More is allowed where it is exact or allows for a choice. It may also rest on a few whose
-interval is a textbook's and not simulated, which docs/explanation/evaluation.md names. All others describe: an entry says why, and
-what to name instead.
+interval is a textbook's and not simulated, which docs/explanation/evaluation.md names. All others describe: an entry
+says why, and what to name instead.
 """
 
 import importlib

@@ -103,7 +103,9 @@ class CategoricalColumn(MeasurableColumn):
 
     domain: ClassVar[str] = "categories"
     kind: Literal["categorical"] = "categorical"
-    categories: tuple[Annotated[int, Field(strict=True)], ...] | tuple[Annotated[str, Field(strict=True)], ...]
+    categories: tuple[Annotated[int, Field(strict=True)], ...] | tuple[Annotated[str, Field(strict=True)], ...] = Field(
+        description="All values that there may be."
+    )
     ordered: bool = Field(default=False, description="Whether the order of the list means something.")
     whole_numbers: bool = Field(default=False, description="Whether categories to measure are whole numbers, not text.")
 
@@ -151,7 +153,7 @@ class BooleanColumn(AnyColumn):
     """True or false; `tokens` are how a text file writes them, false first."""
 
     kind: Literal["boolean"] = "boolean"
-    tokens: tuple[str, str] = ("False", "True")
+    tokens: tuple[str, str] = Field(default=("False", "True"), description="Texts of a file for false and true.")
 
     @field_validator("tokens")
     @classmethod
@@ -168,6 +170,7 @@ LARGEST_STEP, MOST_STEPS, MOST_SPIKES = 2.0**62, 10, 100
 """Of a step in units of the column's precision; of steps and of spikes in a column."""
 _EXACT_FLOAT = 2.0**53
 """Up to this, float64 holds every whole number."""
+_BOUNDS = "Least and greatest value that there may be."
 _STEPS = "Numbers that many values are multiples of, coarsest first, each one of the next."
 _SPIKES = "Frequent values, ascending: each is told apart from all others, and drawn exactly."
 _MEASURE_SPIKES = "The frequent values are not public: a private fit measures them under its budget."
@@ -262,7 +265,7 @@ class IntegerColumn(NumericColumn):
     """Whole numbers within 64 bits."""
 
     kind: Literal["integer"] = "integer"
-    bounds: tuple[int, int]
+    bounds: tuple[int, int] = Field(description=_BOUNDS)
     steps: tuple[Annotated[int, Field(gt=0)], ...] = Field(default=(), max_length=MOST_STEPS, description=_STEPS)
     spikes: tuple[int, ...] = Field(default=(), max_length=MOST_SPIKES, description=_SPIKES)
 
@@ -288,7 +291,7 @@ class IntegerColumn(NumericColumn):
 class FractionColumn(NumericColumn):
     """Columns of float64."""
 
-    bounds: tuple[float, float]
+    bounds: tuple[float, float] = Field(description=_BOUNDS)
     decimals: int | None = Field(default=None, ge=0, le=17, description="Digits after the point; left out: all.")
 
     @property
@@ -376,9 +379,11 @@ class DateColumn(MeasurableColumn):
     """A day without a time."""
 
     kind: Literal["date"] = "date"
-    bounds: tuple[dt.date, dt.date]
+    bounds: tuple[dt.date, dt.date] = Field(description=_BOUNDS)
     format: str = Field(default="%Y-%m-%d", description="strptime format of the text form; `%-d`: a day without zero.")
-    bins: tuple[dt.date, ...] = ()
+    bins: tuple[dt.date, ...] = Field(
+        default=(), description="Edges of public bins, ascending; first and last bound them."
+    )
 
     @classmethod
     def widest(cls, content: Mapping[str, Any]) -> tuple[dt.date, dt.date]:
@@ -396,8 +401,10 @@ class DatetimeColumn(MeasurableColumn):
     kind: Literal["datetime"] = "datetime"
     bounds: tuple[dt.datetime, dt.datetime] = Field(description="Wall clock without a zone; UTC when there is one.")
     format: str | None = Field(default=None, description="strptime format of the text form; left out: ISO 8601.")
-    timezone: str | None = None
-    precision: Literal["us", "ms", "s", "min", "h"] = "s"
+    timezone: str | None = Field(
+        default=None, description='An IANA name, or "mixed": each value has its own offset. Left out: wall clock.'
+    )
+    precision: Literal["us", "ms", "s", "min", "h"] = Field(default="s", description="Of every value.")
 
     @classmethod
     def widest(cls, content: Mapping[str, Any]) -> tuple[dt.datetime, dt.datetime]:
@@ -450,8 +457,10 @@ class IdentifierColumn(AnyColumn):
     """
 
     kind: Literal["identifier"] = "identifier"
-    template: str | None = None
-    bounds: tuple[int, int] | None = None
+    template: str | None = Field(
+        default=None, description="Form of texts: # a digit, A or a a letter, X or x a hexadecimal digit."
+    )
+    bounds: tuple[int, int] | None = Field(default=None, description="Least and greatest whole number to draw.")
 
     @model_validator(mode="after")
     def _one_format(self) -> Self:

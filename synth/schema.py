@@ -37,7 +37,9 @@ class Schema(Frozen):
     """The public facts about one table. Constructing a schema checks it; nothing inconsistent exists."""
 
     format: Literal[1] = 1
-    status: Literal["inferred", "declared"]
+    status: Literal["inferred", "declared"] = Field(
+        description="Read off a table, or declared public by somebody: a private fit takes no other."
+    )
     dataset: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
         default=None,
         description="Name under which a ledger keeps the budget of all versions and extracts of the table.",
@@ -48,8 +50,10 @@ class Schema(Frozen):
     task: Kind | None = Field(
         default=None, description="How models predict the target; left out: by its kind and how many values it has."
     )
-    sensitive: tuple[str, ...] = ()
-    quasi_identifiers: tuple[str, ...] = ()
+    sensitive: tuple[str, ...] = Field(default=(), description="Columns that attacks guess, and whose groups fairness compares.")
+    quasi_identifiers: tuple[str, ...] = Field(
+        default=(), description="Columns by which an outsider may recognize somebody."
+    )
     parties: tuple[tuple[str, ...], ...] = Field(
         default=(), description="Sets of columns that different parties hold of the same people."
     )

@@ -74,7 +74,9 @@ def show(outcome: "RunOutcome", console: "Console") -> None:
     from understudy.budget.account import release_line
 
     if outcome.unsaved:
-        console.note(f"Models that cannot be saved, and are not: {', '.join(outcome.unsaved)} (see docs/reference/job.md).")
+        console.note(
+            f"Models that cannot be saved, and are not: {', '.join(outcome.unsaved)} (see docs/reference/job.md)."
+        )
     if outcome.plan.job.is_sweep:
         _show_sweep(outcome, console)
     else:

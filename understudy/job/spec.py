@@ -38,15 +38,17 @@ class TableSpec(Frozen):
     engine: Engine | None = Field(
         default=None,
         description="memory reads a file whole; stored splits, counts and samples it where it is stored, as folders "
-        "and databases always are; none: memory for a file.",
+        "and databases always are; left out: memory for a file.",
     )
     memory_mb: int | None = Field(
         default=None,
         ge=LEAST_MEMORY_MB,
         strict=True,
-        description=f"What the embedded engine of stored files may take; none: {MEMORY_MB}.",
+        description=f"What the embedded engine of stored files may take; left out: {MEMORY_MB}.",
     )
-    threads: int | None = Field(default=None, ge=1, strict=True, description="Of the embedded engine; none: all cores.")
+    threads: int | None = Field(
+        default=None, ge=1, strict=True, description="Of the embedded engine; left out: all cores."
+    )
 
     @field_validator("path")
     @classmethod
@@ -65,8 +67,8 @@ class TableSpec(Frozen):
 class SplitSpec(Frozen):
     """The share of units that is held out from every generator."""
 
-    holdout_share: float = Field(default=0.2, gt=0, lt=1)
-    seed: Seed | None = Field(default=None, description="Names the split; none: the job's seed.")
+    holdout_share: float = Field(default=0.2, gt=0, lt=1, description="Share of units that no generator sees.")
+    seed: Seed | None = Field(default=None, description="Names the split; left out: the job's seed.")
 
 
 def _as_list(value: Any) -> Any:
@@ -78,10 +80,10 @@ class EvaluationSpec(Frozen):
 
     measures: (
         Annotated[tuple[str, ...], BeforeValidator(_as_list, json_schema_input_type=str | tuple[str, ...])] | None
-    ) = Field(default=None, description="Names of measures; none: all.")
-    time_limit_s: float | None = Field(default=None, gt=0, description="Seconds for each measure; none: no limit.")
+    ) = Field(default=None, description="Names of measures; left out: all.")
+    time_limit_s: float | None = Field(default=None, gt=0, description="Seconds for each measure; left out: no limit.")
     audit: bool = Field(default=True, description="Whether the claim of each private fit is audited, on a stand-in.")
-    target: str | None = Field(default=None, description="Column that models predict; none: the schema's target.")
+    target: str | None = Field(default=None, description="Column that models predict; left out: the schema's target.")
     task: Kind | None = Field(default=None, description="How they predict it; left out: the schema's, or by target.")
     targets: Annotated[int, Field(strict=True, ge=100)] | Literal["all"] = Field(
         default=8_000, description="Rows of either side that attacks are tried on at most; all: every one."
@@ -92,10 +94,10 @@ class EvaluationSpec(Frozen):
     sample_rows: Annotated[int, Field(strict=True, ge=100)] | None = Field(
         default=None,
         description="Of a table that stays where it is stored: rows of either real side that attacks and models are "
-        f"given at most, and five times as many synthetic ones; none: {SAMPLE_ROWS}.",
+        f"given at most, and five times as many synthetic ones; left out: {SAMPLE_ROWS}.",
     )
     shadow_models: Annotated[int, Field(strict=True, ge=4, le=1000)] | None = Field(
-        default=None, description="Models that the shadow-model attack fits; none: no attack."
+        default=None, description="Models that the shadow-model attack fits; left out: no attack."
     )
 
     @property
@@ -135,7 +137,9 @@ class Job(Frozen):
     release: str | None = Field(default=None, description="Label of the candidate whose table is to be released.")
     policy: str = Field(default="internal", description="Name of a shipped policy, or the path of one.")
     waivers: str | None = Field(
-        default=None, min_length=1, description="A file of waivers, relative to the job file; none: no rule is waived."
+        default=None,
+        min_length=1,
+        description="A file of waivers, relative to the job file; left out: no rule is waived.",
     )
     table: TableSpec
     split: SplitSpec = SplitSpec()

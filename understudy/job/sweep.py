@@ -28,11 +28,11 @@ class GeneratorSpec(BaseModel):
     """One candidate. Every further key is a parameter of the generator."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
-    generator: str | None = Field(default=None, description="Name of the generator; none: the label.")
+    generator: str | None = Field(default=None, description="Name of the generator; left out: the label.")
     rows: int | None = Field(
         default=None,
         ge=1,
-        description="Rows to sample; none: for a private fit n_units (with entities a noisy count), else as in train.",
+        description="Rows to sample; left out: for a private fit n_units (with entities a noisy count), else as in train.",
     )
 
     @model_validator(mode="after")
@@ -115,7 +115,7 @@ class SweepSpec(Frozen):
         default=(0,), description="How many, or a list; 3 is [0, 1, 2]."
     )
     releasable: bool | None = Field(
-        default=None, description="false: nothing is reserved or kept; none: true where there is a ledger."
+        default=None, description="false: nothing is reserved or kept; left out: true where there is a ledger."
     )
 
     @field_validator("seeds")

@@ -1,0 +1,223 @@
+"""The manual's reference, derived from the code: ``python -m benchmarks.reference``, in the root of the repository.
+
+It writes what stands between ``<!-- derived: NAME -->`` and ``<!-- end -->`` in the pages of `docs/reference`: commands
+from the command line, keys of files from their JSON Schemas, numbers from the catalog of metrics. A test holds the
+pages equal to this.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from evaluate.metrics import CATALOG, Metric
+from understudy.cli import app
+from understudy.json_schemas import json_schema
+
+DERIVED = re.compile(r"(<!-- derived: ([\w.]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+BETTER = {"lower": "lower", "higher": "higher", "none": "it only describes"}
+SHARED = ("missing", "drop", "dtype", "kind")
+"""Keys that every kind of column has."""
+Json = Mapping[str, Any]
+
+
+def renewed(page: str) -> str:
+    """A page with all that is derived from the code written anew."""
+    return DERIVED.sub(lambda found: f"{found[1]}\n{PARTS[found[2]]().strip()}\n\n{found[3]}", page)
+
+
+def main(root: Path) -> None:
+    """Write every page of the reference anew."""
+    for page in pages(root):
+        page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def pages(root: Path) -> list[Path]:
+    """The pages that hold parts which are derived from the code."""
+    return [page for page in sorted((root / "docs/reference").glob("*.md")) if DERIVED.search(page.read_text("utf-8"))]
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table in Markdown."""
+    lines = [tuple(head), *(tuple(row) for row in rows)]
+    lines.insert(1, ("---",) * len(lines[0]))
+    return "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |" for line in lines)
+
+
+# Metrics
+
+
+def metrics() -> str:
+    """Every metric by the measure that gives it."""
+    parts = []
+    for measure, found in groupby(CATALOG.values(), key=lambda metric: metric.by):
+        head = ("number", "title", "better", "it says", "in a rule")
+        parts.append(f"## `{measure}`\n\n{table(head, map(_metric, found))}")
+    return "\n\n".join(parts)
+
+
+def _metric(metric: Metric) -> tuple[str, ...]:
+    rule = "yes" if metric.gateable else f"no: {metric.describes}"
+    return f"`{metric.name}`", metric.title, metric.better or BETTER[metric.direction], metric.sentence, rule
+
+
+# The command line
+
+
+def commands() -> str:
+    """Every command with its arguments and options."""
+    return "\n\n".join(_commands(typer.main.get_command(app), ("understudy",)))
+
+
+def _commands(command: Any, words: tuple[str, ...]) -> Iterator[str]:
+    if hasattr(command, "commands"):
+        if len(words) > 1:
+            yield f"## {' '.join(words)}\n\n{_plain(command.help)}"
+        for name, inner in command.commands.items():
+            yield from _commands(inner, (*words, name))
+        return
+    example = command.epilog.removeprefix("Example: ")
+    yield f"{'#' * len(words)} {' '.join(words)}\n\n{_plain(command.help)}\n\n```sh\n{example}\n```"
+    context = typer.Context(command, info_name=" ".join(words))
+    told = [record for one in command.params if (record := one.get_help_record(context)) is not None]
+    if told:
+        yield table(("argument or option", "meaning"), ((f"`{name}`", " ".join(said.split())) for name, said in told))
+
+
+def _plain(text: str) -> str:
+    """Help without the line breaks of a docstring, between paragraphs aside."""
+    return "\n\n".join(" ".join(part.split()) for part in re.split(r"\n\s*\n", text.strip()))
+
+
+def _told(default: Any) -> str:
+    if default in (None, [], "[]"):
+        return ""
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
+
+
+# Keys of files
+
+
+def keys(name: str, part: str = "", without: tuple[str, ...] = ()) -> str:
+    """The keys of one kind of file, or of one of its parts.
+
+    Args:
+        name: of the kind of file, as `understudy json-schema` takes it.
+        part: name of a definition in its JSON Schema.
+        without: keys that have a section of their own.
+    """
+    schema = json_schema(name)
+    found = schema["$defs"][part] if part else schema
+    required = found.get("required", ())
+    rows = (_key(key, of, key in required) for key, of in found["properties"].items() if key not in without)
+    return table(("key", "value", "unless said", "meaning"), rows)
+
+
+def _key(key: str, of: Json, required: bool) -> tuple[str, str, str, str]:
+    return f"`{key}`", value(of), "required" if required else _told(_toml(of.get("default"))), of.get("description", "")
+
+
+def _toml(default: Any) -> Any:
+    if isinstance(default, list | tuple):
+        return f"[{', '.join(str(_toml(one)) for one in default)}]" if default else None
+    return f'"{default}"' if isinstance(default, str) else default
+
+
+def value(of: Json) -> str:
+    """The values that a JSON Schema allows, in words."""
+    if "anyOf" in of:
+        return " or ".join(dict.fromkeys(value(one) for one in of["anyOf"] if one.get("type") != "null"))
+    if "enum" in of or "const" in of:
+        return " or ".join(f"`{_toml(one)}`" for one in of.get("enum", [of.get("const")]))
+    if "prefixItems" in of:
+        return f"[{', '.join(value(one) for one in of['prefixItems'])}]"
+    if of.get("type") == "array":
+        return f"list of {value(of['items'])}"
+    names = {"integer": "whole number", "number": "number", "boolean": "true or false", "string": "text"}
+    name = {"date": "date", "date-time": "date and time"}.get(
+        of.get("format", ""), names.get(of.get("type", ""), "table")
+    )
+    return f"{name}{_limits(of)}"
+
+
+def _limits(of: Json) -> str:
+    signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+    told = [f"{sign} {of[key]:,}" for key, sign in signs.items() if key in of and abs(of[key]) < 2**32 - 1]
+    return f" {' and '.join(told)}" if told else ""
+
+
+def kinds() -> str:
+    """Kinds of columns, each with its own keys."""
+    found = _kinds()
+    rows = (
+        (f"`{kind}`", _plain(of["description"].partition("\n\n")[0]), ", ".join(f"`{key}`" for key in _own(of)))
+        for kind, of in found.items()
+    )
+    return table(("kind", "holds", "keys of its own"), rows)
+
+
+def column_keys() -> str:
+    """Every key of a column once, with the kinds that have it."""
+    found = _kinds()
+    homes: dict[tuple[str, str], list[str]] = {}
+    told: dict[tuple[str, str], list[str]] = {}
+    for kind, of in found.items():
+        for key, one in of["properties"].items():
+            said = one.get("description", "")
+            if key == "kind":
+                continue
+            homes.setdefault((key, said), []).append(kind)
+            told.setdefault((key, said), []).append(value(one))
+    rows = (
+        (
+            f"`{key}`",
+            "all" if len(of) == len(found) else ", ".join(of),
+            " or ".join(dict.fromkeys(told[key, said])),
+            said,
+        )
+        for (key, said), of in homes.items()
+    )
+    return table(("key", "of", "value", "meaning"), rows)
+
+
+def _kinds() -> dict[str, Json]:
+    schema = json_schema("schema")
+    mapping = schema["properties"]["columns"]["additionalProperties"]["discriminator"]["mapping"]
+    order = [one["$ref"] for one in schema["properties"]["columns"]["additionalProperties"]["oneOf"]]
+    named = sorted(mapping, key=lambda kind: order.index(mapping[kind]))
+    return {kind: schema["$defs"][mapping[kind].rpartition("/")[2]] for kind in named}
+
+
+def _own(of: Json) -> list[str]:
+    return [key for key in of["properties"] if key not in SHARED]
+
+
+def _sections() -> dict[str, str]:
+    """The tables of a job file, each with the name of its definition in the JSON Schema."""
+    found = {}
+    for name, of in json_schema("job")["properties"].items():
+        inner = of.get("additionalProperties", of)
+        for one in (inner, *inner.get("anyOf", ())):
+            if "$ref" in one:
+                found[name] = one["$ref"].rpartition("/")[2]
+    return found
+
+
+PARTS: Mapping[str, Callable[[], str]] = {
+    "commands": commands,
+    "metrics": metrics,
+    "job": partial(keys, "job", without=tuple(_sections())),
+    **{f"job.{name}": partial(keys, "job", part) for name, part in _sections().items()},
+    "schema": partial(keys, "schema", without=("columns", "constraints", "format", "read_off")),
+    "schema.kinds": kinds,
+    "schema.columns": column_keys,
+}
+"""Every part that is derived, by its name in a page."""
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path())
