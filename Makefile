@@ -6,7 +6,7 @@ PEERS := opendp smartnoise dpmm mostly arf anonymeter mostlyai_qa
 SUITE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-stored test-statistical test-slow check bench bench-stored-100m bench-peers clean
+.PHONY: demo test test-stored test-statistical test-slow tutorials check docs bench bench-stored-100m bench-peers clean
 
 # A verdict is a result, not an error: 1 is FAIL and 3 is INCONCLUSIVE.
 demo: .venv/.demo
@@ -15,7 +15,7 @@ demo: .venv/.demo
 	case $$code in 0|1|3) exit 0;; *) exit $$code;; esac
 
 test: .venv/.dev
-	$(SUITE) -m "not stored and not statistical and not slow"
+	$(SUITE) -m "not stored and not statistical and not tutorial and not slow"
 
 test-stored: .venv/.dev
 	$(SUITE) -m "stored and not slow"
@@ -26,12 +26,20 @@ test-statistical: .venv/.dev
 test-slow: .venv/.dev
 	$(SUITE) -m slow --timeout 3000
 
-check: .venv/.dev
+# Every block of every tutorial, as a reader follows it; under two minutes.
+tutorials: .venv/.dev
+	$(SUITE) -m tutorial
+
+check: .venv/.dev docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m pytest --doctest-modules synth evaluate reports understudy
+
+# The manual, in build/site; a link that leads nowhere ends it. The variable turns off an advertisement of the theme's.
+docs: .venv/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: .venv/.dev
 	$(BIN)/python -m benchmarks.side_by_side

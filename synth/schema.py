@@ -50,10 +50,8 @@ class Schema(Frozen):
     task: Kind | None = Field(
         default=None, description="How models predict the target; left out: by its kind and how many values it has."
     )
-    sensitive: tuple[str, ...] = Field(default=(), description="Columns that attacks guess, and whose groups fairness compares.")
-    quasi_identifiers: tuple[str, ...] = Field(
-        default=(), description="Columns by which an outsider may recognize somebody."
-    )
+    sensitive: tuple[str, ...] = Field(default=(), description="Columns that an attacker wants to learn of somebody.")
+    quasi_identifiers: tuple[str, ...] = Field(default=(), description="Columns that an attacker may know of somebody.")
     parties: tuple[tuple[str, ...], ...] = Field(
         default=(), description="Sets of columns that different parties hold of the same people."
     )
