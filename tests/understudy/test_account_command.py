@@ -21,7 +21,7 @@ from synth.schema import build_schema
 if TYPE_CHECKING:
     from conftest import Ran, Workspace
 
-DOCS = Path(__file__).parents[2] / "docs" / "privacy.md"
+DOCS = Path(__file__).parents[2] / "docs/explanation/privacy.md"
 EVENTS: tuple[Event, ...] = (
     GaussianEvent("histograms", 25.0, count=9),
     SelectionEvent("pairs", 0.1, 8),

@@ -214,7 +214,7 @@ def test_the_report_takes_the_same_waivers(desk: Desk) -> None:
 
 
 def test_the_examples_of_the_documentation_are_a_policy_and_waivers() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "gate.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs/reference/gate.md").read_text(encoding="utf-8")
     policy, content = (tomllib.loads(block) for block in re.findall("```toml\n(.+?)```", text, re.DOTALL))
     assert build_policy(policy).valid_days == 365
     waivers = build_waivers(content)

@@ -249,7 +249,7 @@ def test_an_interrupted_run_leaves_nothing(workspace: Any, table: Any, signal_nu
 def test_the_example_of_the_documentation_is_a_job() -> None:
     from understudy.job.spec import build_job
 
-    page = (Path(__file__).parents[2] / "docs" / "job.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/reference/job.md").read_text(encoding="utf-8")
     example = page.split("```toml\n", 1)[1].split("```", 1)[0]
     assert build_job(tomllib.loads(example)).release == "mst"
 

@@ -16,8 +16,8 @@ from securesystemslib.signer import SSlibKey
 from tests.understudy.bundle.test_acts import LIND, signed_off, withdraw
 from understudy.bundle.keys import Signer
 
-DOCS = Path(__file__).parents[3] / "docs" / "bundle.md"
-BLOCK = re.compile(r"(?:^    .*\n|^\n(?=    ))+", re.MULTILINE)
+DOCS = Path(__file__).parents[3] / "docs/how-to/bundle.md"
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
@@ -60,8 +60,7 @@ def test_an_envelope_holds_the_bytes_of_the_document_beside_it(signed_bundle: Pa
 def recipes() -> list[str]:
     """The commands that `docs/how-to/bundle.md` gives for those without this program."""
     section = DOCS.read_text(encoding="utf-8").partition("Without this program")[2].partition("What it proves")[0]
-    blocks = [block for block in BLOCK.findall(section) if "cd out/a" in block or "jq" in block]
-    return [re.sub(r"^    ", "", block, flags=re.MULTILINE) for block in blocks]
+    return [block for block in BLOCK.findall(section) if "cd out/a" in block or "jq" in block]
 
 
 def bash(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
