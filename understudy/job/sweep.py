@@ -32,7 +32,7 @@ class GeneratorSpec(BaseModel):
     rows: int | None = Field(
         default=None,
         ge=1,
-        description="Rows to sample; left out: for a private fit n_units (with entities a noisy count), else as in train.",
+        description="Rows to sample; left out: n_units for a private fit (with entities a noisy count), else as train.",
     )
 
     @model_validator(mode="after")
