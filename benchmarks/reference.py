@@ -16,6 +16,7 @@ from typing import Any
 import typer
 
 from evaluate.metrics import CATALOG, Metric
+from synth.generators.registry import generator_class, names
 from understudy.cli import app
 from understudy.json_schemas import json_schema
 
@@ -113,13 +114,18 @@ def keys(name: str, part: str = "", without: tuple[str, ...] = ()) -> str:
     """
     schema = json_schema(name)
     found = schema["$defs"][part] if part else schema
-    required = found.get("required", ())
-    rows = (_key(key, of, key in required) for key, of in found["properties"].items() if key not in without)
-    return table(("key", "value", "unless said", "meaning"), rows)
+    shown = {key: of for key, of in found["properties"].items() if key not in without}
+    return _keys(shown, found.get("required", ()))
+
+
+def _keys(found: Mapping[str, Json], required: Iterable[str]) -> str:
+    rows = (_key(key, of, key in required) for key, of in found.items())
+    return table(("key", "meaning", "value", "unless said"), rows)
 
 
 def _key(key: str, of: Json, required: bool) -> tuple[str, str, str, str]:
-    return f"`{key}`", value(of), "required" if required else _told(_toml(of.get("default"))), of.get("description", "")
+    default = "required" if required else _told(_toml(of.get("default")))
+    return f"`{key}`", of.get("description", ""), value(of), default
 
 
 def _toml(default: Any) -> Any:
@@ -164,25 +170,33 @@ def kinds() -> str:
 def column_keys() -> str:
     """Every key of a column once, with the kinds that have it."""
     found = _kinds()
-    homes: dict[tuple[str, str], list[str]] = {}
-    told: dict[tuple[str, str], list[str]] = {}
+    owners: dict[tuple[str, str], list[str]] = {}
+    values: dict[tuple[str, str], list[str]] = {}
     for kind, of in found.items():
         for key, one in of["properties"].items():
-            said = one.get("description", "")
-            if key == "kind":
-                continue
-            homes.setdefault((key, said), []).append(kind)
-            told.setdefault((key, said), []).append(value(one))
+            if key != "kind":
+                same = key, one.get("description", "")
+                owners.setdefault(same, []).append(kind)
+                values.setdefault(same, []).append(value(one))
     rows = (
-        (
-            f"`{key}`",
-            "all" if len(of) == len(found) else ", ".join(of),
-            " or ".join(dict.fromkeys(told[key, said])),
-            said,
-        )
-        for (key, said), of in homes.items()
+        (f"`{key}`", said, " or ".join(dict.fromkeys(values[key, said])), _owners(of, len(found)))
+        for (key, said), of in owners.items()
     )
-    return table(("key", "of", "value", "meaning"), rows)
+    return table(("key", "meaning", "value", "of"), rows)
+
+
+def _owners(found: list[str], n_all: int) -> str:
+    return "all" if len(found) == n_all else ", ".join(f"`{name}`" for name in found)
+
+
+def parameters() -> str:
+    """The parameters of each generator of ours."""
+    parts = []
+    for name in names():
+        if generator_class(name).__module__.startswith("synth."):
+            found = generator_class(name).model_json_schema()["properties"]
+            parts.append(f"## `{name}`\n\n{_keys(found, ())}")
+    return "\n\n".join(parts)
 
 
 def _kinds() -> dict[str, Json]:
@@ -213,6 +227,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "metrics": metrics,
     "job": partial(keys, "job", without=tuple(_sections())),
     **{f"job.{name}": partial(keys, "job", part) for name, part in _sections().items()},
+    "generators": parameters,
     "schema": partial(keys, "schema", without=("columns", "constraints", "format", "read_off")),
     "schema.kinds": kinds,
     "schema.columns": column_keys,

@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+import evaluate
+import reports
+import synth
 from benchmarks.reference import DERIVED, PARTS, pages, renewed, value
 
 ROOT = Path(__file__).parents[2]
@@ -18,6 +21,12 @@ def test_a_page_is_what_the_code_says(page: Path) -> None:
 def test_every_command_key_and_metric_stands_in_one_place() -> None:
     shown = [name for page in pages(ROOT) for _, name, _ in DERIVED.findall(page.read_text(encoding="utf-8"))]
     assert sorted(shown) == sorted(PARTS)
+
+
+def test_the_api_has_every_public_name() -> None:
+    page = (ROOT / "docs/reference/python.md").read_text(encoding="utf-8")
+    for package in (synth, evaluate, reports):
+        assert [name for name in package.__all__ if f"::: {package.__name__}.{name}\n" not in page] == []
 
 
 def test_values_are_told_in_words() -> None:
