@@ -174,12 +174,15 @@ def test_a_statement_that_nobody_verified_is_said_to_be_unverified(evaluation: E
     assert "<b>Unverified.</b> The statement is that of a model." in render_html(offered)
 
 
+NOISE = {"sigma": 9.0, "sensitivity": 1}
+
+
 def test_hostile_texts_outside_the_columns_are_text(evaluation: Evaluation) -> None:
     bad = "<script>alert(3)</script>"
     failure = Failure("columns.ks", "failed", bad, (bad,))
     first = evaluation.candidates[1]
     stated = PrivacyStatement(
-        1.0, 1e-6, bad, 10, bad, 1.1, (EventRecord(bad, bad, {bad: 1.0}, 1, 0.1),), relation=bad, versions={bad: bad},
+        1.0, 1e-6, bad, 39074, bad, 1.1, (EventRecord(bad, "Gaussian", NOISE, 1, 0.1),), versions={bad: bad},
         ledger=LedgerNote(bad, bad, bad, bad, 1.0, 1.0, 2.0, 1e-6), caveats=(bad,), private=False,
     )  # fmt: skip
     made = GeneratorRecord(bad, {bad: bad})
