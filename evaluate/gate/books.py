@@ -72,7 +72,7 @@ def cost(events: tuple[Event, ...], delta: float) -> float | None:
     """
     try:
         return schedule_of(events, delta).epsilon
-    except (BudgetError, ArithmeticError):
+    except (BudgetError, ArithmeticError, ValueError, MemoryError):  # libraries on noise far from any that is drawn
         return None
 
 

@@ -78,6 +78,10 @@ EDITS: dict[str, tuple[dict[str, bool], str, Edit]] = {
     "an unknown relation": ({}, "relation", lambda stated, event, known: stated.update(relation="some")),
     "an unknown mechanism": ({}, "no fit draws", lambda stated, event, known: event.update(mechanism="Magic")),
     "next to no noise": ({}, "no accountant", lambda stated, event, known: event["noise"].update(sigma=1e-200)),
+    "a sample that takes more memory than there is": (
+        {}, "no accountant", lambda stated, event, known: event.update(
+            mechanism="Poisson-subsampled Gaussian", noise={"noise_multiplier": 1e-9, "sampling_rate": 1e-300}),
+    ),
     "more noise than accountants take, and as much to hide": (
         {}, "its own events cost", lambda stated, event, known: event["noise"].update(sigma=12e6, sensitivity=10**6),
     ),
