@@ -118,7 +118,9 @@ def thumbnail(figure: Mapping[str, Any]) -> Markup:
     Args:
         figure: an entry of the figure "columns".
     """
-    rows = [(finite(real), finite(synthetic)) for real, synthetic in zip(figure["train"], figure["synthetic"], strict=True)]
+    rows = [
+        (finite(real), finite(synthetic)) for real, synthetic in zip(figure["train"], figure["synthetic"], strict=True)
+    ]
     named, last = rows[:-EVERYTHING_ELSE], [row for row in rows[-EVERYTHING_ELSE:] if max(row) > 0]
     if figure.get("edges") is None:
         named = sorted(named, reverse=True)
@@ -131,7 +133,9 @@ def thumbnail(figure: Mapping[str, Any]) -> Markup:
     base = SMALL_HEIGHT - 1
     for which, css in enumerate(("area", "line")):
         points = [
-            (i * width + edge, base - row[which] / top * (base - 2)) for i, row in enumerate(rows) for edge in (0, width)
+            (i * width + edge, base - row[which] / top * (base - 2))
+            for i, row in enumerate(rows)
+            for edge in (0, width)
         ]
         if css == "area":
             points = [(0, base), *points, (SMALL_WIDTH, base)]

@@ -85,10 +85,9 @@ def overview_of(candidates: Sequence[Candidate], protections: Sequence[Protectio
         for of, one in zip(lines, found, strict=True):
             of.append(_line(anchor, one, extent))
         readings.append((TITLES[anchor], READINGS[measure]))
-    if any(protections):
-        for of, protection in zip(lines, protections, strict=True):
-            of.append(_guarantee(protection))
-        readings.append((TITLES["guarantee"], LIMIT))
+    for of, protection in zip(lines, protections, strict=True):
+        of.append(_guarantee(protection))
+    readings.append((TITLES["guarantee"], LIMIT))
     return Overview(tuple(tuple(of) for of in lines), tuple(readings))
 
 
