@@ -3,32 +3,39 @@
 Each line is one number on an axis that all tables share, with what is worse on the left and better on the right.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from evaluate.gate.protection import Protection
+from evaluate.plain_data import mapping
 from evaluate.result import Candidate, Estimate, Failure
 from evaluate.text import alike, at_most, number
 
 Extent = tuple[float, float]
 Anchor = Literal["utility", "comparison", "attacks", "guarantee"]
 MEASURES: Mapping[Anchor, tuple[str, ...]] = {
-    "utility": ("utility.tstr.boosting", "utility.tstr.linear"),
+    "utility": tuple(
+        f"utility.tstr.{model}{variant}" for variant in (".without", "") for model in ("boosting", "linear")
+    ),
     "comparison": ("joint.c2st.auc", "pairs.tvd.mean", "columns.tvd.mean"),
     "attacks": ("privacy.membership.auc",),
 }
-"""The number of each line: the first of them that any table has."""
+"""The number of each line: the first of them that any table has. Without columns that give the target away only where
+there are such columns."""
 TITLES: Mapping[Anchor, str] = {
     "utility": "Utility", "comparison": "Fidelity", "attacks": "Attack", "guarantee": "Guarantee",
 }  # fmt: skip
+_SCORE = "the score of a model that learned from the synthetic rows, on real rows"
 READINGS = {
-    "utility.tstr.boosting": "the score of a model that learned from the synthetic rows, on real rows",
-    "utility.tstr.linear": "the score of a model that learned from the synthetic rows, on real rows",
-    "joint.c2st.auc": "how well a classifier tells synthetic rows from real ones; 0.5 is not at all",
-    "pairs.tvd.mean": "how far pairs of columns are off, on average; 0 is not at all",
-    "columns.tvd.mean": "how far columns are off, on average; 0 is not at all",
-    "privacy.membership.auc": "how well an attacker tells who was in the real table; 0.5 is guessing",
+    "utility.tstr.boosting": _SCORE,
+    "utility.tstr.linear": _SCORE,
+    "utility.tstr.boosting.without": f"{_SCORE}, without columns that give the target away",
+    "utility.tstr.linear.without": f"{_SCORE}, without columns that give the target away",
+    "joint.c2st.auc": "the success of a classifier in telling synthetic rows from real ones; 0.5 is guessing",
+    "pairs.tvd.mean": "the mean distance of pairs of columns; 0 is no difference",
+    "columns.tvd.mean": "the mean distance of columns; 0 is no difference",
+    "privacy.membership.auc": "the success of an attacker in telling who was in the real table; 0.5 is guessing",
 }
 LIMIT = "the most that any test can find of those in the real table, at 1% false alarms"
 ALARMED = 0.6
@@ -92,10 +99,9 @@ def overview_of(candidates: Sequence[Candidate], protections: Sequence[Protectio
 
 
 def _measured(candidates: Sequence[Candidate], measures: Sequence[str]) -> str | None:
-    tried: Iterator[str] = (
-        measure for measure in measures if any(isinstance(one.find(measure), Estimate) for one in candidates)
-    )
-    return next(tried, None)
+    given_away = any(mapping(one.figures.get("utility")).get("without") for one in candidates)
+    tried = (measure for measure in measures if given_away or not measure.endswith(".without"))
+    return next((name for name in tried if any(isinstance(one.find(name), Estimate) for one in candidates)), None)
 
 
 def _extent(estimates: Sequence[Estimate]) -> Extent:

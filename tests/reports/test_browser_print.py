@@ -59,9 +59,7 @@ def test_everything_is_printed_whatever_is_folded_and_whichever_table_is_shown(
 ) -> None:
     whole = "".join(printed)
     assert whole.count("Valid rowsvalidity.rows≥") == len(evaluation.candidates)  # a row of each policy table
-    assert whole.replace(" ", "").count("Wasserstein/SD") == len(
-        evaluation.candidates
-    )  # a head of each list of columns
+    assert whole.count("Wasserstein") >= len(evaluation.candidates)  # a head of each list of columns
     assert "9 more columns" in whole
     assert "Asian-Pac-Islan" in whole
     assert "Words used here" in whole
