@@ -26,18 +26,19 @@ there are such columns."""
 TITLES: Mapping[Anchor, str] = {
     "utility": "Utility", "comparison": "Fidelity", "attacks": "Attack", "guarantee": "Guarantee",
 }  # fmt: skip
-_SCORE = "the score of a model that learned from the synthetic rows, on real rows"
+_AUC = "0.5 is guessing, 1 is always right"
+_SCORE = "the score on real rows of a model that learned from this table; higher is better"
 READINGS = {
     "utility.tstr.boosting": _SCORE,
     "utility.tstr.linear": _SCORE,
-    "utility.tstr.boosting.without": f"{_SCORE}, without columns that give the target away",
-    "utility.tstr.linear.without": f"{_SCORE}, without columns that give the target away",
-    "joint.c2st.auc": "the success of a classifier in telling synthetic rows from real ones; 0.5 is guessing",
-    "pairs.tvd.mean": "the mean distance of pairs of columns; 0 is no difference",
-    "columns.tvd.mean": "the mean distance of columns; 0 is no difference",
-    "privacy.membership.auc": "the success of an attacker in telling who was in the real table; 0.5 is guessing",
+    "utility.tstr.boosting.without": f"{_SCORE}; columns that give the target away are left out",
+    "utility.tstr.linear.without": f"{_SCORE}; columns that give the target away are left out",
+    "joint.c2st.auc": f"the success of a program in telling this table's rows from real ones; {_AUC}",
+    "pairs.tvd.mean": "the mean distance of pairs of columns from the real ones; lower is better",
+    "columns.tvd.mean": "the mean distance of columns from the real ones; lower is better",
+    "privacy.membership.auc": f"the success of an attacker in telling who was in the real table; {_AUC}",
 }
-LIMIT = "the most that any test can find of those in the real table, at 1% false alarms"
+LIMIT = "the most people of the real table that any attack can find while it accuses 1% of others; 1% is guessing"
 ALARMED = 0.6
 """The membership AUC that the axis reaches at least, so that noise about 0.5 does not look like a leak."""
 FALSE_ALARMS = 0.01
@@ -134,9 +135,9 @@ def _line(anchor: Anchor, found: Estimate | Failure | None, extent: Extent) -> O
 def _guarantee(protection: Protection | None) -> OverviewLine:
     extent = (1.0, 0.0)
     if protection is None:
-        return OverviewLine("guarantee", TITLES["guarantee"], None, extent, "no limit", "")
+        return OverviewLine("guarantee", TITLES["guarantee"], None, extent, "none", "")
     most = protection.limit.detections(FALSE_ALARMS)
     drawn = Estimate("statement.epsilon", most, 0, "lower", (), None, None, FALSE_ALARMS, None)
-    said = f"\u2264 {at_most(most)}"
+    said = f"at most {at_most(most)}"
     spoken = f"Guarantee: any test finds at most {at_most(most)} at 1% false alarms; guessing finds 1%"
     return OverviewLine("guarantee", TITLES["guarantee"], drawn, extent, said, spoken)

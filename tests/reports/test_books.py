@@ -86,7 +86,7 @@ def test_the_page_says_how_to_check_and_to_recompute(evaluation: Evaluation) -> 
 
 def test_a_release_outside_a_ledger_is_said_so_first_and_in_the_statement(evaluation: Evaluation) -> None:
     page = render_html(evaluation)
-    assert "outside a ledger" in text_of(page).split("Side by side")[0]
+    assert "Made outside a ledger" in text_of(page)
     assert OUTSIDE in section(page)
     assert "ledger verify" not in section(page)
 

@@ -94,7 +94,7 @@ def test_a_ranking_comes_right_after_the_verdict_and_a_sweep_before_the_weak_spo
 def test_the_verdict_comes_first_in_words_for_every_candidate(page: str) -> None:
     text = Page(page).text
     cover = text[: text.index("Reasons and weak spots")]
-    for words in ("RELEASE", "DO NOT RELEASE", "MORE EVIDENCE NEEDED", "Named for release by the job", "internal"):
+    for words in ("RELEASE", "DO NOT RELEASE", "MORE EVIDENCE NEEDED", "Proposed for release", "internal"):
         assert words in cover
     assert cover.replace("DO NOT RELEASE", "").count("RELEASE") == 1
     assert cover.count("no formal guarantee") == 2

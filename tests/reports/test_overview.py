@@ -45,7 +45,7 @@ def test_a_guarantee_is_the_most_that_any_test_finds_and_no_limit_without_one(ev
     assert protection is not None
     assert of[0].estimate is not None
     assert of[0].estimate.value == pytest.approx(protection.limit.detections(0.01))
-    assert [one.said for one in of[1:]] == ["no limit", "no limit"]
+    assert [one.said for one in of[1:]] == ["none", "none"]
 
 
 def test_a_column_that_gives_the_target_away_is_left_out_of_the_score() -> None:
@@ -63,5 +63,5 @@ def test_a_column_that_gives_the_target_away_is_left_out_of_the_score() -> None:
 def test_a_number_that_is_not_there_is_said_to_be_missing() -> None:
     failed = Candidate("f", (), (Failure("privacy.membership.auc", "timed out", "the time limit was reached"),))
     overview = overview_of([told(0.5), failed], [None, None])
-    assert [one.said for one in overview.lines[1]] == ["not run", "timed out", "no limit"]
+    assert [one.said for one in overview.lines[1]] == ["not run", "timed out", "none"]
     assert [title for title, _ in overview.readings] == ["Fidelity", "Attack", "Guarantee"]

@@ -32,8 +32,10 @@ class TableSpec(Frozen):
     )
     source: str | None = Field(default=None, description='A table that a package brings, such as "statsmodels:fair".')
     schema_path: str = Field(alias="schema", description="The schema file.")
-    outside: Literal["refuse", "clamp"] = Field(
-        default="refuse", description="What becomes of values outside the schema's bounds."
+    outside: Literal["refuse", "clamp"] | None = Field(
+        default=None,
+        description="Treatment of values outside the schema: refuse, or clamp to the nearest bound; none: clamp where "
+        "any generator has an epsilon, refuse elsewhere.",
     )
     engine: Engine | None = Field(
         default=None,
@@ -194,6 +196,12 @@ class Job(Frozen):
         return points(self.generators, (self.sweep or SweepSpec()).seeds if self.is_sweep else None)
 
     @property
+    def outside(self) -> Literal["refuse", "clamp"]:
+        """Treatment of values outside the schema. A private fit clamps: whether it stops must not depend on rows."""
+        private = any(point.epsilon is not None for point in self.points.values())
+        return self.table.outside or ("clamp" if private else "refuse")
+
+    @property
     def split_seed(self) -> int:
         """The seed of the split."""
         return self.seed if self.split.seed is None else self.split.seed
@@ -214,6 +222,12 @@ def build_job(content: dict[str, Any]) -> Job:
     Raises:
         JobError: the content is not a job; the message names the place and the remedy.
     """
+    table = content.get("table")
+    if isinstance(table, dict) and "schema" not in table and isinstance(table.get("path"), str):
+        raise JobError(
+            f"the job cannot be used: 'table.schema' is missing; write one with `understudy schema infer "
+            f"{table['path']} --out schema.toml` and name it, or start with `understudy try {table['path']}`"
+        )
     try:
         return Job.model_validate(content)
     except ValidationError as error:

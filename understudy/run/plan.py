@@ -146,7 +146,7 @@ class Plan:
             {shown[label]: schedule for label, schedule in self.schedules.items()},
             self.schema,
             self.fund,
-            self.job.table.outside,
+            self.job.outside,
             Swept(self.composed, self.unpaid, self.schedules) if self.job.is_sweep else None,
         )
         published = () if self.together is None else (of_publication(str(self.job.release), self.together),)
