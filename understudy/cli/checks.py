@@ -24,7 +24,7 @@ def check(
 ) -> int:
     """Say which job files, schemas, policies and waivers cannot be used. No table and no ledger is read.
 
-    A job is checked with the schema, policy and waivers that it names. The exit code is 2 where any file cannot be used.
+    A job is checked with the schema, policy and waivers that it names. The exit code is 2 where a file cannot be used.
     """
     from synth.errors import BadInput, JobError, MissingExtra
     from understudy.job.load import check_file
