@@ -66,6 +66,26 @@ def test_a_pipeline_ends_by_the_verdict_and_leaves_what_it_shows(
     assert [child.tag for case in cases for child in case if child.tag in ("failure", "error")] == marks
 
 
+def test_files_of_settings_are_checked_without_a_table_and_every_fault_is_named(workspace: Any) -> None:
+    folder = workspace.folder
+    (folder / "table.csv").unlink()
+    (folder / "policy.toml").write_text(tomli_w.dumps(POLICY))
+    good = [folder / name for name in ("job.toml", "schema.toml", "policy.toml")]
+    ran = workspace.run("check", *good)
+    assert ran.exit_code == 0
+    assert [line.rpartition(": a ")[2] for line in ran.stdout.splitlines()] == [
+        "job that can be used", "schema that can be used", "policy that can be used",
+    ]  # fmt: skip
+    (folder / "policy.toml").write_text(tomli_w.dumps({**POLICY, "version": 0}))
+    (folder / "schema.toml").write_text("columns = 3")  # which spoils the job, too
+    ran = workspace.run("check", *good, folder / "none.toml")
+    assert ran.exit_code == 2
+    assert ran.stdout == ""
+    said = ran.stderr.splitlines()
+    assert [line.split(": ")[:2] for line in said] == [["Error", str(path)] for path in (*good, folder / "none.toml")]
+    assert workspace.run("check", *good, "--json").json["faults"].keys() == {str(path) for path in good}
+
+
 def hooks() -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     return found

@@ -21,7 +21,7 @@ from evaluate.result import Candidate, Estimate, GeneratorRecord
 from tests.evaluations import SCHEMA, evaluation_of, stated
 from understudy.artifacts import Delivery
 from understudy.job.spec import JobError, TrackingSpec, build_job
-from understudy.tracking.record import Record, send
+from understudy.tracking.record import Record, send, track
 
 AUC, COLUMNS = "privacy.membership.auc", "columns.tvd.mean"
 MEASURED = Estimate(AUC, 0.512345, 900, "lower", low=0.48, high=0.53)
@@ -133,6 +133,14 @@ def test_a_process_that_takes_too_long_is_ended_and_told(tmp_path: Path) -> None
     told = send(record(tmp_path, "public"), limit_s=0.01)
     assert told.url is None
     assert "not tracked as a whole" in told.failure
+
+
+def test_a_record_that_cannot_be_made_is_told_and_raises_nothing(tmp_path: Path) -> None:
+    found, job = record(tmp_path, "public"), job_of()
+    delivery = Delivery(evaluation_of(), (), load_policy("internal"), "Patients", None)
+    told = track(job.tracking, job, delivery, tmp_path / "absent")
+    assert told.server == found.server
+    assert told.failure.startswith(f"nothing was tracked at MLflow's {PLACE} (the record cannot be made")
 
 
 @contextmanager

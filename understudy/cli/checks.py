@@ -37,14 +37,14 @@ def check(
             kinds[str(path)] = check_file(path)
         except (BadInput, MissingExtra) as error:
             faults[str(path)] = str(error)
-    for path, kind in kinds.items():
-        console.say(f"{path}: a {kind} that can be used")
+    for name, kind in kinds.items():
+        console.say(f"{name}: a {kind} that can be used")
     console.result({"fits": not faults, "files": kinds, "faults": faults, "exit_code": BAD_INPUT if faults else DONE})
     if not faults:
         return DONE
     if console.json:
         return BAD_INPUT
-    *more, last = (f"{path}: {fault}" for path, fault in faults.items())
+    *more, last = (f"{name}: {fault}" for name, fault in faults.items())
     for sentence in more:
         console.error(sentence, BAD_INPUT)
     raise JobError(last)
