@@ -21,7 +21,7 @@ from evaluate.result import Candidate, Estimate, GeneratorRecord
 from tests.evaluations import SCHEMA, evaluation_of, stated
 from understudy.artifacts import Delivery
 from understudy.job.spec import JobError, TrackingSpec, build_job
-from understudy.tracking.record import Record, send, track
+from understudy.tracking.record import TrackingRecord, send, track
 
 AUC, COLUMNS = "privacy.membership.auc", "columns.tvd.mean"
 MEASURED = Estimate(AUC, 0.512345, 900, "lower", low=0.48, high=0.53)
@@ -38,7 +38,7 @@ def job_of(**tracking: Any) -> Any:
     return build_job(content)
 
 
-def record(folder: Path, content: str, *, inferred: bool = False, **known: Any) -> Record:
+def record(folder: Path, content: str, *, inferred: bool = False, **known: Any) -> TrackingRecord:
     """The record of an evaluation of one private table, as its output lies in a folder."""
     made = GeneratorRecord.of("mst", {"epsilon": 1.0, "shares": [0.2] * 200})
     table = Candidate("mst", (MEASURED, KEY), statement=stated(**known), generator=made)
@@ -58,10 +58,10 @@ def record(folder: Path, content: str, *, inferred: bool = False, **known: Any) 
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("x")
     (folder / "verdict.json").write_text(json.dumps({"public_verdict": "PASS"}))
-    return Record.of(job.tracking, job, delivery, folder)
+    return TrackingRecord.of(job.tracking, job, delivery, folder)
 
 
-def sent(found: Record) -> set[str]:
+def sent(found: TrackingRecord) -> set[str]:
     return {Path(path).name for one in found.runs for path, _ in one.artifacts}
 
 
@@ -102,9 +102,10 @@ def test_limits_read_off_the_table_are_not_told_by_their_hash(tmp_path: Path) ->
 
 
 def test_a_void_claim_has_no_epsilon(tmp_path: Path) -> None:
-    child = record(tmp_path, "internal", private=False).runs[1]
-    assert child.tags["understudy.guarantee"] == "void"
-    assert not any("epsilon" in name for name in child.metrics)
+    found = record(tmp_path, "public", private=False)
+    assert found.runs[1].tags["understudy.guarantee"] == "void"
+    assert not any("epsilon" in name for name in found.runs[1].metrics)
+    assert sent(found) == set()
 
 
 @pytest.mark.parametrize(
@@ -217,10 +218,13 @@ def test_a_real_server_holds_what_a_run_came_to_and_one_that_is_away_changes_not
         assert url.endswith(parent["info"]["run_id"])
         tags = plain(parent["data"]["tags"])
         assert tags["understudy.verdict"] == ran.json["verdict"]
+        known = ("mlflow.runName", "mlflow.parentRunId", "mlflow.note.content")
+        theirs = {name for one in runs for name in plain(one["data"]["tags"]) if not name.startswith("understudy.")}
+        assert theirs == set(known)  # no name of a user, no commit, no command line
         assert tags["understudy.output"] == str(folder / "out")
         assert plain(private["data"]["tags"])["mlflow.parentRunId"] == parent["info"]["run_id"]
-        known = json.loads((folder / "out" / "evaluation.json").read_text())
-        (measured,) = (one for one in known["candidates"] if one["name"] == "independent")
+        written = json.loads((folder / "out" / "evaluation.json").read_text())
+        (measured,) = (one for one in written["candidates"] if one["name"] == "independent")
         values = {one["measure"]: one["value"] for one in measured["estimates"] if not one["subject"]}
         metrics = plain(private["data"]["metrics"])
         assert metrics["claim.epsilon"] == measured["statement"]["epsilon"]
@@ -241,7 +245,7 @@ def test_a_real_server_holds_what_a_run_came_to_and_one_that_is_away_changes_not
     assert (folder / "away" / "report.html").is_file()
 
 
-def _sent_before(out: Path, place: str) -> Record:
+def _sent_before(out: Path, place: str) -> TrackingRecord:
     """The parent of a run's record, made anew from what lies in its output."""
     from evaluate.result_io import evaluation_from
 
@@ -249,5 +253,5 @@ def _sent_before(out: Path, place: str) -> Record:
     policy = load_policy("internal")
     job = job_of(mlflow=place, content="internal")
     delivery = Delivery(evaluation, judge(evaluation, [policy]), policy, "Patients", "independent")
-    made = Record.of(job.tracking, job, delivery, out)
+    made = TrackingRecord.of(job.tracking, job, delivery, out)
     return replace(made, runs=(replace(made.runs[0], params={}), *made.runs[1:]))

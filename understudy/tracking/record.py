@@ -3,7 +3,7 @@
 A tracking server is a place where others read. So a whitelist says what is sent, in one of two widths:
 
 - "public" holds nothing that was computed from real rows outside a budget: the job's own words without seeds, what is
-  declared, what fits claim, published numbers, the public verdict, the public model card.
+  declared, what fits claim, published numbers, the public verdict, the public model card of a table with a guarantee.
 - "internal" adds what reads real rows: key figures, verdicts, seeds, the report with its evaluation. It is for a server
   that only those read who may read the internal report.
 
@@ -70,7 +70,7 @@ class TrackedRun:
 
 
 @dataclass(frozen=True)
-class Record:
+class TrackingRecord:
     """A finished run as plain data, ready to be sent.
 
     Attributes:
@@ -84,7 +84,7 @@ class Record:
     runs: tuple[TrackedRun, ...]
 
     @classmethod
-    def of(cls, asked: TrackingSpec, job: Job, delivery: Delivery, folder: Path) -> "Record":
+    def of(cls, asked: TrackingSpec, job: Job, delivery: Delivery, folder: Path) -> "TrackingRecord":
         """The record of a run.
 
         Args:
@@ -183,7 +183,9 @@ class _Known:
             yield "understudy.verdict", released.verdict
 
     def _files(self) -> Iterator[tuple[str, str | None]]:
-        names: list[tuple[str, str | None]] = [(f"{PUBLIC}/{name}", PUBLIC) for name in (PUBLIC_YAML, PUBLIC_MARKDOWN)]
+        names: list[tuple[str, str | None]] = []
+        if self.internal or self._promises:  # without a guarantee a table has, unless said, as many rows as train
+            names += [(f"{PUBLIC}/{name}", PUBLIC) for name in (PUBLIC_YAML, PUBLIC_MARKDOWN)]
         if self.internal:
             names += [(name, None) for name in INTERNAL_FILES]
             cards = sorted((self.folder / CARDS).glob("*"))
@@ -191,6 +193,13 @@ class _Known:
         for name, place in names:
             if (self.folder / name).is_file():
                 yield str((self.folder / name).absolute()), place
+
+    @property
+    def _promises(self) -> bool:
+        """True where the table named for release has a guarantee that nobody disputes."""
+        evaluation, name = self.delivery.evaluation, self.delivery.release
+        claims = (Composition.of(evaluation).claims(one) for one in evaluation.candidates if one.name == name)
+        return any(_guarantee(claim) == "formal" for claim in claims)
 
     def _published(self, candidate: Candidate) -> Iterator[tuple[str, float]]:
         """Numbers that were read off real rows and paid for, of the whole table."""
@@ -260,13 +269,13 @@ def track(asked: TrackingSpec, job: Job, delivery: Delivery, folder: Path) -> Tr
         folder: the output, which is whole.
     """
     try:
-        record = Record.of(asked, job, delivery, folder)
+        record = TrackingRecord.of(asked, job, delivery, folder)
     except Exception as error:  # noqa: BLE001 - the run is finished: no record of it may change what it came to
         return _failed(asked.mlflow, f"the record cannot be made: {type(error).__name__}")
     return send(record)
 
 
-def send(record: Record, limit_s: float = LIMIT_S) -> Tracked:
+def send(record: TrackingRecord, limit_s: float = LIMIT_S) -> Tracked:
     """Send a record, by a process of its own. Whatever goes wrong is told, and nothing is raised.
 
     Args:
