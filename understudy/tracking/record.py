@@ -282,7 +282,8 @@ def send(record: TrackingRecord, limit_s: float = LIMIT_S) -> Tracked:
         record: of a finished run.
         limit_s: seconds after which the process is ended.
     """
-    environment = {**SETTINGS, **environ, **QUIET}
+    # Some versions of the library ask the environment where files go, whatever server the client has.
+    environment = {**SETTINGS, **environ, **QUIET, "MLFLOW_TRACKING_URI": record.server}
     try:
         ended = subprocess.run(  # noqa: S603 - our own module, and arguments that no shell reads
             [sys.executable, "-P", client.__file__],
