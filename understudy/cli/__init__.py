@@ -20,6 +20,7 @@ from understudy.cli import (
     batches,
     bundles,
     cards,
+    checks,
     evidence,
     jobs,
     json_schemas,
@@ -52,6 +53,7 @@ quickstart.add_to(app)
 jobs.add_to(app)
 batches.add_to(app)
 schemas.add_to(app)
+checks.add_to(app)
 json_schemas.add_to(app)
 advice.add_to(app)
 models.add_to(app)

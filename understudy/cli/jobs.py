@@ -73,7 +73,8 @@ def run(
         known = outcome.evaluation.provenance
         said = {"warnings": known.warnings, "ledger": None if known.ledger is None else asdict(known.ledger)}
         sealed = {"manifest_sha256": sealed_digest(folder), "signer": None if signer is None else signer.fingerprint}
-        content = {**outcome.delivery.verdict_content(), **said, **sealed}
+        tracked = {"tracking": None if outcome.tracked is None else asdict(outcome.tracked)}
+        content = {**outcome.delivery.verdict_content(), **said, **sealed, **tracked}
         console.result({**content, "exit_code": outcome.exit_code, "out": str(folder)})
 
     return carry_out(plan, console, signer, tell).exit_code
@@ -135,7 +136,17 @@ def show(outcome: "RunOutcome", console: "Console") -> None:
     released = outcome.delivery.released
     if released is not None:
         console.say(f"{released.candidate}: {released.verdict} under policy {released.policy}, for {released.audience}")
+    _show_tracking(outcome, console)
     console.say(f"Report: {outcome.plan.out / REPORT}")
+
+
+def _show_tracking(outcome: "RunOutcome", console: "Console") -> None:
+    """The page of the run on the tracking server, or the warning that it was not tracked."""
+    tracked = outcome.tracked
+    if tracked is not None and tracked.failure:
+        console.warn(tracked.failure)
+    elif tracked is not None:
+        console.say(f"MLflow: {tracked.url}")
 
 
 def _show_shift(outcome: "RunOutcome", console: "Console") -> None:
