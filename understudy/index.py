@@ -204,7 +204,7 @@ def _of_bundle(folder: Path, name: str, place: Path, demand: Demand) -> list[Ind
     if found.manifest.about.kind == "public":
         return _ended([replace(base, reason=PUBLIC_ONLY)], found)
     try:
-        judged = _judged(base, verdict_content(folder), found.manifest)
+        judged = _judged(base, verdict_content(folder), found.manifest, demand)
     except (UnderstudyError, AttributeError, KeyError, TypeError, ValueError):
         return [replace(base, state=NOT_SOUND, reason=OTHER_VERDICTS)]
     try:
@@ -228,7 +228,7 @@ def _base(name: str, folder: Path, place: Path, found: Verification, manifest: M
     )
 
 
-def _judged(base: IndexRow, verdicts: Mapping[str, Any], manifest: Manifest) -> list[IndexRow]:
+def _judged(base: IndexRow, verdicts: Mapping[str, Any], manifest: Manifest, demand: Demand) -> list[IndexRow]:
     """A row for each recorded verdict.
 
     Raises:
@@ -244,8 +244,8 @@ def _judged(base: IndexRow, verdicts: Mapping[str, Any], manifest: Manifest) -> 
             base, state=outcome, table=name, reason=_reason(one), released=released,
             policy=f"{one['policy']} {one['version']}", signed_off=released and base.signed_off,
         )  # fmt: skip
-        if rests_on_expired_waiver(one, datetime.now(UTC).date()):
-            row = replace(row, state=EXPIRED, reason=f"It was {outcome} by a waiver that has expired.")
+        if rests_on_expired_waiver(one, demand.today):
+            row = _barred(row, EXPIRED, f"it was {outcome} by a waiver that has expired")
         if not released:  # the public folder is the released table's
             row = replace(row, links=replace(row.links, public=""))
         rows.append(row)
@@ -274,7 +274,8 @@ def _measured_rows(base: IndexRow, evaluation: Evaluation, judged: Sequence[Inde
     rows = []
     for candidate in evaluation.candidates:
         row = of.pop(candidate.name, replace(base, table=candidate.name))
-        rows.append(replace(_measured(row, evaluation, candidate), title=base.title, day=day))
+        row = row if row.state == EXPIRED else _measured(row, evaluation, candidate)
+        rows.append(replace(row, title=base.title, day=day))
     vendors = () if evaluation.ranking is None else evaluation.ranking.vendors
     left = {row.table for row in rows}
     missing = [replace(base, table=one.name, reason=_sentence(one.reason)) for one in vendors if one.name not in left]
@@ -300,8 +301,13 @@ def _ended(rows: list[IndexRow], found: Verification) -> list[IndexRow]:
     for kind, state in ENDED.items():
         said = next((problem.sentence for problem in found.problems if problem.kind == kind), None)
         if said is not None:
-            return [replace(row, state=state, reason=_sentence(said)) for row in rows]
+            return [_barred(row, state, said) for row in rows]
     return rows
+
+
+def _barred(row: IndexRow, state: str, why: str) -> IndexRow:
+    """A row of evidence that may not be relied on any more: without figures, and with the reason in their place."""
+    return replace(row, state=state, reason=_sentence(why), claimed=None, figures={}, is_measured=False)
 
 
 def _without_output(folder: Path, rows: Iterable[IndexRow]) -> list[IndexRow]:
