@@ -6,6 +6,7 @@ Links to folders are not followed, and hidden folders are not looked into, but f
 """
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from evaluate.gate.claim import Composition
-from evaluate.result import NOTICE, Candidate, Evaluation
+from evaluate.result import NOTICE, Candidate, Evaluation, EvaluationError
 from evaluate.result_io import evaluation_from
 from reports.glossary import entry
 from reports.index import (
@@ -41,13 +42,15 @@ from understudy.artifacts import EVALUATION, REPORT
 from understudy.batch.jobs import OWN, SUMMARY_JSON
 from understudy.batch.result import deciding, read_content, rests_on_expired_waiver
 from understudy.bundle.documents import is_there
+from understudy.bundle.files import read_plain
 from understudy.bundle.manifest import MANIFEST, PUBLIC, Manifest
 from understudy.bundle.verification import SUFFIXES, VERDICT, Demand, Verification, verdict_content, verify
 from understudy.run.public_report import REPORT as PUBLIC_REPORT
 
 FILE = "index.html"
-HEAD_BYTES = 4096
-"""Of a file, to see what it is."""
+HEAD_BYTES, LIMIT_BYTES = 4096, 256 << 20
+"""Of a file, to see what it is; of an evaluation."""
+BEGIN = re.compile(rb'\s*\{\s*"schema_version"')
 ENDED = {"withdrawn": WITHDRAWN, "expired": EXPIRED}
 """Problems of evidence that is whole, and may not be relied on any more."""
 AT_WORK = "It is at work, or was cut short: the same command goes on from there."
@@ -117,6 +120,8 @@ def write_index(index: Index, place: Path) -> None:
 
 def _head(path: Path) -> bytes:
     try:
+        if not path.is_file():  # a pipe would be waited for
+            return b""
         with path.open("rb") as file:
             return file.read(HEAD_BYTES)
     except OSError:
@@ -154,7 +159,9 @@ def _outputs(folder: Path) -> Iterator[tuple[Path, Any]]:
 
 
 def _is_evaluation(path: Path) -> bool:
-    return path.name == EVALUATION or NOTICE.encode() in _head(path)
+    """True for a file that goes by the name of an evaluation, or begins like one."""
+    head = _head(path)
+    return path.name == EVALUATION or (BEGIN.match(head) is not None and NOTICE.encode() in head)
 
 
 def _is_made(parent: Path, hidden: str) -> bool:
@@ -182,12 +189,23 @@ def _shown_in(name: str) -> str:
 
 def _of_evaluation(path: Path, name: str, place: Path, demand: Demand) -> list[IndexRow]:
     """The tables of an evaluation that lies by itself."""
-    try:
-        evaluation = evaluation_from(path.read_text(encoding="utf-8"))
-    except (UnderstudyError, OSError, UnicodeDecodeError) as error:
-        return [IndexRow(name, NOT_SOUND, _said(error))]
     row = IndexRow(name, NOT_JUDGED, ALONE, links=Links(evaluation=_link(path, place)))
-    return _measured_rows(row, evaluation, [])
+    try:
+        return _measured_rows(row, _read(path), [])
+    except UnderstudyError as error:
+        return [IndexRow(name, NOT_SOUND, _sentence(str(error)))]
+
+
+def _read(path: Path) -> Evaluation:
+    """The evaluation in a plain file.
+
+    Raises:
+        UnderstudyError: it cannot be read, or is damaged.
+    """
+    try:
+        return evaluation_from(read_plain(path, LIMIT_BYTES).decode("utf-8"))
+    except UnicodeDecodeError:
+        raise EvaluationError(f"{path.name} is no text in UTF-8; evaluate again") from None
 
 
 def _of_bundle(folder: Path, name: str, place: Path, demand: Demand) -> list[IndexRow]:
@@ -208,10 +226,10 @@ def _of_bundle(folder: Path, name: str, place: Path, demand: Demand) -> list[Ind
     except (UnderstudyError, AttributeError, KeyError, TypeError, ValueError):
         return [replace(base, state=NOT_SOUND, reason=OTHER_VERDICTS)]
     try:
-        evaluation = evaluation_from((folder / EVALUATION).read_text(encoding="utf-8"))
-    except (UnderstudyError, OSError, UnicodeDecodeError):  # of another version: its verdicts count all the same
-        return _ended(judged or [base], found)
-    return _ended(_measured_rows(base, evaluation, judged), found)
+        return _ended(_measured_rows(base, _read(folder / EVALUATION), judged), found)
+    except UnderstudyError as error:  # of another version: its verdicts count all the same
+        unread = [replace(row, reason=row.reason or f"No figures: {_sentence(str(error))}") for row in judged or [base]]
+        return _ended(unread, found)
 
 
 def _base(name: str, folder: Path, place: Path, found: Verification, manifest: Manifest) -> IndexRow:
@@ -343,10 +361,6 @@ def _link(path: Path, place: Path) -> str:
     """A link from the page to a file; no name can be taken for a scheme or a host."""
     relative = os.path.relpath(path.absolute(), place.absolute().parent).replace(os.sep, "/")
     return quote(os.fsencode(relative))
-
-
-def _said(error: Exception) -> str:
-    return _sentence(str(error)) if isinstance(error, UnderstudyError) else UNREADABLE
 
 
 def _sentence(text: str) -> str:

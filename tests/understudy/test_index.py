@@ -1,6 +1,7 @@
 """`understudy index`: every output is a row with its recorded verdict, and what is broken says so and never passes."""
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from evaluate.result import Evaluation, GeneratorRecord
 from reports.index import EXPIRED, NO_OUTPUT, NOT_JUDGED, NOT_SOUND, UNFINISHED, WITHDRAWN, Claimed, IndexRow
 from tests.evaluations import ABSENT, evaluation_of, stated
 from tests.reports.conftest import sample_evaluation
+from tests.understudy.bundle.small_bundle import about, fill
 from tests.understudy.conftest import Workspace
 from understudy.artifacts import Delivery
 from understudy.bundle.documents import open_document
@@ -170,6 +172,18 @@ def test_verdicts_of_an_evaluation_of_another_version_count_without_figures(outp
     _reseal(output)
     found = rows(output.parents[1])
     assert {(row.state, row.is_measured) for row in found} == {("PASS", False)}
+    assert all("schema_version=3" in row.reason for row in found)
+
+
+def test_an_evaluation_that_contradicts_itself_spoils_its_own_row_alone(output: Path) -> None:
+    folder = output.parents[1]
+    points = [{"label": "nobody", "generator": "mst", "epsilon": 1.0, "seed": 0}]
+    private = replace(sample_evaluation().candidates[0], statement=stated())
+    swept = evaluation_of(private, sweep={"composed": None, "points": points, "releasable": True})
+    (folder / "evaluation.json").write_text(swept.to_json())
+    found = states(folder)
+    assert found.pop("evaluation.json:") == NOT_SOUND
+    assert set(found.values()) == {"PASS"}
 
 
 def test_what_left_no_output_is_a_row(output: Path) -> None:
@@ -184,9 +198,15 @@ def test_what_left_no_output_is_a_row(output: Path) -> None:
     (folder / ".nightly.unfinished").mkdir()  # its output has appeared
     (folder / "alone.json").write_text(evaluation_of(sample_evaluation().candidates[1]).to_json())
     (folder / "evaluation.json").write_text("{}")
+    os.mkfifo(folder / "pipe.json")
+    (folder / "gate.json").write_text((output / "verdict.json").read_text())  # no evaluation, and no output
+    shutil.copytree(fill(folder / "small") / "public", folder / "public")
+    seal(folder / "public", about("public"), None)
+    shutil.rmtree(folder / "small")
     found = states(folder)
     assert found == {
-        "later:": UNFINISHED, "nightly/cut:": NO_OUTPUT, "nightly/slow:": "TIMED OUT", "evaluation.json:": NOT_SOUND,
+        "public:": NOT_JUDGED, "later:": UNFINISHED, "nightly/cut:": NO_OUTPUT,
+        "nightly/slow:": "TIMED OUT", "evaluation.json:": NOT_SOUND,
         "alone.json:sdv.gaussian_copula": NOT_JUDGED, **{f"nightly/fair:{name}": "PASS" for name in NAMES},
     }  # fmt: skip
 
