@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from evaluate.gate.checks import BROKEN
 from evaluate.gate.claim import Composition
 from evaluate.result import NOTICE, Candidate, Evaluation, EvaluationError
 from evaluate.result_io import evaluation_from
@@ -58,7 +59,7 @@ NOT_SEALED = f"It holds no {MANIFEST}, so that nobody can say whether it is as i
 PUBLIC_ONLY = "A public folder: its verdict is in the internal output that it was taken from."
 ALONE = "No policy was applied."
 UNREADABLE = "The system refuses to open it."
-OTHER_VERDICTS = f"{VERDICT} and {MANIFEST} tell of other verdicts."
+OTHER_VERDICTS = f"{VERDICT} and {MANIFEST} do not tell of the same verdicts."
 
 
 def read_index(folder: Path, place: Path, demand: Demand, progress: Progress = quiet) -> Index:
@@ -274,9 +275,10 @@ def _reason(judged: Mapping[str, Any]) -> str:
     """The rule that decided, in the glossary's words, as a few words."""
     if judged["verdict"] == "PASS":
         return ""
-    found = deciding(judged)
+    found = deciding(judged, judged["verdict"])
     if not found:
-        return "a self-test did not come out" if judged["checks"] else "no rule counts"
+        broken = any(check["outcome"] == BROKEN for check in judged["checks"])
+        return "A self-test did not come out" if broken else "No rule of the policy counts"
     rule = found[0]["rule"]
     subject = f" of {', '.join(rule['subject'])}" if rule["subject"] else ""
     more = f", and {len(found) - 1} more" if len(found) > 1 else ""

@@ -41,7 +41,7 @@ def reason_of(verdict: Mapping[str, Any]) -> str:
 
 def _deciding(released: Mapping[str, Any], outcome: str) -> str:
     """The first rule with the verdict's outcome; where there is none, the self-test that does not come out."""
-    found = deciding(released)
+    found = deciding(released, outcome)
     if found:
         rule = found[0]["rule"]
         named = " ".join((rule["measure"], ", ".join(rule["subject"]))).strip()
@@ -53,14 +53,18 @@ def _deciding(released: Mapping[str, Any], outcome: str) -> str:
     return "no rule of the policy counts, so nothing was shown to hold"
 
 
-def deciding(judged: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def deciding(judged: Mapping[str, Any], outcome: str) -> list[Mapping[str, Any]]:
     """The findings that decided a recorded verdict on one table, first to last.
+
+    Args:
+        judged: the table's part of a file of verdicts.
+        outcome: the verdict.
 
     Raises:
         KeyError, TypeError: it is no such verdict.
     """
     counting = [one for one in judged["findings"] if one["rule"]["severity"] == "fail" and not one["waived"]]
-    return [one for one in counting if one["outcome"] == judged["verdict"]]
+    return [one for one in counting if one["outcome"] == outcome]
 
 
 def rests_on_expired_waiver(judged: Mapping[str, Any], today: date) -> bool:
