@@ -32,6 +32,8 @@ ROOT = "understudy-chart"
 MOST = 12
 """Columns that are drawn where none are named."""
 INTERNAL = "Internal: measured on real rows."
+UNTRUSTED = "This notebook is not trusted, so that pictures are left out: run the cell again, or trust the notebook."
+"""Hidden by the styles, which go with the pictures."""
 UTILITY, EXPOSURE = ("utility.tstr.boosting", "utility.tstr.linear"), "privacy.membership.auc"
 
 _DARK_NOTEBOOKS = (
@@ -90,11 +92,13 @@ class Chart:
             for one in self.drawings
         )
         body = Markup(
-            '<div class="{}"><style>{}</style><p class="title">{}</p><p class="note">{} {}</p>'
-            '<div class="charts{}">{}</div></div>'
+            '<div class="{}"><style>{}</style><p class="untrusted">{}</p><p class="title">{}</p>'
+            '<p class="note">{} {}</p><div class="charts{}">{}</div></div>'
         )
         wide = " wide" if self.is_wide else ""
-        return str(body.format(ROOT, _styles(self._classes), plain(self.title), self.note, INTERNAL, wide, figures))
+        return str(
+            body.format(ROOT, _styles(self._classes), UNTRUSTED, plain(self.title), self.note, INTERNAL, wide, figures)
+        )
 
     def _repr_svg_(self) -> str:
         """The pictures in a grid, as a drawing by itself."""
@@ -279,13 +283,16 @@ class Plots:
         found = associations(chosen)
         if found is None:
             raise _absent(chosen, "pairs of columns", "fidelity.pairs")
-        top, draw = difference_top([chosen]), charts.association_map
+        top = difference_top([chosen])
+        real = charts.association_map(found.columns, found.train, "Associations, real", "signed")
+        synthetic = charts.association_map(found.columns, found.synthetic, "Associations, synthetic", "signed")
+        lost = charts.association_map(found.columns, found.difference, "Differences", "difference", top)
         drawings = (
-            Drawing(draw(found.columns, found.train, "Associations, real", "signed"), "real"),
-            Drawing(draw(found.columns, found.synthetic, "Associations, synthetic", "signed"), "synthetic"),
+            Drawing(_told(real, found.columns, found.train), "real", _only(found.train)),
+            Drawing(_told(synthetic, found.columns, found.synthetic), "synthetic", _only(found.synthetic)),
             Drawing(
-                draw(found.columns, found.difference, "Differences of associations", "difference", top),
-                "difference", f"strongest shade: {number(top)}",
+                _told(lost, found.columns, found.difference),
+                "difference", _only(found.difference) or f"strongest shade: {number(top)}",
             ),
         )  # fmt: skip
         left = f" {found.left_out} more columns are not drawn." if found.left_out else ""
@@ -368,6 +375,25 @@ def _known(name: str, known: Iterable[str], what: str = "column") -> str:
     if name not in names:
         raise EvaluationError(f"nothing was measured of {what}={name!r}; {nearest(str(name), names)}")
     return name
+
+
+Matrix = Sequence[Sequence[float | None]]
+
+
+def _only(values: Matrix) -> str:
+    """The one association of two columns; empty for more of them."""
+    return number(values[1][0]) if len(values) == 2 else ""
+
+
+def _told(drawn: Markup, columns: Sequence[str], values: Matrix) -> Markup:
+    """A map of associations whose cells tell their numbers under the pointer, which in the report a script does."""
+    root = ET.fromstring(str(drawn))  # noqa: S314 - drawn here
+    side = float(root.get("data-side", "0"))
+    for i in range(len(columns)):
+        for j in range(i):
+            cell = charts.svg.add(root, "rect", "probe", x=j * side, y=i * side, width=side, height=side)
+            charts.svg.hint(cell, f"{columns[j]} \u00d7 {columns[i]}: {number(values[i][j])}")
+    return charts.svg.rendered(root)
 
 
 def _absent(candidate: Candidate, what: str, measure: str) -> EvaluationError:

@@ -48,6 +48,7 @@ def test_columns_and_pairs_are_those_that_are_named(evaluation: Evaluation) -> N
     assert [one.caption.split()[0] for one in chart.drawings] == ["sex", "age"]
     pairs = evaluation.plot.pairs("sex", "age", candidate="mst").drawings[0].svg
     assert re.findall(r"<title>(\w+)</title>", pairs) == ["sex", "age"]
+    assert "<title>sex \u00d7 age: " in pairs
     (figure,) = (one.figures["associations"] for one in evaluation.candidates if one.name == "mst")
     at = [figure["columns"].index(name) for name in ("sex", "age")]
     assert f'data-cells="{round(100 * figure["train"][at[0]][at[1]])}"' in pairs
@@ -115,7 +116,7 @@ def test_a_chart_looks_as_in_the_report_and_styles_nothing_beside_it(
     with visiting(browser, report) as one, visiting(browser, notebook) as other:
         one.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
         for part in (".real", ".line", ".stem", "circle.dot", ".dot.hollow", ".axis", ".grid", "text.tick", "text.name",
-                     ".map .p8, .map .n8", ".chance"):  # fmt: skip
+                     ".map .p8, .map .n8", ".chance", ".probe"):  # fmt: skip
             style = other.page.evaluate(STYLES, f".{ROOT} :is({part})")
             assert style, part
             assert style[0] in one.page.evaluate(STYLES, f"svg :is({part})"), part
