@@ -88,7 +88,7 @@ def read_index(folder: Path, place: Path, demand: Demand, progress: Progress = q
             "`evaluate` wrote into"
         )
     rows.sort(key=lambda row: (row.output, not row.released))
-    return Index(folder.resolve().name, tuple(rows), datetime.now(UTC), _notes(demand, rows))
+    return Index(folder.resolve().name, tuple(rows), datetime.now(UTC), _notes(demand, rows, folder))
 
 
 def check_place(place: Path) -> None:
@@ -129,9 +129,12 @@ def _head(path: Path) -> bytes:
         return b""
 
 
-def _notes(demand: Demand, rows: Iterable[IndexRow]) -> tuple[str, ...]:
-    """Notes on what was not asked of the outputs."""
+def _notes(demand: Demand, rows: Iterable[IndexRow], folder: Path) -> tuple[str, ...]:
+    """Notes on what was not asked of the outputs, and on what was not looked into."""
     notes = []
+    links = sum((Path(at) / name).is_symlink() for at, folders, _ in os.walk(folder) for name in folders)
+    if links:
+        notes.append(f"{links} link{'s' if links > 1 else ''} to folders, not followed: what lies there is not here.")
     if not demand.keys and any(row.is_measured for row in rows):
         notes.append("No key was asked for: whoever changes an output on purpose can seal it anew.")
     if demand.register is None:

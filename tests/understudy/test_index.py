@@ -199,6 +199,7 @@ def test_what_left_no_output_is_a_row(output: Path) -> None:
     (folder / "alone.json").write_text(evaluation_of(sample_evaluation().candidates[1]).to_json())
     (folder / "evaluation.json").write_text("{}")
     os.mkfifo(folder / "pipe.json")
+    (folder / "latest").symlink_to(batch)
     (folder / "gate.json").write_text((output / "verdict.json").read_text())  # no evaluation, and no output
     shutil.copytree(fill(folder / "small") / "public", folder / "public")
     seal(folder / "public", about("public"), None)
@@ -209,6 +210,13 @@ def test_what_left_no_output_is_a_row(output: Path) -> None:
         "nightly/slow:": "TIMED OUT", "evaluation.json:": NOT_SOUND,
         "alone.json:sdv.gaussian_copula": NOT_JUDGED, **{f"nightly/fair:{name}": "PASS" for name in NAMES},
     }  # fmt: skip
+
+
+def test_a_link_to_a_folder_is_not_followed_and_said(output: Path) -> None:
+    folder = output.parents[1]
+    (folder / "latest").symlink_to(output)
+    found = read_index(folder, folder / "index.html", Demand())
+    assert (found.n_outputs, found.notes[0].split(",")[0]) == (1, "1 link to folders")
 
 
 def test_a_claim_in_doubt_is_told_beside_its_epsilon(tmp_path: Path) -> None:
