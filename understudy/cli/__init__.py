@@ -22,6 +22,7 @@ from understudy.cli import (
     cards,
     checks,
     evidence,
+    indexes,
     jobs,
     json_schemas,
     ledgers,
@@ -59,6 +60,7 @@ advice.add_to(app)
 models.add_to(app)
 evidence.add_to(app)
 vendors.add_to(app)
+indexes.add_to(app)
 ledgers.add_to(app)
 accounts.add_to(app)
 audits.add_to(app)
