@@ -39,7 +39,7 @@ check: .venv/.dev docs
 
 # The manual, in build/site; a link that leads nowhere ends it. The variable turns off an advertisement of the theme's.
 docs: .venv/.dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: .venv/.dev
 	$(BIN)/python -m benchmarks.side_by_side

@@ -43,7 +43,7 @@ from evaluate.self_tests import self_tests_of
 from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, MetricResult, Real, Tables
 from synth.dp.statement import PrivacyStatement
 from synth.errors import PlaceError, UnderstudyError, nearest
-from synth.progress import Progress, quiet
+from synth.progress import Progress, quiet, shown
 from synth.schema import Kind, Schema, build_schema
 from synth.table.conforming import Outside
 
@@ -139,7 +139,7 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
     measures: Iterable[str] | None = None,
     time_limit_s: float | None = None,
     seed: int = 0,
-    progress: Progress = quiet,
+    progress: Progress | None = None,
     statements: Mapping[str, PrivacyStatement] | None = None,
     generators: Mapping[str, GeneratorRecord] | None = None,
     outside: Outside = "refuse",
@@ -158,7 +158,7 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
         measures: names in `MODULES`; `None`: all.
         time_limit_s: wall seconds for each measure of each table; `None`: no limit.
         seed: the same seed gives the same numbers.
-        progress: told what is being measured.
+        progress: told what is being measured; `None`: a bar in a notebook, nothing elsewhere; `synth.quiet`: nothing.
         statements: privacy statements, by name of the table.
         generators: the generators with their parameters, by name of the table.
         outside: what to do with values of the real tables that do not fit the schema: "refuse", or "clamp" as
@@ -177,10 +177,11 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
     given = {"synthetic": synthetic} if isinstance(synthetic, pd.DataFrame) else dict(synthetic)
     schema = aimed(schema, target, task)
     real = Real.prepare(train, holdout, schema, seed=seed, outside=outside, n_targets=n_targets, n_rows=n_rows)
-    return evaluate_beside(
-        real, given, measures=measures, time_limit_s=time_limit_s, progress=progress, statements=statements,
-        generators=generators,
-    )  # fmt: skip
+    with shown(progress) as tell:
+        return evaluate_beside(
+            real, given, measures=measures, time_limit_s=time_limit_s, progress=tell, statements=statements,
+            generators=generators,
+        )  # fmt: skip
 
 
 def evaluate_stored(  # noqa: PLR0913 (as `evaluate`)
@@ -192,7 +193,7 @@ def evaluate_stored(  # noqa: PLR0913 (as `evaluate`)
     measures: Iterable[str] | None = None,
     time_limit_s: float | None = None,
     seed: int = 0,
-    progress: Progress = quiet,
+    progress: Progress | None = None,
     statements: Mapping[str, PrivacyStatement] | None = None,
     generators: Mapping[str, GeneratorRecord] | None = None,
     outside: Outside = "refuse",
@@ -238,10 +239,11 @@ def evaluate_stored(  # noqa: PLR0913 (as `evaluate`)
     real = Real.prepare_stored(
         train, holdout, schema, seed=seed, outside=outside, n_targets=n_targets, n_rows=n_rows, sample_rows=sample_rows
     )
-    return evaluate_beside(
-        real, given, measures=measures, time_limit_s=time_limit_s, progress=progress, statements=statements,
-        generators=generators,
-    )  # fmt: skip
+    with shown(progress) as tell:
+        return evaluate_beside(
+            real, given, measures=measures, time_limit_s=time_limit_s, progress=tell, statements=statements,
+            generators=generators,
+        )  # fmt: skip
 
 
 def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by keyword)

@@ -3,6 +3,7 @@
 Nothing here computes; everything here can be written to `evaluation.json` and read back unchanged.
 """
 
+import importlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -184,6 +185,15 @@ class Evaluation:
                 rows.append((known.title, *map(_cell, found), *marks))
         names = (one.name for one in self.candidates)
         return html_table(repr(self).strip("<>"), ("", *names, "fresh real sample", "shuffled columns"), rows)
+
+    @property
+    def plot(self) -> Any:
+        """The report's charts, for a notebook: `columns()`, `pairs()`, `attacks()` and `frontier()`.
+
+        They are a `reports.plots.Plots`. That package is above this one, so that it is imported by its name, and no
+        sooner than here.
+        """
+        return importlib.import_module("reports.plots").Plots(self)
 
     def to_json(self) -> str:
         """The evaluation as JSON text."""

@@ -20,6 +20,7 @@ from reports.sections.fidelity import (
     ColumnRow,
     ExpectationLine,
     WorstClique,
+    associated,
     associations,
     column_rows,
     difference_top,
@@ -37,6 +38,7 @@ from reports.sections.limitations import (
     twins,
     warnings_of,
 )
+from reports.sections.overview import Overview, overview_of
 from reports.sections.privacy_budget import BudgetTable, books_of
 from reports.sections.provenance import Fact, FactGroup, SchemaRow, fact_groups, schema_rows, versions_of
 from reports.sections.ranking import Ranking, VendorRow, intervals_of, ranking_of
@@ -119,6 +121,7 @@ class Document:
     release: str | None
     policies: tuple[Verdict, ...]
     sections: tuple[Section, ...]
+    overview: Overview
     comparison: tuple[Comparison, ...]
     columns: tuple[ColumnRow, ...]
     score_extent: tuple[float, float]
@@ -138,6 +141,17 @@ class Document:
     ranking: Ranking | None = None
     intervals: Mapping[tuple[str, str], Estimate] = field(default_factory=dict)
     verified: bool = True
+
+    @property
+    def row_of(self) -> Mapping[str, ColumnRow]:
+        """The charts of each column."""
+        return {row.column: row for row in self.columns}
+
+    @property
+    def real_associations(self) -> AssociationSet | None:
+        """The triangle of the real table beside those of all candidates, from the one with the most columns."""
+        found = [section.associations for section in self.sections if section.associations is not None]
+        return max(found, key=lambda one: len(one.columns), default=None)
 
     @property
     def column_anchors(self) -> Mapping[str, str]:
@@ -188,7 +202,8 @@ def compose(
     """
     ruled = tuple(verdicts)
     candidates = shown_in_full(evaluation, release)
-    sections = tuple(_section(i, c, evaluation, ruled, release) for i, c in enumerate(candidates, start=1))
+    drawn = associated(candidates)
+    sections = tuple(_section(i, c, evaluation, ruled, release, drawn) for i, c in enumerate(candidates, start=1))
     return Document(
         title=title,
         job=evaluation.provenance.job or "",
@@ -199,6 +214,7 @@ def compose(
         release=release,
         policies=tuple({(v.policy, v.version): v for v in ruled}.values()),
         sections=sections,
+        overview=overview_of(candidates, [section.protection for section in sections]),
         comparison=comparisons(candidates),
         columns=column_rows(candidates),
         difference_top=difference_top(candidates),
@@ -222,8 +238,13 @@ def compose(
 
 
 def _section(
-    index: int, candidate: Candidate, evaluation: Evaluation, verdicts: Sequence[Verdict], release: str | None
-) -> Section:  # fmt: skip
+    index: int,
+    candidate: Candidate,
+    evaluation: Evaluation,
+    verdicts: Sequence[Verdict],
+    release: str | None,
+    drawn: Sequence[str],
+) -> Section:
     booked, claims = evaluation.provenance.ledger, Composition.of(evaluation).claims(candidate)
     return Section(
         index=index,
@@ -231,7 +252,7 @@ def _section(
         named_for_release=candidate.name == release,
         rulings=tuple(ruling_of(v, evaluation.ranking) for v in verdicts if v.candidate == candidate.name),
         weakest=weakest_of(candidate),
-        associations=associations(candidate),
+        associations=associations(candidate, drawn),
         worst_pairs=worst_cliques(candidate, "pairs"),
         worst_triples=worst_cliques(candidate, "triples"),
         limits=limits_of(candidate, evaluation.real.shift.notes),

@@ -38,6 +38,8 @@ from synth.output import whole_file
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+WIDE = 30
+"""Columns beyond which the list of all columns comes before their pictures."""
 SYMBOLS = {"PASS": "pass", "FAIL": "fail", "INCONCLUSIVE": "open"}
 
 
@@ -104,7 +106,7 @@ def environment() -> "Environment":
     made.globals.update(AUDITED=AUDITED, audit_failed=audit_failed, NOT_COVERED=NOT_COVERED, UNVERIFIED=UNVERIFIED)
     made.globals.update(utility_rows=utility_rows, utility_absent=utility_absent, subgroups=subgroups)
     made.globals.update(
-        ways=ways, exposed=exposed, reached=reached, splits=splits, crowds=crowds, MOST_COLUMNS=MOST_COLUMNS
+        ways=ways, exposed=exposed, reached=reached, splits=splits, crowds=crowds, MOST_COLUMNS=MOST_COLUMNS, WIDE=WIDE
     )
     made.globals.update(RELATIONS=RELATIONS, bounded=bounded)
     made.tests["estimate"] = lambda cell: isinstance(cell, Estimate)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from synth.generators.base import Model
     from synth.generators.registry import generator, load_model
     from synth.infer import infer_schema
+    from synth.progress import Progress, quiet
     from synth.schema import Schema
     from synth.schema_file import read_schema, write_schema
     from synth.split import split_table
@@ -32,6 +33,7 @@ _HOMES = {
     "generator": "synth.generators.registry",
     "infer_schema": "synth.infer",
     "load_model": "synth.generators.registry",
+    "quiet": "synth.progress",
     "read_schema": "synth.schema_file",
     "read_table": "synth.table",
     "split_table": "synth.split",
@@ -46,6 +48,7 @@ __all__ = [
     "generator",
     "infer_schema",
     "load_model",
+    "quiet",
     "read_schema",
     "read_table",
     "split_table",
@@ -54,7 +57,15 @@ __all__ = [
 ]
 
 
-def fit(real: "pd.DataFrame", schema: "Schema", name: str = "auto", *, seed: int = 0, **parameters: Any) -> "Model":
+def fit(
+    real: "pd.DataFrame",
+    schema: "Schema",
+    name: str = "auto",
+    *,
+    seed: int = 0,
+    progress: "Progress | None" = None,
+    **parameters: Any,
+) -> "Model":
     """A fitted generator.
 
     Args:
@@ -62,6 +73,7 @@ def fit(real: "pd.DataFrame", schema: "Schema", name: str = "auto", *, seed: int
         schema: what is public about them; declared, where `epsilon` is given.
         name: of a generator (`synth.generators.registry.names()`); `auto` is the one that public facts choose.
         seed: for everything but the noise of a private fit.
+        progress: told what is being done; `None`: a bar in a notebook, nothing elsewhere; `synth.quiet`: nothing.
         parameters: of the generator, such as `epsilon=1.0`.
 
     Raises:
@@ -69,11 +81,13 @@ def fit(real: "pd.DataFrame", schema: "Schema", name: str = "auto", *, seed: int
     """
     from synth.generators.base import fit_model
     from synth.generators.registry import generator
+    from synth.progress import shown
 
     chosen = generator(name, **parameters)
     for sentence in chosen.cautions:
         warnings.warn(sentence, stacklevel=2)
-    return fit_model(chosen, real, schema, seed=seed)
+    with shown(progress) as tell:
+        return fit_model(chosen, real, schema, seed=seed, progress=tell)
 
 
 def __getattr__(name: str) -> Any:

@@ -15,18 +15,19 @@ from synth.schema import Schema, build_schema
 
 SCHEMA = build_schema({"status": "declared", "n_units": 900, "columns": {"a": {"kind": "boolean"}}})
 ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in get_args(Case))
-EVENT = {
+EVENT: dict[str, Any] = {
     "what": "counts", "mechanism": "Gaussian", "noise": {"sigma": 9.0, "sensitivity": 1, "whole": True}, "count": 1,
     "rho": 0.01, "delta": 0.0,
 }  # fmt: skip
 
 
 def stated(**known: Any) -> PrivacyStatement:
-    """A statement; what is not named is that of a small fit."""
+    """A statement; what is not named is that of a small fit, whose events cost less than it claims."""
     epsilon = known.get("epsilon", 1.0)
+    event = {**EVENT, "noise": {**EVENT["noise"], "sigma": 9.0 / min(1.0, epsilon)}}
     content = {
         "epsilon": epsilon, "delta": 1e-6, "unit": "row", "n_units": 900, "accountant": "PLD (dp-accounting)",
-        "epsilon_rdp": 1.1 * epsilon, "events": [EVENT], **known,
+        "epsilon_rdp": 1.1 * epsilon, "events": [event], **known,
     }  # fmt: skip
     return TypeAdapter(PrivacyStatement).validate_json(json.dumps(content, default=plain))
 
@@ -71,8 +72,15 @@ def schema_of(**known: Any) -> Schema:
     return build_schema({"status": "declared", "columns": columns, **known})
 
 
+def swept(known: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """A sweep whose points are these tables."""
+    return {**known, "points": [{"label": name, "generator": name, "epsilon": 1.0, "seed": 0} for name in names]}
+
+
 def evaluation_of(*candidates: Candidate, self_tests: tuple[SelfTest, ...] = (), **known: Any) -> Evaluation:
-    """An evaluation of some candidates, of which the provenance is known."""
+    """An evaluation of some candidates, of which the provenance is known; they are the points of a sweep."""
+    if isinstance(known.get("sweep"), Mapping) and "points" not in known["sweep"]:
+        known["sweep"] = swept(known["sweep"], *(one.name for one in candidates))
     return Evaluation(candidates, facts(), SCHEMA, origin(**known), self_tests)
 
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from evaluate.audit_result import EXCEEDS, Audit
+from evaluate.gate.books import check_books, damaged
 from evaluate.provenance import ComposedClaim
-from evaluate.result import Candidate, Evaluation, EvaluationError
+from evaluate.result import Candidate, Evaluation
 from evaluate.text import count, loss
 from synth.dp.statement import PrivacyStatement
 
-__all__ = ["Claim", "Composition", "damaged"]
+__all__ = ["Claim", "Composition"]
 
 Of = Literal["fit", "published", "sweep", "run", "sum"]
 
@@ -150,8 +151,10 @@ class Composition:
         """The composition that an evaluation states.
 
         Raises:
-            EvaluationError: what it says of a sweep, of published numbers or of its run is nothing that a run writes.
+            EvaluationError: what it says of a sweep, of published numbers or of its run is nothing that a run writes,
+                or it claims less than its events cost.
         """
+        check_books(evaluation, made_here=made_here(evaluation))
         known = evaluation.provenance
         private = all(one.statement.private for one in evaluation.candidates if one.statement is not None)
         composed = None if known.sweep is None else known.sweep.composed
@@ -178,7 +181,7 @@ class Composition:
         if candidate.statement is None:
             return None
         if self.is_sweep and self.sweep is None:
-            raise damaged("does not say what the private fits of its sweep claim together")
+            raise damaged("its provenance does not say what the private fits of its sweep claim together")
         published = self.published if candidate.name == self.table else None
         run = None if candidate.name == self.release else self.run
         found = [one for one in (self.sweep, published, run) if one is not None]
@@ -211,18 +214,13 @@ def _disputed(claim: Claim | None, names: Sequence[str]) -> Claim | None:
     return None if claim is None else replace(claim, disputed=len(names))
 
 
-def damaged(what: str) -> EvaluationError:
-    """The error of an evaluation that says what no run writes."""
-    return EvaluationError(f"the evaluation is damaged: its provenance {what}; evaluate again")
-
-
 def _published(evaluation: Evaluation) -> tuple[str | None, Claim | None]:
     """The table that numbers are published about, and what both claim together."""
     found = evaluation.provenance.public_report
     if found is None:
         return None, None
     if found.table not in [one.name for one in evaluation.candidates]:
-        raise damaged("holds published numbers of no table of it")
+        raise damaged("its provenance holds published numbers of no table of it")
     both = found.together
     return found.table, Claim("published", both.epsilon, both.delta, found.n_fits + 1, both.private)
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from evaluate.gate.books import AGREEMENT, cost
 from evaluate.gate.claim import Claim, Claims, made_here
 from evaluate.result import Candidate, Evaluation
 from evaluate.text import at_most, loss, one_in
@@ -17,8 +18,6 @@ from synth.dp.statement import PrivacyStatement
 from synth.dp.tradeoff import FALSE_ALARMS, TradeOff
 from synth.errors import BudgetError
 
-AGREEMENT = 1e-3
-"""The share by which a claim of several releases may differ from what their events come to."""
 _NUMBERS = {2: "two", 5: "five", 10: "ten"}
 
 
@@ -176,6 +175,9 @@ def _statements(evaluation: Evaluation, candidate: Candidate, claim: Claim) -> t
 def _schedule(statements: tuple[PrivacyStatement, ...], claim: Claim, *, least: float) -> Schedule | None:
     """The events of all statements as one schedule at the claim's delta; `None` where they do not come to the claim.
 
+    None of them exceed what an evaluation claims: that is damage, which `Composition.of` refuses. They fall short of it
+    where a release is not there, and may not be resolved together where each is.
+
     Args:
         statements: of all that counts.
         claim: of all that counts.
@@ -183,8 +185,9 @@ def _schedule(statements: tuple[PrivacyStatement, ...], claim: Claim, *, least: 
     """
     try:
         events = tuple(event for stated in statements for event in stated_schedule("", stated.to_dict()).events)
-        schedule = Schedule(events, claim.delta)
-        epsilon = schedule.epsilon if events else math.inf
     except BudgetError:
         return None
-    return schedule if least <= epsilon <= claim.epsilon * (1 + AGREEMENT) else None
+    epsilon = cost(events, claim.delta) if events else None
+    if epsilon is None or not least <= epsilon <= claim.epsilon * (1 + AGREEMENT):
+        return None
+    return Schedule(events, claim.delta)

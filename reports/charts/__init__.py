@@ -1,7 +1,7 @@
 """Charts as inline SVG: drawn with ElementTree, which escapes every text, and colored by the report's stylesheet."""
 
 from reports.charts.associations import association_legend, association_map
-from reports.charts.columns import overlay
+from reports.charts.columns import overlay, thumbnail
 from reports.charts.curves import distance_curve, limit_curve, roc_curve
 from reports.charts.dumbbells import Extent, dumbbell, extent_of, inferred, strip
 from reports.charts.pareto import pareto
@@ -20,5 +20,6 @@ __all__ = [
     "pareto",
     "roc_curve",
     "strip",
+    "thumbnail",
     "tradeoff",
 ]

@@ -107,6 +107,42 @@ def _value(text: str) -> str:
     return "0" if value == 0 else shown.replace("-", "\u2212")
 
 
+SMALL_WIDTH, SMALL_HEIGHT = 120.0, 26.0
+
+
+def thumbnail(figure: Mapping[str, Any]) -> Markup:
+    """The small picture of one column: real shares as a gray area, synthetic ones as a line over it.
+
+    Bins of numbers stand in their order, categories by their real share; the last two hold everything else.
+
+    Args:
+        figure: an entry of the figure "columns".
+    """
+    rows = [
+        (finite(real), finite(synthetic)) for real, synthetic in zip(figure["train"], figure["synthetic"], strict=True)
+    ]
+    named, last = rows[:-EVERYTHING_ELSE], [row for row in rows[-EVERYTHING_ELSE:] if max(row) > 0]
+    if figure.get("edges") is None:
+        named = sorted(named, reverse=True)
+    rows = named + last
+    root = svg.canvas(
+        SMALL_WIDTH, SMALL_HEIGHT, f"{short(figure['column'])}: total variation {finite(figure['tvd']):.3f}", "small"
+    )
+    top = max((max(row) for row in rows), default=0.0) or 1.0
+    width = SMALL_WIDTH / max(len(rows), 1)
+    base = SMALL_HEIGHT - 1
+    for which, css in enumerate(("area", "line")):
+        points = [
+            (i * width + edge, base - row[which] / top * (base - 2))
+            for i, row in enumerate(rows)
+            for edge in (0, width)
+        ]
+        if css == "area":
+            points = [(0, base), *points, (SMALL_WIDTH, base)]
+        svg.path(root, css, points)
+    return svg.rendered(root)
+
+
 BAR_LEFT, BAR_RIGHT, BAR_PITCH = 112.0, 268.0, 19.0
 MOST_ROWS = 9
 """Categories drawn one by one; what is left is drawn as one row."""
@@ -144,7 +180,7 @@ def _categories(rows: list[Row], top: float, label: str) -> Markup:
         real, synthetic = sum(row[1] for row in rest), sum(row[2] for row in rest)
         y = 8 + (len(shown) + 0.5) * BAR_PITCH
         svg.words(root, "tick", (BAR_LEFT - 8, y), f"{len(rest)} more", "end")
-        svg.words(root, "tick", (BAR_LEFT + 6, y), f"together {percent(real)} of the real rows")
+        svg.words(root, "tick", (BAR_LEFT + 6, y), f"together {percent(real)} of real rows")
         svg.words(root, "tick num", (WIDTH - 2, y), percent(synthetic), "end")
     svg.line(root, "axis", (BAR_LEFT, 2), (BAR_LEFT, len(shown) * BAR_PITCH + 4))
     return svg.rendered(root)

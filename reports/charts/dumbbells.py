@@ -27,16 +27,23 @@ def extent_of(estimates: Iterable[Estimate]) -> Extent:
     return (low, high) if high - low > spread else (low - spread, high + spread)
 
 
-def strip(estimate: Estimate, extent: Extent) -> Markup:
-    """The picture of one estimate; `extent` is shared by the strips that are to be compared."""
+def strip(estimate: Estimate, extent: Extent, spoken: str = "") -> Markup:
+    """The picture of one estimate.
+
+    Args:
+        estimate: the number.
+        extent: the left and the right end of the axis, shared by the strips that are to be compared.
+        spoken: a sentence on the number, where its values and landmarks are not to be told.
+    """
     low, high = extent
     middle = STRIP_HEIGHT / 2
 
     def x(value: float) -> float:
         return STRIP_MARGIN + (value - low) / (high - low) * (STRIP_WIDTH - 2 * STRIP_MARGIN)
 
-    root = svg.canvas(STRIP_WIDTH, STRIP_HEIGHT, _spoken(estimate), "strip")
-    svg.hint(root, _spoken(estimate))
+    spoken = spoken or _spoken(estimate)
+    root = svg.canvas(STRIP_WIDTH, STRIP_HEIGHT, spoken, "strip")
+    svg.hint(root, spoken)
     svg.line(root, "grid", (STRIP_MARGIN, middle), (STRIP_WIDTH - STRIP_MARGIN, middle))
     for value, css in ((estimate.floor, "mark floor"), (estimate.reference, "mark")):
         if value is not None:

@@ -146,7 +146,7 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
         return _no_promise(wording.NOTHING_BOUNDS)
     audit, counted = audit_of(candidate, form), claims.counted
     unit, k = stated.unit, stated.max_rows_per_unit
-    status = _standing(void=not counted.private, disputed=_disputed(audit, claims), verified=made_here(evaluation))
+    status = _standing(evaluation, audit, claims)
     books = books_of(candidate.name, stated, evaluation.provenance.ledger)
     protection = protection_of(evaluation, candidate, claims)
     return Promise(
@@ -187,10 +187,17 @@ def _disputed(audit: AuditSummary, claims: Claims) -> bool:
     return audit.outcome == EXCEEDS or claims.counted.disputed > 0
 
 
-def _standing(*, void: bool, disputed: bool, verified: bool) -> Standing:
-    if void or disputed:
-        return "void" if void else "disputed"
-    return "formal" if verified else "unverified"
+def standing_of(evaluation: Evaluation, candidate: Candidate, claims: Claims) -> Standing:
+    """The standing of the claim that counts with a table, inside."""
+    return _standing(evaluation, audit_of(candidate, "internal"), claims)
+
+
+def _standing(evaluation: Evaluation, audit: AuditSummary, claims: Claims) -> Standing:
+    if not claims.counted.private:
+        return "void"
+    if _disputed(audit, claims):
+        return "disputed"
+    return "formal" if made_here(evaluation) else "unverified"
 
 
 def _in_words(status: Standing, claims: Claims, protection: Protection, unit: str) -> tuple[str, ...]:

@@ -138,15 +138,20 @@ def _column_row(
     return ColumnRow(name, str(present[0]["kind"]), worst, max(shares, default=1.0), figures, details)
 
 
-def associations(candidate: Candidate) -> AssociationSet | None:
-    """The triangles of one candidate; none where associations were not measured."""
+def associations(candidate: Candidate, columns: Sequence[str] = ()) -> AssociationSet | None:
+    """The triangles of one candidate; `None` where associations were not measured.
+
+    Args:
+        candidate: the synthetic table.
+        columns: that are drawn; without any, the most wrong ones of this candidate.
+    """
     figure = candidate.figures.get("associations")
     if not figure or len(figure["columns"]) < 2:
         return None
     train, synthetic = figure["train"], figure["synthetic"]
     d = len(figure["columns"])
     difference = [[_gap(train[i][j], synthetic[i][j]) for j in range(d)] for i in range(d)]
-    kept = _most_wrong(difference)
+    kept = [i for i, name in enumerate(figure["columns"]) if name in columns] if columns else _most_wrong(difference)
 
     def part(matrix: Sequence[Sequence[float | None]]) -> tuple[tuple[float | None, ...], ...]:
         return tuple(tuple(matrix[i][j] for j in kept) for i in kept)
@@ -158,6 +163,19 @@ def associations(candidate: Candidate) -> AssociationSet | None:
         difference=part(difference),
         left_out=d - len(kept),
     )
+
+
+def associated(candidates: Sequence[Candidate]) -> tuple[str, ...]:
+    """Columns that every candidate's triangle shows, so that one real triangle serves all: the most wrong of any."""
+    worst: dict[str, float] = {}
+    for figure in (one.figures.get("associations") for one in candidates):
+        if not figure:
+            continue
+        for name, real, synthetic in zip(figure["columns"], figure["train"], figure["synthetic"], strict=True):
+            gaps = (_gap(*pair) or 0.0 for pair in zip(real, synthetic, strict=True))
+            worst[name] = max(worst.get(name, 0.0), *gaps)
+    order = sorted(worst, key=lambda name: -worst[name])
+    return tuple(order[:MOST_COLUMNS])
 
 
 def difference_top(candidates: Sequence[Candidate]) -> float:

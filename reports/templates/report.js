@@ -12,31 +12,45 @@
   document.getElementById("open-all")?.addEventListener("click", () => fold(true));
   document.getElementById("close-all")?.addEventListener("click", () => fold(false));
   const reveal = () => {
-    let place = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
-    for (; place; place = place.parentElement) if (place.nodeName === "DETAILS") place.open = true;
+    const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
+    for (let place = target; place; place = place.parentElement) {
+      if (place.nodeName === "DETAILS") place.open = true;
+      if (place.matches(".panel")) place.previousElementSibling.previousElementSibling.checked = true;
+    }
+    target?.scrollIntoView?.();
   };
   addEventListener("hashchange", reveal);
   reveal();
 
+  // One table at a time: a tab that is chosen anywhere is chosen everywhere, and what was under the pointer stays there.
+  document.addEventListener("change", event => {
+    const chosen = event.target.dataset?.table;
+    if (chosen === undefined) return;
+    const before = event.target.getBoundingClientRect().top;
+    for (const tab of all(`input[data-table="${chosen}"]`)) tab.checked = true;
+    scrollBy({ top: event.target.getBoundingClientRect().top - before, behavior: "instant" });
+  });
+
   // Where one is.
   const links = new Map(all("nav a").map(link => [link.hash.slice(1), link]));
+  const places = [...links.keys()].map(id => document.getElementById(id)).filter(place => place);
+  const here = new Set();
   const seen = new IntersectionObserver(entries => {
-    for (const entry of entries) {
-      if (!entry.isIntersecting) continue;
-      links.forEach(link => link.removeAttribute("aria-current"));
-      links.get(entry.target.id)?.setAttribute("aria-current", "true");
-    }
-  }, { rootMargin: "-5% 0px -70% 0px" });
-  all("h2[id]").forEach(title => seen.observe(title));
+    for (const entry of entries) if (entry.isIntersecting) here.add(entry.target); else here.delete(entry.target);
+    const first = places.find(place => here.has(place.closest("section")));
+    links.forEach(link => link.removeAttribute("aria-current"));
+    if (first) links.get(first.id).setAttribute("aria-current", "true");
+  }, { rootMargin: "-8% 0px -80% 0px" });
+  places.forEach(place => seen.observe(place.closest("section")));
 
   // Finding a column.
   const field = document.getElementById("find");
-  const places = all("[data-column]");
+  const columns = all("[data-column]");
   const more = document.getElementById("more-columns");
   const filter = text => {
     const wanted = text.trim().toLowerCase();
     let shown = 0, charts = 0;
-    for (const place of places) {
+    for (const place of columns) {
       place.hidden = wanted !== "" && !place.dataset.column.toLowerCase().includes(wanted);
       if (place.matches(".column")) { charts += 1; shown += !place.hidden; }
     }
@@ -128,14 +142,15 @@
     const j = Math.floor((event.clientX - box.left) / side), i = Math.floor((event.clientY - box.top) / side);
     return j >= 0 && j < i ? cellsOf(chart).find(cell => cell.i === i && cell.j === j)?.text : undefined;
   };
-  document.addEventListener("pointermove", event => {
-    const chart = event.target.closest?.("svg.chart, svg.strip");
+  const point = event => {
+    const chart = event.target.closest?.("svg.chart, svg.strip, svg.small");
     if (!chart) { if (!tip.hidden && document.activeElement?.nodeName !== "svg") hide(); return; }
     marksOf(chart);
     let text = chart.dataset.cells === undefined ? "" : besideCell(chart, event);
     for (let node = event.target; !text && node && node !== chart.parentNode; node = node.parentNode) text = titleOf(node);
     if (text) show(text, event.clientX, event.clientY); else hide();
-  });
+  };
+  for (const kind of ["pointermove", "pointerdown"]) document.addEventListener(kind, point);
   const step = (chart, to) => {
     const cells = chart.dataset.cells === undefined ? null : cellsOf(chart);
     const marks = cells ?? marksOf(chart);
@@ -168,12 +183,12 @@
     });
   }
 
-  // Printing: all that was folded, but for bulk, and every column, whatever was looked for.
+  // Printing: all that was folded, and every column, whatever was looked for.
   let opened = [];
   addEventListener("beforeprint", () => {
     hide();
     filter("");
-    opened = folds.filter(one => !one.open && !one.matches(".bulk"));
+    opened = folds.filter(one => !one.open);
     opened.forEach(one => { one.open = true; });
   });
   addEventListener("afterprint", () => {

@@ -16,7 +16,7 @@ from tests.reports.test_ranking import ranking
 
 OPEN = "document.querySelectorAll('details').forEach(one => { one.open = true; })"
 SECTIONS = (
-    "verdict", "policy", "weakest", "guarantee", "comparison", "columns", "pairs", "utility", "attacks", "limits",
+    "verdict", "weakest", "policy", "guarantee", "comparison", "columns", "pairs", "utility", "attacks", "limits",
     "provenance", "signoff", "criteria", "glossary",
 )  # fmt: skip
 LEDGER = {
@@ -55,7 +55,9 @@ def test_the_page_is_quiet_and_nothing_sticks_out(
         assert visit.told == []
         assert visit.asked == [reports[name].as_uri()]
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
-        shown = "[...document.querySelectorAll('h2')].filter(one => one.checkVisibility()).map(one => one.id)"
+        shown = (
+            "[...document.querySelectorAll('h2[id], .inside')].filter(one => one.checkVisibility()).map(one => one.id)"
+        )
         assert [one for one in visit.page.evaluate(shown) if one != "ranking"] == list(SECTIONS)
 
 
@@ -84,6 +86,35 @@ def test_the_verdict_is_on_the_first_screen(browser: Any, reports: dict[str, Pat
         assert visit.page.locator(".word").first.bounding_box()["y"] < 600
 
 
+@pytest.mark.parametrize(("width", "height", "most"), [(1440, 900, 8), (390, 844, 16)])
+def test_three_tables_of_fifteen_columns_take_few_screens(
+    browser: Any, reports: dict[str, Path], width: int, height: int, most: int
+) -> None:
+    with visiting(browser, reports["three"], width) as visit:
+        assert visit.page.evaluate("document.documentElement.scrollHeight") <= most * height
+
+
+def test_tabs_show_one_table_at_a_time_without_a_script(browser: Any, reports: dict[str, Path]) -> None:
+    with visiting(browser, reports["three"], java_script_enabled=False) as visit:
+        panels = [visit.page.locator(f"label[for='tab-weakest-{i}'] + .panel") for i in (1, 2, 3)]
+        assert [one.is_visible() for one in panels] == [True, False, False]
+        visit.page.click("label[for='tab-weakest-2']")
+        assert [one.is_visible() for one in panels] == [False, True, False]
+        visit.page.locator("nav a", has_text="Attacks").click()
+        assert visit.page.locator("#attacks").is_visible()
+
+
+def test_the_real_heat_map_is_drawn_once_and_no_chart_waits_to_be_seen(browser: Any, reports: dict[str, Path]) -> None:
+    with visiting(browser, reports["three"]) as visit:
+        visit.page.evaluate(OPEN)
+        assert visit.page.locator("svg[aria-label*='of the training table']").count() == 1
+        assert visit.page.locator("svg[aria-label*='of the synthetic table']").count() == 3
+        waiting = (
+            "[...document.querySelectorAll('main *')].filter(e => getComputedStyle(e).contentVisibility === 'auto')"
+        )
+        assert visit.page.evaluate(f"{waiting}.length") == 0
+
+
 def test_no_style_of_the_page_is_refused_by_its_own_policy(browser: Any, reports: dict[str, Path]) -> None:
     with visiting(browser, reports["three"]) as visit:
         assert visit.page.evaluate("getComputedStyle(document.querySelector('.verdicts')).listStyleType") == "none"
@@ -103,6 +134,7 @@ def test_a_script_that_somebody_puts_into_the_page_is_refused_by_its_policy(
 def test_what_needs_the_script_is_not_shown_without_it(browser: Any, reports: dict[str, Path]) -> None:
     for scripts in (True, False):
         with visiting(browser, reports["three"], java_script_enabled=scripts) as visit:
+            visit.page.evaluate(OPEN)
             assert visit.page.locator("#find").is_visible() is scripts
             assert visit.page.locator("#open-all").is_visible() is scripts
             assert (visit.page.locator("button.sort").count() > 0) is scripts

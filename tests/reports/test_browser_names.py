@@ -82,6 +82,7 @@ def test_hostile_names_are_seen_as_text_and_stay_in_their_place(
 def test_hostile_names_stay_text_in_what_the_script_shows(browser: Any, report: Path) -> None:
     with visiting(browser, report) as visit:
         page = visit.page
+        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
         page.fill("#find", "</script>")
         assert page.inner_text("#found") == "1 of 15 columns"
         page.fill("#find", "<img src=x onerror")
@@ -90,7 +91,8 @@ def test_hostile_names_stay_text_in_what_the_script_shows(browser: Any, report: 
         charts = page.locator("svg.chart[tabindex]")
         assert charts.count() > 20
         for i in range(0, charts.count(), 45):
-            charts.nth(i).evaluate("one => { one.closest('details')?.setAttribute('open', ''); }")
+            if not charts.nth(i).is_visible():
+                continue
             charts.nth(i).hover()
             charts.nth(i).focus()
             for key in ("End", "ArrowLeft", "Home"):

@@ -40,8 +40,8 @@ def test_every_printed_page_has_the_notice_and_its_number(printed: list[str]) ->
         assert f"{number} of {len(printed)}" in page
 
 
-def test_three_tables_take_no_more_than_twenty_pages(printed: list[str]) -> None:
-    assert 5 < len(printed) <= 20
+def test_three_tables_take_no_more_than_thirty_pages(printed: list[str]) -> None:
+    assert 5 < len(printed) <= 30
 
 
 def test_no_page_break_goes_through_a_chart(printed: list[str], evaluation: Evaluation) -> None:
@@ -54,21 +54,16 @@ def test_no_page_break_goes_through_a_chart(printed: list[str], evaluation: Eval
         assert len(holding) >= 1, figure["column"]
 
 
-def test_what_was_folded_is_printed_unless_it_is_bulk(printed: list[str]) -> None:
+def test_everything_is_printed_whatever_is_folded_and_whichever_table_is_shown(
+    printed: list[str], evaluation: Evaluation
+) -> None:
     whole = "".join(printed)
-    assert whole.count("Every column in numbers") == whole.count("Every column in numbers: ")
-    assert whole.count("(not printed; in the file)") >= 3
-    assert "Kolmogorov-Smirnov" not in whole.split("Words used here")[0]
+    assert whole.count("Valid rowsvalidity.rows≥") == len(evaluation.candidates)  # a row of each policy table
+    assert whole.count("Wasserstein") >= len(evaluation.candidates)  # a head of each list of columns
     assert "9 more columns" in whole
     assert "Asian-Pac-Islan" in whole
-
-
-def test_the_rules_of_every_table_are_printed_also_those_that_are_folded_on_a_screen(
-    printed: list[str], report: Path, evaluation: Evaluation
-) -> None:
-    assert report.read_text(encoding="utf-8").count('<details class="judged">') == len(evaluation.candidates) - 1
-    rules = "".join(printed).split("Policy, rule by rule")[1].split("Reasons and weak spots")[0]
-    assert rules.count("Members found at 1%") == len(evaluation.candidates)
+    assert "Words used here" in whole
+    assert "How to read this" not in whole
 
 
 def test_charts_and_rows_may_not_be_cut_and_fit_a_page(browser: Any, report: Path) -> None:

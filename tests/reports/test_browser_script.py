@@ -23,6 +23,12 @@ def report(
     return write_html(evaluation, path, verdicts=verdicts_of(evaluation), release="mst")
 
 
+def opened(page: Any, place: str) -> Any:
+    """A section that is unfolded as a reader does it; without what is folded in it."""
+    page.locator(f"section:has(#{place}) > details > summary").click()
+    return page.locator(f"#{place}")
+
+
 @pytest.fixture
 def page(browser: Any, report: Path) -> Iterator[Any]:
     with visiting(browser, report) as visit:
@@ -34,23 +40,23 @@ def page(browser: Any, report: Path) -> Iterator[Any]:
 def test_a_table_is_sorted_up_then_down_then_as_it_was(page: Any) -> None:
     table = page.locator("table.fill").first
     before = table.evaluate(FIRST_CELLS)
-    head = table.locator("th", has_text="Total variation")
+    head = table.locator("th", has_text="Total")
     head.locator("button").click()
     assert head.get_attribute("aria-sort") == "ascending"
     assert table.evaluate(NUMBERS) == sorted(table.evaluate(NUMBERS))
     head.locator("button").click()
     assert head.get_attribute("aria-sort") == "descending"
     assert table.evaluate(NUMBERS) == sorted(table.evaluate(NUMBERS), reverse=True)
-    table.locator("th", has_text="Column").locator("button").click()
+    table.locator("th", has_text="Pair").locator("button").click()
     assert head.get_attribute("aria-sort") is None
     assert table.evaluate(FIRST_CELLS) == sorted(before, key=str.lower)
     for _ in range(2):
-        table.locator("th", has_text="Column").locator("button").click()
+        table.locator("th", has_text="Pair").locator("button").click()
     assert table.evaluate(FIRST_CELLS) == before
 
 
 def test_what_has_no_number_is_sorted_last_either_way(page: Any) -> None:
-    table = page.locator("table.rules").first
+    table = opened(page, "policy").locator("table.rules").first
     estimate = table.locator("th", has_text="Estimate").locator("button")
     for _ in range(2):
         estimate.click()
@@ -62,6 +68,7 @@ def test_what_has_no_number_is_sorted_last_either_way(page: Any) -> None:
 
 def test_a_column_is_found_where_it_is_folded_and_all_come_back(page: Any) -> None:
     shown = "[...document.querySelectorAll('.column')].filter(one => one.checkVisibility()).length"
+    opened(page, "columns")
     assert page.evaluate(shown) == 6
     page.fill("#find", " EDUC")
     assert page.inner_text("#found") == "2 of 15 columns"
@@ -75,11 +82,12 @@ def test_a_column_is_found_where_it_is_folded_and_all_come_back(page: Any) -> No
 
 def test_whatever_was_looked_for_all_columns_are_printed(page: Any) -> None:
     hidden = "[...document.querySelectorAll('.column')].filter(one => one.hidden).length"
+    opened(page, "columns")
     page.fill("#find", "age")
     assert page.evaluate(hidden) == 14
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.evaluate(hidden) == 0
-    assert page.evaluate("[...document.querySelectorAll('details:not(.bulk)')].every(one => one.open)")
+    assert page.evaluate("[...document.querySelectorAll('details')].every(one => one.open)")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.evaluate(hidden) == 14
 
@@ -93,6 +101,8 @@ def test_everything_is_opened_and_closed_at_once(page: Any) -> None:
 
 
 def test_a_value_is_told_under_the_pointer(page: Any) -> None:
+    opened(page, "columns")
+    opened(page, "pairs")
     page.locator(".column svg .real").first.hover()
     assert "synthetic" in page.inner_text(".tip")
     page.locator("svg.map").first.scroll_into_view_if_needed()
@@ -106,8 +116,8 @@ def test_a_value_is_told_under_the_pointer(page: Any) -> None:
 
 
 def test_values_of_a_chart_are_told_by_arrow_keys(page: Any) -> None:
-    chart = page.locator("svg[aria-label^='Membership attack']").first
-    page.locator("#attacks").scroll_into_view_if_needed()
+    chart = opened(page, "attacks").locator("svg[aria-label^='Membership attack']").first
+    chart.scroll_into_view_if_needed()
     page.keyboard.press("Tab")
     chart.focus()
     first = page.inner_text(".tip")
@@ -131,15 +141,16 @@ def test_the_keyboard_reaches_everything_in_order_and_shows_where_it_is(page: An
     assert [one["kind"] for one in met if not one["seen"]] == []
     order = [one["kind"] for one in met]
     links = [one["hash"] for one in met if one["tag"] == "A"][:4]
-    assert links == ["#verdict", "#verdict", "#policy", "#weakest"]
-    places = [order.index(kind) for kind in ("skip", "open-all", "close-all", "sort", "find", "chart map")]
+    assert links == ["#verdict", "#verdict", "#weakest", "#policy"]
+    assert "tab-weakest-1" in order
+    places = [order.index(kind) for kind in ("skip", "open-all", "close-all", "tab-weakest-1", "sort")]
     assert places == sorted(places)
     assert sum(one["tag"] == "SUMMARY" for one in met) > 5
 
 
 def test_no_control_that_has_the_focus_is_out_of_sight_on_a_narrow_screen(browser: Any, report: Path) -> None:
     with visiting(browser, report, 390) as visit:
-        button = visit.page.locator("table.rules button.sort").first
+        button = opened(visit.page, "policy").locator("table.rules button.sort").first
         assert _clipped(button)
         button.focus()
         assert not _clipped(button)
@@ -160,9 +171,34 @@ def test_the_skip_link_leads_to_the_verdict(page: Any) -> None:
 
 
 def test_a_link_into_a_folded_place_opens_it(page: Any) -> None:
-    page.locator("#weakest").scroll_into_view_if_needed()
-    link = page.locator("table.fill a[href^='#column-']").nth(4)
+    link = page.locator(".worst a[href^='#column-']:visible").last
     target = (link.get_attribute("href") or "")[1:]
     assert not page.locator(f"#{target}").is_visible()
     link.click()
     assert page.locator(f"#{target}").is_visible()
+
+
+def test_a_table_that_is_chosen_is_shown_in_every_section_and_the_reader_stays_where_he_was(page: Any) -> None:
+    opened(page, "policy")
+    opened(page, "pairs")
+    label = page.locator("label[for='tab-pairs-3']")
+    label.scroll_into_view_if_needed()
+    before = label.bounding_box()["y"]
+    label.click()
+    for group in ("weakest", "policy", "pairs"):
+        assert page.locator(f"#tab-{group}-3").is_checked()
+        assert page.locator(f"label[for='tab-{group}-3'] + .panel").is_visible()
+        assert not page.locator(f"label[for='tab-{group}-1'] + .panel").is_visible()
+    assert abs(label.bounding_box()["y"] - before) < 2
+    page.keyboard.press("ArrowLeft")
+    assert page.locator("#tab-policy-2").is_checked()
+
+
+def test_a_measure_is_explained_beside_its_name(page: Any) -> None:
+    button = opened(page, "comparison").get_by_role("button", name="Explain: Membership attack, AUC")
+    card = page.locator("[id='word-privacy.membership.auc']")
+    assert not card.is_visible()
+    button.click()
+    assert card.is_visible()
+    page.keyboard.press("Escape")
+    assert not card.is_visible()

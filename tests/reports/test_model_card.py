@@ -28,12 +28,12 @@ from reports.model_card.render import LICENSES, card_content, front_matter, to_m
 from reports.model_card.schema import ModelCard, card_json
 from reports.sections.privacy_budget import exact
 from synth.dp.budget import Budget
-from synth.dp.statement import EventRecord, LedgerNote
+from synth.dp.statement import LedgerNote
 from synth.generators.base import PrivateGenerator
 from synth.generators.registry import generator, generator_class, names
 from synth.schema import build_schema
 from synth.usage_terms import Terms
-from tests.evaluations import altered, facts, origin
+from tests.evaluations import altered, facts, origin, swept
 
 FACTS = CardFacts(date(2026, 1, 2), file="mst.csv", n_rows=39074, n_columns=15, holdout_share=0.2)
 HOSTILE = (
@@ -255,14 +255,18 @@ def with_known(evaluation: Evaluation, **known: Any) -> Evaluation:
     return replace(evaluation, provenance=altered(evaluation.provenance, known))
 
 
-SWEEP = {"releasable": True, "composed": {"epsilon": 4.2, "delta": 2e-6, "n_fits": 3}, "points": []}
-BOTH = {"epsilon": 1.5, "delta": 1e-6, "private": True}
-PUBLISHED = {"table": "mst", "together": BOTH, "n_fits": 1}
+SWEEP = {"releasable": True, "composed": {"epsilon": 4.2, "delta": 2e-6, "n_fits": 3}}
+BOTH = {"epsilon": 1.5, "delta": 1e-6, "private": True, "n_units": 39074}
+PUBLISHED = {"table": "mst", "together": BOTH, "statement": {"epsilon": 0.3, "n_units": 39074}, "n_fits": 1}
 EVERY = {"epsilon": 3.25, "delta": 2e-6, "n_fits": 3}
 
 
 def test_a_point_of_a_sweep_is_quoted_at_the_price_of_the_whole(evaluation: Evaluation) -> None:
-    card = public_card(with_known(evaluation, sweep=SWEEP, release="mst"), "mst", FACTS)
+    card = public_card(
+        with_known(evaluation, sweep=swept(SWEEP, *(one.name for one in evaluation.candidates)), release="mst"),
+        "mst",
+        FACTS,
+    )
     assert leads(card)[:2] == (4.2, 2e-6)
     assert rows(card) == [("fit", 1, 0.9987), ("sweep", 3, 4.2)]
 
@@ -452,8 +456,8 @@ def renamed(evaluation: Evaluation, hostile: str) -> tuple[Evaluation, CardFacts
     first, *others = evaluation.candidates
     assert first.statement is not None
     stated = replace(
-        first.statement, events=(EventRecord(hostile, hostile, {hostile: 1.0}, 1, 0.1),), unit=hostile,
-        accountant=hostile, relation=hostile, caveats=(hostile,),
+        first.statement, events=(replace(first.statement.events[0], what=hostile),), unit=hostile,
+        accountant=hostile, caveats=(hostile,),
         ledger=LedgerNote(hostile, hostile, hostile, hostile, 1.0, 1.0, 1.0, 1.0),
     )  # fmt: skip
     made = GeneratorRecord(hostile, {hostile: hostile, "list": [hostile, None]})

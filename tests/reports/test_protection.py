@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from evaluate.gate.claim import Composition
 from evaluate.gate.protection import Protection, protection_of, standing_protection
 from evaluate.privacy.audit.white_box import conclude
-from evaluate.result import Candidate, Estimate, Evaluation
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError
 from reports import render_html
 from reports.charts import limit_curve
 from synth.dp.budget import Budget
@@ -30,7 +30,7 @@ def fitted(*schedules: Schedule, **known: Any) -> Evaluation:
         Candidate(f"table {i}", (), statement=Budget(schedule).statement(SCHEMA))
         for i, schedule in enumerate(schedules)
     )
-    return evaluation_of(*candidates, split="keyed hash", **known)
+    return replace(evaluation_of(*candidates, split="keyed hash", **known), schema=SCHEMA)
 
 
 def protection(evaluation: Evaluation) -> Protection:
@@ -70,12 +70,12 @@ def test_a_claim_whose_events_are_not_all_known_has_the_limit_of_epsilon_and_del
     assert "their epsilon grows faster than their number" in found.together("row")
 
 
-def test_books_that_cost_more_than_is_claimed_limit_nothing_beyond_the_claim() -> None:
+def test_books_that_cost_more_than_is_claimed_are_damage() -> None:
     evaluation = fitted(ONE)
     first = evaluation.candidates[0]
-    claimed = {"epsilon": ONE.epsilon / 2}
-    liar = replace(first, statement=altered(first.statement, claimed))
-    assert not protection(replace(evaluation, candidates=(liar,))).by_events
+    liar = replace(first, statement=altered(first.statement, {"epsilon": ONE.epsilon / 2}))
+    with pytest.raises(EvaluationError, match="its own events cost"):
+        protection(replace(evaluation, candidates=(liar,)))
 
 
 @pytest.mark.parametrize(

@@ -102,9 +102,9 @@ def test_every_verdict_names_its_audience_its_policy_and_the_lack_of_a_guarantee
     several = replace(evaluation, candidates=(*evaluation.candidates, void), provenance=known)
     verdicts = verdicts_of(several)
     page = render_html(several, verdicts=verdicts, release=first.name)
-    cover, policy = page.split('id="policy"')[0], page.split('id="policy"')[1].split('id="weakest"')[0]
+    cover, policy = page.split('id="weakest"')[0], page.split('id="policy"')[1].split('id="guarantee"')[0]
     lines = re.findall('<p class="line">.*?</p>', cover, re.DOTALL)
-    summaries = re.findall('<details class="judged".*?</summary>', policy, re.DOTALL)
+    summaries = re.findall('<p class="judged".*?</p>', policy, re.DOTALL)
     assert len(lines) == len(summaries) == len(verdicts) == 4
     for said in (*lines, *summaries):
         for name in (verdicts[0].audience, verdicts[0].policy):
@@ -115,7 +115,7 @@ def test_every_verdict_names_its_audience_its_policy_and_the_lack_of_a_guarantee
         assert "its privacy statement is void" in listed[3]
     # A table that was picked from what holds a void fit is void with it.
     picked = replace(several, provenance=replace(known, release=None))
-    cover = render_html(picked, verdicts=verdicts_of(picked)).split('id="policy"')[0]
+    cover = render_html(picked, verdicts=verdicts_of(picked)).split('id="weakest"')[0]
     assert cover.count("its privacy statement is void") == cover.count("<b>void</b>") == 2
     unverified = replace(evaluation, provenance=altered(evaluation.provenance, {"split": None}))
     assert "its privacy statement is unverified" in render_html(unverified, verdicts=verdicts_of(unverified))
@@ -125,8 +125,8 @@ def test_a_warning_that_fails_does_not_look_like_a_binding_rule_that_fails() -> 
     def shown(severity: str) -> tuple[str, str]:
         verdict, evaluation = judged(date(2026, 5, 31), severity=severity)
         page = render_html(evaluation, verdicts=[verdict])
-        policy, weakest = page.split('id="policy"')[1].split('id="weakest"')
-        return policy.split("</summary>")[1], weakest.split("</ol>")[0]
+        weakest, policy = page.split('id="weakest"')[1].split('id="policy"')
+        return policy.split('id="guarantee"')[0], weakest.split("</ol>")[0]
 
     for binding in shown("fail"):
         assert '<span class="badge fail">' in binding

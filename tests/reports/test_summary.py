@@ -14,7 +14,7 @@ from evaluate.gate.verdict import Check, Verdict
 from evaluate.result import Evaluation
 from reports.exports.summary import INTERNAL, to_summary
 from reports.markdown import bullets, name, table, text
-from tests.evaluations import altered
+from tests.evaluations import altered, swept
 from tests.reports.test_model_card import HOSTILE
 
 Verdicts = Callable[..., tuple[Verdict, ...]]
@@ -67,8 +67,9 @@ def test_a_void_statement_is_void_here_too(evaluation: Evaluation, verdicts_of: 
 
 
 def test_of_a_sweep_the_price_of_all_fits_is_told(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
-    swept = {"releasable": True, "composed": {"epsilon": 4.2, "delta": 2e-6, "n_fits": 3}, "points": []}
-    of_sweep = replace(evaluation, provenance=altered(evaluation.provenance, {"sweep": swept}))
+    known = {"releasable": True, "composed": {"epsilon": 4.2, "delta": 2e-6, "n_fits": 3}}
+    points = swept(known, *(one.name for one in evaluation.candidates))
+    of_sweep = replace(evaluation, provenance=altered(evaluation.provenance, {"sweep": points}))
     told = "epsilon 4.2, delta 2e\u22126, for all private fits of the sweep that the table is from, 3 in number; "
     assert f"{told}this fit alone 0.999 |" in to_summary(of_sweep, verdicts_of(evaluation))
 
@@ -77,7 +78,9 @@ def test_of_numbers_that_are_published_too_the_price_of_both_is_told(
     evaluation: Evaluation, verdicts_of: Verdicts
 ) -> None:
     composed = {"epsilon": 1.5, "delta": 1e-6, "n_fits": 2}
-    known = {"public_report": {"together": {"epsilon": 1.5}}, "composed": composed}
+    units = {"n_units": evaluation.schema.n_units}
+    numbers = {"together": {"epsilon": 1.5, **units}, "statement": {"epsilon": 0.3, **units}}
+    known = {"public_report": numbers, "composed": composed}
     found = replace(evaluation, provenance=altered(evaluation.provenance, known))
     summary = to_summary(found, verdicts_of(evaluation))
     assert summary.count("numbers published about it; this fit alone 0.999 |") == 1

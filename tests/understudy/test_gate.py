@@ -22,7 +22,7 @@ from evaluate.real_facts import Shift
 from evaluate.result import Candidate, Case, Estimate, Evaluation, Failure, SelfTest
 from evaluate.result_io import evaluation_from
 from synth.errors import JobError
-from tests.evaluations import SCHEMA, altered, facts, origin, stated
+from tests.evaluations import SCHEMA, altered, facts, origin, stated, swept
 from understudy.cli import hold_descriptors
 from understudy.evaluate_external import read_policy
 
@@ -289,7 +289,8 @@ def policy() -> Policy:
 
 
 def test_no_waiver_makes_a_sweep_releasable_that_nobody_pays_for() -> None:
-    made = replace(evaluation(QUIET), provenance=origin(sweep={"releasable": False, "composed": COMPOSED}))
+    sweep = swept({"releasable": False, "composed": COMPOSED}, "c")
+    made = replace(evaluation(QUIET), provenance=origin(sweep=sweep))
     waiver = Waiver.model_validate({**WAIVER, "measure": "statement.epsilon"})
     (verdict,) = judge(made, [policy()], waivers=[waiver])
     assert verdict.verdict == "FAIL"
@@ -297,7 +298,8 @@ def test_no_waiver_makes_a_sweep_releasable_that_nobody_pays_for() -> None:
 
 
 def test_a_waiver_covers_what_a_sweep_promises_together() -> None:
-    made = replace(evaluation(QUIET), provenance=origin(sweep={"releasable": True, "composed": COMPOSED}))
+    sweep = swept({"releasable": True, "composed": COMPOSED}, "c")
+    made = replace(evaluation(QUIET), provenance=origin(sweep=sweep))
     claimed = replace(made.candidates[0], statement=stated(epsilon=0.5))
     made = replace(made, candidates=(claimed,))
     assert judge(made, [policy()])[0].verdict == "FAIL"

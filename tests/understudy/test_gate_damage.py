@@ -23,10 +23,11 @@ from evaluate.result_io import evaluation_from
 from reports.exports.junit import render_junit
 from synth.errors import JobError
 from synth.schema import build_schema
-from tests.evaluations import SCHEMA, facts, origin, stated
+from tests.evaluations import SCHEMA, facts, origin, stated, swept
 from understudy.evaluate_external import read_policy
 
 COMPOSED = {"epsilon": 4.0, "delta": 1e-6, "n_fits": 4}
+SWEEP = swept({"releasable": True, "composed": COMPOSED}, "m")
 AUC, PERSONAL = "privacy.membership.auc", "privacy.personal"
 ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in get_args(Case))
 ALIKE = facts(shift=Shift(n_train=1000, n_holdout=1000, p_value=0.5))
@@ -59,15 +60,15 @@ def published(**together: Any) -> dict[str, Any]:
 
 
 def test_what_is_published_never_lifts_the_bar_of_a_sweep_nobody_pays_for() -> None:
-    unpaid = {"sweep": {"releasable": False, "composed": COMPOSED}}
+    unpaid = {"sweep": swept({"releasable": False, "composed": COMPOSED}, "m")}
     assert verdict_of({**unpaid, **published()}) == "FAIL"
 
 
 def test_no_claim_of_several_fits_together_is_smaller_than_that_of_one() -> None:
-    assert verdict_of({"sweep": None, **published(epsilon=0.1)}, epsilon=50.0) == "FAIL"
-    small = {"sweep": {"releasable": True, "composed": {**COMPOSED, "epsilon": 0.1}}}
+    assert verdict_of({"sweep": None, **published(epsilon=0.6)}, epsilon=50.0) == "FAIL"
+    small = {"sweep": {**SWEEP, "composed": {**COMPOSED, "epsilon": 0.6}}}
     assert verdict_of(small, epsilon=50.0) == "FAIL"
-    assert verdict_of({"sweep": {"releasable": True, "composed": COMPOSED}, **published(epsilon=0.1)}) == "FAIL"
+    assert verdict_of({"sweep": SWEEP, **published(epsilon=0.6)}) == "FAIL"
     assert verdict_of({"sweep": None, **published()}) == verdict_of(small) == "PASS"
 
 
@@ -77,7 +78,7 @@ def test_numbers_that_were_published_without_secure_noise_void_the_statement() -
 
 def written(part: str, **changes: Any) -> str:
     """The file of one private table with another provenance or statement."""
-    content = json.loads(private({"sweep": {"releasable": True, "composed": COMPOSED}, **published()}).to_json())
+    content = json.loads(private({"sweep": SWEEP, **published()}).to_json())
     known = content["provenance"] if part == "provenance" else content["candidates"][0]["statement"]
     known.update(changes)
     return json.dumps(content)
@@ -97,13 +98,13 @@ def test_a_file_of_a_private_table_is_read() -> None:
         {"sweep": []},
         {"sweep": "no"},
         {"sweep": {}},
-        {"sweep": {"releasable": "true", "composed": COMPOSED, "points": []}},
-        {"sweep": {"releasable": 1, "composed": COMPOSED, "points": []}},
-        {"sweep": {"releasable": True, "composed": None, "points": []}},
-        {"sweep": {"releasable": True, "composed": [], "points": []}},
-        {"sweep": {"releasable": True, "composed": {**COMPOSED, "epsilon": True}, "points": []}},
-        {"sweep": {"releasable": True, "composed": {**COMPOSED, "epsilon": 10**400}, "points": []}},
-        {"sweep": {"releasable": False, "composed": {"epsilon": "x"}, "points": []}},
+        {"sweep": {"releasable": "true", "composed": COMPOSED, "points": SWEEP["points"]}},
+        {"sweep": {"releasable": 1, "composed": COMPOSED, "points": SWEEP["points"]}},
+        {"sweep": {"releasable": True, "composed": None, "points": SWEEP["points"]}},
+        {"sweep": {"releasable": True, "composed": [], "points": SWEEP["points"]}},
+        {"sweep": {"releasable": True, "composed": {**COMPOSED, "epsilon": True}, "points": SWEEP["points"]}},
+        {"sweep": {"releasable": True, "composed": {**COMPOSED, "epsilon": 10**400}, "points": SWEEP["points"]}},
+        {"sweep": {"releasable": False, "composed": {"epsilon": "x"}, "points": SWEEP["points"]}},
         {"sweep": None, "public_report": []},
         {"sweep": None, "public_report": {}},
         {"sweep": None, "public_report": {**WHOLE, "table": "another"}},
@@ -304,8 +305,8 @@ def test_no_change_of_a_file_makes_a_pass_of_what_is_none(honest: dict[str, Any]
 @given(data=st.data())
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_change_of_a_file_lifts_the_bar_of_a_sweep(honest: dict[str, Any], data: st.DataObject) -> None:
-    swept = {"sweep": {"releasable": False, "composed": COMPOSED, "points": []}}
-    content = {**honest, "provenance": {**honest["provenance"], **swept}}
+    barred = {"sweep": swept({"releasable": False, "composed": COMPOSED}, "a", "b")}
+    content = {**honest, "provenance": {**honest["provenance"], **barred}}
     assert set(gated(json.dumps(honest), LAX)) == {"PASS"}
     place = data.draw(st.sampled_from([*places(content)]))
     way, odd = data.draw(st.sampled_from(["drop", "twice", "odd"])), data.draw(st.sampled_from(ODD))

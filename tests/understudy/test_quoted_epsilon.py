@@ -25,7 +25,7 @@ from reports.public.facts import public_facts
 from reports.public.page import render_public
 from synth.schema import build_schema
 from synth.usage_terms import Terms
-from tests.evaluations import altered
+from tests.evaluations import altered, stated
 from tests.reports.conftest import sample_evaluation
 from understudy.batch.result import JobOutcome
 from understudy.batch.summary import account_line, rows_of
@@ -45,14 +45,16 @@ def evaluation() -> Evaluation:
     """A run whose one private table has numbers published about it."""
     found = sample_evaluation()
     first = found.candidates[0]
-    stated = altered(first.statement, {"epsilon": ALONE})
-    alone, both = (altered(first.statement, {"epsilon": epsilon}) for epsilon in (0.1, EXACT))
+    fit, alone, both = (
+        altered(first.statement, {"epsilon": epsilon, "events": stated(epsilon=epsilon).to_dict()["events"]})
+        for epsilon in (ALONE, 0.1, EXACT)
+    )
     published = {"statement": alone, "together": both}
     known = altered(found.provenance, {
         "release": "mst", "sweep": None, "public_report": published,
         "composed": {"epsilon": EXACT, "delta": 1e-6, "n_fits": 2},
     })  # fmt: skip
-    return replace(found, candidates=(replace(first, statement=stated, audit=None),), provenance=known)
+    return replace(found, candidates=(replace(first, statement=fit, audit=None),), provenance=known)
 
 
 def _said(page: str) -> str:

@@ -173,13 +173,39 @@ def test_parquet_in_is_parquet_out(workspace: Any, table: Any) -> None:
     assert made.dtypes.astype(str).to_dict()["ill"] == "bool"
 
 
-def test_values_outside_the_bounds_are_clamped_where_the_job_says_so(workspace: Any, table: Any) -> None:
+@pytest.mark.parametrize(
+    ("said", "epsilon", "code"),
+    [(None, None, 2), (None, 1.0, 0), ("clamp", None, 0), ("refuse", 1.0, 2)],
+)
+def test_values_outside_the_bounds_are_clamped_where_a_fit_is_private_or_the_job_says_so(
+    workspace: Any, table: Any, said: str | None, epsilon: float | None, code: int
+) -> None:
     frame = table()
     frame.loc[3, "age"] = 130
     workspace.write_table(frame)
-    place = {"path": "table.csv", "schema": "schema.toml", "outside": "clamp"}
-    workspace.write_job(table=place, evaluation={"measures": ["validity"]})
-    assert run(workspace).exit_code == 0
+    place = {"path": "table.csv", "schema": "schema.toml"} | ({} if said is None else {"outside": said})
+    asked = {} if epsilon is None else {"epsilon": epsilon}
+    workspace.write_job(table=place, generators={"independent": asked}, evaluation={"measures": ["validity"]})
+    assert run(workspace).exit_code == code
+
+
+def test_without_a_folder_the_plan_is_shown_and_nothing_runs(workspace: Any) -> None:
+    workspace.write_job(generators={"independent": {}, "mst": {"epsilon": 1.0}}, release="mst")
+    before = sorted(workspace.folder.iterdir())
+    ran = workspace.run("run", workspace.folder / "job.toml")
+    assert ran.exit_code == 2
+    assert "Generator mst: mst, epsilon 1, delta 1e-06, named for release" in ran.stdout
+    assert "Generator independent: independent, no formal guarantee" in ran.stdout
+    assert "Error: nothing was run, since no folder is named; add --out job." in ran.stderr
+    assert sorted(workspace.folder.iterdir()) == before
+
+
+def test_a_job_without_a_schema_says_how_to_write_one(workspace: Any) -> None:
+    workspace.write_job(table={"path": "table.csv"})
+    ran = run(workspace)
+    assert ran.exit_code == 2
+    assert "`understudy schema infer table.csv --out schema.toml`" in ran.stderr
+    assert "`understudy try table.csv`" in ran.stderr
 
 
 def test_a_constant_column_does_not_stop_a_run(workspace: Any, table: Any) -> None:

@@ -6,6 +6,7 @@ Where its verdict is no PASS, the first rule that decides it is the reason. No v
 import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +41,39 @@ def reason_of(verdict: Mapping[str, Any]) -> str:
 
 def _deciding(released: Mapping[str, Any], outcome: str) -> str:
     """The first rule with the verdict's outcome; where there is none, the self-test that does not come out."""
-    counting = [one for one in released["findings"] if one["rule"]["severity"] == "fail" and not one["waived"]]
-    deciding = [one for one in counting if one["outcome"] == outcome]
-    if deciding:
-        rule = deciding[0]["rule"]
+    found = deciding(released, outcome)
+    if found:
+        rule = found[0]["rule"]
         named = " ".join((rule["measure"], ", ".join(rule["subject"]))).strip()
-        more = f" (and {len(deciding) - 1} more)" if len(deciding) > 1 else ""
-        return f"{named} {outcome}: {deciding[0]['reason'].rstrip('.')}{more}"
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        return f"{named} {outcome}: {found[0]['reason'].rstrip('.')}{more}"
     for check in released["checks"]:
         if check["outcome"] == BROKEN:
             return f"self-test {check['case']} did not come out, so nothing passes: {check['reason'].rstrip('.')}"
     return "no rule of the policy counts, so nothing was shown to hold"
+
+
+def deciding(judged: Mapping[str, Any], outcome: str) -> list[Mapping[str, Any]]:
+    """The findings that decided a recorded verdict on one table, first to last.
+
+    Args:
+        judged: the table's part of a file of verdicts.
+        outcome: the verdict.
+
+    Raises:
+        KeyError, TypeError: it is no such verdict.
+    """
+    counting = [one for one in judged["findings"] if one["rule"]["severity"] == "fail" and not one["waived"]]
+    return [one for one in counting if one["outcome"] == outcome]
+
+
+def rests_on_expired_waiver(judged: Mapping[str, Any], today: date) -> bool:
+    """True where a recorded verdict on one table sets a rule aside by a waiver that is over, or cannot be read."""
+    try:
+        waived = [finding["waiver"] for finding in judged["findings"] if finding.get("waived")]
+        return any(waiver["until"] < today.isoformat() for waiver in waived)
+    except (AttributeError, KeyError, TypeError):  # somebody's own file: it rests on nothing that we know
+        return True
 
 
 PASSED, FAIL, OPEN, NO_VERDICT = "PASS", "FAIL", "INCONCLUSIVE", "no verdict"

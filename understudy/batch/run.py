@@ -31,6 +31,7 @@ from understudy.batch.result import (
     provenance_of,
     read_content,
     reserved,
+    rests_on_expired_waiver,
 )
 from understudy.bundle.manifest import MANIFEST, moment
 from understudy.console import DONE, INTERRUPTED, TERMINATED, Console, Tell, duration, printable
@@ -102,12 +103,11 @@ def _problem(out: Path) -> str:
 
 def _rests_on_expired_waiver(verdict: Mapping[str, Any]) -> bool:
     """True where the table to release passed a rule by a waiver that is over."""
-    today = datetime.now(UTC).date().isoformat()
+    today = datetime.now(UTC).date()
     try:
         released = [one for one in verdict["candidates"] if one["candidate"] == verdict["release"]]
-        waived = [finding["waiver"] for one in released for finding in one["findings"] if finding.get("waived")]
-        return any(waiver["until"] < today for waiver in waived)
-    except (AttributeError, KeyError, TypeError):  # somebody's own file: it rests on nothing that we know
+        return any(rests_on_expired_waiver(one, today) for one in released)
+    except (KeyError, TypeError):  # somebody's own file: it rests on nothing that we know
         return True
 
 

@@ -20,7 +20,9 @@ from understudy.cli import (
     batches,
     bundles,
     cards,
+    checks,
     evidence,
+    indexes,
     jobs,
     json_schemas,
     ledgers,
@@ -52,11 +54,13 @@ quickstart.add_to(app)
 jobs.add_to(app)
 batches.add_to(app)
 schemas.add_to(app)
+checks.add_to(app)
 json_schemas.add_to(app)
 advice.add_to(app)
 models.add_to(app)
 evidence.add_to(app)
 vendors.add_to(app)
+indexes.add_to(app)
 ledgers.add_to(app)
 accounts.add_to(app)
 audits.add_to(app)

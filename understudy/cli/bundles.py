@@ -81,7 +81,7 @@ def verify(
 
     console = console_of(ctx)
     warned = private_ones((*(public_key or ()), *(sign_off_key or ())), console)
-    demand = _demand(public_key, signer, register)
+    demand = demand_of(public_key, signer, register)
     found = check(bundle, replace(demand, signed_off=signed_off, sign_off_keys=_fingerprints(sign_off_key)))
     _show(found, console)
     code = DONE if found.is_sound else FAILED
@@ -112,7 +112,7 @@ def sign_off(  # noqa: PLR0913 - options of the command line
     private_ones(public_key or (), console)
     signer = signer_of(key, console)
     release = ReleaseDecision(_person(name, role), _person(second_name, second_role), _day(expires))
-    document, notes = sign(bundle, release, _demand(public_key, signers, register), signer)
+    document, notes = sign(bundle, release, demand_of(public_key, signers, register), signer)
     approval = document.predicate
     for sentence in notes:
         console.warn(sentence)
@@ -157,7 +157,7 @@ def withdraw(  # noqa: PLR0913 - options of the command line
     return DONE
 
 
-def _demand(public_keys: list[Path] | None, signers: list[str] | None, register: Path | None) -> "Demand":
+def demand_of(public_keys: list[Path] | None, signers: list[str] | None, register: Path | None) -> "Demand":
     """The requirements on a bundle, from options."""
     from understudy.bundle.records import read_register
     from understudy.bundle.verification import Demand

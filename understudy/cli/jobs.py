@@ -1,5 +1,6 @@
 """`understudy run`: the whole job, from a real table to a verdict."""
 
+import itertools
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.evidence import outcome_words
-from understudy.cli.options import ExecutorOption, OutFolder, SignKey, console_of, signer_of
+from understudy.cli.options import ExecutorOption, SignKey, console_of, signer_of
 
 if TYPE_CHECKING:
     from reports.sections.sweep import Mean
     from synth.dp.statement import PrivacyStatement
     from understudy.console import Console
+    from understudy.run.plan import Plan
     from understudy.run.run import RunOutcome
 
 
@@ -28,7 +30,12 @@ def add_to(app: typer.Typer) -> None:
 def run(
     ctx: typer.Context,
     job: Annotated[Path, typer.Argument(help="The job file (docs/reference/job.md).", show_default=False)],
-    out: OutFolder,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="The folder to make; it must be new. Without it the plan is shown, and nothing runs."
+        ),
+    ] = None,
     restart: Annotated[
         bool, typer.Option("--restart", help="Remove unfinished work of this output; what was drawn stays spent.")
     ] = False,
@@ -52,19 +59,54 @@ def run(
 
     console = console_of(ctx)
     signer = signer_of(sign_key, console)
-    plan = make_plan(job, out, restart=restart, workers=workers, executor=executor)
+    folder = out or _free(job)
+    plan = make_plan(job, folder, restart=restart, workers=workers, executor=executor)
+    if out is None:
+        show_plan(plan, console)
     for sentence in plan.warnings:
         console.warn(sentence)
+    if out is None:
+        return console.error(f"nothing was run, since no folder is named; add --out {folder}", 2)
 
     def tell(outcome: "RunOutcome") -> None:
         show(outcome, console)
         known = outcome.evaluation.provenance
         said = {"warnings": known.warnings, "ledger": None if known.ledger is None else asdict(known.ledger)}
-        sealed = {"manifest_sha256": sealed_digest(out), "signer": None if signer is None else signer.fingerprint}
-        content = {**outcome.delivery.verdict_content(), **said, **sealed}
-        console.result({**content, "exit_code": outcome.exit_code, "out": str(out)})
+        sealed = {"manifest_sha256": sealed_digest(folder), "signer": None if signer is None else signer.fingerprint}
+        tracked = {"tracking": None if outcome.tracked is None else asdict(outcome.tracked)}
+        content = {**outcome.delivery.verdict_content(), **said, **sealed, **tracked}
+        console.result({**content, "exit_code": outcome.exit_code, "out": str(folder)})
 
     return carry_out(plan, console, signer, tell).exit_code
+
+
+def _free(job: Path) -> Path:
+    """A folder that a run could make here, named after its job."""
+    names = (job.stem if n == 1 else f"{job.stem}-{n}" for n in itertools.count(1))
+    return next(Path(name) for name in names if not Path(name).exists())
+
+
+def show_plan(plan: "Plan", console: "Console") -> None:
+    """The plan of a run in lines, before a row is read."""
+    from evaluate.text import typed_loss
+
+    schema, job = plan.schema, plan.job
+    by = "a row" if schema.entity is None else f"all rows of one {schema.entity!r}"
+    aim = f", target {schema.target}" if schema.target else ""
+    console.say(f"Table: {plan.table.shown}, {len(schema.kept)} columns{aim}; unit of privacy: {by}")
+    console.say(f"Split: {job.split.holdout_share:.0%} held out, seed {job.split_seed}")
+    for label, _point in plan.points.items():
+        promise = "no formal guarantee"
+        if label in plan.schedules:
+            schedule = plan.schedules[label]
+            promise = f"epsilon {typed_loss(schedule.epsilon)}, delta {schedule.delta:.3g}"
+        named = ", named for release" if label == job.release else ""
+        console.say(f"Generator {label}: {plan.generators[label].name}, {promise}{named}")
+    if plan.fund is not None:
+        console.say(f"Ledger: {plan.fund.place}")
+    console.say(f"Policy: {plan.policy.name}, version {plan.policy.version}, for {plan.policy.audience}")
+    kinds = "every measure" if job.evaluation.measures is None else f"measures {', '.join(job.evaluation.measures)}"
+    console.say(f"Evaluation: {kinds}; then a report, verdicts, cards and a sealed folder")
 
 
 def show(outcome: "RunOutcome", console: "Console") -> None:
@@ -96,7 +138,17 @@ def show(outcome: "RunOutcome", console: "Console") -> None:
     released = outcome.delivery.released
     if released is not None:
         console.say(f"{released.candidate}: {released.verdict} under policy {released.policy}, for {released.audience}")
+    _show_tracking(outcome, console)
     console.say(f"Report: {outcome.plan.out / REPORT}")
+
+
+def _show_tracking(outcome: "RunOutcome", console: "Console") -> None:
+    """The page of the run on the tracking server, or the warning that it was not tracked."""
+    tracked = outcome.tracked
+    if tracked is not None and tracked.failure:
+        console.warn(tracked.failure)
+    elif tracked is not None:
+        console.say(f"MLflow: {tracked.url}")
 
 
 def _show_shift(outcome: "RunOutcome", console: "Console") -> None:

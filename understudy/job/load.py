@@ -119,6 +119,30 @@ def check_measures(measures: Iterable[str]) -> None:
             raise JobError(f"measure={name!r} is unknown; {nearest(name, MODULES)}")
 
 
+def check_file(path: Path) -> str:
+    """The kind of a file of settings that can be used: "schema", "policy", "waivers file" or "job".
+
+    A job is checked with the schema, policy and waivers that it names, and with parameters of its generators.
+
+    Raises:
+        BadInput: it cannot be read, or not be used; nothing was done.
+        MissingExtra: a generator of a job needs what is not installed.
+    """
+    given = read_given(path, "settings", JobError)
+    content = parse_toml(given, "settings", JobError)
+    if "columns" in content:
+        schema_of(given)
+        return "schema"
+    if "rules" in content:
+        named_policy(given)
+        return "policy"
+    if set(content) == {"waivers"} and not isinstance(content["waivers"], str):
+        build_waivers(content)
+        return "waivers file"
+    read_inputs(path)
+    return "job"
+
+
 def _generators(job: Job, schema: Schema) -> dict[str, Generator]:
     """The specification of every candidate, checked; the seeds of a sweep share theirs."""
     found: dict[tuple[str, float | None], Generator] = {}

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator, m
 from evaluate.tables import N_ROWS, SAMPLE_ROWS
 from synth.errors import JobError, nearest
 from synth.schema import Kind
+from synth.url import split as split_address
 from synth.usage_terms import Terms
 from synth.validation import Frozen, read_toml, sentence
 from understudy.data.source import LEAST_MEMORY_MB, MEMORY_MB, Engine, refuse_credentials
@@ -32,8 +33,10 @@ class TableSpec(Frozen):
     )
     source: str | None = Field(default=None, description='A table that a package brings, such as "statsmodels:fair".')
     schema_path: str = Field(alias="schema", description="The schema file.")
-    outside: Literal["refuse", "clamp"] = Field(
-        default="refuse", description="What becomes of values outside the schema's bounds."
+    outside: Literal["refuse", "clamp"] | None = Field(
+        default=None,
+        description="Treatment of values outside the schema: refuse, or clamp to the nearest bound; none: clamp where "
+        "any generator has an epsilon, refuse elsewhere.",
     )
     engine: Engine | None = Field(
         default=None,
@@ -128,6 +131,37 @@ class PublicReportSpec(Frozen):
     delta: float | Literal["auto"] = Field(default="auto", description="auto: as for a fit.")
 
 
+class TrackingSpec(Frozen):
+    """The tracking server that is told of a finished run."""
+
+    mlflow: str = Field(description="Address of an MLflow server, such as http://127.0.0.1:5000; no credentials.")
+    experiment: str = Field(default="understudy", min_length=1, max_length=200, description="Its name there.")
+    content: Literal["public", "internal"] = Field(
+        default="public",
+        description="public sends nothing that was computed from real rows; internal adds figures, verdicts and the "
+        "report.",
+    )
+
+    @field_validator("mlflow")
+    @classmethod
+    def _an_address_without_credentials(cls, mlflow: str) -> str:
+        parts = split_address(mlflow)
+        if (
+            parts is None
+            or parts.scheme not in ("http", "https")
+            or not parts.hostname
+            or "@" in parts.netloc
+            or parts.query
+            or parts.fragment
+        ):
+            raise ValueError(
+                "the address of an MLflow server is like http://127.0.0.1:5000 or https://host/path, without user, "
+                "password and parameters, since the job is copied into the output; give credentials by the environment "
+                "variables MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
+            )
+        return mlflow
+
+
 class Job(Frozen):
     """One run: a table, its schema, generators, measures, a policy. Constructing one checks it."""
 
@@ -151,6 +185,7 @@ class Job(Frozen):
     public_report: PublicReportSpec | None = Field(
         default=None, description="None: the public report holds no number that was read off real rows."
     )
+    tracking: TrackingSpec | None = Field(default=None, description="None: no server is told of the run.")
 
     @field_validator("generators")
     @classmethod
@@ -198,6 +233,12 @@ class Job(Frozen):
         return points(self.generators, (self.sweep or SweepSpec()).seeds if self.is_sweep else None)
 
     @property
+    def outside(self) -> Literal["refuse", "clamp"]:
+        """Treatment of values outside the schema. A private fit clamps: whether it stops must not depend on rows."""
+        private = any(point.epsilon is not None for point in self.points.values())
+        return self.table.outside or ("clamp" if private else "refuse")
+
+    @property
     def split_seed(self) -> int:
         """The seed of the split."""
         return self.seed if self.split.seed is None else self.split.seed
@@ -218,6 +259,12 @@ def build_job(content: dict[str, Any]) -> Job:
     Raises:
         JobError: the content is not a job; the message names the place and the remedy.
     """
+    table = content.get("table")
+    if isinstance(table, dict) and "schema" not in table and isinstance(table.get("path"), str):
+        raise JobError(
+            f"the job cannot be used: 'table.schema' is missing; write one with `understudy schema infer "
+            f"{table['path']} --out schema.toml` and name it, or start with `understudy try {table['path']}`"
+        )
     try:
         return Job.model_validate(content)
     except ValidationError as error:

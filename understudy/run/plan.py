@@ -26,7 +26,15 @@ from understudy.job.load import read_inputs
 from understudy.job.spec import Job
 from understudy.job.sweep import PlannedCandidate, composed
 from understudy.provenance import fingerprint_key, key_path
-from understudy.run.preflight import Intent, Swept, cautions, check_job, check_sampled, of_publication
+from understudy.run.preflight import (
+    Intent,
+    Swept,
+    cautions,
+    check_job,
+    check_sampled,
+    check_tracking,
+    of_publication,
+)
 from understudy.run.workspace import RunWorkspace, check_free, requested
 
 PUBLICATION = "_published"
@@ -146,7 +154,7 @@ class Plan:
             {shown[label]: schedule for label, schedule in self.schedules.items()},
             self.schema,
             self.fund,
-            self.job.table.outside,
+            self.job.outside,
             Swept(self.composed, self.unpaid, self.schedules) if self.job.is_sweep else None,
         )
         published = () if self.together is None else (of_publication(str(self.job.release), self.together),)
@@ -239,6 +247,7 @@ def make_plan(
     if executor is not None:
         checked(executor)
     asked, home = read_inputs(job_path), job_path.parent
+    check_tracking(asked.job)
     finished = check_free(out, restart=restart)
     job, schema, generators = asked.job, asked.schema, asked.generators
     table = _table(job, home)

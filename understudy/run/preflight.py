@@ -4,6 +4,7 @@ A stored table is refused what nobody can have of one that stays where it is. A 
 nothing is wrong: each is a choice.
 """
 
+import importlib.util
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from reports.exports.csv import runs
 from synth.dp.events import GaussianEvent
 from synth.dp.renyi_curve import RdpCurve
 from synth.dp.schedule import Schedule, resolve_delta
-from synth.errors import JobError
+from synth.errors import JobError, MissingExtra
 from synth.generators.base import Generator, PrivateGenerator
 from synth.schema import Schema
 from understudy.budget.account import LEDGER_VARIABLE, Fund
@@ -77,6 +78,19 @@ def check_sampled(sample_rows: int | None, *, stored: bool) -> None:
         raise JobError(
             f"sample_rows={sample_rows} is of tables that stay where they are stored, and these are read into memory "
             'and measured whole; leave it out, or set engine = "stored"'
+        )
+
+
+def check_tracking(job: Job) -> None:
+    """Refuse to track a run without the library that tells the server.
+
+    Raises:
+        MissingExtra: it is not installed; nothing was read.
+    """
+    if job.tracking is not None and importlib.util.find_spec("mlflow") is None:
+        raise MissingExtra(
+            "tracking.mlflow needs MLflow's client, which is not installed; install this project with its extra "
+            "`mlflow` (`pip install '.[mlflow]'` in its checkout), or leave [tracking] out"
         )
 
 

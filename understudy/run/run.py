@@ -27,6 +27,7 @@ from understudy.run.attacks import disproved
 from understudy.run.plan import PUBLICATION, Plan
 from understudy.run.pool import make_all
 from understudy.run.workspace import TRAINING, RunWorkspace, unfinished
+from understudy.tracking.record import Tracked, track
 
 MODELS = "models"
 # The key is the seed; evaluations name the split so.
@@ -41,6 +42,7 @@ class RunOutcome:
     evaluation: Evaluation
     verdicts: tuple[Verdict, ...]
     unsaved: Mapping[str, str]
+    tracked: Tracked | None = None
 
     @property
     def delivery(self) -> Delivery:
@@ -78,6 +80,9 @@ def run(
     with unfinished(plan.out, restart=plan.restart) as work:
         work.claim(_names(plan))
         outcome = _again(plan, work, console) if work.is_finished else _carry_out(plan, work, console, signer)
+        if plan.job.tracking is not None:
+            with console.stage("track"):
+                outcome = replace(outcome, tracked=track(plan.job.tracking, plan.job, outcome.delivery, plan.out))
         if tell is not None:
             tell(outcome)
     return outcome

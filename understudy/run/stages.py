@@ -37,7 +37,7 @@ Sides = Split | StoredSplit
 
 def read(plan: Plan) -> "AbstractContextManager[pd.DataFrame | StoredTable]":
     """The real table, conforming to its schema: in memory, or where it is stored. *Sensitive*."""
-    return read_real(plan.table.shared(ENGINES), plan.schema, plan.job.table.outside)
+    return read_real(plan.table.shared(ENGINES), plan.schema, plan.job.outside)
 
 
 def split(plan: Plan, real: "pd.DataFrame | StoredTable") -> Sides:
@@ -112,7 +112,7 @@ def real(plan: Plan, sides: Sides) -> Real:
     schema = aimed(plan.schema, plan.job.evaluation.target, plan.job.evaluation.task)
     terms: dict[str, Any] = {
         "seed": child_seed(plan.job.seed, "evaluate"),
-        "outside": plan.job.table.outside,
+        "outside": plan.job.outside,
         "n_targets": plan.job.evaluation.n_targets,
         "n_rows": plan.job.evaluation.n_rows,
     }

@@ -1,0 +1,150 @@
+"""The index of many outputs as one HTML page: a row for each table, with its recorded verdict, epsilon and key figures.
+
+The rows are plain facts that the application has read. Nothing is judged here. Like the report, the page reads whole
+without script, and is internal.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from evaluate.gate.finding import Outcome
+from evaluate.metrics import Metric
+from evaluate.result import Estimate, Failure
+from reports.glossary import entry
+from reports.html import environment, inlined
+from reports.model_card.schema import Standing
+
+FIGURES = (
+    "utility.tstr.boosting", "joint.c2st.auc", "pairs.tvd.floor_share", "privacy.copies.people",
+    "privacy.membership.auc",
+)  # fmt: skip
+"""Key figures that a row has room for: use, fidelity of rows and of pairs, copies, and the attack on membership."""
+REFERENCED = "utility."
+"""Begins names of figures that say nothing without that of real rows beside them."""
+GENERATOR = "understudy index"
+MARK = f'<meta name="generator" content="{GENERATOR}">'
+"""The line that tells this page from every other."""
+
+NOT_SOUND, WITHDRAWN, EXPIRED = "NOT SOUND", "WITHDRAWN", "EXPIRED"
+UNFINISHED, NOT_JUDGED, NO_OUTPUT = "UNFINISHED", "NOT JUDGED", "NO OUTPUT"
+VERDICTS: tuple[Outcome, ...] = ("PASS", "FAIL", "INCONCLUSIVE")
+STATES: Mapping[str, str] = {
+    "PASS": "pass", "FAIL": "fail", "INCONCLUSIVE": "open", NOT_SOUND: "fail", WITHDRAWN: "fail", EXPIRED: "warn",
+    UNFINISHED: "warn", NO_OUTPUT: "warn", NOT_JUDGED: "none",
+}  # fmt: skip
+"""Every state of a row, with the look of its badge; the order is that of the counts on top."""
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """The privacy claim that counts with a table."""
+
+    epsilon: float
+    delta: float
+    standing: Standing
+
+
+@dataclass(frozen=True)
+class Links:
+    """Links of a row, relative to the page and safe in it; empty where nothing is there."""
+
+    report: str = ""
+    public: str = ""
+    evaluation: str = ""
+
+
+@dataclass(frozen=True)
+class IndexRow:
+    """One candidate table of an output; of an output that tells of no table, the output.
+
+    Attributes:
+        output: its path from the folder that is indexed.
+        state: one of `STATES`: the recorded verdict, or why there is none to rely on.
+        reason: why the state is no PASS; a sentence, or a few words where a rule decided.
+        table: the candidate; empty where the row is about the whole output.
+        title: of the job.
+        released: the job names this table for release.
+        signed_off: two people have signed the release off.
+        day: of the evaluation, as ISO 8601 has it; empty where the evidence holds none.
+        generator: the generator or vendor; empty where nobody says.
+        policy: by which it was judged, with its version; empty where it was not.
+        claimed: the claim that counts; `None`: no formal guarantee.
+        figures: of `FIGURES`, those that are known.
+        is_measured: an evaluation of the table could be read.
+        links: to the report and its neighbors.
+    """
+
+    output: str
+    state: str
+    reason: str = ""
+    table: str = ""
+    title: str = ""
+    released: bool = False
+    signed_off: bool = False
+    day: str = ""
+    generator: str = ""
+    policy: str = ""
+    claimed: Claimed | None = None
+    figures: Mapping[str, Estimate | Failure] = field(default_factory=dict)
+    is_measured: bool = False
+    links: Links = field(default_factory=Links)
+
+    @property
+    def look(self) -> str:
+        """The look of its badge; states of a batch, such as a timeout, look like no output."""
+        return STATES.get(self.state, STATES[NO_OUTPUT])
+
+    @property
+    def is_broken(self) -> bool:
+        """True where there is no output to rely on, though somebody wanted one."""
+        return self.state not in VERDICTS and self.state != NOT_JUDGED
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index of outputs; `made_at` is the moment at which they were read."""
+
+    folder: str
+    rows: tuple[IndexRow, ...]
+    made_at: datetime
+    notes: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Rows by state, verdicts first."""
+        found = Counter(row.state for row in self.rows)
+        order = [*STATES, *sorted(found.keys() - STATES.keys())]
+        return {state: found[state] for state in order if found[state] or state in VERDICTS}
+
+    @property
+    def n_outputs(self) -> int:
+        """Outputs of any state."""
+        return len({row.output for row in self.rows})
+
+    @property
+    def n_tables(self) -> int:
+        """Tables that are named."""
+        return sum(bool(row.table) for row in self.rows)
+
+    @property
+    def columns(self) -> tuple[tuple[str, Metric], ...]:
+        """The key figures that any row has."""
+        return tuple((name, entry(name)) for name in FIGURES if any(name in row.figures for row in self.rows))
+
+    def choices(self, attribute: str) -> Sequence[str]:
+        """Every value of a row's attribute that a reader can choose."""
+        return sorted({str(getattr(row, attribute)) for row in self.rows} - {""})
+
+
+def render_index(index: Index) -> str:
+    """The page as text; the same index gives the same text."""
+    page = environment().get_template("index.html.j2")
+    return page.render(
+        index=index,
+        style=inlined("report.css", "index.css"),
+        script=inlined("report.js", "index.js"),
+        generator=GENERATOR,
+        referenced=REFERENCED,
+    )

@@ -1,0 +1,444 @@
+"""Charts of an evaluation for a notebook: those of the report, one call each, as HTML and as an SVG file.
+
+`Evaluation.plot` imports this module by its name when it is used, since `evaluate` lies below. Styles are those of the
+report's stylesheet. They hold inside a chart alone, so that nothing else in a notebook changes. A chart has its own
+background, dark where the notebook's theme is dark. It is as internal as the evaluation that it shows.
+"""
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from markupsafe import Markup, escape
+
+from evaluate.ranking.ranking import FrontierPoint, frontier
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
+from evaluate.text import alike, number, plain, short
+from reports import charts
+from reports.glossary import entry
+from reports.sections.attacks import MOST_COLUMNS, attack_note
+from reports.sections.fidelity import associations, column_rows, difference_top
+from reports.sections.ranking import Mark, ranking_of
+from reports.sections.sweep import sweep_of
+from synth.errors import OutputError, nearest
+from synth.output import whole_file
+
+ROOT = "understudy-chart"
+"""Class of the element that holds a chart; no style reaches beyond it."""
+MOST = 12
+"""Columns that are drawn where none are named."""
+INTERNAL = "Internal: measured on real rows."
+UNTRUSTED = "This notebook is not trusted, so that pictures are left out: run the cell again, or trust the notebook."
+"""Hidden by the styles, which go with the pictures."""
+UTILITY, EXPOSURE = ("utility.tstr.boosting", "utility.tstr.linear"), "privacy.membership.auc"
+
+_DARK_NOTEBOOKS = (
+    'body[data-jp-theme-light="false"]',
+    "body.vscode-dark",
+    "body.vscode-high-contrast",
+    'html[theme="dark"]',
+)
+"""JupyterLab and Notebook, VS Code, Colab."""
+_NO_NOTEBOOK = "body:not([data-jp-theme-light]):not(.vscode-light):not(.vscode-dark):not(.vscode-high-contrast)"
+_BLOCK = re.compile(r"@[^{;]+\{(?:[^{}]|\{[^{}]*\})*\}")
+_RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
+_VARIABLES = re.compile(r"--[\w-]+: [^;]+;")
+_SIMPLE = re.compile(r"(?:(?:svg|text)?(?:\.[\w-]+)*\s?)+")
+"""A selector of elements of a chart, and of no state of theirs."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """One picture of a chart, with the name and the number that stand above it."""
+
+    svg: Markup
+    caption: str = ""
+    number: str = ""
+
+
+@dataclass(frozen=True, repr=False)
+class Chart:
+    """A chart that a notebook shows; `print` gives one line.
+
+    Attributes:
+        kind: what it is a chart of, in a word.
+        title: its headline.
+        note: how to read it.
+        drawings: its pictures.
+        is_wide: each picture has a line of its own.
+    """
+
+    kind: str
+    title: str
+    note: str
+    drawings: tuple[Drawing, ...]
+    is_wide: bool = False
+
+    def __repr__(self) -> str:
+        """The chart in one line."""
+        n = len(self.drawings)
+        return f"<Chart {self.kind}: {plain(self.title)}, {n} picture{'s' if n != 1 else ''}>"
+
+    def _repr_html_(self) -> str:
+        """The pictures side by side, as many as there is room for, for a notebook."""
+        figures = Markup("").join(
+            Markup("<figure><figcaption><span>{}</span><b>{}</b></figcaption>{}</figure>").format(
+                plain(one.caption), one.number, one.svg
+            )
+            for one in self.drawings
+        )
+        body = Markup(
+            '<div class="{}"><style>{}</style><p class="untrusted">{}</p><p class="title">{}</p>'
+            '<p class="note">{} {}</p><div class="charts{}">{}</div></div>'
+        )
+        wide = " wide" if self.is_wide else ""
+        return str(
+            body.format(ROOT, _styles(self._classes), UNTRUSTED, plain(self.title), self.note, INTERNAL, wide, figures)
+        )
+
+    def _repr_svg_(self) -> str:
+        """The pictures in a grid, as a drawing by itself."""
+        return _composed(self)
+
+    def save(self, path: Path | str) -> Path:
+        """Write the chart to a file, whole or not at all; the path is returned.
+
+        Args:
+            path: of an `.svg` or `.html` file; one that is there is replaced.
+
+        Raises:
+            OutputError: the name ends otherwise, or the place cannot be written; nothing was left there.
+        """
+        path = Path(path)
+        if path.suffix not in (".svg", ".html"):
+            raise OutputError(f"a chart is saved as .svg or .html: path={str(path)!r}; name one of these")
+        head = f'<!doctype html>\n<meta charset="utf-8">\n<title>{escape(plain(self.title))}</title>\n'
+        text = self._repr_svg_() if path.suffix == ".svg" else f"{head}{self._repr_html_()}\n"
+        with whole_file(path) as beside:
+            beside.write_text(text, encoding="utf-8", newline="\n")
+        return path
+
+    @property
+    def _classes(self) -> frozenset[str]:
+        """Classes of its elements, which say what styles it needs."""
+        found = (names for one in self.drawings for names in re.findall(r'class="([^"]*)"', one.svg))
+        return frozenset(name for names in found for name in names.split())
+
+
+COLUMN, CAPTION, GAP, EDGE, HEAD = 320.0, 24.0, 28.0, 20.0, 64.0
+ACROSS = 3
+
+
+def _composed(chart: Chart) -> str:
+    """The drawings of a chart as one SVG, row by row."""
+    parts = [ET.fromstring(str(one.svg)) for one in chart.drawings]  # noqa: S314 - drawn here
+    sizes = [tuple(float(side) for side in part.get("viewBox", "0 0 1 1").split()[2:]) for part in parts]
+    across = 1 if chart.is_wide else min(ACROSS, len(parts))
+    column = max(size[0] for size in sizes) if chart.is_wide else COLUMN
+    heights = [size[1] * column / size[0] if not chart.is_wide else size[1] for size in sizes]
+    rows = [heights[at : at + across] for at in range(0, len(heights), across)]
+    width = max(2 * EDGE + across * column + (across - 1) * GAP, 2 * COLUMN)
+    height = EDGE + HEAD + sum(max(row) + CAPTION + GAP for row in rows)
+    root = charts.svg.canvas(width, height, chart.title, f"{ROOT} alone")
+    root.set("xmlns", "http://www.w3.org/2000/svg")
+    root.set("width", f"{width:g}")
+    root.set("height", f"{height:g}")
+    ET.SubElement(root, "style").text = _styles(chart._classes | {"name", "tick"}, alone=True)
+    charts.svg.add(root, "rect", "paper", x=0, y=0, width=width, height=height)
+    charts.svg.words(root, "name", (EDGE, EDGE + 12), chart.title)
+    for line, words in enumerate(_lines(f"{chart.note} {INTERNAL}", int((width - 2 * EDGE) / 6.2))):
+        charts.svg.words(root, "tick", (EDGE, EDGE + 32 + 16 * line), words)
+    y = EDGE + HEAD
+    for at, row in enumerate(rows):
+        for place in range(len(row)):
+            one, part = chart.drawings[at * across + place], parts[at * across + place]
+            x = EDGE + place * (column + GAP)
+            charts.svg.words(root, "name", (x, y + 13), short(one.caption, 36))
+            charts.svg.words(root, "tick num", (x + column, y + 13), one.number, "end")
+            placed = {"x": x, "y": y + CAPTION, "width": column, "height": row[place]}
+            part.attrib.update({name: f"{value:g}" for name, value in placed.items()}, overflow="visible")
+            root.append(part)
+        y += max(row) + CAPTION + GAP
+    return str(charts.svg.rendered(root))
+
+
+def _lines(text: str, n: int) -> list[str]:
+    """A text in lines of at most so many characters."""
+    import textwrap
+
+    return textwrap.wrap(text, n)
+
+
+@cache
+def _sheet(name: str) -> str:
+    return (files("reports") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _styles(classes: frozenset[str], *, alone: bool = False) -> Markup:
+    """The report's styles of these classes, so that they reach nothing outside a chart.
+
+    Args:
+        classes: of its elements.
+        alone: for a file of its own, where the system's theme decides, and pictures have a size.
+    """
+    report = _sheet("report.css")
+    light, dark = (block for block in re.findall(r":root \{([^{}]*--paper[^{}]*)\}", report) if "--ink" in block)
+    rules = [f".{ROOT} {{ {_variables(light)} }}", *_dark(_variables(dark), alone=alone)]
+    top = _BLOCK.sub("", report)
+    rules += [
+        f"{selectors} {{{body}}}"
+        for names, body in _RULE.findall(top)
+        if (selectors := _inside(_wanted(names, classes, alone=alone)))
+    ]
+    if alone:
+        rules.append(f".{ROOT} .paper {{ fill: var(--paper); }}")
+    else:
+        rules.append(
+            f".{ROOT} {{ background: var(--paper); color: var(--ink); font: 14px/1.45 var(--sans); "
+            "padding: 1rem 1.25rem; border-radius: 4px; max-width: 66rem; box-sizing: border-box; }"
+        )
+        rules += [f"{_inside(names.split(','))} {{{body}}}" for names, body in _RULE.findall(_sheet("chart.css"))]
+    return Markup("\n".join(rules))  # noqa: S704 - files of this package, without any data
+
+
+def _variables(block: str) -> str:
+    return " ".join(_VARIABLES.findall(block))
+
+
+def _dark(variables: str, *, alone: bool) -> Iterator[str]:
+    """The rules by which a chart is dark where what is around it is."""
+    around = f":root.{ROOT}" if alone else f"{_NO_NOTEBOOK} .{ROOT}"
+    yield f"@media screen and (prefers-color-scheme: dark) {{ {around} {{ {variables} }} }}"
+    yield f"{', '.join(f'{one} .{ROOT}' for one in _DARK_NOTEBOOKS)} {{ {variables} }}"
+
+
+def _wanted(names: str, classes: frozenset[str], *, alone: bool) -> list[str]:
+    """The selectors of a rule that are about elements of the chart."""
+    found = [" ".join(one.split()) for one in names.split(",")]
+    known = [one for one in found if _SIMPLE.fullmatch(one) and classes.issuperset(re.findall(r"\.([\w-]+)", one))]
+    return [one.removeprefix("svg ") for one in known if not one.startswith("svg.")] if alone else known
+
+
+def _inside(names: Iterable[str]) -> str:
+    return ", ".join(f".{ROOT} {one.strip()}" for one in names)
+
+
+@dataclass(frozen=True)
+class Plots:
+    """The charts of an evaluation, as `evaluation.plot`."""
+
+    evaluation: Evaluation
+
+    def __repr__(self) -> str:
+        """The charts that there are, in one line."""
+        return "<Plots: columns(), pairs(), attacks(), frontier()>"
+
+    def columns(self, *names: str, candidate: str | None = None) -> Chart:
+        """Distributions of single columns, real and synthetic.
+
+        Args:
+            names: of columns, in the order to draw them in; none: the twelve that are furthest off.
+            candidate: the table; `None`: the only one, or the one that the job names for release.
+
+        Raises:
+            EvaluationError: there is no such table or column, or columns were not compared.
+        """
+        chosen = self._candidate(candidate)
+        rows = {row.column: row for row in column_rows([chosen])}
+        if not rows:
+            raise _absent(chosen, "columns", "fidelity.columns")
+        picked = [rows[_known(name, rows)] for name in names] or list(rows.values())[:MOST]
+        drawings = tuple(
+            Drawing(charts.overlay(figure, row.top), f"{row.column} ({row.kind})", number(figure["tvd"]))
+            for row in picked
+            if (figure := row.figures[0]) is not None
+        )
+        left = "" if names or len(rows) <= MOST else f" The {MOST} of {len(rows)} columns that are furthest off."
+        note = f"Gray is the real table, color the synthetic one; the number is their total variation.{left}"
+        return Chart("columns", f"Columns of {chosen.name}", note, drawings)
+
+    def pairs(self, *names: str, candidate: str | None = None) -> Chart:
+        """Associations of all pairs of columns: in the real table, in the synthetic one, and the difference.
+
+        Args:
+            names: of two columns or more; none: those that are furthest off.
+            candidate: the table; `None`: the only one, or the one that the job names for release.
+
+        Raises:
+            EvaluationError: there is no such table or column, only one is named, or pairs were not compared.
+        """
+        chosen = self._candidate(candidate)
+        figure = chosen.figures.get("associations")
+        if figure and names:
+            kept = [figure["columns"].index(_known(name, figure["columns"])) for name in dict.fromkeys(names)]
+            if len(kept) < 2:
+                raise EvaluationError(f"a pair has two columns: names={names!r}; name another one")
+            parts = {key: [[figure[key][i][j] for j in kept] for i in kept] for key in ("train", "synthetic")}
+            named = {**figure, **parts, "columns": [figure["columns"][i] for i in kept]}
+            chosen = replace(chosen, figures={**chosen.figures, "associations": named})
+        found = associations(chosen)
+        if found is None:
+            raise _absent(chosen, "pairs of columns", "fidelity.pairs")
+        top = difference_top([chosen])
+        real = charts.association_map(found.columns, found.train, "Associations, real", "signed")
+        synthetic = charts.association_map(found.columns, found.synthetic, "Associations, synthetic", "signed")
+        lost = charts.association_map(found.columns, found.difference, "Differences", "difference", top)
+        drawings = (
+            Drawing(_told(real, found.columns, found.train), "real", _only(found.train)),
+            Drawing(_told(synthetic, found.columns, found.synthetic), "synthetic", _only(found.synthetic)),
+            Drawing(
+                _told(lost, found.columns, found.difference),
+                "difference", _only(found.difference) or f"strongest shade: {number(top)}",
+            ),
+        )  # fmt: skip
+        left = f" {found.left_out} more columns are not drawn." if found.left_out else ""
+        note = (
+            "The stronger a shade, the stronger the association; brown is a negative one. Of the difference, a strong "
+            f"shade is a large error.{left}"
+        )
+        return Chart("pairs", f"Pairs of columns of {chosen.name}", note, drawings)
+
+    def attacks(self, *names: str, candidate: str | None = None) -> Chart:
+        """Membership attack as a ROC curve, and the inference of secret values, column by column.
+
+        Args:
+            names: of columns whose values are inferred; none: those with the largest advantage.
+            candidate: the table; `None`: the only one, or the one that the job names for release.
+
+        Raises:
+            EvaluationError: there is no such table or column, or neither attack was run.
+        """
+        chosen = self._candidate(candidate)
+        membership, note = chosen.figures.get("membership"), attack_note(chosen)
+        secrets = {one.column: one for one in note.columns}
+        picked = [secrets[_known(name, secrets)] for name in names] or list(secrets.values())[:MOST_COLUMNS]
+        drawings = []
+        if membership:
+            found = chosen.find(EXPOSURE)
+            said = _value(found) if isinstance(found, Estimate) else number(membership["auc"])
+            drawings.append(Drawing(charts.roc_curve(membership), "membership", f"AUC {said}"))
+        if picked:
+            drawings.append(Drawing(charts.inferred(picked), "inferring a value", "advantage"))
+        if not drawings:
+            raise _absent(chosen, "attacks", "privacy.membership")
+        how = (
+            "The dashed line is guessing. Filled dots are members, hollow ones others; the tick is what the attacker's "
+            "own sample gives."
+        )
+        return Chart("attacks", f"Attacks on {chosen.name}", f"{note.sentence} {how}", tuple(drawings))
+
+    def frontier(self) -> Chart:
+        """Utility against exposure of every table; of a sweep, its measures along epsilon.
+
+        Raises:
+            EvaluationError: no table has both figures.
+        """
+        swept = sweep_of(self.evaluation)
+        if swept is not None and swept.panels:
+            drawings = tuple(Drawing(charts.tradeoff(panel), panel.entry.title, panel.better) for panel in swept.panels)
+            seeds = f"Means over {swept.n_seeds} seeds, with their 95% intervals." if swept.n_seeds > 1 else "One seed."
+            return Chart("frontier", "Privacy against utility", f"{seeds} To the left there is more privacy.", drawings)
+        ranking = ranking_of(self.evaluation)
+        if ranking is not None and ranking.marks:
+            marks, titles, reference = ranking.marks, ranking.titles, ranking.reference
+        else:
+            marks, titles, reference = _marks(self.evaluation.candidates)
+        note = "Up and to the left is better. Filled tables are beaten by none in both; a cross is disqualified."
+        drawn = Drawing(charts.pareto(marks, titles, reference))
+        return Chart("frontier", "Utility against exposure", note, (drawn,), is_wide=True)
+
+    def _candidate(self, name: str | None) -> Candidate:
+        found = {one.name: one for one in self.evaluation.candidates}
+        if name is not None:
+            return found[_known(name, found, "candidate")]
+        released = self.evaluation.provenance.release
+        if released in found:
+            return found[released]
+        if len(found) > 1:
+            raise EvaluationError(
+                f"a chart shows one table: candidate=None, and there are {', '.join(map(repr, found))}; name one"
+            )
+        return self.evaluation.candidates[0]
+
+
+def _known(name: str, known: Iterable[str], what: str = "column") -> str:
+    """A name that is there.
+
+    Raises:
+        EvaluationError: it is not; the nearest one is named.
+    """
+    names = list(known)
+    if name not in names:
+        raise EvaluationError(f"nothing was measured of {what}={name!r}; {nearest(str(name), names)}")
+    return name
+
+
+Matrix = Sequence[Sequence[float | None]]
+
+
+def _only(values: Matrix) -> str:
+    """The one association of two columns; empty for more of them."""
+    return number(values[1][0]) if len(values) == 2 else ""
+
+
+def _told(drawn: Markup, columns: Sequence[str], values: Matrix) -> Markup:
+    """A map of associations whose cells tell their numbers under the pointer, which in the report a script does."""
+    root = ET.fromstring(str(drawn))  # noqa: S314 - drawn here
+    side = float(root.get("data-side", "0"))
+    for i in range(len(columns)):
+        for j in range(i):
+            cell = charts.svg.add(root, "rect", "probe", x=j * side, y=i * side, width=side, height=side)
+            charts.svg.hint(cell, f"{columns[j]} \u00d7 {columns[i]}: {number(values[i][j])}")
+    return charts.svg.rendered(root)
+
+
+def _absent(candidate: Candidate, what: str, measure: str) -> EvaluationError:
+    found = candidate.find(measure)
+    why = f" ({found.message.rstrip('.')})" if isinstance(found, Failure) and found.message else ""
+    return EvaluationError(f"{what} of {candidate.name!r} were not measured{why}; evaluate with measure {measure!r}")
+
+
+def _value(estimate: Estimate) -> str:
+    """A value with its interval."""
+    value, low, high = alike(estimate.value, estimate.low, estimate.high)
+    return value if estimate.low is None else f"{value} [{low}, {high}]"
+
+
+def _marks(candidates: Sequence[Candidate]) -> tuple[tuple[Mark, ...], tuple[str, str], float | None]:
+    """The tables that have both figures, the titles of the axes, and the utility of real rows.
+
+    Raises:
+        EvaluationError: no table has both.
+    """
+    measured = [
+        (one.name, use, risk)
+        for measure in UTILITY
+        for one in candidates
+        if isinstance(use := one.find(measure), Estimate) and isinstance(risk := one.find(EXPOSURE), Estimate)
+    ]
+    measured = [one for one in measured if one[1].measure == measured[0][1].measure]
+    if not measured:
+        raise EvaluationError(
+            f"no table has both {UTILITY[0]!r} and {EXPOSURE!r}; evaluate with both, and a target in the schema"
+        )
+    points = [FrontierPoint(name, use.value, _worst(risk)) for name, use, risk in measured]
+    best = frontier(points)
+    marks = tuple(
+        Mark(name, use.value, *_ends(use), _worst(risk), best=name in best, barred=False)
+        for name, use, risk in measured
+    )
+    first = measured[0][1]
+    return marks, (entry(first.measure).title, f"{entry(EXPOSURE).title}, upper end"), first.reference
+
+
+def _worst(estimate: Estimate) -> float:
+    return estimate.value if estimate.high is None else estimate.high
+
+
+def _ends(estimate: Estimate) -> tuple[float, float]:
+    low, high = (estimate.value if end is None else end for end in (estimate.low, estimate.high))
+    return low, high

@@ -1,0 +1,67 @@
+"""The overview on the first screen: one axis for all tables, worse on the left, and no number that misleads."""
+
+from dataclasses import replace
+
+import pytest
+
+from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from reports.document import compose
+from reports.sections.overview import overview_of
+
+
+def told(auc: float, *, low: float | None = None, high: float | None = None) -> Candidate:
+    found = Estimate("privacy.membership.auc", auc, 900, "lower", (), low, high, 0.5)
+    return Candidate("t", (found, Estimate("joint.c2st.auc", auc, 900, "lower", (), None, None, 0.5, 0.9)))
+
+
+def test_every_table_has_the_same_lines_on_the_same_axes(evaluation: Evaluation) -> None:
+    document = compose(evaluation)
+    lines = document.overview.lines
+    assert [[one.anchor for one in of] for of in lines] == [["utility", "comparison", "attacks", "guarantee"]] * 3
+    for of in zip(*lines, strict=True):
+        assert len({one.extent for one in of}) == 1
+    assert [title for title, _ in document.overview.readings] == ["Utility", "Fidelity", "Attack", "Guarantee"]
+
+
+def test_worse_is_left_of_better_whatever_the_direction(evaluation: Evaluation) -> None:
+    for of in compose(evaluation).overview.lines:
+        for one in of:
+            if one.estimate is None or one.estimate.reference is None or one.estimate.floor is None:
+                continue
+            left, right = one.extent
+            places = [(end - left) / (right - left) for end in (one.estimate.floor, one.estimate.reference)]
+            assert 0 <= places[0] < places[1] <= 1
+
+
+def test_noise_about_guessing_does_not_fill_the_axis_and_a_leak_does() -> None:
+    quiet, loud = (overview_of([told(auc)], [None]).lines[0][1].extent for auc in (0.503, 0.97))
+    assert quiet == (0.6, 0.4)
+    assert loud == (0.97, 0.4)
+
+
+def test_a_guarantee_is_the_most_that_any_test_finds_and_no_limit_without_one(evaluation: Evaluation) -> None:
+    of = [lines[-1] for lines in compose(evaluation).overview.lines]
+    protection = compose(evaluation).sections[0].protection
+    assert protection is not None
+    assert of[0].estimate is not None
+    assert of[0].estimate.value == pytest.approx(protection.limit.detections(0.01))
+    assert [one.said for one in of[1:]] == ["none", "none"]
+
+
+def test_a_column_that_gives_the_target_away_is_left_out_of_the_score() -> None:
+    scores = tuple(
+        Estimate(f"utility.tstr.boosting{variant}", value, 900, "higher")
+        for variant, value in (("", 1.0), (".without", 0.7))
+    )
+    table = Candidate("t", scores, figures={"utility": {"without": {"models": []}}})
+    overview = overview_of([table], [None])
+    assert overview.lines[0][0].said == "0.700"
+    assert "give the target away" in overview.readings[0][1]
+    assert overview_of([replace(table, figures={})], [None]).lines[0][0].said == "1.000"
+
+
+def test_a_number_that_is_not_there_is_said_to_be_missing() -> None:
+    failed = Candidate("f", (), (Failure("privacy.membership.auc", "timed out", "the time limit was reached"),))
+    overview = overview_of([told(0.5), failed], [None, None])
+    assert [one.said for one in overview.lines[1]] == ["not run", "timed out", "none"]
+    assert [title for title, _ in overview.readings] == ["Fidelity", "Attack", "Guarantee"]

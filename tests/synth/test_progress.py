@@ -1,0 +1,89 @@
+"""Progress in a notebook: one bar, which is gone at the end; nothing anywhere else."""
+
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import synth
+from synth.progress import EVERY_S, quiet, shown
+
+
+class Notebook:
+    """A stand-in for IPython, as a kernel has it: every bundle that it was asked to show, in order."""
+
+    def __init__(self) -> None:
+        self.new: list[dict[str, str]] = []
+        self.changes: list[dict[str, str]] = []
+        self.display = SimpleNamespace(display=self._show)
+
+    def get_ipython(self) -> Any:
+        return SimpleNamespace(kernel=object())
+
+    def _show(self, bundle: dict[str, str], *, raw: bool, display_id: bool) -> Any:
+        assert raw
+        assert display_id
+        self.new.append(bundle)
+        return self
+
+    def update(self, bundle: dict[str, str], *, raw: bool) -> None:
+        assert raw
+        self.changes.append(bundle)
+
+
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
+    made = Notebook()
+    monkeypatch.setitem(sys.modules, "IPython", made)  # type: ignore[arg-type]
+    yield made
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame({"a": rng.integers(0, 9, 300), "b": rng.choice(list("xy"), 300)})
+
+
+def test_a_notebook_shows_one_bar_that_is_gone_at_the_end(notebook: Notebook, table: pd.DataFrame) -> None:
+    synth.fit(table, synth.infer_schema(table), "trees")
+    assert len(notebook.new) == 1
+    assert "<progress" in notebook.new[0]["text/html"]
+    assert notebook.changes[-1] == {"text/plain": "", "text/html": ""}
+
+
+def test_a_named_progress_is_told_and_quiet_shows_nothing(notebook: Notebook, table: pd.DataFrame) -> None:
+    told: list[str] = []
+    schema = synth.infer_schema(table)
+    synth.fit(table, schema, "trees", progress=lambda label, share: told.append(label))
+    synth.fit(table, schema, "trees", progress=synth.quiet)
+    assert told
+    assert notebook.new == []
+
+
+def test_the_bar_is_gone_after_an_error_and_its_label_is_text(notebook: Notebook) -> None:
+    with pytest.raises(ValueError, match="broken"), shown(None) as tell:
+        tell("<b>", 0.5)
+        raise ValueError("broken")
+    assert "&lt;b&gt;" in notebook.new[0]["text/html"]
+    assert notebook.changes[-1]["text/html"] == ""
+
+
+def test_every_label_is_shown_and_the_same_one_not_more_often_than_the_eye_sees(notebook: Notebook) -> None:
+    with shown(None) as tell:
+        for share in range(1000):
+            tell("first", share / 1000)
+        tell("second", None)
+    assert len(notebook.changes) < 5 + 1 / EVERY_S
+    assert "second" in notebook.changes[-2]["text/plain"]
+
+
+def test_a_script_shows_nothing(capfd: pytest.CaptureFixture[str], table: pd.DataFrame) -> None:
+    assert "IPython" not in sys.modules or not hasattr(sys.modules["IPython"].get_ipython(), "kernel")
+    with shown(None) as tell:
+        assert tell is quiet
+    synth.fit(table, synth.infer_schema(table), "trees")
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,51 @@
+"""`understudy index`: one page over many outputs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from understudy.cli.bundles import PublicKeys, Register, demand_of
+from understudy.cli.options import console_of, private_ones
+
+EXAMPLE = "Example: understudy index out"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("index", epilog=EXAMPLE)(index)
+
+
+def index(
+    ctx: typer.Context,
+    folder: Annotated[Path, typer.Argument(help="A folder that holds outputs, at any depth.", show_default=False)],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The page; an older index there is replaced.", show_default="index.html in the folder"),
+    ] = None,
+    public_key: PublicKeys = None,
+    register: Register = None,
+) -> int:
+    """One page over many outputs: recorded verdicts, epsilon and key figures of every table, with links.
+
+    Outputs of `run`, `batch`, `try` and `compare`, sweeps, bundles, and evaluations that lie by themselves. Every file
+    is checked against its seal first. The page is internal.
+    """
+    from understudy.index import FILE, check_place, read_index, write_index
+
+    console = console_of(ctx)
+    place = folder / FILE if out is None else out
+    if folder.is_dir() or out is not None:
+        check_place(place)
+    private_ones(public_key or (), console)
+    with console.stage("index") as progress:
+        found = read_index(folder, place, demand_of(public_key, None, register), progress)
+        write_index(found, place)
+    for sentence in dict.fromkeys(f"{row.output}: {row.state}: {row.reason}" for row in found.rows if row.is_broken):
+        console.warn(sentence)
+    counts = ", ".join(f"{state} {n}" for state, n in found.counts.items() if n)
+    console.say(f"Index: {place} ({found.n_tables} tables of {found.n_outputs} outputs: {counts})")
+    console.result(
+        {"index": str(place), "outputs": found.n_outputs, "tables": found.n_tables, "states": dict(found.counts)}
+    )
+    return 0
