@@ -81,7 +81,7 @@ def test_commands_refuse_epsilon_before_they_read_and_do_the_rest(
 def test_the_wheel_alone_gives_a_report_and_refuses_an_epsilon(workspace: Any, tmp_path: Path) -> None:
     """Installs from the index that `pip` is set to."""
     subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path / "dist", ROOT],
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", tmp_path / "dist", ROOT],
         check=True, capture_output=True,
     )  # fmt: skip
     (wheel,) = (tmp_path / "dist").glob("understudy_tables-*.whl")
