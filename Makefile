@@ -9,8 +9,8 @@ SUITE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Every package by its hash, but torch, whose build the index decides: TORCH_INDEX=https://download.pytorch.org/whl/cpu
 TORCH_INDEX ?=
-LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
-	--no-emit-package torch --constraint requirements/torch.txt --custom-compile-command "make lock" $(UPGRADE) pyproject.toml
+LOCK := uv --config-file requirements/uv.toml pip compile --quiet --universal --python-version 3.11 \
+	--generate-hashes --no-annotate --no-emit-package torch --constraint requirements/torch.txt --custom-compile-command "make lock" $(UPGRADE) pyproject.toml
 
 define INSTALL
 $(PIP) install --require-hashes --no-deps --requirement requirements/$(1).txt
