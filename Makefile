@@ -1,36 +1,50 @@
 # Everything runs in .venv, which the first command makes; the second call of a command installs nothing.
+# Another Python beside it: make test PYTHON=python3.13 VENV=.venv-3.13
 PYTHON ?= python3
-BIN := .venv/bin
+VENV ?= .venv
+BIN := $(VENV)/bin
 PEERS := opendp smartnoise dpmm mostly arf anonymeter mostlyai_qa
 # Two workers, of one thread each: on two cores, more threads wait for each other.
 SUITE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# Every package by its hash, but torch, whose build the index decides: TORCH_INDEX=https://download.pytorch.org/whl/cpu
+TORCH_INDEX ?=
+LOCK := uv --config-file requirements/uv.toml pip compile --quiet --universal --python-version 3.11 \
+	--generate-hashes --no-annotate --no-emit-package torch --constraint requirements/torch.txt --custom-compile-command "make lock" $(UPGRADE) pyproject.toml
 
-.PHONY: demo test test-stored test-statistical test-slow tutorials check docs bench bench-stored-100m bench-peers clean
+define INSTALL
+$(PIP) install --require-hashes --no-deps --requirement requirements/$(1).txt
+$(PIP) install $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) --requirement requirements/torch.txt
+$(PIP) install --no-deps --no-build-isolation --editable .
+$(PIP) check
+@touch $(2)
+endef
+
+.PHONY: demo test test-stored test-statistical test-slow tutorials check docs lock bench bench-stored-100m bench-peers clean
 
 # A verdict is a result, not an error: 1 is FAIL and 3 is INCONCLUSIVE.
-demo: .venv/.demo
+demo: $(VENV)/.demo
 	@rm -rf out/fair && mkdir -p out
 	@$(BIN)/understudy run examples/fair.toml --out out/fair; code=$$?; \
 	case $$code in 0|1|3) exit 0;; *) exit $$code;; esac
 
-test: .venv/.dev
+test: $(VENV)/.dev
 	$(SUITE) -m "not stored and not statistical and not tutorial and not slow"
 
-test-stored: .venv/.dev
+test-stored: $(VENV)/.dev
 	$(SUITE) -m "stored and not slow"
 
-test-statistical: .venv/.dev
+test-statistical: $(VENV)/.dev
 	$(SUITE) -m "statistical and not stored and not slow"
 
-test-slow: .venv/.dev
+test-slow: $(VENV)/.dev
 	$(SUITE) -m slow --timeout 3000
 
 # Every block of every tutorial, as a reader follows it; under two minutes.
-tutorials: .venv/.dev
+tutorials: $(VENV)/.dev
 	$(SUITE) -m tutorial
 
-check: .venv/.dev docs
+check: $(VENV)/.dev docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -38,10 +52,10 @@ check: .venv/.dev docs
 	$(BIN)/python -m pytest --doctest-modules synth evaluate reports understudy
 
 # The manual, in build/site; a link that leads nowhere ends it. The variable turns off an advertisement of the theme's.
-docs: .venv/.dev
+docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-bench: .venv/.dev
+bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.side_by_side
 	$(BIN)/python -m benchmarks.stored $(ADULT)
 	@echo
@@ -59,7 +73,7 @@ bench: .venv/.dev
 	@echo "CTGAN and TVAE beside their library and private peers: $(BIN)/python -m benchmarks.neural adult.data --out neural.json"
 
 # A hundred million rows: some 2 GB beside the system's temporary files. ADULT=adult.data takes UCI's Adult for its model.
-bench-stored-100m: .venv/.dev
+bench-stored-100m: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.stored $(ADULT) --rows 100000000 --repeats 1
 
 # Other libraries, each in an environment of its own. A torchaudio of another version than torch breaks `transformers`. One that does not install stops nothing: its rows will say so.
@@ -72,15 +86,19 @@ bench-peers: $(PEERS:%=.venv-peers/%/.made)
 	else rm -rf .venv-peers/$*; echo "$* does not install here and will be missing from the benchmark"; fi
 
 clean:
-	rm -rf .venv .venv-peers out build dist *.egg-info
+	rm -rf .venv .venv-* out build dist *.egg-info
 
 $(BIN)/python:
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv $(VENV)
 
-.venv/.demo: pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) --editable '.[demo]'
-	@touch $@
+$(VENV)/.demo: pyproject.toml requirements/demo.txt requirements/torch.txt | $(BIN)/python
+	$(call INSTALL,demo,$@)
 
-.venv/.dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) --editable '.[dev]'
-	@touch .venv/.demo $@
+$(VENV)/.dev: pyproject.toml requirements/dev.txt requirements/torch.txt | $(BIN)/python
+	$(call INSTALL,dev,$(VENV)/.demo $@)
+
+# After a change of dependencies, with `uv` on the PATH: make lock, or make lock UPGRADE=--upgrade for newer versions.
+lock:
+	$(LOCK) --extra dev --output-file requirements/dev.txt
+	$(LOCK) --constraint requirements/dev.txt --extra demo --output-file requirements/demo.txt
+	$(LOCK) --constraint requirements/dev.txt --extra private --output-file requirements/private.txt

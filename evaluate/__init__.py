@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
     from evaluate.result_io import evaluation_from
 
-__distribution__ = "understudy"
+__distribution__ = "understudy-tables"
 """The distribution this package is from: Hugging Face's `evaluate` has the same import name."""
 
 _HOMES = {

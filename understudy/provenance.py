@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evaluate.provenance import Provenance
+from synth.distribution import VERSION
 from synth.errors import OutputError
 
 if TYPE_CHECKING:
@@ -33,14 +34,14 @@ KEY_VARIABLE = "UNDERSTUDY_KEY_FILE"
 KEY_BYTES = 32
 INPUTS = ("job", "schema", "policy", "waivers")
 PACKAGES = (
-    "understudy", "numpy", "pandas", "scipy", "scikit-learn", "pyarrow", "pydantic", "opendp", "dp-accounting",
+    "numpy", "pandas", "scipy", "scikit-learn", "pyarrow", "pydantic", "opendp", "dp-accounting",
     "safetensors", "sdv", "ctgan", "torch", "opacus", "cryptography",
 )  # fmt: skip
 
 
 def versions() -> dict[str, str]:
     """Versions of Python, of the platform and of the installed packages that numbers depend on."""
-    found = {"python": platform.python_version(), "platform": platform.platform()}
+    found = {"python": platform.python_version(), "platform": platform.platform(), "understudy": VERSION}
     for name in PACKAGES:
         try:
             found[name] = metadata.version(name)

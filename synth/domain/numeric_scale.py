@@ -272,7 +272,7 @@ def _times(counts: np.ndarray, column: DateColumn | DatetimeColumn, missing: np.
     unit = DAY if isinstance(column, DateColumn) else MICROSECONDS[column.precision]
     low, high = (np.datetime64(bound, "us").astype(np.int64) for bound in column.bounds)
     stamps = np.clip(counts * unit, low, high).astype("datetime64[us]")
-    stamps[missing] = np.datetime64("NaT")
+    stamps[missing] = np.datetime64("NaT", "us")
     series = pd.Series(stamps)
     if isinstance(column, DateColumn) or column.timezone is None:
         return series

@@ -10,6 +10,7 @@ each sum. Exact samplers would take minutes where this takes milliseconds. What 
 Source: Abadi et al. 2016 (1607.00133), Algorithm 1, for the steps of DP-SGD.
 """
 
+import importlib.util
 import math
 import os
 import secrets
@@ -18,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from synth.distribution import missing_extra
 from synth.dp.events import GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
 from synth.errors import BudgetError
 
@@ -47,10 +49,27 @@ class Noise(Protocol):
         """A Poisson sample: the units that are in it, each with that probability on its own; ascending int64."""
 
 
+def require_sampler() -> None:
+    """Refuse work that draws private noise where its exact sampler is not installed: nothing else may draw it.
+
+    Raises:
+        MissingExtra: OpenDP is not installed; nothing was drawn.
+    """
+    if importlib.util.find_spec("opendp") is None:
+        raise missing_extra("private noise is drawn by OpenDP alone, which", "private")
+
+
 class SystemNoise:
-    """OpenDP's samplers, seeded by the operating system: no seed reaches them."""
+    """OpenDP's samplers, seeded by the operating system: no seed reaches them.
+
+    Raises:
+        MissingExtra: OpenDP is not installed.
+    """
 
     private = True
+
+    def __init__(self) -> None:
+        require_sampler()
 
     @property
     def _generator(self) -> np.random.Generator:

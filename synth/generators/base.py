@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from synth.chunks import Part
 from synth.dp.budget import Budget
+from synth.dp.mechanisms import require_sampler
 from synth.dp.schedule import EPSILON_RANGE, Plan, Schedule, calibrate, resolve_delta
 from synth.dp.statement import PrivacyStatement, guarantee_words
 from synth.errors import BudgetError, JobError, ModelError, SchemaError
@@ -199,14 +200,16 @@ class PrivateGenerator(Generator):
         return self.epsilon is not None
 
     def check(self, schema: Schema) -> None:
-        """Refuse, before any row is read, a fit that the schema rules out.
+        """Refuse, before any row is read, a fit that the schema or the installation rules out.
 
         Raises:
             SchemaError: free text is kept.
             BudgetError: epsilon is set and the schema is not declared, names no n_units, or does not allow the delta.
+            MissingExtra: epsilon is set and the sampler of private noise is not installed.
         """
         super().check(schema)
         if self.epsilon is not None:
+            require_sampler()
             resolve_delta(self.delta, schema)
 
     def plan(self, schema: Schema) -> Plan:

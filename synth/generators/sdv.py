@@ -20,9 +20,10 @@ import pandas as pd
 from pydantic import Field
 
 from synth.chunks import Part
+from synth.distribution import missing_extra
 from synth.domain import numeric_scale
 from synth.domain.discretizer import Attribute, Discretizer
-from synth.errors import JobError, MissingExtra, ModelError, TableError
+from synth.errors import JobError, ModelError, TableError
 from synth.generators.base import Generator, ModelDisplay
 from synth.generators.fitting.fixed_costs import observe_spikes
 from synth.generators.fitting.training_data import HeldTable
@@ -35,10 +36,6 @@ from synth.table import conform
 
 TABLE = "table"
 UNSAVED = "SDV's models are pickles, which run code when loaded; name it in a job, which samples from it at once"
-_NOT_INSTALLED = (
-    "SDV's generators need the extra `sdv`, which is not installed; install this project with it "
-    "(`pip install '.[sdv]'` in its checkout)"
-)
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,7 +142,7 @@ class _Sdv(Generator):
         """
         super().check(schema)
         if any(importlib.util.find_spec(module) is None for module in ("sdv", "torch")):
-            raise MissingExtra(_NOT_INSTALLED)
+            raise missing_extra("a generator of SDV's", "sdv")
 
     def _synthesizer(self, metadata: Any) -> Any:
         raise NotImplementedError
@@ -231,7 +228,7 @@ def _import(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise MissingExtra(_NOT_INSTALLED) from None
+        raise missing_extra("a generator of SDV's", "sdv") from None
 
 
 def _token(schema: Schema, name: str) -> str:

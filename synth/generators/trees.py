@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from synth.distribution import VERSION
 from synth.domain import Discretizer
 from synth.errors import ModelError
 from synth.generators.autoregressive_generator import LEAST_UNITS, AutoregressiveGenerator, LearnedRows
@@ -71,7 +72,7 @@ class Trees(AutoregressiveGenerator):
 
     def _digest(self, learned: LearnedRows, seed: int) -> str:
         """The digest that unfinished work goes by, of everything that a fit depends on."""
-        versions = {name: importlib.metadata.version(name) for name in ("understudy", "scikit-learn")}
+        versions = {"understudy": VERSION, "scikit-learn": importlib.metadata.version("scikit-learn")}
         codes = learned.discretizer.to_plain()
         known = {**self.parameters(), **versions, "seed": seed, "order": learned.order, "codes": codes}
         known.pop("n_threads")

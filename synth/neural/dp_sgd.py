@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from synth.errors import MissingExtra
+from synth.distribution import missing_extra
 
 NORM_TOLERANCE = 1e-5
 """By how much a norm may pass the bound, as a share of it, and still count as one that is on it."""
@@ -331,7 +331,7 @@ def require_opacus() -> None:
         MissingExtra: it is not.
     """
     if importlib.util.find_spec("opacus") is None:
-        raise MissingExtra("dp_backend='opacus' needs the extra 'neural'; pip install 'understudy[neural]'")
+        raise missing_extra("dp_backend='opacus'", "neural")
 
 
 def clipped_sums_by(backend: Backend, *networks: nn.Module, tally: ClipTally | None = None) -> ClippedSums:

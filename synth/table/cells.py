@@ -145,7 +145,7 @@ def _days(column: Any) -> pd.Series:
     counts = column.cast(pa.int32() if unit == "D" else pa.int64()).fill_null(0).to_numpy().astype(np.int64)
     first, last = (age.astype(f"datetime64[{unit}]").astype(np.int64) for age in _AGES)
     stamps = np.clip(counts, first, last).astype(f"datetime64[{unit}]").astype("datetime64[us]")
-    stamps[column.is_null().to_numpy()] = np.datetime64("NaT")
+    stamps[column.is_null().to_numpy()] = np.datetime64("NaT", "us")
     return pd.Series(stamps)
 
 

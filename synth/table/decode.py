@@ -177,7 +177,7 @@ def _canonical_times(line: np.ndarray, ahead: np.ndarray, missing: np.ndarray, c
     if zone == "mixed":
         return datetime_codec.with_offsets(line, ahead, missing)
     stamps = line.astype("datetime64[us]")
-    stamps[missing] = np.datetime64("NaT")
+    stamps[missing] = np.datetime64("NaT", "us")
     if zone is None:
         return stamps
     return pd.DatetimeIndex(stamps).tz_localize("UTC").tz_convert(zone).array

@@ -69,7 +69,7 @@ def _objects(series: pd.Series) -> np.ndarray:
         return series.to_numpy(dtype=object)
     given = _within_the_calendar(look(series))
     known = given.zone is None or _is_known(given.zone)
-    stamps = np.where(given.missing, np.datetime64("NaT"), given.cells).astype("datetime64[us]").tolist()
+    stamps = np.where(given.missing, np.datetime64("NaT", "us"), given.cells).astype("datetime64[us]").tolist()
     made = np.empty(len(stamps), dtype=object)
     for index, stamp in enumerate(stamps if known else []):
         made[index] = stamp if stamp is None or given.zone is None else datetime_codec.in_zone(stamp, given.zone)

@@ -272,7 +272,7 @@ def test_a_place_that_gives_out_is_no_failure_of_a_measure() -> None:
 
 
 def test_the_package_says_which_distribution_it_is_from() -> None:
-    assert package.__distribution__ == "understudy"
+    assert package.__distribution__ == "understudy-tables"
     assert package.evaluate is engine.evaluate
     for name in package.__all__:
         assert getattr(package, name) is not None

@@ -174,7 +174,7 @@ def test_the_wheel_that_the_image_copies_is_built_and_brings_the_command(tmp_pat
     # Its libraries are those of this environment: the image's own come from an index.
     made = tmp_path / "made"
     subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", str(made)], check=True)
-    asked = shlex.split(install.partition("&&")[0].replace(f"{place}*.whl", str(wheel)))
+    asked = shlex.split(install.partition("&&")[0].replace(f"$(ls {place}*.whl)", str(wheel)))
     subprocess.run([made / "bin" / "python", *asked[1:], "--no-deps"], check=True, capture_output=True)
     libraries = os.pathsep.join(path for path in sys.path if path.endswith("site-packages"))
     kept = {

@@ -71,9 +71,9 @@ bundles.add_keys_to(app)
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from importlib import metadata
+        from synth.distribution import VERSION
 
-        typer.echo(f"understudy {metadata.version('understudy')}")
+        typer.echo(f"understudy {VERSION}")
         raise typer.Exit
 
 

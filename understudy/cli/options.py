@@ -146,9 +146,9 @@ def parameters_of(options: list[str], epsilon: float | None, delta: str | None) 
 
 def call_of(command: str, **asked: Any) -> dict[str, Any]:
     """The arguments and inputs of a command, which tell its output from that of another call."""
-    from importlib import metadata
+    from synth.distribution import VERSION
 
-    return {"command": command, "version": metadata.version("understudy"), **asked}
+    return {"command": command, "version": VERSION, **asked}
 
 
 Key = Annotated[

@@ -46,6 +46,7 @@ def try_table(  # noqa: PLR0913 - options of the command line
     """
     from tempfile import TemporaryDirectory
 
+    from synth.dp.mechanisms import require_sampler
     from synth.errors import JobError
     from synth.output import check_new_folder
     from understudy.cli.jobs import show
@@ -59,6 +60,7 @@ def try_table(  # noqa: PLR0913 - options of the command line
     if out is not None:
         check_new_folder(out)
     if epsilon is not None:
+        require_sampler()
         _refuse_to_assert(table, yes=yes)
     with console.stage("infer"):
         start = QuickStart.of(table, target=target, entity=entity, propose_entity=not no_entity, seed=seed)

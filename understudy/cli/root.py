@@ -17,7 +17,7 @@ _FLAGS = {"--quiet": "quiet", "-q": "quiet", "--json": "json", "--debug": "debug
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 """The class of all errors in the use of the command line, wherever this version of Typer keeps it."""
 
-MARKER = '__distribution__ = "understudy"'
+MARKER = '__distribution__ = "understudy-tables"'
 """A line of our `evaluate/__init__.py` that no other package of that name has."""
 
 

@@ -11,7 +11,8 @@ from typing import Any, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
 from uuid import uuid4
 
-from synth.errors import JobError, MissingExtra, TableError, nearest
+from synth.distribution import missing_extra
+from synth.errors import JobError, TableError, nearest
 
 _PACKAGES = {"statsmodels": "datasets"}
 """Packages that bring tables, and their folders."""
@@ -32,10 +33,7 @@ def embedded_table(source: str) -> Path:
         raise JobError(f"source={source!r} is not known; write one such as 'statsmodels:fair', or a path")
     found = importlib.util.find_spec(package)
     if found is None or not found.submodule_search_locations:
-        raise MissingExtra(
-            f"source={source!r} needs {package}, which is not installed; install this project with its extra `demo` "
-            "(`pip install '.[demo]'` in its checkout)"
-        )
+        raise missing_extra(f"source={source!r}", "demo")
     home = Path(found.submodule_search_locations[0]) / _PACKAGES[package]
     tables = {path.stem: path for path in home.glob("*/*.csv") if path.stem == path.parent.name}
     if name not in tables:

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from filelock import FileLock, Timeout
 
-from synth.errors import BadInput, JobError, MissingExtra
+from synth.distribution import missing_extra
+from synth.errors import BadInput, JobError
 from understudy.executors.executor import CUT, SESSION, Ended, Service, Status
 from understudy.executors.processes import GRACE_S, Processes
 from understudy.provenance import KEY_VARIABLE, fingerprint_key, key_path, versions
@@ -135,10 +136,7 @@ class Cluster:
 
     def __post_init__(self) -> None:
         if importlib.util.find_spec("distributed") is None:
-            raise MissingExtra(
-                "--executor needs Dask, which is not installed; install this project with its extra `dask` "
-                "(`pip install '.[dask]'` in its checkout)"
-            )
+            raise missing_extra("--executor", "dask")
 
     def __enter__(self) -> "Cluster":
         """The same, connected to workers that were found fit.

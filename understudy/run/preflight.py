@@ -15,7 +15,8 @@ from reports.exports.csv import runs
 from synth.dp.events import GaussianEvent
 from synth.dp.renyi_curve import RdpCurve
 from synth.dp.schedule import Schedule, resolve_delta
-from synth.errors import JobError, MissingExtra
+from synth.distribution import missing_extra
+from synth.errors import JobError
 from synth.generators.base import Generator, PrivateGenerator
 from synth.schema import Schema
 from understudy.budget.account import LEDGER_VARIABLE, Fund
@@ -88,10 +89,7 @@ def check_tracking(job: Job) -> None:
         MissingExtra: it is not installed; nothing was read.
     """
     if job.tracking is not None and importlib.util.find_spec("mlflow") is None:
-        raise MissingExtra(
-            "tracking.mlflow needs MLflow's client, which is not installed; install this project with its extra "
-            "`mlflow` (`pip install '.[mlflow]'` in its checkout), or leave [tracking] out"
-        )
+        raise missing_extra("tracking.mlflow, which may be left out,", "mlflow")
 
 
 WEAK_EPSILON = 10.0

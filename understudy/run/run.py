@@ -4,13 +4,13 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from importlib import metadata
 from pathlib import Path
 
 from evaluate.gate.verdict import Verdict
 from evaluate.provenance import Provenance, SweepRecord
 from evaluate.result import Evaluation
 from evaluate.result_io import evaluation_from
+from synth.distribution import VERSION
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError
 from synth.output import whole_file
@@ -127,7 +127,7 @@ def _names(plan: Plan) -> dict[str, str | None]:
     """The identity of a run, as far as it is known before the table is read."""
     return {
         **{name: plan.given[name].sha256 if name in plan.given else None for name in provenance.INPUTS},
-        "version of understudy": metadata.version("understudy"),
+        "version of understudy": VERSION,
         # A copy of unfinished work would draw under the same reservation once more.
         "output": str(plan.out.parent.resolve() / plan.out.name),
         "ledger": None if plan.fund is None else plan.fund.place,

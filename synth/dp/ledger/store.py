@@ -19,8 +19,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.pool import NullPool
 
+from synth.distribution import missing_extra
 from synth.dp.ledger.records import LedgerEntry
-from synth.errors import LedgerError, MissingExtra
+from synth.errors import LedgerError
 from synth.url import ESCAPES, MARKS, SCHEME, lacks_scheme, split
 
 PATIENCE_S = 60.0
@@ -128,10 +129,7 @@ class LedgerAddress:
         options: dict[str, Any] = {"client_encoding": "utf8"}
         if "connect_timeout" not in self.url.query:
             options["connect_timeout"] = CONNECT_S
-        missing = MissingExtra(
-            "a PostgreSQL ledger needs the extra `postgres`, which is not installed; install this project with it "
-            "(`pip install '.[postgres]'` in its checkout)"
-        )
+        missing = missing_extra("a PostgreSQL ledger", "postgres")
         if importlib.util.find_spec("psycopg") is None:
             raise missing
         try:

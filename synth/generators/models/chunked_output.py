@@ -9,7 +9,6 @@ of other values 8 bytes each.
 """
 
 import hashlib
-import importlib.metadata
 import math
 import secrets
 import shutil
@@ -26,6 +25,7 @@ from numpy.typing import NDArray
 from synth import identifiers, personal
 from synth.chunks import Part
 from synth.columns import IdentifierColumn, PersonalColumn
+from synth.distribution import VERSION
 from synth.errors import BadInput, JobError, ModelError, OutputError, TableError
 from synth.generators.base import Model
 from synth.generators.models.conditions import GIVEN, WAYS
@@ -200,7 +200,7 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
     with unfinished_rows(folder, force=force) as rows, _told(rows, n_files):
         asked = {
             "model": _digest(model, rows.hidden / "model"),
-            "version": importlib.metadata.version("understudy"),
+            "version": VERSION,
             "rows": wanted,
             "rows_a_file": rows_a_file,
             "given": {name: repr(value) for name, value in sorted((given or {}).items())},

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from synth.chunks import Part
+from synth.distribution import missing_extra
 from synth.dp.statement import PrivacyStatement
-from synth.errors import MissingExtra, ModelError
+from synth.errors import ModelError
 from synth.generators.base import ModelDisplay
 from synth.generators.models.conditions import ConditionMixture, Conditions
 from synth.generators.models.constraints import draw_lawful, with_dependents
@@ -24,7 +25,6 @@ from synth.transforms.mode_encoding import ModalEncoding
 if TYPE_CHECKING:
     from synth.neural.sampling import CtganNetwork, TvaeNetwork
 
-NOT_INSTALLED = "this generator needs PyTorch; pip install 'understudy[neural]'"
 ENCODINGS: Mapping[str, type[BinnedEncoding | ModalEncoding]] = {"binned": BinnedEncoding, "modal": ModalEncoding}
 
 
@@ -159,4 +159,4 @@ def require_torch() -> None:
     import importlib.util
 
     if importlib.util.find_spec("torch") is None:
-        raise MissingExtra(NOT_INSTALLED)
+        raise missing_extra("a generator on PyTorch", "neural")

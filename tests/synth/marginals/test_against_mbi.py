@@ -4,7 +4,7 @@ Both minimize the same convex loss over the same exponential family, so that the
 until it is there. How far apart two marginals are is the sum of the absolute differences of all their cells, as a share
 of the total. The grid of clique sets, with why each is there, is in conftest.py.
 
-`mbi` comes with the `dev` extra; where it is absent these tests are skipped: ``pip install -c constraints.txt mbi``. It
+`mbi` comes with the `dev` extra; where it is absent these tests are skipped: ``make test`` installs it. It
 runs in a process of its own: JAX warns of, and may hang on, every fork of a process that it was imported into.
 """
 

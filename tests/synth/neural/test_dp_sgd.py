@@ -349,7 +349,7 @@ def test_hooks_are_gone_after_a_call_and_gradients_are_as_they_were() -> None:
 
 def test_without_opacus_the_backend_is_refused_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match="backend='opacus' needs the extra 'neural'"):
+    with pytest.raises(MissingExtra, match="backend='opacus' needs the extra `neural`"):
         clipped_sums_by("opacus", nn.Linear(2, 2))
 
 
