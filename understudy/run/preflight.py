@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from evaluate.provenance import ComposedClaim
 from evaluate.text import typed_loss
 from reports.exports.csv import runs
+from synth.distribution import missing_extra
 from synth.dp.events import GaussianEvent
 from synth.dp.renyi_curve import RdpCurve
 from synth.dp.schedule import Schedule, resolve_delta
-from synth.distribution import missing_extra
 from synth.errors import JobError
 from synth.generators.base import Generator, PrivateGenerator
 from synth.schema import Schema
