@@ -38,7 +38,10 @@ READINGS = {
     "columns.tvd.mean": "the mean distance of columns from the real ones; lower is better",
     "privacy.membership.auc": f"the success of an attacker in telling who was in the real table; {_AUC}",
 }
-LIMIT = "the most people of the real table that any attack can find while it accuses 1% of others; 1% is guessing"
+LIMIT = (
+    "the most people of the real table that any attack can find while it accuses 1% of others; 1% is guessing. It "
+    "follows from \u03b5 and \u03b4: smaller ones are stronger"
+)
 ALARMED = 0.6
 """The membership AUC that the axis reaches at least, so that noise about 0.5 does not look like a leak."""
 FALSE_ALARMS = 0.01
