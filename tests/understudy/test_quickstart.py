@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -65,13 +66,25 @@ def test_every_choice_stands_in_its_files_with_a_reason(tried: tuple[Workspace, 
     assert "were read off the table" in (out / "schema.toml").read_text()
 
 
-def test_a_folder_of_parts_is_tried_where_it_is(workspace: Any, table: Callable[..., pd.DataFrame]) -> None:
-    (workspace.folder / "parts").mkdir()
-    for i in range(2):
-        workspace.write_table(table(seed=i), f"parts/{i}.parquet")
-    ran = workspace.run("try", workspace.folder / "parts", "--target", "ill", "--out", workspace.folder / "out")
+@pytest.mark.parametrize("kind", ["folder", pytest.param("database", marks=pytest.mark.stored)])
+def test_a_folder_or_a_database_is_tried_where_it_is(
+    workspace: Any, table: Callable[..., pd.DataFrame], kind: str
+) -> None:
+    parts = [table(seed=i) for i in range(2)]
+    frame = pd.concat(parts, ignore_index=True)
+    place = str(workspace.folder / "parts")
+    if kind == "database":
+        place = f"duckdb:///{workspace.folder / 'clinic.duckdb'}#visits"
+        with duckdb.connect(str(workspace.folder / "clinic.duckdb")) as connection:
+            connection.execute("create table visits as select * from frame")
+    else:
+        (workspace.folder / "parts").mkdir()
+        for i, part in enumerate(parts):
+            workspace.write_table(part, f"parts/{i}.parquet")
+    ran = workspace.run("try", place, "--target", "ill", "--out", workspace.folder / "out")
     assert ran.exit_code in JUDGED, ran.stderr
     assert (workspace.folder / "out" / "report.html").is_file()
+    assert tomllib.loads((workspace.folder / "out" / "job.toml").read_text())["table"]["path"] == place
 
 
 @pytest.mark.parametrize(
