@@ -39,7 +39,13 @@ STATES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Claimed:
-    """The privacy claim that counts with a table."""
+    """The privacy claim that counts with a table.
+
+    Attributes:
+        epsilon: of all that counts.
+        delta: likewise.
+        standing: "formal", or the doubt about it.
+    """
 
     epsilon: float
     delta: float
@@ -48,7 +54,13 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Links:
-    """Links of a row, relative to the page and safe in it; empty where nothing is there."""
+    """Links of a row, relative to the page and safe in it; empty where nothing is there.
+
+    Attributes:
+        report: the internal report.
+        public: the public report.
+        evaluation: the file of the evaluation.
+    """
 
     report: str = ""
     public: str = ""
@@ -104,7 +116,14 @@ class IndexRow:
 
 @dataclass(frozen=True)
 class Index:
-    """An index of outputs; `made_at` is the moment at which they were read."""
+    """An index of outputs.
+
+    Attributes:
+        folder: name of the folder that they lie in.
+        rows: one for each table, or for an output that tells of none.
+        made_at: the moment at which they were read.
+        notes: sentences on what was not asked or not looked into.
+    """
 
     folder: str
     rows: tuple[IndexRow, ...]

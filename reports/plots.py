@@ -6,6 +6,7 @@ background, dark where the notebook's theme is dark. It is as internal as the ev
 """
 
 import re
+import textwrap
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -53,7 +54,13 @@ _SIMPLE = re.compile(r"(?:(?:svg|text)?(?:\.[\w-]+)*\s?)+")
 
 @dataclass(frozen=True)
 class Drawing:
-    """One picture of a chart, with the name and the number that stand above it."""
+    """One picture of a chart.
+
+    Attributes:
+        svg: the picture.
+        caption: the name that stands above it, on the left.
+        number: the number that stands above it, on the right.
+    """
 
     svg: Markup
     caption: str = ""
@@ -168,8 +175,6 @@ def _composed(chart: Chart) -> str:
 
 def _lines(text: str, n: int) -> list[str]:
     """A text in lines of at most so many characters."""
-    import textwrap
-
     return textwrap.wrap(text, n)
 
 
@@ -241,7 +246,7 @@ class Plots:
         """Distributions of single columns, real and synthetic.
 
         Args:
-            names: of columns, in the order to draw them in; none: the twelve that are furthest off.
+            names: of columns, in the order to draw them in; without any, the twelve that are furthest off.
             candidate: the table; `None`: the only one, or the one that the job names for release.
 
         Raises:
@@ -265,7 +270,7 @@ class Plots:
         """Associations of all pairs of columns: in the real table, in the synthetic one, and the difference.
 
         Args:
-            names: of two columns or more; none: those that are furthest off.
+            names: of two columns or more; without any, those that are furthest off.
             candidate: the table; `None`: the only one, or the one that the job names for release.
 
         Raises:
@@ -306,7 +311,7 @@ class Plots:
         """Membership attack as a ROC curve, and the inference of secret values, column by column.
 
         Args:
-            names: of columns whose values are inferred; none: those with the largest advantage.
+            names: of columns whose values are inferred; without any, those with the largest advantage.
             candidate: the table; `None`: the only one, or the one that the job names for release.
 
         Raises:

@@ -1,7 +1,7 @@
-"""The books of an evaluation: its statements and their events, held against all that it claims of them.
+"""The books of an evaluation: its statements and their events, beside all that it claims of them.
 
-A claim that its own events exceed is damage: no run writes one. Who can write the file can write another honest one, so
-that this is no signature.
+A claim that its own events exceed is damage: no run writes one. Whoever can write the file can write another honest
+one, so that this is no signature.
 """
 
 from collections.abc import Iterable
@@ -113,7 +113,11 @@ def _check_release(stated: PrivacyStatement, what: str) -> None:
 
 
 def _check_stated(stated: PrivacyStatement, what: str) -> float | None:
-    """What the events of a statement cost, once that is no more than it claims; `None` where nobody can say."""
+    """Epsilon that the events of a statement cost, once that is no more than it claims; `None` where nobody can say.
+
+    Raises:
+        EvaluationError: it is more, or the events are none that a fit draws.
+    """
     if stated.relation not in RELATIONS:
         raise damaged(f"{what} names a neighboring relation that there is not")
     if not stated.events:

@@ -37,7 +37,7 @@ class Rule(Frozen):
         description="FAIL where the favorable end of the 95% interval lies beyond it; left out: beyond `limit`.",
     )
     severity: Literal["fail", "warn"] = Field(default="fail", description="A warning never changes the verdict.")
-    subject: tuple[str, ...] = Field(default=(), description="Columns that the rule is about; none: the whole table.")
+    subject: tuple[str, ...] = Field(default=(), description="Columns that the rule is about; left out: all.")
 
     @field_validator("measure")
     @classmethod
@@ -99,8 +99,8 @@ class Policy(Frozen):
     description: str = Field(default="", description="What it is for, and what it rests on.")
     valid_days: Annotated[int, Field(strict=True, ge=1, le=36_500)] | None = Field(
         default=None,
-        description="Days for which evidence made under it may be relied upon, unless a sign-off says otherwise; none: "
-        "until it is withdrawn.",
+        description="Days for which evidence made under it may be relied upon, unless a sign-off says otherwise; left "
+        "out: until it is withdrawn.",
     )
     rules: tuple[Rule, ...] = Field(default=(), description="Without a binding one, nothing passes.")
 
@@ -197,7 +197,7 @@ class Waiver(Frozen):
     version: int = Field(strict=True, ge=1, description="Version of the policy; another version needs another waiver.")
     candidate: str = Field(min_length=1, description="The synthetic table, as the evaluation calls it.")
     measure: str = Field(min_length=1, description="What the rule limits.")
-    subject: tuple[str, ...] = Field(default=(), description="Columns that the rule is about; none: the whole table.")
+    subject: tuple[str, ...] = Field(default=(), description="Columns that the rule is about; left out: all.")
     owner: str = Field(min_length=1, description="Who answers for it.")
     reason: str = Field(min_length=1, description="Why it is acceptable.")
     until: date = Field(description="The last day on which it counts.", json_schema_extra={"pattern": f"^{DAY}$"})

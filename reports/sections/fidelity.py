@@ -35,7 +35,7 @@ class ColumnRow:
         kind: of the schema.
         worst: the largest total variation of any candidate.
         top: the largest share of any bar.
-        figures: one for each candidate; none where it was not measured.
+        figures: one for each candidate; `None` where it was not measured.
         details: of each candidate, what else is to be seen of the column.
     """
 
@@ -233,7 +233,7 @@ class ExpectationLine:
 
 
 def expectations(candidate: Candidate) -> tuple[ExpectationLine, ...]:
-    """The lines of one candidate; none where nothing was expected."""
+    """The lines of one candidate; empty where nothing was expected."""
     expected = candidate.expected or Expectation()
     column, tree, pair = expected.column, expected.tree, expected.pair
     lines = []

@@ -44,7 +44,7 @@ LIMIT = (
 )
 ALARMED = 0.6
 """The membership AUC that the axis reaches at least, so that noise about 0.5 does not look like a leak."""
-FALSE_ALARMS = 0.01
+FALSE_ALARM_RATE = 0.01
 TIGHT = 1e-3
 """The least length of an axis."""
 
@@ -72,7 +72,12 @@ class OverviewLine:
 
 @dataclass(frozen=True)
 class Overview:
-    """The overview of all tables: lines of each, in their order, and a reading of each line."""
+    """The overview of all tables.
+
+    Attributes:
+        lines: of each table, in the order of the candidates.
+        readings: the title of each line, with a reading of its number.
+    """
 
     lines: tuple[tuple[OverviewLine, ...], ...]
     readings: tuple[tuple[str, str], ...]
@@ -139,8 +144,8 @@ def _guarantee(protection: Protection | None) -> OverviewLine:
     extent = (1.0, 0.0)
     if protection is None:
         return OverviewLine("guarantee", TITLES["guarantee"], None, extent, "none", "")
-    most = protection.limit.detections(FALSE_ALARMS)
-    drawn = Estimate("statement.epsilon", most, 0, "lower", (), None, None, FALSE_ALARMS, None)
+    most = protection.limit.detections(FALSE_ALARM_RATE)
+    drawn = Estimate("statement.epsilon", most, 0, "lower", (), None, None, FALSE_ALARM_RATE, None)
     said = f"at most {at_most(most)}"
     spoken = f"Guarantee: any test finds at most {at_most(most)} at 1% false alarms; guessing finds 1%"
     return OverviewLine("guarantee", TITLES["guarantee"], drawn, extent, said, spoken)

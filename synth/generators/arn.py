@@ -52,7 +52,7 @@ class Arn(AutoregressiveGenerator):
         default="any", description="any: conditions on all columns are exact, cells are imputed; fixed: faster."
     )
     epochs: int | None = Field(
-        default=None, ge=1, le=100_000, description="Passes over the rows; None: by the order and the rows."
+        default=None, ge=1, le=100_000, description="Passes over the rows; left out: by the order and the rows."
     )
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: the GPU where there is one.")
     n_threads: int = Field(default=1, ge=1, le=1024, description="Threads of the processor that a fit takes.")

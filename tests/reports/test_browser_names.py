@@ -88,11 +88,9 @@ def test_hostile_names_stay_text_in_what_the_script_shows(browser: Any, report: 
         page.fill("#find", "<img src=x onerror")
         assert page.inner_text("#found") == "1 of 15 columns"
         page.fill("#find", "")
-        charts = page.locator("svg.chart[tabindex]")
+        charts = page.locator("svg.chart[tabindex]:visible")
         assert charts.count() > 20
         for i in range(0, charts.count(), 45):
-            if not charts.nth(i).is_visible():
-                continue
             charts.nth(i).hover()
             charts.nth(i).focus()
             for key in ("End", "ArrowLeft", "Home"):

@@ -24,6 +24,7 @@ def test_every_table_has_the_same_lines_on_the_same_axes(evaluation: Evaluation)
 
 
 def test_worse_is_left_of_better_whatever_the_direction(evaluation: Evaluation) -> None:
+    compared = []
     for of in compose(evaluation).overview.lines:
         for one in of:
             if one.estimate is None or one.estimate.reference is None or one.estimate.floor is None:
@@ -31,6 +32,8 @@ def test_worse_is_left_of_better_whatever_the_direction(evaluation: Evaluation) 
             left, right = one.extent
             places = [(end - left) / (right - left) for end in (one.estimate.floor, one.estimate.reference)]
             assert 0 <= places[0] < places[1] <= 1
+            compared.append(one.estimate.direction)
+    assert set(compared) == {"higher", "lower"}
 
 
 def test_noise_about_guessing_does_not_fill_the_axis_and_a_leak_does() -> None:

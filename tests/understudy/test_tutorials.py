@@ -37,13 +37,13 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def is_like(shown: str, told: str) -> bool:
-    """Whether a page shows an output: white space counts once, and `...` stands for anything."""
+    """True where a page shows an output: white space counts once, and `...` stands for anything."""
     pieces = (re.escape(" ".join(piece.split())) for piece in shown.split("..."))
     return re.fullmatch(".*".join(pieces), " ".join(told.split())) is not None
 
 
 def shell(text: str) -> str:
-    """What a terminal's standard output shows of some commands; a command that fails ends them."""
+    """The standard output of some commands; a command that fails ends them."""
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("UNDERSTUDY_")},
         "PATH": f"{Path.cwd() / '.bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",

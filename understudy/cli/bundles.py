@@ -46,8 +46,8 @@ SignOffKeys = Annotated[
     list[Path] | None,
     typer.Option(
         "--sign-off-key",
-        help="One of these must have signed the sign-off, where there is one, and may withdraw the bundle; none: one "
-        "that may sign the manifest.",
+        help="One of these must have signed the sign-off, where there is one, and may withdraw the bundle; left out: "
+        "one that may sign the manifest.",
         show_default=False,
     ),
 ]

@@ -85,7 +85,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     shadow_models: Annotated[
         int | None,
         typer.Option(
-            "--shadow-models", min=4, max=1000, help="Attack with so many models fitted as --model was; none: do not."
+            "--shadow-models", min=4, max=1000, help="Attack with so many models fitted as --model was; left out: none."
         ),
     ] = None,
     sample_rows: Annotated[

@@ -41,7 +41,7 @@ def run(
     ] = False,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Candidates made at once, each by a process of its own; none: as the job says."),
+        typer.Option(min=1, help="Candidates made at once, each by a process of its own; left out: as the job says."),
     ] = None,
     executor: ExecutorOption = None,
     sign_key: SignKey = None,
@@ -95,7 +95,7 @@ def show_plan(plan: "Plan", console: "Console") -> None:
     aim = f", target {schema.target}" if schema.target else ""
     console.say(f"Table: {plan.table.shown}, {len(schema.kept)} columns{aim}; unit of privacy: {by}")
     console.say(f"Split: {job.split.holdout_share:.0%} held out, seed {job.split_seed}")
-    for label, _point in plan.points.items():
+    for label in plan.points:
         promise = "no formal guarantee"
         if label in plan.schedules:
             schedule = plan.schedules[label]

@@ -35,8 +35,8 @@ class TableSpec(Frozen):
     schema_path: str = Field(alias="schema", description="The schema file.")
     outside: Literal["refuse", "clamp"] | None = Field(
         default=None,
-        description="Treatment of values outside the schema: refuse, or clamp to the nearest bound; none: clamp where "
-        "any generator has an epsilon, refuse elsewhere.",
+        description="Treatment of values outside the schema: refuse, or clamp to the nearest bound; left out: clamp "
+        "where any generator has an epsilon, refuse elsewhere.",
     )
     engine: Engine | None = Field(
         default=None,
@@ -178,14 +178,14 @@ class Job(Frozen):
     table: TableSpec
     split: SplitSpec = SplitSpec()
     generators: dict[str, GeneratorSpec] = Field(min_length=1)
-    sweep: SweepSpec | None = Field(default=None, description="None: a sweep only where an epsilon is a list.")
+    sweep: SweepSpec | None = Field(default=None, description="Left out: a sweep only where an epsilon is a list.")
     evaluation: EvaluationSpec = EvaluationSpec()
-    ledger: LedgerSpec | None = Field(default=None, description="None: private fits are outside any ledger.")
+    ledger: LedgerSpec | None = Field(default=None, description="Left out: private fits are outside any ledger.")
     card: Terms = Terms()
     public_report: PublicReportSpec | None = Field(
-        default=None, description="None: the public report holds no number that was read off real rows."
+        default=None, description="Left out: the public report holds no number that was read off real rows."
     )
-    tracking: TrackingSpec | None = Field(default=None, description="None: no server is told of the run.")
+    tracking: TrackingSpec | None = Field(default=None, description="Left out: no server is told of the run.")
 
     @field_validator("generators")
     @classmethod

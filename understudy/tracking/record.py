@@ -2,8 +2,9 @@
 
 A tracking server is a place where others read. So a whitelist says what is sent, in one of two widths:
 
-- "public" holds nothing that was computed from real rows outside a budget: the job's own words without seeds, what is
-  declared, what fits claim, published numbers, the public verdict, the public model card of a table with a guarantee.
+- "public" holds nothing that was computed from real rows outside a budget. It has the job's own words without seeds,
+  and what is declared. It has the claims of fits, published numbers and the public verdict. Of a table with a guarantee
+  it has the public model card.
 - "internal" adds what reads real rows: key figures, verdicts, seeds, the report with its evaluation. It is for a server
   that only those read who may read the internal report.
 
@@ -124,11 +125,13 @@ class _Known:
         return str(self.delivery.evaluation.provenance.run_id)
 
     def parent(self) -> TrackedRun:
+        """The run of the job."""
         return TrackedRun(
             self.delivery.title, dict(self._asked()), dict(self._ledger()), dict(self._tags()), tuple(self._files())
         )
 
     def child(self, candidate: Candidate) -> TrackedRun:
+        """The run of one candidate."""
         claims = Composition.of(self.delivery.evaluation).claims(candidate)
         generator = candidate.generator
         settings = {} if generator is None else generator.settings
