@@ -203,7 +203,8 @@ def test_an_entity_column_with_missing_values_is_refused(workspace: Any) -> None
     schema = tomllib.loads(workspace.write_schema(entity="who", max_rows_per_unit=3).read_text())
     columns = {**schema["columns"], "who": {"kind": "identifier", "template": "####"}}
     workspace.write_schema(entity="who", max_rows_per_unit=3, columns=columns)
-    workspace.write_job(generators={"mst": {"epsilon": 1.0}})
+    place = {"path": "table.csv", "schema": "schema.toml", "outside": "refuse"}
+    workspace.write_job(table=place, generators={"mst": {"epsilon": 1.0}})
     assert "missing" in run_refused(workspace, "'who'")
 
 

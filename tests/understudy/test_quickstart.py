@@ -71,12 +71,12 @@ def test_a_folder_or_a_database_is_tried_where_it_is(
     workspace: Any, table: Callable[..., pd.DataFrame], kind: str
 ) -> None:
     parts = [table(seed=i) for i in range(2)]
-    frame = pd.concat(parts, ignore_index=True)
     place = str(workspace.folder / "parts")
     if kind == "database":
         place = f"duckdb:///{workspace.folder / 'clinic.duckdb'}#visits"
         with duckdb.connect(str(workspace.folder / "clinic.duckdb")) as connection:
-            connection.execute("create table visits as select * from frame")
+            connection.register("rows", pd.concat(parts, ignore_index=True))
+            connection.execute("create table visits as select * from rows")
     else:
         (workspace.folder / "parts").mkdir()
         for i, part in enumerate(parts):

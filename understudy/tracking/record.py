@@ -16,7 +16,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
 from os import environ
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from evaluate.metrics import CATALOG
 from evaluate.result import NOTICE, Candidate
 from reports.exports.summary import SUMMARY
 from reports.model_card.privacy import noise_multiplier
+from synth.distribution import VERSION
 from understudy.artifacts import CARDS, EVALUATION, JUNIT, PUBLIC_MARKDOWN, PUBLIC_YAML, REPORT, VERDICT, Delivery
 from understudy.bundle.manifest import PUBLIC
 from understudy.job.spec import Job, TrackingSpec
@@ -160,7 +160,7 @@ class _Known:
             "unit": evaluation.schema.unit,
             "n_units": evaluation.schema.n_units if declared else None,
             "holdout_share": job.split.holdout_share,
-            "understudy": metadata.version("understudy"),
+            "understudy": VERSION,
             **({"seed": job.seed, "split_seed": job.split_seed} if self.internal else {}),
         }
         yield from ((name, _text(value)) for name, value in asked.items() if value is not None)
