@@ -370,7 +370,7 @@ class Plots:
         return self.evaluation.candidates[0]
 
 
-def _known(name: str, known: Iterable[str], what: str = "column") -> str:
+def _known(name: str, known: Iterable[str], kind: str = "column") -> str:
     """A name that is there.
 
     Raises:
@@ -378,7 +378,7 @@ def _known(name: str, known: Iterable[str], what: str = "column") -> str:
     """
     names = list(known)
     if name not in names:
-        raise EvaluationError(f"nothing was measured of {what}={name!r}; {nearest(str(name), names)}")
+        raise EvaluationError(f"nothing was measured of {kind}={name!r}; {nearest(str(name), names)}")
     return name
 
 
@@ -401,10 +401,10 @@ def _told(drawn: Markup, columns: Sequence[str], values: Matrix) -> Markup:
     return charts.svg.rendered(root)
 
 
-def _absent(candidate: Candidate, what: str, measure: str) -> EvaluationError:
+def _absent(candidate: Candidate, name: str, measure: str) -> EvaluationError:
     found = candidate.find(measure)
     why = f" ({found.message.rstrip('.')})" if isinstance(found, Failure) and found.message else ""
-    return EvaluationError(f"{what} of {candidate.name!r} were not measured{why}; evaluate with measure {measure!r}")
+    return EvaluationError(f"{name} of {candidate.name!r} were not measured{why}; evaluate with measure {measure!r}")
 
 
 def _value(estimate: Estimate) -> str:

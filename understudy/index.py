@@ -7,7 +7,7 @@ Links to folders are not followed, and hidden folders are not looked into, but f
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -59,15 +59,17 @@ NOT_SEALED = f"It holds no {MANIFEST}, so that nobody can say whether it is as i
 PUBLIC_ONLY = "A public folder: its verdict is in the internal output that it was taken from."
 ALONE = "No policy was applied."
 UNREADABLE = "The system refuses to open it."
+Reader = Callable[[Path, str, Path, Demand], list[IndexRow]]
+"""The rows of one output: from its path, its name, the path of the page, and what must hold of a bundle."""
 OTHER_VERDICTS = f"{VERDICT} and {MANIFEST} do not tell of the same verdicts."
 
 
-def read_index(folder: Path, place: Path, demand: Demand, progress: Progress = quiet) -> Index:
+def read_index(folder: Path, page: Path, demand: Demand, progress: Progress = quiet) -> Index:
     """Every output in a folder and below.
 
     Args:
         folder: to look into.
-        place: of the page: links start from there.
+        page: its path; links start from there.
         demand: what must hold of a bundle.
         progress: told which output is read.
 
@@ -80,7 +82,7 @@ def read_index(folder: Path, place: Path, demand: Demand, progress: Progress = q
     for done, (path, read) in enumerate(found):
         progress(path.name, done / len(found))
         name = path.relative_to(folder).as_posix()
-        rows += read(path, folder.resolve().name if name == "." else name, place, demand)
+        rows += read(path, folder.resolve().name if name == "." else name, page, demand)
     rows += _without_output(folder, rows)
     if not rows:
         raise JobError(
@@ -91,32 +93,32 @@ def read_index(folder: Path, place: Path, demand: Demand, progress: Progress = q
     return Index(folder.resolve().name, tuple(rows), datetime.now(UTC), _notes(demand, rows, folder))
 
 
-def check_place(place: Path) -> None:
-    """Refuse a place for the page, before any work is done.
+def check_page(page: Path) -> None:
+    """Refuse a path for the page, before any work is done.
 
     Raises:
         OutputError: it cannot be written, holds something else than an index, or lies in a sealed output.
     """
-    check_writable(place)
-    for parent in place.absolute().parents:
+    check_writable(page)
+    for parent in page.absolute().parents:
         if is_there(parent / MANIFEST):
             raise OutputError(
-                f"a sealed output takes no further file: --out {str(place)!r} lies in one; name a file elsewhere"
+                f"a sealed output takes no further file: --out {str(page)!r} lies in one; name a file elsewhere"
             )
-    if place.is_symlink() or (place.exists() and MARK.encode() not in _head(place)):
-        raise OutputError(f"an index replaces no other file: {str(place)!r} is none; name another")
+    if page.is_symlink() or (page.exists() and MARK.encode() not in _head(page)):
+        raise OutputError(f"an index replaces no other file: {str(page)!r} is none; name another")
 
 
-def write_index(index: Index, place: Path) -> None:
+def write_index(index: Index, page: Path) -> None:
     """Write the page, whole or not at all.
 
     Raises:
-        OutputError: as in `check_place`.
+        OutputError: as in `check_page`.
     """
-    check_place(place)
-    page = render_index(index)
-    with whole_file(place) as beside:
-        beside.write_text(page, encoding="utf-8", newline="\n")
+    check_page(page)
+    text = render_index(index)
+    with whole_file(page) as beside:
+        beside.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _head(path: Path) -> bytes:
@@ -142,8 +144,8 @@ def _notes(demand: Demand, rows: Iterable[IndexRow], folder: Path) -> tuple[str,
     return tuple(notes)
 
 
-def _outputs(folder: Path) -> Iterator[tuple[Path, Any]]:
-    """The place of everything that is a row or more, in order, each with its reader."""
+def _outputs(folder: Path) -> Iterator[tuple[Path, Reader]]:
+    """The path of everything that is a row or more, in order, each with its reader."""
     refused: list[OSError] = []
     for at, folders, files in os.walk(folder, onerror=refused.append):
         here = Path(at)
@@ -159,7 +161,7 @@ def _outputs(folder: Path) -> Iterator[tuple[Path, Any]]:
                 yield here / name, _unfinished
         folders[:] = sorted(name for name in folders if name not in hidden and not (sealed and name == PUBLIC))
     for error in refused:
-        yield Path(error.filename), lambda path, name, place, demand: [IndexRow(name, NOT_SOUND, UNREADABLE)]
+        yield Path(error.filename), lambda path, name, page, demand: [IndexRow(name, NOT_SOUND, UNREADABLE)]
 
 
 def _is_evaluation(path: Path) -> bool:
@@ -182,7 +184,7 @@ def _shown(hidden: str) -> str:
     return hidden.removeprefix(".").removesuffix(RUN).removesuffix(MAKING)
 
 
-def _unfinished(path: Path, name: str, place: Path, demand: Demand) -> list[IndexRow]:
+def _unfinished(path: Path, name: str, page: Path, demand: Demand) -> list[IndexRow]:
     return [IndexRow(_shown_in(name), UNFINISHED, AT_WORK)]
 
 
@@ -191,9 +193,9 @@ def _shown_in(name: str) -> str:
     return f"{parent}{slash}{_shown(last)}"
 
 
-def _of_evaluation(path: Path, name: str, place: Path, demand: Demand) -> list[IndexRow]:
+def _of_evaluation(path: Path, name: str, page: Path, demand: Demand) -> list[IndexRow]:
     """The tables of an evaluation that lies by itself."""
-    row = IndexRow(name, NOT_JUDGED, ALONE, links=Links(evaluation=_link(path, place)))
+    row = IndexRow(name, NOT_JUDGED, ALONE, links=Links(evaluation=_link(path, page)))
     try:
         return _measured_rows(row, _read(path), [])
     except UnderstudyError as error:
@@ -212,7 +214,7 @@ def _read(path: Path) -> Evaluation:
         raise EvaluationError(f"{path.name} is no text in UTF-8; evaluate again") from None
 
 
-def _of_bundle(folder: Path, name: str, place: Path, demand: Demand) -> list[IndexRow]:
+def _of_bundle(folder: Path, name: str, page: Path, demand: Demand) -> list[IndexRow]:
     """The tables of a sealed output; one row where it is not as it was sealed."""
     try:
         found = verify(folder, demand)
@@ -222,7 +224,7 @@ def _of_bundle(folder: Path, name: str, place: Path, demand: Demand) -> list[Ind
     if found.manifest is None or faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         return [IndexRow(name, NOT_SOUND, f"{faults[0].rstrip('.')}{more}.")]
-    base = _base(name, folder, place, found, found.manifest)
+    base = _base(name, folder, page, found, found.manifest)
     if found.manifest.about.kind == "public":
         return _ended([replace(base, reason=PUBLIC_ONLY)], found)
     try:
@@ -236,7 +238,7 @@ def _of_bundle(folder: Path, name: str, place: Path, demand: Demand) -> list[Ind
         return _ended(unread, found)
 
 
-def _base(name: str, folder: Path, place: Path, found: Verification, manifest: Manifest) -> IndexRow:
+def _base(name: str, folder: Path, page: Path, found: Verification, manifest: Manifest) -> IndexRow:
     """The row that all tables of an output have in common."""
     public = folder if manifest.about.kind == "public" else folder / PUBLIC
     links = (folder / REPORT, public / PUBLIC_REPORT, folder / EVALUATION)
@@ -245,7 +247,7 @@ def _base(name: str, folder: Path, place: Path, found: Verification, manifest: M
         NOT_JUDGED,
         title=manifest.about.title,
         day=manifest.about.made_at[:10],
-        links=Links(*(_link(path, place) if path.is_file() else "" for path in links)),
+        links=Links(*(_link(path, page) if path.is_file() else "" for path in links)),
         signed_off=found.sign_off is not None,
     )
 
@@ -362,9 +364,9 @@ def _summed_up(path: Path, prefix: str) -> Iterator[IndexRow]:
             yield IndexRow(f"{prefix}{job['job']}", state, reason)
 
 
-def _link(path: Path, place: Path) -> str:
+def _link(path: Path, page: Path) -> str:
     """A link from the page to a file; no name can be taken for a scheme or a host."""
-    relative = os.path.relpath(path.absolute(), place.absolute().parent).replace(os.sep, "/")
+    relative = os.path.relpath(path.absolute(), page.absolute().parent).replace(os.sep, "/")
     return quote(os.fsencode(relative))
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from evaluate.audit_result import EXCEEDS, Audit
-from evaluate.gate.books import check_books, damaged
+from evaluate.gate.accounting import check_accounting, damaged
 from evaluate.provenance import ComposedClaim
 from evaluate.result import Candidate, Evaluation
 from evaluate.text import count, loss
@@ -154,7 +154,7 @@ class Composition:
             EvaluationError: what it says of a sweep, of published numbers or of its run is nothing that a run writes,
                 or it claims less than its events cost.
         """
-        check_books(evaluation, made_here=made_here(evaluation))
+        check_accounting(evaluation, made_here=made_here(evaluation))
         known = evaluation.provenance
         private = all(one.statement.private for one in evaluation.candidates if one.statement is not None)
         composed = None if known.sweep is None else known.sweep.composed

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from evaluate.gate.books import AGREEMENT, cost
+from evaluate.gate.accounting import AGREEMENT, cost
 from evaluate.gate.claim import Claim, Claims, made_here
 from evaluate.result import Candidate, Evaluation
 from evaluate.text import at_most, loss, one_in

@@ -31,21 +31,21 @@ def index(
     Outputs of `run`, `batch`, `try` and `compare`, sweeps, bundles, and evaluations that lie by themselves. Every file
     is checked against its seal first. The page is internal.
     """
-    from understudy.index import FILE, check_place, read_index, write_index
+    from understudy.index import FILE, check_page, read_index, write_index
 
     console = console_of(ctx)
-    place = folder / FILE if out is None else out
+    page = folder / FILE if out is None else out
     if folder.is_dir() or out is not None:
-        check_place(place)
+        check_page(page)
     private_ones(public_key or (), console)
     with console.stage("index") as progress:
-        found = read_index(folder, place, demand_of(public_key, None, register), progress)
-        write_index(found, place)
+        found = read_index(folder, page, demand_of(public_key, None, register), progress)
+        write_index(found, page)
     for sentence in dict.fromkeys(f"{row.output}: {row.state}: {row.reason}" for row in found.rows if row.is_broken):
         console.warn(sentence)
     counts = ", ".join(f"{state} {n}" for state, n in found.counts.items() if n)
-    console.say(f"Index: {place} ({found.n_tables} tables of {found.n_outputs} outputs: {counts})")
+    console.say(f"Index: {page} ({found.n_tables} tables of {found.n_outputs} outputs: {counts})")
     console.result(
-        {"index": str(place), "outputs": found.n_outputs, "tables": found.n_tables, "states": dict(found.counts)}
+        {"index": str(page), "outputs": found.n_outputs, "tables": found.n_tables, "states": dict(found.counts)}
     )
     return 0

@@ -1,4 +1,4 @@
-"""The books of an evaluation: its statements and their events, beside all that it claims of them.
+"""The privacy accounting of an evaluation: its statements and their events, beside all that it claims of them.
 
 A claim that its own events exceed is damage: no run writes one. Whoever can write the file can write another honest
 one, so that this is no signature.
@@ -27,12 +27,12 @@ _LARGEST_DELTA = 0.1
 """The delta that a fit asks for is at most this over its declared number of units."""
 
 
-def damaged(what: str) -> EvaluationError:
+def damaged(fault: str) -> EvaluationError:
     """The error of an evaluation that says what no run writes."""
-    return EvaluationError(f"the evaluation is damaged: {what}; evaluate again")
+    return EvaluationError(f"the evaluation is damaged: {fault}; evaluate again")
 
 
-def check_books(evaluation: Evaluation, *, made_here: bool) -> None:
+def check_accounting(evaluation: Evaluation, *, made_here: bool) -> None:
     """Refuse an evaluation that claims less than its events cost, of one release or of several together.
 
     Args:
@@ -52,13 +52,13 @@ def check_books(evaluation: Evaluation, *, made_here: bool) -> None:
         _check_published(numbers, fits, is_sweep=known.sweep is not None)
     if made_here and any(one.n_units != evaluation.schema.n_units for one in drawn):
         raise damaged("a statement is of another number of units than the schema")
-    for claim, releases, what in (
+    for claim, releases, name in (
         (known.composed, drawn, "the composed claim of its run"),
         (None if numbers is None else numbers.every, drawn, "the claim of all that was drawn with the numbers"),
         (None if known.sweep is None else known.sweep.composed, tuple(fits.values()), "the claim of its sweep"),
     ):
         if claim is not None:
-            _check_several(releases, claim.epsilon, claim.delta, claim.n_fits, what)
+            _check_several(releases, claim.epsilon, claim.delta, claim.n_fits, name)
     _check_labels(evaluation)
 
 
@@ -104,62 +104,62 @@ def _bounded(event: Event) -> Event | None:
     return event
 
 
-def _check_release(stated: PrivacyStatement, what: str) -> None:
+def _check_release(stated: PrivacyStatement, name: str) -> None:
     """Refuse a statement of one release that no budget writes: its claim is what its events cost."""
     if stated.delta * stated.n_units > _LARGEST_DELTA * (1 + ROUNDING):
-        raise damaged(f"{what} has a larger delta than any fit may ask for")
-    if _check_stated(stated, what) is None:
-        raise damaged(f"{what} lists events that no accountant resolves")
+        raise damaged(f"{name} has a larger delta than any fit may ask for")
+    if _check_stated(stated, name) is None:
+        raise damaged(f"{name} lists events that no accountant resolves")
 
 
-def _check_stated(stated: PrivacyStatement, what: str) -> float | None:
+def _check_stated(stated: PrivacyStatement, name: str) -> float | None:
     """Epsilon that the events of a statement cost, once that is no more than it claims; `None` where nobody can say.
 
     Raises:
         EvaluationError: it is more, or the events are none that a fit draws.
     """
     if stated.relation not in RELATIONS:
-        raise damaged(f"{what} names a neighboring relation that there is not")
+        raise damaged(f"{name} names a neighboring relation that there is not")
     if not stated.events:
-        raise damaged(f"{what} lists no event, and a fit with noise draws some")
+        raise damaged(f"{name} lists no event, and a fit with noise draws some")
     try:
         spent = cost(_priced([stated]), stated.delta)
     except BudgetError:
-        raise damaged(f"{what} lists an event that no fit draws") from None
+        raise damaged(f"{name} lists an event that no fit draws") from None
     if spent is not None and _exceeds(spent, stated.epsilon):
-        raise damaged(f"{what} claims a smaller epsilon than its own events cost")
+        raise damaged(f"{name} claims a smaller epsilon than its own events cost")
     return spent
 
 
 def _check_several(
-    releases: tuple[PrivacyStatement, ...], epsilon: float, delta: float, n_releases: int, what: str
+    releases: tuple[PrivacyStatement, ...], epsilon: float, delta: float, n_releases: int, name: str
 ) -> None:
     """Refuse a claim of several releases that leaves some out, or is smaller than what they cost together.
 
     They are priced at the delta at which a run composes them: at a larger one, any claim would do.
     """
     if n_releases < len(releases):
-        raise damaged(f"{what} counts fewer private releases than the evaluation holds")
+        raise damaged(f"{name} counts fewer private releases than the evaluation holds")
     if not releases:
         return
     events = _priced(releases)
     least = max(2 * sum(event.delta for event in events), *(one.delta for one in releases))
     if delta < least * (1 - ROUNDING):
-        raise damaged(f"{what} has a smaller delta than the releases that it composes")
+        raise damaged(f"{name} has a smaller delta than the releases that it composes")
     spent = cost(events, least)
     if spent is not None and _exceeds(spent, epsilon):
-        raise damaged(f"{what} has a smaller epsilon than the events of its releases cost")
+        raise damaged(f"{name} has a smaller epsilon than the events of its releases cost")
 
 
 def _check_published(numbers: PublishedNumbers, fits: dict[str, PrivacyStatement], *, is_sweep: bool) -> None:
     """Refuse a claim of published numbers and their table, or their sweep, that leaves something out."""
-    what = "the claim of the published numbers with their table"
+    name = "the claim of the published numbers with their table"
     if not is_sweep and numbers.n_fits != 1:
-        raise damaged(f"{what} counts several fits, as of a sweep, and there is none")
+        raise damaged(f"{name} counts several fits, as of a sweep, and there is none")
     counted = tuple(fits.values()) if is_sweep else tuple(one for name, one in fits.items() if name == numbers.table)
     both = numbers.together
-    _check_stated(both, what)
-    _check_several((*counted, numbers.statement), both.epsilon, both.delta, numbers.n_fits + 1, what)
+    _check_stated(both, name)
+    _check_several((*counted, numbers.statement), both.epsilon, both.delta, numbers.n_fits + 1, name)
 
 
 def _check_labels(evaluation: Evaluation) -> None:
