@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evaluate.gate.claim import Claims, Composition, made_here
-from evaluate.gate.protection import Protection, standing_protection
+from evaluate.gate.protection import Protection, named, standing_protection
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CATALOG, Metric
 from evaluate.real_facts import RealFacts
@@ -38,7 +38,7 @@ from reports.sections.limitations import (
     twins,
     warnings_of,
 )
-from reports.sections.overview import Overview, overview_of
+from reports.sections.overview import Guarantee, Overview, overview_of
 from reports.sections.privacy_budget import BudgetTable, books_of
 from reports.sections.provenance import Fact, FactGroup, SchemaRow, fact_groups, schema_rows, versions_of
 from reports.sections.ranking import Ranking, VendorRow, intervals_of, ranking_of
@@ -106,6 +106,16 @@ class Section:
     def void(self) -> bool:
         """True where noise of its fit, or of what counts with it, was not drawn from a secure source."""
         return self.claims is not None and not (self.claims.alone.private and self.claims.counted.private)
+
+    def guarantee(self, verified: bool) -> Guarantee:
+        """The guarantee as the overview shows it; `verified`: the run is seen to have made the table."""
+        stated = self.candidate.statement
+        unit = "rows" if stated is None else named(str(stated.unit), 2)
+        if stated is None:
+            return Guarantee(None, unit)
+        disputed = (self.audit and self.audit.alarms) or (self.claims and self.claims.counted.disputed)
+        lacks = "void" if self.void else "disputed" if disputed else "unverified" if not verified else "not known"
+        return Guarantee(self.protection, unit, lacks)
 
 
 @dataclass(frozen=True)
@@ -214,7 +224,7 @@ def compose(
         release=release,
         policies=tuple({(v.policy, v.version): v for v in ruled}.values()),
         sections=sections,
-        overview=overview_of(candidates, [section.protection for section in sections]),
+        overview=overview_of(candidates, [section.guarantee(made_here(evaluation)) for section in sections]),
         comparison=comparisons(candidates),
         columns=column_rows(candidates),
         difference_top=difference_top(candidates),

@@ -31,7 +31,7 @@ from reports.sections.limitations import NOT_RUN, audit_failed
 from reports.sections.privacy_budget import OUTSIDE, exact
 from reports.sections.provenance import UNVERIFIED
 from reports.sections.utility import subgroups, utility_absent, utility_rows
-from reports.sections.verdicts import WORDS, bound_of
+from reports.sections.verdicts import WORDS, bound_of, first_sentence
 from synth.dp.statement import RELATIONS
 from synth.output import whole_file
 
@@ -99,7 +99,7 @@ def environment() -> "Environment":
         text.at_most,
     ):
         made.filters[function.__name__] = function
-    made.filters.update(shown=shown, reading=reading, exact=exact, bound_of=bound_of)
+    made.filters.update(shown=shown, reading=reading, exact=exact, bound_of=bound_of, first_sentence=first_sentence)
     made.filters.update(breakable=breakable, together=together, deciding=deciding)
     made.globals.update(alike=text.alike, charts=charts, entry=entry, evidence=evidence, symbols=SYMBOLS)
     made.globals.update(WORDS=WORDS, TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE)

@@ -264,17 +264,23 @@ def _of_interval(estimate: Estimate, rule: Rule) -> Finding:
     if rule.breaks(best):
         note = estimate.note.partition(SAMPLED)[0].rstrip("; .")
         counted = f" It is counted: {note}." if best == worst and note else ""
-        return Finding(rule, "FAIL", f"{_broken(rule)}{counted}", estimate)
+        return Finding(rule, "FAIL", f"{_broken(rule)}{counted or _worst(estimate)}", estimate)
     if rule.keeps(worst):
         return Finding(rule, "PASS", "Even the unfavorable end of its interval keeps the limit.", estimate)
     where = _where(estimate, rule)
     if UNSEARCHED in estimate.note:
-        return Finding(rule, "INCONCLUSIVE", f"{where}; {SEARCH_MORE}.", estimate)
+        return Finding(rule, "INCONCLUSIVE", f"{where}; {SEARCH_MORE}.{_worst(estimate)}", estimate)
     n_needed = _n_needed(estimate, rule)
     remedy = "more rows would hardly settle it"
     if n_needed is not None:
         remedy = f"about n = {n_needed:,} instead of {estimate.n:,} would decide"
-    return Finding(rule, "INCONCLUSIVE", f"{where}; {remedy}.", estimate, n_needed)
+    return Finding(rule, "INCONCLUSIVE", f"{where}; {remedy}.{_worst(estimate)}", estimate, n_needed)
+
+
+def _worst(estimate: Estimate) -> str:
+    """A sentence on the column or pair that a worst case is about; empty for any other number."""
+    found = re.match(r"""The worst is (?:'[^']*'|"[^"]*"|[^.:;]*)""", estimate.note)
+    return f" {found[0]}." if found else ""
 
 
 def _broken(rule: Rule) -> str:

@@ -269,6 +269,11 @@ class AttackNote:
         return tuple(line for line in self.lines if line.word == "alarm")
 
     @property
+    def n_measured(self) -> int:
+        """Attacks that gave a result."""
+        return sum(line.word != "not measured" for line in self.lines)
+
+    @property
     def sentence(self) -> str:
         """The attacks in one sentence."""
         measured = [line for line in self.lines if line.word != "not measured"]

@@ -23,25 +23,28 @@ MEASURES: Mapping[Anchor, tuple[str, ...]] = {
 }
 """The number of each line: the first of them that any table has. Without columns that give the target away only where
 there are such columns."""
-TITLES: Mapping[Anchor, str] = {
-    "utility": "Utility", "comparison": "Fidelity", "attacks": "Attack", "guarantee": "Guarantee",
-}  # fmt: skip
 _AUC = "0.5 is guessing, 1 is always right"
 _SCORE = "the score on real rows of a model that learned from this table; higher is better"
-READINGS = {
-    "utility.tstr.boosting": _SCORE,
-    "utility.tstr.linear": _SCORE,
-    "utility.tstr.boosting.without": f"{_SCORE}; columns that give the target away are left out",
-    "utility.tstr.linear.without": f"{_SCORE}; columns that give the target away are left out",
-    "joint.c2st.auc": f"the success of a program in telling this table's rows from real ones; {_AUC}",
-    "pairs.tvd.mean": "the mean distance of pairs of columns from the real ones; lower is better",
-    "columns.tvd.mean": "the mean distance of columns from the real ones; lower is better",
-    "privacy.membership.auc": f"the success of an attacker in telling who was in the real table; {_AUC}",
+READINGS: Mapping[str, tuple[str, str]] = {
+    "utility.tstr.boosting": ("Utility", _SCORE),
+    "utility.tstr.linear": ("Utility", _SCORE),
+    "utility.tstr.boosting.without": ("Utility", f"{_SCORE}; columns that give the target away are left out"),
+    "utility.tstr.linear.without": ("Utility", f"{_SCORE}; columns that give the target away are left out"),
+    "joint.c2st.auc": (
+        "Told apart",
+        f"fidelity, as the success of a program in telling this table's rows from real ones; {_AUC}",
+    ),
+    "pairs.tvd.mean": ("Pairs off", "fidelity, as the mean distance of pairs of columns from the real ones"),
+    "columns.tvd.mean": ("Columns off", "fidelity, as the mean distance of columns from the real ones"),
+    "privacy.membership.auc": (
+        "Attack",
+        f"the success of an attacker in telling who was in the real table; {_AUC}",
+    ),
 }
-LIMIT = (
-    "the most people of the real table that any attack can find while it accuses 1% of others; 1% is guessing. It "
-    "follows from \u03b5 and \u03b4: smaller ones are stronger"
-)
+"""The title of a line by its number, and a reading of it."""
+ABSENT: Mapping[Anchor, str] = {"utility": "Utility", "comparison": "Fidelity", "attacks": "Attack"}
+"""The title of a line without a number."""
+GUARANTEE = "Guarantee"
 ALARMED = 0.6
 """The membership AUC that the axis reaches at least, so that noise about 0.5 does not look like a leak."""
 FALSE_ALARM_RATE = 0.01
@@ -83,34 +86,62 @@ class Overview:
     readings: tuple[tuple[str, str], ...]
 
 
-def overview_of(candidates: Sequence[Candidate], protections: Sequence[Protection | None]) -> Overview:
+@dataclass(frozen=True)
+class Guarantee:
+    """The guarantee of a table as the overview needs it.
+
+    Attributes:
+        protection: the limit on any test; `None` without an undisputed guarantee.
+        unit: the unit of privacy in the plural, such as "rows".
+        lacks: the reason why there is no limit, such as "no formal guarantee".
+    """
+
+    protection: Protection | None
+    unit: str = "rows"
+    lacks: str = "no formal guarantee"
+
+
+def overview_of(candidates: Sequence[Candidate], guarantees: Sequence[Guarantee]) -> Overview:
     """The overview of candidates.
 
     Args:
         candidates: in their order.
-        protections: of each; `None` without an undisputed guarantee.
+        guarantees: of each.
     """
     lines: list[list[OverviewLine]] = [[] for _ in candidates]
     readings = []
     for anchor, measures in MEASURES.items():
-        measure = _measured(candidates, measures)
-        if measure is None:
-            continue
-        found = [candidate.find(measure) for candidate in candidates]
-        extent = _extent([one for one in found if isinstance(one, Estimate)])
-        for of, one in zip(lines, found, strict=True):
-            of.append(_line(anchor, one, extent))
-        readings.append((TITLES[anchor], READINGS[measure]))
-    for of, protection in zip(lines, protections, strict=True):
-        of.append(_guarantee(protection))
-    readings.append((TITLES["guarantee"], LIMIT))
+        given_away = anchor == "utility" and any(_gives_away(one) for one in candidates)
+        measure = _measured(candidates, [name for name in measures if name.endswith(".without") == given_away])
+        found = [None if measure is None else candidate.find(measure) for candidate in candidates]
+        numbers = [one for one in found if isinstance(one, Estimate)]
+        extent = _extent(numbers) if numbers else (0.0, 1.0)
+        title = ABSENT[anchor] if measure is None else READINGS[measure][0]
+        for of, candidate, one in zip(lines, candidates, found, strict=True):
+            absent = "target given away" if given_away else _reason(candidate, measures)
+            of.append(_line(anchor, title, one, extent, absent))
+        if measure is not None:
+            readings.append(READINGS[measure])
+    for of, guarantee in zip(lines, guarantees, strict=True):
+        of.append(_guarantee(guarantee))
+    readings += _limits(guarantees)
     return Overview(tuple(tuple(of) for of in lines), tuple(readings))
 
 
+def _gives_away(candidate: Candidate) -> bool:
+    """True where a column gives the target away, so that a score with it says nothing."""
+    utility = mapping(candidate.figures.get("utility"))
+    return bool(utility.get("giveaways") or utility.get("without"))
+
+
 def _measured(candidates: Sequence[Candidate], measures: Sequence[str]) -> str | None:
-    given_away = any(mapping(one.figures.get("utility")).get("without") for one in candidates)
-    tried = (measure for measure in measures if given_away or not measure.endswith(".without"))
-    return next((name for name in tried if any(isinstance(one.find(name), Estimate) for one in candidates)), None)
+    return next((name for name in measures if any(isinstance(one.find(name), Estimate) for one in candidates)), None)
+
+
+def _reason(candidate: Candidate, measures: Sequence[str]) -> str:
+    """The reason why a table has none of the numbers, in a word or two."""
+    failed = (found for name in measures if isinstance(found := candidate.find(name), Failure))
+    return next((found.reason for found in failed), "not run")
 
 
 def _extent(estimates: Sequence[Estimate]) -> Extent:
@@ -125,10 +156,9 @@ def _extent(estimates: Sequence[Estimate]) -> Extent:
     return (low, high) if estimates[0].direction == "higher" else (high, low)
 
 
-def _line(anchor: Anchor, found: Estimate | Failure | None, extent: Extent) -> OverviewLine:
+def _line(anchor: Anchor, title: str, found: Estimate | Failure | None, extent: Extent, absent: str) -> OverviewLine:
     if not isinstance(found, Estimate):
-        reason = found.reason if isinstance(found, Failure) else "not run"
-        return OverviewLine(anchor, TITLES[anchor], None, extent, reason, "")
+        return OverviewLine(anchor, title, None, extent, absent, "")
     value, low, high = alike(found.value, found.low, found.high)
     parts = [value]
     if found.low is not None:
@@ -137,15 +167,31 @@ def _line(anchor: Anchor, found: Estimate | Failure | None, extent: Extent) -> O
         parts.append(f"{'guessing' if anchor == 'attacks' else 'fresh real sample'} {number(found.reference)}")
     if found.floor is not None:
         parts.append(f"shuffled columns {number(found.floor)}")
-    return OverviewLine(anchor, TITLES[anchor], found, extent, value, f"{TITLES[anchor]}: {'; '.join(parts)}")
+    return OverviewLine(anchor, title, found, extent, value, f"{title}: {'; '.join(parts)}")
 
 
-def _guarantee(protection: Protection | None) -> OverviewLine:
+def _limits(guarantees: Sequence[Guarantee]) -> list[tuple[str, str]]:
+    """The reading of the limits that are shown; empty where there are none."""
+    shown = [one for one in guarantees if one.protection is not None]
+    if not shown:
+        return []
+    units = " or ".join(dict.fromkeys(one.unit for one in shown))
+    by_events = all(one.protection is not None and one.protection.by_events for one in shown)
+    source = "the noise that was drawn" if by_events else "the privacy claim"
+    return [
+        (
+            GUARANTEE,
+            f"the most {units} of the real table that any attack can find, by {source}, while it accuses 1% of others; "
+            "1% is guessing",
+        )
+    ]
+
+
+def _guarantee(guarantee: Guarantee) -> OverviewLine:
     extent = (1.0, 0.0)
-    if protection is None:
-        return OverviewLine("guarantee", TITLES["guarantee"], None, extent, "none", "")
-    most = protection.limit.detections(FALSE_ALARM_RATE)
+    if guarantee.protection is None:
+        return OverviewLine("guarantee", GUARANTEE, None, extent, guarantee.lacks, "")
+    most = guarantee.protection.limit.detections(FALSE_ALARM_RATE)
     drawn = Estimate("statement.epsilon", most, 0, "lower", (), None, None, FALSE_ALARM_RATE, None)
-    said = f"at most {at_most(most)}"
     spoken = f"Guarantee: any test finds at most {at_most(most)} at 1% false alarms; guessing finds 1%"
-    return OverviewLine("guarantee", TITLES["guarantee"], drawn, extent, said, spoken)
+    return OverviewLine("guarantee", GUARANTEE, drawn, extent, f"at most {at_most(most)}", spoken)

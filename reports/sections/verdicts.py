@@ -1,6 +1,7 @@
 """Verdicts of policies in the report: a line for each table, the reasons, and whether self-tests came out."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -123,6 +124,16 @@ def bound_of(finding: Finding) -> Bound | None:
     if finding.rule.measure == AUDITED:
         return Bound(end, "bound", favorable)
     return Bound(end, "upper end" if upper else "lower end", favorable)
+
+
+def first_sentence(reason: str) -> str:
+    """The first sentence of a reason; a full stop within a quoted name ends none.
+
+    >>> first_sentence("Column 'St. Louis' is off. Look at it."), first_sentence("It holds.")
+    ("Column 'St. Louis' is off.", 'It holds.')
+    """
+    found = re.match(r"(?:'[^']*'|[^'])*?[.](?= [A-Z]|$)", reason)
+    return found[0] if found else reason
 
 
 def self_checks(evaluation: Evaluation, verdicts: Sequence[Verdict]) -> tuple[SelfCheck, ...]:

@@ -5,8 +5,12 @@ from dataclasses import replace
 import pytest
 
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from reports import render_html
 from reports.document import compose
-from reports.sections.overview import overview_of
+from reports.sections.overview import Guarantee, overview_of
+from tests.evaluations import altered
+
+BARE = Guarantee(None)
 
 
 def told(auc: float, *, low: float | None = None, high: float | None = None) -> Candidate:
@@ -20,7 +24,7 @@ def test_every_table_has_the_same_lines_on_the_same_axes(evaluation: Evaluation)
     assert [[one.anchor for one in of] for of in lines] == [["utility", "comparison", "attacks", "guarantee"]] * 3
     for of in zip(*lines, strict=True):
         assert len({one.extent for one in of}) == 1
-    assert [title for title, _ in document.overview.readings] == ["Utility", "Fidelity", "Attack", "Guarantee"]
+    assert [title for title, _ in document.overview.readings] == ["Utility", "Pairs off", "Attack", "Guarantee"]
 
 
 def test_worse_is_left_of_better_whatever_the_direction(evaluation: Evaluation) -> None:
@@ -37,7 +41,7 @@ def test_worse_is_left_of_better_whatever_the_direction(evaluation: Evaluation) 
 
 
 def test_noise_about_guessing_does_not_fill_the_axis_and_a_leak_does() -> None:
-    quiet, loud = (overview_of([told(auc)], [None]).lines[0][1].extent for auc in (0.503, 0.97))
+    quiet, loud = (overview_of([told(auc)], [BARE]).lines[0][2].extent for auc in (0.503, 0.97))
     assert quiet == (0.6, 0.4)
     assert loud == (0.97, 0.4)
 
@@ -48,7 +52,7 @@ def test_a_guarantee_is_the_most_that_any_test_finds_and_no_limit_without_one(ev
     assert protection is not None
     assert of[0].estimate is not None
     assert of[0].estimate.value == pytest.approx(protection.limit.detections(0.01))
-    assert [one.said for one in of[1:]] == ["none", "none"]
+    assert [one.said for one in of[1:]] == ["no formal guarantee", "no formal guarantee"]
 
 
 def test_a_column_that_gives_the_target_away_is_left_out_of_the_score() -> None:
@@ -56,15 +60,46 @@ def test_a_column_that_gives_the_target_away_is_left_out_of_the_score() -> None:
         Estimate(f"utility.tstr.boosting{variant}", value, 900, "higher")
         for variant, value in (("", 1.0), (".without", 0.7))
     )
-    table = Candidate("t", scores, figures={"utility": {"without": {"models": []}}})
-    overview = overview_of([table], [None])
+    table = Candidate("t", scores, figures={"utility": {"giveaways": [{"column": "x", "score": 1.0}]}})
+    overview = overview_of([table], [BARE])
     assert overview.lines[0][0].said == "0.700"
     assert "give the target away" in overview.readings[0][1]
-    assert overview_of([replace(table, figures={})], [None]).lines[0][0].said == "1.000"
+    assert overview_of([replace(table, figures={})], [BARE]).lines[0][0].said == "1.000"
+
+
+def test_where_every_column_gives_the_target_away_there_is_no_score() -> None:
+    score = Estimate("utility.tstr.boosting", 1.0, 900, "higher")
+    table = Candidate("t", (score,), figures={"utility": {"giveaways": [{"column": "x", "score": 1.0}]}})
+    overview = overview_of([table], [BARE])
+    assert overview.lines[0][0].said == "target given away"
+    assert "Utility" not in dict(overview.readings)
 
 
 def test_a_number_that_is_not_there_is_said_to_be_missing() -> None:
     failed = Candidate("f", (), (Failure("privacy.membership.auc", "timed out", "the time limit was reached"),))
-    overview = overview_of([told(0.5), failed], [None, None])
-    assert [one.said for one in overview.lines[1]] == ["not run", "timed out", "none"]
-    assert [title for title, _ in overview.readings] == ["Fidelity", "Attack", "Guarantee"]
+    overview = overview_of([told(0.5), failed], [BARE, BARE])
+    assert [one.said for one in overview.lines[1]] == ["not run", "not run", "timed out", "no formal guarantee"]
+    assert [title for title, _ in overview.readings] == ["Told apart", "Attack"]
+    nothing = overview_of([failed], [BARE])
+    assert [one.title for one in nothing.lines[0]] == ["Utility", "Fidelity", "Attack", "Guarantee"]
+
+
+def test_a_table_without_a_guarantee_says_so_also_where_nothing_was_judged_or_attacked(evaluation: Evaluation) -> None:
+    cover = render_html(evaluation).split('id="weakest"')[0]
+    assert cover.count("NOT JUDGED") == 3
+    assert cover.count("no formal guarantee") == 2 * 2  # beside the verdict, and on the line
+    bare = replace(
+        evaluation,
+        candidates=tuple(
+            replace(one, estimates=tuple(e for e in one.estimates if not e.measure.startswith("privacy.")))
+            for one in evaluation.candidates
+        ),
+    )
+    assert "No attack gave a result, so that nothing speaks against a leak." in render_html(bare).split('id="weakest"')[0]
+
+
+def test_the_limit_names_the_unit_of_privacy_and_where_it_comes_from(evaluation: Evaluation) -> None:
+    (limit,) = (words for title, words in compose(evaluation).overview.readings if title == "Guarantee")
+    assert limit.startswith("the most rows of the real table")
+    unverified = replace(evaluation, provenance=altered(evaluation.provenance, {"split": None}))
+    assert compose(unverified).overview.lines[0][-1].said == "unverified"

@@ -167,3 +167,13 @@ def test_waived_reasons_come_last(evaluation: Evaluation, verdicts_of: Callable[
     worst = ruling_of(verdict).reasons[0]
     findings = tuple(replace(f, waived=f.rule == worst.rule) for f in verdict.findings)
     assert worst.rule not in [f.rule for f in ruling_of(replace(verdict, findings=findings)).reasons[:1]]
+
+
+def test_the_bound_column_holds_numbers(
+    evaluation: Evaluation, verdicts_of: Callable[..., tuple[Verdict, ...]]
+) -> None:
+    page = render_html(evaluation, verdicts=verdicts_of(evaluation))
+    cells = re.findall(r'data-label="95% bound">(.*?)</td>', page, re.DOTALL)
+    assert len(cells) > 40
+    shown = [re.sub(r"<small>.*?</small>|<[^>]*>", "", cell).strip() for cell in cells]
+    assert [one for one in shown if not re.fullmatch(r"&mdash;|\u2212?[\d.,e\u2212]+%?", one)] == []
