@@ -95,7 +95,9 @@ def test_a_table_without_a_guarantee_says_so_also_where_nothing_was_judged_or_at
             for one in evaluation.candidates
         ),
     )
-    assert "No attack gave a result, so that nothing speaks against a leak." in render_html(bare).split('id="weakest"')[0]
+    assert (
+        "No attack gave a result, so that nothing speaks against a leak." in render_html(bare).split('id="weakest"')[0]
+    )
 
 
 def test_the_limit_names_the_unit_of_privacy_and_where_it_comes_from(evaluation: Evaluation) -> None:

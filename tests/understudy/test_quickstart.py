@@ -141,7 +141,11 @@ def test_with_epsilon_a_person_declares_line_by_line(workspace: Any, monkeypatch
 
 @pytest.mark.parametrize(
     ("answers", "said"),
-    [(("900", "age", "n"), "is not declared"), (("900", "agee"), "is no column with limits to declare")],
+    [
+        (("900", "age", "n"), "is not declared"),
+        (("900", "agee", "age", "n"), "'agee' is no column with limits to declare"),
+        (("about 900", "900", "age", "n"), "That is no whole number above 0"),
+    ],
 )
 def test_what_nobody_declares_is_not_fitted(
     workspace: Any, monkeypatch: pytest.MonkeyPatch, answers: tuple[str, ...], said: str

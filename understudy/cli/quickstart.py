@@ -9,6 +9,9 @@ import typer
 from understudy.cli.options import SeedOption, StoredTable, console_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from evaluate.gate.finding import Finding
     from understudy.console import Console
     from understudy.quickstart import QuickStart
     from understudy.run.run import RunOutcome
@@ -133,7 +136,7 @@ def _declared(start: "QuickStart", epsilon: float) -> "QuickStart":
     Raises:
         JobError: the person does not declare it, or names no column; nothing was fitted.
     """
-    from synth.errors import JobError, nearest
+    from synth.errors import JobError
     from understudy.cli.schemas import asserted_lines
     from understudy.console import printable
 
@@ -141,15 +144,8 @@ def _declared(start: "QuickStart", epsilon: float) -> "QuickStart":
         typer.echo(line, err=True)
     unit = "rows" if start.schema.entity is None else f"units ({start.schema.entity!r})"
     asked = printable(f"n_units: how many {unit} may there be, as a public number?")
-    n_units: int = typer.prompt(asked, type=int, err=True)
-    can = start.to_measure
-    said: str = typer.prompt(
-        printable(f"limits: columns whose limits are public, with commas between ({', '.join(can)}), or none of them"),
-        default="none", show_default=False, err=True,
-    )  # fmt: skip
-    public = frozenset(name.strip() for name in said.split(",") if name.strip() and said.strip() != "none")
-    for name in public - set(can):
-        raise JobError(f"limits={name!r} is no column with limits to declare; {nearest(name, can)}")
+    n_units = _whole_number(asked)
+    public = _columns(start.to_measure)
     made = start.declared(n_units=n_units, public=public, epsilon=epsilon)
     typer.echo("By this you assert that the following is public, whatever the table holds:", err=True)
     for line in asserted_lines(made.schema):
@@ -162,6 +158,44 @@ def _declared(start: "QuickStart", epsilon: float) -> "QuickStart":
     return made
 
 
+def _whole_number(asked: str) -> int:
+    """A whole number above 0 that a person types; asked again where it is none."""
+    while True:
+        said: str = typer.prompt(asked, err=True)
+        digits = said.strip().replace(",", "").replace("_", "")
+        if digits.isascii() and digits.isdigit() and int(digits) > 0:
+            return int(digits)
+        typer.echo("That is no whole number above 0; type one, such as 6000.", err=True)
+
+
+def _columns(can: "Sequence[str]") -> frozenset[str]:
+    """Columns that a person names, with commas between; asked again where one is not among those that can be named."""
+    from synth.errors import nearest
+    from understudy.console import printable
+
+    asked = f"limits: columns whose limits are public, with commas between ({', '.join(can)}), or none of them"
+    while True:
+        said: str = typer.prompt(printable(asked), default="none", show_default=False, err=True)
+        named = frozenset(name.strip() for name in said.split(",") if name.strip() and said.strip() != "none")
+        wrong = sorted(named - set(can))
+        if not wrong:
+            return named
+        typer.echo(
+            printable(f"{wrong[0]!r} is no column with limits to declare; {nearest(wrong[0], can)}. Type them again."),
+            err=True,
+        )
+
+
+def _reason(finding: "Finding") -> str:
+    """A finding with its rule in words, its number and its limit."""
+    from reports.glossary import entry, shown
+
+    number = (
+        "" if finding.estimate is None else f", {shown(finding.estimate)} against a limit of {finding.rule.limit:g}"
+    )
+    return f"{entry(finding.rule.measure).title}{number}. {finding.reason}"
+
+
 def _tell_next(outcome: "RunOutcome", start: "QuickStart", console: "Console") -> None:
     """The reason of the verdict, and what can be done next."""
     from reports.sections.verdicts import ruling_of
@@ -171,13 +205,14 @@ def _tell_next(outcome: "RunOutcome", start: "QuickStart", console: "Console") -
     for verdict in outcome.verdicts:
         reasons = ruling_of(verdict).reasons
         if reasons and verdict.verdict != "PASS":
-            console.say(f"Reason: {reasons[0].reason}")
+            console.say(f"Reason: {_reason(reasons[0])}")
     console.say("Next:")
     console.say(f"  read {out / REPORT} in a browser")
     console.say(
         f"  change {out / 'schema.toml'} or {out / 'job.toml'}, then `understudy run {out / 'job.toml'} --out DIR`"
     )
-    console.say(f"  ask for more: `understudy gate {out / EVALUATION} --policy partner`")
+    if any(verdict.verdict == "PASS" for verdict in outcome.verdicts):
+        console.say(f"  ask for more: `understudy gate {out / EVALUATION} --policy partner`")
     if start.epsilon is None:
         console.say("  limit what it tells of a person: the same command with `--epsilon 1`; now nothing does")
     else:
