@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from synth.columns import NumericColumn
 from synth.declare import declare_schema, measurable
 from synth.infer import infer_schema
 from synth.schema import Schema
@@ -84,7 +85,14 @@ class QuickStart:
         """Columns with limits that a private fit can measure under its budget."""
         return measurable(self.schema)
 
-    def declared(self, *, n_units: int, public: frozenset[str], epsilon: float) -> "QuickStart":
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Columns of numbers, whose frequent values a private fit can measure under its budget."""
+        return tuple(name for name, of in self.schema.columns.items() if isinstance(of, NumericColumn) and not of.drop)
+
+    def declared(
+        self, *, n_units: int, public: frozenset[str], epsilon: float, frequent: frozenset[str] = frozenset()
+    ) -> "QuickStart":
         """The same with a declared schema and an epsilon: nothing of it is chosen by the table's rows.
 
         Proposed constraints are left out. The share that is held out goes by the declared number of units.
@@ -93,6 +101,7 @@ class QuickStart:
             n_units: the declared number of units; public.
             public: columns whose limits are public knowledge. Limits of all others are measured under the budget.
             epsilon: of the fit.
+            frequent: numbers whose frequent values are measured under the budget.
 
         Raises:
             SchemaError: the schema cannot be declared; nothing was read.
@@ -100,7 +109,7 @@ class QuickStart:
         measure = [name for name in self.to_measure if name not in public]
         kept = tuple(one for one in self.schema.constraints if one.proposed is None)
         proposed = self.schema.model_copy(update={"constraints": kept})
-        schema = declare_schema(proposed, n_units=n_units, dataset=self.name, measure=measure)
+        schema = declare_schema(proposed, n_units=n_units, dataset=self.name, measure=measure, measure_spikes=frequent)
         return replace(self, schema=schema, epsilon=epsilon, is_small=n_units <= FEW_ROWS)
 
     @property

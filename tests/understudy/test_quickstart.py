@@ -123,7 +123,7 @@ def asked(workspace: Any, monkeypatch: pytest.MonkeyPatch, *answers: str) -> Any
 
 @pytest.mark.statistical
 def test_with_epsilon_a_person_declares_line_by_line(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = asked(workspace, monkeypatch, "900", "age", "y")
+    ran = asked(workspace, monkeypatch, "900", "age", "income", "y")
     assert ran.exit_code in JUDGED, ran.stderr
     for line in quickstart.WHAT_IS_DECLARED:
         assert line in ran.stderr
@@ -133,6 +133,7 @@ def test_with_epsilon_a_person_declares_line_by_line(workspace: Any, monkeypatch
     assert (schema["status"], schema["n_units"]) == ("declared", 900)
     assert "measure" not in schema["columns"]["age"]
     assert schema["columns"]["income"]["measure"] is True
+    assert schema["columns"]["income"]["measure_spikes"] is True
     assert schema["columns"]["town"]["measure"] is True
     assert SECRET not in (workspace.folder / "out" / "schema.toml").read_text()
     content = json.loads((workspace.folder / "out" / "evaluation.json").read_text())
@@ -142,9 +143,9 @@ def test_with_epsilon_a_person_declares_line_by_line(workspace: Any, monkeypatch
 @pytest.mark.parametrize(
     ("answers", "said"),
     [
-        (("900", "age", "n"), "is not declared"),
-        (("900", "agee", "age", "n"), "'agee' is no column with limits to declare"),
-        (("about 900", "900", "age", "n"), "That is no whole number above 0"),
+        (("900", "age", "none", "n"), "is not declared"),
+        (("900", "agee", "age", "none", "n"), "'agee' is no column that can be named here"),
+        (("about 900", "900", "age", "none", "n"), "That is no whole number above 0"),
     ],
 )
 def test_what_nobody_declares_is_not_fitted(

@@ -125,7 +125,8 @@ WHAT_IS_DECLARED = (
     "A fit with an epsilon reads nothing off the table but under its budget. So you say what is public without it:",
     "  kinds: that these columns are of these kinds, with these decimals, and may be missing where it says so",
     "  n_units: how many people (or rows) there may be; the guarantee is about one more or one fewer of them",
-    "  limits: whose bounds and categories everybody may know; all others are measured under the budget",
+    "  limits: whose bounds and categories everybody may know; all others, and frequent values that you name, "
+    "are measured under the budget",
     "  nothing else: whoever declares what is secret gives it away, and no epsilon counts that",
 )
 
@@ -145,8 +146,9 @@ def _declared(start: "QuickStart", epsilon: float) -> "QuickStart":
     unit = "rows" if start.schema.entity is None else f"units ({start.schema.entity!r})"
     asked = printable(f"n_units: how many {unit} may there be, as a public number?")
     n_units = _whole_number(asked)
-    public = _columns(start.to_measure)
-    made = start.declared(n_units=n_units, public=public, epsilon=epsilon)
+    public = _columns("limits: columns whose limits are public", start.to_measure)
+    frequent = _columns("frequent values: numbers where some exact values are frequent, such as 0", start.numbers)
+    made = start.declared(n_units=n_units, public=public, epsilon=epsilon, frequent=frequent)
     typer.echo("By this you assert that the following is public, whatever the table holds:", err=True)
     for line in asserted_lines(made.schema):
         typer.echo(printable(line), err=True)
@@ -168,12 +170,14 @@ def _whole_number(asked: str) -> int:
         typer.echo("That is no whole number above 0; type one, such as 6000.", err=True)
 
 
-def _columns(can: "Sequence[str]") -> frozenset[str]:
+def _columns(what: str, can: "Sequence[str]") -> frozenset[str]:
     """Columns that a person names, with commas between; asked again where one is not among those that can be named."""
     from synth.errors import nearest
     from understudy.console import printable
 
-    asked = f"limits: columns whose limits are public, with commas between ({', '.join(can)}), or none of them"
+    if not can:
+        return frozenset()
+    asked = f"{what}, with commas between ({', '.join(can)}), or none of them"
     while True:
         said: str = typer.prompt(printable(asked), default="none", show_default=False, err=True)
         named = frozenset(name.strip() for name in said.split(",") if name.strip() and said.strip() != "none")
@@ -181,7 +185,7 @@ def _columns(can: "Sequence[str]") -> frozenset[str]:
         if not wrong:
             return named
         typer.echo(
-            printable(f"{wrong[0]!r} is no column with limits to declare; {nearest(wrong[0], can)}. Type them again."),
+            printable(f"{wrong[0]!r} is no column that can be named here; {nearest(wrong[0], can)}. Type them again."),
             err=True,
         )
 
