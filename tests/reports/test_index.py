@@ -27,8 +27,8 @@ def page_of(n_outputs: int) -> str:
             claimed = Claimed(0.1 + at, 1e-6, "formal") if generator == "mst" else None
             row = IndexRow(
                 f"2026-{at:02d}/a_rather_long_name_of_a_job_{at}", state, "" if state == "PASS" else "Copies",
-                generator, "A job", state == "PASS", "sign-off, unsigned", "2026-01-02", generator, "internal 3", claimed, figures,
-                True, Links("a/report.html", "", "a/evaluation.json"), True, NOTES,
+                generator, "A job", state == "PASS", "sign-off, unsigned", "2026-01-02", generator, "internal 3",
+                claimed, figures, True, Links("a/report.html", "", "a/evaluation.json"), True, NOTES,
             )  # fmt: skip
             rows.append(row)
     broken = (IndexRow("broken", NOT_SOUND, "report.html was changed."), IndexRow("lost", NO_OUTPUT, "x" * 300))
