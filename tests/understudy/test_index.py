@@ -26,7 +26,7 @@ from understudy.bundle.documents import open_document
 from understudy.bundle.evidence import BundleContent, write_evidence
 from understudy.bundle.keys import Signer, load_signer, make_keys
 from understudy.bundle.manifest import MANIFEST, About, Manifest, seal
-from understudy.bundle.records import Person
+from understudy.bundle.records import Person, read_register
 from understudy.bundle.revocation import Recall, withdraw
 from understudy.bundle.sign_off import ReleaseDecision, sign_off
 from understudy.bundle.verification import Demand
@@ -195,6 +195,18 @@ def test_a_withdrawal_in_the_register_bars_the_verdict_whoever_signed_it(output:
         assert "a column was misdeclared" in ran.stderr
         assert ("--sign-off-key" in ran.stderr) == (not flag)
         assert 'class="badge pass"' not in Page(folder / "index.html").text
+
+
+def test_a_withdrawal_of_the_public_folder_alone_bars_the_verdict_too(output: Path, tmp_path: Path) -> None:
+    sealer, other = key(tmp_path, "a.key"), key(tmp_path, "b.key")
+    (output / "public").mkdir(exist_ok=True)
+    seal(output / "public", about("public"), sealer)
+    _seal_by(output, sealer)
+    register, named = tmp_path / "withdrawn.jsonl", frozenset({sealer.fingerprint})
+    register.touch()
+    assert {row.state for row in rows(output, keys=named, register=read_register(register))} == {"PASS"}
+    withdraw(Path(shutil.copytree(output / "public", tmp_path / "copy")), Recall(LIND, "misdeclared", register), other)
+    assert {row.state for row in rows(output, keys=named, register=read_register(register))} == {NOT_SOUND}
 
 
 @pytest.mark.parametrize(
