@@ -28,6 +28,8 @@ MARK = f'<meta name="generator" content="{GENERATOR}">'
 """The line that tells this page from every other."""
 
 NOT_SOUND, WITHDRAWN, EXPIRED = "NOT SOUND", "WITHDRAWN", "EXPIRED"
+SIGNED_OFF = "signed off"
+"""The sign-off of a row whose key was asked for."""
 UNFINISHED, NOT_JUDGED, NO_OUTPUT = "UNFINISHED", "NOT JUDGED", "NO OUTPUT"
 VERDICTS: tuple[Outcome, ...] = ("PASS", "FAIL", "INCONCLUSIVE")
 STATES: Mapping[str, str] = {
@@ -71,6 +73,9 @@ class Links:
 class IndexRow:
     """One candidate table of an output; of an output that tells of no table, the output.
 
+    Raises:
+        ValueError: its state is a verdict, and it has no table, no policy or no seal.
+
     Attributes:
         output: its path from the folder that is indexed.
         state: one of `STATES`: the recorded verdict, or why there is none to rely on.
@@ -78,13 +83,15 @@ class IndexRow:
         table: the candidate; empty where the row is about the whole output.
         title: of the job.
         released: the job names this table for release.
-        signed_off: two people have signed the release off.
+        sign_off: of the release by two people, in words, with the doubt about its key; empty where there is none.
         day: of the evaluation, as ISO 8601 has it; empty where the evidence holds none.
         generator: the generator or vendor; empty where nobody says.
         policy: by which it was judged, with its version; empty where it was not.
         claimed: the claim that counts; `None`: no formal guarantee.
         figures: of `FIGURES`, those that are known.
         is_measured: an evaluation of the table could be read.
+        is_sealed: the row was read from files that are as they were sealed; a claim is marked where it was not.
+        notes: sentences that a reader has to know beside the state.
         links: to the report and its neighbors.
     """
 
@@ -94,7 +101,7 @@ class IndexRow:
     table: str = ""
     title: str = ""
     released: bool = False
-    signed_off: bool = False
+    sign_off: str = ""
     day: str = ""
     generator: str = ""
     policy: str = ""
@@ -102,6 +109,12 @@ class IndexRow:
     figures: Mapping[str, Estimate | Failure] = field(default_factory=dict)
     is_measured: bool = False
     links: Links = field(default_factory=Links)
+    is_sealed: bool = False
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.state in VERDICTS and not (self.table and self.policy and self.is_sealed):
+            raise ValueError(f"a verdict is about a table under a policy, and is sealed: output={self.output!r}")
 
     @property
     def look(self) -> str:
@@ -166,4 +179,5 @@ def render_index(index: Index) -> str:
         script=inlined("report.js", "index.js"),
         generator=GENERATOR,
         referenced=REFERENCED,
+        signed_off=SIGNED_OFF,
     )

@@ -2,6 +2,7 @@
 
 A verdict is the recorded one. It is read from an output whose files are all as they were sealed, and is not judged
 again. Whatever is damaged, withdrawn, over, unfinished or failed is a row of its own that says so, and never a PASS.
+A batch's summary and an evaluation that lies by itself are not sealed: neither of them gives a verdict.
 Links to folders are not followed, and hidden folders are not looked into, but for unfinished work.
 """
 
@@ -26,6 +27,7 @@ from reports.index import (
     NO_OUTPUT,
     NOT_JUDGED,
     NOT_SOUND,
+    SIGNED_OFF,
     UNFINISHED,
     VERDICTS,
     WITHDRAWN,
@@ -39,13 +41,33 @@ from reports.model_card.privacy import standing_of
 from synth.errors import JobError, OutputError, UnderstudyError
 from synth.output import MAKING, RUN, check_writable, whole_file
 from synth.progress import Progress, quiet
-from understudy.artifacts import EVALUATION, REPORT
+from understudy.artifacts import EVALUATION, JUNIT, REPORT
 from understudy.batch.jobs import OWN, SUMMARY_JSON
-from understudy.batch.result import deciding, read_content, rests_on_expired_waiver
+from understudy.batch.result import (
+    BAD,
+    CRASHED,
+    KILLED,
+    NO_VERDICT,
+    NOT_STARTED,
+    deciding,
+    read_content,
+    rests_on_expired_waiver,
+)
 from understudy.bundle.documents import is_there
 from understudy.bundle.files import read_plain
 from understudy.bundle.manifest import MANIFEST, PUBLIC, Manifest
-from understudy.bundle.verification import SUFFIXES, VERDICT, Demand, Verification, verdict_content, verify
+from understudy.bundle.records import Withdrawal
+from understudy.bundle.verification import (
+    NO_REGISTER,
+    SUFFIXES,
+    UNSIGNED,
+    VERDICT,
+    Demand,
+    Verification,
+    verdict_content,
+    verify,
+)
+from understudy.executors.executor import CUT, TIMED_OUT
 from understudy.run.public_report import REPORT as PUBLIC_REPORT
 
 FILE = "index.html"
@@ -57,7 +79,12 @@ ENDED = {"withdrawn": WITHDRAWN, "expired": EXPIRED}
 AT_WORK = "It is at work, or was cut short: the same command goes on from there."
 NOT_SEALED = f"It holds no {MANIFEST}, so that nobody can say whether it is as it was made."
 PUBLIC_ONLY = "A public folder: its verdict is in the internal output that it was taken from."
-ALONE = "No policy was applied."
+ALONE = f"It lies by itself: no {MANIFEST} vouches for it, and no verdict is recorded with it."
+GONE = f"and neither {VERDICT} nor {MANIFEST} is there: its seal and verdicts are gone"
+UNANSWERED = frozenset({BAD, CRASHED, NOT_STARTED, TIMED_OUT, CUT})
+"""States of a job in a batch's summary that left no verdict; a kill has its signal's number, too."""
+FINISHED = frozenset({*VERDICTS, NO_VERDICT})
+"""States of a job in a batch's summary that left an output."""
 UNREADABLE = "The system refuses to open it."
 Reader = Callable[[Path, str, Path, Demand], list[IndexRow]]
 """The rows of one output: from its path, its name, the path of the page, and what must hold of a bundle."""
@@ -83,7 +110,7 @@ def read_index(folder: Path, page: Path, demand: Demand, progress: Progress = qu
         progress(path.name, done / len(found))
         name = path.relative_to(folder).as_posix()
         rows += read(path, folder.resolve().name if name == "." else name, page, demand)
-    rows += _without_output(folder, rows)
+    rows = _with_batches(folder, rows)
     if not rows:
         raise JobError(
             f"no output is in folder={str(folder)!r}; name one that `understudy run`, `batch`, `try`, `compare` or "
@@ -197,9 +224,25 @@ def _of_evaluation(path: Path, name: str, page: Path, demand: Demand) -> list[In
     """The tables of an evaluation that lies by itself."""
     row = IndexRow(name, NOT_JUDGED, ALONE, links=Links(evaluation=_link(path, page)))
     try:
-        return _measured_rows(row, _read(path), [])
+        evaluation = _read(path)
+        lost = _lost(path, evaluation)
+        return [IndexRow(name, NOT_SOUND, lost)] if lost else _measured_rows(row, evaluation, [])
     except UnderstudyError as error:
         return [IndexRow(name, NOT_SOUND, _sentence(str(error)))]
+
+
+def _lost(path: Path, evaluation: Evaluation) -> str:
+    """A sentence on an output that an evaluation is left of; empty where it may have lain by itself from the start.
+
+    `understudy evaluate` writes one file. It has a run's identity, too, but no split, job or policy, and no ranking.
+    """
+    known = evaluation.provenance
+    if known.split or known.job_sha256 or known.policy_sha256 or known.sweep or evaluation.ranking is not None:
+        return _sentence(f"A job or a comparison made it, {GONE}")
+    beside = next((name for name in (JUNIT, REPORT) if is_there(path.parent / name)), None)
+    if path.name != EVALUATION or beside is None:
+        return ""
+    return _sentence(f"{beside} lies beside it, as in an output, {GONE}; keep one that never had them apart")
 
 
 def _read(path: Path) -> Evaluation:
@@ -223,19 +266,20 @@ def _of_bundle(folder: Path, name: str, page: Path, demand: Demand) -> list[Inde
     faults = [problem.sentence for problem in found.problems if problem.kind not in ENDED]
     if found.manifest is None or faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        return [IndexRow(name, NOT_SOUND, f"{faults[0].rstrip('.')}{more}.")]
+        return [IndexRow(name, NOT_SOUND, f"{faults[0].rstrip('.')}{more}.", notes=_told(found))]
     base = _base(name, folder, page, found, found.manifest)
+    base = replace(base, sign_off=_sign_off(found, demand), notes=_told(found))
     if found.manifest.about.kind == "public":
-        return _ended([replace(base, reason=PUBLIC_ONLY)], found)
+        return _ended([replace(base, reason=PUBLIC_ONLY)], found, demand)
     try:
         judged = _judged(base, verdict_content(folder), found.manifest, demand)
     except (UnderstudyError, AttributeError, KeyError, TypeError, ValueError):
         return [replace(base, state=NOT_SOUND, reason=OTHER_VERDICTS)]
     try:
-        return _ended(_measured_rows(base, _read(folder / EVALUATION), judged), found)
+        return _ended(_measured_rows(base, _read(folder / EVALUATION), judged), found, demand)
     except UnderstudyError as error:  # of another version: its verdicts count all the same
         unread = [replace(row, reason=row.reason or f"No figures: {_sentence(str(error))}") for row in judged or [base]]
-        return _ended(unread, found)
+        return _ended(unread, found, demand)
 
 
 def _base(name: str, folder: Path, page: Path, found: Verification, manifest: Manifest) -> IndexRow:
@@ -248,8 +292,23 @@ def _base(name: str, folder: Path, page: Path, found: Verification, manifest: Ma
         title=manifest.about.title,
         day=manifest.about.made_at[:10],
         links=Links(*(_link(path, page) if path.is_file() else "" for path in links)),
-        signed_off=found.sign_off is not None,
+        is_sealed=True,
     )
+
+
+def _told(found: Verification) -> tuple[str, ...]:
+    """Notes of the verification, without those that the page has once for all."""
+    return tuple(_sentence(note) for note in found.notes if note not in (NO_REGISTER, UNSIGNED))
+
+
+def _sign_off(found: Verification, demand: Demand) -> str:
+    """The sign-off in words: anybody can write one, so that it counts by a key that was named."""
+    if found.sign_off is None:
+        return ""
+    if found.sign_off.signer is None:
+        return "sign-off, unsigned"
+    named = found.sign_off.signer in (demand.sign_off_keys or demand.keys)
+    return SIGNED_OFF if named else "sign-off by an unknown key"
 
 
 def _judged(base: IndexRow, verdicts: Mapping[str, Any], manifest: Manifest, demand: Demand) -> list[IndexRow]:
@@ -266,7 +325,7 @@ def _judged(base: IndexRow, verdicts: Mapping[str, Any], manifest: Manifest, dem
         released = name == verdicts["release"]
         row = replace(
             base, state=outcome, table=name, reason=_reason(one), released=released,
-            policy=f"{one['policy']} {one['version']}", signed_off=released and base.signed_off,
+            policy=f"{one['policy']} {one['version']}", sign_off=base.sign_off if released else "",
         )  # fmt: skip
         if rests_on_expired_waiver(one, demand.today):
             row = _barred(row, EXPIRED, f"it was {outcome} by a waiver that has expired")
@@ -295,7 +354,7 @@ def _measured_rows(base: IndexRow, evaluation: Evaluation, judged: Sequence[Inde
     of = {row.table: row for row in judged}
     known = evaluation.provenance
     day = (known.evaluated_at or "")[:10] or base.day
-    base = replace(base, title=known.job or base.title, day=day, links=replace(base.links, public=""))
+    base = replace(base, title=known.job or base.title, day=day, links=replace(base.links, public=""), sign_off="")
     rows = []
     for candidate in evaluation.candidates:
         row = of.pop(candidate.name, replace(base, table=candidate.name))
@@ -321,8 +380,15 @@ def _measured(row: IndexRow, evaluation: Evaluation, candidate: Candidate) -> In
     return replace(row, generator=generator, claimed=claimed, figures=figures, is_measured=True)
 
 
-def _ended(rows: list[IndexRow], found: Verification) -> list[IndexRow]:
+def _ended(rows: list[IndexRow], found: Verification, demand: Demand) -> list[IndexRow]:
     """The rows; of evidence that may not be relied on any more, they say that, and no verdict."""
+    doubted = next(_unbelieved(found, demand), None)
+    if doubted is not None:
+        why = (
+            f"a withdrawal in the register is {doubted.signed_by}, which is neither the key of {MANIFEST} nor one that "
+            f"was named: {doubted.sentence}; ask whoever sealed the output, or name that key with --sign-off-key"
+        )
+        return [_barred(replace(row, notes=()), NOT_SOUND, why) for row in rows]
     for kind, state in ENDED.items():
         said = next((problem.sentence for problem in found.problems if problem.kind == kind), None)
         if said is not None:
@@ -330,38 +396,75 @@ def _ended(rows: list[IndexRow], found: Verification) -> list[IndexRow]:
     return rows
 
 
+def _unbelieved(found: Verification, demand: Demand) -> Iterator[Withdrawal]:
+    """Withdrawals in the register that count for nobody who was named: too many doubts do less harm than one missed."""
+    for one in (found, found.public):
+        if one is not None and one.withdrawal is None:
+            yield from (demand.register or {}).get(one.sha256, ())
+
+
 def _barred(row: IndexRow, state: str, why: str) -> IndexRow:
     """A row of evidence that may not be relied on any more: without figures, and with the reason in their place."""
-    return replace(row, state=state, reason=_sentence(why), claimed=None, figures={}, is_measured=False)
+    return replace(row, state=state, reason=_sentence(why), claimed=None, figures={}, is_measured=False, sign_off="")
 
 
-def _without_output(folder: Path, rows: Iterable[IndexRow]) -> list[IndexRow]:
-    """Jobs of batches that left no output, with the reason of the summary, where there is one."""
-    known, found = {row.output for row in rows}, []
+def _with_batches(folder: Path, rows: Sequence[IndexRow]) -> list[IndexRow]:
+    """The rows, with a note where a batch's summary says something else, and the jobs that left no output."""
+    jobs: dict[str, IndexRow] = {}
+    said: dict[str, str] = {}
     for at, folders, files in os.walk(folder):
         here = Path(at)
-        jobs: dict[str, IndexRow] = {}
         prefix = "" if here == folder else f"{here.relative_to(folder).as_posix()}/"
         if OWN in folders:
             for path in sorted((here / OWN).glob("*.json")):
                 name = f"{prefix}{path.stem}"
                 jobs[name] = IndexRow(name, NO_OUTPUT, f"A batch began it, and no output is left; see {name}.log.")
-        if SUMMARY_JSON in files:
-            jobs |= {row.output: row for row in _summed_up(here / SUMMARY_JSON, prefix)}
-        found += [row for name, row in jobs.items() if name not in known]
+        if SUMMARY_JSON in files and (here / SUMMARY_JSON).is_file():  # a pipe would be waited for
+            for job, state, error in _summed_up(here / SUMMARY_JSON):
+                name, said[f"{prefix}{job}"] = f"{prefix}{job}", state
+                shown = state.upper() if _is_unanswered(state) else NO_OUTPUT
+                jobs[name] = IndexRow(name, shown, _sentence(error) or "Its output is not there any more.")
         folders[:] = [name for name in folders if not name.startswith(".")]
+    by_output: dict[str, list[IndexRow]] = {}
+    for row in rows:
+        by_output.setdefault(row.output, []).append(row)
+    found = [row for name, row in jobs.items() if name not in by_output]
+    for name, tables in by_output.items():
+        found += _compared(tables, said[name]) if name in said else tables
     return found
 
 
-def _summed_up(path: Path, prefix: str) -> Iterator[IndexRow]:
-    """The jobs in the summary of a batch."""
-    content = read_content(path) or {}
-    jobs = content.get("jobs")
+def _summed_up(path: Path) -> Iterator[tuple[str, str, str]]:
+    """The name, the state and the error of each job in the summary of a batch."""
+    jobs = (read_content(path) or {}).get("jobs")
     for job in jobs if isinstance(jobs, list) else ():
         if isinstance(job, dict) and isinstance(job.get("job"), str) and isinstance(job.get("state"), str):
-            state = NO_OUTPUT if job["state"] in VERDICTS else job["state"].upper()
-            reason = _sentence(job["error"]) if job.get("error") else "Its output is not there any more."
-            yield IndexRow(f"{prefix}{job['job']}", state, reason)
+            error = job.get("error")
+            yield job["job"], job["state"], error if isinstance(error, str) else ""
+
+
+def _is_unanswered(state: str) -> bool:
+    """True for a state of a batch's job without a verdict, exactly as a batch writes it.
+
+    >>> _is_unanswered("killed by signal 9"), _is_unanswered("Pass")
+    (True, False)
+    """
+    return state in UNANSWERED or re.fullmatch(rf"{KILLED} [0-9]{{1,3}}", state) is not None
+
+
+def _compared(tables: Sequence[IndexRow], said: str) -> list[IndexRow]:
+    """The rows of an output, with a note where the summary of its batch says something else of it."""
+    first = next((row for row in tables if row.released), tables[0])
+    if first.state in (UNFINISHED, NOT_JUDGED, *VERDICTS):
+        recorded = first.state if first.released or first.state == UNFINISHED else NO_VERDICT
+        agrees = said == recorded
+    else:  # it may not be relied on, which says more than that its job was done
+        agrees = said in FINISHED
+    if agrees:
+        return list(tables)
+    known = said if said in FINISHED or _is_unanswered(said) else "something that no batch says"
+    note = f"The summary of its batch, which is not sealed, says of this job: {known}."
+    return [replace(row, notes=(*row.notes, note)) if row.released or not first.released else row for row in tables]
 
 
 def _link(path: Path, page: Path) -> str:

@@ -14,6 +14,7 @@ from tests.reports.browsing import NAMELESS, UNREADABLE, visiting
 
 N_TABLES = 6
 FOUND = Estimate("privacy.membership.auc", 0.5, 100, "lower", low=0.4, high=0.6)
+NOTES = (f"nobody says whose key it is: fingerprint={'0' * 64}; compare it with one that you have from the signer.",)
 
 
 def page_of(n_outputs: int) -> str:
@@ -26,8 +27,8 @@ def page_of(n_outputs: int) -> str:
             claimed = Claimed(0.1 + at, 1e-6, "formal") if generator == "mst" else None
             row = IndexRow(
                 f"2026-{at:02d}/a_rather_long_name_of_a_job_{at}", state, "" if state == "PASS" else "Copies",
-                generator, "A job", state == "PASS", False, "2026-01-02", generator, "internal 3", claimed, figures,
-                True, Links("a/report.html", "", "a/evaluation.json"),
+                generator, "A job", state == "PASS", "sign-off, unsigned", "2026-01-02", generator, "internal 3",
+                claimed, figures, True, Links("a/report.html", "", "a/evaluation.json"), True, NOTES,
             )  # fmt: skip
             rows.append(row)
     broken = (IndexRow("broken", NOT_SOUND, "report.html was changed."), IndexRow("lost", NO_OUTPUT, "x" * 300))

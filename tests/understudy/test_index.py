@@ -24,10 +24,11 @@ from tests.understudy.conftest import Workspace
 from understudy.artifacts import Delivery
 from understudy.bundle.documents import open_document
 from understudy.bundle.evidence import BundleContent, write_evidence
-from understudy.bundle.keys import load_signer, make_keys
+from understudy.bundle.keys import Signer, load_signer, make_keys
 from understudy.bundle.manifest import MANIFEST, About, Manifest, seal
-from understudy.bundle.records import Person
+from understudy.bundle.records import Person, read_register
 from understudy.bundle.revocation import Recall, withdraw
+from understudy.bundle.sign_off import ReleaseDecision, sign_off
 from understudy.bundle.verification import Demand
 from understudy.index import read_index
 
@@ -164,6 +165,170 @@ def test_a_key_that_was_named_must_have_signed(output: Path, tmp_path: Path) -> 
     signer = load_signer(tmp_path / "a.key", {})
     folder = output.parents[1]
     assert {row.state for row in rows(folder, keys=frozenset({signer.fingerprint}))} == {NOT_SOUND}
+
+
+LIND, ODE = Person(name="A. Lind", role="officer"), Person(name="B. Ode", role="protection officer")
+
+
+def key(tmp_path: Path, name: str) -> Signer:
+    make_keys(tmp_path / name, {})
+    return load_signer(tmp_path / name, {})
+
+
+def _seal_by(output: Path, signer: Signer) -> None:
+    manifest = open_document(output, MANIFEST, Manifest).document
+    assert manifest is not None
+    seal(output, manifest.about, signer)
+
+
+def test_a_withdrawal_in_the_register_bars_the_verdict_whoever_signed_it(output: Path, tmp_path: Path) -> None:
+    sealer, other = key(tmp_path, "a.key"), key(tmp_path, "b.key")
+    _seal_by(output, sealer)
+    register, folder = tmp_path / "withdrawn.jsonl", output.parents[1]
+    copy = Path(shutil.copytree(output, tmp_path / "withdrawn"))
+    withdraw(copy, Recall(LIND, "a column was misdeclared", register), other)
+    for flag, state in (((), NOT_SOUND), (("--sign-off-key", tmp_path / "b.key.pub"), WITHDRAWN)):
+        ran = Workspace(tmp_path).run(
+            "index", folder, "--register", register, "--public-key", tmp_path / "a.key.pub", *flag, "--json"
+        )
+        assert (ran.exit_code, {name: n for name, n in ran.json["states"].items() if n}) == (0, {state: 3})
+        assert "a column was misdeclared" in ran.stderr
+        assert ("--sign-off-key" in ran.stderr) == (not flag)
+        assert 'class="badge pass"' not in Page(folder / "index.html").text
+
+
+def test_a_withdrawal_of_the_public_folder_alone_bars_the_verdict_too(output: Path, tmp_path: Path) -> None:
+    sealer, other = key(tmp_path, "a.key"), key(tmp_path, "b.key")
+    (output / "public").mkdir(exist_ok=True)
+    seal(output / "public", about("public"), sealer)
+    _seal_by(output, sealer)
+    register, named = tmp_path / "withdrawn.jsonl", frozenset({sealer.fingerprint})
+    register.touch()
+    assert {row.state for row in rows(output, keys=named, register=read_register(register))} == {"PASS"}
+    withdraw(Path(shutil.copytree(output / "public", tmp_path / "copy")), Recall(LIND, "misdeclared", register), other)
+    assert {row.state for row in rows(output, keys=named, register=read_register(register))} == {NOT_SOUND}
+
+
+@pytest.mark.parametrize(
+    ("signed", "named", "asked", "state", "shown"),
+    [
+        ("", "", "", "PASS", "sign-off, unsigned"),
+        ("b", "", "", "PASS", "sign-off by an unknown key"),
+        ("b", "a", "b", "PASS", "signed off"),
+        ("b", "", "b", "PASS", "signed off"),
+        ("b", "a", "", NOT_SOUND, ""),
+        ("", "a", "b", NOT_SOUND, ""),
+    ],
+)
+def test_a_sign_off_counts_by_a_key_that_was_named(
+    signed: str, named: str, asked: str, state: str, shown: str, output: Path, tmp_path: Path
+) -> None:
+    keys = {name: key(tmp_path, f"{name}.key") for name in "ab"}
+    _seal_by(output, keys["a"])
+    sign_off(output, ReleaseDecision(LIND, ODE), Demand(), keys.get(signed))
+    options = [("--public-key", named), ("--sign-off-key", asked)]
+    flags = [part for flag, name in options if name for part in (flag, tmp_path / f"{name}.key.pub")]
+    folder = output.parents[1]
+    assert Workspace(tmp_path).run("index", folder, *flags).exit_code == 0
+    text = Page(folder / "index.html").text
+    found = rows(folder, **{
+        at: frozenset({keys[name].fingerprint})
+        for at, name in (("keys", named), ("sign_off_keys", asked)) if name
+    })  # fmt: skip
+    assert found[0].state == state
+    assert [row.sign_off for row in found if row.sign_off] == [shown] * bool(shown)
+    assert ("<b>signed off</b>" in text) == (shown == "signed off")
+    if state == "PASS" and not named:  # notes of the verification stand on the row
+        assert any(f"fingerprint={keys['a'].fingerprint}" in note for note in found[0].notes)
+        assert keys["a"].fingerprint in text
+
+
+HOSTILE = (
+    "PASS",
+    "Pass",
+    "pass",
+    " PASS",
+    "fail",
+    "Inconclusive",
+    "Not judged",
+    "not judged",
+    "Withdrawn",
+    "",
+    "\u017f",
+)
+
+
+def test_no_summary_of_a_batch_gives_a_verdict(tmp_path: Path) -> None:
+    jobs: list[object] = [{"job": f"x{at}", "state": state} for at, state in enumerate(HOSTILE)]
+    jobs += [{"job": "killed", "state": "killed by signal 9", "error": 3}, {"job": "y", "state": ["PASS"]}, "PASS"]
+    jobs += [{"job": "worse", "state": "killed by signal PASS"}, {"job": "timed", "state": "timed out"}]
+    (tmp_path / "summary.json").write_text(json.dumps({"jobs": jobs}))
+    found = {row.output: row.state for row in rows(tmp_path)}
+    assert found == {
+        **{f"x{at}": NO_OUTPUT for at in range(len(HOSTILE))},
+        "killed": "KILLED BY SIGNAL 9", "worse": NO_OUTPUT, "timed": "TIMED OUT",
+    }  # fmt: skip
+    assert Workspace(tmp_path).run("index", tmp_path).exit_code == 0
+    assert "badge pass" not in Page(tmp_path / "index.html").text
+
+
+@pytest.mark.parametrize("lacks", ["table", "policy", "is_sealed"])
+@pytest.mark.parametrize("state", ["PASS", "FAIL", "INCONCLUSIVE"])
+def test_a_verdict_needs_a_table_a_policy_and_a_seal(lacks: str, state: str) -> None:
+    whole = {"table": "mst", "policy": "own 4", "is_sealed": True}
+    assert IndexRow("fair", state, **whole).state == state  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="output='fair'"):
+        IndexRow("fair", state, **{**whole, lacks: type(whole[lacks])()})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("said", "noted"),
+    [("PASS", ""), ("timed out", "timed out"), ("FAIL", "FAIL"), ("no verdict", "no verdict"), ("Pass", "something")],
+)
+def test_a_summary_that_says_something_else_is_told_on_the_row(said: str, noted: str, output: Path) -> None:
+    (output.parent / "summary.json").write_text(json.dumps({"jobs": [{"job": "fair", "state": said}]}))
+    found = rows(output.parents[1])
+    assert [row.state for row in found] == ["PASS"] * 3
+    assert [bool(row.notes) for row in found] == [bool(noted), False, False]
+    assert all(f"says of this job: {noted}" in note for note in found[0].notes)
+    _withdraw(output)
+    told = {note for row in rows(output.parents[1]) for note in row.notes if "summary" in note}
+    assert bool(told) == (said in ("timed out", "Pass"))
+
+
+def _strip(output: Path, *more: str) -> None:
+    for path in output.iterdir():
+        if path.name.startswith(("manifest.json", "verdict.json")) or path.name in more:
+            path.unlink()
+
+
+@pytest.mark.parametrize("trace", ["policy_sha256", "job_sha256", "split", "report.html", "junit.xml"])
+def test_an_evaluation_that_lost_its_seal_and_verdicts_says_so(trace: str, output: Path) -> None:
+    _strip(output, "report.html", "junit.xml")
+    evaluation, folder = sample_evaluation(), output.parents[1]
+    bare = replace(evaluation.provenance, run_id="0123456789abcdef", split=None, policy_sha256=None, job_sha256=None)
+    if "." in trace:
+        (output / trace).write_text("x")
+    known = bare if "." in trace else replace(bare, **{trace: "0" * 64})
+    (output / "evaluation.json").write_text(replace(evaluation, provenance=known).to_json())
+    (row,) = rows(folder)
+    assert (row.state, row.claimed) == (NOT_SOUND, None)
+    assert "its seal and verdicts are gone" in row.reason
+    (output / trace).unlink(
+        missing_ok=True
+    )  # the same as `understudy evaluate` leaves it: its run has an identity, too
+    (output / "evaluation.json").write_text(replace(evaluation, provenance=bare).to_json())
+    assert {row.state for row in rows(folder)} == {NOT_JUDGED}
+    assert "No policy was applied" not in {row.reason for row in rows(folder)}
+
+
+def test_a_claim_without_a_seal_is_marked(output: Path) -> None:
+    folder = output.parents[1]
+    Workspace(folder).run("index", folder)
+    assert ">unverified: no seal<" not in Page(folder / "index.html").text
+    (folder / "alone.json").write_text(evaluation_of(sample_evaluation().candidates[0]).to_json())
+    Workspace(folder).run("index", folder)
+    assert Page(folder / "index.html").text.count(">unverified: no seal<") == 1
 
 
 def test_verdicts_of_an_evaluation_of_another_version_count_without_figures(output: Path) -> None:

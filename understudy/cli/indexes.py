@@ -1,11 +1,12 @@
 """`understudy index`: one page over many outputs."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from understudy.cli.bundles import PublicKeys, Register, demand_of
+from understudy.cli.bundles import PublicKeys, Register, SignOffKeys, demand_of
 from understudy.cli.options import console_of, private_ones
 
 EXAMPLE = "Example: understudy index out"
@@ -24,12 +25,14 @@ def index(
         typer.Option(help="The page; an older index there is replaced.", show_default="index.html in the folder"),
     ] = None,
     public_key: PublicKeys = None,
+    sign_off_key: SignOffKeys = None,
     register: Register = None,
 ) -> int:
     """One page over many outputs: recorded verdicts, epsilon and key figures of every table, with links.
 
-    Outputs of `run`, `batch`, `try` and `compare`, sweeps, bundles, and evaluations that lie by themselves. Every file
-    is checked against its seal first. The page is internal.
+    Outputs of `run`, `batch`, `try` and `compare`, sweeps, bundles, and evaluations that lie by themselves. A verdict
+    is shown only where every file of its output is as it was sealed. An evaluation by itself has no seal, and its claim
+    is marked unverified. The page is internal.
     """
     from understudy.index import FILE, check_page, read_index, write_index
 
@@ -37,9 +40,12 @@ def index(
     page = folder / FILE if out is None else out
     if folder.is_dir() or out is not None:
         check_page(page)
-    private_ones(public_key or (), console)
+    private_ones((*(public_key or ()), *(sign_off_key or ())), console)
+    demand = demand_of(public_key, None, register)
+    if sign_off_key:
+        demand = replace(demand, sign_off_keys=demand_of(sign_off_key, None, None).keys)
     with console.stage("index") as progress:
-        found = read_index(folder, page, demand_of(public_key, None, register), progress)
+        found = read_index(folder, page, demand, progress)
         write_index(found, page)
     for sentence in dict.fromkeys(f"{row.output}: {row.state}: {row.reason}" for row in found.rows if row.is_broken):
         console.warn(sentence)
