@@ -15,15 +15,19 @@ import math
 import os
 import secrets
 from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import metadata
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from synth.distribution import missing_extra
+from synth.distribution import NAME, missing_extra
 from synth.dp.events import GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
-from synth.errors import BudgetError
+from synth.errors import BudgetError, MissingExtra
 
 Value = TypeVar("Value", int, str, float)
+LEAST_OPENDP = (0, 13)
+"""The oldest release of OpenDP that is used, as the extra `private` says."""
 
 
 class Noise(Protocol):
@@ -50,13 +54,38 @@ class Noise(Protocol):
 
 
 def require_sampler() -> None:
-    """Refuse work that draws private noise where its exact sampler is not installed: nothing else may draw it.
+    """Refuse work that draws private noise where its exact sampler cannot draw it: nothing else may.
+
+    One draw of each kind on a constant shows that it works, before a row is read or a budget is reserved.
 
     Raises:
-        MissingExtra: OpenDP is not installed; nothing was drawn.
+        MissingExtra: OpenDP is not installed, is too old, or fails; nothing was drawn for a release.
     """
     if importlib.util.find_spec("opendp") is None:
         raise missing_extra("private noise is drawn by OpenDP alone, which", "private")
+    fault = _sampler_fault()
+    if fault:
+        raise MissingExtra(
+            f"private noise is drawn by OpenDP alone, which is installed and {fault}; "
+            f"pip install --upgrade '{NAME}[private]'"
+        )
+
+
+@cache
+def _sampler_fault() -> str:
+    """The reason why the installed OpenDP cannot be used; empty where it can."""
+    try:
+        release = metadata.version("opendp")
+        if tuple(int(part) for part in release.split(".")[:2]) < LEAST_OPENDP:
+            return f"too old (version={release}; at least {'.'.join(map(str, LEAST_OPENDP))} is needed)"
+        noise = object.__new__(SystemNoise)
+        for values in (np.zeros(1, dtype=np.int64), np.zeros(1)):
+            noise.gaussian(values, 1.0)
+            noise.laplace(values, 1.0)
+        noise.noisy_max(np.zeros(2), 1.0)
+    except Exception as error:  # noqa: BLE001 - whatever fails here would fail once the budget is spent
+        return f"does not work ({type(error).__name__})"
+    return ""
 
 
 class SystemNoise:

@@ -49,6 +49,35 @@ def test_without_its_sampler_no_private_noise_exists_and_exact_answers_do() -> N
     assert NoNoise().gaussian(np.arange(3), 1.0).tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize(
+    ("version", "content", "fault"),
+    [
+        ("0.14.0", "raise ImportError('no library')", "does not work (ImportError)"),
+        ("0.12.1", "", "too old (version=0.12.1; at least 0.13 is needed)"),
+        ("0.14.0", "", "does not work (ModuleNotFoundError)"),
+    ],
+)
+def test_a_sampler_that_cannot_draw_is_found_before_a_row_is_read_or_a_budget_is_reserved(
+    workspace: Any, version: str, content: str, fault: str
+) -> None:
+    stub = workspace.folder / "stub"
+    (stub / "opendp").mkdir(parents=True)
+    (stub / "opendp" / "__init__.py").write_text(content)
+    (stub / f"opendp-{version}.dist-info").mkdir()
+    (stub / f"opendp-{version}.dist-info" / "METADATA").write_text(f"Name: opendp\nVersion: {version}\n")
+    (workspace.folder / "table.csv").write_bytes(b'"never read')
+    workspace.write_job(generators={"mst": {"epsilon": 1.0}}, ledger={"url": "budget.db"})
+    ran = subprocess.run(
+        [sys.executable, "-m", "understudy", "run", str(workspace.folder / "job.toml"), "--out", "out"],
+        cwd=workspace.folder, env={**os.environ, "PYTHONPATH": f"{stub}{os.pathsep}{ROOT}"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 2
+    assert f"which is installed and {fault}; pip install --upgrade 'understudy-tables[private]'" in ran.stderr
+    assert not (workspace.folder / "budget.db").exists()
+    assert not (workspace.folder / "out").exists()
+
+
 @pytest.mark.usefixtures("without_opendp")
 def test_commands_refuse_epsilon_before_they_read_and_do_the_rest(
     workspace: Any, monkeypatch: pytest.MonkeyPatch
