@@ -139,7 +139,10 @@ class _Known:
         ruled = next((one for one in self.delivery.verdicts if one.candidate == candidate.name), None)
         if self.internal and ruled is not None:
             tags["understudy.verdict"] = ruled.verdict
-        metrics = {**dict(_claimed(candidate, claims)), **dict(self._published(candidate))}
+        metrics = {
+            **dict(_claimed(candidate, claims)),
+            **(dict(self._published(candidate)) if _guarantee(claims) == "formal" else {}),
+        }
         if self.internal:
             metrics.update(self._figures(candidate))
         return TrackedRun(candidate.name, {name: _text(value) for name, value in settings.items()}, metrics, tags)
@@ -174,14 +177,14 @@ class _Known:
     def _tags(self) -> Iterator[tuple[str, str]]:
         yield client.RUN_ID, self.run_id
         yield "understudy.content", "internal" if self.internal else "public"
-        yield "understudy.output", str(self.folder.absolute())
+        yield "understudy.output", str(self.folder.absolute()) if self.internal else self.folder.name
         yield client.NOTE, NOTICE if self.internal else PUBLIC_NOTE
         sweep, released = self.delivery.evaluation.provenance.sweep, self.delivery.released
         if sweep is not None:
             yield "understudy.releasable", str(sweep.releasable).lower()
         public = json.loads((self.folder / VERDICT).read_text(encoding="utf-8"))["public_verdict"]
-        if public is not None:
-            yield "understudy.public_verdict", public
+        if public is not None and self._promises:
+            yield "understudy.public_verdict", f"{public} of the rules that can be shown; the others stay inside"
         if self.internal and released is not None:
             yield "understudy.verdict", released.verdict
 
@@ -286,11 +289,15 @@ def send(record: TrackingRecord, limit_s: float = LIMIT_S) -> Tracked:
         limit_s: seconds after which the process is ended.
     """
     # Some versions of the library ask the environment where files go, whatever server the client has.
+    try:
+        content = record.to_json()
+    except (TypeError, ValueError) as error:
+        return _failed(record.server, f"its record cannot be written: {type(error).__name__}")
     environment = {**SETTINGS, **environ, **QUIET, "MLFLOW_TRACKING_URI": record.server}
     try:
         ended = subprocess.run(  # noqa: S603 - our own module, and arguments that no shell reads
             [sys.executable, "-P", client.__file__],
-            input=record.to_json(),
+            input=content,
             capture_output=True,
             text=True,
             timeout=limit_s,
