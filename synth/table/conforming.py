@@ -87,7 +87,8 @@ def clamp(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, dict[str, 
 
     Returns:
         The table, and for each column the share of its cells that lie beyond the bounds, are no listed category, or
-        cannot be read; columns without any are left out. *Sensitive*: the shares are exact.
+        cannot be read; columns without any are left out. *Sensitive*: the shares are exact. Infinite numbers among
+        Python objects, and times beyond the years 1 to 9999, count as missing from the start.
 
     Raises:
         TableError: the table lacks a column.

@@ -118,7 +118,7 @@ def test_clamping_never_refuses_a_value(column: dict[str, Any], values: list, ex
     ("column", "values", "share"),
     [
         (AGE, [16, 41, 2**70, "x", None, 41.6, 17, 90], 3 / 8),
-        (WAGE, [-1, 1.555, float("inf"), 3], 2 / 4),
+        (WAGE, [-1, 1.555, "inf", 3], 2 / 4),
         (CITY, ["Ulm", "Paris", None, ""], 1 / 4),
         (DAY, ["1999-01-01", "2010-01-01", "x", None], 2 / 4),
         (AGE, [None, 17, 90], None),
