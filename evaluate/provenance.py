@@ -153,7 +153,7 @@ class Provenance:
         release: the candidate that the job names for release.
         seed: of every draw.
         split: the way in which the two sides came about; `None` where they were given.
-        warnings: sentences that were said before and during the work.
+        warnings: *Sensitive*. Sentences that were said before and during the work; some are read off real rows.
         ledger: its standing after all that the run drew.
         sweep: its points, and whether any may be released.
         composed: claim of all private fits, and of the numbers published beside them; `None` where there are not two.

@@ -17,6 +17,8 @@ from synth.table.strict_decode import look_alone
 from synth.validation import is_plain
 
 Outside = Literal["refuse", "clamp"]
+CLAMPED = (Fault.BOUNDS, Fault.CATEGORY, *UNREADABLE)
+"""Faults of cells that clamping replaces: by the nearest bound, by whatever is unknown, by a missing cell."""
 _NONE = type(None)
 
 
@@ -61,18 +63,46 @@ def conform(frame: pd.DataFrame, schema: Schema, *, outside: Outside = "refuse",
     Raises:
         TableError: the table does not fit, named by its first violation, or it lacks a column.
     """
-    for violation in of_names(frame, schema, extra=outside == "refuse"):
+    if outside == "clamp":
+        return clamp(frame, schema)[0]
+    for violation in of_names(frame, schema, extra=True):
         raise TableError(str(violation))
     columns = {}
-    for name, checked in _checked(frame, schema, clamp=outside == "clamp"):
+    for name, checked in _checked(frame, schema):
         columns[name] = checked
-        if outside == "refuse":
-            for violation in _of_cells(name, checked, schema):
-                raise TableError(str(violation))
-    if outside == "refuse" and not part:
+        for violation in _of_cells(name, checked, schema):
+            raise TableError(str(violation))
+    if not part:
         for violation in _of_table(columns, len(frame), schema):
             raise TableError(str(violation))
     return _assembled(columns, len(frame))
+
+
+def clamp(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, dict[str, float]]:
+    """The table as `conform` clamps it, and the shares of cells that were clamped.
+
+    Args:
+        frame: *Sensitive*. As of `conform`.
+        schema: what the columns should hold.
+
+    Returns:
+        The table, and for each column the share of its cells that lie beyond the bounds, are no listed category, or
+        cannot be read; columns without any are left out. *Sensitive*: the shares are exact. Infinite numbers among
+        Python objects, and times beyond the years 1 to 9999, count as missing from the start.
+
+    Raises:
+        TableError: the table lacks a column.
+    """
+    for violation in of_names(frame, schema, extra=False):
+        raise TableError(str(violation))
+    columns = dict(_checked(frame, schema, clamp=True))
+    counts = {name: _n_clamped(checked) for name, checked in columns.items()}
+    return _assembled(columns, len(frame)), {name: n / len(frame) for name, n in counts.items() if n}
+
+
+def _n_clamped(checked: _Checked) -> int:
+    flags = [checked.faults[fault] for fault in CLAMPED if fault in checked.faults]
+    return int(np.count_nonzero(np.logical_or.reduce(flags))) if flags else 0
 
 
 def violations(frame: pd.DataFrame, schema: Schema) -> list[Violation]:

@@ -15,7 +15,9 @@ import pytest
 import yaml
 
 from evaluate.result_io import evaluation_from
+from synth.errors import JobError
 from synth.generators.registry import load_model
+from understudy.data.load import clamped
 from understudy.provenance import sha256
 
 LENIENT = {
@@ -187,6 +189,63 @@ def test_values_outside_the_bounds_are_clamped_where_a_fit_is_private_or_the_job
     asked = {} if epsilon is None else {"epsilon": epsilon}
     workspace.write_job(table=place, generators={"independent": asked}, evaluation={"measures": ["validity"]})
     assert run(workspace).exit_code == code
+
+
+MISTYPED = {"kind": "integer", "bounds": [18, 30]}
+CLAMPED = "alues outside the schema were clamped"  # the report's sentence begins with a capital
+
+
+def test_values_that_were_clamped_are_told_inside_and_nowhere_else_however_often_a_run_is_resumed(
+    workspace: Any, table: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = table()
+    frame.loc[:8, "town"] = "Atlantis"
+    workspace.write_table(frame)
+    columns = tomllib.loads((workspace.folder / "schema.toml").read_text())["columns"]
+    workspace.write_schema(columns={**columns, "age": MISTYPED})
+    workspace.write_job(
+        policy=write_policy(workspace), generators={"independent": {"epsilon": 1.0}}, release="independent",
+        evaluation={"measures": ["validity"]}, public_report={"epsilon": 1.0},
+    )  # fmt: skip
+    told = (
+        f"{CLAMPED}, or became missing where they cannot be read: 'age' {(frame['age'] > 30).mean():.0%}, 'town' 1.0%"
+    )
+
+    def stop(*_: object) -> None:
+        raise JobError("stopped here")
+
+    monkeypatch.setattr("understudy.run.workspace._forget", lambda _: None)  # as if it were killed
+    ends = ("understudy.run.run._join", "understudy.run.run._write", "understudy.cli.jobs.show")
+    for place in ends:
+        with monkeypatch.context() as patch:
+            patch.setattr(place, stop)
+            cut = run(workspace)
+        assert (cut.exit_code, cut.stderr.count(told)) == (2, 1), cut.stderr
+    ran = run(workspace, "--json")
+    assert (ran.exit_code, ran.stderr.count(told)) == (0, 1), ran.stderr
+    out = workspace.folder / "out"
+    warnings = evaluation_from((out / "evaluation.json").read_text()).provenance.warnings
+    assert told in warnings[0]
+    assert len([said for said in warnings if CLAMPED in said]) == 1
+    assert CLAMPED in (out / "report.html").read_text()
+    assert "Atlantis" not in ran.stdout + ran.stderr + "".join(warnings)
+    public = [path for path in (out / "public").rglob("*") if path.is_file()]
+    assert {"report.public.html", "model-card.yaml", "released.json"} <= {path.name for path in public}
+    for path in (*public, out / "metrics.public.prom"):
+        assert "were clamped" not in path.read_text(), path
+
+
+def test_a_job_whose_table_fits_says_nothing_of_clamping(finished: Any) -> None:
+    workspace, ran = finished
+    assert "clamped" not in ran.stdout + ran.stderr
+    for name in ("evaluation.json", "report.html"):
+        assert CLAMPED not in (workspace.folder / "out" / name).read_text()
+
+
+def test_a_warning_of_clamping_names_the_five_largest_shares() -> None:
+    said = clamped({"a": 0.0002, "b": 0.25, "c": 0.7432, "d": 0.12, "e": 0.013, "f": 0.0001, "g": 0.00005})
+    assert ": 'c' 74%, 'b' 25%, 'd' 12%, 'e' 1.3%, 'a' <0.1% of cells, and 2 more columns," in said
+    assert ": 'a' 50% of cells, counted" in clamped({"a": 0.5})
 
 
 def test_without_a_folder_the_plan_is_shown_and_nothing_runs(workspace: Any) -> None:

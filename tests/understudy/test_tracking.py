@@ -28,6 +28,8 @@ MEASURED = Estimate(AUC, 0.512345, 900, "lower", low=0.48, high=0.53)
 KEY = Estimate(COLUMNS, 0.0671, 900, "lower")
 PLACE = "http://127.0.0.1:9"
 """Nobody listens there."""
+CLAMPED = "'age' 74% of cells"
+"""Of a warning that is read off real rows."""
 
 
 def job_of(**tracking: Any) -> Any:
@@ -42,7 +44,9 @@ def record(folder: Path, content: str, *, inferred: bool = False, **known: Any) 
     """The record of an evaluation of one private table, as its output lies in a folder."""
     made = GeneratorRecord.of("mst", {"epsilon": 1.0, "shares": [0.2] * 200})
     table = Candidate("mst", (MEASURED, KEY), statement=stated(**known), generator=made)
-    evaluation = evaluation_of(table, run_id="abc", schema_sha256="5" * 64, release="mst", split="keyed", seed=4711)
+    evaluation = evaluation_of(
+        table, run_id="abc", schema_sha256="5" * 64, release="mst", split="keyed", seed=4711, warnings=(CLAMPED,)
+    )
     if inferred:
         evaluation = replace(evaluation, schema=SCHEMA.model_copy(update={"status": "inferred"}))
     policy, job = load_policy("internal"), job_of(content=content)
@@ -75,7 +79,7 @@ def test_by_default_nothing_is_sent_that_was_computed_from_real_rows(tmp_path: P
     assert parent.tags["understudy.public_verdict"].startswith("PASS of the rules that can be shown")
     assert parent.params["schema_sha256"] == "5" * 64
     text = found.to_json()
-    assert not any(hidden in text for hidden in ("4711", AUC, COLUMNS, "0.5123", "understudy.verdict", "seed"))
+    assert not any(hidden in text for hidden in ("4711", AUC, COLUMNS, CLAMPED, "0.5123", "understudy.verdict", "seed"))
 
 
 def test_what_reads_real_rows_is_sent_only_where_the_job_says_so(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Rows of tables: of a real one, read into memory or reached where they are stored; of a synthetic one in parts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Self
 
 import pandas as pd
 
+from evaluate.text import percent
 from synth.schema import Schema
 from synth.table import conform, read_table, violations, write_table
-from synth.table.conforming import Outside, Violation, readable
+from synth.table.conforming import Outside, Violation, clamp, readable
 from synth.table.reading import check_header
 from understudy.data.source import RealTable
 
@@ -57,23 +58,54 @@ def opened(table: RealTable) -> Iterator["StoredTable"]:
 
 
 @contextmanager
-def read_real(table: RealTable, schema: Schema, outside: Outside) -> "Iterator[pd.DataFrame | StoredTable]":
+def read_real(
+    table: RealTable, schema: Schema, outside: Outside, tell: Callable[[str], None] | None = None
+) -> "Iterator[pd.DataFrame | StoredTable]":
     """The real rows, as long as the block lasts: in memory and conforming to the schema, or where they are stored.
 
     Args:
         table: says where.
         schema: what is public about them.
         outside: what becomes of values that do not fit it.
+        tell: is given a sentence on the cells that were clamped, where any were. *Sensitive*. Of a table that stays
+            where it is stored nothing is counted.
 
     Raises:
         TableError: the table cannot be read, or does not fit.
         MissingExtra: the libraries of its database are not installed.
     """
-    if not table.stored:
-        yield read_table(table.file, schema, outside=outside)
+    if table.stored:
+        with read_stored(table, schema, outside) as found:
+            yield found
         return
-    with read_stored(table, schema, outside) as found:
-        yield found
+    if outside == "refuse":
+        yield read_table(table.file, schema)
+        return
+    rows, shares = clamp(read_table(table.file), schema)
+    if tell is not None and shares:
+        tell(clamped(shares))
+    yield rows
+
+
+MAX_NAMED = 5
+"""Columns that a sentence names."""
+
+
+def clamped(shares: Mapping[str, float]) -> str:
+    """A warning that cells were clamped, without a final stop. *Sensitive*: it is counted on real rows.
+
+    Args:
+        shares: of each column's cells that were; at least one column.
+    """
+    ranked = sorted(shares, key=lambda name: -shares[name])
+    shown = [f"{name!r} {percent(shares[name])}" for name in ranked[:MAX_NAMED]]
+    n_more = len(ranked) - len(shown)
+    more = f", and {n_more} more column{'' if n_more == 1 else 's'}" if n_more else ""
+    return (
+        f"values outside the schema were clamped, or became missing where they cannot be read: {', '.join(shown)} of "
+        f"cells{more}, counted on the real rows outside any guarantee; every number is about the table as clamped; "
+        "check the bounds and categories in the schema"
+    )
 
 
 @contextmanager

@@ -156,6 +156,7 @@ class Plan:
             self.fund,
             self.job.outside,
             Swept(self.composed, self.unpaid, self.schedules) if self.job.is_sweep else None,
+            self.table.stored,
         )
         published = () if self.together is None else (of_publication(str(self.job.release), self.together),)
         long = lasting(self.waivers, self.policy.name, self.policy.valid_days, datetime.now(UTC).date())

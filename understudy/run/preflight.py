@@ -111,6 +111,7 @@ class Intent:
         fund: what pays for them; `None`: no ledger.
         outside: what becomes of values outside the schema.
         swept: of a sweep: what it comes to; its labels are then one for each setting.
+        stored: whether a run reads the table where it is stored, so that nobody counts the values it clamps.
     """
 
     generators: Mapping[str, Generator]
@@ -119,6 +120,7 @@ class Intent:
     fund: Fund | None
     outside: str
     swept: "Swept | None" = None
+    stored: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ class Swept:
 
 def cautions(intent: Intent) -> tuple[str, ...]:
     """Sentences without a final stop, each with its reason; empty where there is nothing to say."""
-    found = [*_without_promise(intent), *_of_settings(intent), *_of_formulas(intent.schema)]
+    found = [*_without_promise(intent), *_of_settings(intent), *_of_formulas(intent.schema), *_of_clamping(intent)]
     if intent.schedules:
         for label in intent.schedules:
             found += _of_budget(intent, label)
@@ -182,6 +184,14 @@ def _of_formulas(schema: Schema) -> Iterator[str]:
         yield (
             f"categories of {', '.join(map(repr, named))} begin like formulas, which a spreadsheet runs when it opens "
             "the synthetic CSV file; declare other texts, write Parquet, or tell whoever gets the table"
+        )
+
+
+def _of_clamping(intent: Intent) -> Iterator[str]:
+    if intent.stored and intent.outside == "clamp":
+        yield (
+            "values outside the schema are clamped, and nobody counts them where the table is stored: every number is "
+            "about the table as clamped; `understudy schema check` names the columns that hold any"
         )
 
 

@@ -94,9 +94,12 @@ def _again(plan: Plan, work: RunWorkspace, console: Console) -> RunOutcome:
     Raises:
         OtherWork: the output is of another table.
     """
-    with console.stage("split"), stages.read(plan) as table:
+    clamped: list[str] = []
+    with console.stage("split"), stages.read(plan, clamped.append) as table:
         sides = stages.split(plan, table)
         work.claim(provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key))
+    for sentence in clamped:
+        console.warn(sentence)
     console.note(f"the output is whole: an earlier start of this run was cut short once {str(plan.out)!r} was there")
     evaluation = evaluation_from((plan.out / EVALUATION).read_text(encoding="utf-8"))
     saved = plan.points if plan.unpaid else [label for label in plan.points if (plan.out / MODELS / label).is_dir()]
@@ -141,25 +144,28 @@ class _Real:
     Attributes:
         sides: *Sensitive*. Train and holdout.
         prints: keyed fingerprints of the table and of its sides.
+        clamped: *Sensitive*. Warnings that cells were clamped; as internal as the evaluation.
     """
 
     sides: stages.Sides
     prints: Mapping[str, str]
+    clamped: tuple[str, ...]
 
 
 @contextmanager
 def _real(plan: Plan, work: RunWorkspace, console: Console) -> Iterator[_Real]:
     """The real table as long as it is needed, with everything paid for that is drawn from it."""
+    clamped: list[str] = []
     with ExitStack() as until_the_end:
         with console.stage("split"):
-            table = until_the_end.enter_context(stages.read(plan))
+            table = until_the_end.enter_context(stages.read(plan, clamped.append))
             sides = stages.split(plan, table)
             prints = provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key)
             work.claim(prints)
         plan.payment(work).reserve(prints["table"])
-        for sentence in work.warnings:
+        for sentence in (*clamped, *work.warnings):
             console.warn(sentence)
-        yield _Real(sides, prints)
+        yield _Real(sides, prints, tuple(clamped))
 
 
 def _publish(plan: Plan, work: RunWorkspace, sides: stages.Sides, console: Console) -> None:
@@ -208,7 +214,9 @@ def _provenance(plan: Plan, work: RunWorkspace, real: _Real, began_at: str, eval
         job=plan.title,
         release=plan.job.release,
         split=f"{KEYED if real.sides.keyed else STRATIFIED}, seed {plan.job.split_seed}",
-        warnings=tuple(dict.fromkeys((*plan.warnings, *work.warnings, *disputed, *given_away(evaluation)))),
+        warnings=tuple(
+            dict.fromkeys((*real.clamped, *plan.warnings, *work.warnings, *disputed, *given_away(evaluation)))
+        ),
         ledger=releases(stated),
         sweep=_swept(plan),
         composed=plan.everything,

@@ -1,6 +1,6 @@
 """The stages of a run, in order: the table of contents of the whole product."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -35,9 +35,14 @@ ENGINES = 2
 Sides = Split | StoredSplit
 
 
-def read(plan: Plan) -> "AbstractContextManager[pd.DataFrame | StoredTable]":
-    """The real table, conforming to its schema: in memory, or where it is stored. *Sensitive*."""
-    return read_real(plan.table.shared(ENGINES), plan.schema, plan.job.outside)
+def read(plan: Plan, tell: Callable[[str], None] | None = None) -> "AbstractContextManager[pd.DataFrame | StoredTable]":
+    """The real table, conforming to its schema: in memory, or where it is stored. *Sensitive*.
+
+    Args:
+        plan: names both.
+        tell: is given a sentence on the cells that were clamped, as by `read_real`.
+    """
+    return read_real(plan.table.shared(ENGINES), plan.schema, plan.job.outside, tell)
 
 
 def split(plan: Plan, real: "pd.DataFrame | StoredTable") -> Sides:

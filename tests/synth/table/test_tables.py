@@ -18,6 +18,7 @@ from synth.errors import TableError
 from synth.schema import Schema, build_schema
 from synth.stored import open_table
 from synth.table import conform, faulty_rows, present, read_table, violations, write_table
+from synth.table.conforming import clamp
 from synth.table.reading import read_header
 
 AGE = {"kind": "integer", "bounds": [17, 90]}
@@ -111,6 +112,24 @@ def test_clamping_never_refuses_a_value(column: dict[str, Any], values: list, ex
     made = conform(_frame(*values).assign(extra=1), _schema(column), outside="clamp")
     assert made.columns.tolist() == ["x"]
     assert [None if pd.isna(v) else v for v in made["x"]] == expected
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "share"),
+    [
+        (AGE, [16, 41, 2**70, "x", None, 41.6, 17, 90], 3 / 8),
+        (WAGE, [-1, 1.555, "inf", 3], 2 / 4),
+        (CITY, ["Ulm", "Paris", None, ""], 1 / 4),
+        (DAY, ["1999-01-01", "2010-01-01", "x", None], 2 / 4),
+        (AGE, [None, 17, 90], None),
+    ],
+)
+def test_the_share_of_clamped_cells_counts_what_was_replaced(
+    column: dict[str, Any], values: list, share: float | None
+) -> None:
+    made, shares = clamp(_frame(*values), _schema(column))
+    assert shares == ({} if share is None else {"x": share})
+    pd.testing.assert_frame_equal(made, conform(_frame(*values), _schema(column), outside="clamp"))
 
 
 def test_clamping_takes_an_empty_table_and_never_a_missing_column() -> None:

@@ -198,6 +198,15 @@ def test_a_value_outside_the_schema_stops_a_run_that_refuses_it(workspace: Works
     assert ran.exit_code == 2 and "column='age'" in ran.stderr and "300" not in ran.stderr
 
 
+@pytest.mark.parametrize("outside", ["clamp", "refuse"])
+def test_a_run_that_clamps_where_the_table_is_stored_says_that_nobody_counts(
+    workspace: Workspace, put: Put, outside: str
+) -> None:
+    write_job(workspace, put(named_table(), "folder"), table={"outside": outside})
+    planned = workspace.run("run", workspace.folder / "job.toml")
+    assert ("nobody counts them" in planned.stderr) == (outside == "clamp"), planned.stderr
+
+
 def test_a_run_draws_samples_as_large_as_its_job_says_and_tells_of_them(workspace: Workspace, put: Put) -> None:
     asked = {"measures": ["utility.tstr"], "sample_rows": 100}
     generators = {"independent": {"rows": 2_000}}
