@@ -26,7 +26,7 @@ from synth.dp.events import GaussianEvent, LaplaceEvent, SelectionEvent, Stabili
 from synth.errors import BudgetError, MissingExtra
 
 Value = TypeVar("Value", int, str, float)
-LEAST_OPENDP = (0, 13)
+LEAST_OPENDP = (0, 14)
 """The oldest release of OpenDP that is used, as the extra `private` says."""
 
 
@@ -78,11 +78,10 @@ def _sampler_fault() -> str:
         release = metadata.version("opendp")
         if tuple(int(part) for part in release.split(".")[:2]) < LEAST_OPENDP:
             return f"too old (version={release}; at least {'.'.join(map(str, LEAST_OPENDP))} is needed)"
-        noise = object.__new__(SystemNoise)
         for values in (np.zeros(1, dtype=np.int64), np.zeros(1)):
-            noise.gaussian(values, 1.0)
-            noise.laplace(values, 1.0)
-        noise.noisy_max(np.zeros(2), 1.0)
+            _drawn(_gaussian(values, 1.0), values)
+            _drawn(_laplace(values, 1.0), values)
+        _noisy_max(1.0)([0.0, 0.0])
     except Exception as error:  # noqa: BLE001 - whatever fails here would fail once the budget is spent
         return f"does not work ({type(error).__name__})"
     return ""
@@ -108,23 +107,15 @@ class SystemNoise:
 
     def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
         """Source: Canonne, Kamath, Steinke 2020; exact sampling, no floating point in the noise."""
-        dp = _opendp()
-        domain, carrier = _vector_of(values)
-        return _drawn(dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=float(sigma)), values, carrier)
+        return _drawn(_gaussian(values, sigma), values)
 
     def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
         """Source: Canonne, Kamath, Steinke 2020, Algorithm 2."""
-        dp = _opendp()
-        domain, carrier = _vector_of(values)
-        metric = dp.l1_distance(T="i64" if carrier is np.int64 else "f64")
-        return _drawn(dp.m.make_laplace(domain, metric, scale=float(scale)), values, carrier)
+        return _drawn(_laplace(values, scale), values)
 
     def noisy_max(self, scores: np.ndarray, scale: float) -> int:
         """Under zero-concentrated divergence OpenDP adds Gumbel noise; its max-divergence form is permute-and-flip."""
-        dp = _opendp()
-        space = dp.vector_domain(dp.atom_domain(T="f64", nan=False)), dp.linf_distance(T="f64", monotonic=False)
-        measurement = dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=float(scale))
-        return int(measurement(scores.astype(np.float64).tolist()))
+        return int(_noisy_max(scale)(scores.astype(np.float64).tolist()))
 
     def floats(self, values: np.ndarray, sigma: float) -> np.ndarray:
         """Source: Philox of Salmon et al. 2011 and numpy's ziggurat, keyed by the operating system."""
@@ -265,15 +256,41 @@ def _system_uniforms(n: int) -> np.ndarray:
     return (bits + np.uint64(1)) / 2.0**53
 
 
-def _vector_of(values: np.ndarray) -> tuple[Any, type[np.generic]]:
-    """OpenDP's domain of such values, and the type that carries them."""
+def _carrier(values: np.ndarray) -> type[np.generic]:
+    """The type in which OpenDP takes such values."""
+    return np.int64 if values.dtype.kind in "iu" else np.float64
+
+
+def _domain(values: np.ndarray) -> Any:
+    """OpenDP's domain of vectors of such values."""
     dp = _opendp()
-    if values.dtype.kind in "iu":
-        return dp.vector_domain(dp.atom_domain(T="i64")), np.int64
-    return dp.vector_domain(dp.atom_domain(T="f64", nan=False)), np.float64
+    if _carrier(values) is np.int64:
+        return dp.vector_domain(dp.atom_domain(T="i64"))
+    return dp.vector_domain(dp.atom_domain(T="f64", nan=False))
 
 
-def _drawn(measurement: Any, values: np.ndarray, carrier: type[np.generic]) -> np.ndarray:
+def _gaussian(values: np.ndarray, sigma: float) -> Any:
+    """OpenDP's Gaussian mechanism for such values."""
+    dp = _opendp()
+    return dp.m.make_gaussian(_domain(values), dp.l2_distance(T="f64"), scale=float(sigma))
+
+
+def _laplace(values: np.ndarray, scale: float) -> Any:
+    """OpenDP's Laplace mechanism for such values."""
+    dp = _opendp()
+    metric = dp.l1_distance(T="i64" if _carrier(values) is np.int64 else "f64")
+    return dp.m.make_laplace(_domain(values), metric, scale=float(scale))
+
+
+def _noisy_max(scale: float) -> Any:
+    """OpenDP's report-noisy-max with Gumbel noise."""
+    dp = _opendp()
+    space = dp.vector_domain(dp.atom_domain(T="f64", nan=False)), dp.linf_distance(T="f64", monotonic=False)
+    return dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=float(scale))
+
+
+def _drawn(measurement: Any, values: np.ndarray) -> np.ndarray:
+    carrier = _carrier(values)
     return np.array(measurement(values.astype(carrier).ravel().tolist()), dtype=carrier).reshape(values.shape)
 
 

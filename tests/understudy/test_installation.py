@@ -53,7 +53,7 @@ def test_without_its_sampler_no_private_noise_exists_and_exact_answers_do() -> N
     ("version", "content", "fault"),
     [
         ("0.14.0", "raise ImportError('no library')", "does not work (ImportError)"),
-        ("0.12.1", "", "too old (version=0.12.1; at least 0.13 is needed)"),
+        ("0.13.0", "", "too old (version=0.13.0; at least 0.14 is needed)"),
         ("0.14.0", "", "does not work (ModuleNotFoundError)"),
     ],
 )
