@@ -5,7 +5,7 @@ from evaluate.gate.finding import CLAIMED
 from evaluate.gate.policy import STATEMENT
 from evaluate.metrics import CATALOG, Metric
 from evaluate.result import Estimate
-from evaluate.text import alike, loss
+from evaluate.text import alike, loss, number
 from reports.audits import DISPROVED, NOT_DISPROVED
 
 FLOOR_SHARE = ".tvd.floor_share"
@@ -29,6 +29,24 @@ def shown(estimate: Estimate) -> str:
     if estimate.measure.startswith(STATEMENT):
         return loss(estimate.value)
     return alike(estimate.value, estimate.low, estimate.high)[0]
+
+
+def spoken(estimate: Estimate, fresh: str = "fresh real sample") -> str:
+    """An estimate with its interval and landmarks, for a tip and a screen reader.
+
+    Args:
+        estimate: the number.
+        fresh: the landmark of the reference in words.
+    """
+    value, low, high = alike(estimate.value, estimate.low, estimate.high)
+    parts = [value]
+    if estimate.low is not None:
+        parts.append(f"95% interval {low} to {high}")
+    if estimate.reference is not None:
+        parts.append(f"{fresh} {number(estimate.reference)}")
+    if estimate.floor is not None:
+        parts.append(f"shuffled columns {number(estimate.floor)}")
+    return "; ".join(parts)
 
 
 def reading(estimate: Estimate | None) -> str:

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from evaluate.result import Estimate
 from evaluate.text import alike, compact, finite, number, percent, plain
 from reports.charts import svg
+from reports.glossary import spoken
 
 STRIP_WIDTH, STRIP_HEIGHT, STRIP_MARGIN = 150.0, 22.0, 6.0
 Extent = tuple[float, float]
@@ -27,13 +28,13 @@ def extent_of(estimates: Iterable[Estimate]) -> Extent:
     return (low, high) if high - low > spread else (low - spread, high + spread)
 
 
-def strip(estimate: Estimate, extent: Extent, spoken: str = "") -> Markup:
+def strip(estimate: Estimate, extent: Extent, told: str = "") -> Markup:
     """The picture of one estimate.
 
     Args:
         estimate: the number.
         extent: the left and the right end of the axis, shared by the strips that are to be compared.
-        spoken: a sentence on the number, where its values and landmarks are not to be told.
+        told: a sentence on the number, where its values and landmarks are not to be told.
     """
     low, high = extent
     middle = STRIP_HEIGHT / 2
@@ -41,9 +42,9 @@ def strip(estimate: Estimate, extent: Extent, spoken: str = "") -> Markup:
     def x(value: float) -> float:
         return STRIP_MARGIN + (value - low) / (high - low) * (STRIP_WIDTH - 2 * STRIP_MARGIN)
 
-    spoken = spoken or _spoken(estimate)
-    root = svg.canvas(STRIP_WIDTH, STRIP_HEIGHT, spoken, "strip")
-    svg.hint(root, spoken)
+    told = told or spoken(estimate)
+    root = svg.canvas(STRIP_WIDTH, STRIP_HEIGHT, told, "strip")
+    svg.hint(root, told)
     svg.line(root, "grid", (STRIP_MARGIN, middle), (STRIP_WIDTH - STRIP_MARGIN, middle))
     for value, css in ((estimate.floor, "mark floor"), (estimate.reference, "mark")):
         if value is not None:
@@ -52,18 +53,6 @@ def strip(estimate: Estimate, extent: Extent, spoken: str = "") -> Markup:
         svg.line(root, "interval", (x(estimate.low), middle), (x(estimate.high), middle))
     svg.add(root, "circle", "dot", cx=x(estimate.value), cy=middle, r=4)
     return svg.rendered(root)
-
-
-def _spoken(estimate: Estimate) -> str:
-    value, low, high = alike(estimate.value, estimate.low, estimate.high)
-    parts = [value]
-    if estimate.low is not None:
-        parts.append(f"95% interval {low} to {high}")
-    if estimate.reference is not None:
-        parts.append(f"fresh real sample {number(estimate.reference)}")
-    if estimate.floor is not None:
-        parts.append(f"shuffled columns {number(estimate.floor)}")
-    return "; ".join(parts)
 
 
 WIDTH, LEFT, RIGHT = 320.0, 8.0, 306.0

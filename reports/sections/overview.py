@@ -10,7 +10,8 @@ from typing import Literal
 from evaluate.gate.protection import Protection
 from evaluate.plain_data import mapping
 from evaluate.result import Candidate, Estimate, Failure
-from evaluate.text import alike, at_most, number
+from evaluate.text import alike, at_most
+from reports.glossary import spoken
 
 Extent = tuple[float, float]
 Anchor = Literal["utility", "comparison", "attacks", "guarantee"]
@@ -159,15 +160,9 @@ def _extent(estimates: Sequence[Estimate]) -> Extent:
 def _line(anchor: Anchor, title: str, found: Estimate | Failure | None, extent: Extent, absent: str) -> OverviewLine:
     if not isinstance(found, Estimate):
         return OverviewLine(anchor, title, None, extent, absent, "")
-    value, low, high = alike(found.value, found.low, found.high)
-    parts = [value]
-    if found.low is not None:
-        parts.append(f"95% interval {low} to {high}")
-    if found.reference is not None:
-        parts.append(f"{'guessing' if anchor == 'attacks' else 'fresh real sample'} {number(found.reference)}")
-    if found.floor is not None:
-        parts.append(f"shuffled columns {number(found.floor)}")
-    return OverviewLine(anchor, title, found, extent, value, f"{title}: {'; '.join(parts)}")
+    told = spoken(found, "guessing" if anchor == "attacks" else "fresh real sample")
+    value = alike(found.value, found.low, found.high)[0]
+    return OverviewLine(anchor, title, found, extent, value, f"{title}: {told}")
 
 
 def _limits(guarantees: Sequence[Guarantee]) -> list[tuple[str, str]]:
@@ -193,5 +188,5 @@ def _guarantee(guarantee: Guarantee) -> OverviewLine:
         return OverviewLine("guarantee", GUARANTEE, None, extent, guarantee.lacks, "")
     most = guarantee.protection.limit.detections(FALSE_ALARM_RATE)
     drawn = Estimate("statement.epsilon", most, 0, "lower", (), None, None, FALSE_ALARM_RATE, None)
-    spoken = f"Guarantee: any test finds at most {at_most(most)} at 1% false alarms; guessing finds 1%"
-    return OverviewLine("guarantee", GUARANTEE, drawn, extent, f"at most {at_most(most)}", spoken)
+    told = f"Guarantee: any test finds at most {at_most(most)} at 1% false alarms; guessing finds 1%"
+    return OverviewLine("guarantee", GUARANTEE, drawn, extent, f"at most {at_most(most)}", told)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tomllib
 import venv
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from evaluate.dp_release.release import released_schedule
 from synth.dp.budget import Budget
-from synth.dp.mechanisms import NoNoise, SystemNoise
+from synth.dp.mechanisms import LEAST_OPENDP, NoNoise, SystemNoise
 from synth.errors import MissingExtra
 from synth.generators import registry
 from synth.schema import Schema
@@ -28,6 +29,11 @@ JUDGED = (0, 1, 3)
 @pytest.fixture
 def without_opendp(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opendp", None)
+
+
+def test_the_oldest_sampler_is_that_of_the_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert extras["private"] == [f"opendp>={'.'.join(map(str, LEAST_OPENDP))}"]
 
 
 @pytest.mark.usefixtures("without_opendp")
