@@ -14,6 +14,8 @@ from synth.columns import (
     BooleanColumn,
     CategoricalColumn,
     Column,
+    DateColumn,
+    DatetimeColumn,
     IdentifierColumn,
     IntegerColumn,
     PersonalColumn,
@@ -29,6 +31,8 @@ from synth.validation import Frozen, is_plain, require_plain, sentence
 
 Kind = Literal["classification", "regression"]
 """Of the models that predict the target."""
+LINE_COLUMNS = (IntegerColumn, RealColumn, DateColumn, DatetimeColumn)
+"""Kinds of columns whose values follow each other."""
 FORMAT = 1
 """Version of the schema file; a newer one is refused."""
 
@@ -58,6 +62,14 @@ class Schema(Frozen):
     entity: str | None = Field(default=None, description="Identifier column that names the unit of privacy.")
     constant_in_entity: tuple[str, ...] = Field(
         default=(), description="Columns that hold one value in all rows of an entity, as a public fact."
+    )
+    order: str | None = Field(
+        default=None,
+        description="Column by which rows of an entity follow each other: a date, a time, a number or an identifier.",
+    )
+    nondecreasing_in_entity: tuple[str, ...] = Field(
+        default=(),
+        description="Numbers and times that never fall from one row of an entity to the next.",
     )
     missing_values: tuple[str, ...] = Field(default=("",), description="Texts that stand for a missing value in CSV.")
     columns: dict[str, Column]
@@ -103,8 +115,8 @@ class Schema(Frozen):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         self._check_names()
-        roles = [("target", self.target), ("entity", self.entity)]
-        for role in ("sensitive", "quasi_identifiers", "constant_in_entity"):
+        roles = [("target", self.target), ("entity", self.entity), ("order", self.order)]
+        for role in ("sensitive", "quasi_identifiers", "constant_in_entity", "nondecreasing_in_entity"):
             roles += [(role, name) for name in getattr(self, role)]
         roles += [("parties", name) for held in self.parties for name in held]
         if not all(self.parties):
@@ -124,6 +136,7 @@ class Schema(Frozen):
             )
         self._check_task()
         check(self.constraints, self.columns)
+        self._check_histories()
         self._check_keys()
         self._check_proposals()
         return self
@@ -190,7 +203,7 @@ class Schema(Frozen):
 
     def _check_entity(self) -> None:
         if self.entity is None:
-            for key in ("max_rows_per_unit", "constant_in_entity"):
+            for key in ("max_rows_per_unit", "constant_in_entity", "order", "nondecreasing_in_entity"):
                 if getattr(self, key) != type(self).model_fields[key].default:
                     raise ValueError(f"{key} needs an entity; name the entity column or leave it out")
         elif not isinstance(self.columns[self.entity], IdentifierColumn):
@@ -202,6 +215,26 @@ class Schema(Frozen):
                 raise ValueError(
                     f"constant_in_entity={name!r} is an identifier or text; choose columns that are learned or personal"
                 )
+
+    def _check_histories(self) -> None:
+        """The order of an entity's rows, and the columns that never fall in it."""
+        if self.nondecreasing_in_entity and self.order is None:
+            raise ValueError("nondecreasing_in_entity needs an order; name the column by which rows follow each other")
+        roles = [] if self.order is None else [("order", self.order)]
+        for role, name in roles + [("nondecreasing_in_entity", name) for name in self.nondecreasing_in_entity]:
+            column = self.columns[name]
+            orders_alone = role == "order" and isinstance(column, IdentifierColumn) and name != self.entity
+            if not orders_alone and (name not in self.modeled or not isinstance(column, LINE_COLUMNS)):
+                raise ValueError(
+                    f"{role}={name!r} has no values that follow each other: it is of kind {column.kind}, or computed; "
+                    "name a date, a time or a number"
+                )
+            if column.missing:
+                raise ValueError(f"{role}={name!r} may not be missing; fill it in, or name another column")
+            if name in self.constant_in_entity:
+                raise ValueError(f"{role}={name!r} is in constant_in_entity, too; take it out of one of the two")
+        if self.order in self.nondecreasing_in_entity:
+            raise ValueError(f"order={self.order!r} never falls by itself; take it out of nondecreasing_in_entity")
 
     def _check_missing_texts(self) -> None:
         for name, column in self.columns.items():
@@ -216,6 +249,12 @@ class Schema(Frozen):
     def unit(self) -> str:
         """The unit of privacy, as statements and ledgers name it: "row", or the entity column's name."""
         return "row" if self.entity is None else self.entity
+
+    @property
+    def growing(self) -> tuple[str, ...]:
+        """Names of the modeled columns that never fall within an entity: the order, and those that go along with it."""
+        named = {self.order, *self.nondecreasing_in_entity}
+        return tuple(name for name in self.modeled if name in named)
 
     @property
     def kept(self) -> tuple[str, ...]:

@@ -1,0 +1,93 @@
+"""The order of an entity's rows: by the column that the schema names, and among equal values by what the rows hold."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synth.columns import IdentifierColumn
+from synth.domain import numeric_scale
+from synth.errors import SchemaError
+from synth.schema import Schema
+from synth.split import row_keys
+
+
+@dataclass(frozen=True, eq=False)
+class Histories:
+    """*Sensitive*. The rows of a table by entity, each entity's in their order.
+
+    Attributes:
+        rows: positions of the rows in the table, those of an entity side by side, shape (n,).
+        starts: where each entity's rows begin among them, shape (n_entities,).
+    """
+
+    rows: NDArray[np.intp]
+    starts: NDArray[np.intp]
+
+    @property
+    def lengths(self) -> NDArray[np.intp]:
+        """Rows of each entity, shape (n_entities,)."""
+        return np.diff(np.append(self.starts, len(self.rows)))
+
+    @property
+    def owners(self) -> NDArray[np.intp]:
+        """The number of each row's entity, shape (n,), in the order of `rows`."""
+        return np.repeat(np.arange(len(self.starts)), self.lengths)
+
+    @property
+    def places(self) -> NDArray[np.intp]:
+        """The place of each row in its history, from 1 on, shape (n,), in the order of `rows`."""
+        return np.arange(len(self.rows)) - np.repeat(self.starts, self.lengths) + 1
+
+    @property
+    def pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Positions in the table of each row that follows another, and of that other; shape (n_pairs,) both."""
+        follows = np.flatnonzero(self.places > 1)
+        return self.rows[follows], self.rows[follows - 1]
+
+    def first(self, most: int) -> "Histories":
+        """The first rows of each history, at most so many."""
+        kept = self.places <= most
+        lengths = np.minimum(self.lengths, most)
+        return Histories(self.rows[kept], np.cumsum(lengths) - lengths)
+
+
+def histories_of(table: pd.DataFrame, schema: Schema) -> Histories:
+    """The rows by entity and order; rows without an entity are left out.
+
+    Where the schema names no order, or rows have it in common, rows follow each other by a hash of what they hold. So
+    an entity's history depends on its own rows alone, and never on their places in the table.
+
+    Args:
+        table: *Sensitive*. Conforming to the schema.
+        schema: names the entity and the order.
+
+    Raises:
+        SchemaError: the schema names no entity.
+    """
+    if schema.entity is None:
+        raise SchemaError("histories are of entities, and the schema names none; name the entity column")
+    numbers = pd.factorize(table[schema.entity])[0]
+    held = np.flatnonzero(numbers >= 0)
+    names = [name for name in schema.kept if name != schema.entity]
+    hashes = row_keys(table.iloc[held], names)
+    ranks = _ranks(table.iloc[held], schema)
+    order = np.lexsort((hashes, ranks, numbers[held]))
+    owners = numbers[held][order]
+    return Histories(held[order], np.flatnonzero(np.diff(owners, prepend=-1)))
+
+
+def order_ranks(series: pd.Series, schema: Schema) -> NDArray[np.float64]:
+    """The values of the order as numbers that sort as they do, shape (n,): whole numbers in texts sort as numbers."""
+    column = schema.columns[str(schema.order)]
+    if not isinstance(column, IdentifierColumn):
+        return numeric_scale.positions(series, column)  # type: ignore[arg-type]
+    numbers = pd.to_numeric(series, errors="coerce")
+    if numbers.notna().all():
+        return numbers.to_numpy(dtype=np.float64)
+    return pd.factorize(series.astype(str), sort=True)[0].astype(np.float64)
+
+
+def _ranks(table: pd.DataFrame, schema: Schema) -> NDArray[np.float64]:
+    return np.zeros(len(table)) if schema.order is None else order_ranks(table[schema.order], schema)
