@@ -79,12 +79,29 @@ class Evidence:
         intervals: of those of them that are numbers with ranks, the least and the greatest rank.
         allowed: codes that other columns may have, by place, shape (size,).
         zeros: places of some columns, and which of their codes go together, an axis for each.
+        rows: the first columns of each row that is to be drawn; the others of them count for nothing. `None`: no column
+            differs from row to row in what is known of it.
     """
 
     codes: Mapping[int, int] = field(default_factory=dict)
     intervals: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     allowed: Mapping[int, Flags] = field(default_factory=dict)
     zeros: tuple[tuple[tuple[int, ...], Flags], ...] = ()
+    rows: CodedRows | None = None
+
+    def given_codes(self, place: int) -> Codes:
+        """The codes of a column that is known of each row, shape (n,).
+
+        Raises:
+            ValueError: no rows are given, and the column is not drawn.
+        """
+        if self.rows is None:
+            raise ValueError("these columns are given and never drawn; give the rows")
+        return np.asarray(self.rows.codes[:, place])
+
+    def given_ranks(self, place: int) -> Array | None:
+        """The ranks of a column that is known of each row, shape (n,); `None`: it has none."""
+        return None if self.rows is None else self.rows.ranks.get(place)
 
     def is_leading(self, order: Sequence[int]) -> bool:
         """True if the given columns are the first ones of an order."""

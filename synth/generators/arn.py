@@ -88,7 +88,7 @@ class Arn(AutoregressiveGenerator):
         spec, device = self.spec(len(codes), float(learned.weights.sum())), device_of(self.device)
         with torch_threads(self.n_threads):
             network = fit_network(codes, layout.sizes, layout.leaders, spec, device, seed, course)
-        return ArnDistribution(layout, network)
+        return ArnDistribution(layout, network, len(learned.given))
 
     def spec(self, n_rows: int, n_units: float | None = None) -> "ArnSpec":
         """The training of a network on so many rows of so many units; `None`: as many."""
@@ -206,7 +206,10 @@ class NetworkColumns:
         made = np.empty((len(rows.codes), len(self.columns)), dtype=np.int32)
         for column, (place, holds) in enumerate(self.columns):
             codes = rows.codes[:, place]
-            made[:, column] = self.levels[place].of(codes, rows.ranks[place]) if holds else codes
+            if not holds:
+                made[:, column] = codes
+            else:  # rows of which only the first columns are known have no ranks in the others
+                made[:, column] = self.levels[place].of(codes, rows.ranks[place]) if place in rows.ranks else 0
         return made
 
     def to_rows(self, made: Codes, log_weights: Array, rng: np.random.Generator) -> CodedRows:
@@ -237,10 +240,12 @@ class ArnDistribution:
     Attributes:
         layout: the network's columns.
         network: on the CPU, in evaluation mode.
+        n_given: attributes that come first and are never drawn: each row's are known.
     """
 
     layout: NetworkColumns
     network: "AutoregressiveNetwork"
+    n_given: int = 0
 
     @property
     def discretizer(self) -> Discretizer:
@@ -282,7 +287,7 @@ class ArnDistribution:
     def _drawn(self, n_rows: int, rng: np.random.Generator, evidence: Evidence, *, weigh: bool) -> CodedRows:
         from synth.neural.autoregressive_network import draw
 
-        codes, known = self._given(n_rows, evidence)
+        codes, known = self._given(n_rows, evidence) if evidence.rows is None else self._given_rows(evidence.rows)
         allowed = {self.layout.leader[place]: self._allowed(place, evidence) for place in self._open_places(evidence)}
         made, log_weights = draw(
             self.network, codes, known, torch_generator(rng), allowed=allowed, mask=_Mask(self.layout, evidence),
@@ -304,8 +309,14 @@ class ArnDistribution:
                 known[column] = True
         return np.broadcast_to(row, (n_rows, len(row))), known
 
+    def _given_rows(self, rows: CodedRows) -> tuple[Codes, Flags]:
+        """The first attributes of each row, as the network has them; shapes (n, n_columns) and (n_columns,)."""
+        first = {*self.layout.places[: self.n_given]}
+        return self.layout.of_rows(rows), np.array([place in first for place, _ in self.layout.columns])
+
     def _open_places(self, evidence: Evidence) -> Collection[int]:
-        return [place for place in self.layout.places if place not in evidence.codes]
+        drawn = self.layout.places[0 if evidence.rows is None else self.n_given :]
+        return [place for place in drawn if place not in evidence.codes]
 
     def _allowed(self, place: int, evidence: Evidence) -> Flags:
         """The codes that a column may have whatever the others are; all possible ones where that leaves none."""
@@ -349,6 +360,7 @@ class ArnDistribution:
             "order": self.network.order,
             "places": list(self.layout.places),
             "n_levels": self.layout.n_levels,
+            "n_given": self.n_given,
         }
         return content, to_arrays(self.network)
 
@@ -408,4 +420,7 @@ class ArnModel(AutoregressiveModel):
             raise ValueError("the order is not one of the columns")
         layout = NetworkColumns(discretizer, places, plain_arrays.count(content, "n_levels", MOST_LEVELS))
         network = from_arrays(arrays, layout.sizes, layout.leaders, content["order"])
-        return ArnDistribution(layout, network)
+        n_given = content.get("n_given", 0)
+        if type(n_given) is not int or not 0 <= n_given < len(places):
+            raise ValueError("some columns are drawn, and the others are given")
+        return ArnDistribution(layout, network, n_given)

@@ -1,7 +1,7 @@
 """Autoregressive generators' base: columns learned one after another, without epsilon (`trees`, `arn`)."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,11 +13,15 @@ from pydantic import Field
 from synth.domain import Discretizer
 from synth.domain.coded_rows import Array, CodedRows
 from synth.domain.quantile_grid import quantile_discretizer
-from synth.errors import TableError
+from synth.errors import JobError, TableError
 from synth.generators.base import Generator
+from synth.generators.fitting.fixed_costs import observe_spikes
 from synth.generators.fitting.private_fit import as_it_is
 from synth.generators.fitting.training_data import HeldTable, TrainingTable, disk_of, stored_rows
 from synth.generators.models.autoregressive_model import Autoregression, AutoregressiveModel
+from synth.generators.models.history_model import HistoryModel
+from synth.histories.layout import FIRST, LATER, HistoryLayout
+from synth.observed import observe
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.transforms.columns import HeldColumns
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
 
 LEAST_UNITS = 20
 """Units of a code or a leaf below which a fit warns."""
+FEW_UNITS = 2
+"""Units below which codes of two columns never meet, where at least `LEAST_UNITS` were to be expected by chance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,24 +44,50 @@ class LearnedRows:
         discretizer: codes, none of which few units hold.
         rows: in these codes.
         weights: of the rows, at most one for all rows of a unit together; shape (n,).
+        given: names of columns that come first and are not learned: rows are drawn given them.
     """
 
     schema: Schema
     discretizer: Discretizer
     rows: CodedRows = field(repr=False)
     weights: Array = field(repr=False)
+    given: tuple[str, ...] = ()
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Places of the columns as the schema has them, the target last."""
+        """Places of the columns as the schema has them, given ones first and the target last."""
         names = self.discretizer.columns
-        return tuple(sorted(range(len(names)), key=lambda place: names[place] == self.schema.target))
+        return tuple(
+            sorted(range(len(names)), key=lambda at: (names[at] not in self.given, names[at] == self.schema.target))
+        )
 
     @property
     def target(self) -> int | None:
         """The place of the target; `None`: no modeled column is."""
         names = self.discretizer.columns
         return names.index(self.schema.target) if self.schema.target in names else None
+
+    def together(self, pair: tuple[str, str]) -> NDArray[np.bool_]:
+        """Which codes of two columns go together: all but those that hardly a unit has, and many were to have.
+
+        Of a number, all codes from one on count together: a few rows or many more, but never the last.
+
+        Args:
+            pair: names of the columns, the second with categories.
+
+        Returns:
+            Shape (size, size); every code of the first goes with one of the second.
+        """
+        places = [self.discretizer.columns.index(name) for name in pair]
+        sizes = [self.discretizer.attributes[place].size for place in places]
+        codes = np.ravel_multi_index([self.rows.codes[:, place] for place in places], sizes)
+        held = np.bincount(codes, weights=self.weights, minlength=sizes[0] * sizes[1]).reshape(sizes)
+        expected = held.sum(axis=1, keepdims=True) * held.sum(axis=0) / held.sum()
+        if self.discretizer.attributes[places[0]].edges is not None:
+            held, expected = (np.cumsum(table[::-1], axis=0)[::-1] for table in (held, expected))
+            rare = np.maximum.accumulate((held < FEW_UNITS) & (expected >= LEAST_UNITS), axis=0)
+            return ~rare
+        return np.asarray((held >= FEW_UNITS) | (expected < LEAST_UNITS))
 
     @property
     def rows_a_unit(self) -> float:
@@ -104,8 +136,8 @@ class AutoregressiveGenerator(Generator):
         seed: int = 0,
         progress: Progress = quiet,
         place: Path | None = None,
-    ) -> AutoregressiveModel:
-        """A model of the training table.
+    ) -> AutoregressiveModel | HistoryModel:
+        """A model of the training table: of histories, where the schema names an order.
 
         Args:
             train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored. Of these, the
@@ -125,17 +157,76 @@ class AutoregressiveGenerator(Generator):
         if len(table) == 0:
             raise TableError("a fit needs rows, and the table has none; give it a larger one")
         rng = np.random.default_rng(seed)
-        progress("reading rows", None)
-        learned = self._read(table, schema, place, rng)
-        if place is not None:
-            place.mkdir(parents=True, exist_ok=True)
-        distribution = self._learn(learned, int(rng.integers(2**63)), progress, place)
         shares = None
         if schema.entity is not None:
             held = table.rows_per_entity().astype(np.float64)
             shares = tuple((held / held.sum()).tolist()) if held.sum() else (1.0,)
+        if schema.order is not None and shares is not None:
+            return self._of_histories(table, schema, shares, rng, progress, place)
+        return self._of_rows(table, schema, shares, rng, progress, place)
+
+    def _of_histories(
+        self,
+        table: TrainingTable,
+        schema: Schema,
+        shares: tuple[float, ...],
+        rng: np.random.Generator,
+        progress: Progress,
+        place: Path | None,
+    ) -> HistoryModel:
+        """A model of first rows, and one of later rows given what is known before each."""
+        if not isinstance(table, HeldTable):
+            raise JobError(
+                f"histories are learned from rows in memory, and this table stays where it is stored: "
+                f"order={schema.order!r}; read it with `synth.read_table`, or take order out of the schema"
+            )
+        layout = HistoryLayout(schema, len(shares))
+        parts: dict[str, AutoregressiveModel] = {}
+        for name, part, of_part, given in layout.parts(table.rows):
+            if len(part) == 0:
+                continue
+            seen = observe(of_part, part)
+            held = HeldTable(part, seen)
+            seen = observe_spikes(held, seen)
+            own = None if place is None else place / name
+
+            def tell(label: str, share: float | None, name: str = name) -> None:
+                progress(f"{name} rows: {label}", None if share is None else (share + (name == LATER)) / 2)
+
+            pairs = layout.pairs(name)
+            parts[name] = self._of_rows(held.under(seen), seen, None, rng, tell, own, given=given, pairs=pairs)
+        return HistoryModel(
+            self.name,
+            schema,
+            None,
+            len(table),
+            parts[FIRST],
+            parts.get(LATER),
+            shares,
+            layout.averages,
+            self.parameters(),
+        )
+
+    def _of_rows(  # noqa: PLR0913 - a part of a history is rows, their schema, and what they are given
+        self,
+        table: TrainingTable,
+        schema: Schema,
+        shares: tuple[float, ...] | None,
+        rng: np.random.Generator,
+        progress: Progress,
+        place: Path | None,
+        given: tuple[str, ...] = (),
+        pairs: Iterable[tuple[str, str]] = (),
+    ) -> AutoregressiveModel:
+        """A model of rows, given some columns, in which codes of pairs of columns that never met never meet."""
+        progress("reading rows", None)
+        learned = replace(self._read(table, schema, place, rng), given=given)
+        if place is not None:
+            place.mkdir(parents=True, exist_ok=True)
+        distribution = self._learn(learned, int(rng.integers(2**63)), progress, place)
+        unseen = {pair: together for pair in pairs if not (together := learned.together(pair)).all()}
         return self.model_class()(
-            self.name, schema, len(table), learned.discretizer, distribution, shares, self.parameters()
+            self.name, schema, len(table), learned.discretizer, distribution, shares, self.parameters(), unseen
         )
 
     def _learn(self, learned: LearnedRows, seed: int, progress: Progress, place: Path | None) -> Autoregression:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from synth.errors import JobError, ModelError, nearest
 from synth.generators.base import Generator, Model
+from synth.generators.models.history_model import HISTORIES, HistoryModel
 from synth.generators.models.model_folder import load_content
 from synth.validation import sentence
 
@@ -107,5 +108,8 @@ def load_model(path: Path | str) -> Model:
         raise ModelError(f"the model in {str(path)!r} is of an unknown generator; upgrade understudy")
     if name not in _CLASSES and statement is not None:
         raise ModelError(f"the model in {str(path)!r} makes a claim that its generator cannot make; fit it again")
-    model: Model = generator_class(name).model_class().load(content, arrays, schema, statement)
+    part_class = generator_class(name).model_class()
+    if HISTORIES in content:
+        return HistoryModel.load(content, arrays, schema, statement, part_class)
+    model: Model = part_class.load(content, arrays, schema, statement)
     return model

@@ -67,6 +67,7 @@ class Trees(AutoregressiveGenerator):
             n_threads=self.n_threads,
             kept=kept,
             focus=learned.target,
+            n_given=len(learned.given),
             tell=lambda done: progress("learning columns", done),
         )
 

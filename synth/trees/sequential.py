@@ -50,12 +50,14 @@ class SequentialTrees:
     Attributes:
         discretizer: names codes and cells.
         order: places of the columns in the order in which they are drawn.
-        conditionals: the distribution of each, in that order.
+        conditionals: the distribution of each that is drawn, in that order.
+        n_given: columns that come first and are never drawn: each row's are known.
     """
 
     discretizer: Discretizer
     order: tuple[int, ...]
     conditionals: tuple[Conditional, ...]
+    n_given: int = 0
 
     def draw(self, n_rows: int, rng: np.random.Generator, evidence: Evidence | None = None) -> CodedRows:
         """Rows; those of given columns have what is given, and weigh what the columns before say of it.
@@ -66,15 +68,22 @@ class SequentialTrees:
             evidence: on some columns.
         """
         known = Evidence() if evidence is None else evidence
-        sizes = [min(ROWS_AT_ONCE, n_rows - start) for start in range(0, n_rows, ROWS_AT_ONCE)]
-        return CodedRows.joined([self._drawn(size, rng, known) for size in sizes])
+        starts = range(0, n_rows, ROWS_AT_ONCE)
+        return CodedRows.joined([self._drawn(start, min(ROWS_AT_ONCE, n_rows - start), rng, known) for start in starts])
 
-    def _drawn(self, n: int, rng: np.random.Generator, evidence: Evidence) -> CodedRows:
+    def _drawn(self, start: int, n: int, rng: np.random.Generator, evidence: Evidence) -> CodedRows:
         codes = np.zeros((n, len(self.order)), dtype=np.int32, order="F")
         features = np.zeros((n, len(self.order)), dtype=np.float32)
         ranks: dict[int, Array] = {}
         log_weights = np.zeros(n)
-        for position, (place, conditional) in enumerate(zip(self.order, self.conditionals, strict=True)):
+        for position, place in enumerate(self.order[: self.n_given]):
+            of_rows = slice(start, start + n)
+            codes[:, place] = evidence.given_codes(place)[of_rows]
+            if (held := evidence.given_ranks(place)) is not None:
+                ranks[place] = held[of_rows]
+            features[:, position] = _feature(self.discretizer.attributes[place], codes[:, place], ranks.get(place))
+        drawn = zip(self.order[self.n_given :], self.conditionals, strict=True)
+        for position, (place, conditional) in enumerate(drawn, start=self.n_given):
             attribute = self.discretizer.attributes[place]
             rows = conditional.features(features[:, :position], rng)
             if (given := evidence.codes.get(place)) is not None:
@@ -96,11 +105,12 @@ class SequentialTrees:
         forests: list[Forest] = []
         arrays: dict[str, NDArray[Any]] = {}
         columns = []
-        for place, conditional in zip(self.order, self.conditionals, strict=True):
+        for place, conditional in zip(self.order[self.n_given :], self.conditionals, strict=True):
             description, own = conditional_to_arrays(conditional, forests)
             columns.append(description)
             arrays |= {f"{place}.{name}": array for name, array in own.items()}
-        return {"order": list(self.order), "columns": columns}, {**arrays, **forests_to_arrays(forests)}
+        described = {"order": list(self.order), "columns": columns, "n_given": self.n_given}
+        return described, {**arrays, **forests_to_arrays(forests)}
 
     @classmethod
     def from_arrays(
@@ -111,13 +121,16 @@ class SequentialTrees:
         Raises:
             ValueError, KeyError, TypeError: a part is missing or contradicts another; nothing was made.
         """
-        order = tuple(content["order"])
-        if sorted(order) != list(range(len(discretizer.attributes))) or len(content["columns"]) != len(order):
+        order, n_given = tuple(content["order"]), content.get("n_given", 0)
+        if type(n_given) is not int or not 0 <= n_given < len(order):
+            raise ValueError("some columns are drawn, and the others are given")
+        if sorted(order) != list(range(len(discretizer.attributes))) or len(content["columns"]) + n_given != len(order):
             raise ValueError("the order is not one of the columns")
         forests = forests_from_arrays(arrays)
         attributes = [discretizer.attributes[place] for place in order]
         made = []
-        for position, (place, description) in enumerate(zip(order, content["columns"], strict=True)):
+        drawn = zip(order[n_given:], content["columns"], strict=True)
+        for position, (place, description) in enumerate(drawn, start=n_given):
             prefix = f"{place}."
             own = {name.removeprefix(prefix): part for name, part in arrays.items() if name.startswith(prefix)}
             conditional = conditional_from_arrays(description, own, forests, attributes[position].size, position)
@@ -128,7 +141,7 @@ class SequentialTrees:
             if (conditional.refinement is not None) != attributes[position].is_refined:
                 raise ValueError("columns are refined where codes have several cells, and only there")
             made.append(conditional)
-        return cls(discretizer, order, tuple(made))
+        return cls(discretizer, order, tuple(made), n_given)
 
 
 def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
@@ -142,6 +155,7 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
     n_threads: int = 1,
     kept: Kept | None = None,
     focus: int | None = None,
+    n_given: int = 0,
     tell: Callable[[float], None] = lambda _done: None,
 ) -> SequentialTrees:
     """Every column learned from those before it; the same whatever the number of threads.
@@ -156,6 +170,7 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
         n_threads: columns that are learned at a time.
         kept: columns of a fit that was cut short.
         focus: place of the column that matters most, which has `FOCUS` times the rounds; `None`: no column does.
+        n_given: columns that come first and are not learned: rows are drawn given them.
         tell: told the share of columns that are learned.
     """
     import sklearn.ensemble  # noqa: F401 - threads of a library are limited once it is loaded
@@ -188,16 +203,16 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
             if kept is not None:
                 kept.save(place, conditional)
         done.append(place)
-        tell(len(done) / len(order))
+        tell(len(done) / (len(order) - n_given))
         return conditional
 
     with threadpool_limits(1):
         if n_threads == 1:
-            made = [fitted(position) for position in range(len(order))]
+            made = [fitted(position) for position in range(n_given, len(order))]
         else:
             with ThreadPoolExecutor(n_threads) as pool:
-                made = list(pool.map(fitted, range(len(order))))
-    return SequentialTrees(discretizer, tuple(order), tuple(made))
+                made = list(pool.map(fitted, range(n_given, len(order))))
+    return SequentialTrees(discretizer, tuple(order), tuple(made), n_given)
 
 
 def _is_unordered(attribute: Attribute) -> bool:

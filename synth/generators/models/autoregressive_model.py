@@ -1,7 +1,8 @@
 """The model behind `trees` and `arn`: a distribution over rows of codes and ranks, drawn column by column."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -78,6 +79,7 @@ class AutoregressiveModel(ModelDisplay):
         distribution: over codes and ranks.
         entity_shares: share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
         parameters: the generator's, as plain data.
+        unseen: pairs of columns, and which of their codes go together; shape (size, size) each.
     """
 
     name: str
@@ -87,6 +89,7 @@ class AutoregressiveModel(ModelDisplay):
     distribution: Autoregression
     entity_shares: tuple[float, ...] | None
     parameters: Mapping[str, Any]
+    unseen: Mapping[tuple[str, str], NDArray[np.bool_]] = field(default_factory=dict)
 
     @property
     def statement(self) -> None:
@@ -114,13 +117,24 @@ class AutoregressiveModel(ModelDisplay):
             JobError: `n_rows` is below one, or the model has no such rows as are asked for; nothing was drawn.
             ModelError: next to no row keeps the constraints; there is no table.
         """
-        wanted = rows_wanted(n_rows, self.default_rows)
-        mixture = ConditionMixture.of(given, balance, self.discretizer, self.schema)
-        zeros = structural_zeros(self.schema, self.discretizer)
-        known = {id(each): self._evidence(each, zeros) for each in mixture.conditions}
         rng = np.random.default_rng(seed)
-        ways: set[str] = set()
         progress("sampling", None)
+        learned = self.learned_rows(rows_wanted(n_rows, self.default_rows), rng, given, balance, part)
+        return finish(learned, self.schema, self.entity_shares, rng, part)
+
+    def learned_rows(
+        self,
+        n_rows: int,
+        rng: np.random.Generator,
+        given: Mapping[str, Any] | None = None,
+        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
+        part: Part | None = None,
+    ) -> pd.DataFrame:
+        """Canonical rows of the learned columns that keep the constraints; conditions and errors as of `sample`."""
+        mixture = ConditionMixture.of(given, balance, self.discretizer, self.schema)
+        zeros = self._zeros
+        known = {id(each): self._evidence(each, zeros) for each in mixture.conditions}
+        ways: set[str] = set()
 
         def draw_given(n: int, conditions: Conditions) -> pd.DataFrame:
             coded, way = self._accepted(n, known[id(conditions)], conditions, rng)
@@ -128,10 +142,46 @@ class AutoregressiveModel(ModelDisplay):
             drawn = conditions.fixed(coded.decoded(self.discretizer, rng))
             return conditions.fixed(with_dependents(drawn, self.schema))
 
-        learned = draw_lawful(lambda n: mixture.draw(n, rng, draw_given), wanted, self.schema, part)
+        learned = draw_lawful(lambda n: mixture.draw(n, rng, draw_given), n_rows, self.schema, part)
         if mixture.is_asked:
             learned.attrs[GIVEN] = max(ways, key=WAYS.index)
-        return finish(learned, self.schema, self.entity_shares, rng, part)
+        return learned
+
+    def drawn_after(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+        """Canonical columns of rows, drawn given those that are known of each row; shape (n, n_drawn).
+
+        Args:
+            known: the columns that the model was fitted to have given.
+            rng: source of the draw.
+        """
+        attributes = self.discretizer.attributes
+        codes = np.zeros((len(known), len(attributes)), dtype=np.int32, order="F")
+        ranks: dict[int, NDArray[np.float64]] = {}
+        for place, attribute in enumerate(attributes):
+            if attribute.name in known:
+                cells = attribute.cells(known[attribute.name])
+                codes[:, place] = attribute.group[cells]
+                if attribute.is_refined:
+                    ranks[place] = attribute.middle_ranks[cells]
+        evidence = replace(self._unconditional, rows=CodedRows(codes, ranks, np.zeros(len(known))))
+        coded = self.distribution.draw(len(known), rng, evidence)
+        made = {
+            attribute.name: attribute.values(coded.codes[:, place], rng, coded.ranks.get(place))
+            for place, attribute in enumerate(attributes)
+            if attribute.name not in known
+        }
+        return pd.DataFrame(made, index=pd.RangeIndex(len(known)), copy=False)
+
+    @cached_property
+    def _unconditional(self) -> Evidence:
+        """Evidence of structural zeros alone."""
+        return self._evidence(Conditions({}, {}), self._zeros)
+
+    @cached_property
+    def _zeros(self) -> tuple[Factor, ...]:
+        """Codes that go together by no constraint, or in no row though many were to be expected."""
+        unseen = (Factor(pair, np.where(together, 0.0, -np.inf)) for pair, together in self.unseen.items())
+        return (*structural_zeros(self.schema, self.discretizer), *unseen)
 
     def _is_merged(self, conditions: Conditions) -> bool:
         """True where a category that is asked for shares its code with others: rows are then those of all of them."""
@@ -224,6 +274,11 @@ class AutoregressiveModel(ModelDisplay):
         Raises:
             ModelError: it is too large to be loaded; nothing was written.
         """
+        content, arrays = self.taken_apart()
+        save_model(path, content, arrays, self.schema, None)
+
+    def taken_apart(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Plain data and arrays, for `load`."""
         description, arrays = self.distribution.to_arrays()
         content = {
             "generator": self.name,
@@ -232,8 +287,10 @@ class AutoregressiveModel(ModelDisplay):
             "distribution": description,
             "entity_shares": self.entity_shares,
             "parameters": dict(self.parameters),
+            "unseen": [list(pair) for pair in self.unseen],
         }
-        save_model(path, content, arrays, self.schema, None)
+        unseen = {f"unseen.{at}": flags.astype(np.uint8) for at, flags in enumerate(self.unseen.values())}
+        return content, {**arrays, **unseen}
 
     @classmethod
     def restored(
@@ -264,11 +321,30 @@ class AutoregressiveModel(ModelDisplay):
             if not isinstance(parameters, dict):
                 raise TypeError("parameters are a mapping")
             discretizer = Discretizer.from_plain(content["discretizer"], schema)
-            distribution = cls.restored(description, arrays, discretizer)
+            unseen = _unseen(content.get("unseen", []), arrays, discretizer.sizes)
+            others = {name: each for name, each in arrays.items() if not name.startswith("unseen.")}
+            distribution = cls.restored(description, others, discretizer)
             shares = entity_shares_of(content, schema)
             rows = default_rows_of(content)
-            return cls(content["generator"], schema, rows, discretizer, distribution, shares, parameters)
+            return cls(content["generator"], schema, rows, discretizer, distribution, shares, parameters, unseen)
         except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
             if isinstance(error, ModelError):
                 raise
             raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
+
+
+def _unseen(
+    pairs: Sequence[Sequence[str]], arrays: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]
+) -> dict[tuple[str, str], NDArray[np.bool_]]:
+    """The pairs of columns, and which of their codes go together, as `taken_apart` gave them.
+
+    Raises:
+        ValueError, KeyError: they are not of the columns' codes, or leave a code of the first none of the second.
+    """
+    made = {}
+    for at, (one, other) in enumerate(pairs):
+        flags = arrays[f"unseen.{at}"] != 0
+        if flags.shape != (sizes[one], sizes[other]) or not flags.any(axis=1).all():
+            raise ValueError("a pair of columns has a flag for each pair of codes")
+        made[one, other] = flags
+    return made

@@ -17,6 +17,8 @@ from synth.columns import IdentifierColumn, PersonalColumn
 from synth.constraints import Unique
 from synth.domain.constraint_checks import repeated
 from synth.errors import JobError, ModelError
+from synth.histories.layout import order_of_identifiers
+from synth.histories.ordering import order_ranks
 from synth.schema import Schema
 from synth.table import present
 
@@ -260,6 +262,13 @@ def add_unlearned(
         if dealt is not owner:
             order = np.argsort(dealt, kind="stable")
             learned, owner = learned.take(order).set_axis(pd.RangeIndex(len(learned))), dealt[order]
+    return _with_unlearned(learned, owner, schema, rng, part)
+
+
+def _with_unlearned(
+    learned: pd.DataFrame, owner: np.ndarray | None, schema: Schema, rng: np.random.Generator, part: Part
+) -> pd.DataFrame:
+    """The table with the columns that are made anew; rows of an entity, side by side, share what is constant in it."""
     columns: dict[str, Any] = {}
     for name in schema.kept:
         column = schema.columns[name]
@@ -270,6 +279,28 @@ def add_unlearned(
         else:
             columns[name] = _made(name, column, len(learned), rng, part)
     return pd.DataFrame(columns, index=pd.RangeIndex(len(learned)), copy=False)
+
+
+def finish_histories(
+    learned: pd.DataFrame, owner: np.ndarray, schema: Schema, rng: np.random.Generator, part: Part | None = None
+) -> pd.DataFrame:
+    """The synthetic table of whole histories as its reader knows it.
+
+    Where an identifier orders the rows of an entity, the new ones stand in that order.
+
+    Args:
+        learned: canonical columns, rows of an entity side by side and in order.
+        owner: the entity of every row as a number from 0 on, ascending, shape (n,).
+        schema: of the table.
+        rng: source of the draw.
+        part: of the table that the rows are for; `None`: there is no other.
+    """
+    part = Part.whole(len(learned), rng) if part is None else part
+    table = _with_unlearned(learned, owner, schema, rng, part)
+    if (name := order_of_identifiers(schema)) is not None:
+        ranks = order_ranks(pd.Series(table[name]), schema)
+        table[name] = table[name].to_numpy()[np.lexsort((ranks, owner))]
+    return present(table, schema)
 
 
 def _made(

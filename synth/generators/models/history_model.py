@@ -1,0 +1,165 @@
+"""The model of histories: a distribution over first rows, and one over later rows given those before them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synth.chunks import Part
+from synth.dp.statement import PrivacyStatement
+from synth.errors import JobError, ModelError
+from synth.generators.base import ModelDisplay
+from synth.generators.models.history_simulation import Simulation
+from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
+from synth.generators.models.postprocess import finish_histories, rows_wanted
+from synth.histories.layout import FIRST, LATER, HistoryLayout
+from synth.progress import Progress, quiet
+from synth.schema import Schema, build_schema
+
+HISTORIES = "histories"
+"""Key in the content of a saved model that is one of histories."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HistoryModel(ModelDisplay):
+    """Two models of rows, and the schema: rows of an entity follow each other.
+
+    Attributes:
+        name: of the generator.
+        schema: the one it was fitted under.
+        statement: its guarantee; `None`: **no formal guarantee**.
+        default_rows: rows that `sample` gives unless told.
+        first: of first rows, with the number of rows of each history.
+        later: of later rows, given what is known before each; `None`: no entity has any.
+        entity_shares: share of entities with 1, 2, ..., k rows, shape (k,).
+        averages: true if a later row is drawn given the averages of the rows before, too.
+        parameters: the generator's, as plain data.
+    """
+
+    name: str
+    schema: Schema
+    statement: PrivacyStatement | None
+    default_rows: int
+    first: Any
+    later: Any | None
+    entity_shares: tuple[float, ...]
+    averages: bool
+    parameters: Mapping[str, Any] | None
+
+    @property
+    def layout(self) -> HistoryLayout:
+        """The columns of first and later rows."""
+        return HistoryLayout(self.schema, len(self.entity_shares), averages=self.averages)
+
+    def sample(
+        self,
+        n_rows: int | None = None,
+        *,
+        seed: int | None = None,
+        given: Mapping[str, Any] | None = None,
+        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
+        progress: Progress = quiet,
+        part: Part | None = None,
+    ) -> pd.DataFrame:
+        """A synthetic table of whole histories, as `synth.generators.base.Model` has it; the last may be cut off.
+
+        Raises:
+            JobError: `n_rows` is below one, or a condition is on what changes within an entity; nothing was drawn.
+            ModelError: next to no row keeps the constraints; there is no table.
+        """
+        wanted = rows_wanted(n_rows, self.default_rows)
+        self._check(given, balance)
+        if part is not None and not part.is_whole and len(self.entity_shares) > part.n_rows:
+            raise JobError(
+                f"all rows of an entity are in one file, and it may have {len(self.entity_shares)}: "
+                f"rows_a_file={part.n_rows} is too few; write more rows a file"
+            )
+        rng = np.random.default_rng(seed)
+        mean = float(np.average(np.arange(1, len(self.entity_shares) + 1), weights=self.entity_shares))
+        simulation = Simulation(self.layout, self.first, self.later, mean, rng, part, progress)
+        learned, owner = simulation.rows(wanted, given)
+        return finish_histories(learned, owner, self.schema, rng, part)
+
+    def _check(self, given: Mapping[str, Any] | None, balance: Mapping[str, Any] | None) -> None:
+        if balance:
+            raise JobError(
+                "rows of histories are not balanced one by one: leave balance out, or order out of the schema"
+            )
+        for name in given or {}:
+            if name not in self.schema.constant_in_entity:
+                raise JobError(
+                    f"given names what an entity holds in all of its rows: column={name!r} is not in "
+                    "constant_in_entity; name one that is, or take order out of the schema"
+                )
+
+    def save(self, path: Path | str) -> None:
+        """Write the model as a new folder, whole or not at all.
+
+        Raises:
+            ModelError: it is too large to be loaded, or its noise was injected; nothing was written.
+        """
+        parts = {FIRST: self.first, LATER: self.later}
+        content: dict[str, Any] = {
+            "generator": self.name,
+            "default_rows": self.default_rows,
+            "entity_shares": self.entity_shares,
+            "parameters": self.parameters if self.parameters is None else dict(self.parameters),
+        }
+        held: dict[str, Any] = {"averages": self.averages}
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, model in parts.items():
+            if model is not None:
+                own, own_arrays = model.taken_apart()
+                held[name] = {**own, "schema": model.schema.model_dump(mode="json")}
+                arrays |= {f"{name}.{key}": array for key, array in own_arrays.items()}
+        save_model(path, {**content, HISTORIES: held}, arrays, self.schema, self.statement)
+
+    @classmethod
+    def load(
+        cls,
+        content: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+        schema: Schema,
+        statement: PrivacyStatement | None,
+        part_class: type[Any],
+    ) -> Self:
+        """A model from what `save` wrote.
+
+        Args:
+            content: plain data.
+            arrays: of both models, by their names.
+            schema: of the table.
+            statement: its guarantee.
+            part_class: of the two models.
+
+        Raises:
+            ModelError: a part is missing or contradicts another; nothing was loaded.
+        """
+        try:
+            held, shares = content[HISTORIES], entity_shares_of(content, schema)
+            if shares is None or type(held["averages"]) is not bool:
+                raise ValueError("histories are of entities")
+            layout = HistoryLayout(schema, len(shares), averages=held["averages"])
+            parts: dict[str, Any] = {}
+            for name, of_part in ((FIRST, layout.first_rows), (LATER, layout.later_rows)):
+                if name not in held:
+                    continue
+                own = build_schema(held[name]["schema"])
+                if list(own.columns) != list(of_part.columns) or own.measured or own.spikes_measured:
+                    raise ValueError("the columns of a part are those of its layout")
+                prefix = f"{name}."
+                of_model = {k.removeprefix(prefix): each for k, each in arrays.items() if k.startswith(prefix)}
+                parts[name] = part_class.load(held[name], of_model, own, None)
+            rows, parameters = default_rows_of(content), content["parameters"]
+            first, later = parts[FIRST], parts.get(LATER)
+            return cls(
+                content["generator"], schema, statement, rows, first, later, shares, held["averages"], parameters
+            )
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
+            if isinstance(error, ModelError):
+                raise
+            raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None

@@ -1,0 +1,300 @@
+"""The simulation of histories: first rows, then row after row of all entities at once, until each history ends.
+
+A row that breaks a constraint, or leaves a bound, is drawn again. A history ends early where no draw keeps them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synth.chunks import Part
+from synth.constraints import Unique
+from synth.domain.constraint_checks import key_hashes
+from synth.errors import ModelError
+from synth.generators.models.constraints import completed, with_dependents
+from synth.histories.layout import HistoryLayout
+from synth.progress import Progress
+
+TRIES = 60
+"""Draws of a row at most, before its history ends."""
+MOST_CUT = 0.05
+"""Share of histories that may end early for want of a lawful row."""
+MOST_AT_ONCE = 200_000
+"""Histories that are simulated at a time."""
+
+
+class RowModel(Protocol):
+    """A distribution over rows, as the simulation asks for them."""
+
+    def learned_rows(
+        self,
+        n_rows: int,
+        rng: np.random.Generator,
+        given: Mapping[str, Any] | None = None,
+        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
+        part: Part | None = None,
+    ) -> pd.DataFrame:
+        """Canonical rows of the learned columns that keep the constraints."""
+
+    def drawn_after(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+        """Canonical columns of rows, drawn given those that are known of each row."""
+
+
+@dataclass
+class Keys:
+    """Values of keys that rows hold so far, by key; a key may hold the entity.
+
+    Attributes:
+        layout: names the keys.
+        part: of the table that the rows are for; `None`: there is no other.
+    """
+
+    layout: HistoryLayout
+    part: Part | None
+    _seen: dict[int, NDArray[np.uint64]] = field(default_factory=dict)
+
+    def repeats(self, table: pd.DataFrame, owners: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """True for rows that repeat a value of a key: of a row above, of one before, or of another part."""
+        again = np.zeros(len(table), dtype=bool)
+        for at, (unique, hashes, is_whole) in enumerate(self._hashed(table, owners)):
+            first = np.zeros(len(table), dtype=bool)
+            first[np.unique(hashes, return_index=True)[1]] = True
+            found = ~first | np.isin(hashes, self._seen.get(at, np.zeros(0, dtype=np.uint64)))
+            if self.part is not None and not self._of_entity(unique):
+                found |= self.part.among(_place(unique), hashes)
+            again |= found & is_whole
+        return again
+
+    def add(self, table: pd.DataFrame, owners: NDArray[np.int64]) -> None:
+        """Note the rows that are kept."""
+        for at, (_, hashes, is_whole) in enumerate(self._hashed(table, owners)):
+            self._seen[at] = np.concatenate([self._seen.get(at, np.zeros(0, dtype=np.uint64)), hashes[is_whole]])
+
+    def remember(self) -> None:
+        """Note all rows for the parts of the table after this one."""
+        for at, unique in enumerate(self._uniques()):
+            if self.part is not None and not self._of_entity(unique):
+                self.part.add(_place(unique), self._seen.get(at, np.zeros(0, dtype=np.uint64)))
+
+    def _uniques(self) -> list[Unique]:
+        return [each for each in self.layout.schema.constraints if isinstance(each, Unique)]
+
+    def _of_entity(self, unique: Unique) -> bool:
+        return self.layout.schema.entity in unique.columns
+
+    def _hashed(
+        self, table: pd.DataFrame, owners: NDArray[np.int64]
+    ) -> list[tuple[Unique, NDArray[np.uint64], NDArray[np.bool_]]]:
+        made = []
+        for unique in self._uniques():
+            names = tuple(name for name in unique.columns if name != self.layout.schema.entity)
+            hashes, is_whole = key_hashes(table, Unique(columns=names), self.layout.schema.columns)
+            if self._of_entity(unique):
+                numbers = pd.util.hash_array(owners.astype(np.uint64))
+                hashes = pd.util.hash_array(hashes ^ numbers)
+            made.append((unique, hashes, is_whole))
+        return made
+
+
+def _place(unique: Unique) -> str:
+    return "\0".join(("key", *unique.columns))
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """Histories drawn row after row.
+
+    Attributes:
+        layout: of the two tables.
+        first: draws first rows.
+        later: draws later rows; `None`: no entity has any.
+        mean_length: rows of a history on average, about.
+        rng: source of all draws.
+        part: of the table that the rows are for; `None`: there is no other.
+        progress: told the share of rows that are drawn.
+    """
+
+    layout: HistoryLayout
+    first: RowModel
+    later: RowModel | None
+    mean_length: float
+    rng: np.random.Generator
+    part: Part | None
+    progress: Progress
+
+    def rows(self, n_rows: int, given: Mapping[str, Any] | None = None) -> tuple[pd.DataFrame, NDArray[np.int64]]:
+        """Canonical rows of the learned columns, history by history, and the entity of each; the last may be cut off.
+
+        Args:
+            n_rows: wanted, at least one.
+            given: the value that columns which are constant within an entity hold.
+
+        Raises:
+            ModelError: next to no row keeps the constraints; there is no table.
+        """
+        keys = Keys(self.layout, self.part)
+        tables: list[pd.DataFrame] = []
+        owners: list[NDArray[np.int64]] = []
+        n_drawn = n_entities = 0
+        while n_drawn < n_rows:
+            self.progress("sampling histories", n_drawn / n_rows)
+            wanted = min(int(1.02 * (n_rows - n_drawn) / max(self.mean_length, 1.0)) + 10, MOST_AT_ONCE)
+            table, owner = self._histories(wanted, n_entities, keys, given)
+            tables.append(table)
+            owners.append(owner)
+            n_drawn += len(table)
+            n_entities += wanted
+        keys.remember()
+        table = pd.concat(tables, ignore_index=True) if len(tables) > 1 else tables[0]
+        owner = np.unique(np.concatenate(owners)[:n_rows], return_inverse=True)[1]
+        return table.iloc[:n_rows].reset_index(drop=True), owner
+
+    def _histories(
+        self, n: int, first_owner: int, keys: Keys, given: Mapping[str, Any] | None
+    ) -> tuple[pd.DataFrame, NDArray[np.int64]]:
+        """Whole histories of so many entities, and the entity of each row, entities numbered from one on."""
+        owners = first_owner + np.arange(n)
+        firsts = self.first.learned_rows(n, self.rng, given)
+        lengths = firsts[self.layout.n_rows].to_numpy(dtype=np.int64)
+        firsts = firsts[list(self.layout.schema.learned)]
+        kept = ~keys.repeats(firsts, owners)
+        firsts, owners, lengths = firsts[kept].reset_index(drop=True), owners[kept], lengths[kept]
+        if len(firsts) == 0:
+            raise ModelError(
+                "no first row of a history that the model draws keeps the keys; correct the constraint, or ask for "
+                "fewer rows"
+            )
+        keys.add(firsts, owners)
+        tables, at = [firsts], [owners]
+        histories = _State.of(self.layout, firsts, owners, lengths)
+        n_cut = 0
+        while self.later is not None:
+            histories = histories.unfinished()
+            if len(histories.owners) == 0:
+                break
+            rows, places = self._next_rows(histories, keys)
+            n_cut += len(histories.owners) - len(places)
+            if n_cut > MOST_CUT * n + 10:
+                raise ModelError(
+                    f"histories end for want of a row that keeps the constraints ({n_cut:,} of {n:,}); correct the "
+                    "constraints, or take order out of the schema"
+                )
+            histories = histories.after(rows, places)
+            tables.append(rows)
+            at.append(histories.owners)
+        whole, owner = pd.concat(tables, ignore_index=True), np.concatenate(at)
+        order = np.argsort(owner, kind="stable")  # rows of an entity stay in the order in which they were drawn
+        return whole.take(order).reset_index(drop=True), owner[order]
+
+    def _next_rows(self, histories: "_State", keys: Keys) -> tuple[pd.DataFrame, NDArray[np.intp]]:
+        """The next row of each history, and the places of those that have one."""
+        layout, later = self.layout, self.later
+        pending = np.arange(len(histories.owners))
+        found: list[pd.DataFrame] = []
+        places: list[NDArray[np.intp]] = []
+        for _ in range(TRIES):
+            known = histories.known(pending)
+            drawn = later.drawn_after(known, self.rng)  # type: ignore[union-attr]
+            made: dict[str, Any] = {name: known[name] for name in layout.constant}
+            outside = np.zeros(len(pending), dtype=bool)
+            for name in layout.varying:
+                if name in layout.schema.growing:
+                    made[name], beyond = layout.grown(name, known[layout.before(name)], drawn[layout.gain(name)])
+                    outside |= beyond
+                else:
+                    made[name] = drawn[name]
+            rows = with_dependents(pd.DataFrame({name: made[name] for name in layout.schema.modeled}), layout.schema)
+            table, unlawful = completed(rows, layout.schema)
+            kept = np.flatnonzero(~(unlawful | outside))
+            kept = kept[~keys.repeats(table.iloc[kept], histories.owners[pending[kept]])]
+            keys.add(table.iloc[kept], histories.owners[pending[kept]])
+            found.append(table.iloc[kept])
+            places.append(pending[kept])
+            pending = np.delete(pending, kept)
+            if len(pending) == 0:
+                break
+        place = np.concatenate(places)
+        order = np.argsort(place)
+        return pd.concat(found, ignore_index=True).take(order).reset_index(drop=True), place[order]
+
+
+@dataclass(frozen=True)
+class _State:
+    """Histories under way: their last rows, and sums over all of them.
+
+    Attributes:
+        layout: of the two tables.
+        last: the last row of each, learned columns.
+        owners: the entity of each.
+        lengths: rows that each is to have.
+        place: rows that each has.
+        sums: of the values of averaged columns so far, and how many; shape (n, 2) each.
+    """
+
+    layout: HistoryLayout
+    last: pd.DataFrame
+    owners: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    place: int
+    sums: Mapping[str, NDArray[np.float64]]
+
+    @classmethod
+    def of(
+        cls, layout: HistoryLayout, firsts: pd.DataFrame, owners: NDArray[np.int64], lengths: NDArray[np.int64]
+    ) -> "_State":
+        """Histories that have their first rows."""
+        return cls(layout, firsts, owners, lengths, 1, _added(layout, firsts, {}))
+
+    def unfinished(self) -> "_State":
+        """Those that go on."""
+        kept = np.flatnonzero(self.lengths > self.place)
+        return self._taken(kept)
+
+    def _taken(self, kept: NDArray[np.intp]) -> "_State":
+        return _State(
+            self.layout,
+            self.last.iloc[kept].reset_index(drop=True),
+            self.owners[kept],
+            self.lengths[kept],
+            self.place,
+            {name: sums[kept] for name, sums in self.sums.items()},
+        )
+
+    def known(self, places: NDArray[np.intp]) -> pd.DataFrame:
+        """The columns that are known of the next rows, as `HistoryLayout.known` names them."""
+        layout, last = self.layout, self.last.iloc[places].reset_index(drop=True)
+        made: dict[str, Any] = {name: last[name] for name in layout.constant}
+        made[layout.left] = _integers(self.lengths[places] - self.place - 1)
+        made[layout.place] = _integers(np.full(len(places), self.place + 1))
+        made |= {layout.before(name): last[name] for name in layout.varying}
+        for name in layout.averaged:
+            with np.errstate(invalid="ignore"):
+                made[layout.average(name)] = self.sums[name][places, 0] / self.sums[name][places, 1]
+        return pd.DataFrame({name: made[name] for name in layout.known}, copy=False)
+
+    def after(self, rows: pd.DataFrame, places: NDArray[np.intp]) -> "_State":
+        """The histories that have a next row, after it; the others have ended."""
+        kept = self._taken(places)
+        return _State(
+            self.layout, rows, kept.owners, kept.lengths, self.place + 1, _added(self.layout, rows, kept.sums)
+        )
+
+
+def _added(
+    layout: HistoryLayout, rows: pd.DataFrame, sums: Mapping[str, NDArray[np.float64]]
+) -> dict[str, NDArray[np.float64]]:
+    """The sums with those of one more row each."""
+    made = {}
+    for name in layout.averaged:
+        values = rows[name].to_numpy(dtype=np.float64, na_value=np.nan)
+        more = np.stack([np.nan_to_num(values), ~np.isnan(values)], axis=1)
+        made[name] = sums[name] + more if name in sums else more
+    return made
+
+
+def _integers(values: NDArray[Any]) -> pd.Series:
+    return pd.Series(pd.arrays.IntegerArray(values.astype(np.int64), np.zeros(len(values), dtype=bool)))

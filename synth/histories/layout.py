@@ -1,0 +1,281 @@
+"""The layout of histories as two tables of independent rows: the first row of each entity, and every later one.
+
+A first row holds the number of rows of its history, too. A later one stands beside the row before it, its own place,
+and the rows that are left. So a Markov chain of the first order has its exact form, and ends where it was to end. What
+never falls within an entity is laid out as its gain since the row before.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn, IntegerColumn, RealColumn
+from synth.constraints import Formula, Unique
+from synth.domain import numeric_scale
+from synth.histories.ordering import Histories, histories_of
+from synth.schema import Schema
+
+FIRST, LATER = "first", "later"
+"""The names of the two tables, in files and in statements."""
+
+
+@dataclass(frozen=True)
+class HistoryLayout:
+    """The columns of the two tables, and rows to and fro.
+
+    Attributes:
+        schema: of the table; no domain in it is left to measure.
+        longest: rows of a history at most.
+        reads_domains: true if bounds and frequent values of gains and averages are to be read off the rows.
+        averages: true if a later row stands beside the averages of the rows before, too.
+    """
+
+    schema: Schema
+    longest: int
+    reads_domains: bool = True
+    averages: bool = True
+    _names: Mapping[str, str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        wanted = ["rows of the history", "rows left", "place in the history"]
+        for name in self.schema.modeled:
+            wanted += [f"{name}, row before", f"{name}, average before", f"{name}, gain"]
+        names: dict[str, str] = {}
+        for name in wanted:
+            free = name
+            while free in self.schema.columns or free in names.values():
+                free += " "
+            names[name] = free
+        object.__setattr__(self, "_names", names)
+
+    @property
+    def n_rows(self) -> str:
+        """The name of the column that holds the rows of a history."""
+        return self._names["rows of the history"]
+
+    @property
+    def left(self) -> str:
+        """The name of the column that holds the rows after this one."""
+        return self._names["rows left"]
+
+    @property
+    def place(self) -> str:
+        """The name of the column that holds the place of a row in its history, from 1 on."""
+        return self._names["place in the history"]
+
+    def before(self, name: str) -> str:
+        """The name of a column's value in the row before."""
+        return self._names[f"{name}, row before"]
+
+    def average(self, name: str) -> str:
+        """The name of a column's average over all rows before."""
+        return self._names[f"{name}, average before"]
+
+    def gain(self, name: str) -> str:
+        """The name of the gain of a column that never falls."""
+        return self._names[f"{name}, gain"]
+
+    @cached_property
+    def constant(self) -> tuple[str, ...]:
+        """Modeled columns that hold one value in all rows of an entity."""
+        return tuple(name for name in self.schema.modeled if name in self.schema.constant_in_entity)
+
+    @cached_property
+    def varying(self) -> tuple[str, ...]:
+        """Modeled columns that may change from row to row."""
+        return tuple(name for name in self.schema.modeled if name not in self.schema.constant_in_entity)
+
+    @cached_property
+    def averaged(self) -> tuple[str, ...]:
+        """Varying columns whose averages over the rows before are known, too."""
+        if not self.averages:
+            return ()
+        kinds = (IntegerColumn, RealColumn, BooleanColumn)
+        columns = self.schema.columns
+        return tuple(n for n in self.varying if n not in self.schema.growing and isinstance(columns[n], kinds))
+
+    @cached_property
+    def known(self) -> tuple[str, ...]:
+        """Columns of a later row that are known before it is drawn: they come first."""
+        before = [self.before(name) for name in self.varying]
+        return (*self.constant, self.left, self.place, *before, *(self.average(name) for name in self.averaged))
+
+    @cached_property
+    def first_rows(self) -> Schema:
+        """The schema of first rows: all learned columns, and the number of rows."""
+        columns = {name: self.schema.columns[name] for name in self.schema.learned}
+        held = [name for name in columns if name in self.schema.constant_in_entity]
+        ordered: dict[str, Any] = {name: columns[name] for name in held}
+        ordered[self.n_rows] = IntegerColumn(bounds=(1, self.longest))
+        ordered |= columns
+        kept = [each for each in self.schema.constraints if not isinstance(each, Unique)]
+        return self._schema(ordered, kept, 1)
+
+    @cached_property
+    def later_rows(self) -> Schema:
+        """The schema of later rows: their entity, what is known of them, and what is drawn."""
+        growing, columns = self.schema.growing, self.schema.columns
+        made: dict[str, Any] = {str(self.schema.entity): columns[str(self.schema.entity)]}
+        made |= {name: columns[name] for name in self.constant}
+        made[self.left] = IntegerColumn(bounds=(0, max(self.longest - 2, 0)))
+        made[self.place] = IntegerColumn(bounds=(2, max(self.longest, 2)))
+        made |= {self.before(name): _as_before(columns[name]) for name in self.varying}
+        made |= {self.average(name): _average_column(columns[name]) for name in self.averaged}
+        made |= {self.gain(name): self._gain_column(name) for name in self.varying if name in growing}
+        made |= {name: columns[name] for name in self.varying if name not in growing}
+        kept = [
+            each
+            for each in self.schema.constraints
+            if not isinstance(each, Unique | Formula) and {*each.columns} <= made.keys()
+        ]
+        return self._schema(made, kept, max(self.schema.max_rows_per_unit - 1, 1), entity=self.schema.entity)
+
+    def _schema(
+        self, columns: Mapping[str, Any], constraints: Sequence[Any], k: int, entity: str | None = None
+    ) -> Schema:
+        names = columns.keys()
+        return Schema(
+            status=self.schema.status,
+            n_units=self.schema.n_units,
+            max_rows_per_unit=k,
+            target=self.schema.target if self.schema.target in names else None,
+            sensitive=tuple(name for name in self.schema.sensitive if name in names),
+            entity=entity,
+            columns=dict(columns),
+            constraints=tuple(constraints),
+        )
+
+    def _gain_column(self, name: str) -> Any:
+        column: Any = self.schema.columns[name]
+        low, high = numeric_scale.bounds(column)
+        unit, least = numeric_scale.step(column), self.least_gain(name)
+        if self.reads_domains:
+            kind: Any = IntegerColumn if unit is not None else RealColumn
+            return kind(measure=True, measure_spikes=True)
+        if unit is None:
+            return RealColumn(bounds=(0.0, high - low), scale="log")
+        return IntegerColumn(bounds=(least, int(np.clip(round((high - low) / unit), least, 2**62))), scale="log")
+
+    def least_gain(self, name: str) -> int:
+        """Steps of a column's precision that lie between two rows at least: one where the order names a row."""
+        key = {self.schema.entity, name}
+        apart = any(isinstance(each, Unique) and {*each.columns} == key for each in self.schema.constraints)
+        return int(apart)
+
+    def pairs(self, name: str) -> list[tuple[str, str]]:
+        """Pairs of columns whose codes may rule each other out: states, those before them, and the rows to come.
+
+        Args:
+            name: `FIRST` or `LATER`.
+        """
+        kinds = (CategoricalColumn, BooleanColumn)
+        states = [each for each in self.varying if isinstance(self.schema.columns[each], kinds)]
+        if name == FIRST:
+            return [(self.n_rows, each) for each in states]
+        return [pair for each in states for pair in ((self.before(each), each), (self.left, each))]
+
+    def parts(self, table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, Schema, tuple[str, ...]]]:
+        """First and later rows of a table: name, rows, schema, and the columns that later rows are drawn given.
+
+        Args:
+            table: *Sensitive*. In canonical form.
+        """
+        first, later = self.taken_apart(table, histories_of(table, self.schema).first(self.longest))
+        yield FIRST, first, self.first_rows, ()
+        yield LATER, later, self.later_rows, self.known
+
+    def taken_apart(self, table: pd.DataFrame, histories: Histories) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The first rows and the later rows of a table.
+
+        Args:
+            table: *Sensitive*. In canonical form.
+            histories: of its rows.
+        """
+        firsts = table.iloc[histories.rows[histories.starts]].reset_index(drop=True)
+        first: dict[str, Any] = {name: firsts[name] for name in self.first_rows.columns if name in firsts}
+        first[self.n_rows] = _integers(histories.lengths)
+        now, before = histories.pairs
+        places = histories.places
+        follows = np.flatnonzero(places > 1)
+        lengths = np.repeat(histories.lengths, histories.lengths)
+        rows, earlier = (table.iloc[at].reset_index(drop=True) for at in (now, before))
+        later: dict[str, Any] = {str(self.schema.entity): rows[str(self.schema.entity)]}
+        later |= {name: rows[name] for name in self.constant}
+        later[self.left] = _integers((lengths - places)[follows])
+        later[self.place] = _integers(places[follows])
+        later |= {self.before(name): earlier[name] for name in self.varying}
+        for name in self.averaged:
+            values = table[name].iloc[histories.rows].to_numpy(dtype=np.float64, na_value=np.nan)
+            later[self.average(name)] = _averages_before(values, histories)[follows]
+        for name in self.varying:
+            later[self.gain(name) if name in self.schema.growing else name] = (
+                self._gains(name, rows[name], earlier[name]) if name in self.schema.growing else rows[name]
+            )
+        return (
+            pd.DataFrame({name: first[name] for name in self.first_rows.kept}, copy=False),
+            pd.DataFrame({name: later[name] for name in self.later_rows.kept}, copy=False),
+        )
+
+    def _gains(self, name: str, now: pd.Series, before: pd.Series) -> pd.Series:
+        column: Any = self.schema.columns[name]
+        unit = numeric_scale.step(column)
+        ends = [numeric_scale.positions(series, column) for series in (now, before)]
+        if unit is None:
+            return pd.Series(np.maximum(ends[0] - ends[1], 0.0))
+        counts = [np.round(numeric_scale.ratio(line, unit)).astype(np.int64) for line in ends]
+        return _integers(np.maximum(counts[0] - counts[1], 0))
+
+    def grown(self, name: str, before: pd.Series, gain: pd.Series) -> tuple[pd.Series, NDArray[np.bool_]]:
+        """A column that never falls after a gain, within its bounds, and whether the gain would leave these.
+
+        Args:
+            name: of the column.
+            before: its values in the row before.
+            gain: drawn, as `later_rows` has it.
+        """
+        column: Any = self.schema.columns[name]
+        unit = numeric_scale.step(column)
+        line = numeric_scale.positions(before, column)
+        gains = gain.to_numpy(dtype=np.float64)
+        counts: Any = line + gains
+        outside = counts > numeric_scale.bounds(column)[1] + 1e-9
+        if unit is not None:
+            counts = np.round(numeric_scale.ratio(line, unit)).astype(np.int64) + gains.astype(np.int64)
+            outside = counts * unit > numeric_scale.bounds(column)[1] + unit / 2
+        return numeric_scale.values(counts, column, np.zeros(len(before), dtype=bool)), outside
+
+
+def _as_before(column: Any) -> Any:
+    """A column as it stands in the row before: its domain, and none of what is asked of its own values."""
+    return column.model_copy()
+
+
+def _average_column(column: Any) -> RealColumn:
+    """An average lies between the bounds of what it is of; there is none before a value that is there."""
+    low, high = (0.0, 1.0) if isinstance(column, BooleanColumn) else (float(end) for end in column.bounds)
+    return RealColumn(bounds=(low, high), missing=True)
+
+
+def _averages_before(values: NDArray[np.float64], histories: Histories) -> NDArray[np.float64]:
+    """The mean of the values above each row within its history, NaN where there is none; shape (n,)."""
+    present = ~np.isnan(values)
+    sums, counts = np.cumsum(np.where(present, values, 0.0)), np.cumsum(present)
+    sums, counts = (np.concatenate([[0.0], line[:-1]]) for line in (sums, counts))
+    firsts = np.repeat(histories.starts, histories.lengths)
+    with np.errstate(invalid="ignore"):
+        return np.asarray((sums - sums[firsts]) / (counts - counts[firsts]))
+
+
+def _integers(values: NDArray[Any]) -> pd.Series:
+    return pd.Series(pd.arrays.IntegerArray(values.astype(np.int64), np.zeros(len(values), dtype=bool)))
+
+
+def order_of_identifiers(schema: Schema) -> str | None:
+    """The identifier by which rows follow each other; `None`: the order is a learned column, or there is no order."""
+    name = schema.order
+    return name if name is not None and isinstance(schema.columns[name], IdentifierColumn) else None
