@@ -17,6 +17,7 @@ from synth.domain.counts import CoarseCounts, Coarsening
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.dp.schedule import approximate_rho, resolve_delta
 from synth.generators.fitting.histograms import COLUMNS
+from synth.generators.fitting.histories import tells_pairs
 from synth.generators.fitting.marginal_selection import Search, Weight, Workload, check_workload, column_weights
 from synth.generators.fitting.private_fit import PrivateFit
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
@@ -128,10 +129,14 @@ class Aim(MarginalGenerator):
         super().check(schema)
         check_workload(self.workload, schema)
 
-    def plan(self, schema: Schema) -> Callable[[float], AimEvents]:
+    def draws_histories(self, schema: Schema) -> bool:
+        """True if the schema names an order, and the budget tells pairs of a row and the row before it."""
+        return tells_pairs(schema, self.epsilon, self.delta)
+
+    def row_plan(self, schema: Schema, n_given: int = 0) -> Callable[[float], AimEvents]:
         """Columns, then choices and marginals stage by stage; all for the one column where there is no pair."""
-        n_columns, k = len(schema.modeled), schema.max_rows_per_unit
-        if n_columns == 1:
+        n_columns, k = len(schema.modeled) - n_given, schema.max_rows_per_unit
+        if n_columns == 1 and not n_given:
             return lambda rho: AimEvents(gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k))
         stages = self.stages(schema)
 
@@ -183,6 +188,7 @@ class Aim(MarginalGenerator):
         one_way: Sequence[Measurement],
         rng: np.random.Generator,
         progress: Progress,
+        given: frozenset[str] = frozenset(),
     ) -> MarkovRandomField:
         """The junction tree after the last round."""
         coarsening = self._coarsening(fit, discretizer, one_way)
@@ -190,7 +196,8 @@ class Aim(MarginalGenerator):
         refined = [Factor(pair, np.where(together, 0.0, -np.inf)) for pair, together in coarsening.zeros()]
         max_model_cells = self.max_model_mb * CELLS_A_MB
         zeros = affordable([*refined, *structural_zeros(fit.schema, discretizer)], table.domain, max_model_cells / 2)
-        search = Search(table, self.marginal_weights(fit.schema), zeros, self.max_cells, max_model_cells, self.n_draws)
+        weights = self.marginal_weights(fit.schema)
+        search = Search(table, weights, zeros, self.max_cells, max_model_cells, self.n_draws, given)
         model, measurements = self._search(fit, events.stages, search, one_way, rng, progress)
         progress("estimating the distribution", None)
         return search.estimate(measurements, model, self.n_iterations)

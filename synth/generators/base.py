@@ -124,6 +124,13 @@ class Generator(BaseModel):
                 "a generator needs a column to learn, and the schema keeps none but those made anew; keep one"
             )
 
+    def draws_histories(self, schema: Schema) -> bool:
+        """True if the rows of an entity are drawn one after another, by the order of the schema.
+
+        Else they are drawn independently, given what is constant within an entity.
+        """
+        return False
+
     def chosen(self, schema: Schema) -> "Generator":
         """The generator that fits tables of a schema: itself, unless it stands for one that public facts choose.
 
@@ -241,7 +248,8 @@ class PrivateGenerator(Generator):
         if self.epsilon is None:
             raise BudgetError(f"generator={self.name!r} has no epsilon to calibrate noise to; set one")
         delta = resolve_delta(self.delta, schema)
-        return calibrate(with_overhead(self.plan(schema), schema, delta), self.epsilon, delta)
+        sizes = not self.draws_histories(schema)
+        return calibrate(with_overhead(self.plan(schema), schema, delta, sizes=sizes), self.epsilon, delta)
 
     def fit(
         self,
