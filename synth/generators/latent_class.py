@@ -211,7 +211,7 @@ class LatentClass(MarginalGenerator):
         one_way: Sequence[Measurement],
         rng: np.random.Generator,
         progress: Progress,
-        given: frozenset[str] = frozenset(),
+        given: Sequence[Factor] = (),
     ) -> LatentClasses:
         """The mixture after all measurements."""
         masses = {measurement.clique[0]: np.asarray(measurement.values) for measurement in one_way}

@@ -21,10 +21,9 @@ from synth.generators.fitting.histograms import COLUMNS, Merging
 from synth.generators.fitting.histories import (
     PILOT_ROWS,
     HistoryEvents,
+    KnownColumns,
     history_plan,
-    known_measurements,
     length_shares,
-    with_known,
 )
 from synth.generators.fitting.private_fit import PrivateFit, start
 from synth.generators.fitting.training_data import HeldTable, check_rows_held, held_rows
@@ -32,7 +31,7 @@ from synth.generators.models.history_model import HistoryModel
 from synth.generators.models.marginal_model import MarginalModel
 from synth.histories.layout import HistoryLayout
 from synth.histories.ordering import histories_of
-from synth.marginals import LatentClasses, MarkovRandomField, Measurement, estimate
+from synth.marginals import Factor, LatentClasses, MarkovRandomField, Measurement, estimate
 from synth.marginals.measurement import estimate_total
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -149,12 +148,10 @@ class MarginalGenerator(PrivateGenerator):
         """The model of later rows, in which what is known of them has the codes of the same columns elsewhere."""
         alone = replace(fit, train=HeldTable(rows, layout.drawn_alone), schema=layout.drawn_alone)
         of_drawn, measured = self._columns(alone, events, progress)
-        codes = with_known(layout, of_drawn, first.discretizer)
-        one_way = known_measurements(layout, codes, first.learned_rows(PILOT_ROWS, rng), measured)
+        known = KnownColumns.told(layout, first.learned_rows(PILOT_ROWS, rng), of_drawn, measured, rng)
+        codes = known.codes(of_drawn, first.discretizer, self.n_bins)
         whole = replace(fit, train=HeldTable(rows, layout.later_rows), schema=layout.later_rows)
-        places = {name: place for place, name in enumerate(codes.columns)}
-        both = sorted([*one_way, *measured], key=lambda each: places[each.clique[0]])
-        model = self._estimated(whole, events, codes, both, rng, progress, given=frozenset(layout.known))
+        model = self._estimated(whole, events, codes, measured, rng, progress, known.factors(codes))
         return MarginalModel(self.name, layout.later_rows, None, 1, codes, model, None, None)
 
     def _estimated(
@@ -165,7 +162,7 @@ class MarginalGenerator(PrivateGenerator):
         one_way: Sequence[Measurement],
         rng: np.random.Generator,
         progress: Progress,
-        given: frozenset[str] = frozenset(),
+        given: Sequence[Factor] = (),
     ) -> MarkovRandomField | LatentClasses:
         """The distribution after all measurements.
 
@@ -176,7 +173,7 @@ class MarginalGenerator(PrivateGenerator):
             one_way: the measurements of single columns.
             rng: of draws that read released numbers only.
             progress: told what is being done.
-            given: columns that are known of each row: no marginal of them alone is measured.
+            given: about the distribution of each column that is known of each row, as the logarithm of its shares.
         """
         raise NotImplementedError
 
@@ -200,7 +197,7 @@ class Independent(MarginalGenerator):
         one_way: Sequence[Measurement],
         rng: np.random.Generator,
         progress: Progress,
-        given: frozenset[str] = frozenset(),
+        given: Sequence[Factor] = (),
     ) -> MarkovRandomField:
         """The product of the columns' distributions."""
         return estimate(discretizer.sizes, one_way)

@@ -15,11 +15,11 @@ from synth.domain import Discretizer
 from synth.domain.counts import Counts
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.generators.fitting.histograms import COLUMNS
-from synth.generators.fitting.histories import tells_pairs
+from synth.generators.fitting.histories import given_names, start_from, tells_pairs
 from synth.generators.fitting.private_fit import PrivateFit
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import affordable, structural_zeros
-from synth.marginals import Clique, MarkovRandomField, Measurement, estimate
+from synth.marginals import Clique, Factor, MarkovRandomField, Measurement, estimate
 from synth.marginals.factor import CELLS_A_MB
 from synth.marginals.junction_tree import cells_with_one_more, pieces
 from synth.marginals.measurement import MEAN_ABSOLUTE
@@ -96,19 +96,19 @@ class Mst(MarginalGenerator):
         one_way: Sequence[Measurement],
         rng: np.random.Generator,
         progress: Progress,
-        given: frozenset[str] = frozenset(),
+        given: Sequence[Factor] = (),
     ) -> MarkovRandomField:
         """The tree after all measurements."""
         table = fit.train.coded(discretizer)
         zeros = affordable(structural_zeros(fit.schema, discretizer), table.domain, self._max_model_cells / 2)
-        measurements = list(one_way)
+        measurements, start = list(one_way), start_from(given, table.domain)
         if events.tree is not None:
-            apart = estimate(table.domain, one_way, zeros=zeros)
+            apart = estimate(table.domain, one_way, zeros=zeros, warm_start=start)
             held = [zero.attributes for zero in zeros]
-            tree = self._choose_tree(fit, events.tree, table, apart, held, given, progress)
+            tree = self._choose_tree(fit, events.tree, table, apart, held, given_names(given), progress)
             measurements += self._measure_pairs(fit, events.tree.pairs, table, tree, progress)
         progress("estimating the distribution", None)
-        return estimate(table.domain, measurements, n_iterations=self.n_iterations, zeros=zeros)
+        return estimate(table.domain, measurements, n_iterations=self.n_iterations, zeros=zeros, warm_start=start)
 
     @property
     def _max_model_cells(self) -> float:

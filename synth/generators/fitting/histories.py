@@ -6,9 +6,9 @@ histograms of its own: its codes are those of the same column elsewhere.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,19 +18,18 @@ from synth.domain import Discretizer
 from synth.domain.discretizer import OTHER, Attribute, regroup
 from synth.dp.events import Event, PlannedEvents
 from synth.dp.schedule import approximate_rho, resolve_delta
+from synth.generators.fitting.histograms import even_mass_groups
 from synth.histories.layout import HistoryLayout
-from synth.marginals import Measurement
-from synth.marginals.measurement import estimate_total
+from synth.histories.ordering import Histories
+from synth.marginals import Factor, MarkovRandomField, Measurement
 from synth.schema import Schema
 
 LATER_SHARE = 0.5
 """Share of the cost for later rows."""
 PILOT_ROWS = 20_000
-"""First rows that are drawn from their model, to tell how often what is known before a later row occurs."""
+"""Histories that are drawn from released numbers, and rows of them, to tell about how often codes are known."""
 MOST_PLACES = 12
-"""Places of a history, and rows left, that are told apart one by one; more are in codes of even width in logarithms."""
-PILOT_NOISE = 2.0
-"""Noise of a count that was told by first rows, in standard deviations of the noise of a later row's histogram."""
+"""Codes of the place of a row in its history, and of the rows that are left, about."""
 LEAST_SIGNAL = 5.0
 """Units in standard deviations of the noise of a pair of columns, below which pairs of rows are noise."""
 
@@ -81,76 +80,115 @@ def _named(events: PlannedEvents, rows: str) -> PlannedEvents:
     return events.of(named)
 
 
-def with_known(layout: HistoryLayout, drawn: Discretizer, first: Discretizer) -> Discretizer:
-    """The codes of all columns of later rows.
+@dataclass(frozen=True)
+class KnownColumns:
+    """The columns that are known before a later row is drawn: about how they are, told by released numbers alone.
 
-    Args:
+    Attributes:
         layout: names the columns.
-        drawn: codes of the columns that are drawn.
-        first: codes of first rows.
+        rows: later rows of about the right distribution in each of these columns, which has no part of real ones.
     """
-    of_drawn, of_first = ({each.name: each for each in one.attributes} for one in (drawn, first))
-    made: dict[str, Attribute] = {**of_drawn, **{name: of_first[name] for name in layout.constant}}
-    for name in layout.varying:
-        source = of_first[name] if name in layout.schema.growing else of_drawn[name]
-        made[layout.before(name)] = replace(source, name=layout.before(name))
-    public = {each.name: each for each in Discretizer.by_schema(layout.places_alone).attributes}
-    made |= {name: _few_codes(each) for name, each in public.items()}
-    return Discretizer(tuple(made[name] for name in layout.later_rows.modeled))
+
+    layout: HistoryLayout
+    rows: pd.DataFrame
+
+    @classmethod
+    def told(
+        cls,
+        layout: HistoryLayout,
+        first_rows: pd.DataFrame,
+        drawn: Discretizer,
+        measured: Sequence[Measurement],
+        rng: np.random.Generator,
+    ) -> "KnownColumns":
+        """Rows of histories whose later rows are drawn column by column.
+
+        Args:
+            layout: names the columns.
+            first_rows: drawn from their released model.
+            drawn: codes of the columns that are drawn.
+            measured: one-way measurements of these.
+            rng: source of all draws.
+        """
+        lengths = first_rows[layout.n_rows].to_numpy(dtype=np.int64)
+        histories = Histories(np.arange(int(lengths.sum())), np.cumsum(lengths) - lengths)
+        places, firsts = histories.places, histories.owners
+        n = len(places)
+        made: dict[str, Any] = {}
+        later = places > 1
+        for attribute, counts in zip(drawn.attributes, measured, strict=True):
+            shares = np.maximum(np.delete(counts.values, attribute.impossible), 0.0)
+            codes = np.delete(np.arange(attribute.size), attribute.impossible)
+            shares = shares if shares.sum() > 0 else np.ones(len(codes))
+            made[attribute.name] = attribute.values(rng.choice(codes, n, p=shares / shares.sum()), rng)
+        columns: dict[str, Any] = {name: first_rows[name].take(firsts) for name in layout.constant}
+        columns[layout.left] = lengths[firsts] - places
+        columns[layout.place] = places
+        for name in layout.varying:
+            start = first_rows[name].take(firsts).reset_index(drop=True)
+            if name in layout.schema.growing:
+                gains = np.where(later, made[layout.gain(name)].to_numpy(dtype=np.float64), 0.0)
+                sums = np.cumsum(gains)
+                grown = pd.Series(sums - np.repeat(sums[histories.starts], lengths))
+                columns[layout.before(name)] = layout.grown(name, start, grown)[0]
+            else:
+                columns[layout.before(name)] = made[name].where(later, start)
+        now, before = histories.pairs
+        rows = {
+            name: _plain(values).take(before if name not in (layout.left, layout.place) else now)
+            for name, values in columns.items()
+        }
+        chosen = np.arange(len(now)) if len(now) <= PILOT_ROWS else rng.choice(len(now), PILOT_ROWS, replace=False)
+        frame = {name: rows[name].reset_index(drop=True).take(chosen) for name in layout.known}
+        return cls(layout, pd.DataFrame(frame).reset_index(drop=True))
+
+    def codes(self, drawn: Discretizer, first: Discretizer, n_bins: int) -> Discretizer:
+        """The codes of all columns of later rows; those that never fall have some of even mass.
+
+        Args:
+            drawn: codes of the columns that are drawn.
+            first: codes of first rows.
+            n_bins: codes of a column that never falls, about.
+        """
+        layout = self.layout
+        of_drawn, of_first = ({each.name: each for each in one.attributes} for one in (drawn, first))
+        public = {each.name: each for each in Discretizer.by_schema(layout.later_rows).attributes}
+        made: dict[str, Attribute] = {**of_drawn, **{name: of_first[name] for name in layout.constant}}
+        made |= {name: self._even(public[name], MOST_PLACES) for name in (layout.left, layout.place)}
+        for name in layout.varying:
+            before = layout.before(name)
+            if name in layout.schema.growing:
+                made[before] = self._even(public[before], n_bins)
+            else:
+                made[before] = replace(of_drawn[name], name=before)
+        return Discretizer(tuple(made[name] for name in layout.later_rows.modeled))
+
+    def _even(self, attribute: Attribute, n_bins: int) -> Attribute:
+        counts = np.bincount(attribute.cells(self.rows[attribute.name]), minlength=attribute.n_cells)[:OTHER]
+        return regroup(attribute, even_mass_groups(counts.astype(np.float64), 0.0, n_bins))
+
+    def factors(self, codes: Discretizer) -> tuple[Factor, ...]:
+        """The log shares of the codes of each of these columns, none of them zero."""
+        made = []
+        for attribute in codes.attributes:
+            if attribute.name in self.layout.known:
+                held = np.bincount(attribute.codes(self.rows[attribute.name]), minlength=attribute.size) + 0.5
+                made.append(Factor((attribute.name,), np.log(held / held.sum())))
+        return tuple(made)
 
 
-def _few_codes(attribute: Attribute) -> Attribute:
-    edges, _ = attribute.line
-    if len(edges) - 1 <= MOST_PLACES:
-        return attribute
-    return regroup(attribute, np.floor(4 * np.log2(1 + np.maximum(edges[1:] - 0.5, 0.0))).astype(np.int64))
+def _plain(values: pd.Series | NDArray[np.int64]) -> pd.Series:
+    return values if isinstance(values, pd.Series) else pd.Series(values, dtype="Int64")
 
 
-def known_measurements(
-    layout: HistoryLayout,
-    codes: Discretizer,
-    first_rows: pd.DataFrame,
-    drawn: Sequence[Measurement],
-) -> list[Measurement]:
-    """About how often the codes of what is known before a later row occur: told by released numbers alone.
-
-    Args:
-        layout: names the columns.
-        codes: of all columns of later rows.
-        first_rows: drawn from their released model.
-        drawn: one-way measurements of the columns that are drawn.
-    """
-    later = first_rows[layout.n_rows].to_numpy(dtype=np.int64) - 1
-    n_later = int(later.sum())
-    if n_later == 0:
-        return []
-    total = estimate_total(drawn)
-    sigma = PILOT_NOISE * float(np.median([np.median(np.asarray(each.sigma)) for each in drawn]))
-    attributes = {each.name: each for each in codes.attributes}
-    place = np.concatenate([np.arange(2, n + 2) for n in later.tolist()])
-    left = np.repeat(later + 1, later) - place
-    second = later > 0
-    found: dict[str, NDArray[np.float64]] = {}
-    for name, values in ((layout.place, place), (layout.left, left)):
-        found[name] = _counted(attributes[name], pd.Series(values, dtype="Int64"), np.ones(n_later))
-    for name in layout.constant:
-        found[name] = _counted(attributes[name], first_rows[name], later.astype(np.float64))
-    measured = {each.clique[0]: np.maximum(each.values, 0.0) for each in drawn}
-    share = second.sum() / n_later
-    for name in layout.varying:
-        before = layout.before(name)
-        of_first = _counted(attributes[before], first_rows[name], second.astype(np.float64))
-        of_later = measured.get(name, of_first)
-        found[before] = share * _normal(of_first) + (1 - share) * _normal(of_later)
-    return [Measurement((name,), total * _normal(counts), sigma) for name, counts in found.items()]
+def given_names(given: Sequence[Factor]) -> frozenset[str]:
+    """The columns that factors of single columns are of."""
+    return frozenset(name for factor in given for name in factor.attributes)
 
 
-def _counted(attribute: Attribute, values: pd.Series, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.bincount(attribute.codes(values), weights=weights, minlength=attribute.size).astype(np.float64)
-
-
-def _normal(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    return counts / max(float(counts.sum()), 1e-300)
+def start_from(given: Sequence[Factor], domain: Mapping[str, int]) -> MarkovRandomField | None:
+    """The model that an estimation starts from, where columns are given; `None`: it has none."""
+    return MarkovRandomField(domain, given, 1.0) if given else None
 
 
 def length_shares(codes: Discretizer, measured: Sequence[Measurement], layout: HistoryLayout) -> tuple[float, ...]:
