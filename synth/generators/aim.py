@@ -99,6 +99,7 @@ class Aim(MarginalGenerator):
     """
 
     name: ClassVar[str] = "aim"
+    learns_histories: ClassVar[bool] = True
     degree: Literal[2, 3] = Field(default=3, description="Most columns of one marginal.")
     n_bins: int = Field(default=24, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
     coarse_codes: int = Field(

@@ -36,6 +36,7 @@ class Auto(PrivateGenerator):
     """
 
     name: ClassVar[str] = "auto"
+    learns_histories: ClassVar[bool] = True
 
     def chosen(self, schema: Schema) -> Generator:
         """The generator for tables of a schema, with this epsilon and delta."""
@@ -68,8 +69,7 @@ class Auto(PrivateGenerator):
 
     def draws_histories(self, schema: Schema) -> bool:
         """True if the generator that is chosen draws them."""
-        chosen = self.chosen(schema)
-        return isinstance(chosen, PrivateGenerator) and chosen.draws_histories(schema)
+        return self.chosen(schema).draws_histories(schema)
 
     def plan(self, schema: Schema) -> Plan:
         """The plan of the generator that is chosen."""

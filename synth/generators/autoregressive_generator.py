@@ -108,6 +108,7 @@ class AutoregressiveGenerator(Generator):
     Values that few units hold share a code, and are drawn alike.
     """
 
+    learns_histories: ClassVar[bool] = True
     resumes: ClassVar[bool] = True
     most_rows: int = Field(
         default=200_000, ge=100, le=10_000_000, description="Rows that are learned from at most; a seeded sample."
@@ -129,8 +130,7 @@ class AutoregressiveGenerator(Generator):
         """True if the schema names an order."""
         return schema.order is not None
 
-    @property
-    def cautions(self) -> tuple[str, ...]:
+    def cautions(self, schema: Schema) -> tuple[str, ...]:
         """Sentences on settings that are allowed and leak."""
         asked = {name: getattr(self, name, LEAST_UNITS) for name in ("smallest_leaf", "least_units")}
         return tuple(

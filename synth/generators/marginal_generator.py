@@ -118,7 +118,10 @@ class MarginalGenerator(PrivateGenerator):
         if not fit.promises:
             longest = len(fit.train.rows_per_entity())
         layout = self._layout(fit.schema, longest)
-        first_rows, later_rows = layout.taken_apart(rows, histories_of(rows, fit.schema).first(longest))
+        histories = histories_of(rows, fit.schema).first(longest)
+        if not fit.promises:
+            layout.check(rows, histories)
+        first_rows, later_rows = layout.taken_apart(rows, histories)
         events = fit.planned(self._history_plan(fit.schema))
         of_first = replace(fit, train=HeldTable(first_rows, layout.first_rows), schema=layout.first_rows)
         codes, one_way = self._columns(of_first, events.first, progress)

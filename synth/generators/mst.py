@@ -50,6 +50,7 @@ class Mst(MarginalGenerator):
     """Maximum spanning tree of noisy two-way marginals."""
 
     name: ClassVar[str] = "mst"
+    learns_histories: ClassVar[bool] = True
     n_bins: int = Field(default=32, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
     max_cells: int = Field(default=250_000, ge=100, description="Cells of one two-way marginal at most.")
     max_model_mb: float = Field(default=64.0, ge=0.01, le=4096, description="Size of the model's tables at most.")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn, IntegerColumn, RealColumn
 from synth.constraints import Formula, Unique
 from synth.domain import numeric_scale
+from synth.errors import TableError
 from synth.histories.ordering import Histories, histories_of
 from synth.schema import Schema
 
@@ -199,10 +200,41 @@ class HistoryLayout:
 
         Args:
             table: *Sensitive*. In canonical form.
+
+        Raises:
+            TableError: the rows of an entity break what the schema says of them.
         """
-        first, later = self.taken_apart(table, histories_of(table, self.schema).first(self.longest))
+        histories = histories_of(table, self.schema)
+        self.check(table, histories)
+        first, later = self.taken_apart(table, histories)
         yield FIRST, first, self.first_rows, ()
         yield LATER, later, self.later_rows, self.known
+
+    def check(self, table: pd.DataFrame, histories: Histories) -> None:
+        """Refuse a table that breaks what the schema says of the rows of an entity; not for a private fit.
+
+        Args:
+            table: *Sensitive*. In canonical form.
+            histories: of its rows.
+
+        Raises:
+            TableError: a column varies or falls where it should not.
+        """
+        now, before = histories.pairs
+        for name in self.constant:
+            codes = pd.factorize(table[name], use_na_sentinel=False)[0]
+            if (codes[now] != codes[before]).any():
+                raise TableError(
+                    f"column={name!r} varies within an entity, and constant_in_entity names it; correct the table, or "
+                    "take it out there"
+                )
+        for name in self.schema.growing:
+            line = numeric_scale.positions(table[name], self.schema.columns[name])  # type: ignore[arg-type]
+            if (line[now] < line[before]).any():
+                raise TableError(
+                    f"column={name!r} falls within an entity, and nondecreasing_in_entity names it; correct the table, "
+                    "or take it out there"
+                )
 
     def taken_apart(self, table: pd.DataFrame, histories: Histories) -> tuple[pd.DataFrame, pd.DataFrame]:
         """The first rows and the later rows of a table.
