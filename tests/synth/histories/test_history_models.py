@@ -24,7 +24,7 @@ N = 3_000
 FITS: dict[str, dict[str, Any]] = {
     "trees": {"rounds": 80},
     "arn": {"order": "fixed", "epochs": 8},
-    "aim": {"epsilon": 50.0},
+    "aim": {"epsilon": 50.0, "rounds": 14, "n_draws": 10_000},
     "mst": {"epsilon": 50.0},
 }
 
