@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.columns import AnyColumn, BooleanColumn, CategoricalColumn, IdentifierColumn, IntegerColumn
+from synth.columns import AnyColumn, BooleanColumn, CategoricalColumn, IdentifierColumn
 from synth.errors import SchemaError, TableError, nearest
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -193,7 +193,7 @@ class Relation:
     def _parents(self) -> Schema:
         given = self.given_parents
         most = self.given_rows.max_rows_per_unit
-        count: Any = IntegerColumn(bounds=(0, most)) if self.private else IntegerColumn(measure=True)
+        count = {"kind": "integer", **({"bounds": (0, most)} if self.private else {"measure": True})}
         made = {**dict(given), **self._public(), "entity": self.key, "columns": {**given.columns, self.count: count}}
         return Schema.model_validate(made)
 
@@ -249,7 +249,9 @@ class Relation:
         columns = {name: schema.columns[name] for name in names}
         plain = {role: Schema.model_fields[role].default for role in _OF_TABLE}
         more = {"max_rows_per_unit": 1, "nondecreasing_in_entity": (), "constraints": (), "n_units": None}
-        known = conform(parents[names], schema.model_copy(update={"columns": columns, **plain, **more}), outside="clamp")
+        known = conform(
+            parents[names], schema.model_copy(update={"columns": columns, **plain, **more}), outside="clamp"
+        )
         for name in self.inherited:
             known[name] = _of_known_categories(known[name], columns[name], rng)
         return known
@@ -283,7 +285,9 @@ def _of_known_categories(series: pd.Series, column: AnyColumn, rng: np.random.Ge
     if not len(unknown):
         return series
     made = series.copy()
-    made.iloc[unknown] = np.array(column.categories, dtype=object)[rng.integers(len(column.categories), size=len(unknown))]
+    made.iloc[unknown] = np.array(column.categories, dtype=object)[
+        rng.integers(len(column.categories), size=len(unknown))
+    ]
     return made
 
 
@@ -315,17 +319,22 @@ def _check(parents: Schema, rows: Schema) -> None:
             "a parent has one row, and one level of parents and rows is modeled: the parents' schema names an entity "
             f"other than {key!r}, an order, or several rows of a unit; leave these out, or join the upper tables first"
         )
+    if rows.constant_in_entity:
+        raise SchemaError(
+            "what is constant within an entity stands in the table of parents: constant_in_entity of the rows' schema "
+            f"names {rows.constant_in_entity[0]!r}; move that column to the parents, or take it off the list"
+        )
+    _check_both(parents, rows, key)
+
+
+def _check_both(parents: Schema, rows: Schema, key: str) -> None:
+    """Refuse schemas that say two things of one name."""
     for name in rows.kept:
         if name != key and name in parents.kept:
             raise SchemaError(
                 f"columns of parents and rows have names of their own: column={name!r} is in both; rename one, or set "
                 "drop = true for it"
             )
-    if rows.constant_in_entity:
-        raise SchemaError(
-            "what is constant within an entity stands in the table of parents: constant_in_entity of the rows' schema "
-            f"names {rows.constant_in_entity[0]!r}; move that column to the parents, or take it off the list"
-        )
     for what in ("dataset", "n_units"):
         one, other = getattr(parents, what), getattr(rows, what)
         if None not in (one, other) and one != other:

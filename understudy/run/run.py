@@ -220,6 +220,7 @@ def _provenance(plan: Plan, work: RunWorkspace, real: _Real, began_at: str, eval
         ledger=releases(stated),
         sweep=_swept(plan),
         composed=plan.everything,
+        both_tables=plan.both_tables,
         attempts=count_attempt(real.prints["table"], plan.schema, attempt=work.attempt, n_tables=len(plan.points)),
         run_id=work.attempt,
         evaluated_at=began_at,
