@@ -50,13 +50,19 @@ class RelatedTables:
         Raises:
             TableError: a table cannot be read or does not fit; a row has no parent, or a parent several rows.
         """
+        parents, rows = self.read_both(outside, tell)
+        yield parents if self.side == "parents" else rows
+
+    def read_both(
+        self, outside: Outside, tell: Callable[[str], None] | None = None
+    ) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The real tables as both sides are fitted; *Sensitive*. Arguments and errors as of `read`."""
         given = self.relation.given_parents, self.relation.given_rows
-        tables = [
+        parents, rows = (
             _read(place, schema, outside, tell if side == self.side else None)
             for place, schema, side in zip((self.parents, self.rows), given, ("parents", "rows"), strict=True)
-        ]
-        parents, rows = self.relation.joined(tables[0], tables[1], outside=outside)
-        yield parents if self.side == "parents" else rows
+        )
+        return self.relation.joined(parents, rows, outside=outside)
 
 
 def find_file(given: str, home: Path, side: str) -> RealTable:
