@@ -22,8 +22,8 @@ from understudy.job.load import Inputs, check_measures, generator_of, given_poli
 from understudy.job.spec import SIDES, RelatedJob, Side, build_related_job
 from understudy.job.sweep import PlannedCandidate, composed
 
-FIRST_SHARE = 0.7
-"""Share of epsilon of the first guess for either table: two equal Gaussian fits have about 1/sqrt(2) of it each."""
+FIRST_SHARE = 0.68
+"""Share of epsilon of the first guess for either table: of small epsilons it is about 1/sqrt(2), and less of others."""
 LEAST_USED = 0.98
 """Share of the job's epsilon that both fits compose to at least, where one more guess comes nearer."""
 MOST_GUESSES = 8
