@@ -236,10 +236,10 @@ def test_generators_that_know_no_histories_say_so() -> None:
 
 def test_a_budget_that_tells_no_pairs_draws_rows_independently_and_says_so() -> None:
     schema = patients_schema(n_units=400)
-    generator = registry.generator("aim", epsilon=0.1)
+    generator = registry.generator("aim", epsilon=0.05)
     assert "raise epsilon" in generator.cautions(schema)[0]
     with pytest.warns(UserWarning, match="noise would hide how they follow each other"):
-        found = synth.fit(patients(400), schema, "aim", epsilon=0.1)
+        found = synth.fit(patients(400), schema, "aim", epsilon=0.05)
     assert isinstance(found, MarginalModel)
 
 
