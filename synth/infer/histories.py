@@ -36,7 +36,7 @@ MOST_CHANCE = 1e-6
 LEAST_RISES = 0.05
 """Share of the entities with several rows in which a column that never falls rises."""
 
-_BIRTH = re.compile(r"(^|[^a-z])(birth|born|dob|birthdate|birthday)", re.IGNORECASE)
+_BIRTH = re.compile(r"birth|(^|[^a-z])(born|dob)", re.IGNORECASE)
 """Names of dates that say nothing of when a row was written."""
 
 
