@@ -214,13 +214,10 @@ def _numbers(rows: _EntityRows, ranks: dict[str, NDArray[np.float64]], counters:
 
 
 def _counts(rows: _EntityRows, ranks: NDArray[np.float64]) -> bool:
-    """True if a number counts the rows of nearly all entities from 0 or 1 on."""
-    first = ranks.min()
-    if first not in (0, 1):
-        return False
+    """True if a number counts the rows of nearly all entities, from the same number on."""
     at = rows.sorted_by(ranks)
     starts = np.flatnonzero(np.diff(rows.owners[at], prepend=-1))
-    begins = ranks[at][starts] == first
+    begins = ranks[at][starts] == ranks.min()
     faults = rows.steps(ranks, at) != 1
     return bool(np.mean(begins) >= NEARLY_ALL and rows.share_without(faults) >= NEARLY_ALL)
 

@@ -10,7 +10,6 @@ import pytest
 
 from synth.errors import SchemaError, TableError
 from synth.infer import infer_schema
-from synth.infer.histories import LEAST_HISTORIES
 from synth.table import read_table
 
 
@@ -53,7 +52,9 @@ def test_a_number_that_counts_the_rows_of_each_entity_is_the_order_whatever_it_i
     table = visits().drop(columns="seen")
     assert proposed(table) == ("visit_nr", {"sex", "born"}, {"age", "admissions"})
     assert proposed(table.rename(columns={"visit_nr": "visit_id"}))[0] == "visit_id"
-    assert proposed(table.assign(visit_nr=table["visit_nr"] - 1))[0] == "visit_nr"
+    assert proposed(table.assign(visit_nr=table["visit_nr"] + 2000))[0] == "visit_nr"
+    late = table["patient_id"].str[-1].isin(["1", "2"])  # the first visits of a fifth of the patients are not there
+    assert proposed(table.assign(visit_nr=table["visit_nr"] + 3 * late))[0] is None
     assert infer_schema(table).columns["visit_nr"].kind == "integer"
     skipped = table.assign(visit_nr=table["visit_nr"] ** 2)
     assert proposed(skipped) == (None, set(), set())
@@ -64,9 +65,11 @@ def test_without_a_convincing_column_nothing_is_proposed() -> None:
     assert proposed(table.drop(columns=["seen", "visit_nr"])) == (None, set(), set())
     assert proposed(table, propose_order=False) == (None, set(), set())
     assert proposed(table, propose_entity=False) == (None, set(), set())
-    few = table[table["patient_id"] < f"P-{LEAST_HISTORIES - 1:04d}"]
-    assert few["patient_id"].nunique() == LEAST_HISTORIES - 1
-    assert proposed(few)[0] is None
+    assert proposed(table[table["patient_id"] < "P-0030"])[0] == "seen"
+    assert proposed(table[table["patient_id"] < "P-0029"])[0] is None
+    pairs = visits(most=2).drop(columns=["seen", "visit_nr"])
+    amount = np.random.default_rng(4).permutation(100 * len(pairs))[: len(pairs)]
+    assert proposed(pairs.assign(amount=amount))[0] is None, "half of the pairs ascend by chance"
 
 
 def test_identifiers_and_numbers_are_the_order_where_the_file_follows_them() -> None:
@@ -78,7 +81,8 @@ def test_identifiers_and_numbers_are_the_order_where_the_file_follows_them() -> 
     assert proposed(numbered.assign(encounter_id=[f"E-{i:07d}" for i in range(len(table))]))[0] == "encounter_id"
     assert proposed(shuffled)[0] is None
     rng = np.random.default_rng(1)
-    random = sorted("".join(rng.choice(list("0123456789abcdef"), 12)) for _ in range(len(table)))
+    hexadecimal = ["".join(rng.choice(list("0123456789abcdef"), 12)) for _ in range(len(table))]
+    random = sorted(f"{text}-{rng.integers(10)}" for text in hexadecimal)
     assert proposed(numbered.assign(encounter_id=random))[0] is None, "texts that are random say nothing"
     days = (table["seen"] - table["seen"].min()).dt.days
     assert proposed(numbered.drop(columns="encounter_id").assign(since=days))[0] == "since"
