@@ -65,8 +65,8 @@ def test_without_a_convincing_column_nothing_is_proposed() -> None:
     assert proposed(table.drop(columns=["seen", "visit_nr"])) == (None, set(), set())
     assert proposed(table, propose_order=False) == (None, set(), set())
     assert proposed(table, propose_entity=False) == (None, set(), set())
-    assert proposed(table[table["patient_id"] < "P-0030"])[0] == "seen"
-    assert proposed(table[table["patient_id"] < "P-0029"])[0] is None
+    for n, order in ((30, "seen"), (29, None)):
+        assert proposed(table[table["patient_id"] < f"P-{n:04d}"], entity="patient_id")[0] == order
     pairs = visits(most=2).drop(columns=["seen", "visit_nr"])
     amount = np.random.default_rng(4).permutation(100 * len(pairs))[: len(pairs)]
     assert proposed(pairs.assign(amount=amount))[0] is None, "half of the pairs ascend by chance"
@@ -84,6 +84,8 @@ def test_identifiers_and_numbers_are_the_order_where_the_file_follows_them() -> 
     hexadecimal = ["".join(rng.choice(list("0123456789abcdef"), 12)) for _ in range(len(table))]
     random = sorted(f"{text}-{rng.integers(10)}" for text in hexadecimal)
     assert proposed(numbered.assign(encounter_id=random))[0] is None, "texts that are random say nothing"
+    wards = table.groupby("patient_id").cumcount() + 3 * table["patient_id"].str[-1].astype(int) % 7
+    assert proposed(numbered.drop(columns="encounter_id").assign(ward_id=wards))[0] is None, "codes say nothing"
     days = (table["seen"] - table["seen"].min()).dt.days
     assert proposed(numbered.drop(columns="encounter_id").assign(since=days))[0] == "since"
 
@@ -140,6 +142,12 @@ def test_the_order_stays_a_column_that_is_learned_beside_constraints_that_could_
     assert schema.order == "visit_nr"
     assert schema.order in schema.modeled
     assert schema.constraints, "the table shows some"
+    early = rng.integers(0, 1000, len(table))
+    sums = visits(most=5).assign(early=early, late=rng.integers(0, 1000, len(table))).drop(columns=["seen", "visit_nr"])
+    sums = sums.assign(clock=sums["early"] + sums["late"]).sort_values(["patient_id", "clock"])
+    assert [str(rule) for rule in infer_schema(sums, propose_order=False).constraints] == ["'clock' is early + late"]
+    assert infer_schema(sums).order == "clock"
+    assert "clock" in infer_schema(sums).modeled
     assert set(schema.nondecreasing_in_entity) <= set(schema.modeled)
 
 
@@ -171,6 +179,15 @@ def test_a_named_order_may_not_be_missing_and_is_taken_where_it_would_not_be_pro
     assert proposed(visits(), order="pain")[0] == "pain"
     few = visits(n=9)
     assert proposed(few, entity="patient_id", order="visit_nr") == ("visit_nr", set(), set())
+
+
+def test_a_named_order_is_not_taken_for_the_entity() -> None:
+    sizes = np.arange(1, 121) % 60 + 1
+    lines = np.concatenate([np.arange(1, size + 1) for size in sizes])
+    table = pd.DataFrame({"line_id": lines, "basket_id": np.repeat(1000 + np.arange(120), sizes)})
+    assert infer_schema(table, constraints=False).entity == "line_id", "the first identifier that repeats itself"
+    schema = infer_schema(table, order="line_id", constraints=False)
+    assert (schema.entity, schema.order, schema.columns["line_id"].kind) == ("basket_id", "line_id", "integer")
 
 
 @pytest.mark.parametrize("name", ["hotel_bookings", "airbnb_nyc"])
