@@ -182,7 +182,7 @@ def test_a_named_order_may_not_be_missing_and_is_taken_where_it_would_not_be_pro
 
 
 def test_a_named_order_is_not_taken_for_the_entity() -> None:
-    sizes = np.arange(1, 121) % 60 + 1
+    sizes = np.arange(1, 121) % 90 + 1
     lines = np.concatenate([np.arange(1, size + 1) for size in sizes])
     table = pd.DataFrame({"line_id": lines, "basket_id": np.repeat(1000 + np.arange(120), sizes)})
     assert infer_schema(table, constraints=False).entity == "line_id", "the first identifier that repeats itself"
