@@ -84,7 +84,7 @@ def fit(
     from synth.progress import shown
 
     chosen = generator(name, **parameters)
-    for sentence in chosen.cautions:
+    for sentence in chosen.cautions(schema):
         warnings.warn(sentence, stacklevel=2)
     with shown(progress) as tell:
         return fit_model(chosen, real, schema, seed=seed, progress=tell)

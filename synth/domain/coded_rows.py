@@ -81,6 +81,7 @@ class Evidence:
         zeros: places of some columns, and which of their codes go together, an axis for each.
         rows: the first columns of each row that is to be drawn; the others of them count for nothing. `None`: no column
             differs from row to row in what is known of it.
+        n_given: number of these columns.
     """
 
     codes: Mapping[int, int] = field(default_factory=dict)
@@ -88,6 +89,7 @@ class Evidence:
     allowed: Mapping[int, Flags] = field(default_factory=dict)
     zeros: tuple[tuple[tuple[int, ...], Flags], ...] = ()
     rows: CodedRows | None = None
+    n_given: int = 0
 
     def given_codes(self, place: int) -> Codes:
         """The codes of a column that is known of each row, shape (n,).

@@ -17,6 +17,7 @@ from synth.domain.counts import CoarseCounts, Coarsening
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.dp.schedule import approximate_rho, resolve_delta
 from synth.generators.fitting.histograms import COLUMNS
+from synth.generators.fitting.histories import given_names, start_from, tells_pairs
 from synth.generators.fitting.marginal_selection import Search, Weight, Workload, check_workload, column_weights
 from synth.generators.fitting.private_fit import PrivateFit
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
@@ -98,6 +99,7 @@ class Aim(MarginalGenerator):
     """
 
     name: ClassVar[str] = "aim"
+    learns_histories: ClassVar[bool] = True
     degree: Literal[2, 3] = Field(default=3, description="Most columns of one marginal.")
     n_bins: int = Field(default=24, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
     coarse_codes: int = Field(
@@ -128,10 +130,14 @@ class Aim(MarginalGenerator):
         super().check(schema)
         check_workload(self.workload, schema)
 
-    def plan(self, schema: Schema) -> Callable[[float], AimEvents]:
+    def draws_histories(self, schema: Schema) -> bool:
+        """True if the schema names an order, and the budget tells pairs of a row and the row before it."""
+        return tells_pairs(schema, self.epsilon, self.delta)
+
+    def row_plan(self, schema: Schema, n_given: int = 0) -> Callable[[float], AimEvents]:
         """Columns, then choices and marginals stage by stage; all for the one column where there is no pair."""
-        n_columns, k = len(schema.modeled), schema.max_rows_per_unit
-        if n_columns == 1:
+        n_columns, k = len(schema.modeled) - n_given, schema.max_rows_per_unit
+        if n_columns == 1 and not n_given:
             return lambda rho: AimEvents(gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k))
         stages = self.stages(schema)
 
@@ -183,23 +189,28 @@ class Aim(MarginalGenerator):
         one_way: Sequence[Measurement],
         rng: np.random.Generator,
         progress: Progress,
+        given: Sequence[Factor] = (),
     ) -> MarkovRandomField:
         """The junction tree after the last round."""
-        coarsening = self._coarsening(fit, discretizer, one_way)
+        coarsening = self._coarsening(fit, discretizer, one_way, given)
         table = CoarseCounts(fit.train.coded(discretizer), coarsening)
         refined = [Factor(pair, np.where(together, 0.0, -np.inf)) for pair, together in coarsening.zeros()]
         max_model_cells = self.max_model_mb * CELLS_A_MB
         zeros = affordable([*refined, *structural_zeros(fit.schema, discretizer)], table.domain, max_model_cells / 2)
-        search = Search(table, self.marginal_weights(fit.schema), zeros, self.max_cells, max_model_cells, self.n_draws)
-        model, measurements = self._search(fit, events.stages, search, one_way, rng, progress)
+        weights = self.marginal_weights(fit.schema)
+        search = Search(table, weights, zeros, self.max_cells, max_model_cells, self.n_draws, given_names(given))
+        model, measurements = self._search(fit, events.stages, search, one_way, given, rng, progress)
         progress("estimating the distribution", None)
         return search.estimate(measurements, model, self.n_iterations)
 
-    def _coarsening(self, fit: PrivateFit, discretizer: Discretizer, one_way: Sequence[Measurement]) -> Coarsening:
+    def _coarsening(
+        self, fit: PrivateFit, discretizer: Discretizer, one_way: Sequence[Measurement], given: Sequence[Factor]
+    ) -> Coarsening:
         """Coarse attributes where noise fills large marginals: none without noise, nor where they fill the model."""
         if not (fit.promises and self.coarse_codes):
             return Coarsening({})
         masses = {measurement.clique[0]: np.asarray(measurement.values) for measurement in one_way}
+        masses |= {factor.attributes[0]: np.exp(factor.log_values) for factor in given}
         coarsening = Coarsening.of(discretizer, masses, self.coarse_codes)
         cells = sum(together.size for _, together in coarsening.zeros())
         return coarsening if cells <= self.max_model_mb * CELLS_A_MB / 4 else Coarsening({})
@@ -210,12 +221,13 @@ class Aim(MarginalGenerator):
         stages: Sequence[StageEvents],
         search: Search,
         one_way: Sequence[Measurement],
+        given: Sequence[Factor],
         rng: np.random.Generator,
         progress: Progress,
     ) -> tuple[MarkovRandomField, list[Measurement]]:
         """The model and all measurements after the last round."""
         measurements = list(one_way)
-        model = search.estimate(measurements, None)
+        model = search.estimate(measurements, start_from(given, search.table.domain))
         done, n_rounds, used = 0, sum(stage.marginals.count for stage in stages), self.columns_share
         for stage, planned in zip(stages, self.stages(fit.schema), strict=False):
             choices, event = stage.choices, stage.marginals

@@ -287,7 +287,7 @@ class ArnDistribution:
     def _drawn(self, n_rows: int, rng: np.random.Generator, evidence: Evidence, *, weigh: bool) -> CodedRows:
         from synth.neural.autoregressive_network import draw
 
-        codes, known = self._given(n_rows, evidence) if evidence.rows is None else self._given_rows(evidence.rows)
+        codes, known = self._given(n_rows, evidence) if evidence.rows is None else self._given_rows(evidence)
         allowed = {self.layout.leader[place]: self._allowed(place, evidence) for place in self._open_places(evidence)}
         made, log_weights = draw(
             self.network, codes, known, torch_generator(rng), allowed=allowed, mask=_Mask(self.layout, evidence),
@@ -309,13 +309,15 @@ class ArnDistribution:
                 known[column] = True
         return np.broadcast_to(row, (n_rows, len(row))), known
 
-    def _given_rows(self, rows: CodedRows) -> tuple[Codes, Flags]:
+    def _given_rows(self, evidence: Evidence) -> tuple[Codes, Flags]:
         """The first attributes of each row, as the network has them; shapes (n, n_columns) and (n_columns,)."""
-        first = {*self.layout.places[: self.n_given]}
-        return self.layout.of_rows(rows), np.array([place in first for place, _ in self.layout.columns])
+        if evidence.rows is None:
+            raise ValueError("these columns are given and never drawn; give the rows")
+        first = {*self.layout.places[: evidence.n_given]}
+        return self.layout.of_rows(evidence.rows), np.array([place in first for place, _ in self.layout.columns])
 
     def _open_places(self, evidence: Evidence) -> Collection[int]:
-        drawn = self.layout.places[0 if evidence.rows is None else self.n_given :]
+        drawn = self.layout.places[evidence.n_given :]
         return [place for place in drawn if place not in evidence.codes]
 
     def _allowed(self, place: int, evidence: Evidence) -> Flags:

@@ -9,6 +9,7 @@ from synth.dp.budget import Budget
 from synth.dp.schedule import Plan
 from synth.generators.aim import Aim
 from synth.generators.base import Generator, Model, PrivateGenerator, fit_model
+from synth.generators.fitting.histories import tells_pairs
 from synth.generators.latent_class import LatentClass
 from synth.generators.marginal_generator import Independent
 from synth.generators.trees import Trees
@@ -35,6 +36,7 @@ class Auto(PrivateGenerator):
     """
 
     name: ClassVar[str] = "auto"
+    learns_histories: ClassVar[bool] = True
 
     def chosen(self, schema: Schema) -> Generator:
         """The generator for tables of a schema, with this epsilon and delta."""
@@ -46,6 +48,8 @@ class Auto(PrivateGenerator):
             return Independent(epsilon=self.epsilon, delta=self.delta)
         is_between = TREE_SIGNAL[0] <= signal < TREE_SIGNAL[1]
         kinds = [isinstance(schema.columns[name], CategoricalColumn | BooleanColumn) for name in schema.modeled]
+        if tells_pairs(schema, self.epsilon, self.delta):
+            return Aim(epsilon=self.epsilon, delta=self.delta)
         by_tree = len(kinds) < FEW_COLUMNS or (is_between and sum(kinds) > CATEGORICAL_SHARE * len(kinds))
         return Aim(epsilon=self.epsilon, delta=self.delta) if by_tree else classes
 
@@ -62,6 +66,10 @@ class Auto(PrivateGenerator):
         """
         super().check(schema)
         self.chosen(schema).check(schema)
+
+    def draws_histories(self, schema: Schema) -> bool:
+        """True if the generator that is chosen draws them."""
+        return self.chosen(schema).draws_histories(schema)
 
     def plan(self, schema: Schema) -> Plan:
         """The plan of the generator that is chosen."""

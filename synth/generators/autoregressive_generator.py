@@ -13,11 +13,18 @@ from pydantic import Field
 from synth.domain import Discretizer
 from synth.domain.coded_rows import Array, CodedRows
 from synth.domain.quantile_grid import quantile_discretizer
-from synth.errors import JobError, TableError
+from synth.errors import TableError
 from synth.generators.base import Generator
 from synth.generators.fitting.fixed_costs import observe_spikes
 from synth.generators.fitting.private_fit import as_it_is
-from synth.generators.fitting.training_data import HeldTable, TrainingTable, disk_of, stored_rows
+from synth.generators.fitting.training_data import (
+    HeldTable,
+    TrainingTable,
+    check_rows_held,
+    disk_of,
+    held_rows,
+    stored_rows,
+)
 from synth.generators.models.autoregressive_model import Autoregression, AutoregressiveModel
 from synth.generators.models.history_model import HistoryModel
 from synth.histories.layout import FIRST, LATER, HistoryLayout
@@ -101,6 +108,7 @@ class AutoregressiveGenerator(Generator):
     Values that few units hold share a code, and are drawn alike.
     """
 
+    learns_histories: ClassVar[bool] = True
     resumes: ClassVar[bool] = True
     most_rows: int = Field(
         default=200_000, ge=100, le=10_000_000, description="Rows that are learned from at most; a seeded sample."
@@ -118,8 +126,11 @@ class AutoregressiveGenerator(Generator):
         """The class of its models, which restores its distributions."""
         raise NotImplementedError
 
-    @property
-    def cautions(self) -> tuple[str, ...]:
+    def draws_histories(self, schema: Schema) -> bool:
+        """True if the schema names an order."""
+        return schema.order is not None
+
+    def cautions(self, schema: Schema) -> tuple[str, ...]:
         """Sentences on settings that are allowed and leak."""
         asked = {name: getattr(self, name, LEAST_UNITS) for name in ("smallest_leaf", "least_units")}
         return tuple(
@@ -153,6 +164,8 @@ class AutoregressiveGenerator(Generator):
             OutputError: the disk has no room; nothing is left there.
         """
         self.check(schema)
+        if schema.order is not None:
+            check_rows_held(train, schema)
         table, schema = as_it_is(train, schema, progress)
         if len(table) == 0:
             raise TableError("a fit needs rows, and the table has none; give it a larger one")
@@ -175,14 +188,9 @@ class AutoregressiveGenerator(Generator):
         place: Path | None,
     ) -> HistoryModel:
         """A model of first rows, and one of later rows given what is known before each."""
-        if not isinstance(table, HeldTable):
-            raise JobError(
-                f"histories are learned from rows in memory, and this table stays where it is stored: "
-                f"order={schema.order!r}; read it with `synth.read_table`, or take order out of the schema"
-            )
         layout = HistoryLayout(schema, len(shares))
         parts: dict[str, AutoregressiveModel] = {}
-        for name, part, of_part, given in layout.parts(table.rows):
+        for name, part, of_part, given in layout.parts(held_rows(table)):
             if len(part) == 0:
                 continue
             seen = observe(of_part, part)

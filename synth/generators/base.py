@@ -98,6 +98,8 @@ class Generator(BaseModel):
     """The reason why its models cannot be saved; `None`: they can."""
     stored: ClassVar[bool] = True
     """True if it is fitted on tables that stay where they are stored, too."""
+    learns_histories: ClassVar[bool] = False
+    """True if it can draw the rows of an entity one after another, where the schema names an order."""
     resumes: ClassVar[bool] = False
     """True if a fit takes a `place`, a folder in which it keeps unfinished work or a log."""
 
@@ -132,10 +134,26 @@ class Generator(BaseModel):
         """
         return self
 
-    @property
-    def cautions(self) -> tuple[str, ...]:
-        """Sentences on settings that are allowed and leak, without a final stop."""
-        return ()
+    def draws_histories(self, schema: Schema) -> bool:
+        """True if the rows of an entity are drawn one after another, by the order of the schema.
+
+        Else they are drawn independently, given what is constant within an entity.
+        """
+        return False
+
+    def cautions(self, schema: Schema) -> tuple[str, ...]:
+        """Sentences on settings that are allowed and leak, or that ignore an order; without a final stop."""
+        if schema.order is None or self.draws_histories(schema):
+            return ()
+        reason = (
+            "noise would hide how they follow each other; raise epsilon or lower max_rows_per_unit"
+            if self.promises and self.learns_histories
+            else "choose trees, arn, aim or mst for rows that follow each other"
+        )
+        return (
+            f"generator={self.name!r} draws the rows of an entity independently, and order={schema.order!r} counts for "
+            f"nothing: {reason}",
+        )
 
     def check_held(self, train: object) -> None:
         """Refuse a table that is not held in memory.
@@ -241,7 +259,8 @@ class PrivateGenerator(Generator):
         if self.epsilon is None:
             raise BudgetError(f"generator={self.name!r} has no epsilon to calibrate noise to; set one")
         delta = resolve_delta(self.delta, schema)
-        return calibrate(with_overhead(self.plan(schema), schema, delta), self.epsilon, delta)
+        sizes = not self.draws_histories(schema)
+        return calibrate(with_overhead(self.plan(schema), schema, delta, sizes=sizes), self.epsilon, delta)
 
     def fit(
         self,

@@ -119,7 +119,7 @@ class LatentClass(MarginalGenerator):
         super().check(schema)
         check_workload(self.workload, schema)
 
-    def plan(self, schema: Schema) -> Callable[[float], LatentClassEvents]:
+    def row_plan(self, schema: Schema, n_given: int = 0) -> Callable[[float], LatentClassEvents]:
         """Columns, all pairs, choices, and what was chosen; all for the one column where there is no pair."""
         n_columns, k = len(schema.modeled), schema.max_rows_per_unit
         if n_columns == 1:
@@ -211,6 +211,7 @@ class LatentClass(MarginalGenerator):
         one_way: Sequence[Measurement],
         rng: np.random.Generator,
         progress: Progress,
+        given: Sequence[Factor] = (),
     ) -> LatentClasses:
         """The mixture after all measurements."""
         masses = {measurement.clique[0]: np.asarray(measurement.values) for measurement in one_way}

@@ -5,7 +5,7 @@ A fit measures one-way histograms, then further marginals, and estimates a distr
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,11 +15,24 @@ from pydantic import Field
 from synth.domain import Discretizer
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, PlannedEvents, gaussian_of_rho
+from synth.dp.schedule import Plan
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histograms import COLUMNS, Merging
+from synth.generators.fitting.histories import (
+    PILOT_ROWS,
+    HistoryEvents,
+    KnownColumns,
+    history_plan,
+    length_shares,
+)
 from synth.generators.fitting.private_fit import PrivateFit, start
+from synth.generators.fitting.training_data import HeldTable, check_rows_held, held_rows
+from synth.generators.models.history_model import HistoryModel
 from synth.generators.models.marginal_model import MarginalModel
-from synth.marginals import LatentClasses, MarkovRandomField, Measurement, estimate
+from synth.histories.layout import HistoryLayout
+from synth.histories.ordering import histories_of
+from synth.marginals import Factor, LatentClasses, MarkovRandomField, Measurement, estimate
+from synth.marginals.measurement import estimate_total
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
@@ -39,9 +52,29 @@ class MarginalGenerator(PrivateGenerator):
 
     n_bins: int
 
-    def plan(self, schema: Schema) -> Callable[[float], MarginalEvents]:
-        """One-way histograms first, at their share of the cost, then the generator's other events."""
+    def plan(self, schema: Schema) -> Plan:
+        """The events of rows, or those of first and of later rows where histories are drawn."""
+        if not self.draws_histories(schema):
+            return self.row_plan(schema)
+        return self._history_plan(schema)
+
+    def _history_plan(self, schema: Schema) -> Callable[[float], HistoryEvents]:
+        longest = schema.max_rows_per_unit if self.promises else max(schema.max_rows_per_unit, 2)
+        layout = self._layout(schema, longest)
+        later = None if longest == 1 else self.row_plan(layout.later_rows, len(layout.known))
+        return history_plan(self.row_plan(layout.first_rows), later)
+
+    def row_plan(self, schema: Schema, n_given: int = 0) -> Callable[[float], MarginalEvents]:
+        """One-way histograms first, at their share of the cost, then the generator's other events.
+
+        Args:
+            schema: of the rows.
+            n_given: columns that come first and are known of each row; they have no histograms.
+        """
         raise NotImplementedError
+
+    def _layout(self, schema: Schema, longest: int) -> HistoryLayout:
+        return HistoryLayout(schema, longest, reads_domains=False, averages=False)
 
     def fit(
         self,
@@ -51,8 +84,8 @@ class MarginalGenerator(PrivateGenerator):
         seed: int = 0,
         progress: Progress = quiet,
         budget: Budget | None = None,
-    ) -> MarginalModel:
-        """A model of the table.
+    ) -> MarginalModel | HistoryModel:
+        """A model of the table: of histories, where these are drawn.
 
         Args:
             train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
@@ -61,16 +94,68 @@ class MarginalGenerator(PrivateGenerator):
             progress: told what is being done.
             budget: on this generator's `schedule`; `None`: one of its own.
         """
+        if self.draws_histories(schema):
+            check_rows_held(train, schema)
         fit = start(self, train, schema, budget, progress)
+        rng = np.random.default_rng(seed)
+        if self.draws_histories(schema):
+            return self._of_histories(fit, rng, progress)
         shares, n_rows = fit.entity_shares()
-        events = fit.planned(self.plan(fit.schema))
-        discretizer, one_way = fit.columns(
-            events.columns, Merging(self.n_bins), lambda done: progress("measuring columns", done)
-        )
-        model = self._estimated(fit, events, discretizer, one_way, np.random.default_rng(seed), progress)
+        events = fit.planned(self.row_plan(fit.schema))
+        discretizer, one_way = self._columns(fit, events, progress)
+        model = self._estimated(fit, events, discretizer, one_way, rng, progress)
         return MarginalModel(
             self.name, fit.schema, fit.statement(), n_rows, discretizer, model, shares, self.parameters()
         )
+
+    def _columns(self, fit: PrivateFit, events: Any, progress: Progress) -> tuple[Discretizer, tuple[Measurement, ...]]:
+        return fit.columns(events.columns, Merging(self.n_bins), lambda done: progress("measuring columns", done))
+
+    def _of_histories(self, fit: PrivateFit, rng: np.random.Generator, progress: Progress) -> HistoryModel:
+        """A model of first rows, and one of later rows given what is known before each."""
+        rows = held_rows(fit.train)
+        longest = fit.schema.max_rows_per_unit
+        if not fit.promises:
+            longest = len(fit.train.rows_per_entity())
+        layout = self._layout(fit.schema, longest)
+        histories = histories_of(rows, fit.schema).first(longest)
+        if not fit.promises:
+            layout.check(rows, histories)
+        first_rows, later_rows = layout.taken_apart(rows, histories)
+        events = fit.planned(self._history_plan(fit.schema))
+        of_first = replace(fit, train=HeldTable(first_rows, layout.first_rows), schema=layout.first_rows)
+        codes, one_way = self._columns(of_first, events.first, progress)
+        model = self._estimated(of_first, events.first, codes, one_way, rng, progress)
+        first = MarginalModel(self.name, layout.first_rows, None, 1, codes, model, None, None)
+        shares = length_shares(codes, one_way, layout)
+        n_rows = max(
+            round(estimate_total(one_way) * float(np.average(np.arange(1, len(shares) + 1), weights=shares))), 1
+        )
+        later = None
+        if events.later is not None and (fit.promises or len(later_rows)):
+            later = self._of_later_rows(fit, layout, later_rows, events.later, first, rng, progress)
+        return HistoryModel(
+            self.name, fit.schema, fit.statement(), n_rows, first, later, shares, layout.averages, self.parameters()
+        )
+
+    def _of_later_rows(
+        self,
+        fit: PrivateFit,
+        layout: HistoryLayout,
+        rows: pd.DataFrame,
+        events: Any,
+        first: MarginalModel,
+        rng: np.random.Generator,
+        progress: Progress,
+    ) -> MarginalModel:
+        """The model of later rows, in which what is known of them has the codes of the same columns elsewhere."""
+        alone = replace(fit, train=HeldTable(rows, layout.drawn_alone), schema=layout.drawn_alone)
+        of_drawn, measured = self._columns(alone, events, progress)
+        known = KnownColumns.told(layout, first.learned_rows(PILOT_ROWS, rng), of_drawn, measured, rng)
+        codes = known.codes(of_drawn, first.discretizer, self.n_bins)
+        whole = replace(fit, train=HeldTable(rows, layout.later_rows), schema=layout.later_rows)
+        model = self._estimated(whole, events, codes, measured, rng, progress, known.factors(codes))
+        return MarginalModel(self.name, layout.later_rows, None, 1, codes, model, None, None)
 
     def _estimated(
         self,
@@ -80,6 +165,7 @@ class MarginalGenerator(PrivateGenerator):
         one_way: Sequence[Measurement],
         rng: np.random.Generator,
         progress: Progress,
+        given: Sequence[Factor] = (),
     ) -> MarkovRandomField | LatentClasses:
         """The distribution after all measurements.
 
@@ -90,6 +176,7 @@ class MarginalGenerator(PrivateGenerator):
             one_way: the measurements of single columns.
             rng: of draws that read released numbers only.
             progress: told what is being done.
+            given: about the distribution of each column that is known of each row, as the logarithm of its shares.
         """
         raise NotImplementedError
 
@@ -100,7 +187,7 @@ class Independent(MarginalGenerator):
     name: ClassVar[str] = "independent"
     n_bins: int = Field(default=64, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
 
-    def plan(self, schema: Schema) -> Callable[[float], MarginalEvents]:
+    def row_plan(self, schema: Schema, n_given: int = 0) -> Callable[[float], MarginalEvents]:
         """All of it for the histograms."""
         k, n_columns = schema.max_rows_per_unit, len(schema.modeled)
         return lambda rho: MarginalEvents(gaussian_of_rho(COLUMNS, rho, count=n_columns, sensitivity=k))
@@ -113,6 +200,7 @@ class Independent(MarginalGenerator):
         one_way: Sequence[Measurement],
         rng: np.random.Generator,
         progress: Progress,
+        given: Sequence[Factor] = (),
     ) -> MarkovRandomField:
         """The product of the columns' distributions."""
         return estimate(discretizer.sizes, one_way)

@@ -15,10 +15,11 @@ from synth.domain import Discretizer
 from synth.domain.counts import Counts
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.generators.fitting.histograms import COLUMNS
+from synth.generators.fitting.histories import given_names, start_from, tells_pairs
 from synth.generators.fitting.private_fit import PrivateFit
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import affordable, structural_zeros
-from synth.marginals import Clique, MarkovRandomField, Measurement, estimate
+from synth.marginals import Clique, Factor, MarkovRandomField, Measurement, estimate
 from synth.marginals.factor import CELLS_A_MB
 from synth.marginals.junction_tree import cells_with_one_more, pieces
 from synth.marginals.measurement import MEAN_ABSOLUTE
@@ -49,6 +50,7 @@ class Mst(MarginalGenerator):
     """Maximum spanning tree of noisy two-way marginals."""
 
     name: ClassVar[str] = "mst"
+    learns_histories: ClassVar[bool] = True
     n_bins: int = Field(default=32, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
     max_cells: int = Field(default=250_000, ge=100, description="Cells of one two-way marginal at most.")
     max_model_mb: float = Field(default=64.0, ge=0.01, le=4096, description="Size of the model's tables at most.")
@@ -68,17 +70,22 @@ class Mst(MarginalGenerator):
             raise ValueError(f"shares add up to {sum(shares):.6g} and must add up to 1; correct one of them")
         return shares
 
-    def plan(self, schema: Schema) -> Callable[[float], MstEvents]:
+    def draws_histories(self, schema: Schema) -> bool:
+        """True if the schema names an order, and the budget tells pairs of a row and the row before it."""
+        return tells_pairs(schema, self.epsilon, self.delta)
+
+    def row_plan(self, schema: Schema, n_given: int = 0) -> Callable[[float], MstEvents]:
         """Columns, choices and pairs, each at its share; all for the one column where there is no pair."""
-        n_columns, k = len(schema.modeled), schema.max_rows_per_unit
-        if n_columns == 1:
+        n_columns, k = len(schema.modeled) - n_given, schema.max_rows_per_unit
+        n_pairs = n_columns - (n_given == 0)
+        if n_pairs == 0:
             return lambda rho: MstEvents(gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k), None)
         columns, choices, pairs = (share / sum(self.shares) for share in self.shares)
         return lambda rho: MstEvents(
             gaussian_of_rho(COLUMNS, columns * rho, count=n_columns, sensitivity=k),
             TreeEvents(
-                SelectionEvent.of_rho(CHOICES, choices * rho, n_columns - 1),
-                gaussian_of_rho(PAIRS, pairs * rho, count=n_columns - 1, sensitivity=k),
+                SelectionEvent.of_rho(CHOICES, choices * rho, n_pairs),
+                gaussian_of_rho(PAIRS, pairs * rho, count=n_pairs, sensitivity=k),
             ),
         )
 
@@ -90,18 +97,19 @@ class Mst(MarginalGenerator):
         one_way: Sequence[Measurement],
         rng: np.random.Generator,
         progress: Progress,
+        given: Sequence[Factor] = (),
     ) -> MarkovRandomField:
         """The tree after all measurements."""
         table = fit.train.coded(discretizer)
         zeros = affordable(structural_zeros(fit.schema, discretizer), table.domain, self._max_model_cells / 2)
-        measurements = list(one_way)
+        measurements, start = list(one_way), start_from(given, table.domain)
         if events.tree is not None:
-            apart = estimate(table.domain, one_way, zeros=zeros)
+            apart = estimate(table.domain, one_way, zeros=zeros, warm_start=start)
             held = [zero.attributes for zero in zeros]
-            tree = self._choose_tree(fit, events.tree, table, apart, held, progress)
+            tree = self._choose_tree(fit, events.tree, table, apart, held, given_names(given), progress)
             measurements += self._measure_pairs(fit, events.tree.pairs, table, tree, progress)
         progress("estimating the distribution", None)
-        return estimate(table.domain, measurements, n_iterations=self.n_iterations, zeros=zeros)
+        return estimate(table.domain, measurements, n_iterations=self.n_iterations, zeros=zeros, warm_start=start)
 
     @property
     def _max_model_cells(self) -> float:
@@ -114,9 +122,10 @@ class Mst(MarginalGenerator):
         table: Counts,
         model: MarkovRandomField,
         held: Sequence[Clique],
+        given: frozenset[str],
         progress: Progress,
     ) -> list[Clique]:
-        """The edges of a spanning tree, each chosen among the pairs that would join two parts.
+        """The edges of a spanning tree, each chosen among the pairs that would join two parts; given columns are one.
 
         Together with the cliques of the structural zeros, which the model holds anyway, they may close loops. A pair
         that would make the model too large is left out, which is public.
@@ -124,17 +133,22 @@ class Mst(MarginalGenerator):
         candidates, scores = self._score(table, model, events.pairs, progress)
         tree: list[Clique] = []
         while True:
-            open_pairs = np.flatnonzero(self._open(table.domain, held, tree, candidates))
+            open_pairs = np.flatnonzero(self._open(table.domain, held, tree, tuple(sorted(given)), candidates))
             if len(open_pairs) == 0:
                 return tree
             chosen = open_pairs[fit.budget.choose(scores[open_pairs], fit.schema.max_rows_per_unit, events.choices)]
             tree.append(candidates[chosen])
 
     def _open(
-        self, domain: Mapping[str, int], held: Sequence[Clique], tree: Sequence[Clique], pairs: Sequence[Clique]
+        self,
+        domain: Mapping[str, int],
+        held: Sequence[Clique],
+        tree: Sequence[Clique],
+        given: Clique,
+        pairs: Sequence[Clique],
     ) -> list[bool]:
         """True for pairs that join two parts of the tree and leave the model within its limit; public."""
-        part, linked = pieces(domain, tree), pieces(domain, [*held, *tree])
+        part, linked = pieces(domain, [*tree, given]), pieces(domain, [*held, *tree])
         cells = cells_with_one_more(domain, [*held, *tree])
         room = self._max_model_cells - cells(())
 

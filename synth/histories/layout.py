@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn, IntegerColumn, RealColumn
 from synth.constraints import Formula, Unique
 from synth.domain import numeric_scale
+from synth.errors import TableError
 from synth.histories.ordering import Histories, histories_of
 from synth.schema import Schema
 
@@ -135,13 +136,28 @@ class HistoryLayout:
         ]
         return self._schema(made, kept, max(self.schema.max_rows_per_unit - 1, 1), entity=self.schema.entity)
 
+    @cached_property
+    def drawn_alone(self) -> Schema:
+        """The schema of later rows without the columns that are known before they are drawn."""
+        return self._part([name for name in self.later_rows.columns if name not in self.known])
+
+    @cached_property
+    def places_alone(self) -> Schema:
+        """The schema of the place of a later row, and of the rows that are left."""
+        return self._part([str(self.schema.entity), self.left, self.place])
+
+    def _part(self, names: Sequence[str]) -> Schema:
+        columns = {name: self.later_rows.columns[name] for name in names}
+        kept = [each for each in self.later_rows.constraints if {*each.columns} <= columns.keys()]
+        return self._schema(columns, kept, self.later_rows.max_rows_per_unit, self.schema.entity)
+
     def _schema(
         self, columns: Mapping[str, Any], constraints: Sequence[Any], k: int, entity: str | None = None
     ) -> Schema:
         names = columns.keys()
         return Schema(
             status=self.schema.status,
-            n_units=self.schema.n_units,
+            n_units=None if self.schema.n_units is None else max(self.schema.n_units // k, 1),
             max_rows_per_unit=k,
             target=self.schema.target if self.schema.target in names else None,
             sensitive=tuple(name for name in self.schema.sensitive if name in names),
@@ -184,10 +200,41 @@ class HistoryLayout:
 
         Args:
             table: *Sensitive*. In canonical form.
+
+        Raises:
+            TableError: the rows of an entity break what the schema says of them.
         """
-        first, later = self.taken_apart(table, histories_of(table, self.schema).first(self.longest))
+        histories = histories_of(table, self.schema)
+        self.check(table, histories)
+        first, later = self.taken_apart(table, histories)
         yield FIRST, first, self.first_rows, ()
         yield LATER, later, self.later_rows, self.known
+
+    def check(self, table: pd.DataFrame, histories: Histories) -> None:
+        """Refuse a table that breaks what the schema says of the rows of an entity; not for a private fit.
+
+        Args:
+            table: *Sensitive*. In canonical form.
+            histories: of its rows.
+
+        Raises:
+            TableError: a column varies or falls where it should not.
+        """
+        now, before = histories.pairs
+        for name in self.constant:
+            codes = pd.factorize(table[name], use_na_sentinel=False)[0]
+            if (codes[now] != codes[before]).any():
+                raise TableError(
+                    f"column={name!r} varies within an entity, and constant_in_entity names it; correct the table, or "
+                    "take it out there"
+                )
+        for name in self.schema.growing:
+            line = numeric_scale.positions(table[name], self.schema.columns[name])  # type: ignore[arg-type]
+            if (line[now] < line[before]).any():
+                raise TableError(
+                    f"column={name!r} falls within an entity, and nondecreasing_in_entity names it; correct the table, "
+                    "or take it out there"
+                )
 
     def taken_apart(self, table: pd.DataFrame, histories: Histories) -> tuple[pd.DataFrame, pd.DataFrame]:
         """The first rows and the later rows of a table.
@@ -196,6 +243,7 @@ class HistoryLayout:
             table: *Sensitive*. In canonical form.
             histories: of its rows.
         """
+        table = self._filled(table, histories)
         firsts = table.iloc[histories.rows[histories.starts]].reset_index(drop=True)
         first: dict[str, Any] = {name: firsts[name] for name in self.first_rows.columns if name in firsts}
         first[self.n_rows] = _integers(histories.lengths)
@@ -220,6 +268,25 @@ class HistoryLayout:
             pd.DataFrame({name: first[name] for name in self.first_rows.kept}, copy=False),
             pd.DataFrame({name: later[name] for name in self.later_rows.kept}, copy=False),
         )
+
+    def _filled(self, table: pd.DataFrame, histories: Histories) -> pd.DataFrame:
+        """The table with what never falls filled in where a cell could not be read: by the row before, else the least.
+
+        It depends on the rows of the same entity alone.
+        """
+        missing = [name for name in self.schema.growing if table[name].isna().any()]
+        if not missing:
+            return table
+        made = {name: table[name] for name in table}
+        for name in missing:
+            ordered = table[name].iloc[histories.rows]
+            filled = ordered.groupby(histories.owners).ffill()
+            known: Any = self.schema.columns[name]
+            least = pd.Series([known.bounds[0]]).astype(filled.dtype)
+            column = table[name].copy()
+            column.iloc[histories.rows] = filled.where(filled.notna(), least.iloc[0]).to_numpy()
+            made[name] = column
+        return pd.DataFrame(made, index=table.index, copy=False)
 
     def _gains(self, name: str, now: pd.Series, before: pd.Series) -> pd.Series:
         column: Any = self.schema.columns[name]

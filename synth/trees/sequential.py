@@ -76,14 +76,15 @@ class SequentialTrees:
         features = np.zeros((n, len(self.order)), dtype=np.float32)
         ranks: dict[int, Array] = {}
         log_weights = np.zeros(n)
-        for position, place in enumerate(self.order[: self.n_given]):
+        n_given = self.n_given if evidence.rows is None else evidence.n_given
+        for position, place in enumerate(self.order[:n_given]):
             of_rows = slice(start, start + n)
             codes[:, place] = evidence.given_codes(place)[of_rows]
             if (held := evidence.given_ranks(place)) is not None:
                 ranks[place] = held[of_rows]
             features[:, position] = _feature(self.discretizer.attributes[place], codes[:, place], ranks.get(place))
-        drawn = zip(self.order[self.n_given :], self.conditionals, strict=True)
-        for position, (place, conditional) in enumerate(drawn, start=self.n_given):
+        drawn = zip(self.order[n_given:], self.conditionals[n_given - self.n_given :], strict=True)
+        for position, (place, conditional) in enumerate(drawn, start=n_given):
             attribute = self.discretizer.attributes[place]
             rows = conditional.features(features[:, :position], rng)
             if (given := evidence.codes.get(place)) is not None:

@@ -173,7 +173,7 @@ def _without_promise(intent: Intent) -> Iterator[str]:
 
 def _of_settings(intent: Intent) -> Iterator[str]:
     for label, chosen in intent.generators.items():
-        yield from (f"{_listed(intent, [label])}: {sentence}" for sentence in chosen.cautions)
+        yield from (f"{_listed(intent, [label])}: {sentence}" for sentence in chosen.cautions(intent.schema))
 
 
 def _of_formulas(schema: Schema) -> Iterator[str]:

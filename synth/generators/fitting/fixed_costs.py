@@ -42,24 +42,25 @@ DOMAIN_DELTA_SHARE = 0.02
 """Share of delta for all columns whose categories or frequent values are not declared."""
 
 
-def with_overhead(plan: Plan, schema: Schema, delta: float) -> Plan:
+def with_overhead(plan: Plan, schema: Schema, delta: float, *, sizes: bool = True) -> Plan:
     """The plan with what the schema makes necessary, each at its share of rho.
 
     Args:
         plan: a generator's own events at a cost rho.
         schema: names the entity and the columns to measure.
         delta: of the guarantee.
+        sizes: false if the generator's own events count the rows of each entity, where the schema names one.
     """
-    sizes = SIZES_SHARE if schema.entity is not None else 0.0
+    of_sizes = SIZES_SHARE if sizes and schema.entity is not None else 0.0
     domain = sum(domain_shares(schema).values())
 
     def whole(rho: float) -> Sequence[Event]:
         events: list[Event] = []
-        if sizes:
-            events.append(gaussian_of_rho(SIZES, sizes * rho, count=1, sensitivity=1))
+        if of_sizes:
+            events.append(gaussian_of_rho(SIZES, of_sizes * rho, count=1, sensitivity=1))
         if domain:
             events += domain_events(schema, rho, DOMAIN_DELTA_SHARE * delta)
-        return [*events, *plan((1 - sizes - domain) * rho)]
+        return [*events, *plan((1 - of_sizes - domain) * rho)]
 
     return whole
 

@@ -135,6 +135,7 @@ class Search:
         max_cells: cells of one marginal at most.
         max_model_cells: cells of the model's tables at most, once the whole budget is used.
         n_draws: rows at most that stand for a model where it does not know a candidate's marginal at once.
+        given: columns that are known of each row: no marginal of them alone is a candidate.
     """
 
     table: Counts
@@ -143,6 +144,7 @@ class Search:
     max_cells: int
     max_model_cells: float
     n_draws: int
+    given: frozenset[str] = frozenset()
     _counted: dict[Clique, np.ndarray] = field(init=False, default_factory=dict, repr=False)
 
     def counts(self, clique: Clique) -> np.ndarray:
@@ -169,7 +171,8 @@ class Search:
         return [
             clique
             for clique in self._closure(cliques)
-            if any(home.issuperset(clique) for home in homes) or cells(clique) <= limit
+            if not self.given.issuperset(map(fine, clique))
+            and (any(home.issuperset(clique) for home in homes) or cells(clique) <= limit)
         ]
 
     def _closure(self, measured: Sequence[Clique]) -> list[Clique]:

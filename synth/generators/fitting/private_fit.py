@@ -115,7 +115,9 @@ def start(
         )
     # A private fit never refuses by what a row holds: values are clamped, unknown categories become `other`.
     if isinstance(train, pd.DataFrame):
-        rows = HeldTable(bound_contributions(conform(train, schema, outside="clamp"), schema), schema)
+        conformed = conform(train, schema, outside="clamp")
+        in_order = generator.draws_histories(schema)
+        rows = HeldTable(bound_contributions(conformed, schema, in_order=in_order), schema)
     else:
         rows = train.training(schema)
     measured = measure_domain(rows, schema, budget)
@@ -126,7 +128,7 @@ def _plans(generator: PrivateGenerator, schema: Schema, schedule: Schedule) -> b
     """True if a schedule is the one that the generator would make, without calibrating it anew."""
     generator.check(schema)
     delta = resolve_delta(generator.delta, schema)
-    plan = with_overhead(generator.plan(schema), schema, delta)
+    plan = with_overhead(generator.plan(schema), schema, delta, sizes=not generator.draws_histories(schema))
     rho = _total_rho(plan(1.0), schedule.events)
     if schedule.delta != delta or rho is None or schedule.epsilon > (generator.epsilon or 0.0):
         return False
@@ -191,6 +193,7 @@ def as_it_is(train: "pd.DataFrame | StoredTable", schema: Schema, progress: Prog
 
 def _exact(generator: PrivateGenerator, rows: TrainingTable, schema: Schema) -> PrivateFit:
     """A fit without epsilon: the same events, drawn without noise."""
-    events = with_overhead(generator.plan(schema), schema, EXACT_DELTA)(EXACT_RHO)
+    sizes = not generator.draws_histories(schema)
+    events = with_overhead(generator.plan(schema), schema, EXACT_DELTA, sizes=sizes)(EXACT_RHO)
     budget = Budget(Schedule(tuple(events), EXACT_DELTA), NoNoise())
     return PrivateFit(rows, schema, budget, promises=False)

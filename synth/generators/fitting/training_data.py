@@ -22,7 +22,8 @@ from synth.domain import Attribute, Discretizer, dp_bounds, numeric_scale
 from synth.domain.counts import CodedTable, Counts
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
-from synth.errors import TableError
+from synth.errors import JobError, TableError
+from synth.histories.ordering import histories_of
 from synth.marginals import Measurement
 from synth.marginals.measurement import estimate_total
 from synth.schema import Schema
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 Counted = NDArray[np.int64]
 
 
-def bound_contributions(train: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+def bound_contributions(train: pd.DataFrame, schema: Schema, *, in_order: bool = False) -> pd.DataFrame:
     """The table with at most `max_rows_per_unit` rows of each entity; unchanged where the unit is a row.
 
     The choice of an entity's rows depends on these rows alone. Each is ranked by a keyed hash of its entity, its
@@ -48,9 +49,13 @@ def bound_contributions(train: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     Args:
         train: *Sensitive*. Conforming to the schema.
         schema: names the entity and k.
+        in_order: true if these are its first rows, by the order of the schema, rather than chosen by the hash.
     """
     if schema.entity is None:
         return train
+    if in_order:
+        kept = histories_of(train, schema).first(schema.max_rows_per_unit).rows
+        return train.iloc[kept].reset_index(drop=True)
     train = train[train[schema.entity].notna()].reset_index(drop=True)
     entities = pd.factorize(train[schema.entity])[0]
     keys = row_keys(train, [name for name in schema.kept if name != schema.entity])
@@ -292,3 +297,27 @@ def units_of(one_way: Sequence[Measurement], shares: Sequence[float] | None) -> 
     """About how many units there are, from what was released: rows by the histograms, over rows per unit."""
     rows_per_unit = 1.0 if shares is None else sum(size * share for size, share in enumerate(shares, start=1))
     return max(estimate_total(one_way) / rows_per_unit, 1.0)
+
+
+def check_rows_held(train: object, schema: Schema) -> None:
+    """Refuse to learn histories from a table that is not held in memory.
+
+    Raises:
+        JobError: it stays where it is stored; nothing was read.
+    """
+    if not isinstance(train, pd.DataFrame):
+        raise JobError(
+            "histories are learned from rows in memory, and this table stays where it is stored: "
+            f"order={schema.order!r}; read it with `synth.read_table`, or take order out of the schema"
+        )
+
+
+def held_rows(train: TrainingTable) -> pd.DataFrame:
+    """*Sensitive*. The rows of a table in memory.
+
+    Raises:
+        TableError: they stay where they are stored.
+    """
+    if not isinstance(train, HeldTable):
+        raise TableError("these rows stay where they are stored; give a DataFrame")
+    return train.rows

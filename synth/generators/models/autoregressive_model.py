@@ -151,7 +151,7 @@ class AutoregressiveModel(ModelDisplay):
         """Canonical columns of rows, drawn given those that are known of each row; shape (n, n_drawn).
 
         Args:
-            known: the columns that the model was fitted to have given.
+            known: the first columns of the model's order, in any order; all that it was fitted to have given.
             rng: source of the draw.
         """
         attributes = self.discretizer.attributes
@@ -163,7 +163,8 @@ class AutoregressiveModel(ModelDisplay):
                 codes[:, place] = attribute.group[cells]
                 if attribute.is_refined:
                     ranks[place] = attribute.middle_ranks[cells]
-        evidence = replace(self._unconditional, rows=CodedRows(codes, ranks, np.zeros(len(known))))
+        rows = CodedRows(codes, ranks, np.zeros(len(known)))
+        evidence = replace(self._unconditional, rows=rows, n_given=known.shape[1])
         coded = self.distribution.draw(len(known), rng, evidence)
         made = {
             attribute.name: attribute.values(coded.codes[:, place], rng, coded.ranks.get(place))

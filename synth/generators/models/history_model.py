@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synth.chunks import Part
+from synth.columns import IdentifierColumn, PersonalColumn
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError
 from synth.generators.base import ModelDisplay
@@ -19,9 +20,23 @@ from synth.generators.models.postprocess import finish_histories, rows_wanted
 from synth.histories.layout import FIRST, LATER, HistoryLayout
 from synth.progress import Progress, quiet
 from synth.schema import Schema, build_schema
+from synth.table import conform, present
 
 HISTORIES = "histories"
 """Key in the content of a saved model that is one of histories."""
+
+
+_NO_ROLES: dict[str, Any] = {
+    "target": None,
+    "task": None,
+    "sensitive": (),
+    "quasi_identifiers": (),
+    "parties": (),
+    "order": None,
+    "nondecreasing_in_entity": (),
+    "constraints": (),
+}
+"""Of a schema of parents alone, in which other columns may be missing."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,6 +98,43 @@ class HistoryModel(ModelDisplay):
         simulation = Simulation(self.layout, self.first, self.later, mean, rng, part, progress)
         learned, owner = simulation.rows(wanted, given)
         return finish_histories(learned, owner, self.schema, rng, part)
+
+    def rows_of(
+        self, parents: pd.DataFrame, counts: NDArray[np.int64], *, seed: int | None = None, progress: Progress = quiet
+    ) -> pd.DataFrame:
+        """The rows of parents that are known: each has a history of its own, under its own key.
+
+        Args:
+            parents: the entity column and all that is constant within an entity, one row a parent; keys never repeat.
+            counts: rows of each, shape (n_parents,); those without any have none.
+            seed: the same seed gives the same rows; `None` draws fresh ones.
+            progress: told what is being done.
+
+        Returns:
+            The rows of all columns of the schema, those of a parent side by side and in order.
+
+        Raises:
+            TableError: the parents lack a column, or do not fit the schema; nothing was drawn.
+            ModelError: next to no row keeps the constraints; there is no table.
+        """
+        names = [name for name in self.schema.kept if name in {self.schema.entity, *self.schema.constant_in_entity}]
+        with_rows = np.flatnonzero(counts > 0)
+        held = self.schema.model_copy(
+            update={"columns": {n: self.schema.columns[n] for n in names}, **_NO_ROLES, "n_units": None}
+        )
+        known = conform(parents, held, part=True).iloc[with_rows].reset_index(drop=True)
+        rng = np.random.default_rng(seed)
+        made: dict[str, Any] = {name: known[name] for name in self.layout.constant}
+        longest = np.minimum(counts[with_rows], len(self.entity_shares)).astype(np.int64)
+        made[self.layout.n_rows] = pd.Series(pd.arrays.IntegerArray(longest, np.zeros(len(longest), dtype=bool)))
+        simulation = Simulation(self.layout, self.first, self.later, 1.0, rng, None, progress)
+        learned, owner = simulation.rows_of(pd.DataFrame(made, index=known.index))
+        table = finish_histories(learned, owner, self.schema, rng)
+        shown = present(known, held)
+        for name in names:
+            if isinstance(self.schema.columns[name], IdentifierColumn | PersonalColumn):
+                table[name] = shown[name].take(owner).set_axis(table.index)
+        return table
 
     def _check(self, given: Mapping[str, Any] | None, balance: Mapping[str, Any] | None) -> None:
         if balance:

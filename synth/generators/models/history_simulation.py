@@ -153,12 +153,66 @@ class Simulation:
         owner = np.unique(np.concatenate(owners)[:n_rows], return_inverse=True)[1]
         return table.iloc[:n_rows].reset_index(drop=True), owner
 
+    def rows_of(self, parents: pd.DataFrame) -> tuple[pd.DataFrame, NDArray[np.int64]]:
+        """Canonical rows of the learned columns, whole histories, and the place of each row's parent.
+
+        Args:
+            parents: what is constant within an entity, canonical, and the rows of its history, at least one.
+
+        Raises:
+            ModelError: next to no row keeps the constraints; there is no table.
+        """
+        keys = Keys(self.layout, self.part)
+        tables: list[pd.DataFrame] = []
+        owners: list[NDArray[np.int64]] = []
+        for start in range(0, len(parents), MOST_AT_ONCE):
+            self.progress("sampling histories", start / len(parents))
+            some = parents.iloc[start : start + MOST_AT_ONCE].reset_index(drop=True)
+            table, owner = self._followed(self._first_rows_of(some), start + np.arange(len(some)), keys)
+            tables.append(table)
+            owners.append(owner)
+        keys.remember()
+        return pd.concat(tables, ignore_index=True), np.concatenate(owners)
+
+    def _first_rows_of(self, parents: pd.DataFrame) -> pd.DataFrame:
+        """The first row of each parent; the last draw stays where none keeps the constraints."""
+        layout = self.layout
+        known = parents[[*layout.constant, layout.n_rows]]
+        pending = np.arange(len(parents))
+        found: list[pd.DataFrame] = []
+        places: list[NDArray[np.intp]] = []
+        for attempt in range(TRIES):
+            some = known.iloc[pending].reset_index(drop=True)
+            drawn = self.first.drawn_after(some, self.rng)
+            rows = pd.DataFrame(
+                {name: some[name] if name in some else drawn[name] for name in layout.first_rows.modeled}
+            )
+            table, unlawful = completed(with_dependents(rows, layout.first_rows), layout.first_rows)
+            kept = np.arange(len(pending)) if attempt == TRIES - 1 else np.flatnonzero(~unlawful)
+            found.append(table.iloc[kept])
+            places.append(pending[kept])
+            pending = np.delete(pending, kept)
+            if len(pending) == 0:
+                break
+            if attempt == TRIES - 2 and len(pending) > MOST_CUT * len(parents) + 10:
+                raise ModelError(
+                    f"first rows that keep the constraints are hardly drawn ({len(pending):,} of {len(parents):,} are "
+                    "not); correct the constraints"
+                )
+        order = np.argsort(np.concatenate(places))
+        return pd.concat(found, ignore_index=True).take(order).reset_index(drop=True)
+
     def _histories(
         self, n: int, first_owner: int, keys: Keys, given: Mapping[str, Any] | None
     ) -> tuple[pd.DataFrame, NDArray[np.int64]]:
         """Whole histories of so many entities, and the entity of each row, entities numbered from one on."""
-        owners = first_owner + np.arange(n)
-        firsts = self.first.learned_rows(n, self.rng, given)
+        return self._followed(self.first.learned_rows(n, self.rng, given), first_owner + np.arange(n), keys)
+
+    def _followed(
+        self, firsts: pd.DataFrame, owners: NDArray[np.int64], keys: Keys
+    ) -> tuple[pd.DataFrame, NDArray[np.int64]]:
+        """First rows, each followed by the others of its history, and the entity of each row."""
+        n = len(firsts)
         lengths = firsts[self.layout.n_rows].to_numpy(dtype=np.int64)
         firsts = firsts[list(self.layout.schema.learned)]
         kept = ~keys.repeats(firsts, owners)

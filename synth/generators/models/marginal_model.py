@@ -22,6 +22,7 @@ from synth.generators.models.imputation import Imputation
 from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
 from synth.generators.models.postprocess import finish, rows_wanted
 from synth.marginals import LatentClasses, MarkovRandomField, sample, sample_classes
+from synth.marginals.conditional_sampling import sample_given
 from synth.marginals.factor import CELLS_A_MB
 from synth.marginals.latent_classes import CLASS_SHARES
 from synth.marginals.sampling import impute_codes
@@ -74,12 +75,23 @@ class MarginalModel(ModelDisplay):
             JobError: `n_rows` is below one, or the model has no such rows as are asked for; nothing was drawn.
             ModelError: next to no row keeps the constraints; there is no table.
         """
-        wanted = rows_wanted(n_rows, self.default_rows)
+        rng = np.random.default_rng(seed)
+        progress("sampling", None)
+        learned = self.learned_rows(rows_wanted(n_rows, self.default_rows), rng, given, balance, part)
+        return finish(learned, self.schema, self.entity_shares, rng, part)
+
+    def learned_rows(
+        self,
+        n_rows: int,
+        rng: np.random.Generator,
+        given: Mapping[str, Any] | None = None,
+        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
+        part: Part | None = None,
+    ) -> pd.DataFrame:
+        """Canonical rows of the learned columns that keep the constraints; conditions and errors as of `sample`."""
         mixture = ConditionMixture.of(given, balance, self.discretizer, self.schema)
         zeros = structural_zeros(self.schema, self.discretizer) if mixture.is_asked else ()
         distributions = {id(each): each.applied(self.distribution, zeros) for each in mixture.conditions}
-        rng = np.random.default_rng(seed)
-        progress("sampling", None)
 
         def draw(n: int, conditions: Conditions) -> pd.DataFrame:
             codes = _sampled(distributions[id(conditions)], n, rng)[
@@ -88,8 +100,37 @@ class MarginalModel(ModelDisplay):
             drawn = conditions.fixed(self.discretizer.decode(codes, rng, self._copula, conditions.values))
             return conditions.fixed(with_dependents(drawn, self.schema))
 
-        learned = draw_lawful(lambda n: mixture.draw(n, rng, draw), wanted, self.schema, part)
-        return finish(learned, self.schema, self.entity_shares, rng, part)
+        return draw_lawful(lambda n: mixture.draw(n, rng, draw), n_rows, self.schema, part)
+
+    def drawn_after(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+        """Canonical columns of rows, drawn given those that are known of each row.
+
+        Args:
+            known: columns of the model, of which each row's values are known.
+            rng: source of the draw.
+
+        Raises:
+            ModelError: the model is one of latent classes, which no generator of histories fits.
+        """
+        if not isinstance(self.distribution, MarkovRandomField):
+            raise ModelError("rows are drawn given others by a Markov random field; fit aim or mst")
+        attributes = self.discretizer.attributes
+        codes = {a.name: a.codes(known[a.name]) for a in attributes if a.name in known}
+        for name, groups in self._coarse_codes.items():
+            if name in codes:
+                codes[name + MARK] = groups[codes[name]]
+        drawn = sample_given(self.distribution, codes, rng)
+        made = {a.name: a.values(drawn[a.name], rng) for a in attributes if a.name not in known}
+        return pd.DataFrame(made, index=pd.RangeIndex(len(known)), copy=False)
+
+    @cached_property
+    def _coarse_codes(self) -> dict[str, np.ndarray]:
+        """The coarse code of every code, of the columns that have coarse ones."""
+        found = {}
+        for factor in self.distribution.potentials if isinstance(self.distribution, MarkovRandomField) else ():
+            if len(factor.attributes) == 2 and factor.attributes[1] == factor.attributes[0] + MARK:
+                found[factor.attributes[0]] = factor.log_values.argmax(axis=1).astype(np.int32)
+        return found
 
     def impute(self, frame: pd.DataFrame, *, seed: int | None = None) -> pd.DataFrame:
         """The rows of a table with missing cells drawn from their distribution given the cells that are there.
@@ -134,6 +175,11 @@ class MarginalModel(ModelDisplay):
         Raises:
             ModelError: its noise was injected, so that its statement is void; nothing was written.
         """
+        content, arrays = self.taken_apart()
+        save_model(path, content, arrays, self.schema, self.statement)
+
+    def taken_apart(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Plain data and arrays, for `load`."""
         description, arrays = self.distribution.to_arrays()
         content = {
             "generator": self.name,
@@ -143,7 +189,7 @@ class MarginalModel(ModelDisplay):
             "entity_shares": self.entity_shares,
             "parameters": self.parameters,
         }
-        save_model(path, content, arrays, self.schema, self.statement)
+        return content, dict(arrays)
 
     @classmethod
     def load(

@@ -593,12 +593,12 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
     ),
     (
         "sensitivity halved",
-        (registry.generator_class("mst").plan, "__globals__", _half_sensitive),
+        (registry.generator_class("mst").row_plan, "__globals__", _half_sensitive),
         what_reached_the_sampler_costs_what_is_claimed,
     ),
     (
         "rows of an entity not bounded",
-        (private_fit, "bound_contributions", lambda train, schema: train),
+        (private_fit, "bound_contributions", lambda train, schema, **_: train),
         one_unit_moves_what_is_read_by_no_more_than_its_rows,
     ),
     (

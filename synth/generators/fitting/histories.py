@@ -1,0 +1,211 @@
+"""Private histories: one fit of first rows and one of later rows, whose events are planned and paid together.
+
+A unit has one first row and at most k - 1 later ones, its first k rows in their order. So counts of first rows have
+sensitivity 1, and counts of pairs of a row and the row before it k - 1. What is known before a later row has no
+histograms of its own: its codes are those of the same column elsewhere.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synth.domain import Discretizer
+from synth.domain.discretizer import OTHER, Attribute, regroup
+from synth.dp.events import Event, PlannedEvents
+from synth.dp.schedule import approximate_rho, resolve_delta
+from synth.generators.fitting.histograms import even_mass_groups
+from synth.histories.layout import HistoryLayout
+from synth.histories.ordering import Histories
+from synth.marginals import Factor, MarkovRandomField, Measurement
+from synth.schema import Schema
+
+LATER_SHARE = 0.5
+"""Share of the cost for later rows."""
+PILOT_ROWS = 20_000
+"""Histories that are drawn from released numbers, and rows of them, to tell about how often codes are known."""
+MOST_PLACES = 12
+"""Codes of the place of a row in its history, and of the rows that are left, about."""
+LEAST_SIGNAL = 5.0
+"""Units in standard deviations of the noise of a pair of columns, below which pairs of rows are noise."""
+
+
+def tells_pairs(schema: Schema, epsilon: float | None, delta: float | Literal["auto"]) -> bool:
+    """True if the schema names an order, and the budget tells pairs of a row and the row before it; public.
+
+    Args:
+        schema: names the order, the number of units and the rows of one.
+        epsilon: of the fit; `None`: there is no noise.
+        delta: of the fit.
+    """
+    if schema.order is None or epsilon is None:
+        return schema.order is not None
+    if schema.n_units is None or schema.status != "declared":
+        return False  # a private fit is refused
+    rho = LATER_SHARE * approximate_rho(epsilon, resolve_delta(delta, schema))
+    noise = max(schema.max_rows_per_unit - 1, 1) * math.sqrt(len(schema.modeled) / (2 * rho))
+    return schema.n_units / noise >= LEAST_SIGNAL
+
+
+@dataclass(frozen=True)
+class HistoryEvents(PlannedEvents):
+    """The events of both fits; later rows have none where an entity has one row at most."""
+
+    first: PlannedEvents
+    later: PlannedEvents | None
+
+
+def history_plan(
+    first: Callable[[float], PlannedEvents], later: Callable[[float], PlannedEvents] | None
+) -> Callable[[float], HistoryEvents]:
+    """The plan of both fits, as a function of their cost rho.
+
+    Args:
+        first: the plan of first rows.
+        later: that of later rows; `None`: there are none.
+    """
+    if later is None:
+        return lambda rho: HistoryEvents(_named(first(rho), "first rows"), None)
+    return lambda rho: HistoryEvents(
+        _named(first((1 - LATER_SHARE) * rho), "first rows"), _named(later(LATER_SHARE * rho), "later rows")
+    )
+
+
+def _named(events: PlannedEvents, rows: str) -> PlannedEvents:
+    named: list[Event] = [replace(event, what=f"{event.what}, {rows}") for event in events]
+    return events.of(named)
+
+
+@dataclass(frozen=True)
+class KnownColumns:
+    """The columns that are known before a later row is drawn: about how they are, told by released numbers alone.
+
+    Attributes:
+        layout: names the columns.
+        rows: later rows of about the right distribution in each of these columns, which has no part of real ones.
+    """
+
+    layout: HistoryLayout
+    rows: pd.DataFrame
+
+    @classmethod
+    def told(
+        cls,
+        layout: HistoryLayout,
+        first_rows: pd.DataFrame,
+        drawn: Discretizer,
+        measured: Sequence[Measurement],
+        rng: np.random.Generator,
+    ) -> "KnownColumns":
+        """Rows of histories whose later rows are drawn column by column.
+
+        Args:
+            layout: names the columns.
+            first_rows: drawn from their released model.
+            drawn: codes of the columns that are drawn.
+            measured: one-way measurements of these.
+            rng: source of all draws.
+        """
+        lengths = first_rows[layout.n_rows].to_numpy(dtype=np.int64)
+        histories = Histories(np.arange(int(lengths.sum())), np.cumsum(lengths) - lengths)
+        places, firsts = histories.places, histories.owners
+        n = len(places)
+        made: dict[str, Any] = {}
+        later = places > 1
+        for attribute, counts in zip(drawn.attributes, measured, strict=True):
+            shares = np.maximum(np.delete(counts.values, attribute.impossible), 0.0)
+            codes = np.delete(np.arange(attribute.size), attribute.impossible)
+            shares = shares if shares.sum() > 0 else np.ones(len(codes))
+            made[attribute.name] = attribute.values(rng.choice(codes, n, p=shares / shares.sum()), rng)
+        columns: dict[str, Any] = {name: first_rows[name].take(firsts) for name in layout.constant}
+        columns[layout.left] = lengths[firsts] - places
+        columns[layout.place] = places
+        for name in layout.varying:
+            start = first_rows[name].take(firsts).reset_index(drop=True)
+            if name in layout.schema.growing:
+                gains = np.where(later, made[layout.gain(name)].to_numpy(dtype=np.float64), 0.0)
+                sums = np.cumsum(gains)
+                grown = pd.Series(sums - np.repeat(sums[histories.starts], lengths))
+                columns[layout.before(name)] = layout.grown(name, start, grown)[0]
+            else:
+                columns[layout.before(name)] = made[name].where(later, start)
+        now, before = histories.pairs
+        rows = {
+            name: _plain(values).take(before if name not in (layout.left, layout.place) else now)
+            for name, values in columns.items()
+        }
+        chosen = np.arange(len(now)) if len(now) <= PILOT_ROWS else rng.choice(len(now), PILOT_ROWS, replace=False)
+        frame = {name: rows[name].reset_index(drop=True).take(chosen) for name in layout.known}
+        return cls(layout, pd.DataFrame(frame).reset_index(drop=True))
+
+    def codes(self, drawn: Discretizer, first: Discretizer, n_bins: int) -> Discretizer:
+        """The codes of all columns of later rows; those that never fall have some of even mass.
+
+        Args:
+            drawn: codes of the columns that are drawn.
+            first: codes of first rows.
+            n_bins: codes of a column that never falls, about.
+        """
+        layout = self.layout
+        of_drawn, of_first = ({each.name: each for each in one.attributes} for one in (drawn, first))
+        public = {each.name: each for each in Discretizer.by_schema(layout.later_rows).attributes}
+        made: dict[str, Attribute] = {**of_drawn, **{name: of_first[name] for name in layout.constant}}
+        made |= {name: self._even(public[name], MOST_PLACES) for name in (layout.left, layout.place)}
+        for name in layout.varying:
+            before = layout.before(name)
+            if name in layout.schema.growing:
+                made[before] = self._even(public[before], n_bins)
+            else:
+                made[before] = replace(of_drawn[name], name=before)
+        return Discretizer(tuple(made[name] for name in layout.later_rows.modeled))
+
+    def _even(self, attribute: Attribute, n_bins: int) -> Attribute:
+        counts = np.bincount(attribute.cells(self.rows[attribute.name]), minlength=attribute.n_cells)[:OTHER]
+        return regroup(attribute, even_mass_groups(counts.astype(np.float64), 0.0, n_bins))
+
+    def factors(self, codes: Discretizer) -> tuple[Factor, ...]:
+        """The log shares of the codes of each of these columns, none of them zero."""
+        made = []
+        for attribute in codes.attributes:
+            if attribute.name in self.layout.known:
+                held = np.bincount(attribute.codes(self.rows[attribute.name]), minlength=attribute.size) + 0.5
+                made.append(Factor((attribute.name,), np.log(held / held.sum())))
+        return tuple(made)
+
+
+def _plain(values: pd.Series | NDArray[np.int64]) -> pd.Series:
+    return values if isinstance(values, pd.Series) else pd.Series(values, dtype="Int64")
+
+
+def given_names(given: Sequence[Factor]) -> frozenset[str]:
+    """The columns that factors of single columns are of."""
+    return frozenset(name for factor in given for name in factor.attributes)
+
+
+def start_from(given: Sequence[Factor], domain: Mapping[str, int]) -> MarkovRandomField | None:
+    """The model that an estimation starts from, where columns are given; `None`: it has none."""
+    return MarkovRandomField(domain, given, 1.0) if given else None
+
+
+def length_shares(codes: Discretizer, measured: Sequence[Measurement], layout: HistoryLayout) -> tuple[float, ...]:
+    """The share of entities with 1, 2, ..., k rows, as first rows were released.
+
+    Args:
+        codes: of first rows.
+        measured: their one-way measurements.
+        layout: names the column.
+    """
+    place = codes.columns.index(layout.n_rows)
+    attribute, counts = codes.attributes[place], np.maximum(measured[place].values, 0.0)
+    held = np.bincount(attribute.group, weights=attribute.mass, minlength=attribute.size)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = (attribute.mass * (counts / np.where(held > 0, held, 1.0))[attribute.group])[:OTHER]
+    sizes = np.zeros(layout.longest)
+    edges, _ = attribute.line
+    whole = np.clip(np.floor(edges[1:] - 1e-9), 1, layout.longest).astype(np.int64)
+    np.add.at(sizes, whole - 1, shares)
+    return tuple((sizes / sizes.sum()).tolist()) if sizes.sum() > 0 else (1.0,)
