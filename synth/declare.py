@@ -45,6 +45,8 @@ def declare_schema(
     dataset: str | None = None,
     measure: Collection[str] = (),
     measure_spikes: Collection[str] = (),
+    order: str | None = None,
+    nondecreasing: Collection[str] = (),
 ) -> Schema:
     """The schema, declared: whoever calls this asserts all that `assertions` lists. A declared one stays declared.
 
@@ -58,6 +60,9 @@ def declare_schema(
             list values of such a column, or compute it, are dropped with them; all others are asserted.
         measure_spikes: columns of numbers whose frequent values are no public knowledge. Those that the schema lists
             are dropped, and a private fit measures them.
+        order: column by which rows of an entity follow each other; `None` keeps the schema's.
+        nondecreasing: numbers and times that never fall along it, in place of the schema's; empty keeps the schema's
+            own, where the order stays the same.
 
     Raises:
         SchemaError: free text is kept, `n_units` is no whole number above zero, or a column cannot be measured;
@@ -76,6 +81,10 @@ def declare_schema(
         content["n_units"] = n_units
     if dataset is not None:
         content["dataset"] = dataset
+    if order is not None and order != schema.order:
+        content |= {"order": order, "nondecreasing_in_entity": ()}
+    if nondecreasing:
+        content["nondecreasing_in_entity"] = tuple(nondecreasing)
     columns = {**schema.columns, **{name: _to_measure(schema, name) for name in measure}}
     content["columns"] = columns | {name: _to_measure_spikes(schema, columns, name) for name in measure_spikes}
     content["constraints"] = _asserted(schema, measure)
@@ -185,8 +194,7 @@ def unconfirmed(proposed: Schema, declared: Schema) -> list[tuple[str | None, st
         for limit, told in _limits_read_off(column)
     ]
     if declared.entity is not None:
-        keys = ("max_rows_per_unit", *(("constant_in_entity",) if declared.constant_in_entity else ()))
-        found += [(None, f"{key} may have been read off the table") for key in keys]
+        found += [(None, f"{key} may have been read off the table") for key in _of_entities(proposed, declared)]
     kept = set(map(str, declared.constraints))
     found += [
         (None, f"`infer` proposed from the table that {constraint}, and nobody has confirmed that")
@@ -194,6 +202,15 @@ def unconfirmed(proposed: Schema, declared: Schema) -> list[tuple[str | None, st
         if constraint.proposed is not None and str(constraint) in kept
     ]
     return found
+
+
+def _of_entities(proposed: Schema, declared: Schema) -> Iterator[str]:
+    """Keys about an entity's rows that a declaration takes over as they were proposed."""
+    yield "max_rows_per_unit"
+    for key in ("constant_in_entity", "order", "nondecreasing_in_entity"):
+        value = getattr(declared, key)
+        if value and (key == "constant_in_entity" or value == getattr(proposed, key)):
+            yield key
 
 
 def _limits_read_off(column: Column) -> Iterator[tuple[str, str]]:
@@ -312,6 +329,13 @@ def _of_table(schema: Schema) -> list[str]:
             texts.append(
                 f"all rows of an entity hold the same value in constant_in_entity={list(schema.constant_in_entity)}, "
                 f"and this is {_NOT_READ_OFF}"
+            )
+        if schema.order is not None:
+            texts.append(f"rows of an entity follow each other by order={schema.order!r}, and this is {_NOT_READ_OFF}")
+        if schema.nondecreasing_in_entity:
+            texts.append(
+                f"within an entity nondecreasing_in_entity={list(schema.nondecreasing_in_entity)} never fall along the "
+                f"order, and this is {_NOT_READ_OFF}"
             )
     else:
         texts.append("no person or other unit has more than one row; otherwise an entity column must be named")

@@ -278,7 +278,8 @@ class Schema(Frozen):
     def equivalents(self) -> Mapping[str, Dependency]:
         """For each column that another one determines and is determined by, that dependency: it is computed."""
         compared = [name for each in self.constraints if isinstance(each, Inequality) for name in each.columns]
-        first = [name for name in (self.target, *self.sensitive, *compared) if name is not None]
+        named = (self.target, *self.sensitive, self.order, *self.nondecreasing_in_entity, *compared)
+        first = [name for name in named if name is not None]
         return equivalents(self.constraints, self.columns, first, self.constant_in_entity)
 
     @property

@@ -30,6 +30,23 @@ _WITH = "# With an epsilon: the private generator that suits the schema, chosen 
 
 
 @dataclass(frozen=True)
+class Units:
+    """The units of a table, as far as somebody says.
+
+    Attributes:
+        entity: column that names the unit of privacy.
+        order: column by which the rows of one follow each other.
+        propose_entity: an entity is looked for where none is named.
+        propose_order: an order is looked for where none is named.
+    """
+
+    entity: str | None = None
+    order: str | None = None
+    propose_entity: bool = True
+    propose_order: bool = True
+
+
+@dataclass(frozen=True)
 class QuickStart:
     """A table to try, and the choices that were made for it.
 
@@ -48,17 +65,14 @@ class QuickStart:
     epsilon: float | None = None
 
     @classmethod
-    def of(
-        cls, table: str, *, target: str | None = None, entity: str | None = None, propose_entity: bool = True,
-        seed: int = 0,
-    ) -> "QuickStart":  # fmt: skip
+    def of(cls, table: str, *, target: str | None = None, units: Units = Units(), seed: int = 0) -> "QuickStart":
         """A table with the schema that is inferred from its rows.
 
         Args:
             table: a file, a folder of files or the address of a table in a database.
             target: column that a model would predict.
-            entity: column that names the unit of privacy.
-            propose_entity: an entity is looked for where none is named.
+            units: all that is said of them. No order is looked for in a table that stays where it is stored: histories
+                are learned from rows in memory.
             seed: of every draw but private noise.
 
         Raises:
@@ -66,7 +80,10 @@ class QuickStart:
         """
         place = find_table(table)
         rows = _rows(place)
-        schema = infer_schema(rows, target=target, entity=entity, propose_entity=propose_entity)
+        schema = infer_schema(
+            rows, target=target, entity=units.entity, order=units.order, propose_entity=units.propose_entity,
+            propose_order=units.propose_order and not place.stored,
+        )  # fmt: skip
         return cls(place, schema, len(rows) <= FEW_ROWS, seed)
 
     @property

@@ -8,10 +8,11 @@ import pandas as pd
 from pydantic import ValidationError
 
 from synth.columns import CategoricalColumn, Column, IdentifierColumn
-from synth.constraints import Formula, Inequality
+from synth.constraints import Constraint, Formula, Inequality
 from synth.errors import SchemaError, TableError
 from synth.infer.constraints import propose_constraints
 from synth.infer.facts import ColumnFacts, Role, facts_of
+from synth.infer.histories import HistoryProposal, propose_histories
 from synth.infer.kinds import NUMBERS, as_kind, check_kinds, missing_texts_of, numbers_beside, propose, without
 from synth.infer.personal import constant_in, settle_locales
 from synth.schema import Schema
@@ -23,12 +24,14 @@ from synth.validation import sentence
 __all__ = ["infer_schema"]
 
 
-def infer_schema(
+def infer_schema(  # noqa: PLR0913 - each is a choice of its own, and most calls make none
     frame: pd.DataFrame,
     *,
     target: str | None = None,
     entity: str | None = None,
+    order: str | None = None,
     propose_entity: bool = True,
+    propose_order: bool = True,
     constraints: bool = True,
     missing_values: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
@@ -36,7 +39,8 @@ def infer_schema(
     """A proposed schema that the table conforms to: look it through, then `declare` it.
 
     Bounds are the least and greatest values, categories all values there are. Free text is proposed to be dropped. A
-    column that names patients or the like, several rows each, is proposed as the entity. `n_units` is never proposed.
+    column that names patients or the like, several rows each, is proposed as the entity. So are the order of its rows,
+    and what is constant or never falls in it, where the table shows these. `n_units` is never proposed.
 
     Args:
         frame: *Sensitive*. As `read_table` or a notebook gives it. Where every column is text, as from a CSV file,
@@ -44,16 +48,18 @@ def infer_schema(
             holds numbers and words such as ``NA``.
         target: column that a model would predict.
         entity: column that names the unit of privacy.
+        order: column by which the rows of an entity follow each other.
         propose_entity: whether to look for one where none is named. False: every row is a unit of its own.
+        propose_order: whether to look for one where none is named. False: rows of an entity do not follow each other.
         constraints: whether to propose those that all rows keep, too, each with what speaks for it.
         missing_values: texts that stand for a missing value in every column, beside those that are found.
         kinds: the kind of a column, by its name, for columns that are not to be guessed.
 
     Raises:
         TableError: a column mixes types, holds infinite values or categories with a NUL, or has no usable name, or the
-            target does not vary; nothing was proposed.
-        SchemaError: the target or the entity is not a column that can be one, or a column is not of the kind that was
-            chosen for it; nothing was proposed.
+            target does not vary, or most rows of an entity have the same value of the order; nothing was proposed.
+        SchemaError: the target, the entity or the order is not a column that can be one, or a column is not of the kind
+            that was chosen for it; nothing was proposed.
 
     >>> infer_schema(pd.DataFrame({"code": ["007", "012", "007"]})).columns["code"].categories
     ('007', '012')
@@ -73,8 +79,10 @@ def infer_schema(
         raise TableError(f"column={target!r} is the target and has one value at most; choose a target that varies")
     columns = settle_locales({name: _column(about, kinds.get(name)) for name, about in facts.items()})
     if entity is None and propose_entity:
-        entity = _entity(columns, facts)
-    content: dict[str, Any] = {"status": "inferred", "target": target, "entity": entity}
+        entity = _entity(columns, facts, order)
+    if order in facts:
+        columns[order] = _ordering(columns[order], facts[order], kinds)
+    content: dict[str, Any] = {"status": "inferred", "target": target, "entity": entity, "order": order}
     content["missing_values"] = tokens
     content["columns"] = _settled(columns, facts, entity)
     content["constant_in_entity"] = constant_in(columns, facts, entity)
@@ -82,18 +90,62 @@ def infer_schema(
         content["max_rows_per_unit"] = _rows_per_unit(facts[entity])
     try:
         schema = Schema.model_validate(content)
-        if constraints:
-            counted = {name: as_kind(facts[name], "integer") for name in _countable(schema, facts, kinds)}
-            numbers = schema.model_copy(update={"columns": {**schema.columns, **counted}})
-            found = propose_constraints(conform(frame, numbers, part=True), numbers)
-            # What is compared or computed with is an amount, however few values it has.
-            amounts = {name for rule in found if isinstance(rule, Formula | Inequality) for name in rule.columns}
-            settled = {name: counted[name] if name in amounts else schema.columns[name] for name in counted}
-            columns = {**schema.columns, **settled}
-            schema = Schema.model_validate({**dict(schema), "columns": columns, "constraints": found})
-        return schema
+        looks = order is not None or propose_order
+        return _with_proposals(frame, schema, facts, kinds, histories=looks, constraints=constraints)
     except ValidationError as error:
         raise SchemaError(sentence(error, Schema)) from None
+
+
+def _with_proposals(
+    frame: pd.DataFrame,
+    schema: Schema,
+    facts: Mapping[str, ColumnFacts],
+    kinds: Collection[str],
+    *,
+    histories: bool,
+    constraints: bool,
+) -> Schema:
+    """The schema with the histories and the constraints that its rows show."""
+    counted = {name: as_kind(facts[name], "integer") for name in _countable(schema, facts, kinds)}
+    if not (constraints or (histories and schema.entity is not None)):
+        return schema
+    rows = conform(frame, _with_columns(schema, counted), part=True)
+    proposal = HistoryProposal()
+    if histories and schema.entity is not None:
+        names = [name for name in schema.columns if name not in counted and _may_count(schema, name, facts, kinds)]
+        counters = {name: as_kind(facts[name], "integer") for name in names}
+        counts = _numbers(frame[names], counters, schema.missing_values)
+        numbers = _with_columns(schema, counted | counters)
+        proposal = propose_histories(rows.assign(**counts), numbers, order=schema.order, counters=counters)
+        found_to_count = [name for name in (proposal.order, *proposal.nondecreasing) if name in counters]
+        counted |= {name: counters[name] for name in found_to_count}
+        rows = rows.assign(**{name: counts[name] for name in found_to_count})
+    amounts = {*proposal.nondecreasing, *(name for name in (proposal.order,) if name is not None)}
+    constant = [name for name in schema.columns if name in {*schema.constant_in_entity, *proposal.constant}]
+    found: tuple[Constraint, ...] = ()
+    if constraints:
+        found = propose_constraints(rows, _with_columns(schema, counted).model_copy(update={"order": proposal.order}))
+        # What is compared or computed with is an amount, however few values it has.
+        amounts |= {name for rule in found if isinstance(rule, Formula | Inequality) for name in rule.columns}
+    settled = {name: counted[name] if name in amounts else schema.columns[name] for name in counted}
+    content: dict[str, Any] = {**dict(schema), "columns": {**schema.columns, **settled}, "constraints": found}
+    content |= {"order": proposal.order, "constant_in_entity": tuple(constant)}
+    made = Schema.model_validate(content)
+    # A column that a formula or another column gives is computed, and follows whatever that does.
+    growing = tuple(name for name in proposal.nondecreasing if name in made.modeled)
+    return Schema.model_validate({**dict(made), "nondecreasing_in_entity": growing})
+
+
+def _with_columns(schema: Schema, columns: Mapping[str, Column]) -> Schema:
+    return schema.model_copy(update={"columns": {**schema.columns, **columns}})
+
+
+def _numbers(frame: pd.DataFrame, columns: Mapping[str, Column], missing: tuple[str, ...]) -> dict[str, pd.Series]:
+    """Canonical whole numbers of columns that the schema holds as something else."""
+    if not columns:
+        return {}
+    schema = Schema(status="inferred", missing_values=missing, columns=dict(columns))
+    return {str(name): series for name, series in conform(frame, schema, part=True).items()}
 
 
 def _column(about: ColumnFacts, kind: str | None) -> Column:
@@ -139,11 +191,42 @@ def _countable(schema: Schema, facts: Mapping[str, ColumnFacts], kinds: Collecti
     ]
 
 
-def _entity(columns: dict[str, Column], facts: dict[str, ColumnFacts]) -> str | None:
+def _is_count(column: Column, about: ColumnFacts, kinds: Collection[str]) -> bool:
+    """True if whole numbers that were taken for categories or identifiers may number the rows of an entity."""
+    if about.name in kinds or about.categories_declared:
+        return False
+    if isinstance(column, IdentifierColumn):
+        return column.bounds is not None and not about.unique
+    return isinstance(column, CategoricalColumn) and bool(column.categories) and isinstance(column.categories[0], int)
+
+
+def _ordering(column: Column, about: ColumnFacts, kinds: Collection[str]) -> Column:
+    """The column that somebody named as the order: whole numbers are amounts then.
+
+    Raises:
+        SchemaError: it is an identifier that repeats itself; nothing was proposed.
+    """
+    if _is_count(column, about, kinds):
+        return as_kind(about, "integer")
+    if isinstance(column, IdentifierColumn) and not about.unique:
+        raise SchemaError(
+            f"order={about.name!r} has no values that follow each other: it is an identifier that names several rows, "
+            "as an entity does; name a date, a time or a number"
+        )
+    return column
+
+
+def _may_count(schema: Schema, name: str, facts: Mapping[str, ColumnFacts], kinds: Collection[str]) -> bool:
+    """True if a column may turn out to number the rows of each entity, though it is no amount otherwise."""
+    taken = name in (schema.entity, schema.target)
+    return not taken and facts[name].n_distinct > 2 and _is_count(schema.columns[name], facts[name], kinds)
+
+
+def _entity(columns: dict[str, Column], facts: dict[str, ColumnFacts], order: str | None) -> str | None:
     """The first identifier that repeats itself and is never missing."""
     for name, column in columns.items():
         repeats = isinstance(column, IdentifierColumn) and not facts[name].unique
-        if repeats and not column.drop and not column.missing:
+        if repeats and not column.drop and not column.missing and name != order:
             return name
     return None
 

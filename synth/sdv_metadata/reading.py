@@ -32,9 +32,11 @@ def require_shapes(said: Mapping[str, Any]) -> None:
 
     >>> require_shapes({"primary_key": "id", "alternate_keys": [["a", "b"], "c"]})
     """
-    for key in ("primary_key", "sequence_key", "sequence_index"):
+    for key in ("primary_key", "sequence_key"):
         if said.get(key) is not None and not _is_key(said[key]):
             raise SchemaError(f"{key} of the metadata names columns; write a text or a list of texts")
+    if not isinstance(said.get("sequence_index", ""), str | None):
+        raise SchemaError("sequence_index of the metadata names a column; write a text")
     alternate = said.get("alternate_keys")
     if alternate is not None and not (isinstance(alternate, list) and all(map(_is_key, alternate))):
         raise SchemaError("alternate_keys of the metadata are a list of columns; write a list of texts")
@@ -82,7 +84,7 @@ def filled(
         TableError: the table has other columns, or does not fit.
     """
     _check_names(content, data)
-    proposed = infer_schema(data, constraints=False)
+    proposed = infer_schema(data, propose_order=False, constraints=False)
     seen = proposed.columns
     made = {}
     for name, said in content.items():
@@ -167,7 +169,7 @@ def _key(name: str, made: dict[str, Any], data: pd.DataFrame) -> dict[str, Any]:
     present = data.loc[data[name].notna() & (data[name] != ""), [name]]
     if present.empty:
         return made
-    seen: Any = infer_schema(present, entity=name, constraints=False).columns[name]
+    seen: Any = infer_schema(present, entity=name, propose_order=False, constraints=False).columns[name]
     return {**made, "template": seen.template, "bounds": seen.bounds, "drop": False}
 
 
@@ -206,7 +208,8 @@ def from_sdv(metadata: Mapping[str, Any], *, table: str | None = None, data: pd.
     """The schema of one table of SDV's metadata, versions 1 and 2.
 
     Bounds and categories that the metadata does not hold are read off the data; without data they are left to be
-    measured. What SDV calls an id is kept where it is a key (or the sequence key, which becomes the entity).
+    measured. What SDV calls an id is kept where it is a key (or the sequence key, which becomes the entity). The
+    sequence index becomes the order of an entity's rows.
 
     Args:
         metadata: as a JSON file of SDV's holds it: of a single table, or of several.
@@ -228,11 +231,14 @@ def from_sdv(metadata: Mapping[str, Any], *, table: str | None = None, data: pd.
         raise SchemaError("the metadata of a table lists its columns as objects; pass a file that SDV saved")
     row_keys = _row_keys(said, columns)
     entity, key = _entity(said, columns)
+    index = said.get("sequence_index")
     lost: list[str] = _of_table(said, row_keys)
     content: dict[str, Any] = {}
     for name, about in columns.items():
         column = Translation(name, about, is_key=name in row_keys or name == entity or name in key)
         content[name] = translated(column)
+        if name == index and data is None and "range_is_nullable" not in about:
+            content[name]["missing"] = False  # a row without one would have no place in its sequence
         if name in row_keys and content[name]["kind"] not in ("identifier", "personal", "text"):
             column.lose("that it is a key has no place in a schema; write a constraint of kind unique")
         lost += column.lost
@@ -242,7 +248,8 @@ def from_sdv(metadata: Mapping[str, Any], *, table: str | None = None, data: pd.
     else:
         schema, more = _filled_schema(content, unsaid, row_keys, entity, data)
     schema, untold = _with_key(schema, said.get("primary_key"), key)
-    return FromSdv(schema, (*lost, *more, *untold))
+    schema, unordered = _with_order(schema, index)
+    return FromSdv(schema, (*lost, *more, *untold, *unordered))
 
 
 def _entity(said: Mapping[str, Any], columns: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...]]:
@@ -262,6 +269,16 @@ def _with_key(schema: Schema, primary: Any, key: tuple[str, ...]) -> tuple[Schem
     if schema.entity in key and set(key) <= {schema.entity, *schema.learned}:
         return build_schema({**dict(schema), "constraints": [Unique(columns=key)]}), []
     return schema, [f"a primary key of several columns ({shown(primary)}) has no place in a schema"]
+
+
+def _with_order(schema: Schema, index: str | None) -> tuple[Schema, list[str]]:
+    """The schema with the order of an entity's rows, or that the sequence index is none."""
+    if index is None:
+        return schema, []
+    try:
+        return build_schema({**dict(schema), "order": index}), []
+    except SchemaError as refusal:
+        return schema, [f"sequence_index={index!r} is left out: {refusal}"]
 
 
 def _table(metadata: Mapping[str, Any], table: str | None) -> Mapping[str, Any]:
@@ -324,8 +341,6 @@ def _of_table(said: Mapping[str, Any], row_keys: list[str]) -> list[str]:
         first = next((name for name in said["columns"] if name in _in_order(said, row_keys)), primary)
         if first != primary:
             lost.append(f"that primary_key={primary!r} is the first of the keys has no place in a schema")
-    if said.get("sequence_index"):
-        lost.append(f"sequence_index={said['sequence_index']!r} has no place in a schema")
     if isinstance(said.get("sequence_key"), list):
         lost.append(f"a sequence key of several columns ({shown(said['sequence_key'])}) has no place in a schema")
     for relationship in said.get("column_relationships") or ():

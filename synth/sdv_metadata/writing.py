@@ -82,6 +82,8 @@ def to_sdv(schema: Schema, *, table: str = "table", spec: Spec = "V2") -> ToSdv:
         content["alternate_keys"] = keys[1:]
     if schema.entity is not None:
         content["sequence_key"] = schema.entity
+    if _is_index(schema):
+        content["sequence_index"] = schema.order
     lost = (*_lost_columns(schema, ranges=ranges), *_lost_of_table(schema, within))
     if spec == "SINGLE_TABLE_V1":
         return ToSdv({VERSION: spec, **content}, lost)
@@ -95,6 +97,11 @@ def _tells_rows(constraint: Constraint, schema: Schema) -> bool:
         and schema.entity in constraint.columns
         and not any(schema.columns[name].missing for name in constraint.columns)
     )
+
+
+def _is_index(schema: Schema) -> bool:
+    """True if the order of an entity's rows is a number or a time: SDV has no other."""
+    return schema.order is not None and not isinstance(schema.columns[schema.order], IdentifierColumn)
 
 
 def _row_keys(schema: Schema) -> list[str]:
@@ -282,6 +289,8 @@ def _lost_columns(schema: Schema, *, ranges: bool) -> Iterator[str]:
 def _lost_of_table(schema: Schema, kept: Constraint | None) -> Iterator[str]:
     for key, field in Schema.model_fields.items():
         if key in ("format", "status", "columns", "constraints", "entity"):
+            continue
+        if key == "order" and _is_index(schema):
             continue
         if getattr(schema, key) != field.default:
             yield f"the metadata has no place for {key}"

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import Field, ValidationError
 
-from synth.declare import assertions, declare_schema, measurable
+from synth.declare import assertions, declare_schema, measurable, unconfirmed
 from synth.domain import Discretizer
 from synth.errors import OutputError, SchemaError
 from synth.observed import observe
@@ -582,3 +582,49 @@ def test_columns_without_a_value_still_get_a_domain_with_codes(rows: int, outer:
         codes = np.column_stack([rng.integers(0, size, 50) for size in discretizer.sizes.values()])
         assert len(discretizer.decode(codes, rng)) == 50
         assert discretizer.decode(discretizer.encode(empty), rng).isna().all(axis=None)
+
+
+HISTORIES: dict[str, Any] = {
+    "status": "inferred",
+    "entity": "who",
+    "order": "day",
+    "nondecreasing_in_entity": ["age"],
+    "columns": {
+        "who": {"kind": "identifier", "template": "AA##"},
+        "day": {"kind": "date", "bounds": ["2020-01-01", "2020-12-31"]},
+        "visit": {"kind": "integer", "bounds": [1, 9]},
+        "age": {"kind": "integer", "bounds": [0, 99]},
+    },
+}
+
+
+def test_declaring_asserts_the_order_of_rows_and_tells_what_was_read_off() -> None:
+    schema = build_schema(HISTORIES)
+    declared = declare_schema(schema)
+    said = [text for name, text in assertions(declared) if name == "table"]
+    assert [text for text in said if "follow each other by order='day', and this is public knowledge" in text]
+    assert [text for text in said if "nondecreasing_in_entity=['age'] never fall along the order" in text]
+    told = {text for name, text in unconfirmed(schema, declared) if name is None}
+    assert {"order may have been read off the table", "nondecreasing_in_entity may have been read off the table"} < told
+
+
+def test_an_order_that_is_declared_replaces_the_proposed_one_and_what_went_along_with_it() -> None:
+    schema = build_schema(HISTORIES)
+    declared = declare_schema(schema, order="visit")
+    assert (declared.order, declared.nondecreasing_in_entity) == ("visit", ())
+    told = {text for name, text in unconfirmed(schema, declared) if name is None}
+    assert told == {"max_rows_per_unit may have been read off the table"}
+    both = declare_schema(schema, order="visit", nondecreasing=["day", "age"])
+    assert (both.order, both.nondecreasing_in_entity) == ("visit", ("day", "age"))
+    assert declare_schema(schema, order="day").nondecreasing_in_entity == ("age",)
+    with pytest.raises(SchemaError, match="order='day' never falls by itself"):
+        declare_schema(schema, nondecreasing=["day"])
+
+
+def test_the_order_is_learned_where_another_column_could_compute_it() -> None:
+    listed = [[1, 5], [2, 7], [3, 9]]
+    rule = {"kind": "fixed_combinations", "columns": ["visit", "wave"], "combinations": listed}
+    columns = {**HISTORIES["columns"], "wave": {"kind": "integer", "bounds": [5, 9]}}
+    for order in ("visit", "wave"):
+        content = {**HISTORIES, "order": order, "columns": columns, "constraints": [rule]}
+        assert order in build_schema(content).modeled

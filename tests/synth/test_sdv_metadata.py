@@ -127,6 +127,59 @@ def test_a_schema_comes_back_whole_from_version_2() -> None:
     assert back.lost == ()
 
 
+HISTORIES: dict[str, Any] = {
+    "status": "declared",
+    "entity": "who",
+    "order": "day",
+    "columns": {
+        "who": {"kind": "identifier", "template": "AA##"},
+        "visit": {"kind": "identifier", "template": "V-####"},
+        "day": {"kind": "date", "bounds": ["2020-01-01", "2020-12-31"], "format": "%Y-%m-%d"},
+        "at": {"kind": "datetime", "bounds": ["2020-01-01T00:00:00", "2020-12-31T23:59:00"], "precision": "min"},
+        "number": {"kind": "integer", "bounds": [1, 90]},
+        "ward": {"kind": "categorical", "categories": ["x", "y"]},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("order", ["day", "at", "number", None])
+def test_the_order_of_an_entity_is_the_sequence_index_there_and_back(sdv: Any, spec: Any, order: str | None) -> None:
+    schema = build_schema({**HISTORIES, "order": order})
+    made = to_sdv(schema, table="t", spec=spec)
+    [said] = loaded(sdv, made.metadata).to_dict()["tables"].values()
+    assert (said.get("sequence_key"), said.get("sequence_index")) == ("who", order)
+    assert not [text for text in made.lost if "order" in text]
+    back = from_sdv(made.metadata)
+    assert (back.schema.entity, back.schema.order) == ("who", order)
+
+
+def test_an_order_by_identifiers_and_what_never_falls_have_no_place_in_metadata(sdv: Any) -> None:
+    schema = build_schema({**HISTORIES, "order": "visit", "nondecreasing_in_entity": ["number"]})
+    made = to_sdv(schema, table="t")
+    assert "sequence_index" not in loaded(sdv, made.metadata).to_dict()["tables"]["t"]
+    for key in ("order", "nondecreasing_in_entity"):
+        assert f"the metadata has no place for {key}" in made.lost
+
+
+def test_a_sequence_index_that_orders_nothing_here_is_told() -> None:
+    metadata = to_sdv(build_schema(HISTORIES), table="t").metadata
+    table = metadata["tables"]["t"]
+    for change, words in (
+        ({"sequence_index": "ward"}, "sequence_index='ward' is left out: order='ward' has no values"),
+        ({"sequence_key": None}, "sequence_index='day' is left out: order needs an entity"),
+        ({"sequence_index": "nobody"}, "sequence_index='nobody' is left out: order='nobody' is not a column"),
+    ):
+        made = from_sdv({**metadata, "tables": {"t": {**table, **change}}})
+        assert made.schema.order is None
+        assert [text for text in made.lost if words in text], made.lost
+    nullable = {**table["columns"], "day": {**table["columns"]["day"], "range_is_nullable": True}}
+    made = from_sdv({**metadata, "tables": {"t": {**table, "columns": nullable}}})
+    assert [text for text in made.lost if "order='day' may not be missing" in text], made.lost
+    with pytest.raises(SchemaError, match="sequence_index of the metadata names a column"):
+        from_sdv({**metadata, "tables": {"t": {**table, "sequence_index": ["day"]}}})
+
+
 @pytest.mark.parametrize("spec", ["V1", "SINGLE_TABLE_V1"])
 def test_kinds_keys_and_formats_come_back_from_version_1(spec: Any) -> None:
     schema = build_schema(CONTENT)
@@ -406,7 +459,7 @@ def test_each_sdtype_has_its_kind(column: dict[str, Any], expected: dict[str, An
     [
         ({"primary_key": ["k", "late"]}, "primary key of several columns ('k', 'late')"),
         ({"primary_key": ["bare", "n"]}, "primary key of several columns ('bare', 'n')"),
-        ({"sequence_key": "k", "sequence_index": "n"}, "sequence_index='n'"),
+        ({"sequence_key": "k", "sequence_index": "wide"}, "sequence_index='wide' is left out"),
         ({"column_relationships": [{"type": "address", "column_names": ["city", "n"]}]}, "'address' of 'city', 'n'"),
         ({"primary_key": "late", "alternate_keys": ["k"]}, "primary_key='late' is the first"),
         ({"primary_key": "odd"}, "regex_format='[A-Za-z]+'"),

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from evaluate.result_io import evaluation_from
 from tests.understudy.conftest import SCHEMA, SECRET, Workspace
 from understudy.cli import app, quickstart
-from understudy.quickstart import QuickStart
+from understudy.quickstart import QuickStart, Units
 
 JUDGED = (0, 1, 3)
 
@@ -87,11 +87,26 @@ def test_a_folder_or_a_database_is_tried_where_it_is(
     assert tomllib.loads((workspace.folder / "out" / "job.toml").read_text())["table"]["path"] == place
 
 
+def test_an_order_is_looked_for_in_rows_in_memory_alone(workspace: Any) -> None:
+    rows = [(f"P-{i:04d}", visit, i % 7) for i in range(60) for visit in (1, 2, 3)]
+    frame = pd.DataFrame(rows, columns=["patient_id", "visit", "score"])
+    frame.to_csv(workspace.folder / "v.csv", index=False)
+    (workspace.folder / "parts").mkdir()
+    frame.to_parquet(workspace.folder / "parts" / "0.parquet")
+    held, stored = (str(workspace.folder / name) for name in ("v.csv", "parts"))
+    assert QuickStart.of(held).schema.order == "visit"
+    assert QuickStart.of(held, units=Units(propose_order=False)).schema.order is None
+    assert (QuickStart.of(stored).schema.entity, QuickStart.of(stored).schema.order) == ("patient_id", None)
+    assert QuickStart.of(stored, units=Units(order="visit")).schema.order == "visit"
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
         (("--target", "nobody"), "nobody"),
         (("--entity", "age", "--no-entity"), "leave out one"),
+        (("--order", "age", "--no-order"), "leave out one"),
+        (("--order", "age"), "order needs an entity"),
         (("--epsilon", "1"), "needs a person who says what is public"),
         (("--epsilon", "1", "--yes"), "needs a person who says what is public"),
     ],

@@ -69,6 +69,72 @@ def test_rows_are_the_units_where_somebody_says_so(workspace: Any) -> None:
     assert workspace.run("schema", "check", table, "--schema", out).exit_code == 0
 
 
+def histories(workspace: Any) -> Path:
+    """A table of patients with a visit number, an age that grows and a sex that does not."""
+    lines = [f"P-{i:04d},{v},{20 + i % 50 + v},{'fm'[i % 2]}\n" for i in range(90) for v in range(1, 2 + i % 4)]
+    table: Path = workspace.folder / "histories.csv"
+    table.write_text("patient_id,visit,age,sex\n" + "".join(lines), encoding="utf-8")
+    return table
+
+
+def test_the_order_of_rows_is_said_with_what_goes_along_with_it_and_the_options_that_change_it(workspace: Any) -> None:
+    table, out = histories(workspace), workspace.folder / "histories.toml"
+    ran = workspace.run("schema", "infer", table, "--out", out)
+    [order] = [line for line in ran.stdout.splitlines() if line.startswith("Order of the rows of one 'patient_id'")]
+    assert "by column 'visit'" in order and "--order" in order and "--no-order" in order
+    assert "Never falls in that order: 'age'" in ran.stdout
+    assert "Has one value in all of these rows: 'sex'" in ran.stdout
+    content = tomllib.loads(out.read_text(encoding="utf-8"))
+    keys = ("order", "nondecreasing_in_entity", "constant_in_entity")
+    assert [content[key] for key in keys] == ["visit", ["age"], ["sex"]]
+    told = workspace.run("--json", "schema", "infer", table, "--out", out, "--force", "--order", "age").json
+    assert [told[key] for key in keys] == ["age", ["visit"], ["sex"]]
+    assert workspace.run("schema", "check", table, "--schema", out).exit_code == 0
+    ran = workspace.run("schema", "infer", table, "--out", out, "--force", "--no-order")
+    assert "Order of the rows" not in ran.stdout
+    assert "order" not in tomllib.loads(out.read_text(encoding="utf-8"))
+    unordered = workspace.run("schema", "infer", visits(workspace), "--out", out, "--force")
+    assert "Order of the rows of one 'patient_id': no column is convincing" in unordered.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--order", "visit", "--no-order"), "leave out one"),
+        (("--order", "visit", "--no-entity"), "leave out one"),
+        (("--order", "vsit"), "order='vsit' is not a column"),
+        (("--order", "sex"), "order='sex' has no values that follow each other"),
+        (("--order", "cohort"), "most rows have the same value of order='cohort'"),
+        (("--order", "left"), "order='left' may not be missing"),
+    ],
+)
+def test_an_order_that_orders_nothing_is_one_sentence_and_leaves_nothing(
+    workspace: Any, options: tuple[str, ...], words: str
+) -> None:
+    table, out = histories(workspace), workspace.folder / "histories.toml"
+    head, *lines = table.read_text(encoding="utf-8").splitlines()
+    more = [f"{line},{int(line[2:6]) % 60 + 1900},{'' if i % 7 == 0 else i}\n" for i, line in enumerate(lines)]
+    table.write_text(f"{head},cohort,left\n" + "".join(more), encoding="utf-8")
+    ran = workspace.run("schema", "infer", table, "--out", out, *options)
+    assert ran.exit_code == 2
+    assert words in ran.stderr
+    assert not out.exists()
+
+
+def test_the_order_is_declared_on_the_command_line(workspace: Any) -> None:
+    table, out = histories(workspace), workspace.folder / "histories.toml"
+    workspace.run("schema", "infer", table, "--out", out)
+    declare = ("schema", "declare", out, "--force", "--out", workspace.folder / "declared.toml")
+    ran = workspace.run(*declare)
+    assert "order may have been read off the table" in ran.stderr
+    ran = workspace.run(*declare, "--order", "age", "--nondecreasing", "visit")
+    assert ran.exit_code == 0
+    assert "order may have been" not in ran.stderr
+    content = tomllib.loads((workspace.folder / "declared.toml").read_text(encoding="utf-8"))
+    assert (content["order"], content["nondecreasing_in_entity"]) == ("age", ["visit"])
+    assert workspace.run(*declare, "--nondecreasing", "sex").exit_code == 2
+
+
 def test_texts_for_missing_values_are_said_and_written(workspace: Any) -> None:
     table, out = visits(workspace), workspace.folder / "visits.toml"
     options = ("--missing-value", "NA", "--missing-value", "?")

@@ -39,6 +39,8 @@ def try_table(  # noqa: PLR0913 - options of the command line
     ] = None,
     entity: Annotated[str | None, typer.Option(help="Column that names the unit of privacy.")] = None,
     no_entity: Annotated[bool, typer.Option("--no-entity", help="Every row is a unit of its own.")] = False,
+    order: Annotated[str | None, typer.Option(help="Column by which rows of an entity follow each other.")] = None,
+    no_order: Annotated[bool, typer.Option("--no-order", help="Rows of an entity do not follow each other.")] = False,
     seed: SeedOption = 0,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing. Nothing is asserted for anybody.")] = False,
 ) -> int:
@@ -53,20 +55,23 @@ def try_table(  # noqa: PLR0913 - options of the command line
     from synth.errors import JobError
     from synth.output import check_new_folder
     from understudy.cli.jobs import show
-    from understudy.quickstart import QuickStart
+    from understudy.cli.schemas import check_order
+    from understudy.quickstart import QuickStart, Units
     from understudy.run.plan import make_plan
     from understudy.run.run import run
 
     console = console_of(ctx)
     if entity is not None and no_entity:
         raise JobError(f"--no-entity says that rows are the units, and entity={entity!r} names others; leave out one")
+    check_order(order, no_entity=no_entity, no_order=no_order)
     if out is not None:
         check_new_folder(out)
     if epsilon is not None:
         require_sampler()
         _refuse_to_assert(table, yes=yes)
     with console.stage("infer"):
-        start = QuickStart.of(table, target=target, entity=entity, propose_entity=not no_entity, seed=seed)
+        units = Units(entity, order, propose_entity=not no_entity, propose_order=not no_order)
+        start = QuickStart.of(table, target=target, units=units, seed=seed)
     place = start.folder if out is None else out
     _tell_schema(start, console)
     if epsilon is not None:
@@ -119,6 +124,8 @@ def _tell_schema(start: "QuickStart", console: "Console") -> None:
     unit = "a row" if schema.entity is None else f"all rows of one {schema.entity!r}"
     target = "no target (name one with --target to measure utility)" if schema.target is None else schema.target
     console.say(f"  unit of privacy: {unit}; target: {target}")
+    if schema.order is not None:
+        console.say(f"  these rows follow each other by {schema.order!r} (--no-order: they do not)")
 
 
 WHAT_IS_DECLARED = (

@@ -65,6 +65,10 @@ def infer(  # noqa: PLR0913 - options of the command line
     no_entity: Annotated[
         bool, typer.Option("--no-entity", help="Every row is a unit of privacy: look for no column that names one.")
     ] = False,
+    order: Annotated[str | None, typer.Option(help="Column by which rows of an entity follow each other.")] = None,
+    no_order: Annotated[
+        bool, typer.Option("--no-order", help="Rows of an entity do not follow each other: look for no order.")
+    ] = False,
     missing_value: Annotated[
         list[str] | None,
         typer.Option(metavar="TEXT", help="A text that stands for a missing value; may be repeated."),
@@ -89,11 +93,12 @@ def infer(  # noqa: PLR0913 - options of the command line
     check_new_file(out, force=force)
     if entity is not None and no_entity:
         raise JobError(f"--no-entity says that rows are the units, and entity={entity!r} names others; leave out one")
+    check_order(order, no_entity=no_entity, no_order=no_order)
     chosen = _kinds(kind or ())
     with console.stage("infer"):
         schema = infer_schema(
-            read_table(table), target=target, entity=entity, propose_entity=not no_entity, constraints=constraints,
-            missing_values=missing_value or (), kinds=chosen,
+            read_table(table), target=target, entity=entity, order=order, propose_entity=not no_entity,
+            propose_order=not no_order, constraints=constraints, missing_values=missing_value or (), kinds=chosen,
         )  # fmt: skip
     write_schema(schema, out, read_off=True)
     kinds = {name: column.kind for name, column in schema.columns.items()}
@@ -109,6 +114,9 @@ def infer(  # noqa: PLR0913 - options of the command line
         console.say(f"Texts that stand for a missing value: {', '.join(map(repr, missing))}")
     if schema.entity is not None and entity is None:
         console.say(_unit_said(schema))
+    if schema.entity is not None and not no_order:
+        for line in histories_said(schema):
+            console.say(line)
     proposed = [(str(constraint), constraint.proposed or "") for constraint in schema.constraints]
     if proposed:
         console.say("Constraints that are proposed: a synthetic row that breaks one is drawn again")
@@ -117,10 +125,48 @@ def infer(  # noqa: PLR0913 - options of the command line
     told = [{"constraint": constraint, "because": reason} for constraint, reason in proposed]
     console.result({
         "schema": str(out), "status": schema.status, "entity": schema.entity,
-        "max_rows_per_unit": schema.max_rows_per_unit, "missing_values": list(schema.missing_values), "columns": kinds,
+        "max_rows_per_unit": schema.max_rows_per_unit, "order": schema.order,
+        "constant_in_entity": list(schema.constant_in_entity),
+        "nondecreasing_in_entity": list(schema.nondecreasing_in_entity),
+        "missing_values": list(schema.missing_values), "columns": kinds,
         "constraints": told,
     })  # fmt: skip
     return 0
+
+
+def check_order(order: str | None, *, no_entity: bool, no_order: bool) -> None:
+    """Refuse an order beside an option that says there is none.
+
+    Raises:
+        JobError: as said; no table was read.
+    """
+    from synth.errors import JobError
+
+    if order is not None and no_order:
+        raise JobError(f"--no-order says that rows do not follow each other, and order={order!r} does; leave out one")
+    if order is not None and no_entity:
+        raise JobError(
+            f"--no-entity says that every row is a unit of its own, and order={order!r} is of the rows of one; leave "
+            "out one"
+        )
+
+
+def histories_said(schema: "Schema") -> list[str]:
+    """Sentences on the rows of an entity: their order, and what is constant or never falls in it."""
+    if schema.order is None:
+        return [
+            f"Order of the rows of one {schema.entity!r}: no column is convincing, so they are made as if they did not "
+            "follow each other (name one by --order)"
+        ]
+    said = [
+        f"Order of the rows of one {schema.entity!r}: by column {schema.order!r} (name another by --order, or give "
+        "--no-order where they do not follow each other)"
+    ]
+    if schema.nondecreasing_in_entity:
+        said.append(f"Never falls in that order: {', '.join(map(repr, schema.nondecreasing_in_entity))}")
+    if schema.constant_in_entity:
+        said.append(f"Has one value in all of these rows: {', '.join(map(repr, schema.constant_in_entity))}")
+    return said
 
 
 def _kinds(options: Sequence[str]) -> dict[str, str]:
@@ -180,6 +226,13 @@ def declare(  # noqa: PLR0913 - options of the command line
             "--measure-spikes", metavar="COLUMN", help="A number whose frequent values are not public; may be repeated."
         ),
     ] = None,
+    order: Annotated[str | None, typer.Option(help="Column by which rows of an entity follow each other.")] = None,
+    nondecreasing: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN", help="A number or time that never falls in that order; those named replace the schema's."
+        ),
+    ] = None,
     force: Force = False,
 ) -> int:
     """Declare a schema public, and show, column by column, what you thereby assert.
@@ -195,8 +248,9 @@ def declare(  # noqa: PLR0913 - options of the command line
     schema = read_schema(inferred)
     names = [*(measure or ()), *(measurable(schema) if measure_all else ())]
     declared = declare_schema(
-        schema, n_units=n_units, dataset=dataset, measure=names, measure_spikes=measure_spikes or ()
-    )
+        schema, n_units=n_units, dataset=dataset, measure=names, measure_spikes=measure_spikes or (), order=order,
+        nondecreasing=nondecreasing or (),
+    )  # fmt: skip
     asserted = assertions(declared)
     taken_over = unconfirmed(schema, declared)
     write_schema(declared, out)

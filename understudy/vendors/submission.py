@@ -262,13 +262,15 @@ def without(schema: Schema, lacking: tuple[str, ...]) -> Schema:
     content, gone = schema.model_dump(), set(lacking)
     for name in gone:
         content["columns"][name]["drop"] = True
-    for role in ("sensitive", "quasi_identifiers", "constant_in_entity"):
+    for role in ("sensitive", "quasi_identifiers", "constant_in_entity", "nondecreasing_in_entity"):
         content[role] = tuple(name for name in content[role] if name not in gone)
     parties = (tuple(name for name in held if name not in gone) for held in content["parties"])
     content["parties"] = tuple(held for held in parties if held)
     content["target"] = None if schema.target in gone else schema.target
     if schema.entity in gone:
         content.update(entity=None, max_rows_per_unit=1, constant_in_entity=())
+    if gone & {schema.entity, schema.order}:
+        content.update(order=None, nondecreasing_in_entity=())
     rules = zip(schema.constraints, content["constraints"], strict=True)
     content["constraints"] = tuple(plain for rule, plain in rules if not gone & set(rule.columns))
     return build_schema(content)

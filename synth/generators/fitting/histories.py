@@ -30,8 +30,10 @@ PILOT_ROWS = 20_000
 """Histories that are drawn from released numbers, and rows of them, to tell about how often codes are known."""
 MOST_PLACES = 12
 """Codes of the place of a row in its history, and of the rows that are left, about."""
-LEAST_SIGNAL = 5.0
-"""Units in standard deviations of the noise of a pair of columns, below which pairs of rows are noise."""
+LEAST_SIGNAL = 1.0
+"""Units in standard deviations of the noise of a pair of columns, below which pairs of rows are noise.
+
+At a signal of .5, transitions of 600 patients were still nearer to the real ones than those of rows drawn alone."""
 
 
 def tells_pairs(schema: Schema, epsilon: float | None, delta: float | Literal["auto"]) -> bool:

@@ -20,8 +20,8 @@ from synth.histories.layout import HistoryLayout
 from synth.progress import Progress
 
 TRIES = 60
-"""Draws of a row at most, before its history ends."""
-MOST_CUT = 0.05
+"""Draws of a row at most, before its history ends; after half of them, a value beyond its bound is put there."""
+MOST_CUT = 0.1
 """Share of histories that may end early for want of a lawful row."""
 MOST_AT_ONCE = 200_000
 """Histories that are simulated at a time."""
@@ -250,7 +250,7 @@ class Simulation:
         pending = np.arange(len(histories.owners))
         found: list[pd.DataFrame] = []
         places: list[NDArray[np.intp]] = []
-        for _ in range(TRIES):
+        for attempt in range(TRIES):
             known = histories.known(pending)
             drawn = later.drawn_after(known, self.rng)  # type: ignore[union-attr]
             made: dict[str, Any] = {name: known[name] for name in layout.constant}
@@ -263,7 +263,8 @@ class Simulation:
                     made[name] = drawn[name]
             rows = with_dependents(pd.DataFrame({name: made[name] for name in layout.schema.modeled}), layout.schema)
             table, unlawful = completed(rows, layout.schema)
-            kept = np.flatnonzero(~(unlawful | outside))
+            # A history that has come to a bound stays there, rather than end.
+            kept = np.flatnonzero(~(unlawful | outside) if attempt < TRIES // 2 else ~unlawful)
             kept = kept[~keys.repeats(table.iloc[kept], histories.owners[pending[kept]])]
             keys.add(table.iloc[kept], histories.owners[pending[kept]])
             found.append(table.iloc[kept])

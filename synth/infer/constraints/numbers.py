@@ -268,7 +268,9 @@ class _Numbers:
 
 
 def formulas(table: pd.DataFrame, schema: Schema, n_units: int) -> list[Formula]:
-    """The formulas, at most one for each column and one for every three columns; none of them computes the target.
+    """The formulas, at most one for each column and one for every three columns.
+
+    None of them computes the target, or the order of an entity's rows.
 
     Args:
         table: *Sensitive*. Conforming to the schema.
@@ -282,7 +284,7 @@ def formulas(table: pd.DataFrame, schema: Schema, n_units: int) -> list[Formula]
     used: set[frozenset[str]] = set()
     for formula in itertools.chain(_multiples(numbers), _results(numbers)):
         about = frozenset(formula.columns)
-        new = about not in used and formula.column != schema.target
+        new = about not in used and formula.column not in (schema.target, schema.order)
         if new and _fits(found, formula) and not broken(table, formula, schema.columns).any():
             used.add(about)
             found.append(formula)

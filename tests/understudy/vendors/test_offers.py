@@ -106,8 +106,9 @@ def test_whole_entities_are_drawn() -> None:
 
 @pytest.mark.parametrize("gone", [("ill",), ("person",), ("day",), ("age", "left"), ("person", "ill", "day")])
 def test_a_schema_without_columns_is_consistent(gone: tuple[str, ...]) -> None:
-    found = without(build_schema(VISITS), gone)
-    assert set(found.kept) == set(VISITS["columns"]) - set(gone)
+    for order in ({}, {"order": "day", "nondecreasing_in_entity": ["left"]}):
+        found = without(build_schema({**VISITS, **order}), gone)
+        assert set(found.kept) == set(VISITS["columns"]) - set(gone)
 
 
 def test_the_same_rows_are_known_in_any_order_and_format(schema: Schema, tmp_path: Path) -> None:
