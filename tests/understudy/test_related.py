@@ -1,6 +1,7 @@
 """A job of two related tables: keys match, both fits are paid for, and no verdict is better than the worse one."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -272,6 +273,16 @@ def test_the_schema_that_is_sealed_is_the_one_that_was_used(tmp_path: Path) -> N
     )
     for side in read_related(job).sides.values():
         assert schema_of(side.given["schema"]) == side.schema
+
+
+def test_the_job_that_the_manual_shows_is_one(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "two-tables.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```toml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    for name, block in zip(("patients.schema.toml", "visits.schema.toml", "job.toml"), shown, strict=True):
+        (tmp_path / name).write_text(block)
+    asked = read_related(tmp_path / "job.toml")
+    assert asked.relation.key == "patient"
+    assert 0.9 * 3.0 < asked.together["aim"].epsilon <= 3.0
 
 
 def test_the_command_says_what_both_come_to_and_ends_with_the_worse_verdict(workspace: Any) -> None:
