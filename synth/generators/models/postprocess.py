@@ -136,7 +136,7 @@ def _shared(constant: pd.DataFrame, shares: np.ndarray, schema: Schema) -> list[
         (name for name in map(str, constant) if name not in bound), key=lambda name: -constant[name].nunique()
     )
     taken: list[str] = []
-    for name in sorted(n_values, key=lambda name: -n_values[name]):
+    for name in free:
         left = [other for other in constant if other not in taken]
         if mean == 1 or len(constant) >= LEAST_A_GROUP * mean * (int(row_groups(constant[left]).max(initial=0)) + 1):
             break
