@@ -314,6 +314,12 @@ def _check(parents: Schema, rows: Schema) -> None:
         raise SchemaError(
             f"the key of parents names each of them: column={key!r} must be a kept identifier that is never missing"
         )
+    of_rows = rows.columns[key]
+    if isinstance(of_rows, IdentifierColumn) and (of_rows.template is None) != (column.template is None):
+        raise SchemaError(
+            f"a key is of one kind in both tables: column={key!r} has a template, for texts, in one schema, and "
+            "bounds, for whole numbers, in the other; declare both alike"
+        )
     if parents.entity not in (None, key) or parents.max_rows_per_unit != 1 or parents.order is not None:
         raise SchemaError(
             "a parent has one row, and one level of parents and rows is modeled: the parents' schema names an entity "

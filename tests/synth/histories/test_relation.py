@@ -172,6 +172,8 @@ def test_a_key_that_is_none_and_a_name_in_both_are_refused() -> None:
         Relation.of(parents, _with(rows, "age", {"kind": "integer", "bounds": [0, 9]}))
     with pytest.raises(SchemaError, match="must be a kept identifier"):
         Relation.of(_with(parents, "who", {"kind": "categorical", "categories": ["a"]}), rows)
+    with pytest.raises(SchemaError, match="of one kind in both tables"):
+        Relation.of(_with(parents, "who", {"kind": "identifier", "bounds": [0, 9]}), rows)
     with pytest.raises(SchemaError, match="entity='whom' is none there"):
         other = changed(rows, entity="whom", columns={**rows.columns, "whom": KEY})
         Relation.of(parents, other)
