@@ -121,6 +121,14 @@ def test_each_part_of_both_tables_is_made_from_one_entity_s_own_rows() -> None:
             pd.testing.assert_frame_equal(all_of[all_of["who"] != who].reset_index(drop=True), rest)
 
 
+def test_more_rows_than_a_unit_may_have_are_no_reason_to_refuse() -> None:
+    patients, visits = pair(20, seed=1)
+    many = visits.iloc[: MOST_VISITS + 3].assign(who=patients["who"].iloc[0])
+    parents, rows = Relation.of(*schemas(20), private=True).joined(patients, many)
+    assert parents.iloc[:, -1].tolist() == [MOST_VISITS] + [0] * 19
+    assert len(rows) == MOST_VISITS + 3
+
+
 def test_of_parents_with_one_key_the_same_one_counts_in_any_order() -> None:
     patients, visits = pair(20, seed=1)
     twice = pd.concat([patients, patients.assign(age=77)], ignore_index=True)
