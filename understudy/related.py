@@ -40,7 +40,7 @@ from understudy.run import candidates, stages
 from understudy.run.plan import Plan, check_left, plan_of
 from understudy.run.run import MODELS, RunOutcome
 from understudy.run.run import run as carry_out_one
-from understudy.run.workspace import OtherWork
+from understudy.run.workspace import OtherWork, tidy
 
 TABLES = "tables.json"
 WORST_FIRST = ("FAIL", "INCONCLUSIVE", "PASS")
@@ -150,6 +150,7 @@ def make_related_plan(
     if executor is not None:
         raise JobError("two related tables are made on this machine, and --executor names a cluster; leave it out")
     asked, home = read_related(job_path), job_path.parent
+    tidy(out)
     check_new_folder(out)
     folder = _work(out).result
     places = {side: find_file(getattr(asked.job.tables, side).path, home, side) for side in SIDES}
