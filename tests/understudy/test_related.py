@@ -2,11 +2,13 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pandas as pd
 import pytest
 import tomli_w
@@ -23,6 +25,7 @@ from tests.relations import MOST_VISITS, changed, pair, schemas
 from understudy import related
 from understudy.console import Console
 from understudy.job.related import read_related
+from understudy.json_schemas import json_schema
 from understudy.related import RelatedOutcome, make_related_plan, run_related
 from understudy.run import stages
 from understudy.run.workspace import OtherWork
@@ -283,6 +286,15 @@ def test_the_job_that_the_manual_shows_is_one(tmp_path: Path) -> None:
     asked = read_related(tmp_path / "job.toml")
     assert asked.relation.key == "patient"
     assert 0.9 * 3.0 < asked.together["aim"].epsilon <= 3.0
+
+
+def test_the_json_schema_of_a_job_takes_one_table_or_two_related_ones(tmp_path: Path) -> None:
+    job = tomllib.loads(write(tmp_path, pair(20), schemas()).read_text())
+    known = jsonschema.Draft202012Validator(json_schema("job"))
+    assert known.is_valid(job)
+    assert not known.is_valid({**job, "table": PARENTS})
+    assert not known.is_valid({key: value for key, value in job.items() if key != "tables"})
+    assert not known.is_valid({**job, "tables": {**job["tables"], "drugs": ROWS}})
 
 
 def test_the_command_says_what_both_come_to_and_ends_with_the_worse_verdict(workspace: Any) -> None:
