@@ -119,7 +119,7 @@ def _lengths(samples: HistorySamples) -> tuple[list[Estimate], dict[str, Any]]:
     """The distance between rows per entity, and the shares that a report draws."""
     equal = samples.equal_entities()
     lines = [OrderedValues.of(one.lengths.astype(np.float64), one.groups, N_GROUPS) for one in equal.all]
-    distance, n = _distance(lines), len(equal.others[SYNTHETIC].lengths)
+    distance = _distance(lines)
     # Dealt histories are as long as the synthetic ones: a floor that says nothing of lengths.
     found = [
         distance.plain("histories.lengths", note="Dealt histories are as long as the synthetic ones."),
@@ -130,10 +130,11 @@ def _lengths(samples: HistorySamples) -> tuple[list[Estimate], dict[str, Any]]:
     shares = [np.bincount(one, minlength=longest + 1)[1:] / len(one) for one in counted]
     labels = [f"{i + 1}" for i in range(longest)]
     labels[-1] += " or more" if longest == MOST_LENGTHS else ""
+    edges = [i + 0.5 for i in range(longest + 1)]
     tvd = float(np.abs(shares[0] - shares[1]).sum() / 2)
     return found, {
-        "column": "rows per entity", "kind": "categorical", "labels": [*labels, "other", "missing"], "edges": None,
-        "train": [*shares[0].tolist(), 0.0, 0.0], "synthetic": [*shares[1].tolist(), 0.0, 0.0], "tvd": tvd, "n": n,
+        "column": "rows per entity", "kind": "integer", "labels": [*labels, "other", "missing"], "edges": edges,
+        "train": [*shares[0].tolist(), 0.0, 0.0], "synthetic": [*shares[1].tolist(), 0.0, 0.0], "tvd": tvd,
     }  # fmt: skip
 
 

@@ -50,6 +50,7 @@ from evaluate.privacy.singling_out import (
     multivariate,
 )
 from evaluate.result import Estimate, Failure
+from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
 from synth.histories.ordering import Histories, histories_of
 from synth.schema import Schema
@@ -287,28 +288,31 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def _copied(tables: Tables) -> Estimate | Failure:
-    """The share of training people whose history was copied, among those who would be told by a whole copy."""
+    """The share of training people whose history was copied beyond chance.
+
+    A history that chance explains gives nobody away, however it came into the table. So all people count, also those of
+    whom not even a whole copy would be told from chance; the note says how many would.
+    """
     found = history_scores(tables)
     if found is None:
-        why = "no row, and no few rows in a row, is rare enough to tell one history from another"
-        return Failure(COPIED, "skipped", why)
+        n = len(np.unique(entity_codes(tables.train, tables.schema)))
+        why = "nobody: no row, and no few rows in a row, are rare enough to tell one history from another"
+        return Estimate(COPIED, 0.0, n, "lower", low=0.0, high=clopper_pearson(0, n)[1], reference=0.0, note=why)
     members, controls, contents = found
     if len(controls) < LEAST_CONTROLS:
         return Failure(COPIED, "skipped", f"it needs at least {LEAST_CONTROLS} held-out people in either half")
     tail, n = ScoreTail.of(controls), len(members)
     certain = n * tail.chance(members) <= CERTAIN
     could = (n * tail.chance(contents.own(contents.train)) <= CERTAIN) | certain
-    n_could, k = int(could.sum()), int(certain.sum())
-    if n_could == 0:
-        return Failure(COPIED, "skipped", "no history holds so much that a copy of it would be told from chance")
-    high = clopper_pearson(k, n_could)[1]
-    value = k / n_could
+    k = int(certain.sum())
     rows = "rows" if contents.width == 1 else f"{contents.width} rows in a row"
     note = (
-        f"share of {n_could:,} people whose whole history would be told from chance, of {n:,}, by {rows} that are "
-        f"shared with one synthetic history; {k:,} {'person' if k == 1 else 'people'} certainly"
+        f"share of people whose history stands in one synthetic history beyond chance: {k:,} of {n:,}, by {rows} that "
+        f"both hold; of {int(could.sum()):,} people a whole copy would have been told from chance"
     )
-    return Estimate(COPIED, value, n_could, "lower", low=value, high=high, reference=0.0, note=note)
+    return Estimate(
+        COPIED, k / n, n, "lower", low=k / n, high=clopper_pearson(k, n)[1], reference=0.0, note=note
+    )  # fmt: skip
 
 
 N_PREDICATES, MIN_PREDICATES = 1_000, 10

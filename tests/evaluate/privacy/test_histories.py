@@ -64,6 +64,19 @@ def test_fresh_histories_raise_no_alarm_in_twenty_tables() -> None:
     assert alarms[SINGLED_OUT] <= 3
 
 
+@pytest.mark.statistical
+@pytest.mark.parametrize("whole", [False, True])
+def test_few_honest_histories_many_times_over_raise_no_alarm(whole: bool) -> None:
+    """A generator that draws the same few histories again and again, none of them of anybody in train."""
+    schema = SCHEMA if whole else coarse()
+    for seed in range(10):
+        given = tables(seed, schema=schema)
+        few = markov(60, 7_000 + seed, 10**6)[list(given.train.columns)]
+        many = pd.concat([few.assign(machine=few["machine"] + 1_000 * i) for i in range(20)], ignore_index=True)
+        real = Real.prepare(given.train, given.holdout, schema, seed=seed)
+        assert found(real.beside(many), COPIED).low == 0.0, seed
+
+
 def test_a_copied_history_breaks_every_policy() -> None:
     real = RealFacts(4_000, 2_000, Duplicates(0, 0.0), 0.0, 6, entity="machine", order="day", shift=held())
     for copied, said in (("around", "FAIL"), ("", "PASS")):
@@ -81,7 +94,7 @@ def test_a_copy_of_all_histories_singles_out_and_names_members() -> None:
     train, holdout = markov(N, 0), markov(N // 2, 1, N)
     leak = Real.prepare(train, holdout, SCHEMA).beside(train)
     assert found(leak, SINGLED_OUT).low > 0.1
-    assert found(leak, COPIED).low > 0.5
+    assert found(leak, COPIED).low > 0.3
     members, controls = scored(leak)[HISTORIES]
     assert len(members) == len(targets_of(leak)[0])
     assert np.median(members) > np.quantile(controls, 0.99)
@@ -108,13 +121,11 @@ def coarse() -> Schema:
     return build_schema({**content, "columns": kept, "nondecreasing_in_entity": ()})
 
 
-def test_where_single_rows_tell_nothing_several_are_taken_together_or_nothing_is_said() -> None:
+def test_where_single_rows_tell_nothing_several_are_taken_together() -> None:
     contents = HistoryContents.of(tables(0, schema=coarse()))
-    assert contents is None or contents.width > 1
-    candidate = measure_candidate("t", tables(0, schema=coarse()), measures=[NAME])
-    one = candidate.find(COPIED)
-    assert one is not None
-    assert not isinstance(one, Estimate) or one.low == 0.0
+    assert contents is not None
+    assert contents.width > 1
+    assert found(tables(0, schema=coarse()), COPIED).low == 0.0
 
 
 def test_the_tail_allows_for_being_estimated() -> None:
