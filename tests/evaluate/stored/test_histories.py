@@ -28,6 +28,10 @@ def test_a_sample_of_histories_says_so_and_its_attacks_allow_for_the_rest(put: P
     there = [one for one in found.estimates if one.measure.startswith(("histories.", "privacy.histories"))]
     assert there
     assert all(SAMPLED in one.note for one in there)
+    singled_out, copied = (found.find(f"privacy.histories.{of}") for of in ("singling_out", "copied"))
+    assert isinstance(singled_out, Estimate)
+    assert isinstance(copied, Estimate)
+    assert copied.low == 0.0
     share = found.find("histories.dependence.floor_share")
     assert isinstance(share, Estimate)
     assert share.high < 0.3  # whole histories were drawn, whose rows follow from each other
