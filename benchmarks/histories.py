@@ -1,6 +1,6 @@
 """Histories by our generators, by the same without an order, and by SDV's PAR: the figures of evaluation, side by side.
 
-``python -m benchmarks.histories --out histories.json``; ``--table CSV --entity NAME --order NAME`` adds a table of one's
+``python -m benchmarks.histories --out histories.json``; ``--table CSV --entity NAME --order NAME`` takes a table of one's
 own, whose schema is inferred. Half of the entities are trained on, and the others are fresh. Each run is written as
 soon as it is done, and is not done again. Without ``--run``, only the table of results is drawn.
 
@@ -153,16 +153,11 @@ def _par(train: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     rows = rows.iloc[found.rows].reset_index(drop=True)
     rows[schema.entity] = rows[schema.entity].astype(str)
     kept = [name for name in schema.kept if name == schema.entity or name in schema.learned]
-    metadata = Metadata.detect_from_dataframe(rows[kept], table_name="rows")
-    for name in kept:
-        column = schema.columns[name]
-        kind = {"identifier": "id", "categorical": "categorical", "boolean": "boolean", "date": "datetime"}
-        metadata.update_column(
-            name, sdtype=kind.get(column.kind, column.kind if column.kind == "datetime" else "numerical")
-        )
-    metadata.set_sequence_key(str(schema.entity))
+    columns = {name: {"sdtype": SDTYPES.get(schema.columns[name].kind, "numerical")} for name in kept}
+    described = {"columns": columns, "sequence_key": schema.entity}
     if schema.order in kept:
-        metadata.set_sequence_index(str(schema.order))
+        described["sequence_index"] = schema.order
+    metadata = Metadata.load_from_dict({"tables": {"rows": described}, "relationships": []})
     constant = [name for name in schema.constant_in_entity if name in kept]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -259,8 +259,16 @@ class PrivateGenerator(Generator):
         if self.epsilon is None:
             raise BudgetError(f"generator={self.name!r} has no epsilon to calibrate noise to; set one")
         delta = resolve_delta(self.delta, schema)
-        sizes = not self.draws_histories(schema)
-        return calibrate(with_overhead(self.plan(schema), schema, delta, sizes=sizes), self.epsilon, delta)
+        return calibrate(self.whole_plan(schema, delta), self.epsilon, delta)
+
+    def whole_plan(self, schema: Schema, delta: float) -> Plan:
+        """The plan of a fit: the generator's own events, and what the schema makes necessary.
+
+        Args:
+            schema: names the entity and the columns to measure.
+            delta: of the guarantee.
+        """
+        return with_overhead(self.plan(schema), schema, delta, sizes=not self.draws_histories(schema))
 
     def fit(
         self,

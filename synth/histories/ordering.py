@@ -56,7 +56,7 @@ class Histories:
 def histories_of(table: pd.DataFrame, schema: Schema) -> Histories:
     """The rows by entity and order; rows without an entity are left out.
 
-    Where the schema names no order, or rows have it in common, rows follow each other by a hash of what they hold. So
+    Rows that have the order in common follow each other by what never falls, and then by a hash of what they hold. So
     an entity's history depends on its own rows alone, and never on their places in the table.
 
     Args:
@@ -71,9 +71,9 @@ def histories_of(table: pd.DataFrame, schema: Schema) -> Histories:
     numbers = pd.factorize(table[schema.entity])[0]
     held = np.flatnonzero(numbers >= 0)
     names = [name for name in schema.kept if name != schema.entity]
-    hashes = row_keys(table.iloc[held], names)
-    ranks = _ranks(table.iloc[held], schema)
-    order = np.lexsort((hashes, ranks, numbers[held]))
+    rows = table.iloc[held]
+    keys = [row_keys(rows, names), *reversed(_ranks(rows, schema)), numbers[held]]
+    order = np.lexsort(keys)
     owners = numbers[held][order]
     return Histories(held[order], np.flatnonzero(np.diff(owners, prepend=-1)))
 
@@ -89,5 +89,12 @@ def order_ranks(series: pd.Series, schema: Schema) -> NDArray[np.float64]:
     return pd.factorize(series.astype(str), sort=True)[0].astype(np.float64)
 
 
-def _ranks(table: pd.DataFrame, schema: Schema) -> NDArray[np.float64]:
-    return np.zeros(len(table)) if schema.order is None else order_ranks(table[schema.order], schema)
+def _ranks(table: pd.DataFrame, schema: Schema) -> list[NDArray[np.float64]]:
+    """The order, and what never falls in it, the first to sort by first."""
+    if schema.order is None:
+        return []
+    along = [name for name in schema.growing if name != schema.order]
+    return [
+        order_ranks(table[schema.order], schema),
+        *(numeric_scale.positions(table[name], schema.columns[name]) for name in along),  # type: ignore[arg-type]
+    ]

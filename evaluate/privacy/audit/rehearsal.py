@@ -39,7 +39,7 @@ from synth.dp.mechanisms import Value
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.fixed_costs import domain_event_name, domain_shares, spikes_event_name, with_overhead
+from synth.generators.fitting.fixed_costs import domain_event_name, domain_shares, spikes_event_name
 from synth.generators.fitting.private_fit import start
 from synth.progress import quiet
 from synth.schema import Schema
@@ -328,7 +328,7 @@ def schedule_like(generator: PrivateGenerator, schema: Schema, claimed: Schedule
         if found is None:
             raise BudgetError(f"generator={generator.name!r} has epsilon=none, and no schedule; set epsilon")
         return found
-    plan = with_overhead(generator.plan(schema), schema, claimed.delta)
+    plan = generator.whole_plan(schema, claimed.delta)
     return Schedule(tuple(plan(NEARLY * claimed.rho)), claimed.delta)
 
 

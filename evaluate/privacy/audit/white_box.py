@@ -66,7 +66,6 @@ from synth.dp.accounting import epsilon_pld
 from synth.dp.events import GaussianEvent, SubsampledGaussianEvent
 from synth.dp.schedule import Schedule, resolve_delta
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.fixed_costs import with_overhead
 from synth.generators.fitting.histograms import COLUMNS
 from synth.generators.fitting.marginal_selection import column_weights
 from synth.progress import Progress, quiet
@@ -348,7 +347,7 @@ def audit(
     if subject.steps is not None:
         covered.add(subject.steps.what)
     # Names need no calibration, which costs more than the checks do.
-    named = [event.what for event in with_overhead(generator.plan(schema), schema, schedule.delta)(1.0)]
+    named = [event.what for event in generator.whole_plan(schema, schedule.delta)(1.0)]
     return replace(
         found,
         confidence=confidence,

@@ -16,7 +16,7 @@ from synth.dp.schedule import Schedule, require_declared, resolve_delta
 from synth.dp.statement import PrivacyStatement
 from synth.errors import BudgetError
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.fixed_costs import SIZES, measure_domain, observe_spikes, with_overhead
+from synth.generators.fitting.fixed_costs import SIZES, measure_domain, observe_spikes
 from synth.generators.fitting.histograms import Merging, measure_columns
 from synth.generators.fitting.training_data import HeldTable, TrainingTable, bound_contributions
 from synth.marginals import Measurement
@@ -128,7 +128,7 @@ def _plans(generator: PrivateGenerator, schema: Schema, schedule: Schedule) -> b
     """True if a schedule is the one that the generator would make, without calibrating it anew."""
     generator.check(schema)
     delta = resolve_delta(generator.delta, schema)
-    plan = with_overhead(generator.plan(schema), schema, delta, sizes=not generator.draws_histories(schema))
+    plan = generator.whole_plan(schema, delta)
     rho = _total_rho(plan(1.0), schedule.events)
     if schedule.delta != delta or rho is None or schedule.epsilon > (generator.epsilon or 0.0):
         return False
@@ -193,7 +193,6 @@ def as_it_is(train: "pd.DataFrame | StoredTable", schema: Schema, progress: Prog
 
 def _exact(generator: PrivateGenerator, rows: TrainingTable, schema: Schema) -> PrivateFit:
     """A fit without epsilon: the same events, drawn without noise."""
-    sizes = not generator.draws_histories(schema)
-    events = with_overhead(generator.plan(schema), schema, EXACT_DELTA, sizes=sizes)(EXACT_RHO)
+    events = generator.whole_plan(schema, EXACT_DELTA)(EXACT_RHO)
     budget = Budget(Schedule(tuple(events), EXACT_DELTA), NoNoise())
     return PrivateFit(rows, schema, budget, promises=False)
