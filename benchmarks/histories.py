@@ -1,7 +1,7 @@
 """Histories by our generators, by the same without an order, and by SDV's PAR: the figures of evaluation, side by side.
 
-``python -m benchmarks.histories --out histories.json``; ``--table CSV --entity NAME --order NAME`` takes a table of one's
-own, whose schema is inferred. Half of the entities are trained on, and the others are fresh. Each run is written as
+``python -m benchmarks.histories --out histories.json``; ``--table CSV --entity NAME --order NAME`` takes another table,
+whose schema is inferred. Half of the entities are trained on, and the others are fresh. Each run is written as
 soon as it is done, and is not done again. Without ``--run``, only the table of results is drawn.
 
 - `trees`, `arn`, `aim` and `mst` draw a row given the row before.
@@ -162,8 +162,9 @@ def _par(train: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         synthesizer = PARSynthesizer(metadata, context_columns=constant, epochs=PAR_EPOCHS, cuda=False)
-        synthesizer.fit(rows[kept])
+        synthesizer.fit({"rows": rows[kept]})
         made = synthesizer.sample(num_sequences=train[schema.entity].nunique())
+    made = made["rows"] if isinstance(made, dict) else made
     if schema.order not in kept:  # an identifier: rows follow each other as they were drawn
         made[schema.order] = np.arange(1, len(made) + 1)
     for name in schema.kept:
