@@ -25,6 +25,7 @@ from evaluate.fidelity.estimates import Distance
 from evaluate.fidelity.protocol import OrderedValues
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC
 from evaluate.histories.samples import (
+    MIN_COMPARED,
     MIN_HISTORIES,
     GroupedHistories,
     HistorySamples,
@@ -102,7 +103,7 @@ def measure(tables: Tables) -> MetricResult:
     if schema.entity is None or schema.order is None:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_ORDER),))
     samples = HistorySamples.of(tables)
-    if samples.n_histories < MIN_HISTORIES:
+    if samples.n_histories < MIN_HISTORIES or samples.equal_steps().n_histories < MIN_COMPARED:
         return MetricResult(failures=tuple(Failure(name, "skipped", _FEW) for name in GATED))
     lengths, counts = _lengths(samples)
     measured = [*lengths, *_gaps(samples, tables), *_broken(samples, tables)]
@@ -120,11 +121,9 @@ def _lengths(samples: HistorySamples) -> tuple[list[Estimate], dict[str, Any]]:
     equal = samples.equal_entities()
     lines = [OrderedValues.of(one.lengths.astype(np.float64), one.groups, N_GROUPS) for one in equal.all]
     distance = _distance(lines)
-    # Dealt histories are as long as the synthetic ones: a floor that says nothing of lengths.
-    found = [
-        distance.plain("histories.lengths", note="Dealt histories are as long as the synthetic ones."),
-        distance.excess("histories.lengths.excess"),
-    ]
+    # Dealt histories are as long as the synthetic ones, so that they are no floor of lengths.
+    plain, excess = distance.plain("histories.lengths"), distance.excess("histories.lengths.excess")
+    found = [replace(plain, floor=None), replace(excess, floor=None)]
     longest = min(MOST_LENGTHS, int(max(one.lengths.max() for one in samples.all)))
     counted = [np.minimum(one.lengths, longest) for one in (samples.train, samples.others[SYNTHETIC])]
     shares = [np.bincount(one, minlength=longest + 1)[1:] / len(one) for one in counted]

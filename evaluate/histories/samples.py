@@ -21,6 +21,8 @@ from synth.schema import Schema
 
 MIN_HISTORIES = 2 * N_GROUPS
 """Entities with two rows or more that each table needs."""
+MIN_COMPARED = 24
+"""Of these, those that are left where tables are cut to equally many steps: with fewer a half-sample may be empty."""
 N_BINS = 8
 """Quantiles of the training table that values of a number are told apart by."""
 MOST_CATEGORIES = 16

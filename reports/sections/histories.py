@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluate.result import Candidate, Estimate, Failure
-from evaluate.text import finite
+from evaluate.text import finite, number
 from reports.glossary import entry
 
 FAMILY = "histories."
@@ -18,6 +18,13 @@ class ColumnTransitions:
 
     column: str
     estimate: Estimate
+
+    @property
+    def spoken(self) -> str:
+        """The distance with its landmarks, for a tip and a screen reader."""
+        marks = (("fresh real histories", self.estimate.reference), ("dealt at random", self.estimate.floor))
+        said = [f"{words} {number(value)}" for words, value in marks if value is not None]
+        return "; ".join([number(self.estimate.value), *said])
 
 
 @dataclass(frozen=True)
