@@ -132,9 +132,7 @@ def _shared(constant: pd.DataFrame, shares: np.ndarray, schema: Schema) -> list[
     """
     mean = float(np.average(np.arange(1, len(shares) + 1), weights=shares))
     bound = {name for each in schema.constraints for name in each.columns}
-    free = sorted(
-        (name for name in map(str, constant) if name not in bound), key=lambda name: -constant[name].nunique()
-    )
+    n_values = {str(name): constant[name].nunique() for name in constant if name not in bound}
     taken: list[str] = []
     for name in free:
         left = [other for other in constant if other not in taken]

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import synth
+from benchmarks.history_tables import STATES, TRANSITIONS, patients, patients_schema
 from synth.errors import JobError, ModelError, TableError
 from synth.generators import registry
 from synth.generators.models.chunked_output import write_rows
@@ -18,7 +19,6 @@ from synth.histories.ordering import Histories, histories_of
 from synth.schema import Schema, build_schema
 from synth.stored import open_table
 from synth.table import conform, violations
-from tests.histories import STATES, TRANSITIONS, patients, patients_schema
 
 N = 3_000
 FITS: dict[str, dict[str, Any]] = {
