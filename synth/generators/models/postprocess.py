@@ -134,7 +134,7 @@ def _shared(constant: pd.DataFrame, shares: np.ndarray, schema: Schema) -> list[
     bound = {name for each in schema.constraints for name in each.columns}
     n_values = {str(name): constant[name].nunique() for name in constant if name not in bound}
     taken: list[str] = []
-    for name in free:
+    for name in sorted(n_values, key=lambda name: -n_values[name]):
         left = [other for other in constant if other not in taken]
         if mean == 1 or len(constant) >= LEAST_A_GROUP * mean * (int(row_groups(constant[left]).max(initial=0)) + 1):
             break
