@@ -52,6 +52,15 @@ def cut_off(number: Any) -> Any:
     """A decimal of DuckDB without what is behind its point."""
 
 
+@ibis.udf.scalar.builtin(name="convert_to", signature=(("string", "string"), "binary"))
+def _convert_to(text: Any, encoding: Any) -> Any: ...
+
+
+def by_bytes(texts: ir.StringColumn, backend: str) -> Any:
+    """Texts such that they sort by their bytes in UTF-8, as in memory; a collation of PostgreSQL has another order."""
+    return _convert_to(texts, "UTF8") if backend == "postgres" else texts
+
+
 def _array_position(kind: str) -> Any:
     def array_position(listed: Any, value: Any) -> Any: ...
 
