@@ -77,6 +77,11 @@ class HistoryLayout:
         """The name of a column's average over all rows before."""
         return self._names[f"{name}, average before"]
 
+    def averaged_in(self, name: str) -> float:
+        """The step that the values of a column are counted in before they are averaged; 1 where it has none."""
+        column: Any = self.schema.columns[name]
+        return (numeric_scale.step(column) or 1.0) if isinstance(column, RealColumn) else 1.0
+
     def gain(self, name: str) -> str:
         """The name of the gain of a column that never falls."""
         return self._names[f"{name}, gain"]
@@ -239,7 +244,9 @@ class HistoryLayout:
         later |= {self.before(name): earlier[name] for name in self.varying}
         for name in self.averaged:
             values = table[name].iloc[histories.rows].to_numpy(dtype=np.float64, na_value=np.nan)
-            later[self.average(name)] = _averages_before(values, histories)[follows]
+            unit = self.averaged_in(name)  # whole steps add up to the same wherever they are added
+            values = np.round(values / unit) if unit != 1.0 else values
+            later[self.average(name)] = _averages_before(values, histories)[follows] * unit
         for name in self.varying:
             later[self.gain(name) if name in self.schema.growing else name] = (
                 self._gains(name, rows[name], earlier[name]) if name in self.schema.growing else rows[name]

@@ -135,12 +135,13 @@ def taken_apart(rows: "StoredRows", layout: HistoryLayout) -> "tuple[StoredRows,
     made |= {layout.before(name): own[name].lag().over(ordered) for name in layout.varying}
     for name, value in zip(layout.averaged, values, strict=True):
         n_above = read[value].count().over(above).nullif(0)
-        made[layout.average(name)] = read[value].sum().over(above) / n_above.cast("float64")
+        average = read[value].sum().over(above) / n_above.cast("float64")
+        made[layout.average(name)] = average * exactly(layout.averaged_in(name))
     for step, name in zip(steps, growing, strict=True):
         if name in layout.varying:
             gain = read[step] - read[step].lag().over(ordered)
             made[layout.gain(name)] = ibis.greatest(gain, exactly(0.0))
-    beside = rows.place.written(read.select(OWNER, **own, **made))
+    beside = rows.place.materialized(read.select(OWNER, **own, **made))
     first, later = (beside.filter(which) for which in (beside[layout.place] == 1, beside[layout.place] > 1))
     places = [layout.before(name) for name in growing if name in layout.varying]
     return (
@@ -187,9 +188,10 @@ def _steps(line: Any, layout: HistoryLayout, name: str) -> Any:
 
 
 def _value(cells: ir.Column, reader: Reader, name: str, layout: HistoryLayout) -> Any:
-    """Cells as reals, truths among them; null where they are missing."""
+    """Cells as reals, truths among them, in the steps that they are averaged in; null where they are missing."""
     column: Any = layout.schema.columns[name]
-    if not isinstance(column, BooleanColumn):
-        return reader.places(cells, name, column)
-    truth = reader.members(cells, name, column)
-    return ibis.ifelse(truth < 2, truth, ibis.null("int32")).cast("float64")
+    if isinstance(column, BooleanColumn):
+        truth = reader.members(cells, name, column)
+        return ibis.ifelse(truth < 2, truth, ibis.null("int32")).cast("float64")
+    places, unit = reader.places(cells, name, column), layout.averaged_in(name)
+    return places if unit == 1.0 else half_even(places / exactly(unit))

@@ -61,6 +61,21 @@ def by_bytes(texts: ir.StringColumn, backend: str) -> Any:
     return _convert_to(texts, "UTF8") if backend == "postgres" else texts
 
 
+@ibis.udf.scalar.builtin(name="has_database_privilege")
+def _has_database_privilege(database: str, privilege: str) -> bool:  # type: ignore[empty-body]
+    """True where the user has this privilege."""
+
+
+@ibis.udf.scalar.builtin(name="current_setting")
+def _current_setting(setting: str) -> str:  # type: ignore[empty-body]
+    """Of the session."""
+
+
+def may_have_temporary_tables(database: str) -> Any:
+    """True where the user of a session of PostgreSQL may have temporary tables."""
+    return _has_database_privilege(database, "TEMP") & (_current_setting("transaction_read_only") == "off")
+
+
 def _array_position(kind: str) -> Any:
     def array_position(listed: Any, value: Any) -> Any: ...
 

@@ -30,7 +30,7 @@ from synth.stored.counts import StoredCounts
 from synth.stored.decode import Reader, cell_of, code_of
 from synth.stored.histories import PLACE, history_columns, numbered
 from synth.stored.row_hash import NAME, OWNER, with_row_names
-from synth.stored.sql_functions import md5, one_text
+from synth.stored.sql_functions import exactly, md5, one_text
 from synth.table.decode import holds_whole_numbers
 from synth.transforms.columns import CHUNK_ROWS, Disk, FiledColumns
 from synth.validation import is_plain
@@ -203,7 +203,7 @@ class StoredTable:
         if in_order:
             found = numbered(self, schema, self._owner(schema.entity, schema, key), key)
             first = found.filter(found[OWNER].notnull() & (found[PLACE] <= schema.max_rows_per_unit))
-            return self._written(first, schema, *history_columns(schema))
+            return self._numbered(first, schema)
         content = [self._written_as(name) for name in schema.kept]
         owned = self._owned(schema.entity, schema, key)
         owned = owned.mutate(**{_HASH: md5(_set_apart([ibis.literal(key), *content]))})
@@ -224,14 +224,17 @@ class StoredTable:
         key = os.urandom(16).hex()
         if in_order:  # without a key for rows of one order, so that the same table gives the same model
             found = numbered(self, schema, self._owner(schema.entity, schema, key), "")
-            return self._written(found, schema, *history_columns(schema))
+            return self._numbered(found, schema)
         return self._written(self._owned(schema.entity, schema, key), schema)
 
-    def _written(self, rows: ir.Table, schema: Schema, *more: str) -> StoredRows:
-        names = [*([] if schema.entity is None else [OWNER]), *schema.modeled, *more]
+    def _written(self, rows: ir.Table, schema: Schema) -> StoredRows:
+        names = [*([] if schema.entity is None else [OWNER]), *schema.modeled]
         chosen = rows.select(*names)
-        is_written = self.is_written and not more
-        return StoredRows(self.place, chosen if is_written else self.place.written(chosen), schema)
+        return StoredRows(self.place, chosen if self.is_written else self.place.written(chosen), schema)
+
+    def _numbered(self, rows: ir.Table, schema: Schema) -> StoredRows:
+        chosen = rows.select(OWNER, *schema.modeled, *history_columns(schema))
+        return StoredRows(self.place, self.place.materialized(chosen), schema)
 
     def _owned(self, entity: str, schema: Schema, key: str) -> ir.Table:
         """The rows with a keyed digest of the name of each one's entity, null where it has none."""
@@ -350,7 +353,7 @@ def in_order(rows: StoredRows, discretizer: Discretizer, disk: Disk, *, shares: 
         OutputError: the disk has no room; nothing is left there.
     """
     owned = rows.rows.count().over(group_by=rows.rows[OWNER]) if shares else None
-    more = {} if owned is None else {SHARE: ibis.ifelse(rows.rows[OWNER].isnull(), 1.0, 1.0 / owned)}
+    more = {} if owned is None else {SHARE: ibis.ifelse(rows.rows[OWNER].isnull(), exactly(1.0), exactly(1.0) / owned)}
     read = _read(rows, discretizer, **more)
     read = read.order_by([ibis.asc(read[name], nulls_first=True) for name in read.columns])
     return FiledRows(disk.keep(_blocks(rows.place, read), (*discretizer.columns, *more)))

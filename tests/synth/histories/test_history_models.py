@@ -16,7 +16,6 @@ from synth.generators.models.history_model import HistoryModel
 from synth.generators.models.marginal_model import MarginalModel
 from synth.histories.ordering import Histories, histories_of
 from synth.schema import Schema, build_schema
-from synth.stored import open_table
 from synth.table import conform, violations
 from tests.histories import STATES, TRANSITIONS, patients, patients_schema
 
@@ -241,13 +240,6 @@ def test_a_budget_that_tells_no_pairs_draws_rows_independently_and_says_so() -> 
     with pytest.warns(UserWarning, match="noise would hide how they follow each other"):
         found = synth.fit(patients(400), schema, "aim", epsilon=0.1)
     assert isinstance(found, MarginalModel)
-
-
-def test_a_stored_table_is_refused_before_a_row_is_read(tmp_path: Path) -> None:
-    patients(50).to_parquet(tmp_path / "rows.parquet", index=False)
-    for name, parameters in {"trees": {}, "aim": {"epsilon": 50.0}}.items():
-        with open_table(tmp_path / "rows.parquet") as stored, pytest.raises(JobError, match="stays where it is stored"):
-            registry.generator(name, **parameters).fit(stored, patients_schema())  # type: ignore[arg-type]
 
 
 def test_a_table_that_breaks_its_schema_is_refused() -> None:
