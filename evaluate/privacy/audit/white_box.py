@@ -329,8 +329,14 @@ def audit(
         raise AuditError(f"generator={generator.name!r} stands for {chosen.name!r}, which claims nothing; name another")
     generator = chosen
     audited = generator.model_copy(update={**_shortcuts(generator), "delta": resolve_delta(generator.delta, schema)})
-    stand_in = StandIn.like(schema)
+    histories = audited.draws_histories(schema)
+    stand_in = StandIn.like(schema, histories=histories)
     weighed = audited.model_copy(update=_weights(generator, schema, stand_in))
+    if weighed.draws_histories(stand_in.schema) != histories:
+        raise AuditError(
+            f"the stand-in must be fitted as the real table is, and generator={generator.name!r} draws histories of "
+            "one of the two alone; nothing is known, so leave the audit out for this one"
+        )
     schedule = weighed.schedule(stand_in.schema)
     if schedule is None:
         raise AuditError(f"generator={generator.name!r} plans no release, so that nothing can be audited; set epsilon")
@@ -340,14 +346,18 @@ def audit(
     )
     progress(f"audit {generator.name}", 0.0)
     releases, seen = audit_releases(weighed, schedule, stand_in)
-    checks, measured = _checks(audited, schema, schedule, stand_in, of_choices)
-    checks, covered = (releases, *checks), seen | measured
+    checks, covered = _checks(audited, schema, schedule, stand_in, of_choices)
+    checks, covered = (releases, *checks), seen | covered
     subject = _Subject(weighed, schedule, stand_in, attacked, n_fits or _n_fits(schedule), limit_s, progress)
     found, of_noise = _attacked(subject, schema, np.random.default_rng(seed), of_size)
     if subject.steps is not None:
         covered.add(subject.steps.what)
     # Names need no calibration, which costs more than the checks do.
     named = [event.what for event in generator.whole_plan(schema, schedule.delta)(1.0)]
+    if covered.isdisjoint(named):
+        raise AuditError(
+            "an audit must look at an event of the claim, and this one saw none; leave it out for this one"
+        )
     return replace(
         found,
         confidence=confidence,
@@ -387,7 +397,7 @@ def _checks(
     """The checks of mechanisms on tables of their own, and the events that they cover beside the releases of a fit."""
     choices = audit_choices(generator, stand_in.schema, schedule, confidence)
     domain, measured = audit_domain(generator, schema, schedule) or (None, set())
-    found = (choices, domain, audit_split(schema, schedule))
+    found = (*choices, domain, audit_split(schema, schedule))
     return tuple(check for check in found if check is not None), measured
 
 
