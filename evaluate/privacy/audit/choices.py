@@ -154,7 +154,7 @@ def audit_choices(
 ) -> tuple[AuditCheck, ...]:
     """The check of the first kind of choice that a generator makes, of first rows and of later ones in histories.
 
-    None is made where the generator makes no choice, and where the budget tells no pairs of rows in the table.
+    None is made where the generator makes no choice, and where it would not draw histories of the table for it.
 
     Args:
         generator: with its epsilon and delta, and cheap where nothing depends on it.
@@ -186,9 +186,10 @@ def audit_choices(
     checks = []
     for event, n_rows in kinds:
         made = [[choice for choice in script.choices if choice.event.what == event.what] for script in scripts]
-        if all(made):
-            pair = (made[0][0], made[1][0])
-            checks.append(_check_of(pair, n_rows, arena.n_units, schedule, 1 - (1 - confidence) / len(kinds)))
+        if not all(made):
+            return ()
+        pair, level = (made[0][0], made[1][0]), 1 - (1 - confidence) / len(kinds)
+        checks.append(_check_of(pair, n_rows, arena.n_units, schedule, level))
     return tuple(checks)
 
 

@@ -99,13 +99,13 @@ def trials_of_counts(
         false_positives += int((said & ~present).sum())
         false_negatives += int((~said & present).sum())
         n_done += 1
+    n_columns = len(stand_in.schema.modeled)
     rows = f"{stand_in.k} row{'s' if stand_in.k > 1 else ''}"
     return CountTrials(
         (false_positives, false_negatives),
         n_done * half,
-        f"a public stand-in{' of histories' if stand_in.histories else ''} of {len(stand_in.schema.modeled)} columns "
-        f"and {len(stand_in.table(present)):,} rows, fitted "
-        f"{n_done:,} times with {stand_in.n_codes} canaries of {rows} each",
+        f"{stand_in.name} of {n_columns} column{'s' if n_columns > 1 else ''} and {len(stand_in.table(present)):,} "
+        f"rows, fitted {n_done:,} times with {stand_in.n_codes} canaries of {rows} each",
         min(signals, key=lambda signal: signal.mu),
         residuals,
     )

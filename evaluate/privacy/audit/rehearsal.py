@@ -70,7 +70,7 @@ def audit_releases(generator: PrivateGenerator, schedule: Schedule, stand_in: St
     faults = faults_between(with_unit, without)
     check = AuditCheck(
         RELEASES,
-        f"{len(with_unit.draws):,} draws of a fit on a public stand-in with one canary, and of the same fit without",
+        f"{len(with_unit.draws):,} draws of a fit on {stand_in.name} with one canary, and of the same fit without",
         "any canary that moves a release by more than is stated, and any draw that asks for less noise, or for none",
     )
     if faults:

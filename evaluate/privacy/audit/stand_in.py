@@ -86,6 +86,11 @@ class StandIn:
         return self.k if self.schema.entity is None else EXCESS * self.k
 
     @property
+    def name(self) -> str:
+        """The table, in words."""
+        return f"a public stand-in{' of histories' if self.histories else ''}"
+
+    @property
     def n_counted(self) -> int:
         """Rows of one canary that a fit may use, in multiples of those that every other unit has."""
         return 1 if self.histories else self.k

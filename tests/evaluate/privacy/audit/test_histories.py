@@ -228,7 +228,24 @@ def test_a_stand_in_that_is_fitted_otherwise_is_no_audit(monkeypatch: pytest.Mon
         audit(generator(), schema_of(), n_fits=1)
 
 
-def test_an_audit_that_saw_no_event_of_the_claim_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(white_box, "audit_releases", lambda *given: (audit_releases(*given)[0], {"another event"}))
+@pytest.mark.parametrize(("name", "seen"), [("independent", "histograms"), ("mst", "first rows")])
+def test_an_audit_that_saw_nothing_of_a_fit_is_none(name: str, seen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(white_box, "audit_releases", lambda *given: (audit_releases(*given)[0], {seen}))
+    made = registry.generator(name, epsilon=3.0, **CHEAP.get(name, {}))
+    assert isinstance(made, PrivateGenerator)
     with pytest.raises(AuditError, match="saw none"):
-        audit(registry.generator("independent", epsilon=3.0), schema_of(), n_fits=1)  # type: ignore[arg-type]
+        audit(made, schema_of(), n_fits=1)
+
+
+def test_choices_that_no_table_brings_out_are_not_called_covered() -> None:
+    """Of one column the budget tells pairs of rows, and of the four columns that choices need it does not."""
+    whole = schema_of("visit", k=3)
+    kept = {name: whole.columns[name] for name in ("who", "visit", "state")}
+    schema = whole.model_copy(update={"columns": kept, "constant_in_entity": (), "n_units": 200})
+    made = registry.generator("mst", epsilon=0.1, **CHEAP["mst"])
+    assert isinstance(made, PrivateGenerator)
+    assert made.draws_histories(schema)
+    found = audit(made, schema, n_fits=1)
+    left_out = tuple(f"choices of column pairs, {rows}" for rows in ("first rows", "later rows"))
+    assert found.not_covered == (*left_out, *OUTSIDE)
+    assert "one-way histograms of the columns, later rows" in found.covered
