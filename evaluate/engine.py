@@ -11,6 +11,7 @@ name of the figure, is plain data:
 * "associations": columns, matrices for training and synthetic rows (`None` where undefined), kind of each association;
 * "pairs": columns, matrix of total variation, the worst pairs with their landmarks;
 * "triples": the worst triples with their landmarks, how many were measured, and their share among all;
+* "histories": rows per entity, and each column's transitions with their landmarks, the worst first;
 * "utility", "membership", "distance": scores of models, the attack's ROC curve, quantiles of distances;
 * "singling_out", "linkability": rates of success on members, controls and by guessing, for one and several columns, and
   for each split of the columns;
@@ -534,7 +535,9 @@ def real_facts(real: Real, measures: Iterable[str] | None = None, progress: Prog
     """
     schema, shift = real.declared, _shift(real, MODULES if measures is None else measures, progress)
     rows = real.kept.once("facts", lambda: _row_facts(real)) if real.stored is None else real.stored.facts
-    return RealFacts(**rows, columns=len(schema.kept), target=schema.target, entity=schema.entity, shift=shift)
+    return RealFacts(
+        **rows, columns=len(schema.kept), target=schema.target, entity=schema.entity, shift=shift, order=schema.order
+    )
 
 
 def _row_facts(real: Real) -> dict[str, Any]:

@@ -190,6 +190,13 @@ class GroupModels(FigurePart):
     levels: list[Level]
 
 
+class HistoryFigures(FigurePart):
+    """Rows per entity as one column, and the distance of each column's transitions."""
+
+    lengths: ColumnShares
+    transitions: list[Clique]
+
+
 class Distances(FigurePart):
     """Quantiles of distances to the nearest training row."""
 
@@ -265,6 +272,7 @@ _SHAPES: Mapping[str, Any] = {
     "importance": list[Importance],
     "fairness_columns": list[GroupShares],
     "fairness_models": list[GroupModels],
+    "histories": HistoryFigures,
     "distance": Distances,
     "membership": Membership,
     "validity": Validity,

@@ -81,6 +81,8 @@ class Metric:
         criteria: of guidelines that it answers, by their key in `reports.sections.guidelines`.
         without_holdout: whether it is a privacy number that is not compared with the holdout: counted among training
             rows, or by chance or mechanism.
+        of_histories: whether it is of histories: its rules apply only where the schema names the order of an entity's
+            rows.
         by: the measure that gives it, by its name in `MODULES`; the registry writes it in.
     """
 
@@ -98,6 +100,7 @@ class Metric:
     attack: Literal["", "always", "on request"] = ""
     criteria: tuple[str, ...] = ()
     without_holdout: bool = False
+    of_histories: bool = False
     by: str = ""
 
     @property
@@ -118,7 +121,9 @@ _MODULES = {
     "fidelity.triples": "evaluate.fidelity.triples",
     "fidelity.detection": "evaluate.fidelity.detection",
     "fidelity.support": "evaluate.fidelity.support",
+    "fidelity.histories": "evaluate.histories.fidelity",
     "utility.tstr": "evaluate.utility.tstr",
+    "utility.next_event": "evaluate.histories.next_event",
     "utility.importance": "evaluate.utility.importance",
     "utility.queries": "evaluate.utility.queries",
     "utility.dp_alternative": "evaluate.utility.dp_alternative",
@@ -131,6 +136,7 @@ _MODULES = {
     "privacy.membership": "evaluate.privacy.membership",
     "privacy.vulnerable": "evaluate.privacy.vulnerable",
     "privacy.singling_out": "evaluate.privacy.singling_out",
+    "privacy.histories": "evaluate.privacy.histories",
     "privacy.linkability": "evaluate.privacy.linkability",
     "privacy.inference": "evaluate.privacy.attribute_inference",
     "privacy.quasi_identifiers": "evaluate.privacy.quasi_identifiers",

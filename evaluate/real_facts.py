@@ -186,6 +186,7 @@ class RealFacts:
         entity: the column of the unit of privacy; `None` where that is a row.
         shift: of train against holdout.
         sampled: rows of samples, where stored tables were not read whole; `None` where they were.
+        order: the column by which rows of an entity follow each other; `None` where they make no history.
     """
 
     __pydantic_config__: ClassVar = CLOSED
@@ -199,3 +200,4 @@ class RealFacts:
     entity: str | None = None
     shift: Shift = field(default_factory=partial(Shift, untested=NOT_HELD))
     sampled: SampleSizes | None = None
+    order: str | None = None

@@ -9,7 +9,7 @@ Nothing is ruled out, and the upper end is 1, where a share of the rows says not
 
 * one real person's data may stand in most synthetic rows, and that person not be in the sample (`privacy.personal`);
 * a description that is alone in a sample of the synthetic table need not be alone in the table, so that those which
-  single somebody out may be few among those that were tried (`privacy.singling_out`).
+  single somebody out may be few among those that were tried (`privacy.singling_out`, and that of histories).
 """
 
 from dataclasses import replace
@@ -17,6 +17,7 @@ from dataclasses import replace
 from evaluate.gate.finding import SAMPLED, UNSEARCHED
 from evaluate.intervals import clopper_pearson
 from evaluate.privacy.copied_parts import NEAR, PARTS, VALUES
+from evaluate.privacy.histories import SINGLED_OUT
 from evaluate.result import Estimate
 from evaluate.stored.tables import StoredTables
 from evaluate.tables import MetricResult
@@ -49,8 +50,7 @@ def on_samples(measure: str, found: MetricResult, stored: StoredTables) -> Metri
     noted = "; ".join(filter(None, (said, _AMONG.get(measure))))
     estimates = tuple(replace(one, note="; ".join(filter(None, (one.note, noted)))) for one in found.estimates)
     if measure.startswith("privacy.") and measure != _CROWDS:
-        share = _share(measure, stored)
-        estimates = tuple(_allowed(one, share, stored) for one in estimates)
+        estimates = tuple(_allowed(one, _share(_attack(measure, one), stored), stored) for one in estimates)
     return replace(found, estimates=estimates)
 
 
@@ -74,6 +74,11 @@ def sampled_rows(stored: StoredTables, sides: tuple[str, ...] = ("train", "holdo
     }
     cut = [f"{n:,} of {all_rows:,} {name}" for n, all_rows, name in map(rows.__getitem__, sides) if n < all_rows]
     return f"{SAMPLED}{', '.join(cut)} rows" if cut else ""
+
+
+def _attack(measure: str, one: Estimate) -> str:
+    """The measure whose samples a number depends on: histories are singled out as rows are."""
+    return _SINGLED_OUT if one.measure == SINGLED_OUT else measure
 
 
 def _share(measure: str, stored: StoredTables) -> float:

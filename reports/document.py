@@ -29,6 +29,7 @@ from reports.sections.fidelity import (
     worst_cliques,
 )
 from reports.sections.guidelines import GuidelineRow, criteria_rows
+from reports.sections.histories import HistorySection, histories_of
 from reports.sections.limitations import (
     AttackPower,
     TableLimitations,
@@ -83,7 +84,8 @@ class Section:
     """Everything about one candidate; `index` counts from one and names its anchors; no epsilon, no `books`.
 
     `claims` are `None` where no statement can be read. `protection` is `None` without an undisputed guarantee. `audit`
-    is `None` where no audit ran. `expectations` are empty where nothing was expected from public facts.
+    is `None` where no audit ran. `expectations` are empty where nothing was expected from public facts. `histories` are
+    `None` where rows of an entity have no order.
     """
 
     index: int
@@ -101,6 +103,7 @@ class Section:
     attacks: AttackNote
     audit: AuditNote | None
     expectations: tuple[ExpectationLine, ...]
+    histories: HistorySection | None = None
 
     @property
     def void(self) -> bool:
@@ -151,6 +154,11 @@ class Document:
     ranking: Ranking | None = None
     intervals: Mapping[tuple[str, str], Estimate] = field(default_factory=dict)
     verified: bool = True
+
+    @property
+    def histories(self) -> bool:
+        """True where something is known of a table's histories."""
+        return any(section.histories is not None for section in self.sections)
 
     @property
     def row_of(self) -> Mapping[str, ColumnRow]:
@@ -272,6 +280,7 @@ def _section(
         attacks=attack_note(candidate),
         audit=audit_note(candidate),
         expectations=expectations(candidate),
+        histories=histories_of(candidate),
     )
 
 

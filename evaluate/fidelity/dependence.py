@@ -162,18 +162,28 @@ def _worst(by_column: list[Squares], coded: EncodedSamples, ratio: float) -> Est
 
 
 def _dependence(coded: EncodedSamples, a: int, b: int, counts: Four) -> np.ndarray:
+    return dependence_of(counts, (coded.sizes[a], coded.sizes[b]), (coded.is_number[a], coded.is_number[b]))
+
+
+def dependence_of(counts: Four, sizes: tuple[int, int], are_numbers: tuple[bool, bool]) -> np.ndarray:
     """Of two columns in the four samples, in units in which each column alone has variance 1 in train.
 
-    Shape (4, 31, n_codes), zero where a column is constant in train.
+    Args:
+        counts: of both columns' codes together, each of shape (n_replicates, n_codes).
+        sizes: number of codes of each column, `other` and missing the last two.
+        are_numbers: whether the codes of each have an order.
+
+    Returns:
+        Shape (4, 31, n_codes), zero where a column is constant in train.
     """
-    shape = (-1, coded.sizes[a], coded.sizes[b])
-    shares = np.array([table[: HALVES.stop].reshape(shape) for table in counts])
+    shares = np.array([table[: HALVES.stop].reshape(-1, *sizes) for table in counts])
     shares /= shares.sum(axis=(2, 3), keepdims=True)
     first, second = shares.sum(axis=3), shares.sum(axis=2)
-    variances = [_variance(margin[0, 0], coded.is_number[i]) for margin, i in ((first, a), (second, b))]
+    margins = zip((first, second), are_numbers, strict=True)
+    variances = [_variance(margin[0, 0], is_number) for margin, is_number in margins]
     shares -= first[..., :, None] * second[..., None, :]
-    for axis, column in ((2, a), (3, b)):
-        if coded.is_number[column]:
+    for axis, is_number in zip((2, 3), are_numbers, strict=True):
+        if is_number:
             bins = (slice(None),) * axis + (slice(-2),)
             np.cumsum(shares[bins], axis=axis, out=shares[bins])
     scale = float(np.sqrt(variances[0] * variances[1]))

@@ -132,7 +132,7 @@ def judge_candidate(  # noqa: PLR0913 (one table, then what the verdict may rest
             day,
         )
         for rule in policy.rules
-        if _applies(candidate, rule)
+        if _applies(candidate, rule, real)
     )
     checks = () if self_tests is None else checks_of(self_tests, policy)
     return Verdict(
@@ -164,7 +164,14 @@ def _overall(outcomes: list[Outcome], checks: tuple[Check, ...]) -> Outcome:
     return "PASS"
 
 
-def _applies(candidate: Candidate, rule: Rule) -> bool:
+def _applies(candidate: Candidate, rule: Rule, real: RealFacts | None) -> bool:
+    """True where a rule is about something that the table has.
+
+    A rule on histories applies wherever rows have an order, measured or not; without facts about the real table, where
+    it was measured.
+    """
+    if rule.measure in CATALOG and CATALOG[rule.measure].of_histories:
+        return real.order is not None if real is not None else candidate.find(rule.measure, rule.subject) is not None
     claims = candidate.statement is not None
     return claims or rule.measure not in WHERE_THERE or candidate.find(rule.measure, rule.subject) is not None
 

@@ -186,7 +186,7 @@ def univariate(table: IndexedRows, numbers: np.ndarray, rng: np.random.Generator
 
 
 def multivariate(
-    table: IndexedRows, records: np.ndarray, numbers: np.ndarray, rng: np.random.Generator
+    table: IndexedRows, records: np.ndarray, numbers: np.ndarray, rng: np.random.Generator, most: int | None = None
 ) -> Predicates:  # fmt: skip
     """A predicate made of each of some synthetic records; whether it holds of others, too, is for the caller to see.
 
@@ -195,6 +195,7 @@ def multivariate(
         records: their positions, shape (n_predicates,).
         numbers: which columns are numbers.
         rng: draws columns and kinds.
+        most: columns of a predicate; `None`: all there are.
 
     Source: Giomi et al. 2023, section 5.1; the published code of anonymeter.
     """
@@ -207,7 +208,7 @@ def multivariate(
         for way, rows in ((_narrow, narrow), (_half_line, ~narrow)):
             low[rows, i], high[rows, i] = way(codes[rows, i], table.ranked[i])
     # DEVIATES: the paper leaves the number of columns to the user, and which of them works depends on the table.
-    return _limited(low, high, _some_columns(len(records), len(numbers), 2, len(numbers), rng))
+    return _limited(low, high, _some_columns(len(records), len(numbers), 2, most or len(numbers), rng))
 
 
 def _limited(low: np.ndarray, high: np.ndarray, columns: np.ndarray) -> Predicates:
@@ -304,7 +305,7 @@ def measure(tables: Tables) -> MetricResult:
             failures.append(Failure(name, "skipped", _too_few(name, attack)))
             continue
         experiment = attack.experiment(predicates, 1 if name == UNIVARIATE else len(attack.numbers), rng)
-        estimates.append(_added_up(experiment.estimate(name, note=_NOTES[name]), attack.n_blocks))
+        estimates.append(added_up(experiment.estimate(name, note=_NOTES[name]), attack.n_blocks))
         figures[name.rpartition(".")[2]] = experiment.figure()
     return MetricResult(tuple(estimates), tuple(failures), {"singling_out": figures} if figures else {})
 
@@ -317,7 +318,7 @@ _NOTES = {
 }
 
 
-def _added_up(mean: Estimate, n_blocks: int) -> Estimate:
+def added_up(mean: Estimate, n_blocks: int) -> Estimate:
     """The advantage over all blocks of training rows; at most one person in every attempt."""
     value, low, high = (float(np.clip(n_blocks * part, -1.0, 1.0)) for part in (mean.value, *mean.interval))
     detectable = None if mean.detectable is None else float(np.clip(n_blocks * mean.detectable, -1.0, 1.0))
@@ -391,19 +392,24 @@ def _people(tables: Tables, side: Side) -> pd.DataFrame:
     return frame.iloc[one_per_entity(tables.order(side), frame, tables.schema)]
 
 
-def attempts(rows: IndexedRows, predicates: Predicates, n: int) -> PredicateOutcomes:
-    """Outcomes of predicates on each block of n rows; rows after the last whole block are not used.
+def attempts(
+    rows: IndexedRows, predicates: Predicates, n: int, owners: np.ndarray | None = None
+) -> PredicateOutcomes:  # fmt: skip
+    """Outcomes of predicates on each block of n people; people after the last whole block are not used.
 
     Args:
         rows: *Sensitive*. In seeded order.
         predicates: to try.
-        n: rows of a block.
+        n: people of a block.
+        owners: the person of each row, numbered from 0 in seeded order, shape (n_rows,); `None`: each row is its own.
     """
-    n_blocks = rows.codes.shape[1] // n
+    n_people = rows.codes.shape[1] if owners is None else int(owners.max(initial=-1)) + 1
+    n_blocks = n_people // n
     hits = np.zeros((len(predicates), n_blocks), dtype=bool)
     singled_out = [np.zeros(0, dtype=np.int64)]
     for i, matching in enumerate(rows.matching(predicates)):
-        used = matching[matching < n * n_blocks]
+        people = matching if owners is None else np.unique(owners[matching])
+        used = people[people < n * n_blocks]
         hits[i] = np.bincount(used // n, minlength=n_blocks) == 1
         singled_out.append(used[hits[i, used // n]])
     return PredicateOutcomes(hits, np.concatenate(singled_out))

@@ -14,7 +14,7 @@ Source: Efron & Tibshirani 1993, chapter 6; McCarthy 1969, "Pseudo-replication: 
 the degrees of freedom of the sum.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -185,7 +185,7 @@ def _of_halves(halves: np.ndarray) -> float:
     return max(0.0, by_slope - by_curve) + max(0.0, by_curve - float(spread))
 
 
-def study_of(tables: Tables, variant: Variant = "whole") -> Study | str:
+def study_of(tables: Tables, variant: Variant = "whole", forms: Sequence[Form] = FORMS) -> Study | str:
     """The study of an evaluation, or one sentence that says why there is none; made once for the same tables.
 
     Models are kept one by one, so that a measure that ran out of time leaves its models to the next one. Models of real
@@ -194,13 +194,14 @@ def study_of(tables: Tables, variant: Variant = "whole") -> Study | str:
     Args:
         tables: *Sensitive*.
         variant: which models.
+        forms: of the whole study; a variant has all of them.
     """
     return tables.kept.once(
-        ("study", variant), lambda: _made(tables) if variant == "whole" else _varied(tables, variant)
+        ("study", variant), lambda: _made(tables, forms) if variant == "whole" else _varied(tables, variant)
     )
 
 
-def _made(tables: Tables) -> Study | str:
+def _made(tables: Tables, forms: Sequence[Form]) -> Study | str:
     target = tables.schema.target
     if target is None:
         return "the schema names no target"
@@ -218,7 +219,7 @@ def _made(tables: Tables) -> Study | str:
     sides = _sides(task, tables)
     if any(len(side.truth) == 0 for side in sides.values()):
         return "a table has no row with a target that occurs in real rows"
-    models = {form: _models(form, task, sides, test, tables) for form in FORMS}
+    models = {form: _models(form, task, sides, test, tables) for form in forms}
     return Study(task, tables.schema, test, sides, models, tuple(weightings(test.units, tables.seed)))
 
 

@@ -93,9 +93,9 @@ def measure(tables: Tables) -> MetricResult:
         return MetricResult(failures=(*_absent(study), *(_no_precision(form, study) for form in FORMS)))
     estimates, failures, models = [], [], []
     for form in FORMS:
-        scored = _scored(form, study, _note(study, tables))
-        estimates += scored
-        models.append(_model_figure(form, study, scored[1]))
+        found = scored(form, study, study_note(study, tables))
+        estimates += found
+        models.append(_model_figure(form, study, found[1]))
         if study.task.kind == "classification":
             estimates.append(_precision(form, study))
         else:
@@ -125,8 +125,9 @@ def _varied(variant: Variant, whole: Study, tables: Tables) -> MetricResult:
     study = study_of(tables, variant)
     if isinstance(study, str):
         return MetricResult(failures=_absent(study, (variant,)))
-    note = f"{_left_out(study.task.left_out)}{_note(study, tables)}" if variant == "without" else _note(study, tables)
-    estimates = [one for form in FORMS for one in _scored(form, study, note, f".{variant}")]
+    note = study_note(study, tables)
+    note = f"{_left_out(study.task.left_out)}{note}" if variant == "without" else note
+    estimates = [one for form in FORMS for one in scored(form, study, note, f".{variant}")]
     drawn = [] if study is whole else [_model_figure(form, study, estimates[2 * i + 1]) for i, form in enumerate(FORMS)]
     return MetricResult(tuple(estimates), figures={variant: drawn} if drawn else {})
 
@@ -142,7 +143,7 @@ def _giveaways(study: Study, tables: Tables) -> list[dict[str, Any]]:
     return [{"column": one.column, "score": one.score} for one in giveaways_of(tables, study.task)]
 
 
-def _scored(form: Form, study: Study, note: str, end: str = "") -> list[Estimate]:
+def scored(form: Form, study: Study, note: str, end: str = "") -> list[Estimate]:
     """Score and gap of one form of model."""
     n, bounds = len(study.test.truth), BOUNDS[study.task.metric]
     note = note if study.models[form].converged else f"{note}; a linear fit did not converge"
@@ -199,7 +200,7 @@ def _model_figure(form: Form, study: Study, gap: Estimate) -> dict[str, Any]:
     return {"model": form, **scores, "gap": gap.value, "low": gap.low, "high": gap.high}
 
 
-def _note(study: Study, tables: Tables) -> str:
+def study_note(study: Study, tables: Tables) -> str:
     """The note beside the scores."""
     task, sides = study.task, study.sides
     metric = {"roc_auc": "ROC AUC", "r2": "R2 (not below -1)"}[task.metric]

@@ -11,6 +11,7 @@ from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.finding import Finding, Outcome
 from evaluate.gate.policy import Rule
 from evaluate.gate.verdict import judge_candidate
+from evaluate.metrics import CATALOG
 from evaluate.released import MEASURES
 from evaluate.result import Candidate
 from reports.public.facts import PublicFacts
@@ -70,6 +71,8 @@ def public_verdict(facts: PublicFacts) -> PublicVerdict:
     known = {(e.measure, e.subject) for e in candidate.estimates}
     shown = [rule for rule in facts.policy.rules if _is_public(rule, known)]
     hidden = [rule for rule in facts.policy.rules if not _is_public(rule, known)]
+    if facts.schema is not None and facts.schema.order is None:  # without an order there are no histories to judge
+        hidden = [rule for rule in hidden if not CATALOG[rule.measure].of_histories]
     if facts.statement is None:  # without a claim there is nothing to audit, and the rule does not apply
         hidden = [rule for rule in hidden if rule.measure != AUDITED]
     verdict = judge_candidate(

@@ -18,6 +18,7 @@ Interval = tuple[float, float, float]
 WAYS = {
     "nearest": "nearest row", "margin": "nearest row beside the next ones", "density": "density of rows (DOMIAS)",
     "linkage": "agreement in rare values", "fragments": "values shared with one row", "classifier": "classifier",
+    "histories": "rows shared with one history",
 }  # fmt: skip
 """Membership attacks in plain words."""
 RATES = ("auc", "tpr_at_0.01", "tpr_at_0.001")
@@ -291,7 +292,7 @@ class AttackNote:
 
 def attack_note(candidate: Candidate) -> AttackNote:
     """The results of attacks on one candidate."""
-    tried = [name for name, metric in CATALOG.items() if metric.attack == "always"]
+    tried = [name for name, metric in CATALOG.items() if metric.attack == "always" and _has(candidate, name)]
     asked = [name for name, metric in CATALOG.items() if metric.attack == "on request" and _ran(candidate, name)]
     lines = [_line(candidate, name) for name in (*tried, *asked)]
     found = figure(candidate, "inference")
@@ -300,6 +301,11 @@ def attack_note(candidate: Candidate) -> AttackNote:
         columns=tuple(sorted(inferences(found.get("columns")), key=lambda one: (-one.advantage[1], -one.advantage[0]))),
         models=tuple(inferences(found.get("models"))),
     )
+
+
+def _has(candidate: Candidate, measure: str) -> bool:
+    """True unless an attack is on histories, and the table has none."""
+    return not CATALOG[measure].of_histories or candidate.find(measure) is not None
 
 
 def _ran(candidate: Candidate, measure: str) -> bool:

@@ -11,6 +11,8 @@ SCORES = ("utility.tstr.", "utility.gap.")
 VARIANTS = ("without", "uncut")
 """Endings of those that it lists: without columns that give the target away, and with a number's outliers."""
 FAMILIES = ("utility.", "fairness.")
+NEXT_EVENT = "utility.next_event"
+"""The measure of the next event, which fails as a whole where there is none."""
 
 
 def utility_rows(candidate: Candidate) -> tuple[Estimate, ...]:
@@ -30,6 +32,8 @@ def utility_absent(candidate: Candidate) -> tuple[Mapping[str, str], ...]:
     """Utility that was not measured, one entry for each reason, titled by the first number."""
     found: dict[str, str] = {}
     for failure in candidate.failures:
+        if failure.measure == NEXT_EVENT and failure.reason == "skipped":  # rows of an entity have no order
+            continue
         if failure.measure.startswith(FAMILIES) and not failure.measure.startswith(SCORES):
             title = entry(failure.measure).title
             of = f"{title}: {', '.join(failure.subject)}" if failure.subject else title

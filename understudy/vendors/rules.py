@@ -144,7 +144,7 @@ def lacking_columns(candidate: Candidate, lacking: tuple[str, ...]) -> Candidate
         return candidate
     shown = ", ".join(map(repr, lacking[:5])) + (f" and {len(lacking) - 5} more" if len(lacking) > 5 else "")
     why = f"the table lacks {shown}, so that nothing is known of all columns together"
-    whole = ("columns.", "pairs.", "triples.", "joint.")
+    whole = ("columns.", "pairs.", "triples.", "joint.", "histories.")
     kept, failures = [], [*candidate.failures]
     for one in candidate.estimates:
         if one.measure == "validity.rows":

@@ -1,7 +1,8 @@
 """Post-processing of drawn columns into a table: identifiers, personal data, entities, the order of columns.
 
-Entities get their rows by noisy shares of sizes. Columns that are constant within an entity are so in its rows. Rows
-are drawn without their entity. Where two rows of an entity share the rest of its key, such as one visit of a patient a
+Entities get their rows by noisy shares of sizes. Columns that are constant within an entity are so in its rows: rows
+that agree in them go together, and a constant in which hardly any agree is that of the entity's first row. Rows are
+drawn without their entity. Where two rows of an entity share the rest of its key, such as one visit of a patient a
 day, rows change hands. They do so first at random. Where that does not do, the most frequent values go first, each to
 the entities with most rows left.
 """
@@ -24,6 +25,8 @@ from synth.table import present
 
 ROUNDS = 30
 """Rounds in which rows change hands at random."""
+LEAST_A_GROUP = 2.0
+"""Rows that agree in what is constant within an entity, on average, in multiples of the rows of an entity."""
 
 
 def entity_of_rows(shares: np.ndarray, n_rows: int, rng: np.random.Generator) -> np.ndarray:
@@ -114,6 +117,29 @@ def _cut(rows_left: np.ndarray, shares: np.ndarray, rng: np.random.Generator) ->
             groups.append(np.repeat(open_groups, placed))
             sizes.append(np.full(n_entities, size))
     return np.concatenate(groups), np.concatenate(sizes)
+
+
+def _shared(constant: pd.DataFrame, shares: np.ndarray, schema: Schema) -> list[str]:
+    """The columns that all rows of an entity take from its first row, since hardly any rows agree in them.
+
+    Rows are drawn one by one. Where they agree in a name or a birthday by chance alone, no entity would have several of
+    them. Columns of a constraint are never taken over: a row might break it.
+
+    Args:
+        constant: the columns that are constant within an entity, canonical.
+        shares: share of entities with 1, 2, ..., k rows; not all zero.
+        schema: names the constraints.
+    """
+    mean = float(np.average(np.arange(1, len(shares) + 1), weights=shares))
+    bound = {name for each in schema.constraints for name in each.columns}
+    n_values = {str(name): constant[name].nunique() for name in constant if name not in bound}
+    taken: list[str] = []
+    for name in sorted(n_values, key=lambda name: -n_values[name]):
+        left = [other for other in constant if other not in taken]
+        if mean == 1 or len(constant) >= LEAST_A_GROUP * mean * (int(row_groups(constant[left]).max(initial=0)) + 1):
+            break
+        taken.append(name)
+    return taken
 
 
 def deal(learned: pd.DataFrame, owner: np.ndarray, schema: Schema, rng: np.random.Generator) -> np.ndarray:
@@ -228,8 +254,8 @@ def add_unlearned(
 ) -> pd.DataFrame:
     """The table with its identifiers and its personal data, made anew, and all columns in the schema's order.
 
-    Where columns are constant within an entity, or a key holds the entity, rows change places, and nothing else of
-    them changes.
+    Where columns are constant within an entity, or a key holds the entity, rows change places. A constant in which
+    hardly any rows agree is taken over from the first row of each entity; nothing else of a row changes.
 
     Args:
         learned: canonical columns that a generator made.
@@ -253,8 +279,10 @@ def add_unlearned(
                 "too few; write more rows a file"
             )
         constant = [name for name in schema.constant_in_entity if name in schema.learned]
-        if constant:
-            order, owner = group_rows(learned[constant], shares, rng)
+        shared = _shared(learned[constant], shares, schema)
+        grouped = [name for name in constant if name not in shared]
+        if grouped:
+            order, owner = group_rows(learned[grouped], shares, rng)
             learned = learned.take(order).set_axis(pd.RangeIndex(len(learned)))
         else:
             owner = entity_of_rows(shares, len(learned), rng)
@@ -262,6 +290,10 @@ def add_unlearned(
         if dealt is not owner:
             order = np.argsort(dealt, kind="stable")
             learned, owner = learned.take(order).set_axis(pd.RangeIndex(len(learned))), dealt[order]
+        if shared:
+            first = np.unique(owner, return_index=True)[1][np.unique(owner, return_inverse=True)[1]]
+            held = {name: learned[name].take(first).set_axis(learned.index) for name in shared}
+            learned = learned.assign(**held)
     return _with_unlearned(learned, owner, schema, rng, part)
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import synth
+from benchmarks.history_tables import STATES, TRANSITIONS, patients, patients_schema
 from synth.errors import JobError, ModelError, TableError
 from synth.generators import registry
 from synth.generators.models.chunked_output import write_rows
@@ -18,7 +19,6 @@ from synth.histories.ordering import Histories, histories_of
 from synth.schema import Schema, build_schema
 from synth.stored import open_table
 from synth.table import conform, violations
-from tests.histories import STATES, TRANSITIONS, patients, patients_schema
 
 N = 3_000
 FITS: dict[str, dict[str, Any]] = {
@@ -241,6 +241,20 @@ def test_a_budget_that_tells_no_pairs_draws_rows_independently_and_says_so() -> 
     with pytest.warns(UserWarning, match="noise would hide how they follow each other"):
         found = synth.fit(patients(400), schema, "aim", epsilon=0.05)
     assert isinstance(found, MarginalModel)
+
+
+def test_rows_drawn_alone_have_entities_of_their_sizes_whatever_is_constant() -> None:
+    """A birthday that hardly two rows share by chance does not leave every entity with one row."""
+    content = patients_schema().model_dump(mode="json") | {"order": None, "nondecreasing_in_entity": []}
+    content["columns"]["born"] = {"kind": "date", "bounds": ["1930-01-01", "2010-12-31"]}
+    content |= {"constant_in_entity": ["sex", "born"], "constraints": []}
+    table = patients(600)
+    days = np.random.default_rng(0).integers(0, 29_000, 600)
+    table["born"] = np.datetime64("1930-01-01", "us") + days[table["who"].str[2:].astype(int)] * np.timedelta64(1, "D")
+    made = registry.generator("independent").fit(table, build_schema(content)).sample(seed=1)
+    sizes = [each.groupby("who").size().mean() for each in (table, made)]
+    assert abs(sizes[0] - sizes[1]) < 0.15 * sizes[0]
+    assert len(made[["who", "sex", "born"]].drop_duplicates()) == made["who"].nunique()
 
 
 def test_a_stored_table_is_refused_before_a_row_is_read(tmp_path: Path) -> None:

@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.history_tables import patients, patients_schema
 from synth.errors import SchemaError, TableError
 from synth.histories.layout import HistoryLayout
 from synth.histories.ordering import histories_of
 from synth.schema import Schema, build_schema
 from synth.table import conform
-from tests.histories import patients, patients_schema
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,84 @@
+"""The steps of histories as a table of its own: each row that follows another one, beside that row.
+
+Measures that look at single rows take them from there: what is predicted of the next event, and who is singled out by
+what followed what.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from evaluate.histories.samples import varying
+from synth.columns import IntegerColumn
+from synth.histories.ordering import Histories
+from synth.schema import Schema
+
+MOST_ROWS = 10_000_000
+"""The largest place in a history."""
+
+
+@dataclass(frozen=True)
+class StepLayout:
+    """Columns of a table of steps.
+
+    Attributes:
+        schema: of the steps: the entity, constants, the row before, and what is kept of the row itself.
+        constant: modeled columns that are constant in an entity.
+        before: the name of each varying column in the row before.
+        now: varying columns of the row itself.
+        place: the column that holds the place of the row in its history, from 2 on; `None` where there is none.
+    """
+
+    schema: Schema
+    constant: tuple[str, ...]
+    before: dict[str, str]
+    now: tuple[str, ...]
+    place: str | None
+
+    @classmethod
+    def of(cls, schema: Schema, now: tuple[str, ...], *, with_place: bool = False) -> "StepLayout":
+        """The layout of a schema's steps.
+
+        Args:
+            schema: names the entity and the order.
+            now: varying columns of the row itself that are kept; the target among them stays the target.
+            with_place: whether the place in the history is a column.
+        """
+        constant = tuple(name for name in schema.modeled if name in schema.constant_in_entity)
+        taken = {*schema.columns}
+        before = {name: _free(f"{name}, row before", taken) for name in varying(schema)}
+        place = _free("place in the history", taken) if with_place else None
+        columns: dict[str, Any] = {name: schema.columns[name] for name in (str(schema.entity), *constant, *now)}
+        columns |= {new: schema.columns[name] for name, new in before.items()}
+        if place is not None:
+            columns[place] = IntegerColumn(bounds=(1, MOST_ROWS))
+        target = schema.target if schema.target in now else None
+        made = Schema(
+            status=schema.status, target=target, task=schema.task if target else None, entity=schema.entity,
+            columns=columns,
+        )  # fmt: skip
+        return cls(made, constant, before, now, place)
+
+    def steps(self, frame: pd.DataFrame, histories: Histories) -> pd.DataFrame:
+        """The steps of a table.
+
+        Args:
+            frame: *Sensitive* where it is real. Conforming to the schema.
+            histories: of its rows.
+        """
+        now, before = histories.pairs
+        rows, earlier = (frame.iloc[at].reset_index(drop=True) for at in (now, before))
+        made = {name: rows[name] for name in (str(self.schema.entity), *self.constant, *self.now)}
+        made |= {new: earlier[name] for name, new in self.before.items()}
+        if self.place is not None:
+            places = histories.places
+            made[self.place] = pd.Series(places[places > 1], dtype="Int64")
+        return pd.DataFrame({name: made[name] for name in self.schema.columns}, copy=False)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += " "
+    taken.add(name)
+    return name

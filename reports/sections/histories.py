@@ -1,0 +1,69 @@
+"""Histories of one synthetic table: figures, rows per entity, and the transitions that are furthest off."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from evaluate.result import Candidate, Estimate, Failure
+from evaluate.text import finite, number
+from reports.glossary import entry
+
+FAMILY = "histories."
+MEASURE = "fidelity.histories"
+MOST_COLUMNS = 10
+
+
+@dataclass(frozen=True)
+class ColumnTransitions:
+    """The transitions of one column, as a distance with its landmarks."""
+
+    column: str
+    estimate: Estimate
+
+    @property
+    def spoken(self) -> str:
+        """The distance with its landmarks, for a tip and a screen reader."""
+        marks = (("fresh real histories", self.estimate.reference), ("dealt at random", self.estimate.floor))
+        said = [f"{words} {number(value)}" for words, value in marks if value is not None]
+        return "; ".join([number(self.estimate.value), *said])
+
+
+@dataclass(frozen=True)
+class HistorySection:
+    """What a report shows of a table's histories.
+
+    Attributes:
+        rows: figures of the whole table.
+        absent: titles and reasons of those that were not measured.
+        lengths: rows per entity, as a column is drawn; `None` where it was not measured.
+        transitions: of the columns that are furthest beyond fresh real histories, the worst first.
+    """
+
+    rows: tuple[Estimate, ...]
+    absent: tuple[tuple[str, str], ...]
+    lengths: dict[str, Any] | None
+    transitions: tuple[ColumnTransitions, ...]
+
+
+def histories_of(candidate: Candidate) -> HistorySection | None:
+    """The histories of a table; `None` where its schema names no order, or nothing is known of it."""
+    rows = tuple(one for one in candidate.estimates if one.measure.startswith(FAMILY) and not one.subject)
+    missing = [one for one in candidate.failures if one.measure.startswith(FAMILY)]
+    drawn = candidate.figures.get("histories") or {}
+    if not rows and not drawn and not any(_tried(one) for one in missing):
+        return None
+    absent = tuple((entry(one.measure).title, one.message.rstrip(".")) for one in missing)
+    worst = tuple(_transitions(found) for found in drawn.get("transitions", ())[:MOST_COLUMNS])
+    return HistorySection(rows, absent, drawn.get("lengths"), worst)
+
+
+def _tried(failure: Failure) -> bool:
+    """True where a number was to be measured, not only not asked for."""
+    return failure.message != "it was not asked for"
+
+
+def _transitions(found: dict[str, Any]) -> ColumnTransitions:
+    name = str(found["columns"][0])
+    reference, floor = (None if found.get(key) is None else finite(found[key]) for key in ("reference", "floor"))
+    return ColumnTransitions(
+        name, Estimate("histories.transitions", finite(found["tvd"]), 0, "lower", (name,), None, None, reference, floor)
+    )
