@@ -90,6 +90,30 @@ def test_a_model_is_audited_by_its_own_claim(workspace: Any, schema: "Path", tab
     assert ran.json["white_box"]["epsilon"] == pytest.approx(2.0, rel=0.01)
 
 
+def test_a_model_of_histories_is_audited_as_one(workspace: Any) -> None:
+    columns = {
+        "who": {"kind": "identifier", "bounds": [0, 999]}, "time": {"kind": "integer", "bounds": [0, 60]},
+        "state": {"kind": "categorical", "categories": ["x", "y", "z"]},
+    }  # fmt: skip
+    schema = workspace.write_schema(
+        columns=columns, target="state", dataset="visits", n_units=400, entity="who", max_rows_per_unit=3, order="time"
+    )
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({
+        "who": np.repeat(np.arange(100), 4), "time": rng.integers(0, 61, 400), "state": rng.choice(["x", "y", "z"], 400)
+    })  # fmt: skip
+    table, model = workspace.write_table(frame, "visits.csv"), workspace.folder / "model"
+    fit = ("fit", table, "--schema", schema, "--generator", "mst", "--epsilon", 3, "--set", "n_iterations=5")
+    assert workspace.run(*fit, "--out", model).exit_code == 0
+    ran = workspace.run("audit", "--model", model, "--time-limit-s", 0.1, "--json")
+    assert ran.exit_code == 3  # so few fits are too weak to say
+    found = ran.json["white_box"]
+    assert "stand-in of histories" in found["ran_on"]
+    assert {what.rsplit(", ", 1)[1] for what in found["covered"]} == {"first rows", "later rows"}
+    assert len(found["covered"]) == 6
+    assert not any(check["fault"] for check in found["checks"])
+
+
 @pytest.mark.parametrize(
     ("asked", "saying"),
     [

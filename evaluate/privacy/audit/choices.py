@@ -4,7 +4,8 @@ The table is made for it. Its first two columns hang together, and so do its las
 choosing. Units that are there or not hold what the first pair has and the second has not: they raise the score of the
 one by a row each and lower that of the other, which is the worst that units can do to a choice. The generator scores
 both tables by its own code, at the same published numbers, and its budget then chooses again and again by each table's
-scores, with the system's noise.
+scores, with the system's noise. Where histories are drawn, choices of first rows and of later ones are made by the same
+two tables, of units with k rows each.
 
 Of m units, no set of candidates may become more likely by a factor above e^a while another becomes less likely by one
 above e^b, where a + b is m times the event's epsilon: that is its bounded range. Exact ends of four rates bound the
@@ -16,6 +17,7 @@ Source: Dong, Durfee, Rogers 2020 (2004.07223), bounded range; its composition o
 import math
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,11 +27,12 @@ from evaluate.audit_result import AuditCheck, Power
 from evaluate.privacy.audit.bounds import epsilon_of_less
 from evaluate.privacy.audit.power import N_SIMULATED, power_of
 from evaluate.privacy.audit.rehearsal import ChoiceArguments, Script, rehearse, schedule_like
-from evaluate.privacy.audit.stand_in import UNIT
+from evaluate.privacy.audit.stand_in import IDENTIFIER, ORDER, UNIT
 from synth.dp.budget import Budget
 from synth.dp.events import SelectionEvent
 from synth.dp.schedule import Schedule
 from synth.generators.base import PrivateGenerator
+from synth.generators.fitting.histories import FIRST_ROWS, LATER_ROWS
 from synth.schema import Schema, build_schema
 
 N_CHOICES = 250
@@ -61,27 +64,29 @@ class ChoiceTable:
         """A table for choices of this epsilon under a schema's unit.
 
         Args:
-            schema: declared; nothing but its unit, k and number of units is taken from it.
+            schema: declared; nothing but its unit, k and number of units is taken from it, and whether it has an order.
             epsilon: of one choice.
             depth: of its rows.
         """
-        columns = {
+        columns: dict[str, Any] = {
             f"column {i + 1}": {"kind": "integer", "bounds": [0, N_CODES - 1], "bins": list(range(N_CODES + 1))}
             for i in range(4)
         }
         content = {"status": "declared", "n_units": schema.n_units, "columns": columns}
         if schema.entity is not None:
-            unit = {UNIT: {"kind": "identifier", "bounds": [0, 10**12]}}
-            k = schema.max_rows_per_unit
-            content |= {"entity": UNIT, "max_rows_per_unit": k, "columns": {**unit, **columns}}
+            columns[UNIT] = IDENTIFIER
+            content |= {"entity": UNIT, "max_rows_per_unit": schema.max_rows_per_unit}
+        if schema.order is not None:
+            columns[ORDER] = IDENTIFIER
+            content |= {"order": ORDER}
         most = max(MOST_ROWS // schema.max_rows_per_unit, 2)
         n_units = min(max(math.ceil(RANGE / epsilon), 2), most)
         return cls(build_schema(content), n_units + n_units % 2, depth)
 
     def table(self, present: bool) -> pd.DataFrame:
         """The table with the units, or without."""
-        k = self.schema.max_rows_per_unit
-        n, codes = self.n_units * k, range(N_CODES)
+        k, histories = self.schema.max_rows_per_unit, self.schema.order is not None
+        n, codes = self.n_units * (1 if histories else k), range(N_CODES)
         tied = np.array([(a, a, b, b) for a, b in product(codes, codes)])
         rows = np.tile(tied, (self.depth * max(n, 10), 1))
         # Without the units the second pair leads by as much as the units move the two: they meet halfway.
@@ -89,12 +94,28 @@ class ChoiceTable:
         rows[: n // 2, :2] = np.resize(apart, (n // 2, 2))
         cells = np.array([(a, a, b, c) for a, b, c in product(codes, codes, codes) if b != c])
         moving = np.resize(cells, (n, 4)) if present else np.zeros((0, 4), dtype=np.int64)
-        names = [name for name in self.schema.columns if name != UNIT]
+        names = list(self.schema.modeled)
+        if histories:
+            return self._of_histories([rows[: n // 2], rows[n // 2 :], moving]).set_axis([*names, UNIT, ORDER], axis=1)
         frame = pd.DataFrame(np.concatenate([rows, moving]), columns=names)
         if self.schema.entity is not None:
             units = len(rows) + np.repeat(np.arange(self.n_units), k)
             frame[UNIT] = np.concatenate([np.arange(len(rows)), units[: len(moving)]])
         return frame
+
+    def _of_histories(self, kinds: list[np.ndarray]) -> pd.DataFrame:
+        """Histories of k rows, all of one kind and in turn any of it, so that no row tells the next one.
+
+        Args:
+            kinds: rows, as many as there are units of each kind; shape (n_units, n_columns) each.
+        """
+        k, rng = self.schema.max_rows_per_unit, np.random.default_rng(_SEED)
+        rows = [
+            np.stack([rng.permutation(kind) for _ in range(k)], axis=1).reshape(-1, kind.shape[1]) for kind in kinds
+        ]
+        n = sum(map(len, kinds))
+        place = np.tile(np.arange(k), n)
+        return pd.DataFrame(np.column_stack([np.concatenate(rows), np.repeat(np.arange(n), k), place]))
 
 
 @dataclass(frozen=True)
@@ -130,40 +151,77 @@ class Chances:
 
 def audit_choices(
     generator: PrivateGenerator, schema: Schema, schedule: Schedule, confidence: float
-) -> AuditCheck | None:
-    """The check of the first kind of choice that a generator makes; `None` where it makes none.
+) -> tuple[AuditCheck, ...]:
+    """The check of the first kind of choice that a generator makes, of first rows and of later ones in histories.
+
+    None is made where the generator makes no choice, and where it would not draw histories of the table for it.
 
     Args:
         generator: with its epsilon and delta, and cheap where nothing depends on it.
         schema: declared; its unit, k and number of units are used.
         schedule: whose claim is checked, which has a choice of the same name.
-        confidence: of the bound.
+        confidence: of the bounds, all together.
     """
-    if not any(isinstance(event, SelectionEvent) for event in schedule.events):
-        return None
+    kinds = _kinds(schedule, schema)
+    if not kinds:
+        return ()
     # Pairs are what the table's units move; a marginal of more columns would only be weighed against them. Where these
     # cannot be left out, rows are so many that they lead: units move those that hold one of the pairs as far.
     degree = {"degree": 2} if "degree" in type(generator).model_fields else {}
     chooser = generator.model_copy(update=degree)
-    first = next(event for event in schedule.events if isinstance(event, SelectionEvent))
-    arena = ChoiceTable.like(schema, first.epsilon, 1 if degree else DEEP)
+    least = min(event.epsilon for event, _ in kinds)
+    arena = ChoiceTable.like(schema, least, 1 if degree else DEEP)
+    if chooser.draws_histories(arena.schema) != (schema.order is not None):
+        return ()
     plan = schedule_like(chooser, arena.schema, schedule)
 
     def scored(present: bool, follows: Script | None = None) -> Script:
         frame = arena.table(present)
-        return rehearse(lambda budget: chooser.fit(frame, arena.schema, budget=budget), plan, follows, SelectionEvent)
+        return rehearse(
+            lambda budget: chooser.fit(frame, arena.schema, budget=budget), plan, follows, kinds[-1][0].what
+        )
 
     without = scored(present=False)
-    with_units = scored(present=True, follows=without)
-    if not without.choices or not with_units.choices:
-        return None
-    one, other = without.choices[0], with_units.choices[0]
-    event, k = one.event, schema.max_rows_per_unit
-    chances = Chances(one, other, 2 * k / event.epsilon, arena.n_units)
-    counts = np.array([_counts(choice, chances.sets, plan.delta) for choice in (one, other)])
-    bound = float(_least_range(counts[None], confidence)[0]) / arena.n_units
+    scripts = (without, scored(present=True, follows=without))
+    checks = []
+    for event, n_rows in kinds:
+        made = [[choice for choice in script.choices if choice.event.what == event.what] for script in scripts]
+        if not all(made):
+            return ()
+        pair, level = (made[0][0], made[1][0]), 1 - (1 - confidence) / len(kinds)
+        checks.append(_check_of(pair, n_rows, arena.n_units, schedule, level))
+    return tuple(checks)
+
+
+def _kinds(schedule: Schedule, schema: Schema) -> list[tuple[SelectionEvent, int]]:
+    """The first kind of choice of each fit that a schedule has, and how many rows of a unit count in it."""
+    choices = [event for event in schedule.events if isinstance(event, SelectionEvent)]
+    k = schema.max_rows_per_unit
+    if schema.order is None:
+        return [(choices[0], k)] if choices else []
+    fits = ((FIRST_ROWS, 1), (LATER_ROWS, k - 1))
+    firsts = ((next((event for event in choices if event.what.endswith(rows)), None), n) for rows, n in fits)
+    return [(event, n) for event, n in firsts if event is not None]
+
+
+def _check_of(
+    choices: tuple[ChoiceArguments, ChoiceArguments], n_rows: int, n_units: int, schedule: Schedule, confidence: float
+) -> AuditCheck:
+    """The check of one kind of choice.
+
+    Args:
+        choices: by the table without the units, and with them.
+        n_rows: of a unit, that count in the scores.
+        n_units: between the tables.
+        schedule: whose claim is checked.
+        confidence: of the bound.
+    """
+    event = choices[0].event
+    chances = Chances(*choices, 2 * n_rows / event.epsilon, n_units)
+    counts = np.array([_counts(choice, chances.sets, schedule.delta) for choice in choices])
+    bound = float(_least_range(counts[None], confidence)[0]) / n_units
     looked_at = (
-        f"{N_CHOICES:,} choices by each of two tables that differ in {arena.n_units:,} units, which at "
+        f"{N_CHOICES:,} choices by each of two tables that differ in {n_units:,} units, which at "
         f"{confidence:.4%} confidence have an epsilon of at least {bound:.3g} each, where {event.epsilon:.3g} is stated"
     )
     check = AuditCheck(event.what, looked_at, "", _power(chances, event.epsilon, confidence))

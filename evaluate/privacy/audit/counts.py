@@ -21,7 +21,7 @@ import numpy as np
 
 from evaluate.audit_result import AuditError
 from evaluate.privacy.audit.power import Residuals, Signal
-from evaluate.privacy.audit.stand_in import N_COLUMNS, LogComplete, MeasurementLog, StandIn
+from evaluate.privacy.audit.stand_in import LogComplete, MeasurementLog, StandIn
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.schedule import Schedule
@@ -99,12 +99,13 @@ def trials_of_counts(
         false_positives += int((said & ~present).sum())
         false_negatives += int((~said & present).sum())
         n_done += 1
+    n_columns = len(stand_in.schema.modeled)
     rows = f"{stand_in.k} row{'s' if stand_in.k > 1 else ''}"
     return CountTrials(
         (false_positives, false_negatives),
         n_done * half,
-        f"a public stand-in of {N_COLUMNS} columns and {len(stand_in.table(present)):,} rows, fitted "
-        f"{n_done:,} times with {stand_in.n_codes} canaries of {rows} each",
+        f"{stand_in.name} of {n_columns} column{'s' if n_columns > 1 else ''} and {len(stand_in.table(present)):,} "
+        f"rows, fitted {n_done:,} times with {stand_in.n_codes} canaries of {rows} each",
         min(signals, key=lambda signal: signal.mu),
         residuals,
     )
@@ -149,7 +150,7 @@ def guesses(stand_in: StandIn, log: MeasurementLog, present: np.ndarray) -> tupl
         weight = stand_in.weight(release.exact, cells, present)
         if weight is None:
             continue
-        canary = weight * stand_in.k
+        canary = weight * stand_in.n_counted
         used.append((canary, release.sigma))
         surplus = release.published[cells] - weight * stand_in.background - canary / 2
         score += canary * surplus / release.sigma**2

@@ -39,29 +39,35 @@ class Worlds:
         return pd.concat([self.rows, self.target], ignore_index=True) if present else self.rows
 
     @classmethod
-    def stand_in(cls, schema: Schema, *, seed: int = 0) -> "Worlds":
+    def stand_in(cls, schema: Schema, *, seed: int = 0, histories: bool = False) -> "Worlds":
         """Made-up rows in the domain of a schema, and a target that is alone in each of its columns.
 
         Args:
             schema: gives the learned columns, the unit, k and n_units; its constraints are left out.
             seed: of the rows.
+            histories: whether the fit takes the first rows of a unit, by the order of the schema.
         """
-        rng, plain = np.random.default_rng(seed), _without_constraints(schema)
+        rng, plain = np.random.default_rng(seed), _without_constraints(schema, histories=histories)
         k = EXCESS * schema.max_rows_per_unit if schema.entity is not None else 1
         made = {name: _column(plain.columns[name], N_ROWS, k, rng) for name in plain.learned}
         rows, target = (pd.DataFrame({name: sides[i] for name, sides in made.items()}) for i in (0, 1))
         if schema.entity is not None:
             rows[schema.entity], target[schema.entity] = np.arange(N_ROWS), np.full(k, N_ROWS)
+        if plain.order is not None and plain.order not in rows:
+            rows[plain.order], target[plain.order] = np.arange(N_ROWS), np.arange(k)
         fitting = [conform(side, plain, part=True) for side in (rows, target)]
         return cls(plain, fitting[0], fitting[1])
 
 
-def _without_constraints(schema: Schema) -> Schema:
+def _without_constraints(schema: Schema, *, histories: bool) -> Schema:
     columns: dict[str, Any] = {name: schema.columns[name].model_dump() for name in schema.learned}
     content: dict[str, Any] = {"status": schema.status, "n_units": schema.n_units}
     if schema.entity is not None:
         columns[schema.entity] = UNIT
         content |= {"entity": schema.entity, "max_rows_per_unit": schema.max_rows_per_unit}
+    if histories:
+        columns.setdefault(str(schema.order), UNIT)
+        content |= {"order": schema.order}
     return build_schema({**content, "columns": columns})
 
 

@@ -70,7 +70,7 @@ def audit_releases(generator: PrivateGenerator, schedule: Schedule, stand_in: St
     faults = faults_between(with_unit, without)
     check = AuditCheck(
         RELEASES,
-        f"{len(with_unit.draws):,} draws of a fit on a public stand-in with one canary, and of the same fit without",
+        f"{len(with_unit.draws):,} draws of a fit on {stand_in.name} with one canary, and of the same fit without",
         "any canary that moves a release by more than is stated, and any draw that asks for less noise, or for none",
     )
     if faults:
@@ -89,7 +89,7 @@ def audit_domain(generator: PrivateGenerator, schema: Schema, claimed: Schedule)
     """
     if not domain_shares(schema):
         return None
-    worlds = Worlds.stand_in(schema, seed=_SEED)
+    worlds = Worlds.stand_in(schema, seed=_SEED, histories=generator.draws_histories(schema))
     schedule = schedule_like(generator, worlds.schema, claimed)
     found: list[Schema] = []
     events = set(domain_shares(worlds.schema))
@@ -214,7 +214,7 @@ class Script:
 
     Attributes:
         n_planned: draws after which a fit ends by `LogComplete`.
-        until: kind of event at whose first draw a fit ends; `None`: it goes on.
+        until: name of the event at whose first draw a fit ends; `None`: it goes on.
         follows: draws of an earlier rehearsal, whose numbers are published again; empty: about the exact numbers are,
             which are as good as any other.
         below: how far below its threshold a value is published that the earlier rehearsal did not have.
@@ -224,7 +224,7 @@ class Script:
     """
 
     n_planned: int
-    until: type[Event] | None = None
+    until: str | None = None
     follows: Sequence[Draw] = ()
     below: int = 1
     draws: list[Draw] = field(default_factory=list)
@@ -269,7 +269,7 @@ class Script:
         event, labels = self._now
         published = self._published(event, labels, values, scale)
         self.draws.append(Draw(event, values.ravel().astype(float), float(scale), labels, published))
-        done = self.until is not None and isinstance(event, self.until)
+        done = event.what == self.until
         if done or len(self.draws) == self.n_planned:
             raise LogComplete
         return published
@@ -336,7 +336,7 @@ def rehearse(
     fit: Callable[[Budget], object],
     schedule: Schedule,
     follows: Script | None = None,
-    until: type[Event] | None = None,
+    until: str | None = None,
     below: int = 1,
 ) -> Script:
     """The draws of one fit.
@@ -345,7 +345,7 @@ def rehearse(
         fit: takes a budget, and fits by it.
         schedule: of the fit.
         follows: an earlier rehearsal, whose published numbers are published again.
-        until: kind of event at whose first draw the fit ends; `None`: it goes on to its last draw or its first step.
+        until: name of the event at whose first draw the fit ends; `None`: at its last draw, or at its first step.
         below: as in `Script`.
     """
     n_planned = sum(event.count for event in schedule.events if not isinstance(event, SubsampledGaussianEvent))

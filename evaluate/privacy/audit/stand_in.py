@@ -4,9 +4,14 @@ Every column has the same codes, and every row holds one code throughout. Of eac
 other code has, and one canary: a unit that is there or not. So whatever counts rows by some columns has one cell for
 each canary, and the counts say which. Where a unit may have several rows, a canary has more than a fit may use: a fit
 that forgets the bound leaks more than it claims, and that shows.
+
+Where the rows of a unit are drawn one after another, the table holds histories: every unit has k rows in their order,
+and a canary three times as many. So of first rows a canary is one more in its cell, and of later ones k - 1.
 """
 
+import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +24,8 @@ N_CANARIES = 12
 """Canaries in one fit, and codes of a column; in cells of their own, they are as good as one canary in twelve fits."""
 EXCESS = 3
 """A canary's rows in multiples of those that a fit may use, where a unit may have several rows."""
-UNIT = "unit"
+UNIT, ORDER, GROWING = "unit", "order", "growing column"
+IDENTIFIER = {"kind": "identifier", "bounds": [0, 10**12]}
 
 
 @dataclass(frozen=True)
@@ -27,7 +33,7 @@ class StandIn:
     """A public table in place of the real one.
 
     Attributes:
-        schema: declared, with as many rows per unit as the real one has.
+        schema: declared, with as many rows per unit as the real one has; an order means that the table holds histories.
         n_codes: of a column, and canaries.
     """
 
@@ -35,29 +41,39 @@ class StandIn:
     n_codes: int = N_CANARIES
 
     @classmethod
-    def like(cls, schema: Schema, n_codes: int = N_CANARIES) -> "StandIn":
+    def like(cls, schema: Schema, n_codes: int = N_CANARIES, *, histories: bool = False) -> "StandIn":
         """A stand-in with the unit of privacy of a schema, its k and its public number of units.
 
         Args:
-            schema: declared; nothing else is taken from it.
+            schema: declared; nothing else is taken from it, and for histories the kinds of its roles.
             n_codes: of a column, and canaries.
+            histories: whether the fit draws histories under this schema.
         """
-        columns = {
+        # No more columns than there are: a budget that tells pairs of rows must tell them of the stand-in's, too.
+        n_columns = min(N_COLUMNS, len(schema.modeled)) - bool(schema.growing) if histories else N_COLUMNS
+        columns: dict[str, Any] = {
             # Declared bins: no noise merges these codes, whatever epsilon is.
             f"column {i + 1}": {
                 "kind": "integer",
                 "bounds": [0, n_codes - 1],
                 "bins": list(range(n_codes + 1)),
             }
-            for i in range(N_COLUMNS)
+            for i in range(n_columns)
         }
         content = {"status": "declared", "n_units": schema.n_units, "columns": columns}
         if schema.entity is None:
             return cls(build_schema(content), n_codes)
-        unit = {UNIT: {"kind": "identifier", "bounds": [0, 10**12]}}
         k = schema.max_rows_per_unit
-        entities = {"entity": UNIT, "max_rows_per_unit": k, "columns": {**unit, **columns}}
-        return cls(build_schema({**content, **entities}), n_codes)
+        columns[UNIT] = IDENTIFIER
+        content |= {"entity": UNIT, "max_rows_per_unit": k}
+        if histories:
+            content |= _roles(schema, columns, 6 * n_codes * k)
+        return cls(build_schema(content), n_codes)
+
+    @property
+    def histories(self) -> bool:
+        """True if the table holds histories."""
+        return self.schema.order is not None
 
     @property
     def k(self) -> int:
@@ -70,9 +86,23 @@ class StandIn:
         return self.k if self.schema.entity is None else EXCESS * self.k
 
     @property
+    def name(self) -> str:
+        """The table, in words."""
+        return f"a public stand-in{' of histories' if self.histories else ''}"
+
+    @property
+    def n_counted(self) -> int:
+        """Rows of one canary that a fit may use, in multiples of those that every other unit has."""
+        return 1 if self.histories else self.k
+
+    @property
     def background(self) -> np.ndarray:
-        """Rows of each code beside the canary's, shape (n_codes,): no two alike, with a canary or without."""
-        return 2 * self.n_brought * np.arange(1, self.n_codes + 1)
+        """Units of each code beside the canary, shape (n_codes,).
+
+        The rows of no two codes are as many, with a canary or without, whether all of its rows count or not.
+        """
+        apart = math.ceil(self.n_brought / max(self.k - 1, 1)) + 1 if self.histories else 2 * self.n_brought
+        return apart * np.arange(1, self.n_codes + 1)
 
     def table(self, present: np.ndarray) -> pd.DataFrame:
         """The table with some of the canaries.
@@ -80,12 +110,21 @@ class StandIn:
         Args:
             present: which, shape (n_codes,), boolean.
         """
-        codes = np.arange(self.n_codes)
-        rows = np.concatenate([np.repeat(codes, self.background), np.repeat(codes[present], self.n_brought)])
-        frame = pd.DataFrame({name: rows for name in self.schema.columns if name != UNIT})
+        codes, n = np.arange(self.n_codes), int(self.background.sum())
+        held = np.concatenate([np.repeat(codes, self.background), codes[present]])
+        n_rows = np.full(len(held), self.k if self.histories else 1)
+        n_rows[n:] = self.n_brought
+        rows = np.repeat(held, n_rows)
+        frame = pd.DataFrame(dict.fromkeys(self.schema.modeled, rows))
         if self.schema.entity is not None:
-            n = int(self.background.sum())
-            frame[UNIT] = np.concatenate([np.arange(n), np.repeat(n + codes[present], self.n_brought)])
+            frame[UNIT] = np.repeat(np.concatenate([np.arange(n), n + codes[present]]), n_rows)
+        if self.histories:
+            # By their beginning and by their gain, which have cells for each code, whatever k is.
+            places = np.arange(len(rows)) - np.repeat(np.cumsum(n_rows) - n_rows, n_rows)
+            for name in self.schema.growing:
+                frame[name] = rows * (4 * self.k + 2 * places)
+            if ORDER not in self.schema.growing:
+                frame[ORDER] = places
         return frame
 
     def probes(self, n_units: int) -> pd.DataFrame:
@@ -95,18 +134,41 @@ class StandIn:
             n_units: how many.
         """
         unit = np.repeat(np.arange(n_units), self.n_brought)
-        frame = pd.DataFrame({name: unit % self.n_codes for name in self.schema.columns if name != UNIT})
+        frame = pd.DataFrame(dict.fromkeys(self.schema.modeled, unit % self.n_codes))
         return frame if self.schema.entity is None else frame.assign(**{UNIT: unit})
 
     def weight(self, counts: np.ndarray, cells: np.ndarray, present: np.ndarray) -> float | None:
-        """The weight of each row in a release; `None` where these cells do not keep the codes apart.
+        """The weight of each unit's rows in a release; `None` where these cells do not keep the codes apart.
 
-        Of a canary any number of rows may be counted, of all the same: the bound on them is a part of what is audited.
+        In a table of histories that is 1 where first rows are counted, and k - 1 where later ones are. Of a canary any
+        number of rows may be counted, of all the same: the bound on them is a part of what is audited.
         """
         causes = np.stack([self.background, present], axis=1).astype(float)
         (weight, surplus), *_ = np.linalg.lstsq(causes, counts[cells].astype(float))
         explained = np.allclose(causes @ [weight, surplus], counts[cells])
         return float(weight) if explained and weight > 0 and (surplus > 0 or not present.any()) else None
+
+
+def _roles(schema: Schema, columns: dict[str, Any], most: int) -> dict[str, Any]:
+    """The roles of a stand-in's columns in histories, of the kinds that a schema has; their columns are added.
+
+    Args:
+        schema: names an order.
+        columns: of the stand-in.
+        most: bound of what grows.
+    """
+    roles: dict[str, Any] = {"order": ORDER}
+    grows = {"kind": "integer", "bounds": [0, most]}
+    if schema.order in schema.growing:
+        columns[ORDER] = grows
+    else:
+        columns[ORDER] = IDENTIFIER
+        if schema.growing:
+            columns[GROWING] = grows
+            roles["nondecreasing_in_entity"] = [GROWING]
+    if "column 2" in columns and any(name in schema.constant_in_entity for name in schema.modeled):
+        roles["constant_in_entity"] = ["column 1"]
+    return roles
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,9 @@ the program does is checked, too, event by event, where a fault shows at any eps
 - choices, again and again by the scores of two tables (`choices`),
 - the split, with one unit really gone (`split`).
 
+Where a fit draws histories, all of it is done on histories: of first rows a canary is one, and of later ones k - 1. A
+stand-in that would be fitted otherwise than the real table is refused, and so is an audit that saw nothing of either.
+
 Of everything that is left to chance the audit says with which probability it would have shown half the noise, and how
 much less noise it would have shown in nine of ten audits (`power`). It names the events that it covered and those that
 it did not.
@@ -37,7 +40,8 @@ run".
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,10 +67,11 @@ from evaluate.privacy.audit.split import audit_split
 from evaluate.privacy.audit.stand_in import StandIn
 from evaluate.privacy.audit.steps import N_STEP_CANARIES, StepLog, StepTrials, run_of_steps
 from synth.dp.accounting import epsilon_pld
-from synth.dp.events import GaussianEvent, SubsampledGaussianEvent
+from synth.dp.events import GaussianEvent, SelectionEvent, SubsampledGaussianEvent
 from synth.dp.schedule import Schedule, resolve_delta
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histograms import COLUMNS
+from synth.generators.fitting.histories import FIRST_ROWS, LATER_ROWS
 from synth.generators.fitting.marginal_selection import column_weights
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -319,7 +324,8 @@ def audit(
         progress: told the share done.
 
     Raises:
-        AuditError: the generator has no epsilon, or releases nothing that the audit understands; nothing is known.
+        AuditError: the generator has no epsilon, releases nothing that the audit understands, or nothing of its claim
+            was looked at; nothing is known.
         BudgetError: the schema is not declared, or the budget cannot be met; nothing was fitted.
     """
     if generator.epsilon is None:
@@ -329,8 +335,14 @@ def audit(
         raise AuditError(f"generator={generator.name!r} stands for {chosen.name!r}, which claims nothing; name another")
     generator = chosen
     audited = generator.model_copy(update={**_shortcuts(generator), "delta": resolve_delta(generator.delta, schema)})
-    stand_in = StandIn.like(schema)
+    histories = audited.draws_histories(schema)
+    stand_in = StandIn.like(schema, histories=histories)
     weighed = audited.model_copy(update=_weights(generator, schema, stand_in))
+    if weighed.draws_histories(stand_in.schema) != histories:
+        raise AuditError(
+            f"the stand-in must be fitted as the real table is, and generator={generator.name!r} draws histories of "
+            "one of the two alone; nothing is known, so leave the audit out for this one"
+        )
     schedule = weighed.schedule(stand_in.schema)
     if schedule is None:
         raise AuditError(f"generator={generator.name!r} plans no release, so that nothing can be audited; set epsilon")
@@ -340,14 +352,15 @@ def audit(
     )
     progress(f"audit {generator.name}", 0.0)
     releases, seen = audit_releases(weighed, schedule, stand_in)
-    checks, measured = _checks(audited, schema, schedule, stand_in, of_choices)
-    checks, covered = (releases, *checks), seen | measured
+    checks, measured, undrawn = _checks(audited, schema, schedule, stand_in, of_choices)
+    checks, covered = (releases, *checks), (seen | measured) - undrawn
     subject = _Subject(weighed, schedule, stand_in, attacked, n_fits or _n_fits(schedule), limit_s, progress)
     found, of_noise = _attacked(subject, schema, np.random.default_rng(seed), of_size)
     if subject.steps is not None:
         covered.add(subject.steps.what)
     # Names need no calibration, which costs more than the checks do.
     named = [event.what for event in generator.whole_plan(schema, schedule.delta)(1.0)]
+    _check_coverage(named, covered, histories=histories)
     return replace(
         found,
         confidence=confidence,
@@ -374,7 +387,8 @@ def _attacked(
 ) -> tuple[Audit, tuple[AuditCheck, ...]]:
     """The attack on counts and steps, and the checks of the noise that they got, at a confidence of their own."""
     if subject.steps is not None:
-        return _of_network(subject, subject.steps, StandIn.like(schema, N_CODES_BESIDE_STEPS), rng, confidence)
+        wide = StandIn.like(schema, N_CODES_BESIDE_STEPS, histories=subject.stand_in.histories)
+        return _of_network(subject, subject.steps, wide, rng, confidence)
     patience = subject.patience(1.0, subject.tell)
     trials = trials_of_counts(subject.generator, subject.schedule, subject.stand_in, patience, rng)
     checks = (of_scale(subject.schedule, trials.residuals, confidence),)
@@ -383,12 +397,31 @@ def _attacked(
 
 def _checks(
     generator: PrivateGenerator, schema: Schema, schedule: Schedule, stand_in: StandIn, confidence: float
-) -> tuple[tuple[AuditCheck, ...], set[str]]:
-    """The checks of mechanisms on tables of their own, and the events that they cover beside the releases of a fit."""
+) -> tuple[tuple[AuditCheck, ...], set[str], set[str]]:
+    """The checks of mechanisms on tables of their own, the events that they cover, and choices that none is made of.
+
+    A rehearsal sees the scores of choices, and not how one is drawn.
+    """
     choices = audit_choices(generator, stand_in.schema, schedule, confidence)
     domain, measured = audit_domain(generator, schema, schedule) or (None, set())
-    found = (choices, domain, audit_split(schema, schedule))
-    return tuple(check for check in found if check is not None), measured
+    found = (*choices, domain, audit_split(schema, schedule))
+    undrawn = set() if choices else {event.what for event in schedule.events if isinstance(event, SelectionEvent)}
+    return tuple(check for check in found if check is not None), measured, undrawn
+
+
+def _check_coverage(named: Sequence[str], covered: AbstractSet[str], *, histories: bool) -> None:
+    """Refuse an audit that looked at nothing of a claim: no verdict may rest on it.
+
+    Raises:
+        AuditError: no event is covered, or none of first rows or of later ones where histories are drawn.
+    """
+    for fit in (FIRST_ROWS, LATER_ROWS) if histories else ("",):
+        of_fit = [what for what in named if what.endswith(fit)]
+        if of_fit and covered.isdisjoint(of_fit):
+            raise AuditError(
+                f"an audit must look at the events of the claim, and of {fit or 'these'} it saw none; leave it out for "
+                "this one"
+            )
 
 
 def _shortcuts(generator: PrivateGenerator) -> dict[str, Any]:

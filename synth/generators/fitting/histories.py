@@ -24,6 +24,8 @@ from synth.histories.ordering import Histories
 from synth.marginals import Factor, MarkovRandomField, Measurement
 from synth.schema import Schema
 
+FIRST_ROWS, LATER_ROWS = "first rows", "later rows"
+"""The ends of the events' names in statements."""
 LATER_SHARE = 0.5
 """Share of the cost for later rows."""
 PILOT_ROWS = 20_000
@@ -71,9 +73,9 @@ def history_plan(
         later: that of later rows; `None`: there are none.
     """
     if later is None:
-        return lambda rho: HistoryEvents(_named(first(rho), "first rows"), None)
+        return lambda rho: HistoryEvents(_named(first(rho), FIRST_ROWS), None)
     return lambda rho: HistoryEvents(
-        _named(first((1 - LATER_SHARE) * rho), "first rows"), _named(later(LATER_SHARE * rho), "later rows")
+        _named(first((1 - LATER_SHARE) * rho), FIRST_ROWS), _named(later(LATER_SHARE * rho), LATER_ROWS)
     )
 
 

@@ -75,7 +75,7 @@ FAULTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
 
 @pytest.mark.parametrize("k", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_a_contribution_bound_that_is_forgotten_is_found(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(private_fit, "bound_contributions", lambda rows, schema: rows)
+    monkeypatch.setattr(private_fit, "bound_contributions", lambda rows, schema, in_order: rows)
     assert audit(generator("mst"), entities(k), n_fits=60, time_limit_s=None).verdict == EXCEEDS
 
 
