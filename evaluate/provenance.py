@@ -157,6 +157,7 @@ class Provenance:
         ledger: its standing after all that the run drew.
         sweep: its points, and whether any may be released.
         composed: claim of all private fits, and of the numbers published beside them; `None` where there are not two.
+        both_tables: by label, the claim of the private fits of both of two related tables; of others there is none.
         attempts: evaluations of this real table that were counted on this machine.
         fingerprints: keyed, of the real table and its sides.
         job_sha256: hash of the job file.
@@ -180,6 +181,7 @@ class Provenance:
     ledger: LedgerStanding | None = None
     sweep: SweepRecord | None = None
     composed: ComposedClaim | None = None
+    both_tables: Mapping[str, ComposedClaim] = field(default_factory=dict)
     attempts: CountedAttempts | None = None
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     job_sha256: str | None = None

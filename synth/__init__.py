@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from synth.declare import declare_schema
     from synth.generators.base import Model
     from synth.generators.registry import generator, load_model
+    from synth.histories.relation import Relation
     from synth.infer import infer_schema
     from synth.progress import Progress, quiet
     from synth.schema import Schema
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from synth.table import read_table, write_table
 
 _HOMES = {
+    "Relation": "synth.histories.relation",
     "Schema": "synth.schema",
     "declare_schema": "synth.declare",
     "generator": "synth.generators.registry",
@@ -42,6 +44,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Relation",
     "Schema",
     "declare_schema",
     "fit",

@@ -145,6 +145,17 @@ def fingerprints(
     return {name: _named(sums, schema, key) for name, sums in {"table": both, **sides}.items()}
 
 
+def fingerprint_of_both(parents: str, rows: str, key: bytes) -> str:
+    """A keyed name for two related real tables.
+
+    Args:
+        parents: the fingerprint of the parents.
+        rows: that of their rows.
+        key: secret.
+    """
+    return f"hmac-sha256:{hmac.new(key, json.dumps([parents, rows]).encode(), 'sha256').hexdigest()}"
+
+
 def _sums(real: "pd.DataFrame | StoredTable", schema: "Schema") -> "ContentSums":
     """*Sensitive*. Sums over the digests of all rows."""
     import pandas as pd

@@ -59,6 +59,9 @@ def check_accounting(evaluation: Evaluation, *, made_here: bool) -> None:
     ):
         if claim is not None:
             _check_several(releases, claim.epsilon, claim.delta, claim.n_fits, name)
+    for name, both in known.both_tables.items():
+        of_table = tuple(stated for label, stated in fits.items() if label == name)
+        _check_several(of_table, both.epsilon, both.delta, both.n_fits, f"the claim of {name!r} with its related table")
     _check_labels(evaluation)
 
 

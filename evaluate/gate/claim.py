@@ -1,6 +1,6 @@
 """A claim as it is quoted: what it is of, why, and whether an audit disproves a part of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,7 +13,7 @@ from synth.dp.statement import PrivacyStatement
 
 __all__ = ["Claim", "Composition"]
 
-Of = Literal["fit", "published", "sweep", "run", "sum"]
+Of = Literal["fit", "published", "tables", "sweep", "run", "sum"]
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,9 @@ class Claim:
     """The privacy claim of several releases of one real table together.
 
     Attributes:
-        of: "fit": this one alone; "published": the table with the numbers about it, and with its sweep; "sweep": all
-            private fits of it; "run": all that the run drew; "sum": likewise, added up where no run composed it.
+        of: "fit": this one alone; "published": the table with the numbers about it, and with its sweep; "tables": the
+            fits of both of two related tables; "sweep": all private fits of it; "run": all that the run drew; "sum":
+            likewise, added up where no run composed it.
         epsilon: of all of them.
         delta: of all of them.
         n_releases: how many they are; published numbers are one.
@@ -44,6 +45,7 @@ class Claim:
             "fit": "this fit alone",
             "published": "the table and the numbers published about it"
             + (f", with {_all(self.n_releases - 1)} private fits of its sweep" if self.n_releases > 2 else ""),
+            "tables": "both related tables, parents and their rows",
             "sweep": f"all private fits of the sweep that the table is from, {count(self.n_releases)} in number",
             "run": f"{_all(self.n_releases)} private releases that its run drew",
             "sum": f"{_all(self.n_releases)} private releases of this evaluation, added up",
@@ -56,6 +58,7 @@ class Claim:
         return {
             "fit": "",
             "published": "Whoever has the table and the numbers has both.",
+            "tables": "Whoever has the parents and their rows has both.",
             "sweep": "Whoever picks one of several fits has looked at all.",
             "run": f"{unnamed} whoever picks one of several has looked at all.",
             "sum": f"{unnamed} whoever picks one of several has looked at all.",
@@ -136,6 +139,7 @@ class Composition:
         table: the table that numbers are published about; `None` where there are no such numbers.
         published: that table with these numbers.
         run: all that the run drew; `None` where that is one release at most.
+        tables: by label, the fits of both of two related tables; empty where no table is related.
         is_sweep: whether the evaluation is of a sweep.
     """
 
@@ -144,6 +148,7 @@ class Composition:
     table: str | None
     published: Claim | None
     run: Claim | None
+    tables: Mapping[str, Claim]
     is_sweep: bool
 
     @classmethod
@@ -169,6 +174,7 @@ class Composition:
             table=table,
             published=published,
             run=_disputed(_run(evaluation, private=private, swept=composed is not None), disputed),
+            tables={name: _claim("tables", both, private=private) for name, both in known.both_tables.items()},
             is_sweep=known.sweep is not None,
         )
 
@@ -184,7 +190,7 @@ class Composition:
             raise damaged("its provenance does not say what the private fits of its sweep claim together")
         published = self.published if candidate.name == self.table else None
         run = None if candidate.name == self.release else self.run
-        found = [one for one in (self.sweep, published, run) if one is not None]
+        found = [one for one in (self.tables.get(candidate.name), self.sweep, published, run) if one is not None]
         if not found:
             return None
         most = max(found, key=lambda one: one.epsilon)

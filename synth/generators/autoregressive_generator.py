@@ -20,15 +20,14 @@ from synth.generators.fitting.private_fit import as_it_is
 from synth.generators.fitting.training_data import (
     HeldTable,
     TrainingTable,
-    check_rows_held,
     disk_of,
-    held_rows,
+    histories_apart,
+    observed_domains,
     stored_rows,
 )
 from synth.generators.models.autoregressive_model import Autoregression, AutoregressiveModel
 from synth.generators.models.history_model import HistoryModel
 from synth.histories.layout import FIRST, LATER, HistoryLayout
-from synth.observed import observe
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.transforms.columns import HeldColumns
@@ -164,9 +163,7 @@ class AutoregressiveGenerator(Generator):
             OutputError: the disk has no room; nothing is left there.
         """
         self.check(schema)
-        if schema.order is not None:
-            check_rows_held(train, schema)
-        table, schema = as_it_is(train, schema, progress)
+        table, schema = as_it_is(train, schema, progress, in_order=schema.order is not None)
         if len(table) == 0:
             raise TableError("a fit needs rows, and the table has none; give it a larger one")
         rng = np.random.default_rng(seed)
@@ -190,19 +187,22 @@ class AutoregressiveGenerator(Generator):
         """A model of first rows, and one of later rows given what is known before each."""
         layout = HistoryLayout(schema, len(shares))
         parts: dict[str, AutoregressiveModel] = {}
-        for name, part, of_part, given in layout.parts(held_rows(table)):
-            if len(part) == 0:
+        first, later = histories_apart(table, layout, checked=True)
+        for name, rows, of_part, given in (
+            (FIRST, first, layout.first_rows, ()),
+            (LATER, later, layout.later_rows, layout.known),
+        ):
+            if len(rows) == 0:
                 continue
-            seen = observe(of_part, part)
-            held = HeldTable(part, seen)
-            seen = observe_spikes(held, seen)
+            seen = observed_domains(rows, of_part)
+            seen = observe_spikes(rows.under(seen), seen)
             own = None if place is None else place / name
 
             def tell(label: str, share: float | None, name: str = name) -> None:
                 progress(f"{name} rows: {label}", None if share is None else (share + (name == LATER)) / 2)
 
             pairs = layout.pairs(name)
-            parts[name] = self._of_rows(held.under(seen), seen, None, rng, tell, own, given=given, pairs=pairs)
+            parts[name] = self._of_rows(rows.under(seen), seen, None, rng, tell, own, given=given, pairs=pairs)
         return HistoryModel(
             self.name,
             schema,

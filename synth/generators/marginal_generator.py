@@ -26,11 +26,10 @@ from synth.generators.fitting.histories import (
     length_shares,
 )
 from synth.generators.fitting.private_fit import PrivateFit, start
-from synth.generators.fitting.training_data import HeldTable, check_rows_held, held_rows
+from synth.generators.fitting.training_data import TrainingTable, histories_apart
 from synth.generators.models.history_model import HistoryModel
 from synth.generators.models.marginal_model import MarginalModel
 from synth.histories.layout import HistoryLayout
-from synth.histories.ordering import histories_of
 from synth.marginals import Factor, LatentClasses, MarkovRandomField, Measurement, estimate
 from synth.marginals.measurement import estimate_total
 from synth.progress import Progress, quiet
@@ -94,8 +93,6 @@ class MarginalGenerator(PrivateGenerator):
             progress: told what is being done.
             budget: on this generator's `schedule`; `None`: one of its own.
         """
-        if self.draws_histories(schema):
-            check_rows_held(train, schema)
         fit = start(self, train, schema, budget, progress)
         rng = np.random.default_rng(seed)
         if self.draws_histories(schema):
@@ -113,17 +110,13 @@ class MarginalGenerator(PrivateGenerator):
 
     def _of_histories(self, fit: PrivateFit, rng: np.random.Generator, progress: Progress) -> HistoryModel:
         """A model of first rows, and one of later rows given what is known before each."""
-        rows = held_rows(fit.train)
         longest = fit.schema.max_rows_per_unit
         if not fit.promises:
             longest = len(fit.train.rows_per_entity())
         layout = self._layout(fit.schema, longest)
-        histories = histories_of(rows, fit.schema).first(longest)
-        if not fit.promises:
-            layout.check(rows, histories)
-        first_rows, later_rows = layout.taken_apart(rows, histories)
+        first_rows, later_rows = histories_apart(fit.train, layout, checked=not fit.promises)
         events = fit.planned(self._history_plan(fit.schema))
-        of_first = replace(fit, train=HeldTable(first_rows, layout.first_rows), schema=layout.first_rows)
+        of_first = replace(fit, train=first_rows, schema=layout.first_rows)
         codes, one_way = self._columns(of_first, events.first, progress)
         model = self._estimated(of_first, events.first, codes, one_way, rng, progress)
         first = MarginalModel(self.name, layout.first_rows, None, 1, codes, model, None, None)
@@ -142,18 +135,18 @@ class MarginalGenerator(PrivateGenerator):
         self,
         fit: PrivateFit,
         layout: HistoryLayout,
-        rows: pd.DataFrame,
+        rows: TrainingTable,
         events: Any,
         first: MarginalModel,
         rng: np.random.Generator,
         progress: Progress,
     ) -> MarginalModel:
         """The model of later rows, in which what is known of them has the codes of the same columns elsewhere."""
-        alone = replace(fit, train=HeldTable(rows, layout.drawn_alone), schema=layout.drawn_alone)
+        alone = replace(fit, train=rows.under(layout.drawn_alone), schema=layout.drawn_alone)
         of_drawn, measured = self._columns(alone, events, progress)
         known = KnownColumns.told(layout, first.learned_rows(PILOT_ROWS, rng), of_drawn, measured, rng)
         codes = known.codes(of_drawn, first.discretizer, self.n_bins)
-        whole = replace(fit, train=HeldTable(rows, layout.later_rows), schema=layout.later_rows)
+        whole = replace(fit, train=rows, schema=layout.later_rows)
         model = self._estimated(whole, events, codes, measured, rng, progress, known.factors(codes))
         return MarginalModel(self.name, layout.later_rows, None, 1, codes, model, None, None)
 

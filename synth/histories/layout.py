@@ -5,7 +5,7 @@ and the rows that are left. So a Markov chain of the first order has its exact f
 never falls within an entity is laid out as its gain since the row before.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn, In
 from synth.constraints import Formula, Unique
 from synth.domain import numeric_scale
 from synth.errors import TableError
-from synth.histories.ordering import Histories, histories_of
+from synth.histories.ordering import Histories
 from synth.schema import Schema
 
 FIRST, LATER = "first", "later"
@@ -76,6 +76,11 @@ class HistoryLayout:
     def average(self, name: str) -> str:
         """The name of a column's average over all rows before."""
         return self._names[f"{name}, average before"]
+
+    def averaged_in(self, name: str) -> float:
+        """The step that the values of a column are counted in before they are averaged; 1 where it has none."""
+        column: Any = self.schema.columns[name]
+        return (numeric_scale.step(column) or 1.0) if isinstance(column, RealColumn) else 1.0
 
     def gain(self, name: str) -> str:
         """The name of the gain of a column that never falls."""
@@ -162,6 +167,7 @@ class HistoryLayout:
             target=self.schema.target if self.schema.target in names else None,
             sensitive=tuple(name for name in self.schema.sensitive if name in names),
             entity=entity,
+            missing_values=self.schema.missing_values,
             columns=dict(columns),
             constraints=tuple(constraints),
         )
@@ -195,21 +201,6 @@ class HistoryLayout:
             return [(self.n_rows, each) for each in states]
         return [pair for each in states for pair in ((self.before(each), each), (self.left, each))]
 
-    def parts(self, table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, Schema, tuple[str, ...]]]:
-        """First and later rows of a table: name, rows, schema, and the columns that later rows are drawn given.
-
-        Args:
-            table: *Sensitive*. In canonical form.
-
-        Raises:
-            TableError: the rows of an entity break what the schema says of them.
-        """
-        histories = histories_of(table, self.schema)
-        self.check(table, histories)
-        first, later = self.taken_apart(table, histories)
-        yield FIRST, first, self.first_rows, ()
-        yield LATER, later, self.later_rows, self.known
-
     def check(self, table: pd.DataFrame, histories: Histories) -> None:
         """Refuse a table that breaks what the schema says of the rows of an entity; not for a private fit.
 
@@ -224,17 +215,11 @@ class HistoryLayout:
         for name in self.constant:
             codes = pd.factorize(table[name], use_na_sentinel=False)[0]
             if (codes[now] != codes[before]).any():
-                raise TableError(
-                    f"column={name!r} varies within an entity, and constant_in_entity names it; correct the table, or "
-                    "take it out there"
-                )
+                raise varies(name)
         for name in self.schema.growing:
             line = numeric_scale.positions(table[name], self.schema.columns[name])  # type: ignore[arg-type]
             if (line[now] < line[before]).any():
-                raise TableError(
-                    f"column={name!r} falls within an entity, and nondecreasing_in_entity names it; correct the table, "
-                    "or take it out there"
-                )
+                raise falls(name)
 
     def taken_apart(self, table: pd.DataFrame, histories: Histories) -> tuple[pd.DataFrame, pd.DataFrame]:
         """The first rows and the later rows of a table.
@@ -259,7 +244,9 @@ class HistoryLayout:
         later |= {self.before(name): earlier[name] for name in self.varying}
         for name in self.averaged:
             values = table[name].iloc[histories.rows].to_numpy(dtype=np.float64, na_value=np.nan)
-            later[self.average(name)] = _averages_before(values, histories)[follows]
+            unit = self.averaged_in(name)  # whole steps add up to the same wherever they are added
+            values = np.round(values / unit) if unit != 1.0 else values
+            later[self.average(name)] = _averages_before(values, histories)[follows] * unit
         for name in self.varying:
             later[self.gain(name) if name in self.schema.growing else name] = (
                 self._gains(name, rows[name], earlier[name]) if name in self.schema.growing else rows[name]
@@ -315,6 +302,22 @@ class HistoryLayout:
             counts = np.round(numeric_scale.ratio(line, unit)).astype(np.int64) + gains.astype(np.int64)
             outside = counts * unit > numeric_scale.bounds(column)[1] + unit / 2
         return numeric_scale.values(counts, column, np.zeros(len(before), dtype=bool)), outside
+
+
+def varies(name: str) -> TableError:
+    """A column varies within an entity, and the schema says that it does not."""
+    return TableError(
+        f"column={name!r} varies within an entity, and constant_in_entity names it; correct the table, or take it out "
+        "there"
+    )
+
+
+def falls(name: str) -> TableError:
+    """A column falls within an entity, and the schema says that it does not."""
+    return TableError(
+        f"column={name!r} falls within an entity, and nondecreasing_in_entity names it; correct the table, or take it "
+        "out there"
+    )
 
 
 def _as_before(column: Any) -> Any:

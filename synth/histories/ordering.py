@@ -78,15 +78,26 @@ def histories_of(table: pd.DataFrame, schema: Schema) -> Histories:
     return Histories(held[order], np.flatnonzero(np.diff(owners, prepend=-1)))
 
 
+NUMBER = "[+-]?[0-9]{1,40}"
+"""Texts of an order that sort as whole numbers."""
+
+
 def order_ranks(series: pd.Series, schema: Schema) -> NDArray[np.float64]:
-    """The values of the order as numbers that sort as they do, shape (n,): whole numbers in texts sort as numbers."""
+    """The values of the order as numbers that sort as they do, shape (n,): NaN, which is last, where one is missing.
+
+    Identifiers that are whole numbers sort as such, and others come after them, as texts. Each is read alone: no other
+    row has a say in which of two rows comes first.
+    """
     column = schema.columns[str(schema.order)]
     if not isinstance(column, IdentifierColumn):
         return numeric_scale.positions(series, column)  # type: ignore[arg-type]
-    numbers = pd.to_numeric(series, errors="coerce")
-    if numbers.notna().all():
-        return numbers.to_numpy(dtype=np.float64)
-    return pd.factorize(series.astype(str), sort=True)[0].astype(np.float64)
+    texts, present = series.astype(str).to_numpy(dtype=object), series.notna().to_numpy()
+    whole = present & pd.Series(texts).str.fullmatch(NUMBER).to_numpy(dtype=bool)
+    distinct, numbers = np.unique(texts[whole].astype(np.float64), return_inverse=True)
+    ranks = np.full(len(series), np.nan)
+    ranks[whole] = numbers
+    ranks[present & ~whole] = len(distinct) + pd.factorize(texts[present & ~whole], sort=True)[0]
+    return ranks
 
 
 def _ranks(table: pd.DataFrame, schema: Schema) -> list[NDArray[np.float64]]:

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from synth.errors import PlaceError
 from synth.stored.errors import each_told, told
+from synth.stored.sql_functions import may_have_temporary_tables
 
 MEMORY_MB = 1_500
 """Memory of the embedded engine; the rest goes to its folder."""
@@ -236,6 +237,22 @@ class StorageLocation:
                 self.connection.raw_sql(sge.Cache(this=sge.to_table(name), expression=self._compiled(rows)))
                 return self.connection.table(name)
             return self.connection.create_table(name, rows)
+
+    def materialized(self, rows: ir.Table) -> ir.Table:
+        """Rows that are dear to work out, written down as `written` does; also on PostgreSQL, in a temporary table.
+
+        Only this session sees it, and it ends with it. Where the user may have none, each scan works them out again.
+
+        Args:
+            rows: *Sensitive*.
+        """
+        if self.backend != "postgres":
+            return self.written(rows)
+        may = may_have_temporary_tables(self.connection.current_catalog)
+        if not self.fetch(may.name("may").as_table()).column(0)[0].as_py():
+            return self.apart(rows)
+        with told(self.shown):
+            return self.connection.create_table(ibis.util.gen_name("understudy"), rows, temp=True)
 
     def forget(self, rows: ir.Table) -> None:
         """Remove rows that were written down, before the connection ends and they with it.

@@ -105,15 +105,17 @@ class Reader:
     Attributes:
         backend: Ibis's name of where they are.
         missing_texts: texts that stand for a missing value.
+        placed: names of columns whose cells are places on the line already.
     """
 
     backend: str
     missing_texts: frozenset[str]
+    placed: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, backend: str, schema: Schema) -> Self:
+    def of(cls, backend: str, schema: Schema, placed: frozenset[str] = frozenset()) -> Self:
         """The reader of a table that a schema describes."""
-        return cls(backend, frozenset({"", *schema.missing_values}))
+        return cls(backend, frozenset({"", *schema.missing_values}), placed)
 
     def places(self, cells: ir.Column, name: str, column: numeric_scale.LineColumn) -> ir.FloatingColumn:
         """The place of each cell on the line, within the bounds; null where it is missing or cannot be read.
@@ -127,14 +129,16 @@ class Reader:
             TableError: this type cannot be read as that kind where the table is; nothing was read.
         """
         low, high = numeric_scale.bounds(column)
+        if name in self.placed:
+            return clip(cells, low, high)
         if isinstance(column, DateColumn | DatetimeColumn):
             return self._places_of_moments(cells, name, column)
         reals = self.reals(cells, name)
         if isinstance(column, IntegerColumn):
-            return _clip(half_even(reals), low, high)
+            return clip(half_even(reals), low, high)
         if column.decimals is not None:
             reals = rounded(reals, column.decimals)
-        return _clip(reals, low, high)
+        return clip(reals, low, high)
 
     def members(self, cells: ir.Column, name: str, column: CategoricalColumn | BooleanColumn) -> ir.IntegerColumn:
         """The number of each cell's category; one past the last where it is unknown, two where it is missing.
@@ -184,7 +188,7 @@ class Reader:
         """
         if cells.type().is_integer():
             return _of_64_bits(cells, beyond=INT64[1])
-        near = _clip(half_even(self.reals(cells, name)), -ABOVE_INT64, _BELOW_INT64).cast("int64")
+        near = clip(half_even(self.reals(cells, name)), -ABOVE_INT64, _BELOW_INT64).cast("int64")
         return ibis.coalesce(self.wholes(cells, name), near)
 
     def _texts(self, cells: ir.Column, name: str, known: tuple[Any, ...]) -> tuple[ir.Column, Sequence[Any]]:
@@ -247,8 +251,8 @@ class Reader:
         units = floored(self.moments(cells, name, column).micros, unit, self.backend)
         low, high = (int(np.datetime64(bound, "us").astype(np.int64)) for bound in column.bounds)
         if isinstance(column, DateColumn):
-            return _clip(units, low // unit, high // unit).cast("float64")
-        return _clip(units * unit, low, high).cast("float64")
+            return clip(units, low // unit, high // unit).cast("float64")
+        return clip(units * unit, low, high).cast("float64")
 
 
 def rounded(reals: ir.FloatingColumn, decimals: int) -> ir.FloatingColumn:
@@ -298,7 +302,7 @@ def _of_64_bits(cells: ir.IntegerColumn, beyond: int | None) -> ir.IntegerColumn
     return held.cast("int64")
 
 
-def _clip(found: Any, low: Any, high: Any) -> Any:
+def clip(found: Any, low: Any, high: Any) -> Any:
     """Within the bounds; null where it was."""
     least, most = (exactly(end) if isinstance(low, float) else ibis.literal(end, "int64") for end in (low, high))
     return ibis.ifelse(found.isnull(), ibis.null(found.type()), ibis.least(ibis.greatest(found, least), most))

@@ -3,7 +3,7 @@
 They are those of `synth.row_hash`, so that equal rows have one hash in memory and in a database.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from synth.stored.table import StoredTable
 
 KEY, TIE, TARGET, NAME = "understudy_key", "understudy_tie", "understudy_target", "understudy_name"
+OWNER = "understudy_owner"
+"""The column that holds a keyed digest of each row's entity, where contributions are bounded."""
 _HEXADECIMALS, _WORD, _N_WORDS = "0123456789abcdef", 8, 4
 
 
@@ -92,6 +94,21 @@ def with_row_names(table: "StoredTable", schema: Schema) -> ir.Table:
     # of one digest.
     turn = ibis.row_number().over(group_by=[digest, texts[NAME]])
     return texts.mutate(**{NAME: digest + ":" + turn.cast("string")})
+
+
+def with_content(table: "StoredTable", schema: Schema, columns: Mapping[str, Any], name: str, key: str) -> ir.Table:
+    """Columns of a table beside a digest of what each row holds in the kept ones, as it is read.
+
+    Args:
+        table: *Sensitive*. Where the rows are.
+        schema: names the kept columns.
+        columns: *Sensitive*. Expressions over its rows.
+        name: of the digest.
+        key: of the digest.
+    """
+    parts = _kept_parts(table, schema)
+    read = table.place.apart(table.rows.select(**columns, **parts))
+    return read.select(*columns, **{name: md5(ibis.literal(key) + _joined([_spelled(read[part]) for part in parts]))})
 
 
 def _kept_parts(table: "StoredTable", schema: Schema) -> dict[str, Any]:

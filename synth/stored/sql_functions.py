@@ -52,6 +52,30 @@ def cut_off(number: Any) -> Any:
     """A decimal of DuckDB without what is behind its point."""
 
 
+@ibis.udf.scalar.builtin(name="convert_to", signature=(("string", "string"), "binary"))
+def _convert_to(text: Any, encoding: Any) -> Any: ...
+
+
+def by_bytes(texts: ir.StringColumn, backend: str) -> Any:
+    """Texts such that they sort by their bytes in UTF-8, as in memory; a collation of PostgreSQL has another order."""
+    return _convert_to(texts, "UTF8") if backend == "postgres" else texts
+
+
+@ibis.udf.scalar.builtin(name="has_database_privilege")
+def _has_database_privilege(database: str, privilege: str) -> bool:  # type: ignore[empty-body]
+    """True where the user has this privilege."""
+
+
+@ibis.udf.scalar.builtin(name="current_setting")
+def _current_setting(setting: str) -> str:  # type: ignore[empty-body]
+    """Of the session."""
+
+
+def may_have_temporary_tables(database: str) -> Any:
+    """True where the user of a session of PostgreSQL may have temporary tables."""
+    return _has_database_privilege(database, "TEMP") & (_current_setting("transaction_read_only") == "off")
+
+
 def _array_position(kind: str) -> Any:
     def array_position(listed: Any, value: Any) -> Any: ...
 

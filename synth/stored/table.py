@@ -28,14 +28,13 @@ from synth.split import check_share, refuse_small_sides, side_bound, side_salt, 
 from synth.stored.connection import Counted, StorageLocation, batches
 from synth.stored.counts import StoredCounts
 from synth.stored.decode import Reader, cell_of, code_of
-from synth.stored.row_hash import NAME, with_row_names
-from synth.stored.sql_functions import md5, one_text
+from synth.stored.histories import PLACE, history_columns, numbered
+from synth.stored.row_hash import NAME, OWNER, with_row_names
+from synth.stored.sql_functions import exactly, md5, one_text
 from synth.table.decode import holds_whole_numbers
 from synth.transforms.columns import CHUNK_ROWS, Disk, FiledColumns
 from synth.validation import is_plain
 
-OWNER = "understudy_owner"
-"""The column that holds a keyed digest of each row's entity, where contributions are bounded."""
 MANY_VALUES = 1_000_000
 """Distinct values up to which a column is counted value by value, and only the values are read as cells."""
 
@@ -48,11 +47,13 @@ class StoredRows:
         place: where it is.
         rows: *Sensitive*. The columns as they are stored, contributions bounded.
         schema: what is public about them.
+        placed: names of columns whose cells are places on the line already.
     """
 
     place: StorageLocation
     rows: ir.Table = field(repr=False)
     schema: Schema
+    placed: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return self.place.number(self.rows.count())
@@ -84,7 +85,8 @@ class StoredRows:
 
     def rows_per_entity(self) -> Counted:
         """Counts of entities with 1, 2, ... rows; shape (k,), or longer where contributions are not bounded."""
-        entities = self.rows.group_by(OWNER).agg(n=self.rows.count())
+        owned = self.rows.filter(self.rows[OWNER].notnull())
+        entities = owned.group_by(OWNER).agg(n=owned.count())
         found = self.place.fetch(entities.group_by("n").agg(n_entities=entities.count()))
         most = max([self.schema.max_rows_per_unit, *found.column(0).to_pylist()])
         return _by_number(found, most + 1)[1:]
@@ -119,7 +121,7 @@ class StoredRows:
     @property
     def reader(self) -> Reader:
         """The reader of its cells."""
-        return Reader.of(self.place.backend, self.schema)
+        return Reader.of(self.place.backend, self.schema, self.placed)
 
     def read(self, cells: ir.Column, attribute: Attribute) -> Any:
         """Places of cells on the line, null where they are missing, or the numbers of their categories.
@@ -184,16 +186,25 @@ class StoredTable:
     def __len__(self) -> int:
         return self.place.number(self.rows.count())
 
-    def training(self, schema: Schema) -> StoredRows:
+    def training(self, schema: Schema, *, in_order: bool = False) -> StoredRows:
         """The rows as a private fit reads them: cell by cell, at most k of each entity.
 
         Which rows of an entity stay depends on these rows alone: each is ranked by a keyed hash of its entity and its
         content, as it is written. The key comes from the operating system.
+
+        Args:
+            schema: names the entity and k.
+            in_order: true if these are its first rows, by the order of the schema, numbered as histories are.
         """
         self.check(schema)
         if schema.entity is None:
             return self.whole(schema)
-        key, content = os.urandom(16).hex(), [self._written_as(name) for name in schema.kept]
+        key = os.urandom(16).hex()
+        if in_order:
+            found = numbered(self, schema, self._owner(schema.entity, schema, key), key)
+            first = found.filter(found[OWNER].notnull() & (found[PLACE] <= schema.max_rows_per_unit))
+            return self._numbered(first, schema)
+        content = [self._written_as(name) for name in schema.kept]
         owned = self._owned(schema.entity, schema, key)
         owned = owned.mutate(**{_HASH: md5(_set_apart([ibis.literal(key), *content]))})
         owned = owned.filter(owned[OWNER].notnull())
@@ -201,22 +212,40 @@ class StoredTable:
         bounded = owned.mutate(**{_RANK: rank})
         return self._written(bounded.filter(bounded[_RANK] < schema.max_rows_per_unit), schema)
 
-    def whole(self, schema: Schema) -> StoredRows:
-        """All rows: of a table without entities, or for a fit without epsilon. *Sensitive*."""
+    def whole(self, schema: Schema, *, in_order: bool = False) -> StoredRows:
+        """All rows: of a table without entities, or for a fit without epsilon. *Sensitive*.
+
+        Args:
+            schema: names the entity.
+            in_order: true if they are numbered by the order of the schema, as histories are.
+        """
+        if schema.entity is None:
+            return self._written(self.rows, schema)
         key = os.urandom(16).hex()
-        return self._written(self.rows if schema.entity is None else self._owned(schema.entity, schema, key), schema)
+        if in_order:  # without a key for rows of one order, so that the same table gives the same model
+            found = numbered(self, schema, self._owner(schema.entity, schema, key), "")
+            return self._numbered(found, schema)
+        return self._written(self._owned(schema.entity, schema, key), schema)
 
     def _written(self, rows: ir.Table, schema: Schema) -> StoredRows:
         names = [*([] if schema.entity is None else [OWNER]), *schema.modeled]
         chosen = rows.select(*names)
         return StoredRows(self.place, chosen if self.is_written else self.place.written(chosen), schema)
 
+    def _numbered(self, rows: ir.Table, schema: Schema) -> StoredRows:
+        chosen = rows.select(OWNER, *schema.modeled, *history_columns(schema))
+        return StoredRows(self.place, self.place.materialized(chosen), schema)
+
     def _owned(self, entity: str, schema: Schema, key: str) -> ir.Table:
-        """The rows with a keyed digest of the name of each one's entity, null where it has none.
+        """The rows with a keyed digest of the name of each one's entity, null where it has none."""
+        return self.rows.mutate(**{OWNER: self._owner(entity, schema, key)})
+
+    def _owner(self, entity: str, schema: Schema, key: str) -> Any:
+        """A keyed digest of the name of each row's entity, null where it has none.
 
         The name, not the cell: that may be spelled in several ways, and a collation may take two names for one.
         """
-        return self.rows.mutate(**{OWNER: md5(ibis.literal(key) + self.text(entity, schema))})
+        return md5(ibis.literal(key) + self.text(entity, schema))
 
     def check(self, schema: Schema) -> None:
         """Refuse a table that lacks a column of the schema.
@@ -324,7 +353,7 @@ def in_order(rows: StoredRows, discretizer: Discretizer, disk: Disk, *, shares: 
         OutputError: the disk has no room; nothing is left there.
     """
     owned = rows.rows.count().over(group_by=rows.rows[OWNER]) if shares else None
-    more = {} if owned is None else {SHARE: ibis.ifelse(rows.rows[OWNER].isnull(), 1.0, 1.0 / owned)}
+    more = {} if owned is None else {SHARE: ibis.ifelse(rows.rows[OWNER].isnull(), exactly(1.0), exactly(1.0) / owned)}
     read = _read(rows, discretizer, **more)
     read = read.order_by([ibis.asc(read[name], nulls_first=True) for name in read.columns])
     return FiledRows(disk.keep(_blocks(rows.place, read), (*discretizer.columns, *more)))
@@ -396,7 +425,16 @@ def observed(schema: Schema, *tables: StoredTable) -> Schema:
         schema: may have columns to measure; the same schema comes back where it has none.
         tables: *Sensitive*. Conforming to it.
     """
-    sides = [StoredRows(table.place, table.rows, schema) for table in tables]
+    return observed_rows(schema, *(StoredRows(table.place, table.rows, schema) for table in tables))
+
+
+def observed_rows(schema: Schema, *sides: StoredRows) -> Schema:
+    """The same of rows that are read already, by counts.
+
+    Args:
+        schema: may have columns to measure; the same schema comes back where it has none.
+        sides: *Sensitive*. Conforming to it.
+    """
     telling = [
         pd.DataFrame({name: pd.Series(_telling(name, schema.columns[name], side), dtype=object)})
         for side in sides for name in schema.measured

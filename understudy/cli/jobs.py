@@ -3,7 +3,7 @@
 import itertools
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ from understudy.cli.options import ExecutorOption, SignKey, console_of, signer_o
 if TYPE_CHECKING:
     from reports.sections.sweep import Mean
     from synth.dp.statement import PrivacyStatement
+    from understudy.bundle.keys import Signer
     from understudy.console import Console
     from understudy.run.plan import Plan
     from understudy.run.run import RunOutcome
@@ -51,15 +52,20 @@ def run(
     Everything lands in one folder, whole or not at all. A run that was cut short goes on where it was when the same
     command is given again. A private fit's draws are never made a second time. The exit code is the verdict on the
     table that the job names under `release`: 0 PASS, 1 FAIL, 3 INCONCLUSIVE. It is 0 where the job names none. A
-    generator with a list of epsilons makes the job a sweep.
+    generator with a list of epsilons makes the job a sweep. A job of two related tables leaves an output of each in
+    the folder, and its exit code is that of the worse verdict.
     """
     from understudy.bundle.manifest import sealed_digest
+    from understudy.job.related import is_related
     from understudy.run.plan import make_plan
     from understudy.run.run import run as carry_out
 
     console = console_of(ctx)
     signer = signer_of(sign_key, console)
     folder = out or _free(job)
+    if is_related(job):
+        options = {"restart": restart, "workers": workers, "executor": executor}
+        return _run_related(job, folder, options, console, signer, is_named=out is not None)
     plan = make_plan(job, folder, restart=restart, workers=workers, executor=executor)
     if out is None:
         show_plan(plan, console)
@@ -78,6 +84,42 @@ def run(
         console.result({**content, "exit_code": outcome.exit_code, "out": str(folder)})
 
     return carry_out(plan, console, signer, tell).exit_code
+
+
+def _run_related(
+    job: Path, folder: Path, options: dict[str, Any], console: "Console", signer: "Signer | None", *, is_named: bool
+) -> int:
+    """Two related tables, one after the other."""
+    from evaluate.text import typed_loss
+    from understudy.index import FILE
+    from understudy.related import make_related_plan, run_related
+
+    plan = make_related_plan(job, folder, **options)
+    if not is_named:
+        for one in plan.sides.values():
+            show_plan(one, console)
+    for sentence in dict.fromkeys(sentence for one in plan.sides.values() for sentence in one.warnings):
+        console.warn(sentence)
+    if not is_named:
+        return console.error(f"nothing was run, since no folder is named; add --out {folder}", 2)
+    outcome = run_related(plan, console, signer)
+    for side, found in outcome.sides.items():
+        console.say(f"Table of {side}:")
+        show(found, console)
+    for label, claim in plan.together.items():
+        console.say(
+            f"{label}: both tables together come to epsilon {typed_loss(claim.epsilon)} at delta "
+            f"{typed_loss(claim.delta)}"
+        )
+    for label, match in outcome.matches.items():
+        if not match.holds:
+            console.warn(f"{label}: keys do not match, so that the tables are not related; the verdict is FAIL")
+    if plan.job.release is not None:
+        console.say(f"{plan.job.release}: {outcome.verdict(plan.job.release)}, the worse verdict of both tables")
+    console.say(f"Index: {folder / FILE}")
+    content = {side: found.delivery.verdict_content() for side, found in outcome.sides.items()}
+    console.result({**outcome.content(), "tables": content, "out": str(folder)})
+    return outcome.exit_code
 
 
 def _free(job: Path) -> Path:

@@ -98,14 +98,28 @@ def read_inputs(job_path: Path) -> Inputs:
     schema = schema_of(given["schema"])
     given["policy"] = given_policy(job.policy, home)
     policy = named_policy(given["policy"])
-    waivers: tuple[Waiver, ...] = ()
-    if job.waivers is not None:
-        given["waivers"] = read_given(home / job.waivers, "waivers", JobError)
-        waivers = build_waivers(parse_toml(given["waivers"], "waivers", JobError))
+    waivers = read_waivers(job.waivers, home, given)
     check_waivers(waivers, [policy], list(job.points))
     check_measures(job.evaluation.measures or ())
     aimed(schema, job.evaluation.target, job.evaluation.task)
     return Inputs(job, given, schema, policy, waivers, _generators(job, schema))
+
+
+def read_waivers(path: str | None, home: Path, given: dict[str, GivenFile]) -> tuple[Waiver, ...]:
+    """The waivers of a job, none where it names no file of them.
+
+    Args:
+        path: of their file.
+        home: folder that a relative path starts from.
+        given: gets the file.
+
+    Raises:
+        JobError: the file cannot be read, or is none of waivers; nothing was judged.
+    """
+    if path is None:
+        return ()
+    given["waivers"] = read_given(home / path, "waivers", JobError)
+    return build_waivers(parse_toml(given["waivers"], "waivers", JobError))
 
 
 def check_measures(measures: Iterable[str]) -> None:
@@ -139,7 +153,12 @@ def check_file(path: Path) -> str:
     if set(content) == {"waivers"} and not isinstance(content["waivers"], str):
         build_waivers(content)
         return "waivers file"
-    read_inputs(path)
+    if "tables" in content:
+        from understudy.job.related import read_related
+
+        read_related(path)
+    else:
+        read_inputs(path)
     return "job"
 
 
@@ -148,17 +167,30 @@ def _generators(job: Job, schema: Schema) -> dict[str, Generator]:
     found: dict[tuple[str, float | None], Generator] = {}
     for point in job.points.values():
         if point.setting not in found:
-            found[point.setting] = _generator(job, point, schema)
+            place = f"generators.{point.family}{_at(job, point)}"
+            found[point.setting] = generator_of(point, schema, place)
     return {label: found[point.setting] for label, point in job.points.items()}
 
 
-def _generator(job: Job, point: PlannedCandidate, schema: Schema) -> Generator:
-    parameters: dict[str, Any] = point.spec.parameters
+def generator_of(point: PlannedCandidate, schema: Schema, place: str, **changed: Any) -> Generator:
+    """The specification of a candidate's generator, checked.
+
+    Args:
+        point: the candidate.
+        schema: of the table.
+        place: its name in messages.
+        changed: parameters that take the place of its own.
+
+    Raises:
+        BadInput: a parameter or the schema cannot be used; nothing was read.
+        MissingExtra: the generator needs what is not installed.
+    """
+    parameters: dict[str, Any] = {**point.spec.parameters, **changed}
     try:
         asked = generator(point.spec.generator or point.family, **parameters)
         asked.check(schema)
     except JobError as error:
-        raise JobError(f"generators.{point.family}{_at(job, point)}: {error}") from None
+        raise JobError(f"{place}: {error}") from None
     return asked.chosen(schema)
 
 

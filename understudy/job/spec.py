@@ -4,6 +4,7 @@
 """
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -19,6 +20,9 @@ from synth.validation import Frozen, read_toml, sentence
 from understudy.data.source import LEAST_MEMORY_MB, MEMORY_MB, Engine, refuse_credentials
 from understudy.job.sweep import TABLES, GeneratorSpec, PlannedCandidate, Seed, SweepSpec, points
 
+Side = Literal["parents", "rows"]
+SIDES: tuple[Side, ...] = ("parents", "rows")
+"""The two related tables of a job."""
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """The pattern of a generator's label, which also names files."""
 
@@ -65,6 +69,25 @@ class TableSpec(Frozen):
         if (self.path is None) == (self.source is None):
             raise ValueError("a table comes either from a path or from a source; name one of them")
         return self
+
+
+class RelatedTableSpec(Frozen):
+    """The places of one of two related tables. Relative paths start from the job file."""
+
+    path: str = Field(description="A .csv, .csv.gz or .parquet file.")
+    schema_path: str = Field(alias="schema", description="The schema file.")
+
+
+class TablesSpec(Frozen):
+    """Two related tables in place of one: parents, one row each, and their rows."""
+
+    parents: RelatedTableSpec = Field(description="One row an entity; its key is an identifier that never repeats.")
+    rows: RelatedTableSpec = Field(
+        description="Rows of these entities; the schema names the key as entity, and an order."
+    )
+    outside: Literal["refuse", "clamp"] | None = Field(
+        default=None, description="Of both: as in [table]; clamp leaves rows without a parent out."
+    )
 
 
 class SplitSpec(Frozen):
@@ -162,8 +185,8 @@ class TrackingSpec(Frozen):
         return mlflow
 
 
-class Job(Frozen):
-    """One run: a table, its schema, generators, measures, a policy. Constructing one checks it."""
+class JobTerms(Frozen):
+    """All that a job says beside its table. Constructing one checks it."""
 
     name: str | None = Field(default=None, min_length=1, description="Title of the report.")
     seed: Seed = Field(default=0, description="Of every draw but the noise of private fits.")
@@ -175,7 +198,6 @@ class Job(Frozen):
         min_length=1,
         description="A file of waivers, relative to the job file; left out: no rule is waived.",
     )
-    table: TableSpec
     split: SplitSpec = SplitSpec()
     generators: dict[str, GeneratorSpec] = Field(min_length=1)
     sweep: SweepSpec | None = Field(default=None, description="Left out: a sweep only where an epsilon is a list.")
@@ -233,15 +255,76 @@ class Job(Frozen):
         return points(self.generators, (self.sweep or SweepSpec()).seeds if self.is_sweep else None)
 
     @property
-    def outside(self) -> Literal["refuse", "clamp"]:
-        """Treatment of values outside the schema. A private fit clamps: whether it stops must not depend on rows."""
-        private = any(point.epsilon is not None for point in self.points.values())
-        return self.table.outside or ("clamp" if private else "refuse")
+    def is_private(self) -> bool:
+        """True where any generator has an epsilon."""
+        return any(point.epsilon is not None for point in self.points.values())
 
     @property
     def split_seed(self) -> int:
         """The seed of the split."""
         return self.seed if self.split.seed is None else self.split.seed
+
+
+class Job(JobTerms):
+    """One run: a table, its schema, generators, measures, a policy. Constructing one checks it."""
+
+    table: TableSpec
+
+    @property
+    def outside(self) -> Literal["refuse", "clamp"]:
+        """Treatment of values outside the schema. A private fit clamps: whether it stops must not depend on rows."""
+        return self.table.outside or ("clamp" if self.is_private else "refuse")
+
+
+class RelatedJob(JobTerms):
+    """One run over two related tables: as a job, with tables in place of a table. Constructing one checks it."""
+
+    tables: TablesSpec = Field(description="Two related tables in place of [table].")
+
+    @model_validator(mode="after")
+    def _of_two_tables(self) -> Self:
+        asked = {
+            "a sweep": self.is_sweep,
+            "[public_report]": self.public_report is not None,
+            "[tracking]": self.tracking is not None,
+        }
+        for what, is_asked in asked.items():
+            if is_asked:
+                raise ValueError(f"{what} is of one table, and this job has two related ones; leave it out")
+        return self
+
+    @property
+    def outside(self) -> Literal["refuse", "clamp"]:
+        """Treatment of values outside the schemas, as of one table."""
+        return self.tables.outside or ("clamp" if self.is_private else "refuse")
+
+    def of_table(self, side: Side, epsilons: Mapping[str, float], target: bool) -> Job:
+        """The job of one of the tables.
+
+        Args:
+            side: names the table.
+            epsilons: of its fits, by label: what it has of the job's.
+            target: true if the job's target and task are of this table.
+        """
+        said: RelatedTableSpec = getattr(self.tables, side)
+        aim = {} if target else {"target": None, "task": None}
+        generators = {
+            label: type(spec)(
+                generator=spec.generator,
+                rows=spec.rows if side == "parents" else None,
+                **{**spec.parameters, **({"epsilon": epsilons[label]} if label in epsilons else {})},
+            )
+            for label, spec in self.generators.items()
+        }
+        shared = {name: getattr(self, name) for name in JobTerms.model_fields}
+        return Job.model_validate(
+            {
+                **shared,
+                "evaluation": self.evaluation.model_copy(update=aim),
+                "generators": generators,
+                "table": {"path": said.path, "schema": said.schema_path, "outside": self.outside},
+            }
+        )
 
 
 def read_job(path: Path) -> Job:
@@ -259,6 +342,11 @@ def build_job(content: dict[str, Any]) -> Job:
     Raises:
         JobError: the content is not a job; the message names the place and the remedy.
     """
+    if "tables" in content:
+        raise JobError(
+            "this job is of two related tables ([tables]), which `understudy run` alone carries out; name a job of one "
+            "table"
+        )
     table = content.get("table")
     if isinstance(table, dict) and "schema" not in table and isinstance(table.get("path"), str):
         raise JobError(
@@ -271,6 +359,31 @@ def build_job(content: dict[str, Any]) -> Job:
         raise JobError(f"the job cannot be used: {sentence(error, Job)}") from None
 
 
+def build_related_job(content: dict[str, Any]) -> RelatedJob:
+    """A job of two related tables from plain data, as its file holds it.
+
+    Raises:
+        JobError: the content is not such a job; the message names the place and the remedy.
+    """
+    tables = content["tables"]
+    if "table" in content:
+        raise JobError("a job has one table or two related ones: [table] and [tables] are both there; keep one of them")
+    for name in tables if isinstance(tables, dict) else ():
+        if isinstance(tables[name], dict | list) and name not in SIDES:
+            raise JobError(
+                "two tables are related at one level, [tables.parents] and [tables.rows], and "
+                f"tables.{name} is another one; leave it out, or join it to one of the two first"
+            )
+    try:
+        return RelatedJob.model_validate(content)
+    except ValidationError as error:
+        raise JobError(f"the job cannot be used: {sentence(error, RelatedJob)}") from None
+
+
 def job_json() -> dict[str, Any]:
-    """The JSON Schema of a job file."""
-    return Job.model_json_schema(by_alias=True)
+    """The JSON Schema of a job file: it names a table, or two related ones."""
+    made, related = (of.model_json_schema(by_alias=True) for of in (Job, RelatedJob))
+    made["$defs"] |= related["$defs"]
+    made["properties"]["tables"] = related["properties"]["tables"]
+    made["required"] = [name for name in made["required"] if name != "table"]
+    return {**made, "oneOf": [{"required": ["table"]}, {"required": ["tables"]}]}

@@ -1,7 +1,7 @@
 """The plan of a run: a job with everything checked that can be checked before a row of the real table is read."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +10,8 @@ from evaluate.gate.policy import Policy, Waiver, lasting
 from evaluate.metrics import CATALOG
 from evaluate.provenance import ComposedClaim
 from evaluate.tables import SAMPLE_ROWS
+from evaluate.text import typed_loss
+from synth.dp.renyi_curve import RdpCurve
 from synth.dp.schedule import Schedule
 from synth.dp.tradeoff import TradeOff
 from synth.errors import LedgerError
@@ -20,9 +22,10 @@ from synth.schema import Schema
 from synth.table import check_names
 from understudy.budget.account import Fund, ledger_of, open_fund, plan_budget, publication_of
 from understudy.budget.payment import Payment, Release
+from understudy.data.related import RelatedTables
 from understudy.data.source import RealTable, embedded_table, find_table
 from understudy.executors.executor import check_cluster, checked
-from understudy.job.load import read_inputs
+from understudy.job.load import Inputs, read_inputs
 from understudy.job.spec import Job
 from understudy.job.sweep import PlannedCandidate, composed
 from understudy.provenance import fingerprint_key, key_path
@@ -40,6 +43,8 @@ from understudy.run.workspace import RunWorkspace, check_free, requested
 PUBLICATION = "_published"
 """The label of the public report's numbers among the fits; no candidate's label begins like that."""
 PUBLISHED = "numbers of the public report"
+BESIDE = "_beside "
+"""The beginning of a related table's labels among the fits."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,8 @@ class Plan:
         workers: candidates made side by side; `None`: as many as a cluster has room for.
         waivers: rules that somebody answers for.
         executor: address of the Dask scheduler whose workers make candidates; `None`: processes on this machine do.
+        related: the two tables that the real one is made from; `None`: it is read as it is.
+        beside: all that the fits of the related table draw, by label.
     """
 
     job: Job
@@ -82,6 +89,8 @@ class Plan:
     publication: Schedule | None = None
     waivers: tuple[Waiver, ...] = ()
     executor: str | None = None
+    related: RelatedTables | None = None
+    beside: Mapping[str, Schedule] = field(default_factory=dict)
 
     @property
     def points(self) -> dict[str, PlannedCandidate]:
@@ -140,9 +149,16 @@ class Plan:
 
         None where that is one release at most.
         """
-        if len(self.reserved) < 2:
+        drawn = {**self.reserved, **{f"{BESIDE}{label}": schedule for label, schedule in self.beside.items()}}
+        if len(drawn) < 2:
             return None
-        return (self.together or self.composed) if self.job.is_sweep else composed(self.reserved)
+        return (self.together or self.composed) if self.job.is_sweep else composed(drawn)
+
+    @cached_property
+    def both_tables(self) -> dict[str, ComposedClaim]:
+        """The composed claim of the fits of both related tables, by label; empty where there is no related table."""
+        fits = ((label, composed({"": self.schedules[label], BESIDE: other})) for label, other in self.beside.items())
+        return {label: claim for label, claim in fits if claim is not None}
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -160,7 +176,17 @@ class Plan:
         )
         published = () if self.together is None else (of_publication(str(self.job.release), self.together),)
         long = lasting(self.waivers, self.policy.name, self.policy.valid_days, datetime.now(UTC).date())
-        return (*cautions(intent), *published, *long, *self._unreachable)
+        return (*cautions(intent), *published, *self._of_both_tables, *long, *self._unreachable)
+
+    @property
+    def _of_both_tables(self) -> tuple[str, ...]:
+        """Sentences on what the fits of two related tables come to together."""
+        return tuple(
+            f"generators.{label}: whoever has the parents and their rows has both fits: they come to "
+            f"epsilon={typed_loss(claim.epsilon)} at delta={typed_loss(claim.delta)} together, and this table's alone "
+            f"to epsilon={typed_loss(self.schedules[label].epsilon)}"
+            for label, claim in self.both_tables.items()
+        )
 
     @property
     def _unreachable(self) -> tuple[str, ...]:
@@ -206,6 +232,9 @@ class Plan:
         """The limit on tests that the claim of a table proves, with all that counts with it."""
         if label not in self.schedules:
             return None
+        if label in self.both_tables:
+            both = self.both_tables[label] if label == self.job.release else self.everything
+            return None if both is None else TradeOff.of_claim(both.epsilon, both.delta)
         alone = len(self.reserved) < 2 or (label == self.job.release and not self.job.is_sweep and not self.publication)
         together = None if alone else self.together or self.everything
         if together is None:
@@ -215,7 +244,8 @@ class Plan:
     @property
     def inputs(self) -> tuple[Path, ...]:
         """Absolute paths of what whoever makes candidates reads: none for a table in a database."""
-        return () if self.table.is_database else (Path(self.table.address).absolute(),)
+        places = [self.table] if self.related is None else [self.related.parents, self.related.rows]
+        return () if self.table.is_database else tuple(Path(place.address).absolute() for place in places)
 
     @property
     def suffix(self) -> str:
@@ -247,19 +277,46 @@ def make_plan(
     """
     if executor is not None:
         checked(executor)
-    asked, home = read_inputs(job_path), job_path.parent
+    asked = read_inputs(job_path)
     check_tracking(asked.job)
     finished = check_free(out, restart=restart)
-    job, schema, generators = asked.job, asked.schema, asked.generators
-    table = _table(job, home)
+    plan = plan_of(asked, _table(asked.job, job_path.parent), job_path, out)
+    job = asked.job
+    plan = replace(
+        plan,
+        restart=restart,
+        workers=workers or (job.workers if executor is None or job.workers > 1 else None),
+        executor=executor,
+    )
+    if executor is not None:
+        check_ledger(None if plan.fund is None else plan.fund.place)
+        check_cluster(executor, out.absolute().parent, plan.inputs)
+    if not finished:
+        check_left([plan])
+    return plan
+
+
+def plan_of(asked: Inputs, table: RealTable, job_path: Path, out: Path) -> Plan:
+    """A plan of what is asked for, from its start, on this machine. The output's place is not looked at.
+
+    Args:
+        asked: the job with its files.
+        table: the real table's place.
+        job_path: the job file.
+        out: the folder that will appear.
+
+    Raises:
+        BadInput: parameters or columns cannot be used, or the ledger does not know the dataset.
+        MissingExtra: a generator needs what is not installed.
+    """
+    job, schema, generators, home = asked.job, asked.schema, asked.generators, job_path.parent
     check_written = check_columns if table.stored else check_names
     check_written(schema.kept, out / f"synthetic{table.suffix}")
     check_sampled(job.evaluation.sample_rows, stored=table.stored)
     if table.stored:
         check_job(job, generators)
     schedules, fund = plan_budget(job, home, schema, generators)
-    publication = publication_of(job, schema, generators)
-    plan = Plan(
+    return Plan(
         job=job,
         job_path=job_path,
         given=asked.given,
@@ -271,20 +328,30 @@ def make_plan(
         schedules=schedules,
         fund=fund,
         key=fingerprint_key(key_path()),
-        restart=restart,
-        workers=workers or (job.workers if executor is None or job.workers > 1 else None),
-        publication=publication,
+        workers=job.workers,
+        publication=publication_of(job, schema, generators),
         waivers=asked.waivers,
-        executor=executor,
     )
-    if executor is not None:
-        check_ledger(None if fund is None else fund.place)
-        check_cluster(executor, out.absolute().parent, plan.inputs)
-    if fund is not None and not finished:
-        paid = frozenset() if restart else requested(out)
+
+
+def check_left(plans: Sequence[Plan]) -> None:
+    """Refuse plans that what is left of their total does not admit all together. Nothing is reserved.
+
+    Args:
+        plans: that are paid from one total, none of them finished.
+
+    Raises:
+        LedgerError: the total does not admit what no earlier start has reserved.
+    """
+    curves: dict[str, RdpCurve] = {}
+    for plan in plans:
+        paid = frozenset() if plan.restart else requested(plan.out)
         left = {label: schedule.curve for label, schedule in plan.reserved.items() if label not in paid}
-        fund.check({PUBLISHED if label == PUBLICATION else label: curve for label, curve in left.items()})
-    return plan
+        of = "" if plan.related is None else f" of the {plan.related.side}"
+        curves |= {(PUBLISHED if label == PUBLICATION else f"{label}{of}"): curve for label, curve in left.items()}
+    fund = next((plan.fund for plan in plans if plan.fund is not None), None)
+    if fund is not None:
+        fund.check(curves)
 
 
 def check_ledger(place: str | None) -> None:

@@ -162,10 +162,26 @@ def _real(plan: Plan, work: RunWorkspace, console: Console) -> Iterator[_Real]:
             sides = stages.split(plan, table)
             prints = provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key)
             work.claim(prints)
-        plan.payment(work).reserve(prints["table"])
+        plan.payment(work).reserve(_paid_for(plan, prints["table"]))
         for sentence in (*clamped, *work.warnings):
             console.warn(sentence)
         yield _Real(sides, prints, tuple(clamped))
+
+
+def _paid_for(plan: Plan, print_of_table: str) -> str:
+    """The keyed fingerprint that a ledger knows the real table by: of two related ones, that of both.
+
+    So that it does not take one of them for another version of the other.
+    """
+    if plan.related is None or plan.fund is None:
+        return print_of_table
+    relation = plan.related.relation
+    parents, rows = plan.related.read_both(plan.job.outside)
+    found = (
+        provenance.fingerprint(parents, relation.parents, plan.key),
+        provenance.fingerprint(rows, relation.rows, plan.key),
+    )
+    return provenance.fingerprint_of_both(*found, plan.key)
 
 
 def _publish(plan: Plan, work: RunWorkspace, sides: stages.Sides, console: Console) -> None:
@@ -220,6 +236,7 @@ def _provenance(plan: Plan, work: RunWorkspace, real: _Real, began_at: str, eval
         ledger=releases(stated),
         sweep=_swept(plan),
         composed=plan.everything,
+        both_tables=plan.both_tables,
         attempts=count_attempt(real.prints["table"], plan.schema, attempt=work.attempt, n_tables=len(plan.points)),
         run_id=work.attempt,
         evaluated_at=began_at,

@@ -14,10 +14,12 @@ from evaluate.result import Candidate, Evaluation, Expectation, GeneratorRecord
 from evaluate.tables import SAMPLE_ROWS, Real
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
+from synth.errors import ModelError
 from synth.generators.base import Model, PrivateGenerator, fit_model
 from synth.generators.forecast import Planned, outlook
 from synth.generators.models.chunked_output import write_rows
 from synth.generators.models.constraints import REJECTED
+from synth.generators.models.history_model import HistoryModel
 from synth.progress import Progress
 from synth.split import Split, split_table
 from synth.table import read_table, write_table
@@ -42,11 +44,13 @@ def read(plan: Plan, tell: Callable[[str], None] | None = None) -> "AbstractCont
         plan: names both.
         tell: is given a sentence on the cells that were clamped, as by `read_real`.
     """
+    if plan.related is not None:
+        return plan.related.read(plan.job.outside, tell)
     return read_real(plan.table.shared(ENGINES), plan.schema, plan.job.outside, tell)
 
 
 def split(plan: Plan, real: "pd.DataFrame | StoredTable") -> Sides:
-    """Train and holdout: by hashes of names where it is stored or any generator is private, stratified otherwise."""
+    """Train and holdout: by hashes of names where it is stored, related or any fit private, stratified otherwise."""
     if not isinstance(real, pd.DataFrame):
         return StoredSplit.of(real, plan.schema, holdout_share=plan.job.split.holdout_share, seed=plan.job.split_seed)
     return split_table(
@@ -54,7 +58,8 @@ def split(plan: Plan, real: "pd.DataFrame | StoredTable") -> Sides:
         plan.schema,
         holdout_share=plan.job.split.holdout_share,
         seed=plan.job.split_seed,
-        private=plan.private,
+        # Of related tables both are split by the key, so that a unit is on one side in both.
+        private=plan.private or plan.related is not None,
     )
 
 
@@ -96,10 +101,21 @@ def sample(plan: Plan, label: str, model: Model, path: Path, progress: Progress)
     rows, seed = plan.points[label].spec.rows, child_seed(plan.job.seed, "sample", label)
     if plan.table.stored:
         return write_rows(model, path, rows, seed=seed, progress=progress).n_rejected
-    synthetic = model.sample(rows, seed=seed, progress=progress)
+    synthetic = _drawn(plan, label, model, seed, progress)
     write_table(synthetic, path, plan.schema)
     rejected: int | None = synthetic.attrs.get(REJECTED)
     return rejected
+
+
+def _drawn(plan: Plan, label: str, model: Model, seed: int, progress: Progress) -> pd.DataFrame:
+    """A synthetic table in memory: of related tables the rows are those of the parents that were drawn before."""
+    related = plan.related
+    if related is None or related.side == "parents":
+        return model.sample(plan.points[label].spec.rows, seed=seed, progress=progress)
+    if not isinstance(model, HistoryModel):
+        raise ModelError(f"generators.{label}: its model draws no rows of parents that are known; choose another")
+    parents = read_table(related.synthetic_parents(label), related.relation.parents)
+    return related.relation.rows_of(model, parents, seed=seed, progress=progress)
 
 
 @contextmanager
@@ -172,9 +188,9 @@ def check_reached(sides: Sides) -> None:
 
 
 def expected(plan: Plan, label: str) -> Expectation | None:
-    """The outlook of a private candidate by public facts; `None` where nothing can be worked out."""
+    """The outlook of a private candidate by public facts; `None` where nothing can be worked out, as of histories."""
     chosen, schedule = plan.generators[label], plan.schedules.get(label)
-    if schedule is None or not isinstance(chosen, Planned):
+    if schedule is None or not isinstance(chosen, Planned) or chosen.draws_histories(plan.schema):
         return None
     found = outlook(chosen, plan.schema, schedule=schedule, train_share=1 - plan.job.split.holdout_share)
     tree, pair = (None if noise is None else noise.error for noise in (found.tree, found.pair))

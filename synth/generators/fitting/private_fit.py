@@ -103,7 +103,7 @@ def start(
     """
     if not generator.promises:
         generator.check(schema)
-        rows, schema = as_it_is(train, schema, progress)
+        rows, schema = as_it_is(train, schema, progress, in_order=generator.draws_histories(schema))
         return _exact(generator, rows, schema)
     if budget is None:
         progress("calibrating the noise", None)
@@ -114,12 +114,12 @@ def start(
             "`Budget(generator.schedule(schema))`"
         )
     # A private fit never refuses by what a row holds: values are clamped, unknown categories become `other`.
+    in_order = generator.draws_histories(schema)
     if isinstance(train, pd.DataFrame):
         conformed = conform(train, schema, outside="clamp")
-        in_order = generator.draws_histories(schema)
         rows = HeldTable(bound_contributions(conformed, schema, in_order=in_order), schema)
     else:
-        rows = train.training(schema)
+        rows = train.training(schema, in_order=in_order)
     measured = measure_domain(rows, schema, budget)
     return PrivateFit(rows.under(measured), measured, budget, promises=True)
 
@@ -169,8 +169,16 @@ def _identity(event: Event) -> tuple[object, ...]:
     )
 
 
-def as_it_is(train: "pd.DataFrame | StoredTable", schema: Schema, progress: Progress) -> tuple[TrainingTable, Schema]:
+def as_it_is(
+    train: "pd.DataFrame | StoredTable", schema: Schema, progress: Progress, *, in_order: bool = False
+) -> tuple[TrainingTable, Schema]:
     """All rows of a table that fits its schema, and the schema with domains read off them: for fits without epsilon.
+
+    Args:
+        train: *Sensitive*. In memory, or where they are stored.
+        schema: the public facts about them.
+        progress: told what is being done.
+        in_order: true if rows of a stored table are numbered, as histories are.
 
     Raises:
         TableError: the table does not fit.
@@ -186,7 +194,7 @@ def as_it_is(train: "pd.DataFrame | StoredTable", schema: Schema, progress: Prog
         progress("checking the table where it is stored", None)
         refuse_violations(train, schema)
         seen = observed(schema, train)
-        rows = train.whole(seen)
+        rows = train.whole(seen, in_order=in_order)
     seen = observe_spikes(rows, seen)
     return rows.under(seen), seen
 

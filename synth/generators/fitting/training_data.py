@@ -22,10 +22,12 @@ from synth.domain import Attribute, Discretizer, dp_bounds, numeric_scale
 from synth.domain.counts import CodedTable, Counts
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
-from synth.errors import JobError, TableError
+from synth.errors import TableError
+from synth.histories.layout import HistoryLayout
 from synth.histories.ordering import histories_of
 from synth.marginals import Measurement
 from synth.marginals.measurement import estimate_total
+from synth.observed import observe
 from synth.schema import Schema
 from synth.split import row_keys
 from synth.table.decode import holds_whole_numbers
@@ -299,25 +301,42 @@ def units_of(one_way: Sequence[Measurement], shares: Sequence[float] | None) -> 
     return max(estimate_total(one_way) / rows_per_unit, 1.0)
 
 
-def check_rows_held(train: object, schema: Schema) -> None:
-    """Refuse to learn histories from a table that is not held in memory.
+def histories_apart(
+    train: TrainingTable, layout: HistoryLayout, *, checked: bool
+) -> tuple[TrainingTable, TrainingTable]:
+    """The first rows and the later rows of a table, wherever its rows are.
+
+    Args:
+        train: *Sensitive*. Of a stored table, its rows are in order.
+        layout: names the columns of both.
+        checked: true if a table that breaks what the schema says of an entity is refused: never for a private fit.
 
     Raises:
-        JobError: it stays where it is stored; nothing was read.
+        TableError: the rows of an entity break what the schema says of them.
     """
-    if not isinstance(train, pd.DataFrame):
-        raise JobError(
-            "histories are learned from rows in memory, and this table stays where it is stored: "
-            f"order={schema.order!r}; read it with `synth.read_table`, or take order out of the schema"
-        )
+    if isinstance(train, HeldTable):
+        histories = histories_of(train.rows, layout.schema).first(layout.longest)
+        if checked:
+            layout.check(train.rows, histories)
+        first, later = layout.taken_apart(train.rows, histories)
+        return HeldTable(first, layout.first_rows), HeldTable(later, layout.later_rows)
+    from synth.stored.histories import check, taken_apart
+
+    rows = stored_rows(train)
+    if checked:
+        check(rows, layout)
+    return taken_apart(rows, layout)
 
 
-def held_rows(train: TrainingTable) -> pd.DataFrame:
-    """*Sensitive*. The rows of a table in memory.
+def observed_domains(train: TrainingTable, schema: Schema) -> Schema:
+    """The schema with bounds and categories read off the rows, wherever they are: for fits that promise nothing.
 
-    Raises:
-        TableError: they stay where they are stored.
+    Args:
+        train: *Sensitive*. Every row counts.
+        schema: may have columns to measure.
     """
-    if not isinstance(train, HeldTable):
-        raise TableError("these rows stay where they are stored; give a DataFrame")
-    return train.rows
+    if isinstance(train, HeldTable):
+        return observe(schema, train.rows)
+    from synth.stored.table import observed_rows
+
+    return observed_rows(schema, stored_rows(train))

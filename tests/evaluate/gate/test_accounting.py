@@ -116,6 +116,10 @@ COMPOSED: dict[str, tuple[dict[str, bool], str, Callable[[dict[str, Any]], objec
     "a smaller epsilon at a large delta": (
         {}, "smaller epsilon", lambda known: known["composed"].update(epsilon=0.3, delta=0.9),
     ),
+    "a related table's fit of a smaller epsilon": (
+        {}, "related table has a smaller epsilon", lambda known: known.update(
+            both_tables={"a": {"epsilon": 0.3, "delta": 1e-6, "n_fits": 2}}),
+    ),
     "all that was drawn with numbers": (
         {"numbers": True}, "smaller epsilon", lambda known: known["public_report"]["every"].update(epsilon=0.3),
     ),

@@ -48,12 +48,8 @@ PRIVATE = [name for name in registry.names() if registry.generator_class(name).p
 VARIANTS = sorted({*PRIVATE, *SMALL})
 QUICK = [("independent", False), *((name, True) for name in [*PRIVATE, f"mst {HISTORIES}", f"aim {HISTORIES}"])]
 """Where the unit is a row, what differs is in what all generators share."""
-FITS = [
-    pytest.param(variant, entities, marks=[] if (variant, entities) in QUICK else pytest.mark.slow)
-    for variant in VARIANTS
-    for entities in (False, True)
-    if entities or not variant.endswith(HISTORIES)
-]
+EVERY_FIT = [(v, entities) for v in VARIANTS for entities in (False, True) if entities or not v.endswith(HISTORIES)]
+FITS = [pytest.param(*fit, marks=[] if fit in QUICK else pytest.mark.slow) for fit in EVERY_FIT]
 COLUMNS: dict[str, Any] = {
     "x": {"kind": "integer", "bounds": [0, 8], "measure_spikes": True, "missing": True},
     "y": {"kind": "boolean"},
@@ -169,8 +165,7 @@ def test_what_a_private_fit_leaves_is_a_function_of_its_noisy_answers(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("entities", [False, True], ids=["rows", "entities"])
-@pytest.mark.parametrize("variant", [variant for variant in VARIANTS if not variant.endswith(HISTORIES)])
+@pytest.mark.parametrize(("variant", "entities"), EVERY_FIT)
 def test_what_a_private_fit_on_a_stored_table_leaves_is_the_same_function(
     variant: str, entities: bool, tmp_path: Path
 ) -> None:

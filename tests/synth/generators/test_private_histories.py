@@ -19,6 +19,7 @@ from synth.dp.events import Event, GaussianEvent, SelectionEvent
 from synth.dp.mechanisms import InjectedNoise
 from synth.generators import marginal_generator, registry
 from synth.generators.base import PrivateGenerator
+from synth.generators.fitting import training_data
 from synth.generators.models.history_model import HistoryModel
 from synth.histories import ordering
 from synth.histories.layout import HistoryLayout
@@ -100,23 +101,23 @@ def specified(name: str) -> tuple[PrivateGenerator, Any]:
     return generator, generator.schedule(schema())
 
 
-def questions(name: str, frame: pd.DataFrame) -> tuple[list[Asked], Any]:
+def questions(name: str, rows: Any) -> tuple[list[Asked], Any]:
     generator, schedule = specified(name)
     budget = Recorded(schedule)
-    model: Any = generator.fit(frame, schema(), budget=budget)
+    model: Any = generator.fit(rows, schema(), budget=budget)
     assert isinstance(model, HistoryModel)
     return budget.asked, model
 
 
-def too_far(name: str, seed: int) -> list[str]:
+def too_far(name: str, seed: int, ask: Callable[[str, pd.DataFrame], Any] = questions) -> list[str]:
     """The questions whose answers one entity moves by more than its event states, or that it changes in kind."""
     frame = visits(seed)
-    whole, model = questions(name, frame)
+    whole, model = ask(name, frame)
     found = []
     for gone in [*frame["who"].unique(), None]:
         # Another order of the rows is no other table: it moves nothing.
         others = frame[frame["who"] != gone] if gone is not None else frame.iloc[::-1]
-        fewer, without = questions(name, others.reset_index(drop=True))
+        fewer, without = ask(name, others.reset_index(drop=True))
         if model.default_rows != without.default_rows or model.entity_shares != without.entity_shares:
             found.append("the rows of a sample")
         for one, other in zip(whole, fewer, strict=True):
@@ -216,7 +217,7 @@ MUTANTS: tuple[tuple[str, Plant], ...] = (
     ),
     ("pairs of rows that count once", lambda patch: patch.setattr(HistoryLayout, "later_rows", property(_lag_of_one))),
     ("the rows of a history without noise", _exact_end),
-    ("an order by places in the table", lambda patch: patch.setattr(marginal_generator, "histories_of", _by_place)),
+    ("an order by places in the table", lambda patch: patch.setattr(training_data, "histories_of", _by_place)),
 )
 
 

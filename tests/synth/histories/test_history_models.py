@@ -17,7 +17,6 @@ from synth.generators.models.history_model import HistoryModel
 from synth.generators.models.marginal_model import MarginalModel
 from synth.histories.ordering import Histories, histories_of
 from synth.schema import Schema, build_schema
-from synth.stored import open_table
 from synth.table import conform, violations
 
 N = 3_000
@@ -255,13 +254,6 @@ def test_rows_drawn_alone_have_entities_of_their_sizes_whatever_is_constant() ->
     sizes = [each.groupby("who").size().mean() for each in (table, made)]
     assert abs(sizes[0] - sizes[1]) < 0.15 * sizes[0]
     assert len(made[["who", "sex", "born"]].drop_duplicates()) == made["who"].nunique()
-
-
-def test_a_stored_table_is_refused_before_a_row_is_read(tmp_path: Path) -> None:
-    patients(50).to_parquet(tmp_path / "rows.parquet", index=False)
-    for name, parameters in {"trees": {}, "aim": {"epsilon": 50.0}}.items():
-        with open_table(tmp_path / "rows.parquet") as stored, pytest.raises(JobError, match="stays where it is stored"):
-            registry.generator(name, **parameters).fit(stored, patients_schema())  # type: ignore[arg-type]
 
 
 def test_a_table_that_breaks_its_schema_is_refused() -> None:

@@ -42,6 +42,17 @@ def test_rows_at_one_time_have_an_order_of_their_own() -> None:
     assert seen[0] == seen[1] == seen[2]
 
 
+@pytest.mark.parametrize("other", ["x", None])
+def test_no_other_entity_has_a_say_in_the_order_of_identifiers(other: str | None) -> None:
+    content = {**patients_schema().model_dump(mode="json"), "order": "visit", "nondecreasing_in_entity": []}
+    content["columns"]["visit"] = {"kind": "identifier", "template": "##"}
+    table = conform(patients(2), patients_schema()).head(4).assign(who="P-000001", visit=["9", "100", "10", "1000"])
+    one_more = pd.concat([table, table.head(1).assign(who="P-000002", visit=other)], ignore_index=True)
+    for rows in (table, one_more):
+        found = histories_of(rows, build_schema(content))
+        assert rows["visit"].iloc[found.rows].tolist()[:4] == ["9", "10", "100", "1000"]
+
+
 def test_later_rows_stand_beside_the_row_before(table: pd.DataFrame) -> None:
     schema = patients_schema()
     layout = HistoryLayout(schema, 40)

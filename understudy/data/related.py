@@ -1,0 +1,90 @@
+"""Two related real tables, read as the table that one side of their job is fitted and measured by."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from synth.errors import JobError
+from synth.histories.relation import Relation
+from synth.schema import Schema
+from synth.table import read_table
+from synth.table.conforming import Outside, clamp
+from understudy.data.load import clamped
+from understudy.data.source import RealTable, find_table
+
+
+@dataclass(frozen=True)
+class RelatedTables:
+    """The places of two related tables, and which of them a run is about.
+
+    Attributes:
+        relation: of the two.
+        parents: the place of the parents.
+        rows: the place of their rows.
+        side: the one that the run is about.
+        drawn: the folder with the parents' synthetic tables, which rows are drawn for.
+    """
+
+    relation: Relation
+    parents: RealTable
+    rows: RealTable
+    side: Literal["parents", "rows"]
+    drawn: Path
+
+    def synthetic_parents(self, label: str) -> Path:
+        """The path of a candidate's synthetic parents, with their numbers of rows."""
+        return self.drawn / f"{label}{self.parents.suffix}"
+
+    @contextmanager
+    def read(self, outside: Outside, tell: Callable[[str], None] | None = None) -> Iterator[pd.DataFrame]:
+        """The real table of this side, made from both; *Sensitive*.
+
+        Args:
+            outside: what becomes of values that do not fit, and of rows without a parent.
+            tell: is given a sentence on the cells of the given table that were clamped, where any were.
+
+        Raises:
+            TableError: a table cannot be read or does not fit; a row has no parent, or a parent several rows.
+        """
+        parents, rows = self.read_both(outside, tell)
+        yield parents if self.side == "parents" else rows
+
+    def read_both(
+        self, outside: Outside, tell: Callable[[str], None] | None = None
+    ) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The real tables as both sides are fitted; *Sensitive*. Arguments and errors as of `read`."""
+        given = self.relation.given_parents, self.relation.given_rows
+        parents, rows = (
+            _read(place, schema, outside, tell if side == self.side else None)
+            for place, schema, side in zip((self.parents, self.rows), given, ("parents", "rows"), strict=True)
+        )
+        return self.relation.joined(parents, rows, outside=outside)
+
+
+def find_file(given: str, home: Path, side: str) -> RealTable:
+    """The place of one of two related tables; no row of it is read.
+
+    Raises:
+        TableError: there is no such file.
+        JobError: it is a folder or a database, whose rows stay where they are stored.
+    """
+    found = find_table(given, home)
+    if found.stored:
+        raise JobError(
+            f"related tables are read into memory, and tables.{side} is a folder or a database, whose rows stay where "
+            "they are stored; name a .csv, .csv.gz or .parquet file"
+        )
+    return found
+
+
+def _read(place: RealTable, schema: Schema, outside: Outside, tell: Callable[[str], None] | None) -> pd.DataFrame:
+    if outside == "refuse":
+        return read_table(place.file, schema)
+    rows, shares = clamp(read_table(place.file), schema)
+    if tell is not None and shares:
+        tell(clamped(shares))
+    return rows

@@ -1,0 +1,156 @@
+"""A job of two related tables as two jobs of one table each: parents with their numbers of rows, and joined rows.
+
+An epsilon of the job is that of both tables together: each fit has a share of it, and the two compose to no more.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from evaluate.engine import aimed
+from evaluate.gate.policy import check_waivers
+from evaluate.provenance import ComposedClaim
+from synth.dp.schedule import EPSILON_RANGE, Schedule
+from synth.errors import BudgetError, JobError, SchemaError
+from synth.generators.base import Generator, PrivateGenerator
+from synth.histories.relation import Relation
+from synth.parsing import GivenFile, read_given
+from synth.schema import Schema
+from synth.schema_file import schema_of, to_toml
+from synth.validation import parse_toml
+from understudy.job.load import Inputs, check_measures, generator_of, given_policy, named_policy, read_waivers
+from understudy.job.spec import SIDES, RelatedJob, Side, build_related_job
+from understudy.job.sweep import PlannedCandidate, composed
+
+FIRST_SHARE = 0.68
+"""Share of epsilon of the first guess for either table: of small epsilons it is about 1/sqrt(2), and less of others."""
+LEAST_USED = 0.98
+"""Share of the job's epsilon that both fits compose to at least, where one more guess comes nearer."""
+MOST_GUESSES = 8
+
+
+@dataclass(frozen=True)
+class RelatedInputs:
+    """A job of two related tables with what its files say.
+
+    Attributes:
+        job: the specification.
+        relation: of the two tables.
+        sides: what each table is fitted and measured by, as a job of one table.
+        together: the claim of both fits, by label; without those that promise nothing.
+    """
+
+    job: RelatedJob
+    relation: Relation
+    sides: Mapping[Side, Inputs]
+    together: Mapping[str, ComposedClaim]
+
+
+def is_related(job_path: Path) -> bool:
+    """True for a job file that names two related tables.
+
+    Raises:
+        JobError: the file cannot be read, or is no TOML; nothing was done.
+    """
+    return "tables" in parse_toml(read_given(job_path, "job", JobError), "job", JobError)
+
+
+def read_related(job_path: Path) -> RelatedInputs:
+    """A job of two related tables with its files, or the first thing that is wrong with them. No row is read.
+
+    Raises:
+        BadInput: one of the files cannot be read or used, or does not go with the others; nothing was done.
+        MissingExtra: a generator needs what is not installed.
+    """
+    given, home = {"job": read_given(job_path, "job", JobError)}, job_path.parent
+    job = build_related_job(parse_toml(given["job"], "job", JobError))
+    relation = _relation(job, home)
+    given["policy"] = given_policy(job.policy, home)
+    policy = named_policy(given["policy"])
+    waivers = read_waivers(job.waivers, home, given)
+    check_waivers(waivers, [policy], list(job.points))
+    check_measures(job.evaluation.measures or ())
+    schemas: dict[Side, Schema] = {"parents": relation.parents, "rows": relation.rows}
+    epsilons: dict[str, float] = {}
+    together: dict[str, ComposedClaim] = {}
+    for point in job.points.values():
+        if point.epsilon is not None:
+            epsilons[point.label], together[point.label] = _shared(point, schemas)
+    aim = job.evaluation.target
+    aimed_at: Side = "parents" if aim is not None and aim in relation.given_parents.columns else "rows"
+    sides: dict[Side, Inputs] = {}
+    for side in SIDES:
+        own = job.of_table(side, epsilons, side == aimed_at)
+        aimed(schemas[side], own.evaluation.target, own.evaluation.task)
+        generators = {
+            label: generator_of(point, schemas[side], f"generators.{label}") for label, point in own.points.items()
+        }
+        if side == "rows":
+            _check_histories(generators, schemas[side])
+        text = GivenFile(home / f"{side}.schema.toml", to_toml(schemas[side]).encode())
+        sides[side] = Inputs(own, {**given, "schema": text}, schemas[side], policy, waivers, generators)
+    return RelatedInputs(job, relation, sides, together)
+
+
+def _relation(job: RelatedJob, home: Path) -> Relation:
+    schemas = []
+    for side in SIDES:
+        path = home / getattr(job.tables, side).schema_path
+        try:
+            schemas.append(schema_of(read_given(path, "schema", SchemaError)))
+        except SchemaError as error:
+            raise SchemaError(f"tables.{side}: {error}") from None
+    return Relation.of(*schemas, private=job.is_private)
+
+
+def _check_histories(generators: Mapping[str, Generator], schema: Schema) -> None:
+    """Refuse a generator that cannot draw the rows of a parent that is known."""
+    for label, chosen in generators.items():
+        if not chosen.draws_histories(schema):
+            reason = (
+                "noise would hide how they follow each other; raise epsilon or lower max_rows_per_unit"
+                if chosen.promises and chosen.learns_histories
+                else "choose trees, arn, aim or mst"
+            )
+            raise JobError(
+                f"generators.{label}: generator={chosen.name!r} does not draw the rows of a parent one after another: "
+                f"{reason}"
+            )
+
+
+def _shared(point: PlannedCandidate, schemas: Mapping[Side, Schema]) -> tuple[float, ComposedClaim]:
+    """The epsilon of each of two fits that compose to no more than the job asks for, and what they compose to.
+
+    Both have the same. No row is read, and nothing depends on one.
+
+    Raises:
+        BudgetError: the epsilon leaves no room for both.
+    """
+    asked = float(point.epsilon or 0.0)
+    share, best = FIRST_SHARE * asked, None
+    for _ in range(MOST_GUESSES):
+        share = max(share, EPSILON_RANGE[0])
+        schedules = {side: _schedule(point, side, schema, share) for side, schema in schemas.items()}
+        both = composed({str(side): schedule for side, schedule in schedules.items()})
+        if both is not None and both.epsilon <= asked:
+            best = (share, both) if best is None or share > best[0] else best
+            if both.epsilon >= LEAST_USED * asked:
+                break
+        reached = asked if both is None else both.epsilon
+        if share == EPSILON_RANGE[0] and reached > asked:
+            break
+        share *= (1 + LEAST_USED) / 2 * asked / reached
+    if best is None:
+        raise BudgetError(
+            f"generators.{point.label}: epsilon={asked:g} is that of both tables together, and leaves no room for two "
+            "fits; choose a larger epsilon"
+        )
+    return best
+
+
+def _schedule(point: PlannedCandidate, side: Side, schema: Schema, epsilon: float) -> Schedule:
+    chosen = generator_of(point, schema, f"generators.{point.label} of the {side}", epsilon=epsilon)
+    schedule = chosen.schedule(schema) if isinstance(chosen, PrivateGenerator) else None
+    if schedule is None:
+        raise JobError(f"generators.{point.label}: generator={chosen.name!r} takes no epsilon; leave it out")
+    return schedule

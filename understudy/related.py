@@ -1,0 +1,297 @@
+"""A run of two related tables: one of the parents, then one of their rows, and one folder of both.
+
+::
+
+    OUT/
+        index.html      both tables with their verdicts and claims
+        tables.json     what holds of both together, and the verdict: the worse of the two
+        synthetic/LABEL/{parents,rows}.csv      the two tables as the real ones are, with keys that match
+        parents/        the output of the parents' run: with their numbers of rows
+        rows/           the output of the rows' run: with the columns of their parents
+
+Each is an ordinary run, with its own evaluation, report and seal. Until both are done they are in a hidden folder, from
+which the same command goes on. What is private is paid for before it is drawn, table by table.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from evaluate.provenance import ComposedClaim
+from evaluate.result_io import evaluation_from
+from synth.distribution import VERSION
+from synth.errors import JobError
+from synth.histories.relation import KeyMatch, Relation
+from synth.output import RUN, Unfinished, check_new_folder, hidden_beside, is_taken, sync_all, whole_file
+from synth.table import read_table, write_table
+from understudy import provenance
+from understudy.artifacts import EVALUATION
+from understudy.budget.payment import SPENT
+from understudy.bundle.keys import Signer
+from understudy.bundle.verification import Demand
+from understudy.console import DONE, FAILED, VERDICTS, Console
+from understudy.data.related import RelatedTables, find_file
+from understudy.index import FILE, read_index, write_index
+from understudy.job.related import read_related
+from understudy.job.spec import SIDES, RelatedJob, Side
+from understudy.run import candidates, stages
+from understudy.run.plan import Plan, check_left, plan_of
+from understudy.run.run import MODELS, RunOutcome
+from understudy.run.run import run as carry_out_one
+from understudy.run.workspace import OtherWork, tidy
+
+TABLES = "tables.json"
+WORST_FIRST = ("FAIL", "INCONCLUSIVE", "PASS")
+
+
+@dataclass(frozen=True)
+class RelatedPlan:
+    """The plan of a run of two related tables.
+
+    Attributes:
+        job: the specification.
+        relation: of the tables.
+        sides: a plan for each table, the parents' first.
+        together: the claim of both fits, by label.
+        out: the folder that will appear.
+        restart: whether unfinished work of this output is removed first.
+    """
+
+    job: RelatedJob
+    relation: Relation
+    sides: Mapping[Side, Plan]
+    together: Mapping[str, ComposedClaim]
+    out: Path
+    restart: bool
+
+    @property
+    def title(self) -> str:
+        """The headline of both."""
+        return self.job.name or self.sides["parents"].job_path.stem
+
+
+@dataclass(frozen=True)
+class RelatedOutcome:
+    """The outcome of a run of two related tables.
+
+    Attributes:
+        plan: what was done.
+        sides: the outcome of each table's run.
+        matches: the match of keys between the synthetic tables, by label.
+    """
+
+    plan: RelatedPlan
+    sides: Mapping[Side, RunOutcome]
+    matches: Mapping[str, KeyMatch]
+
+    def verdict(self, label: str) -> str:
+        """The verdict on both tables of a candidate: the worse of the two, and FAIL where keys do not match."""
+        if not self.matches[label].holds:
+            return "FAIL"
+        found = {one.verdict for outcome in self.sides.values() for one in outcome.verdicts if one.candidate == label}
+        return next((verdict for verdict in WORST_FIRST if verdict in found), "FAIL")
+
+    @property
+    def exit_code(self) -> int:
+        """0, or what the verdict on the tables to release says; a key that does not match is a FAIL of any table."""
+        if self.plan.job.release is not None:
+            return VERDICTS[self.verdict(self.plan.job.release)]
+        return DONE if all(match.holds for match in self.matches.values()) else FAILED
+
+    def content(self) -> dict[str, Any]:
+        """What holds of both tables, as plain data."""
+        return {
+            "title": self.plan.title,
+            "key": self.plan.relation.key,
+            "release": self.plan.job.release,
+            "verdict": None if self.plan.job.release is None else self.verdict(self.plan.job.release),
+            "exit_code": self.exit_code,
+            "candidates": {label: self._of(label) for label in self.matches},
+        }
+
+    def _of(self, label: str) -> dict[str, Any]:
+        claim, match = self.plan.together.get(label), self.matches[label]
+        statements = {
+            side: one.statement
+            for side, outcome in self.sides.items()
+            for one in outcome.evaluation.candidates
+            if one.name == label
+        }
+        return {
+            "verdict": self.verdict(label),
+            "keys_matched": match.keys_matched,
+            "keys_unique": match.is_unique,
+            "counts_matched": match.counts_matched,
+            "epsilon": None if claim is None else claim.epsilon,
+            "delta": None if claim is None else claim.delta,
+            "epsilon_of": {side: None if one is None else one.epsilon for side, one in statements.items()},
+            "guarantee": "no formal guarantee" if claim is None else "of both tables together",
+        }
+
+
+def make_related_plan(
+    job_path: Path, out: Path, *, restart: bool = False, workers: int | None = None, executor: str | None = None
+) -> RelatedPlan:
+    """A plan of two related tables, or the first thing that would go wrong. No row is read and nothing is written.
+
+    Args:
+        job_path: the job file, which names two tables.
+        out: the folder that will appear.
+        restart: whether unfinished work of this output is removed first.
+        workers: processes that make candidates side by side; `None`: as the job says.
+        executor: refused; related tables are made on this machine.
+
+    Raises:
+        BadInput: job, schemas, policy, parameters or places cannot be used, or the ledger does not admit both fits.
+        MissingExtra: a generator needs what is not installed.
+    """
+    if executor is not None:
+        raise JobError("two related tables are made on this machine, and --executor names a cluster; leave it out")
+    asked, home = read_related(job_path), job_path.parent
+    tidy(out)
+    check_new_folder(out)
+    folder = _work(out).result
+    places = {side: find_file(getattr(asked.job.tables, side).path, home, side) for side in SIDES}
+    plans: dict[Side, Plan] = {}
+    for side in SIDES:
+        drawn = folder / "parents" / candidates.SYNTHETIC
+        plan = plan_of(asked.sides[side], places[side], job_path, folder / side)
+        job = plan.job.model_copy(update={"name": f"{asked.job.name or job_path.stem}: {side}"})
+        plans[side] = replace(
+            plan,
+            job=job,
+            workers=workers or plan.workers,
+            related=RelatedTables(asked.relation, places["parents"], places["rows"], side, drawn),
+        )
+    parents, rows = (plans[side].schedules for side in SIDES)
+    plans = {
+        "parents": replace(plans["parents"], beside=rows),
+        "rows": replace(plans["rows"], beside=parents),
+    }
+    check_left([plan if not restart else replace(plan, restart=True) for plan in plans.values() if not _is_made(plan)])
+    return RelatedPlan(asked.job, asked.relation, plans, asked.together, out, restart)
+
+
+def run_related(plan: RelatedPlan, console: Console, signer: Signer | None = None) -> RelatedOutcome:
+    """Carry out a plan of two related tables, from where an earlier start of the same run was cut short.
+
+    Args:
+        plan: what to do.
+        console: is told.
+        signer: signs the evidence of each table; `None`: nobody does.
+
+    Raises:
+        BadInput: a table does not fit, a fit is not possible, or other unfinished work is in the way. No output was
+            left. Unfinished work was left only where something was reserved or drawn, or a table is finished.
+    """
+    work = _work(plan.out)
+    busy = f"another run is at work on --out {str(plan.out)!r}; wait for it to end, or name another --out"
+    with work.held(busy):
+        try:
+            check_new_folder(plan.out)
+            _claim(work, plan)
+            sides = {side: _one(plan.sides[side], console, signer) for side in SIDES}
+            matches = {label: _write_pair(plan, label, work.result) for label in plan.sides["rows"].points}
+            outcome = RelatedOutcome(plan, _at(sides, plan.out), matches)
+            with whole_file(work.result / TABLES) as beside:
+                beside.write_text(json.dumps(outcome.content(), indent=1, ensure_ascii=False), encoding="utf-8")
+            page = work.result / FILE
+            write_index(read_index(work.result, page, Demand()), page)
+            sync_all(work.result)
+            work.publish()
+        except OtherWork:
+            raise
+        except BaseException as error:
+            if _is_worth_keeping(work):
+                error.add_note(
+                    "the unfinished work is kept: the same command goes on from there, and with --restart anew "
+                    f"({SPENT})"
+                )
+            else:
+                work.discard()
+            raise
+        work.discard()
+    return outcome
+
+
+def _work(out: Path) -> Unfinished:
+    folder = hidden_beside(out, RUN)
+    return Unfinished(folder, out, folder / "result")
+
+
+def _is_made(plan: Plan) -> bool:
+    """True where an earlier start has finished this table."""
+    return not plan.restart and is_taken(plan.out)
+
+
+def _is_worth_keeping(work: Unfinished) -> bool:
+    return work.result.is_dir() and any(work.result.iterdir())
+
+
+def _claim(work: Unfinished, plan: RelatedPlan) -> None:
+    """Take up the work if it is this run's, or if there is none.
+
+    Raises:
+        OtherWork: it is of another run; it was left as it is.
+    """
+    of_rows, of_parents = plan.sides["rows"], plan.sides["parents"]
+    names = {
+        **{name: of_rows.given[name].sha256 if name in of_rows.given else None for name in provenance.INPUTS},
+        "schema of the parents": of_parents.given["schema"].sha256,
+        "version of understudy": VERSION,
+        "output": str(plan.out.parent.resolve() / plan.out.name),
+        "ledger": None if of_rows.fund is None else of_rows.fund.place,
+    }
+    other = [what for what, known in work.state.items() if what in names and names[what] != known]
+    if other and not plan.restart and _is_worth_keeping(work):
+        raise OtherWork(
+            f"unfinished work stands in the way of --out {str(plan.out)!r}, and it is of another "
+            f"{' and another '.join(other)}; finish that with what it was begun with, name another --out, or add "
+            f"--restart, which removes it ({SPENT})"
+        )
+    if plan.restart or other or not work.state:
+        work.clear()
+    work.result.mkdir(exist_ok=True)
+    work.write_state({**work.state, **names})
+
+
+def _one(plan: Plan, console: Console, signer: Signer | None) -> RunOutcome:
+    """The outcome of one table's run; one that an earlier start finished is not run again."""
+    if not is_taken(plan.out):
+        return carry_out_one(plan, console, signer)
+    with console.stage("split"), stages.read(plan) as table:
+        sides = stages.split(plan, table)
+        prints = provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key)
+    evaluation = evaluation_from((plan.out / EVALUATION).read_text(encoding="utf-8"))
+    if evaluation.provenance.fingerprints != prints:
+        raise OtherWork(
+            "unfinished work stands in the way, and it is of other tables; finish that with what it was begun with, or "
+            f"add --restart, which removes it ({SPENT})"
+        )
+    unsaved = {label: "" for label in plan.points if not (plan.out / MODELS / label).is_dir()}
+    return RunOutcome(plan, evaluation, stages.verdicts_of(plan, evaluation), unsaved)
+
+
+def _write_pair(plan: RelatedPlan, label: str, folder: Path) -> KeyMatch:
+    """Both synthetic tables of a candidate as the real ones are, and the match of their keys, as they were written."""
+    relation = plan.relation
+    parents, rows = (
+        read_table(one.out / candidates.SYNTHETIC / f"{label}{one.suffix}", one.schema)
+        for one in (plan.sides[side] for side in SIDES)
+    )
+    place = folder / candidates.SYNTHETIC / label
+    place.mkdir(parents=True, exist_ok=True)
+    written = dict(zip(SIDES, relation.apart(parents, rows), strict=True))
+    schemas = dict(zip(SIDES, (relation.given_parents, relation.given_rows), strict=True))
+    for side in SIDES:
+        write_table(written[side], place / f"{side}{plan.sides[side].suffix}", schemas[side])
+    again = read_table(place / f"rows{plan.sides['rows'].suffix}", relation.given_rows)
+    keys = read_table(place / f"parents{plan.sides['parents'].suffix}", relation.given_parents)
+    return relation.matches(keys.assign(**{relation.count: parents[relation.count]}), again)
+
+
+def _at(sides: Mapping[Side, RunOutcome], out: Path) -> dict[Side, RunOutcome]:
+    """The outcomes, where their outputs will be."""
+    return {side: replace(found, plan=replace(found.plan, out=out / side)) for side, found in sides.items()}
