@@ -371,12 +371,12 @@ def _coarsest(generator: LatentClass, schema: Schema, sizes: Mapping[str, int]) 
 
 
 def _measured(schedule: Schedule, schema: Schema) -> tuple[GaussianEvent, list[GaussianEvent]]:
-    """The event of the columns, and those of larger marginals."""
+    """The event of the columns, in histories of first rows, and those of larger marginals."""
     beside = {SIZES, *domain_shares(schema)}
     events: list[Event] = [event for event in schedule.events if event.what not in beside]
     gaussian = [event for event in events if isinstance(event, GaussianEvent)]
-    one_way = next(event for event in gaussian if event.what == COLUMNS)
-    return one_way, [event for event in gaussian if event is not one_way]
+    one_way = [event for event in gaussian if event.what.startswith(COLUMNS)]
+    return one_way[0], [event for event in gaussian if event not in one_way]
 
 
 def _median_sigma(events: Sequence[GaussianEvent]) -> float:

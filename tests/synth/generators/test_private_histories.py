@@ -20,6 +20,7 @@ from synth.dp.mechanisms import InjectedNoise
 from synth.generators import marginal_generator, registry
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting import training_data
+from synth.generators.forecast import outlook
 from synth.generators.models.history_model import HistoryModel
 from synth.histories import ordering
 from synth.histories.layout import HistoryLayout
@@ -163,6 +164,16 @@ def test_the_statement_is_of_what_reached_the_sampler() -> None:
         assert statement.epsilon <= 100.0
         assert statement.unit == "who"
         assert statement.max_rows_per_unit == K
+
+
+def test_a_fit_of_histories_has_an_outlook() -> None:
+    """A run asks for it before it measures a table."""
+    for name in ("aim", "mst"):
+        generator, schedule = specified(name)
+        found = outlook(generator, schema(), schedule=schedule)  # type: ignore[arg-type]
+        of_pairs = [e for e in schedule.events if "marginals" in e.what and isinstance(e, GaussianEvent)]
+        assert found.n_marginals == sum(event.count for event in of_pairs) > 0
+        assert found.columns.keys() == {*schema().modeled}
 
 
 class _Kept(InjectedNoise):
