@@ -27,7 +27,7 @@ from synth.generators.fitting.training_data import (
 )
 from synth.generators.models.autoregressive_model import Autoregression, AutoregressiveModel
 from synth.generators.models.history_model import HistoryModel
-from synth.histories.layout import FIRST, LATER, HistoryLayout
+from synth.histories.layout import FIRST, LATER, HistoryLayout, has_histories
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.transforms.columns import HeldColumns
@@ -126,8 +126,8 @@ class AutoregressiveGenerator(Generator):
         raise NotImplementedError
 
     def draws_histories(self, schema: Schema) -> bool:
-        """True if the schema names an order."""
-        return schema.order is not None
+        """True if the schema names an order, and something may change from row to row."""
+        return has_histories(schema)
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
         """Sentences on settings that are allowed and leak."""
@@ -171,7 +171,7 @@ class AutoregressiveGenerator(Generator):
         if schema.entity is not None:
             held = table.rows_per_entity().astype(np.float64)
             shares = tuple((held / held.sum()).tolist()) if held.sum() else (1.0,)
-        if schema.order is not None and shares is not None:
+        if shares is not None and self.draws_histories(schema):
             return self._of_histories(table, schema, shares, rng, progress, place)
         return self._of_rows(table, schema, shares, rng, progress, place)
 

@@ -25,6 +25,11 @@ FIRST, LATER = "first", "later"
 """The names of the two tables, in files and in statements."""
 
 
+def has_histories(schema: Schema) -> bool:
+    """True if the schema names an order, and a learned column that may change from row to row."""
+    return schema.order is not None and not {*schema.modeled} <= {*schema.constant_in_entity}
+
+
 @dataclass(frozen=True)
 class HistoryLayout:
     """The columns of the two tables, and rows to and fro.
@@ -266,23 +271,19 @@ class HistoryLayout:
             return table
         made = {name: table[name] for name in table}
         for name in missing:
-            ordered = table[name].iloc[histories.rows]
-            filled = ordered.groupby(histories.owners).ffill()
-            known: Any = self.schema.columns[name]
-            least = pd.Series([known.bounds[0]]).astype(filled.dtype)
-            column = table[name].copy()
-            column.iloc[histories.rows] = filled.where(filled.notna(), least.iloc[0]).to_numpy()
-            made[name] = column
+            column: Any = self.schema.columns[name]
+            line = numeric_scale.positions(table[name], column)
+            filled = pd.Series(line[histories.rows]).groupby(histories.owners).ffill()
+            line[histories.rows] = filled.fillna(numeric_scale.bounds(column)[0]).to_numpy()
+            known = numeric_scale.values(_counts(line, column), column, np.isnan(line)).set_axis(table.index)
+            made[name] = table[name].where(table[name].notna(), known)
         return pd.DataFrame(made, index=table.index, copy=False)
 
     def _gains(self, name: str, now: pd.Series, before: pd.Series) -> pd.Series:
         column: Any = self.schema.columns[name]
-        unit = numeric_scale.step(column)
-        ends = [numeric_scale.positions(series, column) for series in (now, before)]
-        if unit is None:
-            return pd.Series(np.maximum(ends[0] - ends[1], 0.0))
-        counts = [np.round(numeric_scale.ratio(line, unit)).astype(np.int64) for line in ends]
-        return _integers(np.maximum(counts[0] - counts[1], 0))
+        counts = [_counts(numeric_scale.positions(series, column), column) for series in (now, before)]
+        gains = np.maximum(counts[0] - counts[1], 0)
+        return pd.Series(gains) if numeric_scale.step(column) is None else _integers(gains)
 
     def grown(self, name: str, before: pd.Series, gain: pd.Series) -> tuple[pd.Series, NDArray[np.bool_]]:
         """A column that never falls after a gain, within its bounds, and whether the gain would leave these.
@@ -296,12 +297,22 @@ class HistoryLayout:
         unit = numeric_scale.step(column)
         line = numeric_scale.positions(before, column)
         gains = gain.to_numpy(dtype=np.float64)
-        counts: Any = line + gains
+        counts = _counts(line, column) + (gains if unit is None else gains.astype(np.int64))
         outside = counts > numeric_scale.bounds(column)[1] + 1e-9
         if unit is not None:
-            counts = np.round(numeric_scale.ratio(line, unit)).astype(np.int64) + gains.astype(np.int64)
             outside = counts * unit > numeric_scale.bounds(column)[1] + unit / 2
         return numeric_scale.values(counts, column, np.zeros(len(before), dtype=bool)), outside
+
+
+def _counts(line: NDArray[Any], column: Any) -> NDArray[Any]:
+    """Positions on the line as whole steps of a column's precision, or as they are where it has none; shape (n,)."""
+    unit = numeric_scale.step(column)
+    if unit is None:
+        return np.asarray(line)
+    steps = np.clip(
+        np.nan_to_num(numeric_scale.ratio(line, unit)), -numeric_scale.LARGEST / 2, numeric_scale.LARGEST / 2
+    )
+    return np.round(steps).astype(np.int64)
 
 
 def varies(name: str) -> TableError:

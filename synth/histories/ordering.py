@@ -93,7 +93,8 @@ def order_ranks(series: pd.Series, schema: Schema) -> NDArray[np.float64]:
         return numeric_scale.positions(series, column)  # type: ignore[arg-type]
     texts, present = series.astype(str).to_numpy(dtype=object), series.notna().to_numpy()
     whole = present & pd.Series(texts).str.fullmatch(NUMBER).to_numpy(dtype=bool)
-    distinct, numbers = np.unique(texts[whole].astype(np.float64), return_inverse=True)
+    values = np.array([int(text) for text in texts[whole]], dtype=object)  # exact, however many digits they have
+    distinct, numbers = np.unique(values, return_inverse=True)
     ranks = np.full(len(series), np.nan)
     ranks[whole] = numbers
     ranks[present & ~whole] = len(distinct) + pd.factorize(texts[present & ~whole], sort=True)[0]

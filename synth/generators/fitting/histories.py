@@ -19,7 +19,7 @@ from synth.domain.discretizer import OTHER, Attribute, regroup
 from synth.dp.events import Event, PlannedEvents
 from synth.dp.schedule import approximate_rho, resolve_delta
 from synth.generators.fitting.histograms import even_mass_groups
-from synth.histories.layout import HistoryLayout
+from synth.histories.layout import HistoryLayout, has_histories
 from synth.histories.ordering import Histories
 from synth.marginals import Factor, MarkovRandomField, Measurement
 from synth.schema import Schema
@@ -46,8 +46,8 @@ def tells_pairs(schema: Schema, epsilon: float | None, delta: float | Literal["a
         epsilon: of the fit; `None`: there is no noise.
         delta: of the fit.
     """
-    if schema.order is None or epsilon is None:
-        return schema.order is not None
+    if not has_histories(schema) or epsilon is None:
+        return has_histories(schema)
     if schema.n_units is None or schema.status != "declared":
         return False  # a private fit is refused
     rho = LATER_SHARE * approximate_rho(epsilon, resolve_delta(delta, schema))

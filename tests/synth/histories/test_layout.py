@@ -1,13 +1,17 @@
 """Histories taken apart into first and later rows: each row beside the one before it, and nothing lost."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from benchmarks.history_tables import patients, patients_schema
 from synth.errors import SchemaError, TableError
+from synth.generators.fitting.training_data import bound_contributions
 from synth.histories.layout import HistoryLayout
-from synth.histories.ordering import histories_of
+from synth.histories.ordering import histories_of, order_ranks
+from synth.observed import observe
 from synth.schema import Schema, build_schema
 from synth.table import conform
 
@@ -145,3 +149,58 @@ def test_an_order_may_not_be_missing() -> None:
     content["columns"]["day"]["missing"] = True
     with pytest.raises(SchemaError, match="may not be missing"):
         build_schema(content)
+
+
+ORDERS: dict[str, dict[str, object]] = {
+    "names": {"kind": "identifier", "template": "##"},
+    "numbers": {"kind": "identifier", "bounds": [1, 10**18]},
+    "days": {"kind": "date", "bounds": ["2020-01-01", "2020-12-31"]},
+    "times": {"kind": "datetime", "bounds": ["2020-01-01T00:00:00", "2020-12-31T00:00:00"]},
+    "times of a zone": {
+        "kind": "datetime", "bounds": ["2020-01-01T00:00:00", "2020-12-31T00:00:00"], "timezone": "Europe/Berlin",
+    },
+    "times of any zone": {
+        "kind": "datetime", "bounds": ["2020-01-01T00:00:00", "2020-12-31T00:00:00"], "timezone": "mixed",
+    },
+    "reals": {"kind": "real", "bounds": [0, 100]},
+    "whole numbers": {"kind": "integer", "measure": True},
+}  # fmt: skip
+CELLS = {"days": "2020-0{}-01", "times": "2020-0{}-01T10:00:00"}
+ODD = ["n/a", None, "A7", "1.5", "1e400", "9" * 30, ""]
+
+
+@pytest.mark.parametrize("kind", ORDERS)
+def test_a_cell_that_cannot_be_read_changes_nothing_for_others_and_stops_no_fit(kind: str) -> None:
+    """Whatever one entity holds in its order, in a table that a private fit clamps, all others stay as they are."""
+    columns = {"who": {"kind": "identifier", "bounds": [0, 99]}, "at": ORDERS[kind], "x": {"kind": "boolean"}}
+    schema = build_schema({
+        "status": "declared", "n_units": 50, "entity": "who", "order": "at", "max_rows_per_unit": 2, "columns": columns,
+    })  # fmt: skip
+    cell = next((text for name, text in CELLS.items() if name in kind), "{}")
+    zone = "+00:00" if "any zone" in kind else ""
+    numbers = [9, 8, 7] if cell != "{}" else [9, 10, 100]
+    at = [cell.format(number) + zone for number in numbers] * 6
+    plain = pd.DataFrame({"who": np.repeat(np.arange(6), 3), "at": at, "x": ["True", "False", "True"] * 6})
+
+    def of_others(frame: pd.DataFrame) -> list[pd.DataFrame]:
+        bound = bound_contributions(conform(frame, schema, outside="clamp"), schema, in_order=True)
+        layout = HistoryLayout(observe(schema, bound), 2, reads_domains=False, averages=False)
+        parts = layout.taken_apart(bound, histories_of(bound, schema))
+        later = parts[1]
+        return [parts[0].iloc[:6], later[(later["who"] < 6).to_numpy()].reset_index(drop=True)]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        alone = of_others(plain)
+        for cells in (ODD, ODD[::-1], [*at[:2], *ODD]):
+            odd = pd.DataFrame({"who": 77, "at": cells, "x": "True"})
+            for one, other in zip(alone, of_others(pd.concat([plain, odd], ignore_index=True)), strict=True):
+                pd.testing.assert_frame_equal(one, other)
+
+
+def test_identifiers_of_many_digits_are_told_apart() -> None:
+    content = patients_schema().model_dump(mode="json")
+    content["columns"]["number"] = {"kind": "identifier", "bounds": [1, 10**18]}
+    schema = build_schema({**content, "order": "number", "nondecreasing_in_entity": []})
+    numbers = pd.Series([10**17 + 2, 9, 10**17 + 1, 10], dtype="Int64")
+    assert order_ranks(numbers, schema).tolist() == [3, 0, 2, 1]
