@@ -74,9 +74,10 @@ class LearnedRows:
         return names.index(self.schema.target) if self.schema.target in names else None
 
     def together(self, pair: tuple[str, str]) -> NDArray[np.bool_]:
-        """Which codes of two columns go together: all but those that hardly a unit has, and many were to have.
+        """Mask of pairs of codes that occur together, or are too rare to tell (structural zeros that are learned).
 
-        Of a number, all codes from one on count together: a few rows or many more, but never the last.
+        Entities are counted by their weights: a pair of codes in one of an entity's seven rows counts a seventh. Of a
+        number, all codes from one on count together: a few rows left or many more, but never the last.
 
         Args:
             pair: names of the columns, the second with categories.
@@ -232,9 +233,9 @@ class AutoregressiveGenerator(Generator):
         if place is not None:
             place.mkdir(parents=True, exist_ok=True)
         distribution = self._learn(learned, int(rng.integers(2**63)), progress, place)
-        unseen = {pair: together for pair in pairs if not (together := learned.together(pair)).all()}
+        allowed_pairs = {pair: together for pair in pairs if not (together := learned.together(pair)).all()}
         return self.model_class()(
-            self.name, schema, len(table), learned.discretizer, distribution, shares, self.parameters(), unseen
+            self.name, schema, len(table), learned.discretizer, distribution, shares, self.parameters(), allowed_pairs
         )
 
     def _learn(self, learned: LearnedRows, seed: int, progress: Progress, place: Path | None) -> Autoregression:

@@ -135,7 +135,7 @@ class HistoryLayout:
         made |= {name: columns[name] for name in self.constant}
         made[self.left] = IntegerColumn(bounds=(0, max(self.longest - 2, 0)))
         made[self.place] = IntegerColumn(bounds=(2, max(self.longest, 2)))
-        made |= {self.before(name): _as_before(columns[name]) for name in self.varying}
+        made |= {self.before(name): columns[name] for name in self.varying}
         made |= {self.average(name): _average_column(columns[name]) for name in self.averaged}
         made |= {self.gain(name): self._gain_column(name) for name in self.varying if name in growing}
         made |= {name: columns[name] for name in self.varying if name not in growing}
@@ -149,15 +149,7 @@ class HistoryLayout:
     @cached_property
     def drawn_alone(self) -> Schema:
         """The schema of later rows without the columns that are known before they are drawn."""
-        return self._part([name for name in self.later_rows.columns if name not in self.known])
-
-    @cached_property
-    def places_alone(self) -> Schema:
-        """The schema of the place of a later row, and of the rows that are left."""
-        return self._part([str(self.schema.entity), self.left, self.place])
-
-    def _part(self, names: Sequence[str]) -> Schema:
-        columns = {name: self.later_rows.columns[name] for name in names}
+        columns = {name: column for name, column in self.later_rows.columns.items() if name not in self.known}
         kept = [each for each in self.later_rows.constraints if {*each.columns} <= columns.keys()]
         return self._schema(columns, kept, self.later_rows.max_rows_per_unit, self.schema.entity)
 
@@ -167,6 +159,7 @@ class HistoryLayout:
         names = columns.keys()
         return Schema(
             status=self.schema.status,
+            # Plans take it for the signal, and rows of one unit weigh k times as much in the noise.
             n_units=None if self.schema.n_units is None else max(self.schema.n_units // k, 1),
             max_rows_per_unit=k,
             target=self.schema.target if self.schema.target in names else None,
@@ -236,7 +229,7 @@ class HistoryLayout:
         table = self._filled(table, histories)
         firsts = table.iloc[histories.rows[histories.starts]].reset_index(drop=True)
         first: dict[str, Any] = {name: firsts[name] for name in self.first_rows.columns if name in firsts}
-        first[self.n_rows] = _integers(histories.lengths)
+        first[self.n_rows] = whole_numbers(histories.lengths)
         now, before = histories.pairs
         places = histories.places
         follows = np.flatnonzero(places > 1)
@@ -244,8 +237,8 @@ class HistoryLayout:
         rows, earlier = (table.iloc[at].reset_index(drop=True) for at in (now, before))
         later: dict[str, Any] = {str(self.schema.entity): rows[str(self.schema.entity)]}
         later |= {name: rows[name] for name in self.constant}
-        later[self.left] = _integers((lengths - places)[follows])
-        later[self.place] = _integers(places[follows])
+        later[self.left] = whole_numbers((lengths - places)[follows])
+        later[self.place] = whole_numbers(places[follows])
         later |= {self.before(name): earlier[name] for name in self.varying}
         for name in self.averaged:
             values = table[name].iloc[histories.rows].to_numpy(dtype=np.float64, na_value=np.nan)
@@ -283,7 +276,7 @@ class HistoryLayout:
         column: Any = self.schema.columns[name]
         counts = [_counts(numeric_scale.positions(series, column), column) for series in (now, before)]
         gains = np.maximum(counts[0] - counts[1], 0)
-        return pd.Series(gains) if numeric_scale.step(column) is None else _integers(gains)
+        return pd.Series(gains) if numeric_scale.step(column) is None else whole_numbers(gains)
 
     def grown(self, name: str, before: pd.Series, gain: pd.Series) -> tuple[pd.Series, NDArray[np.bool_]]:
         """A column that never falls after a gain, within its bounds, and whether the gain would leave these.
@@ -331,11 +324,6 @@ def falls(name: str) -> TableError:
     )
 
 
-def _as_before(column: Any) -> Any:
-    """A column as it stands in the row before: its domain, and none of what is asked of its own values."""
-    return column.model_copy()
-
-
 def _average_column(column: Any) -> RealColumn:
     """An average lies between the bounds of what it is of; there is none before a value that is there."""
     low, high = (0.0, 1.0) if isinstance(column, BooleanColumn) else (float(end) for end in column.bounds)
@@ -352,7 +340,8 @@ def _averages_before(values: NDArray[np.float64], histories: Histories) -> NDArr
         return np.asarray((sums - sums[firsts]) / (counts - counts[firsts]))
 
 
-def _integers(values: NDArray[Any]) -> pd.Series:
+def whole_numbers(values: NDArray[Any]) -> pd.Series:
+    """A canonical column of whole numbers, none of them missing."""
     return pd.Series(pd.arrays.IntegerArray(values.astype(np.int64), np.zeros(len(values), dtype=bool)))
 
 

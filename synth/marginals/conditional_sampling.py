@@ -62,7 +62,7 @@ def _drawn(
         names = tuple(name for name in factor.attributes if name not in known)
         home = tree.home(names)
         if home is None:
-            continue
+            raise ValueError(f"a factor needs a clique that holds it: attributes={names}")
         shape = tuple(tree.domain[name] if name in names else 1 for name in tree.cliques[home])
         order = sorted(range(len(names)), key=lambda axis: tree.cliques[home].index(names[axis]))
         tables[home] = tables[home] + reduced.transpose([0, *(axis + 1 for axis in order)]).reshape(n, *shape)

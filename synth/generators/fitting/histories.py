@@ -29,7 +29,7 @@ FIRST_ROWS, LATER_ROWS = "first rows", "later rows"
 LATER_SHARE = 0.5
 """Share of the cost for later rows."""
 PILOT_ROWS = 20_000
-"""Histories that are drawn from released numbers, and rows of them, to tell about how often codes are known."""
+"""Later rows that are simulated from released numbers, for about how frequent the codes of known columns are."""
 MOST_PLACES = 12
 """Codes of the place of a row in its history, and of the rows that are left, about."""
 LEAST_SIGNAL = 1.0

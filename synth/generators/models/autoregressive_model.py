@@ -79,7 +79,7 @@ class AutoregressiveModel(ModelDisplay):
         distribution: over codes and ranks.
         entity_shares: share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
         parameters: the generator's, as plain data.
-        unseen: pairs of columns, and which of their codes go together; shape (size, size) each.
+        allowed_pairs: pairs of columns, and which of their codes go together; shape (size, size) each.
     """
 
     name: str
@@ -89,7 +89,7 @@ class AutoregressiveModel(ModelDisplay):
     distribution: Autoregression
     entity_shares: tuple[float, ...] | None
     parameters: Mapping[str, Any]
-    unseen: Mapping[tuple[str, str], NDArray[np.bool_]] = field(default_factory=dict)
+    allowed_pairs: Mapping[tuple[str, str], NDArray[np.bool_]] = field(default_factory=dict)
 
     @property
     def statement(self) -> None:
@@ -181,8 +181,10 @@ class AutoregressiveModel(ModelDisplay):
     @cached_property
     def _zeros(self) -> tuple[Factor, ...]:
         """Codes that go together by no constraint, or in no row though many were to be expected."""
-        unseen = (Factor(pair, np.where(together, 0.0, -np.inf)) for pair, together in self.unseen.items())
-        return (*structural_zeros(self.schema, self.discretizer), *unseen)
+        allowed_pairs = (
+            Factor(pair, np.where(together, 0.0, -np.inf)) for pair, together in self.allowed_pairs.items()
+        )
+        return (*structural_zeros(self.schema, self.discretizer), *allowed_pairs)
 
     def _is_merged(self, conditions: Conditions) -> bool:
         """True where a category that is asked for shares its code with others: rows are then those of all of them."""
@@ -288,10 +290,12 @@ class AutoregressiveModel(ModelDisplay):
             "distribution": description,
             "entity_shares": self.entity_shares,
             "parameters": dict(self.parameters),
-            "unseen": [list(pair) for pair in self.unseen],
+            "allowed_pairs": [list(pair) for pair in self.allowed_pairs],
         }
-        unseen = {f"unseen.{at}": flags.astype(np.uint8) for at, flags in enumerate(self.unseen.values())}
-        return content, {**arrays, **unseen}
+        allowed_pairs = {
+            f"allowed_pairs.{at}": flags.astype(np.uint8) for at, flags in enumerate(self.allowed_pairs.values())
+        }
+        return content, {**arrays, **allowed_pairs}
 
     @classmethod
     def restored(
@@ -322,19 +326,19 @@ class AutoregressiveModel(ModelDisplay):
             if not isinstance(parameters, dict):
                 raise TypeError("parameters are a mapping")
             discretizer = Discretizer.from_plain(content["discretizer"], schema)
-            unseen = _unseen(content.get("unseen", []), arrays, discretizer.sizes)
-            others = {name: each for name, each in arrays.items() if not name.startswith("unseen.")}
+            allowed_pairs = _allowed_pairs(content.get("allowed_pairs", []), arrays, discretizer.sizes)
+            others = {name: each for name, each in arrays.items() if not name.startswith("allowed_pairs.")}
             distribution = cls.restored(description, others, discretizer)
             shares = entity_shares_of(content, schema)
             rows = default_rows_of(content)
-            return cls(content["generator"], schema, rows, discretizer, distribution, shares, parameters, unseen)
+            return cls(content["generator"], schema, rows, discretizer, distribution, shares, parameters, allowed_pairs)
         except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
             if isinstance(error, ModelError):
                 raise
             raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
 
 
-def _unseen(
+def _allowed_pairs(
     pairs: Sequence[Sequence[str]], arrays: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]
 ) -> dict[tuple[str, str], NDArray[np.bool_]]:
     """The pairs of columns, and which of their codes go together, as `taken_apart` gave them.
@@ -344,7 +348,7 @@ def _unseen(
     """
     made = {}
     for at, (one, other) in enumerate(pairs):
-        flags = arrays[f"unseen.{at}"] != 0
+        flags = arrays[f"allowed_pairs.{at}"] != 0
         if flags.shape != (sizes[one], sizes[other]) or not flags.any(axis=1).all():
             raise ValueError("a pair of columns has a flag for each pair of codes")
         made[one, other] = flags

@@ -17,7 +17,7 @@ from synth.generators.base import ModelDisplay
 from synth.generators.models.history_simulation import Simulation
 from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
 from synth.generators.models.postprocess import finish_histories, rows_wanted
-from synth.histories.layout import FIRST, LATER, HistoryLayout
+from synth.histories.layout import FIRST, LATER, HistoryLayout, whole_numbers
 from synth.progress import Progress, quiet
 from synth.schema import Schema, build_schema
 from synth.table import conform, present
@@ -36,7 +36,7 @@ _NO_ROLES: dict[str, Any] = {
     "nondecreasing_in_entity": (),
     "constraints": (),
 }
-"""Of a schema of parents alone, in which other columns may be missing."""
+"""Keys of a schema that name columns of the rows, as a schema of their parents alone leaves them out."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,8 +95,8 @@ class HistoryModel(ModelDisplay):
             )
         rng = np.random.default_rng(seed)
         mean = float(np.average(np.arange(1, len(self.entity_shares) + 1), weights=self.entity_shares))
-        simulation = Simulation(self.layout, self.first, self.later, mean, rng, part, progress)
-        learned, owner = simulation.rows(wanted, given)
+        simulation = Simulation(self.layout, self.first, self.later, rng, part, progress)
+        learned, owner = simulation.rows(wanted, mean, given)
         return finish_histories(learned, owner, self.schema, rng, part)
 
     def rows_of(
@@ -106,7 +106,8 @@ class HistoryModel(ModelDisplay):
 
         Args:
             parents: the entity column and all that is constant within an entity, one row a parent; keys never repeat.
-            counts: rows of each, shape (n_parents,); those without any have none.
+            counts: rows of each, shape (n_parents,), 0 included; more than the longest history that the model knows are
+                cut to it.
             seed: the same seed gives the same rows; `None` draws fresh ones.
             progress: told what is being done.
 
@@ -126,8 +127,8 @@ class HistoryModel(ModelDisplay):
         rng = np.random.default_rng(seed)
         made: dict[str, Any] = {name: known[name] for name in self.layout.constant}
         longest = np.minimum(counts[with_rows], len(self.entity_shares)).astype(np.int64)
-        made[self.layout.n_rows] = pd.Series(pd.arrays.IntegerArray(longest, np.zeros(len(longest), dtype=bool)))
-        simulation = Simulation(self.layout, self.first, self.later, 1.0, rng, None, progress)
+        made[self.layout.n_rows] = whole_numbers(longest)
+        simulation = Simulation(self.layout, self.first, self.later, rng, None, progress)
         learned, owner = simulation.rows_of(pd.DataFrame(made, index=known.index))
         table = finish_histories(learned, owner, self.schema, rng)
         shown = present(known, held)

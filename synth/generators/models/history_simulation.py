@@ -1,6 +1,7 @@
 """The simulation of histories: first rows, then row after row of all entities at once, until each history ends.
 
-A row that breaks a constraint, or leaves a bound, is drawn again. A history ends early where no draw keeps them.
+A row that breaks a constraint, or leaves a bound, is drawn again. After half of the draws a value beyond its bound is
+put there. A history ends early where no draw keeps the constraints.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from synth.constraints import Unique
 from synth.domain.constraint_checks import key_hashes
 from synth.errors import ModelError
 from synth.generators.models.constraints import completed, with_dependents
-from synth.histories.layout import HistoryLayout
+from synth.histories.layout import HistoryLayout, whole_numbers
 from synth.progress import Progress
 
 TRIES = 60
@@ -46,7 +47,7 @@ class RowModel(Protocol):
 
 @dataclass
 class Keys:
-    """Values of keys that rows hold so far, by key; a key may hold the entity.
+    """Values of unique constraints in the rows drawn so far, by constraint; one may hold the entity.
 
     Attributes:
         layout: names the keys.
@@ -76,11 +77,13 @@ class Keys:
 
     def remember(self) -> None:
         """Note all rows for the parts of the table after this one."""
-        for at, unique in enumerate(self._uniques()):
+        for at, unique in enumerate(self.uniques):
             if self.part is not None and not self._of_entity(unique):
                 self.part.add(_place(unique), self._seen.get(at, np.zeros(0, dtype=np.uint64)))
 
-    def _uniques(self) -> list[Unique]:
+    @property
+    def uniques(self) -> list[Unique]:
+        """The unique constraints of the schema."""
         return [each for each in self.layout.schema.constraints if isinstance(each, Unique)]
 
     def _of_entity(self, unique: Unique) -> bool:
@@ -90,7 +93,7 @@ class Keys:
         self, table: pd.DataFrame, owners: NDArray[np.int64]
     ) -> list[tuple[Unique, NDArray[np.uint64], NDArray[np.bool_]]]:
         made = []
-        for unique in self._uniques():
+        for unique in self.uniques:
             names = tuple(name for name in unique.columns if name != self.layout.schema.entity)
             hashes, is_whole = key_hashes(table, Unique(columns=names), self.layout.schema.columns)
             if self._of_entity(unique):
@@ -112,7 +115,6 @@ class Simulation:
         layout: of the two tables.
         first: draws first rows.
         later: draws later rows; `None`: no entity has any.
-        mean_length: rows of a history on average, about.
         rng: source of all draws.
         part: of the table that the rows are for; `None`: there is no other.
         progress: told the share of rows that are drawn.
@@ -121,16 +123,18 @@ class Simulation:
     layout: HistoryLayout
     first: RowModel
     later: RowModel | None
-    mean_length: float
     rng: np.random.Generator
     part: Part | None
     progress: Progress
 
-    def rows(self, n_rows: int, given: Mapping[str, Any] | None = None) -> tuple[pd.DataFrame, NDArray[np.int64]]:
+    def rows(
+        self, n_rows: int, mean_length: float, given: Mapping[str, Any] | None = None
+    ) -> tuple[pd.DataFrame, NDArray[np.int64]]:
         """Canonical rows of the learned columns, history by history, and the entity of each; the last may be cut off.
 
         Args:
             n_rows: wanted, at least one.
+            mean_length: rows of a history on average, about.
             given: the value that columns which are constant within an entity hold.
 
         Raises:
@@ -142,7 +146,7 @@ class Simulation:
         n_drawn = n_entities = 0
         while n_drawn < n_rows:
             self.progress("sampling histories", n_drawn / n_rows)
-            wanted = min(int(1.02 * (n_rows - n_drawn) / max(self.mean_length, 1.0)) + 10, MOST_AT_ONCE)
+            wanted = min(int(1.02 * (n_rows - n_drawn) / max(mean_length, 1.0)) + 10, MOST_AT_ONCE)
             table, owner = self._histories(wanted, n_entities, keys, given)
             tables.append(table)
             owners.append(owner)
@@ -175,37 +179,41 @@ class Simulation:
         return pd.concat(tables, ignore_index=True), np.concatenate(owners)
 
     def _first_rows_of(self, parents: pd.DataFrame) -> pd.DataFrame:
-        """The first row of each parent; the last draw stays where none keeps the constraints."""
+        """The first row of each parent.
+
+        Raises:
+            ModelError: of some parent no row that is drawn keeps the constraints.
+        """
         layout = self.layout
         known = parents[[*layout.constant, layout.n_rows]]
         pending = np.arange(len(parents))
         found: list[pd.DataFrame] = []
         places: list[NDArray[np.intp]] = []
-        for attempt in range(TRIES):
+        for _ in range(TRIES):
             some = known.iloc[pending].reset_index(drop=True)
             drawn = self.first.drawn_after(some, self.rng)
             rows = pd.DataFrame(
                 {name: some[name] if name in some else drawn[name] for name in layout.first_rows.modeled}
             )
             table, unlawful = completed(with_dependents(rows, layout.first_rows), layout.first_rows)
-            kept = np.arange(len(pending)) if attempt == TRIES - 1 else np.flatnonzero(~unlawful)
+            kept = np.flatnonzero(~unlawful)
             found.append(table.iloc[kept])
             places.append(pending[kept])
             pending = np.delete(pending, kept)
             if len(pending) == 0:
                 break
-            if attempt == TRIES - 2 and len(pending) > MOST_CUT * len(parents) + 10:
-                raise ModelError(
-                    f"first rows that keep the constraints are hardly drawn ({len(pending):,} of {len(parents):,} are "
-                    "not); correct the constraints"
-                )
+        if len(pending):
+            raise ModelError(
+                f"no row that keeps the constraints is drawn for {len(pending):,} of {len(parents):,} parents; correct "
+                "the constraints, or the parents"
+            )
         order = np.argsort(np.concatenate(places))
         return pd.concat(found, ignore_index=True).take(order).reset_index(drop=True)
 
     def _histories(
         self, n: int, first_owner: int, keys: Keys, given: Mapping[str, Any] | None
     ) -> tuple[pd.DataFrame, NDArray[np.int64]]:
-        """Whole histories of so many entities, and the entity of each row, entities numbered from one on."""
+        """Whole histories of so many entities, and the entity of each row, numbered from `first_owner` on."""
         return self._followed(self.first.learned_rows(n, self.rng, given), first_owner + np.arange(n), keys)
 
     def _followed(
@@ -219,8 +227,8 @@ class Simulation:
         firsts, owners, lengths = firsts[kept].reset_index(drop=True), owners[kept], lengths[kept]
         if len(firsts) == 0:
             raise ModelError(
-                "no first row of a history that the model draws keeps the keys; correct the constraint, or ask for "
-                "fewer rows"
+                "no first row of a history that the model draws keeps that "
+                f"{' and that '.join(map(str, keys.uniques))}; correct the constraint"
             )
         keys.add(firsts, owners)
         tables, at = [firsts], [owners]
@@ -323,8 +331,8 @@ class _State:
         """The columns that are known of the next rows, as `HistoryLayout.known` names them."""
         layout, last = self.layout, self.last.iloc[places].reset_index(drop=True)
         made: dict[str, Any] = {name: last[name] for name in layout.constant}
-        made[layout.left] = _integers(self.lengths[places] - self.place - 1)
-        made[layout.place] = _integers(np.full(len(places), self.place + 1))
+        made[layout.left] = whole_numbers(self.lengths[places] - self.place - 1)
+        made[layout.place] = whole_numbers(np.full(len(places), self.place + 1))
         made |= {layout.before(name): last[name] for name in layout.varying}
         for name in layout.averaged:
             with np.errstate(invalid="ignore"):
@@ -349,7 +357,3 @@ def _added(
         more = np.stack([np.nan_to_num(values), ~np.isnan(values)], axis=1)
         made[name] = sums[name] + more if name in sums else more
     return made
-
-
-def _integers(values: NDArray[Any]) -> pd.Series:
-    return pd.Series(pd.arrays.IntegerArray(values.astype(np.int64), np.zeros(len(values), dtype=bool)))
