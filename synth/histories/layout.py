@@ -302,10 +302,10 @@ def _counts(line: NDArray[Any], column: Any) -> NDArray[Any]:
     unit = numeric_scale.step(column)
     if unit is None:
         return np.asarray(line)
-    steps = np.clip(
-        np.nan_to_num(numeric_scale.ratio(line, unit)), -numeric_scale.LARGEST / 2, numeric_scale.LARGEST / 2
-    )
-    return np.round(steps).astype(np.int64)
+    most = numeric_scale.LARGEST / 2  # the difference of two counts is a count, too
+    steps = np.clip(np.nan_to_num(numeric_scale.ratio(line, unit)), -most, most)
+    counts: NDArray[Any] = np.round(steps).astype(np.int64)
+    return counts
 
 
 def varies(name: str) -> TableError:
