@@ -45,7 +45,7 @@ SHOWN = {
     "histories.lengths": "rows an entity", "histories.gaps": "gaps", "histories.transitions.mean": "transitions",
     "histories.dependence.floor_share": "ties lost", "histories.lag.mean": "lag 1",
     "histories.constants.broken": "constants broken", "histories.nondecreasing.broken": "falls",
-    "utility.next_event.tstr": "next event", "fit_cpu_s": "fit, CPU s",
+    "utility.next_event.tstr": "next event", "cpu_s": "fit and sample, CPU s",
 }  # fmt: skip
 SDTYPES = {
     "identifier": "id", "categorical": "categorical", "boolean": "boolean", "date": "datetime", "datetime": "datetime",
@@ -110,7 +110,7 @@ def _halves(rows: pd.DataFrame, schema: Schema, seed: int) -> tuple[pd.DataFrame
 
 
 def _measured(run: str, train: pd.DataFrame, fresh: pd.DataFrame, schema: Schema, seed: int) -> dict[str, Any]:
-    """The figures of one run, and the time of its fit."""
+    """The figures of one run, and the processor seconds of its fit and sample."""
     started = time.process_time()
     made = _made(run, train, fresh, schema, seed)
     seconds = time.process_time() - started
@@ -121,7 +121,7 @@ def _measured(run: str, train: pd.DataFrame, fresh: pd.DataFrame, schema: Schema
     tables = Tables.prepare(train, fresh[held].reset_index(drop=True), made, open_units, seed=seed, outside="clamp")
     found = [*fidelity.measure(tables).estimates, *next_event.measure(tables).estimates]
     figures = {each.measure: each.value for each in found if not each.subject}
-    return {"fit_cpu_s": seconds, **{name: figures[name] for name in SHOWN if name in figures}}
+    return {"cpu_s": seconds, **{name: figures[name] for name in SHOWN if name in figures}}
 
 
 def _made(run: str, train: pd.DataFrame, fresh: pd.DataFrame, schema: Schema, seed: int) -> pd.DataFrame:
