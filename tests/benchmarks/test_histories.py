@@ -1,0 +1,52 @@
+"""The benchmark of histories: tables of the law that they name, and figures that tell histories from rows at random."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import histories
+from benchmarks.history_tables import (
+    STATES,
+    TRANSITIONS,
+    patients,
+    patients_schema,
+    shoppers,
+    shoppers_schema,
+)
+from synth.histories.ordering import histories_of
+from synth.table import conform, violations
+
+
+def test_tables_keep_their_schemas_and_their_law() -> None:
+    assert violations(shoppers(200), shoppers_schema()) == []
+    table = patients(2_000)
+    assert violations(table, patients_schema()) == []
+    held = conform(table, patients_schema())
+    now, before = histories_of(held, patients_schema()).pairs
+    codes = np.array([STATES.index(state) for state in held["state"]])
+    counts = np.bincount(4 * codes[before] + codes[now], minlength=16).reshape(4, 4)
+    assert counts[0].sum() == 0
+    assert np.abs(counts[1:] / counts[1:].sum(axis=1, keepdims=True) - TRANSITIONS[1:]).max() < 0.04
+
+
+def test_figures_tell_fresh_histories_from_rows_dealt_at_random() -> None:
+    halves = histories._halves(patients(600, 0), patients_schema(), 0)
+    fresh, dealt = (histories._measured(run, *halves, 0) for run in ("fresh", "dealt"))
+    name = "histories.dependence.floor_share"
+    assert fresh[name] < 0.1
+    assert dealt[name] > 0.8
+    assert not {*halves[0]["who"]} & {*halves[1]["who"]}
+
+
+def test_the_table_of_results_shows_medians() -> None:
+    runs = [{"table": "patients", "run": "trees", "seed": seed, "cpu_s": float(seed)} for seed in range(3)]
+    assert "trees | - | - | - | - | - | - | - | - | 1.000 (0.000 to 2.000)" in histories.drawn(runs)
+
+
+def test_a_run_that_is_done_is_not_done_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "histories.json"
+    out.write_text('[{"table": "patients", "run": "fresh", "seed": 0, "cpu_s": 7.0},'
+                   ' {"table": "shoppers", "run": "fresh", "seed": 0, "cpu_s": 8.0}]')  # fmt: skip
+    histories.main(["--out", str(out), "--run", "fresh", "--seeds", "1"])
+    assert "7.000" in capsys.readouterr().out
