@@ -77,8 +77,8 @@ def _order_of_identifiers(table: "StoredTable", schema: Schema) -> dict[str, Any
     name, backend = str(schema.order), table.place.backend
     if not isinstance(schema.columns[name], IdentifierColumn):
         raise SchemaError(
-            f"rows follow each other by a date, a time, a number or an identifier: order={name!r} is none of them; name "
-            "another column"
+            f"rows follow each other by a date, a time, a number or an identifier: order={name!r} is none of them; "
+            "name another column"
         )
     texts = table.text(name, schema)
     whole = whole_match(texts, NUMBER, backend).fill_null(False)

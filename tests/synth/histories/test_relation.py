@@ -94,15 +94,21 @@ def test_a_parent_s_category_without_any_rows_is_drawn_for_all_the_same(real: Pa
 
 
 @pytest.mark.parametrize("private", [False, True])
-def test_an_entity_is_on_one_side_in_both_tables(real: Pair, private: bool) -> None:
+def test_an_entity_is_on_one_side_in_both_tables_if_these_are_split_by_its_key(real: Pair, private: bool) -> None:
     relation = Relation(*schemas(1500), private=private)
     parents, rows = relation.joined(*real)
-    sides = [
-        split_table(table, schema, holdout_share=0.3, seed=5, private=True)
-        for table, schema in ((parents, relation.parents), (rows, relation.rows))
-    ]
-    assert set(sides[1].holdout["who"]) <= set(sides[0].holdout["who"])
-    assert set(sides[1].train["who"]) <= set(sides[0].train["who"])
+
+    def across(*, by_key: bool) -> int:
+        """The number of entities with rows on the other side than their parent."""
+        first, second = (
+            split_table(table, schema, holdout_share=0.3, seed=5, private=by_key)
+            for table, schema in ((parents, relation.parents), (rows, relation.rows))
+        )
+        both = (first.train, second.holdout), (first.holdout, second.train)
+        return sum(len({*one["who"]} & {*other["who"]}) for one, other in both)
+
+    assert across(by_key=True) == 0
+    assert across(by_key=False) > 100  # a stratified draw, which related tables therefore never have
 
 
 def test_each_part_of_both_tables_is_made_from_one_entity_s_own_rows() -> None:
@@ -119,6 +125,18 @@ def test_each_part_of_both_tables_is_made_from_one_entity_s_own_rows() -> None:
         without = relation.joined(twice[twice["who"] != who], strewn[strewn["who"] != who], outside="clamp")
         for all_of, rest in zip(whole, without, strict=True):
             pd.testing.assert_frame_equal(all_of[all_of["who"] != who].reset_index(drop=True), rest)
+
+
+def test_a_private_join_does_not_stop_for_a_row_unless_that_is_asked_for() -> None:
+    patients, visits = pair(20, seed=1)
+    found = patients.iloc[1:]
+    loose = visits.assign(who=[patients["who"].iloc[0], "P-000900", *visits["who"].iloc[2:]])
+    relation = Relation(*schemas(20), private=True)
+    parents, rows = relation.joined(found, loose)
+    assert parents["who"].tolist() == found["who"].tolist()
+    assert len(rows) == loose["who"].isin(found["who"]).sum() < len(loose)
+    with pytest.raises(TableError, match="every row has a parent"):
+        relation.joined(found, loose, outside="refuse")
 
 
 def test_more_rows_than_a_unit_may_have_are_no_reason_to_refuse() -> None:
@@ -158,8 +176,8 @@ def _with(schema: Schema, name: str, column: dict[str, Any]) -> Schema:
 @pytest.mark.parametrize(
     ("of_parents", "of_rows", "message"),
     [
-        ({}, {"entity": None, "order": None, "max_rows_per_unit": 1}, "names no entity"),
-        ({}, {"order": None}, "names no order"),
+        ({}, {"entity": None, "order": None, "max_rows_per_unit": 1}, "entity=None"),
+        ({}, {"order": None}, "order=None"),
         ({"entity": "who", "max_rows_per_unit": 3}, {}, "one level of parents"),
         ({"dataset": "a"}, {"dataset": "b"}, "dataset differs"),
         ({"n_units": 10}, {"n_units": 11}, "n_units differs"),
@@ -174,7 +192,7 @@ def test_schemas_that_do_not_fit_together_are_refused(
         Relation(changed(parents, **of_parents), changed(rows, **of_rows))
 
 
-def test_a_key_that_is_none_and_a_name_in_both_are_refused() -> None:
+def test_a_key_that_is_no_column_and_a_name_in_both_are_refused() -> None:
     parents, rows = schemas()
     with pytest.raises(SchemaError, match="column='age' is in both"):
         Relation(parents, _with(rows, "age", {"kind": "integer", "bounds": [0, 9]}))
@@ -182,6 +200,6 @@ def test_a_key_that_is_none_and_a_name_in_both_are_refused() -> None:
         Relation(_with(parents, "who", {"kind": "categorical", "categories": ["a"]}), rows)
     with pytest.raises(SchemaError, match="of one kind in both tables"):
         Relation(_with(parents, "who", {"kind": "identifier", "bounds": [0, 9]}), rows)
-    with pytest.raises(SchemaError, match="entity='whom' is none there"):
+    with pytest.raises(SchemaError, match="entity='whom' is no column there"):
         other = changed(rows, entity="whom", columns={**rows.columns, "whom": KEY})
         Relation(parents, other)
