@@ -71,8 +71,8 @@ class QuickStart:
         Args:
             table: a file, a folder of files or the address of a table in a database.
             target: column that a model would predict.
-            units: all that is said of them. No order is looked for in a table that stays where it is stored: histories
-                are learned from rows in memory.
+            units: all that is said of them. Of a stored table with `MOST_ROWS` or more no order is looked for: later
+                rows may break what the first ones show, and a fit refuses that.
             seed: of every draw but private noise.
 
         Raises:
@@ -80,9 +80,10 @@ class QuickStart:
         """
         place = find_table(table)
         rows = _rows(place)
+        is_whole = not place.stored or len(rows) < MOST_ROWS
         schema = infer_schema(
             rows, target=target, entity=units.entity, order=units.order, propose_entity=units.propose_entity,
-            propose_order=units.propose_order and not place.stored,
+            propose_order=units.propose_order and is_whole,
         )  # fmt: skip
         return cls(place, schema, len(rows) <= FEW_ROWS, seed)
 

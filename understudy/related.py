@@ -23,7 +23,7 @@ from evaluate.provenance import ComposedClaim
 from evaluate.result_io import evaluation_from
 from synth.distribution import VERSION
 from synth.errors import JobError
-from synth.histories.relation import KeyMatch, Relation
+from synth.histories.relation import RELATED_TABLES, KeyMatch, Relation, TableRole
 from synth.output import RUN, Unfinished, check_new_folder, hidden_beside, is_taken, sync_all, whole_file
 from synth.table import read_table, write_table
 from understudy import provenance
@@ -35,7 +35,7 @@ from understudy.console import DONE, FAILED, VERDICTS, Console
 from understudy.data.related import RelatedTables, find_file
 from understudy.index import FILE, read_index, write_index
 from understudy.job.related import read_related
-from understudy.job.spec import SIDES, RelatedJob, Side
+from understudy.job.spec import RelatedJob
 from understudy.run import candidates, stages
 from understudy.run.plan import Plan, check_left, plan_of
 from understudy.run.run import MODELS, RunOutcome
@@ -53,7 +53,7 @@ class RelatedPlan:
     Attributes:
         job: the specification.
         relation: of the tables.
-        sides: a plan for each table, the parents' first.
+        tables: a plan for each table, the parents' first.
         together: the claim of both fits, by label.
         out: the folder that will appear.
         restart: whether unfinished work of this output is removed first.
@@ -61,7 +61,7 @@ class RelatedPlan:
 
     job: RelatedJob
     relation: Relation
-    sides: Mapping[Side, Plan]
+    tables: Mapping[TableRole, Plan]
     together: Mapping[str, ComposedClaim]
     out: Path
     restart: bool
@@ -69,7 +69,7 @@ class RelatedPlan:
     @property
     def title(self) -> str:
         """The headline of both."""
-        return self.job.name or self.sides["parents"].job_path.stem
+        return self.job.name or self.tables["parents"].job_path.stem
 
 
 @dataclass(frozen=True)
@@ -78,19 +78,19 @@ class RelatedOutcome:
 
     Attributes:
         plan: what was done.
-        sides: the outcome of each table's run.
+        tables: the outcome of each table's run.
         matches: the match of keys between the synthetic tables, by label.
     """
 
     plan: RelatedPlan
-    sides: Mapping[Side, RunOutcome]
+    tables: Mapping[TableRole, RunOutcome]
     matches: Mapping[str, KeyMatch]
 
     def verdict(self, label: str) -> str:
         """The verdict on both tables of a candidate: the worse of the two, and FAIL where keys do not match."""
         if not self.matches[label].holds:
             return "FAIL"
-        found = {one.verdict for outcome in self.sides.values() for one in outcome.verdicts if one.candidate == label}
+        found = {one.verdict for outcome in self.tables.values() for one in outcome.verdicts if one.candidate == label}
         return next((verdict for verdict in WORST_FIRST if verdict in found), "FAIL")
 
     @property
@@ -101,7 +101,7 @@ class RelatedOutcome:
         return DONE if all(match.holds for match in self.matches.values()) else FAILED
 
     def content(self) -> dict[str, Any]:
-        """What holds of both tables, as plain data."""
+        """Verdict, key match and composed epsilon of both tables, as plain data."""
         return {
             "title": self.plan.title,
             "key": self.plan.relation.key,
@@ -114,8 +114,8 @@ class RelatedOutcome:
     def _of(self, label: str) -> dict[str, Any]:
         claim, match = self.plan.together.get(label), self.matches[label]
         statements = {
-            side: one.statement
-            for side, outcome in self.sides.items()
+            role: one.statement
+            for role, outcome in self.tables.items()
             for one in outcome.evaluation.candidates
             if one.name == label
         }
@@ -126,7 +126,7 @@ class RelatedOutcome:
             "counts_matched": match.counts_matched,
             "epsilon": None if claim is None else claim.epsilon,
             "delta": None if claim is None else claim.delta,
-            "epsilon_of": {side: None if one is None else one.epsilon for side, one in statements.items()},
+            "epsilon_of": {role: None if one is None else one.epsilon for role, one in statements.items()},
             "guarantee": "no formal guarantee" if claim is None else "of both tables together",
         }
 
@@ -149,29 +149,29 @@ def make_related_plan(
     """
     if executor is not None:
         raise JobError("two related tables are made on this machine, and --executor names a cluster; leave it out")
-    asked, home = read_related(job_path), job_path.parent
+    inputs, home = read_related(job_path), job_path.parent
     tidy(out)
     check_new_folder(out)
     folder = _work(out).result
-    places = {side: find_file(getattr(asked.job.tables, side).path, home, side) for side in SIDES}
-    plans: dict[Side, Plan] = {}
-    for side in SIDES:
+    places = {role: find_file(getattr(inputs.job.tables, role).path, home, role) for role in RELATED_TABLES}
+    plans: dict[TableRole, Plan] = {}
+    for role in RELATED_TABLES:
         drawn = folder / "parents" / candidates.SYNTHETIC
-        plan = plan_of(asked.sides[side], places[side], job_path, folder / side)
-        job = plan.job.model_copy(update={"name": f"{asked.job.name or job_path.stem}: {side}"})
-        plans[side] = replace(
+        plan = plan_of(inputs.tables[role], places[role], job_path, folder / role)
+        job = plan.job.model_copy(update={"name": f"{inputs.job.name or job_path.stem}: {role}"})
+        plans[role] = replace(
             plan,
             job=job,
             workers=workers or plan.workers,
-            related=RelatedTables(asked.relation, places["parents"], places["rows"], side, drawn),
+            related=RelatedTables(inputs.relation, places["parents"], places["rows"], role, drawn),
         )
-    parents, rows = (plans[side].schedules for side in SIDES)
+    parents, rows = (plans[role].schedules for role in RELATED_TABLES)
     plans = {
-        "parents": replace(plans["parents"], beside=rows),
-        "rows": replace(plans["rows"], beside=parents),
+        "parents": replace(plans["parents"], related_schedules=rows),
+        "rows": replace(plans["rows"], related_schedules=parents),
     }
     check_left([plan if not restart else replace(plan, restart=True) for plan in plans.values() if not _is_made(plan)])
-    return RelatedPlan(asked.job, asked.relation, plans, asked.together, out, restart)
+    return RelatedPlan(inputs.job, inputs.relation, plans, inputs.together, out, restart)
 
 
 def run_related(plan: RelatedPlan, console: Console, signer: Signer | None = None) -> RelatedOutcome:
@@ -192,11 +192,11 @@ def run_related(plan: RelatedPlan, console: Console, signer: Signer | None = Non
         try:
             check_new_folder(plan.out)
             _claim(work, plan)
-            sides = {side: _one(plan.sides[side], console, signer) for side in SIDES}
-            matches = {label: _write_pair(plan, label, work.result) for label in plan.sides["rows"].points}
-            outcome = RelatedOutcome(plan, _at(sides, plan.out), matches)
-            with whole_file(work.result / TABLES) as beside:
-                beside.write_text(json.dumps(outcome.content(), indent=1, ensure_ascii=False), encoding="utf-8")
+            tables = {role: _one(plan, role, console, signer) for role in RELATED_TABLES}
+            matches = {label: _write_pair(plan, label, work.result) for label in plan.tables["rows"].points}
+            outcome = RelatedOutcome(plan, _at(tables, plan.out), matches)
+            with whole_file(work.result / TABLES) as tmp_path:
+                tmp_path.write_text(json.dumps(outcome.content(), indent=1, ensure_ascii=False), encoding="utf-8")
             page = work.result / FILE
             write_index(read_index(work.result, page, Demand()), page)
             sync_all(work.result)
@@ -236,7 +236,7 @@ def _claim(work: Unfinished, plan: RelatedPlan) -> None:
     Raises:
         OtherWork: it is of another run; it was left as it is.
     """
-    of_rows, of_parents = plan.sides["rows"], plan.sides["parents"]
+    of_rows, of_parents = plan.tables["rows"], plan.tables["parents"]
     names = {
         **{name: of_rows.given[name].sha256 if name in of_rows.given else None for name in provenance.INPUTS},
         "schema of the parents": of_parents.given["schema"].sha256,
@@ -244,7 +244,7 @@ def _claim(work: Unfinished, plan: RelatedPlan) -> None:
         "output": str(plan.out.parent.resolve() / plan.out.name),
         "ledger": None if of_rows.fund is None else of_rows.fund.place,
     }
-    other = [what for what, known in work.state.items() if what in names and names[what] != known]
+    other = [name for name, known in work.state.items() if name in names and names[name] != known]
     if other and not plan.restart and _is_worth_keeping(work):
         raise OtherWork(
             f"unfinished work stands in the way of --out {str(plan.out)!r}, and it is of another "
@@ -257,8 +257,9 @@ def _claim(work: Unfinished, plan: RelatedPlan) -> None:
     work.write_state({**work.state, **names})
 
 
-def _one(plan: Plan, console: Console, signer: Signer | None) -> RunOutcome:
+def _one(both: RelatedPlan, role: TableRole, console: Console, signer: Signer | None) -> RunOutcome:
     """The outcome of one table's run; one that an earlier start finished is not run again."""
+    plan, given = both.tables[role], both.job.tables
     if not is_taken(plan.out):
         return carry_out_one(plan, console, signer)
     with console.stage("split"), stages.read(plan) as table:
@@ -267,8 +268,9 @@ def _one(plan: Plan, console: Console, signer: Signer | None) -> RunOutcome:
     evaluation = evaluation_from((plan.out / EVALUATION).read_text(encoding="utf-8"))
     if evaluation.provenance.fingerprints != prints:
         raise OtherWork(
-            "unfinished work stands in the way, and it is of other tables; finish that with what it was begun with, or "
-            f"add --restart, which removes it ({SPENT})"
+            f"unfinished work stands in the way of --out {str(both.out)!r}, and it is of other tables than "
+            f"tables.parents={given.parents.path!r} and tables.rows={given.rows.path!r}; finish that with what it was "
+            f"begun with, name another --out, or add --restart, which removes it ({SPENT})"
         )
     unsaved = {label: "" for label in plan.points if not (plan.out / MODELS / label).is_dir()}
     return RunOutcome(plan, evaluation, stages.verdicts_of(plan, evaluation), unsaved)
@@ -279,19 +281,19 @@ def _write_pair(plan: RelatedPlan, label: str, folder: Path) -> KeyMatch:
     relation = plan.relation
     parents, rows = (
         read_table(one.out / candidates.SYNTHETIC / f"{label}{one.suffix}", one.schema)
-        for one in (plan.sides[side] for side in SIDES)
+        for one in (plan.tables[role] for role in RELATED_TABLES)
     )
     place = folder / candidates.SYNTHETIC / label
     place.mkdir(parents=True, exist_ok=True)
-    written = dict(zip(SIDES, relation.apart(parents, rows), strict=True))
-    schemas = dict(zip(SIDES, (relation.given_parents, relation.given_rows), strict=True))
-    for side in SIDES:
-        write_table(written[side], place / f"{side}{plan.sides[side].suffix}", schemas[side])
-    again = read_table(place / f"rows{plan.sides['rows'].suffix}", relation.given_rows)
-    keys = read_table(place / f"parents{plan.sides['parents'].suffix}", relation.given_parents)
+    written = dict(zip(RELATED_TABLES, relation.split(parents, rows), strict=True))
+    schemas = dict(zip(RELATED_TABLES, (relation.parent_schema, relation.child_schema), strict=True))
+    for role in RELATED_TABLES:
+        write_table(written[role], place / f"{role}{plan.tables[role].suffix}", schemas[role])
+    again = read_table(place / f"rows{plan.tables['rows'].suffix}", relation.child_schema)
+    keys = read_table(place / f"parents{plan.tables['parents'].suffix}", relation.parent_schema)
     return relation.matches(keys.assign(**{relation.count: parents[relation.count]}), again)
 
 
-def _at(sides: Mapping[Side, RunOutcome], out: Path) -> dict[Side, RunOutcome]:
+def _at(tables: Mapping[TableRole, RunOutcome], out: Path) -> dict[TableRole, RunOutcome]:
     """The outcomes, where their outputs will be."""
-    return {side: replace(found, plan=replace(found.plan, out=out / side)) for side, found in sides.items()}
+    return {role: replace(found, plan=replace(found.plan, out=out / role)) for role, found in tables.items()}

@@ -1,12 +1,12 @@
-"""A relation of two tables: parents, one row an entity, and their rows, joined by a key (one to many).
+"""A one-to-many relation of two tables: parents, one row an entity, and their child rows, joined by a foreign key.
 
-The tables are modeled as two ordinary ones. Each parent holds its number of rows, too, so that a parent may have none.
-Each row holds the columns of its parent, which are constant within an entity. Parents are drawn first, and the rows of
-each are a history that is drawn given it.
+The tables are modeled as two ordinary ones. Each parent holds its number of child rows, too, so that it may have none.
+Each child row holds the columns of its parent, which are constant within an entity. Parents are drawn first. The child
+rows of each are a history that is drawn given it.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pandas as pd
@@ -20,11 +20,16 @@ from synth.split import row_keys
 from synth.table import conform
 from synth.table.conforming import Outside
 
-_OF_TABLE = ("target", "task", "sensitive", "quasi_identifiers", "parties", "entity", "constant_in_entity", "order")
+TableRole = Literal["parents", "rows"]
+"""The role of a table in a relation."""
+RELATED_TABLES: tuple[TableRole, ...] = ("parents", "rows")
+"""The two tables of a relation, parents first: their child rows are drawn given them."""
+_TABLE_KEYS = ("target", "task", "sensitive", "quasi_identifiers", "parties", "entity", "constant_in_entity", "order")
+"""Keys of a schema that say something of its whole table, and nothing of the columns of parents alone."""
 
 
-class RowsModel(Protocol):
-    """A model of histories, as a relation asks it for the rows of parents."""
+class ChildModel(Protocol):
+    """A model of histories, as a relation asks it for the child rows of parents."""
 
     @property
     def schema(self) -> Schema:
@@ -33,11 +38,11 @@ class RowsModel(Protocol):
     def rows_of(
         self, parents: pd.DataFrame, counts: NDArray[np.int64], *, seed: int | None = None, progress: Progress = quiet
     ) -> pd.DataFrame:
-        """The rows of parents that are known, so many of each."""
+        """The child rows of parents that are known, so many of each."""
 
 
-class ParentsModel(Protocol):
-    """A model of parents, each with its number of rows."""
+class ParentModel(Protocol):
+    """A model of parents, each with its number of child rows."""
 
     def sample(self, n_rows: int | None = None, *, seed: int | None = None, progress: Progress = quiet) -> pd.DataFrame:
         """So many synthetic parents."""
@@ -45,73 +50,66 @@ class ParentsModel(Protocol):
 
 @dataclass(frozen=True)
 class Relation:
-    """Parents and their rows, and the two tables that stand for them in a fit.
+    """A one-to-many relation, and the two tables that stand for it in a fit.
 
     Attributes:
-        given_parents: the schema of the parents as they are.
-        given_rows: the schema of their rows as they are.
-        count: the name of the column that holds the rows of each parent.
-        parents: the schema of the parents with their numbers of rows.
-        rows: the schema of the rows with their parents' columns.
+        parent_schema: the schema of the parents as they are; their key is an identifier that never repeats.
+        child_schema: the schema of their child rows as they are; it names the key as entity, and an order.
+        private: whether any fit has an epsilon. Then a parent has at most `max_rows_per_unit` rows of the child schema,
+            and no row is a reason to refuse. Otherwise the greatest number of rows is read off the table.
+        count: the name of the column that holds the number of child rows of each parent.
+        parents: the schema of the parents with their numbers of child rows.
+        rows: the schema of the child rows with their parents' columns.
+
+    Raises:
+        SchemaError: the two schemas do not fit together; there is no relation.
     """
 
-    given_parents: Schema
-    given_rows: Schema
+    parent_schema: Schema
+    child_schema: Schema
+    private: bool = field(default=False, kw_only=True)
     count: str = field(init=False)
     parents: Schema = field(init=False)
     rows: Schema = field(init=False)
-    private: bool = False
 
     def __post_init__(self) -> None:
-        _check(self.given_parents, self.given_rows)
+        _check(self.parent_schema, self.child_schema)
         name = "number of rows"
-        while name in self.given_parents.columns or name in self.given_rows.columns:
+        while name in self.parent_schema.columns or name in self.child_schema.columns:
             name += " "
         object.__setattr__(self, "count", name)
         object.__setattr__(self, "parents", self._parents())
         object.__setattr__(self, "rows", self._rows())
 
-    @classmethod
-    def of(cls, parents: Schema, rows: Schema, *, private: bool = False) -> Self:
-        """The relation of two tables.
-
-        Args:
-            parents: of the parents; their key is an identifier that never repeats.
-            rows: of their rows; it names the key as entity, and an order.
-            private: whether any fit has an epsilon. Then a parent has at most `max_rows_per_unit` rows of its rows'
-                schema, and no row is a reason to refuse. Otherwise the greatest number of rows is read off the rows.
-
-        Raises:
-            SchemaError: the two do not fit together, in a sentence.
-        """
-        return cls(parents, rows, private)
-
     @property
     def key(self) -> str:
-        """The name of the key: the rows' foreign key, which names a parent."""
-        return str(self.given_rows.entity)
+        """The name of the key: unique among parents, and the foreign key of child rows."""
+        return str(self.child_schema.entity)
 
     @property
     def inherited(self) -> tuple[str, ...]:
-        """Columns of a parent that its rows are drawn given: those that are modeled."""
-        return self.given_parents.modeled
+        """Columns of a parent that its child rows are drawn given: those that are modeled."""
+        return self.parent_schema.modeled
 
     def joined(
-        self, parents: pd.DataFrame, rows: pd.DataFrame, *, outside: Outside = "refuse"
+        self, parents: pd.DataFrame, rows: pd.DataFrame, *, outside: Outside | None = None
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
         """The two tables as they are fitted, each part of them made from one entity's own rows.
 
         Args:
             parents: *Sensitive*. One row each.
-            rows: *Sensitive*. Any order.
-            outside: "refuse" what does not fit, or "clamp": of parents with one key one counts, and rows without a
-                parent are left out.
+            rows: *Sensitive*. Child rows in any order.
+            outside: "refuse" what does not fit, or "clamp": of parents with one key one counts, and child rows without
+                a parent are left out. `None`: "clamp" if private, so that no row decides if a fit stops, else "refuse".
 
         Raises:
-            TableError: a table does not fit its schema, a key repeats, or a row has no parent.
+            TableError: a table does not fit its schema, a key repeats, or a child row has no parent. Nothing was
+                joined.
         """
-        parents = conform(parents, self.given_parents, outside=outside)
-        rows = conform(rows, self.given_rows, outside=outside)
+        if outside is None:
+            outside = "clamp" if self.private else "refuse"
+        parents = conform(parents, self.parent_schema, outside=outside)
+        rows = conform(rows, self.child_schema, outside=outside)
         keys = parents[self.key]
         has_parent = rows[self.key].isin(keys.dropna())
         if outside == "refuse":
@@ -120,27 +118,27 @@ class Relation:
         rows = rows[has_parent & rows[self.key].notna()].reset_index(drop=True)
         counts = rows[self.key].value_counts().reindex(parents[self.key]).fillna(0).to_numpy(dtype=np.int64)
         if self.private:
-            counts = np.minimum(counts, self.given_rows.max_rows_per_unit)
+            counts = np.minimum(counts, self.child_schema.max_rows_per_unit)
         held = parents.assign(**{self.count: counts})
         return (
             conform(held, self.parents, outside=outside, part=True),
             conform(self._with_parents(rows, parents), self.rows, outside=outside, part=True),
         )
 
-    def apart(self, parents: pd.DataFrame, rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The two tables as they were given: parents without numbers of rows, rows without their parents' columns."""
-        return parents[list(self.given_parents.kept)], rows[list(self.given_rows.kept)]
+    def split(self, parents: pd.DataFrame, rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The two tables as they were given: without numbers of child rows, and without their parents' columns."""
+        return parents[list(self.parent_schema.kept)], rows[list(self.child_schema.kept)]
 
     def sample(
         self,
-        of_parents: ParentsModel,
-        of_rows: RowsModel,
+        of_parents: ParentModel,
+        of_rows: ChildModel,
         n_parents: int | None = None,
         *,
         seed: int | None = None,
         progress: Progress = quiet,
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Synthetic parents and their rows, as the two tables were given; every key of a row is a parent's.
+        """Synthetic parents and their child rows, as the two tables were given; every foreign key is a parent's key.
 
         Args:
             of_parents: fitted on the parents of `joined`.
@@ -150,16 +148,16 @@ class Relation:
             progress: told what is being done.
         """
         parents = of_parents.sample(n_parents, seed=seed, progress=progress)
-        return self.apart(parents, self.rows_of(of_rows, parents, seed=seed, progress=progress))
+        return self.split(parents, self.rows_of(of_rows, parents, seed=seed, progress=progress))
 
     def rows_of(
-        self, model: RowsModel, parents: pd.DataFrame, *, seed: int | None = None, progress: Progress = quiet
+        self, model: ChildModel, parents: pd.DataFrame, *, seed: int | None = None, progress: Progress = quiet
     ) -> pd.DataFrame:
-        """The rows of synthetic parents, each with its parent's columns.
+        """The child rows of synthetic parents, each with its parent's columns.
 
         Args:
             model: of histories, fitted under `rows`.
-            parents: with their numbers of rows, as a model of them draws them.
+            parents: with their numbers of child rows, as a model of them draws them.
             seed: the same seed gives the same rows; `None` draws fresh ones.
             progress: told what is being done.
 
@@ -170,15 +168,15 @@ class Relation:
         counts = held[self.count].to_numpy(dtype=np.int64)
         known = self._known(held, model.schema, np.random.default_rng(seed))
         rows = model.rows_of(known, counts, seed=seed, progress=progress)
-        own = conform(rows[list(self.given_rows.kept)], self.given_rows, outside="clamp")
+        own = conform(rows[list(self.child_schema.kept)], self.child_schema, outside="clamp")
         return self._with_parents(own, held)
 
     def matches(self, parents: pd.DataFrame, rows: pd.DataFrame) -> "KeyMatch":
-        """The match of keys between synthetic parents and their rows.
+        """The match of keys between synthetic parents and their child rows.
 
         Args:
-            parents: with their numbers of rows.
-            rows: synthetic.
+            parents: with their numbers of child rows.
+            rows: synthetic child rows.
         """
         held = conform(parents, self.parents, part=True)
         keys, owners = held[self.key].astype(str), rows[self.key].astype(str)
@@ -191,14 +189,14 @@ class Relation:
         )
 
     def _parents(self) -> Schema:
-        given = self.given_parents
-        most = self.given_rows.max_rows_per_unit
+        given = self.parent_schema
+        most = self.child_schema.max_rows_per_unit
         count = {"kind": "integer", **({"bounds": (0, most)} if self.private else {"measure": True})}
         made = {**dict(given), **self._public(), "entity": self.key, "columns": {**given.columns, self.count: count}}
         return Schema.model_validate(made)
 
     def _rows(self) -> Schema:
-        given, parents = self.given_rows, self.given_parents
+        given, parents = self.child_schema, self.parent_schema
         columns = {**given.columns, self.key: parents.columns[self.key]}
         columns |= {name: parents.columns[name] for name in self.inherited}
 
@@ -209,7 +207,7 @@ class Relation:
         return Schema.model_validate(made | {role: both(role) for role in ("sensitive", "quasi_identifiers")})
 
     def _public(self) -> dict[str, Any]:
-        given = (self.given_parents, self.given_rows)
+        given = (self.parent_schema, self.child_schema)
         declared = all(one.status == "declared" for one in given)
         return {
             "status": "declared" if declared else "inferred",
@@ -233,21 +231,21 @@ class Relation:
         keys = parents[self.key]
         if not keys.dropna().duplicated().any():
             return parents
-        first = np.argsort(row_keys(parents, self.given_parents.kept), kind="stable")
+        first = np.argsort(row_keys(parents, self.parent_schema.kept), kind="stable")
         again = keys.iloc[first].duplicated() & keys.iloc[first].notna()
         return parents.iloc[np.sort(first[~again.to_numpy()])].reset_index(drop=True)
 
     def _with_parents(self, rows: pd.DataFrame, parents: pd.DataFrame) -> pd.DataFrame:
         places = pd.Index(parents[self.key]).get_indexer(rows[self.key])
         taken = {name: parents[name].take(places).reset_index(drop=True) for name in self.inherited}
-        own = {name: rows[name] for name in self.given_rows.kept}
+        own = {name: rows[name] for name in self.child_schema.kept}
         return pd.DataFrame({**own, **taken}, index=rows.index, copy=False)
 
     def _known(self, parents: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
         """The parents as the model of rows knows them: the nearest number, or any category, for what it never saw."""
         names = [self.key, *self.inherited]
         columns = {name: schema.columns[name] for name in names}
-        plain = {role: Schema.model_fields[role].default for role in _OF_TABLE}
+        plain = {role: Schema.model_fields[role].default for role in _TABLE_KEYS}
         more = {"max_rows_per_unit": 1, "nondecreasing_in_entity": (), "constraints": (), "n_units": None}
         known = conform(
             parents[names], schema.model_copy(update={"columns": columns, **plain, **more}), outside="clamp"
@@ -263,9 +261,9 @@ class KeyMatch:
 
     Attributes:
         is_unique: whether no key of a parent repeats.
-        keys_matched: share of rows whose key is a parent's.
-        counts_matched: share of parents with as many rows as were drawn for them; a history may end early where no row
-            keeps the constraints.
+        keys_matched: share of child rows whose foreign key is a parent's key.
+        counts_matched: share of parents with as many child rows as were drawn for them; a history may end early where
+            no row keeps the constraints.
     """
 
     is_unique: bool
@@ -274,7 +272,7 @@ class KeyMatch:
 
     @property
     def holds(self) -> bool:
-        """True if every row has one parent."""
+        """True if every child row has one parent."""
         return self.is_unique and self.keys_matched == 1.0
 
 
@@ -292,21 +290,21 @@ def _of_known_categories(series: pd.Series, column: AnyColumn, rng: np.random.Ge
 
 
 def _check(parents: Schema, rows: Schema) -> None:
-    """Refuse schemas that do not fit together; one level alone is modeled."""
+    """Refuse schemas of parents and child rows that do not fit together; one level alone is modeled."""
     key = rows.entity
     if key is None:
         raise SchemaError(
-            "the rows of parents need a key: their schema names no entity; set entity to the column that names the "
+            "the rows of parents need a key: entity=None in their schema; set entity to the column that names the "
             "parent"
         )
     if rows.order is None:
         raise SchemaError(
-            "the rows of a parent follow each other: their schema names no order; set order to a date, a time, a "
-            "number or an identifier"
+            "the rows of a parent follow each other: order=None in their schema; set order to a date, a time, a number "
+            "or an identifier"
         )
     if key not in parents.columns:
         raise SchemaError(
-            f"the key of rows is a column of their parents, too: entity={key!r} is none there; "
+            f"the key of rows is a column of their parents, too: entity={key!r} is no column there; "
             f"{nearest(key, parents.columns)}"
         )
     column = parents.columns[key]
@@ -341,9 +339,9 @@ def _check_both(parents: Schema, rows: Schema, key: str) -> None:
                 f"columns of parents and rows have names of their own: column={name!r} is in both; rename one, or set "
                 "drop = true for it"
             )
-    for what in ("dataset", "n_units"):
-        one, other = getattr(parents, what), getattr(rows, what)
+    for name in ("dataset", "n_units"):
+        one, other = getattr(parents, name), getattr(rows, name)
         if None not in (one, other) and one != other:
             raise SchemaError(
-                f"parents and rows are of the same units: {what} differs between the two schemas; name the same"
+                f"parents and rows are of the same units: {name} differs between the two schemas; name the same"
             )

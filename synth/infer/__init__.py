@@ -56,10 +56,10 @@ def infer_schema(  # noqa: PLR0913 - each is a choice of its own, and most calls
         kinds: the kind of a column, by its name, for columns that are not to be guessed.
 
     Raises:
-        TableError: a column mixes types, holds infinite values or categories with a NUL, or has no usable name, or the
-            target does not vary, or most rows of an entity have the same value of the order; nothing was proposed.
+        TableError: a column mixes types, holds infinite values or categories with a NUL, or has no usable name. The
+            target does not vary, or most rows of an entity have the same value of the order. Nothing was proposed.
         SchemaError: the target, the entity or the order is not a column that can be one, or a column is not of the kind
-            that was chosen for it; nothing was proposed.
+            that was chosen for it. Nothing was proposed.
 
     >>> infer_schema(pd.DataFrame({"code": ["007", "012", "007"]})).columns["code"].categories
     ('007', '012')

@@ -25,14 +25,14 @@ LEAST_HISTORIES = 30
 NEARLY_ALL = 0.95
 """Share of the entities with several rows that follow a column proposed as the order.
 
-Of 30 entities with two rows each, so many stand ascending in the file by chance once in 30 million tables.
+Of 30 entities with two rows each, so many ascend in the file, or descend in it, by chance once in 17 million tables.
 """
 MOST_TIED = 0.05
 """Share of the rows of an entity, behind its first ones, that may have the order of the row before in a proposal."""
 MOST_TIED_NAMED = 0.5
 """The same of an order that somebody named."""
 MOST_CHANCE = 1e-6
-"""Chance of a fact, if values were dealt to rows in any order, from which on it is none."""
+"""Chance of a fact, if values were dealt to rows in any order, above which it is not proposed."""
 LEAST_RISES = 0.05
 """Share of the entities with several rows in which a column that never falls rises."""
 
@@ -80,8 +80,8 @@ def propose_histories(
         return HistoryProposal(order)
     constant = tuple(name for name in schema.learned if name not in {order, *counters} and rows.is_constant(name))
     histories = histories_of(rows.table, schema.model_copy(update={"order": order}))
-    none = {order, *constant, *(name for name in counters if not _counts(rows, rows.ranks(name)))}
-    others = [name for name in schema.learned if name not in none]
+    excluded = {order, *constant, *(name for name in counters if not _counts(rows, rows.ranks(name)))}
+    others = [name for name in schema.learned if name not in excluded]
     growing = tuple(name for name in others if _grows(rows, name, histories))
     return HistoryProposal(order, constant, growing)
 
@@ -236,8 +236,8 @@ def _agree(rows: _EntityRows, ranks: NDArray[np.float64], times: NDArray[np.floa
 def _grows(rows: _EntityRows, name: str, histories: Histories) -> bool:
     """True if a column never falls along the order, and rises too often for chance.
 
-    If an entity's values were dealt to its rows in any order, they would ascend with the chance of one over the number
-    of their different orders. The product of that over all entities is the chance of the whole table.
+    Values of an entity that are dealt to its rows in any order ascend with a chance of one over the number of their
+    different orders. The product of that over all entities is the chance of the whole table.
     """
     column = rows.schema.columns[name]
     if column.missing or not isinstance(column, LINE_COLUMNS):

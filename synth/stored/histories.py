@@ -1,6 +1,6 @@
 """Histories of a stored table, by windows of its database: those that `synth.histories` makes of rows in memory.
 
-`numbered` puts the rows of each entity in their order, `taken_apart` lays them out as first and later rows, and `check`
+`numbered` puts the rows of each entity in their order. `taken_apart` lays them out as first and later rows, and `check`
 counts what breaks the schema. Every window is of one entity, so that no row has a say in another entity's.
 """
 
@@ -13,7 +13,7 @@ import ibis.expr.types as ir
 
 from synth.columns import BooleanColumn, IdentifierColumn
 from synth.domain import Discretizer, numeric_scale
-from synth.errors import TableError
+from synth.errors import SchemaError, TableError
 from synth.histories.layout import HistoryLayout, falls, varies
 from synth.histories.ordering import NUMBER
 from synth.schema import Schema
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 PLACE = "understudy_place"
 """The column that holds the place of a row in its history, from 1 on."""
 _CONTENT, _NUMBER, _TEXT = "understudy_content", "understudy_number", "understudy_text"
-_SOME = 8e307
-"""Places further from zero are taken for this, so that no gain overflows, which ends the query on some backends."""
+LARGEST_POSITION = 8e307
+"""Positions on the line further from zero count as this one: a gain that overflows ends the query on some backends."""
 
 
 def history_columns(schema: Schema) -> tuple[str, ...]:
@@ -45,7 +45,8 @@ def _lines(schema: Schema) -> dict[str, str]:
 def numbered(table: "StoredTable", schema: Schema, owner: Any, key: str) -> ir.Table:
     """The modeled columns of a table beside the owner of each row, its place in the history, and places on lines.
 
-    Rows with one order follow each other by a hash of what they hold: never by where they stand.
+    Rows with one order follow each other by what never falls, and then by a hash of what they hold. So a history
+    depends on its own rows alone, and never on their places in the table.
 
     Args:
         table: *Sensitive*. Where the rows are.
@@ -55,6 +56,7 @@ def numbered(table: "StoredTable", schema: Schema, owner: Any, key: str) -> ir.T
 
     Raises:
         TableError: the type of a column cannot be read as its kind; nothing was read.
+        SchemaError: the order is of a kind that rows do not follow each other by; nothing was read.
     """
     reader, lines = Reader.of(table.place.backend, schema), _lines(schema)
     read: dict[str, Any] = {OWNER: owner}
@@ -63,6 +65,7 @@ def numbered(table: "StoredTable", schema: Schema, owner: Any, key: str) -> ir.T
     if schema.order is not None and not order:
         read |= _order_of_identifiers(table, schema)
         order = [_NUMBER, _TEXT]
+    order += [line for name, line in lines.items() if name != schema.order]
     told = with_content(table, schema, {name: table.rows[name] for name in schema.modeled} | read, _CONTENT, key)
     by = [*(ibis.asc(told[name], nulls_first=False) for name in order), told[_CONTENT]]
     place = ibis.row_number().over(group_by=told[OWNER], order_by=by) + 1
@@ -72,7 +75,11 @@ def numbered(table: "StoredTable", schema: Schema, owner: Any, key: str) -> ir.T
 def _order_of_identifiers(table: "StoredTable", schema: Schema) -> dict[str, Any]:
     """Identifiers as two columns that sort as in memory: whole numbers as such, and others after them, as texts."""
     name, backend = str(schema.order), table.place.backend
-    assert isinstance(schema.columns[name], IdentifierColumn)
+    if not isinstance(schema.columns[name], IdentifierColumn):
+        raise SchemaError(
+            f"rows follow each other by a date, a time, a number or an identifier: order={name!r} is none of them; "
+            "name another column"
+        )
     texts = table.text(name, schema)
     whole = whole_match(texts, NUMBER, backend).fill_null(False)
     other = ibis.ifelse(whole, ibis.null("string"), texts)
@@ -182,7 +189,7 @@ def _steps(line: Any, layout: HistoryLayout, name: str) -> Any:
     """Places on the line in steps of the column's precision, or as they are where it has none."""
     unit = numeric_scale.step(layout.schema.columns[name])  # type: ignore[arg-type]
     if unit is None:
-        return clip(line, -_SOME, _SOME)
+        return clip(line, -LARGEST_POSITION, LARGEST_POSITION)
     # DEVIATES: in memory counts of steps are int64; here float64, which is exact up to 2**53.
     return half_even(clip(line, -numeric_scale.LARGEST * unit, numeric_scale.LARGEST * unit) / exactly(unit))
 

@@ -12,6 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from evaluate.result_io import evaluation_from
+from synth.generators.models.history_model import HistoryModel
+from synth.generators.registry import generator
+from synth.stored import open_table
 from tests.understudy.conftest import SCHEMA, SECRET, Workspace
 from understudy.cli import app, quickstart
 from understudy.quickstart import QuickStart, Units
@@ -87,7 +90,7 @@ def test_a_folder_or_a_database_is_tried_where_it_is(
     assert tomllib.loads((workspace.folder / "out" / "job.toml").read_text())["table"]["path"] == place
 
 
-def test_an_order_is_looked_for_in_rows_in_memory_alone(workspace: Any) -> None:
+def test_an_order_is_looked_for_where_all_rows_are_read(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [(f"P-{i:04d}", visit, i % 7) for i in range(60) for visit in (1, 2, 3)]
     frame = pd.DataFrame(rows, columns=["patient_id", "visit", "score"])
     frame.to_csv(workspace.folder / "v.csv", index=False)
@@ -96,6 +99,13 @@ def test_an_order_is_looked_for_in_rows_in_memory_alone(workspace: Any) -> None:
     held, stored = (str(workspace.folder / name) for name in ("v.csv", "parts"))
     assert QuickStart.of(held).schema.order == "visit"
     assert QuickStart.of(held, units=Units(propose_order=False)).schema.order is None
+    schema = QuickStart.of(stored).schema
+    assert (schema.entity, schema.order) == ("patient_id", "visit")
+    with open_table(workspace.folder / "parts") as table:
+        assert isinstance(generator("trees", rounds=2).fit(table, schema), HistoryModel)
+    monkeypatch.setattr(
+        "understudy.quickstart.MOST_ROWS", len(frame)
+    )  # so many are read at most, and there may be more
     assert (QuickStart.of(stored).schema.entity, QuickStart.of(stored).schema.order) == ("patient_id", None)
     assert QuickStart.of(stored, units=Units(order="visit")).schema.order == "visit"
 

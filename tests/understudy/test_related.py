@@ -109,11 +109,11 @@ def test_the_ledger_is_charged_for_both_fits_and_knows_one_table(finished: Any) 
     reserved = [entry for entry in ledger.history() if entry.kind == "reserved"]
     committed = [entry for entry in ledger.history() if entry.kind == "committed"]
     assert (len(reserved), len(committed)) == (2, 2)
-    alone = [next(c for c in one.evaluation.candidates if c.name == "mst") for one in outcome.sides.values()]
+    alone = [next(c for c in one.evaluation.candidates if c.name == "mst") for one in outcome.tables.values()]
     (holding,) = ledger.holdings()
     assert holding.spent_epsilon > max(one.statement.ledger.epsilon for one in alone) * 1.2
     assert not any(
-        "another table" in said for one in outcome.sides.values() for said in one.evaluation.provenance.warnings
+        "another table" in said for one in outcome.tables.values() for said in one.evaluation.provenance.warnings
     )
 
 
@@ -139,9 +139,9 @@ def test_the_exit_code_is_the_worse_verdict_and_keys_that_do_not_match_fail(fini
     assert (outcome.verdict("mst"), outcome.exit_code) == ("PASS", 0)
 
     def judged(side: str, verdict: str) -> RelatedOutcome:
-        found = outcome.sides[side]
+        found = outcome.tables[side]
         verdicts = tuple(replace(one, verdict=verdict) for one in found.verdicts)
-        return replace(outcome, sides={**outcome.sides, side: replace(found, verdicts=verdicts)})
+        return replace(outcome, tables={**outcome.tables, side: replace(found, verdicts=verdicts)})
 
     assert [judged(side, "FAIL").exit_code for side in ("parents", "rows")] == [1, 1]
     assert [judged(side, "INCONCLUSIVE").exit_code for side in ("parents", "rows")] == [3, 3]
@@ -157,8 +157,8 @@ def test_a_unit_is_on_one_side_in_both_tables(tmp_path: Path, generators: dict[s
     plan = make_related_plan(write(tmp_path, pair(N), schemas(UNITS), generators=generators), tmp_path / "out")
     sides = []
     for side in ("parents", "rows"):
-        with stages.read(plan.sides[side]) as table:  # type: ignore[index]
-            found = stages.split(plan.sides[side], table)  # type: ignore[index]
+        with stages.read(plan.tables[side]) as table:  # type: ignore[index]
+            found = stages.split(plan.tables[side], table)  # type: ignore[index]
         assert isinstance(found, Split)
         sides.append(found)
     assert set(sides[1].train["who"]) <= set(sides[0].train["who"])
@@ -178,7 +178,7 @@ def test_a_run_that_is_cut_short_between_the_tables_goes_on_and_pays_once(
     one = related.carry_out_one
 
     def cut(plan: Any, *rest: Any) -> Any:
-        if plan.related.side == "rows":
+        if plan.related.role == "rows":
             raise KeyboardInterrupt
         return one(plan, *rest)
 
@@ -217,7 +217,7 @@ def test_a_private_run_does_not_stop_for_rows_without_a_parent_and_bounds_the_ro
     both = pd.concat([visits, loose], ignore_index=True)
     job = write(tmp_path, (patients, both), schemas(UNITS), generators={"mst": {**MST, "epsilon": 2.0}})
     plan = make_related_plan(job, tmp_path / "out")
-    asked = plan.sides["parents"].related
+    asked = plan.tables["parents"].related
     assert asked is not None
     parents, rows = asked.read_both("clamp")
     assert parents[plan.relation.count].max() == MOST_VISITS
@@ -260,11 +260,11 @@ def test_a_job_that_cannot_be_is_refused_in_a_sentence_before_a_row_is_read(
 
 def test_a_target_of_the_parents_is_theirs_and_one_of_the_rows_theirs(tmp_path: Path) -> None:
     asked = read_related(write(tmp_path, pair(20), schemas(), evaluation={"target": "sex"}))
-    assert asked.sides["parents"].job.evaluation.target == "sex"
-    assert asked.sides["rows"].job.evaluation.target is None
+    assert asked.tables["parents"].job.evaluation.target == "sex"
+    assert asked.tables["rows"].job.evaluation.target is None
     asked = read_related(write(tmp_path, pair(20), schemas(), evaluation={"target": "weight"}))
-    assert asked.sides["parents"].job.evaluation.target is None
-    assert asked.sides["rows"].job.evaluation.target == "weight"
+    assert asked.tables["parents"].job.evaluation.target is None
+    assert asked.tables["rows"].job.evaluation.target == "weight"
 
 
 def test_the_schema_that_is_sealed_is_the_one_that_was_used(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_the_schema_that_is_sealed_is_the_one_that_was_used(tmp_path: Path) -> N
     job = write(
         tmp_path, pair(20), (parents, changed(rows, sensitive=("ill",))), generators={"mst": {**MST, "epsilon": 1.0}}
     )
-    for side in read_related(job).sides.values():
+    for side in read_related(job).tables.values():
         assert schema_of(side.given["schema"]) == side.schema
 
 

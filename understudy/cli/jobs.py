@@ -96,15 +96,15 @@ def _run_related(
 
     plan = make_related_plan(job, folder, **options)
     if not is_named:
-        for one in plan.sides.values():
+        for one in plan.tables.values():
             show_plan(one, console)
-    for sentence in dict.fromkeys(sentence for one in plan.sides.values() for sentence in one.warnings):
+    for sentence in dict.fromkeys(sentence for one in plan.tables.values() for sentence in one.warnings):
         console.warn(sentence)
     if not is_named:
         return console.error(f"nothing was run, since no folder is named; add --out {folder}", 2)
     outcome = run_related(plan, console, signer)
-    for side, found in outcome.sides.items():
-        console.say(f"Table of {side}:")
+    for role, found in outcome.tables.items():
+        console.say(f"Table of {role}:")
         show(found, console)
     for label, claim in plan.together.items():
         console.say(
@@ -117,7 +117,7 @@ def _run_related(
     if plan.job.release is not None:
         console.say(f"{plan.job.release}: {outcome.verdict(plan.job.release)}, the worse verdict of both tables")
     console.say(f"Index: {folder / FILE}")
-    content = {side: found.delivery.verdict_content() for side, found in outcome.sides.items()}
+    content = {role: found.delivery.verdict_content() for role, found in outcome.tables.items()}
     console.result({**outcome.content(), "tables": content, "out": str(folder)})
     return outcome.exit_code
 

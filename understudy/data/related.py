@@ -1,15 +1,14 @@
-"""Two related real tables, read as the table that one side of their job is fitted and measured by."""
+"""Two related real tables, read as the table that the fit of either one learns from."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import pandas as pd
 
 from synth.errors import JobError
-from synth.histories.relation import Relation
+from synth.histories.relation import RELATED_TABLES, Relation, TableRole
 from synth.schema import Schema
 from synth.table import read_table
 from synth.table.conforming import Outside, clamp
@@ -25,14 +24,14 @@ class RelatedTables:
         relation: of the two.
         parents: the place of the parents.
         rows: the place of their rows.
-        side: the one that the run is about.
+        role: the one that the run is about.
         drawn: the folder with the parents' synthetic tables, which rows are drawn for.
     """
 
     relation: Relation
     parents: RealTable
     rows: RealTable
-    side: Literal["parents", "rows"]
+    role: TableRole
     drawn: Path
 
     def synthetic_parents(self, label: str) -> Path:
@@ -41,7 +40,7 @@ class RelatedTables:
 
     @contextmanager
     def read(self, outside: Outside, tell: Callable[[str], None] | None = None) -> Iterator[pd.DataFrame]:
-        """The real table of this side, made from both; *Sensitive*.
+        """The real table of this role, made from both; *Sensitive*.
 
         Args:
             outside: what becomes of values that do not fit, and of rows without a parent.
@@ -51,21 +50,21 @@ class RelatedTables:
             TableError: a table cannot be read or does not fit; a row has no parent, or a parent several rows.
         """
         parents, rows = self.read_both(outside, tell)
-        yield parents if self.side == "parents" else rows
+        yield parents if self.role == "parents" else rows
 
     def read_both(
         self, outside: Outside, tell: Callable[[str], None] | None = None
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The real tables as both sides are fitted; *Sensitive*. Arguments and errors as of `read`."""
-        given = self.relation.given_parents, self.relation.given_rows
+        """The real tables as both runs fit them; *Sensitive*. Arguments and errors as of `read`."""
+        given = self.relation.parent_schema, self.relation.child_schema
         parents, rows = (
-            _read(place, schema, outside, tell if side == self.side else None)
-            for place, schema, side in zip((self.parents, self.rows), given, ("parents", "rows"), strict=True)
+            _read(place, schema, outside, tell if role == self.role else None)
+            for place, schema, role in zip((self.parents, self.rows), given, RELATED_TABLES, strict=True)
         )
         return self.relation.joined(parents, rows, outside=outside)
 
 
-def find_file(given: str, home: Path, side: str) -> RealTable:
+def find_file(given: str, home: Path, role: str) -> RealTable:
     """The place of one of two related tables; no row of it is read.
 
     Raises:
@@ -75,7 +74,7 @@ def find_file(given: str, home: Path, side: str) -> RealTable:
     found = find_table(given, home)
     if found.stored:
         raise JobError(
-            f"related tables are read into memory, and tables.{side} is a folder or a database, whose rows stay where "
+            f"related tables are read into memory, and tables.{role} is a folder or a database, whose rows stay where "
             "they are stored; name a .csv, .csv.gz or .parquet file"
         )
     return found

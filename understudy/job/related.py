@@ -13,13 +13,13 @@ from evaluate.provenance import ComposedClaim
 from synth.dp.schedule import EPSILON_RANGE, Schedule
 from synth.errors import BudgetError, JobError, SchemaError
 from synth.generators.base import Generator, PrivateGenerator
-from synth.histories.relation import Relation
+from synth.histories.relation import RELATED_TABLES, Relation, TableRole
 from synth.parsing import GivenFile, read_given
 from synth.schema import Schema
 from synth.schema_file import schema_of, to_toml
 from synth.validation import parse_toml
 from understudy.job.load import Inputs, check_measures, generator_of, given_policy, named_policy, read_waivers
-from understudy.job.spec import SIDES, RelatedJob, Side, build_related_job
+from understudy.job.spec import RelatedJob, build_related_job
 from understudy.job.sweep import PlannedCandidate, composed
 
 FIRST_SHARE = 0.68
@@ -36,13 +36,13 @@ class RelatedInputs:
     Attributes:
         job: the specification.
         relation: of the two tables.
-        sides: what each table is fitted and measured by, as a job of one table.
+        tables: the inputs of each table, as of a job of one table.
         together: the claim of both fits, by label; without those that promise nothing.
     """
 
     job: RelatedJob
     relation: Relation
-    sides: Mapping[Side, Inputs]
+    tables: Mapping[TableRole, Inputs]
     together: Mapping[str, ComposedClaim]
 
 
@@ -70,37 +70,37 @@ def read_related(job_path: Path) -> RelatedInputs:
     waivers = read_waivers(job.waivers, home, given)
     check_waivers(waivers, [policy], list(job.points))
     check_measures(job.evaluation.measures or ())
-    schemas: dict[Side, Schema] = {"parents": relation.parents, "rows": relation.rows}
+    schemas: dict[TableRole, Schema] = {"parents": relation.parents, "rows": relation.rows}
     epsilons: dict[str, float] = {}
     together: dict[str, ComposedClaim] = {}
     for point in job.points.values():
         if point.epsilon is not None:
             epsilons[point.label], together[point.label] = _shared(point, schemas)
     aim = job.evaluation.target
-    aimed_at: Side = "parents" if aim is not None and aim in relation.given_parents.columns else "rows"
-    sides: dict[Side, Inputs] = {}
-    for side in SIDES:
-        own = job.of_table(side, epsilons, side == aimed_at)
-        aimed(schemas[side], own.evaluation.target, own.evaluation.task)
+    aimed_at: TableRole = "parents" if aim is not None and aim in relation.parent_schema.columns else "rows"
+    tables: dict[TableRole, Inputs] = {}
+    for role in RELATED_TABLES:
+        own = job.of_table(role, epsilons, role == aimed_at)
+        aimed(schemas[role], own.evaluation.target, own.evaluation.task)
         generators = {
-            label: generator_of(point, schemas[side], f"generators.{label}") for label, point in own.points.items()
+            label: generator_of(point, schemas[role], f"generators.{label}") for label, point in own.points.items()
         }
-        if side == "rows":
-            _check_histories(generators, schemas[side])
-        text = GivenFile(home / f"{side}.schema.toml", to_toml(schemas[side]).encode())
-        sides[side] = Inputs(own, {**given, "schema": text}, schemas[side], policy, waivers, generators)
-    return RelatedInputs(job, relation, sides, together)
+        if role == "rows":
+            _check_histories(generators, schemas[role])
+        text = GivenFile(home / f"{role}.schema.toml", to_toml(schemas[role]).encode())
+        tables[role] = Inputs(own, {**given, "schema": text}, schemas[role], policy, waivers, generators)
+    return RelatedInputs(job, relation, tables, together)
 
 
 def _relation(job: RelatedJob, home: Path) -> Relation:
     schemas = []
-    for side in SIDES:
-        path = home / getattr(job.tables, side).schema_path
+    for role in RELATED_TABLES:
+        path = home / getattr(job.tables, role).schema_path
         try:
             schemas.append(schema_of(read_given(path, "schema", SchemaError)))
         except SchemaError as error:
-            raise SchemaError(f"tables.{side}: {error}") from None
-    return Relation.of(*schemas, private=job.is_private)
+            raise SchemaError(f"tables.{role}: {error}") from None
+    return Relation(*schemas, private=job.is_private)
 
 
 def _check_histories(generators: Mapping[str, Generator], schema: Schema) -> None:
@@ -118,7 +118,7 @@ def _check_histories(generators: Mapping[str, Generator], schema: Schema) -> Non
             )
 
 
-def _shared(point: PlannedCandidate, schemas: Mapping[Side, Schema]) -> tuple[float, ComposedClaim]:
+def _shared(point: PlannedCandidate, schemas: Mapping[TableRole, Schema]) -> tuple[float, ComposedClaim]:
     """The epsilon of each of two fits that compose to no more than the job asks for, and what they compose to.
 
     Both have the same. No row is read, and nothing depends on one.
@@ -126,30 +126,30 @@ def _shared(point: PlannedCandidate, schemas: Mapping[Side, Schema]) -> tuple[fl
     Raises:
         BudgetError: the epsilon leaves no room for both.
     """
-    asked = float(point.epsilon or 0.0)
-    share, best = FIRST_SHARE * asked, None
+    epsilon = float(point.epsilon or 0.0)
+    share, best = FIRST_SHARE * epsilon, None
     for _ in range(MOST_GUESSES):
         share = max(share, EPSILON_RANGE[0])
-        schedules = {side: _schedule(point, side, schema, share) for side, schema in schemas.items()}
-        both = composed({str(side): schedule for side, schedule in schedules.items()})
-        if both is not None and both.epsilon <= asked:
+        schedules = {role: _schedule(point, role, schema, share) for role, schema in schemas.items()}
+        both = composed({str(role): schedule for role, schedule in schedules.items()})
+        if both is not None and both.epsilon <= epsilon:
             best = (share, both) if best is None or share > best[0] else best
-            if both.epsilon >= LEAST_USED * asked:
+            if both.epsilon >= LEAST_USED * epsilon:
                 break
-        reached = asked if both is None else both.epsilon
-        if share == EPSILON_RANGE[0] and reached > asked:
+        reached = epsilon if both is None else both.epsilon
+        if share == EPSILON_RANGE[0] and reached > epsilon:
             break
-        share *= (1 + LEAST_USED) / 2 * asked / reached
+        share *= (1 + LEAST_USED) / 2 * epsilon / reached
     if best is None:
         raise BudgetError(
-            f"generators.{point.label}: epsilon={asked:g} is that of both tables together, and leaves no room for two "
-            "fits; choose a larger epsilon"
+            f"generators.{point.label}: epsilon={epsilon:g} is that of both tables together, and leaves no room for "
+            "two fits; choose a larger epsilon"
         )
     return best
 
 
-def _schedule(point: PlannedCandidate, side: Side, schema: Schema, epsilon: float) -> Schedule:
-    chosen = generator_of(point, schema, f"generators.{point.label} of the {side}", epsilon=epsilon)
+def _schedule(point: PlannedCandidate, role: TableRole, schema: Schema, epsilon: float) -> Schedule:
+    chosen = generator_of(point, schema, f"generators.{point.label} of the {role}", epsilon=epsilon)
     schedule = chosen.schedule(schema) if isinstance(chosen, PrivateGenerator) else None
     if schedule is None:
         raise JobError(f"generators.{point.label}: generator={chosen.name!r} takes no epsilon; leave it out")

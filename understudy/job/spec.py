@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator, m
 
 from evaluate.tables import N_ROWS, SAMPLE_ROWS
 from synth.errors import JobError, nearest
+from synth.histories.relation import RELATED_TABLES, TableRole
 from synth.schema import Kind
 from synth.url import split as split_address
 from synth.usage_terms import Terms
@@ -20,9 +21,6 @@ from synth.validation import Frozen, read_toml, sentence
 from understudy.data.source import LEAST_MEMORY_MB, MEMORY_MB, Engine, refuse_credentials
 from understudy.job.sweep import TABLES, GeneratorSpec, PlannedCandidate, Seed, SweepSpec, points
 
-Side = Literal["parents", "rows"]
-SIDES: tuple[Side, ...] = ("parents", "rows")
-"""The two related tables of a job."""
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """The pattern of a generator's label, which also names files."""
 
@@ -298,20 +296,20 @@ class RelatedJob(JobTerms):
         """Treatment of values outside the schemas, as of one table."""
         return self.tables.outside or ("clamp" if self.is_private else "refuse")
 
-    def of_table(self, side: Side, epsilons: Mapping[str, float], target: bool) -> Job:
+    def of_table(self, role: TableRole, epsilons: Mapping[str, float], target: bool) -> Job:
         """The job of one of the tables.
 
         Args:
-            side: names the table.
+            role: names the table.
             epsilons: of its fits, by label: what it has of the job's.
             target: true if the job's target and task are of this table.
         """
-        said: RelatedTableSpec = getattr(self.tables, side)
+        said: RelatedTableSpec = getattr(self.tables, role)
         aim = {} if target else {"target": None, "task": None}
         generators = {
             label: type(spec)(
                 generator=spec.generator,
-                rows=spec.rows if side == "parents" else None,
+                rows=spec.rows if role == "parents" else None,
                 **{**spec.parameters, **({"epsilon": epsilons[label]} if label in epsilons else {})},
             )
             for label, spec in self.generators.items()
@@ -369,7 +367,7 @@ def build_related_job(content: dict[str, Any]) -> RelatedJob:
     if "table" in content:
         raise JobError("a job has one table or two related ones: [table] and [tables] are both there; keep one of them")
     for name in tables if isinstance(tables, dict) else ():
-        if isinstance(tables[name], dict | list) and name not in SIDES:
+        if isinstance(tables[name], dict | list) and name not in RELATED_TABLES:
             raise JobError(
                 "two tables are related at one level, [tables.parents] and [tables.rows], and "
                 f"tables.{name} is another one; leave it out, or join it to one of the two first"

@@ -70,7 +70,7 @@ class Plan:
         waivers: rules that somebody answers for.
         executor: address of the Dask scheduler whose workers make candidates; `None`: processes on this machine do.
         related: the two tables that the real one is made from; `None`: it is read as it is.
-        beside: all that the fits of the related table draw, by label.
+        related_schedules: all that the fits of the related table draw, by label.
     """
 
     job: Job
@@ -90,7 +90,7 @@ class Plan:
     waivers: tuple[Waiver, ...] = ()
     executor: str | None = None
     related: RelatedTables | None = None
-    beside: Mapping[str, Schedule] = field(default_factory=dict)
+    related_schedules: Mapping[str, Schedule] = field(default_factory=dict)
 
     @property
     def points(self) -> dict[str, PlannedCandidate]:
@@ -149,7 +149,10 @@ class Plan:
 
         None where that is one release at most.
         """
-        drawn = {**self.reserved, **{f"{BESIDE}{label}": schedule for label, schedule in self.beside.items()}}
+        drawn = {
+            **self.reserved,
+            **{f"{BESIDE}{label}": schedule for label, schedule in self.related_schedules.items()},
+        }
         if len(drawn) < 2:
             return None
         return (self.together or self.composed) if self.job.is_sweep else composed(drawn)
@@ -157,7 +160,10 @@ class Plan:
     @cached_property
     def both_tables(self) -> dict[str, ComposedClaim]:
         """The composed claim of the fits of both related tables, by label; empty where there is no related table."""
-        fits = ((label, composed({"": self.schedules[label], BESIDE: other})) for label, other in self.beside.items())
+        fits = (
+            (label, composed({"": self.schedules[label], BESIDE: other}))
+            for label, other in self.related_schedules.items()
+        )
         return {label: claim for label, claim in fits if claim is not None}
 
     @cached_property
@@ -347,7 +353,7 @@ def check_left(plans: Sequence[Plan]) -> None:
     for plan in plans:
         paid = frozenset() if plan.restart else requested(plan.out)
         left = {label: schedule.curve for label, schedule in plan.reserved.items() if label not in paid}
-        of = "" if plan.related is None else f" of the {plan.related.side}"
+        of = "" if plan.related is None else f" of the {plan.related.role}"
         curves |= {(PUBLISHED if label == PUBLICATION else f"{label}{of}"): curve for label, curve in left.items()}
     fund = next((plan.fund for plan in plans if plan.fund is not None), None)
     if fund is not None:

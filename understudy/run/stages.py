@@ -110,7 +110,7 @@ def sample(plan: Plan, label: str, model: Model, path: Path, progress: Progress)
 def _drawn(plan: Plan, label: str, model: Model, seed: int, progress: Progress) -> pd.DataFrame:
     """A synthetic table in memory: of related tables the rows are those of the parents that were drawn before."""
     related = plan.related
-    if related is None or related.side == "parents":
+    if related is None or related.role == "parents":
         return model.sample(plan.points[label].spec.rows, seed=seed, progress=progress)
     if not isinstance(model, HistoryModel):
         raise ModelError(f"generators.{label}: its model draws no rows of parents that are known; choose another")

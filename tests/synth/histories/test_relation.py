@@ -24,7 +24,7 @@ def real() -> Pair:
 @pytest.fixture(scope="module")
 def drawn(real: Pair) -> Pair:
     """Synthetic patients and visits of `trees`."""
-    relation = Relation.of(*schemas())
+    relation = Relation(*schemas())
     parents, rows = relation.joined(*real)
     of_parents = generator("trees").fit(parents, relation.parents, seed=1)
     of_rows: Any = generator("trees").fit(rows, relation.rows, seed=2)
@@ -34,13 +34,13 @@ def drawn(real: Pair) -> Pair:
 def test_parents_get_their_numbers_of_rows_and_rows_their_parents_columns() -> None:
     patients = pd.DataFrame({"who": ["P-000001", "P-000002", "P-000003"], "sex": ["f", "m", "f"], "age": [30, 40, 50]})
     visits = pair(100)[1].iloc[:3].assign(who=["P-000003", "P-000001", "P-000003"])
-    relation = Relation.of(*schemas())
+    relation = Relation(*schemas())
     parents, rows = relation.joined(patients, visits)
     assert parents[relation.count].tolist() == [1, 0, 2]
     assert rows["sex"].tolist() == ["f", "f", "f"]
     assert rows["age"].tolist() == [50, 30, 50]
     assert relation.rows.constant_in_entity == ("sex", "age")
-    apart = relation.apart(parents, rows)
+    apart = relation.split(parents, rows)
     assert [list(table.columns) for table in apart] == [["who", "sex", "age"], ["who", "day", "ill", "weight"]]
 
 
@@ -83,7 +83,7 @@ def test_a_parent_s_category_without_any_rows_is_drawn_for_all_the_same(real: Pa
     open_sex = changed(given, columns={**given.columns, "sex": {"kind": "categorical", "measure": True}})
     patients, visits = real
     patients = patients.assign(sex=np.where(patients["who"].isin(visits["who"]), patients["sex"], "x"))
-    relation = Relation.of(open_sex, of_rows)
+    relation = Relation(open_sex, of_rows)
     parents, rows = relation.joined(patients, visits)
     model: Any = generator("mst").fit(rows, relation.rows, seed=0)
     assert "x" not in model.schema.columns["sex"].categories
@@ -94,15 +94,21 @@ def test_a_parent_s_category_without_any_rows_is_drawn_for_all_the_same(real: Pa
 
 
 @pytest.mark.parametrize("private", [False, True])
-def test_an_entity_is_on_one_side_in_both_tables(real: Pair, private: bool) -> None:
-    relation = Relation.of(*schemas(1500), private=private)
+def test_an_entity_is_on_one_side_in_both_tables_if_these_are_split_by_its_key(real: Pair, private: bool) -> None:
+    relation = Relation(*schemas(1500), private=private)
     parents, rows = relation.joined(*real)
-    sides = [
-        split_table(table, schema, holdout_share=0.3, seed=5, private=True)
-        for table, schema in ((parents, relation.parents), (rows, relation.rows))
-    ]
-    assert set(sides[1].holdout["who"]) <= set(sides[0].holdout["who"])
-    assert set(sides[1].train["who"]) <= set(sides[0].train["who"])
+
+    def across(*, by_key: bool) -> int:
+        """The number of entities with rows on the other side than their parent."""
+        first, second = (
+            split_table(table, schema, holdout_share=0.3, seed=5, private=by_key)
+            for table, schema in ((parents, relation.parents), (rows, relation.rows))
+        )
+        both = (first.train, second.holdout), (first.holdout, second.train)
+        return sum(len({*one["who"]} & {*other["who"]}) for one, other in both)
+
+    assert across(by_key=True) == 0
+    assert across(by_key=False) > 100  # a stratified draw, which related tables therefore never have
 
 
 def test_each_part_of_both_tables_is_made_from_one_entity_s_own_rows() -> None:
@@ -111,7 +117,7 @@ def test_each_part_of_both_tables_is_made_from_one_entity_s_own_rows() -> None:
     twice = pd.concat([patients, patients.iloc[:2].assign(age=77)], ignore_index=True)
     loose = visits.iloc[:3].assign(who=["P-000900", "P-000900", "P-000901"])
     strewn = pd.concat([visits, loose, visits.iloc[[0] * 12]], ignore_index=True)
-    relation = Relation.of(*schemas(12), private=True)
+    relation = Relation(*schemas(12), private=True)
     whole = relation.joined(twice, strewn, outside="clamp")
     assert whole[0]["who"].is_unique
     assert whole[0][relation.count].max() == MOST_VISITS
@@ -121,10 +127,22 @@ def test_each_part_of_both_tables_is_made_from_one_entity_s_own_rows() -> None:
             pd.testing.assert_frame_equal(all_of[all_of["who"] != who].reset_index(drop=True), rest)
 
 
+def test_a_private_join_does_not_stop_for_a_row_unless_that_is_asked_for() -> None:
+    patients, visits = pair(20, seed=1)
+    found = patients.iloc[1:]
+    loose = visits.assign(who=[patients["who"].iloc[0], "P-000900", *visits["who"].iloc[2:]])
+    relation = Relation(*schemas(20), private=True)
+    parents, rows = relation.joined(found, loose)
+    assert parents["who"].tolist() == found["who"].tolist()
+    assert len(rows) == loose["who"].isin(found["who"]).sum() < len(loose)
+    with pytest.raises(TableError, match="every row has a parent"):
+        relation.joined(found, loose, outside="refuse")
+
+
 def test_more_rows_than_a_unit_may_have_are_no_reason_to_refuse() -> None:
     patients, visits = pair(20, seed=1)
     many = visits.iloc[: MOST_VISITS + 3].assign(who=patients["who"].iloc[0])
-    parents, rows = Relation.of(*schemas(20), private=True).joined(patients, many)
+    parents, rows = Relation(*schemas(20), private=True).joined(patients, many)
     assert parents.iloc[:, -1].tolist() == [MOST_VISITS] + [0] * 19
     assert len(rows) == MOST_VISITS + 3
 
@@ -132,7 +150,7 @@ def test_more_rows_than_a_unit_may_have_are_no_reason_to_refuse() -> None:
 def test_of_parents_with_one_key_the_same_one_counts_in_any_order() -> None:
     patients, visits = pair(20, seed=1)
     twice = pd.concat([patients, patients.assign(age=77)], ignore_index=True)
-    relation = Relation.of(*schemas(20), private=True)
+    relation = Relation(*schemas(20), private=True)
     found = [
         relation.joined(table, visits, outside="clamp")[0].sort_values("who").reset_index(drop=True)
         for table in (twice, twice.iloc[::-1])
@@ -143,7 +161,7 @@ def test_of_parents_with_one_key_the_same_one_counts_in_any_order() -> None:
 
 def test_rows_without_a_parent_and_parents_with_one_key_are_refused_without_an_epsilon(real: Pair) -> None:
     patients, visits = real
-    relation = Relation.of(*schemas())
+    relation = Relation(*schemas())
     with pytest.raises(TableError, match="every row has a parent: column='who'") as refused:
         relation.joined(patients.iloc[1:], visits.assign(who=patients["who"].iloc[0]))
     assert patients["who"].iloc[0] not in str(refused.value)
@@ -158,8 +176,8 @@ def _with(schema: Schema, name: str, column: dict[str, Any]) -> Schema:
 @pytest.mark.parametrize(
     ("of_parents", "of_rows", "message"),
     [
-        ({}, {"entity": None, "order": None, "max_rows_per_unit": 1}, "names no entity"),
-        ({}, {"order": None}, "names no order"),
+        ({}, {"entity": None, "order": None, "max_rows_per_unit": 1}, "entity=None"),
+        ({}, {"order": None}, "order=None"),
         ({"entity": "who", "max_rows_per_unit": 3}, {}, "one level of parents"),
         ({"dataset": "a"}, {"dataset": "b"}, "dataset differs"),
         ({"n_units": 10}, {"n_units": 11}, "n_units differs"),
@@ -171,17 +189,17 @@ def test_schemas_that_do_not_fit_together_are_refused(
 ) -> None:
     parents, rows = schemas()
     with pytest.raises(SchemaError, match=message):
-        Relation.of(changed(parents, **of_parents), changed(rows, **of_rows))
+        Relation(changed(parents, **of_parents), changed(rows, **of_rows))
 
 
-def test_a_key_that_is_none_and_a_name_in_both_are_refused() -> None:
+def test_a_key_that_is_no_column_and_a_name_in_both_are_refused() -> None:
     parents, rows = schemas()
     with pytest.raises(SchemaError, match="column='age' is in both"):
-        Relation.of(parents, _with(rows, "age", {"kind": "integer", "bounds": [0, 9]}))
+        Relation(parents, _with(rows, "age", {"kind": "integer", "bounds": [0, 9]}))
     with pytest.raises(SchemaError, match="must be a kept identifier"):
-        Relation.of(_with(parents, "who", {"kind": "categorical", "categories": ["a"]}), rows)
+        Relation(_with(parents, "who", {"kind": "categorical", "categories": ["a"]}), rows)
     with pytest.raises(SchemaError, match="of one kind in both tables"):
-        Relation.of(_with(parents, "who", {"kind": "identifier", "bounds": [0, 9]}), rows)
-    with pytest.raises(SchemaError, match="entity='whom' is none there"):
+        Relation(_with(parents, "who", {"kind": "identifier", "bounds": [0, 9]}), rows)
+    with pytest.raises(SchemaError, match="entity='whom' is no column there"):
         other = changed(rows, entity="whom", columns={**rows.columns, "whom": KEY})
-        Relation.of(parents, other)
+        Relation(parents, other)

@@ -126,6 +126,32 @@ def test_first_and_later_rows_are_those_of_memory_whatever_the_cells(put: Any, o
         assert_alike(held, stored, of)
 
 
+def visits_of_a_day() -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Three visits of each entity on one day, in no order, and columns that tell them apart, with their schema."""
+    rng = np.random.default_rng(0)
+    who = np.repeat(np.arange(60), 3)
+    frame = pd.DataFrame({
+        "who": [f"P{number:03d}" for number in who], "day": pd.Timestamp("2020-03-01") + pd.to_timedelta(who, unit="D"),
+        "visit": np.tile([1, 2, 3], 60), "ever": rng.integers(0, 9, 180), "score": rng.integers(0, 9, 180),
+    })  # fmt: skip
+    number = {"kind": "integer", "bounds": [0, 9]}
+    columns = {"who": COLUMNS["who"], "day": COLUMNS["day"], "visit": number, "ever": number, "score": number}
+    return frame.sample(frac=1, random_state=0).reset_index(drop=True), columns
+
+
+def test_rows_of_one_order_follow_each_other_by_what_never_falls_as_in_memory(put: Any) -> None:
+    frame, columns = visits_of_a_day()
+    both = put(frame)
+    # Two columns that contradict each other: the first one of the schema counts, however the list has them.
+    under = schema("day", columns=columns, constant_in_entity=[], nondecreasing_in_entity=["ever", "visit"])
+    layout = HistoryLayout(under, K, reads_domains=False)
+    for (held, of), (stored, _) in zip(parts(both.held, under, layout), parts(both.stored, under, layout), strict=True):
+        assert_alike(held, stored, of)
+    growing = schema("day", columns=columns, constant_in_entity=[], nondecreasing_in_entity=["visit"])
+    for rows in (both.held, both.stored):
+        assert isinstance(Trees(rounds=2).fit(rows, growing), HistoryModel)
+
+
 @pytest.mark.parametrize("name", ["aim", "mst"])
 def test_every_question_of_a_private_fit_is_that_of_memory(put: Any, name: str) -> None:
     frame = private.visits(0)
