@@ -14,7 +14,7 @@ from pydantic import Field, JsonValue, TypeAdapter
 
 from evaluate.audit_result import Audit
 from evaluate.comparison import VendorRanking
-from evaluate.estimate import Direction, Estimate, EvaluationError, Failure, Reason
+from evaluate.estimate import UNASKED, Direction, Estimate, EvaluationError, Failure, Reason
 from evaluate.provenance import Provenance
 from evaluate.real_facts import RealFacts
 from evaluate.text import number
@@ -23,7 +23,7 @@ from synth.notebook import html_table
 from synth.schema import Schema
 
 __all__ = [
-    "Candidate", "Case", "Direction", "Estimate", "Evaluation", "EvaluationError", "Expectation", "Failure",
+    "UNASKED", "Candidate", "Case", "Direction", "Estimate", "Evaluation", "EvaluationError", "Expectation", "Failure",
     "GeneratorRecord", "Reason", "SelfTest",
 ]  # fmt: skip
 
