@@ -3,7 +3,7 @@
 It is measured where the schema names an entity and an order: by what follows what in a history (panel data,
 longitudinal or sequential data). Distances are from the training histories, beside fresh real ones, and beside the
 synthetic rows dealt at random to entities (`evaluate.histories.samples`). Their intervals are by half-samples of
-entities. Entities that break a promise of the schema are counted and compared with nothing: Wilson intervals.
+entities. Entities that break a promise of the schema are a share of each table, no distance, with Wilson intervals.
 
 A transition is the value of a column in the row before, and now. Total variation of its joint distribution only
 describes. What a rule rests on is the dependence of the two (`evaluate.fidelity.dependence`): 0 as in fresh real
