@@ -38,7 +38,7 @@ import pandas as pd
 from evaluate.figures import OURS
 from evaluate.metrics import CATALOG, GATEABLE, MODULES, is_ours, measure_of, numbers_of
 from evaluate.real_facts import Duplicates, RealFacts, Shift
-from evaluate.result import Candidate, Evaluation, EvaluationError, Failure, GeneratorRecord, SelfTest
+from evaluate.result import UNASKED, Candidate, Evaluation, EvaluationError, Failure, GeneratorRecord, SelfTest
 from evaluate.sampling import learned_keys
 from evaluate.self_tests import self_tests_of
 from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, MetricResult, Real, Tables
@@ -360,7 +360,7 @@ def measure_candidate(
         runs[measure] = _run(measure, tables, time_limit_s)
     progress(f"measure {name}", 1.0)
     found = [result for result, _ in runs.values()]
-    skipped = [_failures(m, "skipped", "it was not asked for") for m in MODULES if m not in runs]
+    skipped = [_failures(m, "skipped", UNASKED) for m in MODULES if m not in runs]
     figures: dict[str, Any] = {}
     for key, figure in (item for one in found for item in one.figures.items()):
         figures.setdefault(key, figure)  # ours come first

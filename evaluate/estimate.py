@@ -14,6 +14,8 @@ from synth.errors import BadInput
 
 Direction = Literal["lower", "higher", "none"]
 Reason = Literal["failed", "timed out", "skipped"]
+UNASKED = "it was not asked for"
+"""The message of a failure that no request of a job names."""
 
 
 class EvaluationError(BadInput):

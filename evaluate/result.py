@@ -14,7 +14,7 @@ from pydantic import Field, JsonValue, TypeAdapter
 
 from evaluate.audit_result import Audit
 from evaluate.comparison import VendorRanking
-from evaluate.estimate import Direction, Estimate, EvaluationError, Failure, Reason
+from evaluate.estimate import UNASKED, Direction, Estimate, EvaluationError, Failure, Reason
 from evaluate.provenance import Provenance
 from evaluate.real_facts import RealFacts
 from evaluate.text import number
@@ -23,7 +23,7 @@ from synth.notebook import html_table
 from synth.schema import Schema
 
 __all__ = [
-    "Candidate", "Case", "Direction", "Estimate", "Evaluation", "EvaluationError", "Expectation", "Failure",
+    "UNASKED", "Candidate", "Case", "Direction", "Estimate", "Evaluation", "EvaluationError", "Expectation", "Failure",
     "GeneratorRecord", "Reason", "SelfTest",
 ]  # fmt: skip
 
@@ -32,7 +32,7 @@ SCHEMA_VERSION = 3
 
 NOTICE = "Internal: this file holds numbers computed from real rows, outside any privacy guarantee."
 
-Case = Literal["honest", "copy", "some copies", "shuffled", "sorted"]
+Case = Literal["honest", "copy", "some copies", "shuffled", "sorted", "dealt"]
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,8 @@ class SelfTest:
 
     Attributes:
         case: "honest" is a half of the holdout, "copy" is train itself, "some copies" are honest rows with a few of
-            train among them, "shuffled" are train's columns, each shuffled on its own, and "sorted" likewise.
+            train among them, "shuffled" are train's columns, each shuffled on its own, and "sorted" likewise. "dealt"
+            are train's rows dealt at random to its entities, where the schema names an order.
         candidate: what was measured of it; `None` where the case says nothing about this table.
         absent: why it says nothing, as a sentence; empty where there is a candidate.
     """

@@ -8,8 +8,8 @@ several rows together shows even less of itself; nothing that was not searched i
 Nothing is ruled out, and the upper end is 1, where a share of the rows says nothing of the share of the leak:
 
 * one real person's data may stand in most synthetic rows, and that person not be in the sample (`privacy.personal`);
-* a description that is alone in a sample of the synthetic table need not be alone in the table, so that those which
-  single somebody out may be few among those that were tried (`privacy.singling_out`, and that of histories).
+* a description that is alone in a sample of the synthetic table need not be alone in the table. So those which single
+  somebody out may be few among those tried (`privacy.singling_out`, `privacy.histories.singling_out`).
 """
 
 from dataclasses import replace

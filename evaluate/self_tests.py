@@ -4,7 +4,9 @@
 * copy: the training rows themselves, which must fail on privacy;
 * some copies: the honest rows, of which `COPIED` are replaced by training rows, which must fail on copies;
 * shuffled: the training rows with every column shuffled, which must fail on what holds between columns;
-* sorted: the training rows with every column sorted, so that all columns rise together, which must fail likewise.
+* sorted: the training rows with every column sorted, so that all columns rise together, which must fail likewise;
+* dealt: the training rows dealt at random to their entities, which must fail on what depends on the row before. Where
+  the schema names no order there is no such case.
 
 They are measured like every other table, on at most `MAX_ROWS` rows in all, and on some columns of wide tables. The
 measures are those that tell most for their time, and none that was not asked for. Work is limited and time is not, so
@@ -32,12 +34,14 @@ MAX_COLUMNS = 32
 counted."""
 
 COPIES, MEMBERSHIP, COLUMNS, PAIRS = "privacy.copies", "privacy.membership", "fidelity.columns", "fidelity.pairs"
+HISTORIES = "fidelity.histories"
 TELLING: dict[Case, tuple[str, ...]] = {
     "honest": (COPIES, COLUMNS, PAIRS, MEMBERSHIP),
     "copy": (COPIES, MEMBERSHIP),
     "some copies": (COPIES,),
     "shuffled": (PAIRS,),
     "sorted": (PAIRS,),
+    "dealt": (HISTORIES,),
 }
 """The measures of each case."""
 NARROWED = (PAIRS, MEMBERSHIP)
@@ -65,6 +69,8 @@ class _Sample:
         made: dict[Case, pd.DataFrame] = {
             "copy": self.real.train, "shuffled": self.real.shuffled, "sorted": _sorted(self.real.train),
         }  # fmt: skip
+        if self.real.schema.order is not None:
+            made["dealt"] = _dealt(self.real)
         if self.honest is None:
             return made
         n_copied = round(COPIED * len(self.honest))
@@ -107,16 +113,17 @@ def self_tests_of(real: Real, measures: Collection[str], run: Run) -> tuple[Self
         measures: that were asked for.
         run: measures.
     """
-    asked = {case: [name for name in telling if name in measures] for case, telling in TELLING.items()}
+    cases = [case for case in TELLING if case != "dealt" or real.schema.order is not None]
+    asked = {case: [name for name in TELLING[case] if name in measures] for case in cases}
     absent = {case: _unasked(case) for case, names in asked.items() if not names}
     sample = None if len(absent) == len(asked) else _sampled(real)
     if sample is None:
         few = f"Fewer than {MIN_TRAIN_ROWS} rows are left where entities are kept whole."
-        return tuple(SelfTest(case, absent=absent.get(case, few)) for case in TELLING)
+        return tuple(SelfTest(case, absent=absent.get(case, few)) for case in cases)
     absent = {**sample.silent, **absent}
     tables = {case: sample.real.beside(made) for case, made in sample.tables.items() if case not in absent}
     found = _measured(tables, asked, run)
-    return tuple(SelfTest(case, found.get(case), absent.get(case, "")) for case in TELLING)
+    return tuple(SelfTest(case, found.get(case), absent.get(case, "")) for case in cases)
 
 
 def _measured(
@@ -124,7 +131,7 @@ def _measured(
 ) -> dict[Case, Candidate]:  # fmt: skip
     """The numbers of each table that a rule may rest on, without what a report draws."""
     found: dict[Case, list[MetricResult]] = {case: [] for case in tables}
-    for name in (COPIES, COLUMNS, PAIRS, MEMBERSHIP):
+    for name in (COPIES, COLUMNS, PAIRS, MEMBERSHIP, HISTORIES):
         for case, given in tables.items():
             if name in asked[case]:
                 found[case].append(run(name, _narrowed(given) if name in NARROWED else given))
@@ -178,6 +185,13 @@ def _sorted(train: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {name: train[name].take(np.argsort(ranks[name], kind="stable")).reset_index(drop=True) for name in ranks}
     )
+
+
+def _dealt(real: Real) -> pd.DataFrame:
+    """The training rows, dealt at random to the entities; each has as many rows as before."""
+    entity = str(real.schema.entity)
+    turns = np.random.default_rng([real.seed, 5]).permutation(len(real.train))
+    return real.train.assign(**{entity: real.train[entity].take(turns).set_axis(real.train.index)})
 
 
 def _narrowed(tables: Tables) -> Tables:

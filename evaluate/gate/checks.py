@@ -1,8 +1,8 @@
 """Checks of self-tests: a policy's verdicts on tables of which the answer is known.
 
 A half of the holdout must fail nothing. A copy of train must fail on privacy, a few copies among honest rows on copies.
-Columns shuffled or sorted one by one must fail on what holds between columns. A case speaks only through rules that
-could show it on this table:
+Columns shuffled or sorted one by one must fail on what holds between columns. Rows dealt at random to entities must
+fail on the dependence on the row before. A case speaks only through rules that could show it on this table:
 
 * an interval that holds the limit has too few rows behind it to decide, which is no fault;
 * a rule that a fresh real sample breaks itself (the reference) tells nothing of the table;
@@ -29,6 +29,8 @@ COPIED = 0.05
 """Share of training rows among honest ones in the self-test of some copies."""
 BETWEEN = ("pairs.", "triples.", "joint.")
 """Of fidelity, what looks at several columns at once: each alone, shuffled columns are right."""
+BEFORE = ("histories.dependence.", "histories.lag.")
+"""Of histories, what depends on the row before: dealing keeps rows per entity."""
 UNMEASURED = (STATEMENT, AUDITED)
 """Numbers that no table gives of itself."""
 FAMILIES: Mapping[Case, tuple[tuple[str, ...], str]] = {
@@ -36,6 +38,7 @@ FAMILIES: Mapping[Case, tuple[tuple[str, ...], str]] = {
     "some copies": (COPYING, "copies"),
     "shuffled": (BETWEEN, "what holds between columns"),
     "sorted": (BETWEEN, "what holds between columns"),
+    "dealt": (BEFORE, "the dependence on the row before"),
 }
 """Beginnings of the measures on which a spoiled table must fail, and their subject."""
 TEXTS: Mapping[Case, str] = {
@@ -43,6 +46,7 @@ TEXTS: Mapping[Case, str] = {
     "some copies": f"A table of held-out rows with {COPIED:.0%} of training rows among them",
     "shuffled": "The training table with every column shuffled",
     "sorted": "The training table with every column sorted on its own",
+    "dealt": "The training table with its rows dealt at random to entities",
 }
 SUBTLE: tuple[Case, ...] = ("some copies", "sorted")
 """Cases in which some rules of the family are right to pass."""
@@ -67,15 +71,16 @@ class Check:
     reason: str
 
 
-def checks_of(self_tests: Iterable[SelfTest], policy: Policy) -> tuple[Check, ...]:
+def checks_of(self_tests: Iterable[SelfTest], policy: Policy, *, histories: bool = False) -> tuple[Check, ...]:
     """The outcome of each case under a policy. A case without self-test has failed.
 
     Args:
         self_tests: of one evaluation.
         policy: whose binding rules are to tell.
+        histories: whether the schema names an order; without one there is no case of dealt rows.
     """
     there = {one.case: one for one in self_tests}
-    return tuple(_check(case, there.get(case), policy) for case in get_args(Case))
+    return tuple(_check(case, there.get(case), policy) for case in get_args(Case) if case != "dealt" or histories)
 
 
 def _check(case: Case, test: SelfTest | None, policy: Policy) -> Check:
@@ -136,11 +141,17 @@ def _silent(case: Case, found: list[Finding]) -> str:
         return "The table is too small for any interval to decide."
     if case == "some copies" and any(finding.outcome == "PASS" for finding in found):
         return f"The policy allows {COPIED:.0%} of copies."
-    if any(finding.outcome == "PASS" for finding in found):
+    if case != "dealt" and any(finding.outcome == "PASS" for finding in found):
         return "Shuffled columns keep these limits by their own landmark: the columns are nearly independent."
-    if case in ("shuffled", "sorted"):
-        return "The columns are nearly independent, or the table is too small to tell."
-    return "The table is too small, or too many of its rows are alike, to tell."
+    return _SILENT.get(case, "The table is too small, or too many of its rows are alike, to tell.")
+
+
+_INDEPENDENT = "The columns are nearly independent, or the table is too small to tell."
+_SILENT: Mapping[Case, str] = {
+    "shuffled": _INDEPENDENT,
+    "sorted": _INDEPENDENT,
+    "dealt": "Rows hardly depend on the row before, or too few entities have two rows to tell.",
+}
 
 
 def _measured(candidate: Candidate, rules: list[Rule]) -> list[Rule]:
@@ -180,7 +191,7 @@ def _by_chance(finding: Finding) -> bool:
 
 
 def _untelling(case: Case, finding: Finding) -> bool:
-    """True where shuffled columns keep the rule by its own landmark, or it allows that many copies."""
+    """True where shuffled columns or dealt rows keep the rule by its own landmark, or it allows that many copies."""
     if case == "some copies":
         return not finding.rule.breaks(COPIED)
     floor = None if finding.estimate is None else finding.estimate.floor

@@ -134,7 +134,8 @@ def judge_candidate(  # noqa: PLR0913 (one table, then what the verdict may rest
         for rule in policy.rules
         if _applies(candidate, rule, real)
     )
-    checks = () if self_tests is None else checks_of(self_tests, policy)
+    histories = real is not None and real.order is not None
+    checks = () if self_tests is None else checks_of(self_tests, policy, histories=histories)
     return Verdict(
         candidate=candidate.name,
         policy=policy.name,

@@ -1,9 +1,9 @@
 """Fidelity of histories: rows per entity, gaps, transitions, correlations with the row before, and what is constant.
 
 It is measured where the schema names an entity and an order: by what follows what in a history (panel data,
-longitudinal or sequential data). Everything is compared with the training histories, beside fresh real ones, and
-beside the synthetic rows dealt at random to entities (`evaluate.histories.samples`). Intervals are by half-samples of
-entities.
+longitudinal or sequential data). Distances are from the training histories, beside fresh real ones, and beside the
+synthetic rows dealt at random to entities (`evaluate.histories.samples`). Their intervals are by half-samples of
+entities. Entities that break a promise of the schema are a share of each table, no distance, with Wilson intervals.
 
 A transition is the value of a column in the row before, and now. Total variation of its joint distribution only
 describes. What a rule rests on is the dependence of the two (`evaluate.fidelity.dependence`): 0 as in fresh real
@@ -27,6 +27,7 @@ from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC
 from evaluate.histories.samples import (
     MIN_COMPARED,
     MIN_HISTORIES,
+    NO_ORDER,
     GroupedHistories,
     HistorySamples,
     StepCodes,
@@ -62,9 +63,9 @@ _DECLARED = (
            describes=biased("histories.transitions.excess")),
     Metric("histories.transitions.excess", "lower", "Transitions, distance beyond noise",
            "Mean distance of transitions minus that of fresh real histories.", counted=STEPS),
-    Metric("histories.dependence.floor_share", "lower", "Transitions lost or made up", "0 is as close to the real "
-           "ties between a row and the one before as fresh real histories, 1 is as far as rows dealt at random to "
-           "entities; above 1, ties are made up.", counted=STEPS, key=True,
+    Metric("histories.dependence.floor_share", "lower", "Transitions lost or made up", "0: the dependence between "
+           "a row and the one before is as close to the real one as in fresh real histories. 1: as far as in rows "
+           "dealt at random to entities. Above 1, dependence is made up.", counted=STEPS, key=True,
            note="0 as fresh real histories, 1 as rows dealt at random"),
     Metric("histories.dependence.floor_share.worst", "lower", "Transitions lost or made up, worst column",
            "The largest such share of a single column, and the column it belongs to.", counted=STEPS),
@@ -89,9 +90,8 @@ GATED = tuple(metric.name for metric in METRICS if metric.gateable)
 
 NAME = "fidelity.histories"
 SHARE, WORST = "histories.dependence.floor_share", "histories.dependence.floor_share.worst"
-NO_ORDER = "the schema names no order of an entity's rows, so that they make no history"
 _FEW = f"it needs at least {MIN_HISTORIES} entities with two rows or more in each table"
-_UNTOLD = "histories of rows dealt at random are not told from fresh real ones: few rows, or rows hardly tied"
+_UNTOLD = "histories of rows dealt at random are not told from fresh real ones: few rows, or hardly any dependence"
 _FRESH_HISTORIES = "0 is as good as fresh real histories, 1 as bad as rows dealt at random to entities."
 MOST_LENGTHS = 12
 """Lengths of histories that are drawn one by one; the last stands for all that are longer."""
@@ -100,7 +100,7 @@ MOST_LENGTHS = 12
 def measure(tables: Tables) -> MetricResult:
     """Distances of histories, and the figure "histories"; nothing but a reason where the schema names no order."""
     schema = tables.schema
-    if schema.entity is None or schema.order is None:
+    if schema.order is None:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_ORDER),))
     samples = HistorySamples.of(tables)
     if samples.n_histories < MIN_HISTORIES or samples.equal_steps().n_histories < MIN_COMPARED:
@@ -195,14 +195,14 @@ def _counts(samples: HistorySamples, codes: StepCodes) -> list[np.ndarray]:
 
 
 def _dependence(squares: dict[str, Squares], n: int, ratio: float) -> list[Estimate | Failure]:
-    """The share over columns, and the largest of a column; both of columns whose ties are told from none.
+    """The share over columns, and the largest of a column; both of columns whose dependence differs from zero.
 
-    Which these are is told by training and dealt rows: others, such as a drug that hardly anybody takes, add noise.
+    Training and dealt rows tell these columns: others, such as a drug that hardly anybody takes, add noise.
     """
     telling = {column: one for column, one in squares.items() if one.tells(ratio, len(squares))}
     if not telling:
         return [Failure(name, "skipped", _UNTOLD) for name in (SHARE, WORST)]
-    weak = f" Of {len(telling)} of {len(squares)} columns; the ties of the others are weak."
+    weak = f" Of {len(telling)} of {len(squares)} columns; the dependence of the others is weak."
     weak = weak if len(telling) < len(squares) else ""
     total = Squares.total(telling.values())
     low, high = total.interval()
@@ -273,14 +273,19 @@ class BrokenHistories:
     shares: tuple[float, float, float]
     n: int
 
-    def estimate(self, name: str, nobody: str) -> Estimate:
-        """The share as a number of an evaluation."""
+    def estimate(self, name: str, empty: str) -> Estimate:
+        """The share as a number of an evaluation.
+
+        Args:
+            name: of the number.
+            empty: the reason why no entity can break the rule; "" where one can.
+        """
         value, low, high = wilson(self.shares[SYNTHETIC], self.n)
-        if nobody:
+        if empty:
             value = low = high = 0.0
         return Estimate(
             name, value, self.n, "lower", low=low, high=high, reference=self.shares[FRESH],
-            floor=self.shares[SHUFFLED], note=nobody,
+            floor=self.shares[SHUFFLED], note=empty,
         )  # fmt: skip
 
 

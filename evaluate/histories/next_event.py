@@ -1,9 +1,9 @@
 """The next event: train on synthetic histories, test on held-out ones.
 
-Models predict the target of the next row of an entity from the row before, from what is constant in the entity, and
-from the place in the history. They are those of `evaluate.utility.tstr`, trained on the steps of synthetic histories
-(TSTR), of as many training ones (TRTR), of fresh real ones, and of training rows dealt at random to entities (the
-floor).
+Models predict the target of the next row of an entity. They see the row before, the constants of the entity, and the
+place in the history. They are those of `evaluate.utility.tstr`, trained on steps of synthetic histories (TSTR), and on
+as many of training histories (TRTR). Others learn from fresh real histories, or from training rows dealt at random to
+entities (the floor).
 """
 
 from dataclasses import replace
@@ -11,7 +11,7 @@ from dataclasses import replace
 import pandas as pd
 
 from evaluate.fidelity.samples import SYNTHETIC
-from evaluate.histories.samples import GroupedHistories, HistorySamples
+from evaluate.histories.samples import NO_ORDER, GroupedHistories, HistorySamples
 from evaluate.histories.steps import StepLayout
 from evaluate.metrics import Counted, Metric
 from evaluate.result import Estimate, Failure
@@ -32,7 +32,6 @@ METRICS = (
            "the target of the next row follows.", counted=STEPS, of_histories=True),
 )  # fmt: skip
 NAME = "utility.next_event"
-NO_ORDER = "the schema names no order of an entity's rows, so that no row is the next one"
 FORM: Form = "boosting"
 MIN_STEPS = 40
 MOST_STEPS = 10_000
@@ -45,7 +44,7 @@ def measure(tables: Tables) -> MetricResult:
     Estimates: `utility.next_event.tstr` (reference TRTR), `utility.next_event.gap`.
     """
     schema = tables.schema
-    if schema.entity is None or schema.order is None:
+    if schema.order is None:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_ORDER),))
     why = _why_not(schema)
     steps = None if why else step_tables(tables)

@@ -1,4 +1,4 @@
-"""The histories that fidelity compares: training, synthetic and fresh ones, and synthetic rows dealt to other entities.
+"""Samples of histories: training, synthetic and fresh ones, and synthetic rows dealt to other entities.
 
 Entities are in a seeded random order and in groups, which half-samples are made of: whole histories stay together.
 Dealt histories are as many and as long as the synthetic ones, and hold the same rows, but no row has to do with the
@@ -19,6 +19,8 @@ from synth.domain import numeric_scale
 from synth.histories.ordering import Histories, histories_of, order_ranks
 from synth.schema import Schema
 
+NO_ORDER = "the schema names no order of an entity's rows, so that they make no history"
+"""The reason why nothing is measured of a table without histories."""
 MIN_HISTORIES = 2 * N_GROUPS
 """Entities with two rows or more that each table needs."""
 MIN_COMPARED = 24
@@ -157,7 +159,10 @@ class HistorySamples:
 
 
 def varying(schema: Schema) -> tuple[str, ...]:
-    """Modeled columns that may change from row to row, without the order."""
+    """Modeled columns that may change from row to row, without the order.
+
+    `HistoryLayout.varying` has the order, too: it is drawn like other columns, and is sorted here.
+    """
     return tuple(name for name in schema.modeled if name not in schema.constant_in_entity and name != schema.order)
 
 

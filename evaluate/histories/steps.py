@@ -11,6 +11,7 @@ import pandas as pd
 
 from evaluate.histories.samples import varying
 from synth.columns import IntegerColumn
+from synth.histories.layout import HistoryLayout
 from synth.histories.ordering import Histories
 from synth.schema import Schema
 
@@ -20,7 +21,7 @@ MOST_ROWS = 10_000_000
 
 @dataclass(frozen=True)
 class StepLayout:
-    """Columns of a table of steps.
+    """Columns of a table of steps, named as models of histories name them (`synth.histories.layout`).
 
     Attributes:
         schema: of the steps: the entity, constants, the row before, and what is kept of the row itself.
@@ -45,11 +46,11 @@ class StepLayout:
             now: varying columns of the row itself that are kept; the target among them stays the target.
             with_place: whether the place in the history is a column.
         """
-        constant = tuple(name for name in schema.modeled if name in schema.constant_in_entity)
-        taken = {*schema.columns}
-        before = {name: _free(f"{name}, row before", taken) for name in varying(schema)}
-        place = _free("place in the history", taken) if with_place else None
-        columns: dict[str, Any] = {name: schema.columns[name] for name in (str(schema.entity), *constant, *now)}
+        layout = HistoryLayout(schema, MOST_ROWS)
+        before = {name: layout.before(name) for name in varying(schema)}
+        place = layout.place if with_place else None
+        names = (str(schema.entity), *layout.constant, *now)
+        columns: dict[str, Any] = {name: schema.columns[name] for name in names}
         columns |= {new: schema.columns[name] for name, new in before.items()}
         if place is not None:
             columns[place] = IntegerColumn(bounds=(1, MOST_ROWS))
@@ -58,7 +59,7 @@ class StepLayout:
             status=schema.status, target=target, task=schema.task if target else None, entity=schema.entity,
             columns=columns,
         )  # fmt: skip
-        return cls(made, constant, before, now, place)
+        return cls(made, layout.constant, before, now, place)
 
     def steps(self, frame: pd.DataFrame, histories: Histories) -> pd.DataFrame:
         """The steps of a table.
@@ -75,10 +76,3 @@ class StepLayout:
             places = histories.places
             made[self.place] = pd.Series(places[places > 1], dtype="Int64")
         return pd.DataFrame({name: made[name] for name in self.schema.columns}, copy=False)
-
-
-def _free(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += " "
-    taken.add(name)
-    return name

@@ -1,15 +1,15 @@
-"""Attacks on whole histories: who was copied with several rows, and who is singled out by what followed what.
+"""Attacks on whole histories: copies of several rows, and singling out by two rows that follow each other.
 
 The attacker knows the synthetic table, and the complete history of every target: its rows in their order. They also
 have a sample of other people's histories (the fresh half of the holdout).
 
 **Copied histories.** They want to say of a target that its history was put into one synthetic history, whole or with
-other rows around it. They win with a synthetic history that shares more with the target than chance explains. What two
-histories share are rows that agree in every learned column but the order. Where single rows tell little, several rows
-in a row are taken together (`MOST_WIDE`). What is shared counts by how few of the attacker's own rows hold it, in nats;
-each content counts once. The logarithm of how many pairs of rows were tried is taken off. The score of a target is that
-of the best synthetic history. So a copy of one history stands out among any number of honest ones, which no count of
-single rows would show.
+other rows around it. They win with a synthetic history that shares more with the target than chance explains. Two
+histories share rows that agree in every learned column but the order and what is constant in an entity. Where single
+rows tell little, several rows in a row are taken together (`MOST_WIDE`). A shared content counts by how few of the
+attacker's own rows hold it, in nats; each content counts once. The logarithm of how many pairs of rows were tried is
+taken off. The score of a target is that of the best synthetic history. So a copy of one history stands out among any
+number of honest ones, which no count of single rows would show.
 
 Scores of held-out people say what chance comes to with this synthetic table, a concentrated one included. Such maxima
 have an exponential tail (Karlin & Altschul 1990). One more score above a threshold, beside k held-out scores above it,
@@ -17,8 +17,8 @@ then follows a Pareto law whose exponent is k: that allows for the tail being es
 leaves less than `CERTAIN` for all people of train together (Bonferroni).
 
 **Singling out by histories.** They want a description of two rows that follow each other, such as "a fever, and then
-nothing", that is true of exactly one person (`evaluate.privacy.singling_out`). The same descriptions are tried on
-held-out people, and only what training people give beyond these is a leak.
+nothing". It has to be true of exactly one person (`evaluate.privacy.singling_out`). The same descriptions are tried on
+held-out people. Only the excess of training people over these is a leak.
 
 Source: Karlin & Altschul 1990, "Methods for assessing the statistical significance of molecular sequence features";
 Pickands 1975 on tails of maxima; Giomi et al. 2023, arXiv:2211.10459.
@@ -31,7 +31,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evaluate.histories.samples import varying
+from evaluate.histories.samples import NO_ORDER, varying
 from evaluate.histories.steps import StepLayout
 from evaluate.intervals import clopper_pearson
 from evaluate.metrics import ATTEMPTS, COPIED_PEOPLE, Metric
@@ -39,15 +39,15 @@ from evaluate.privacy.coincidence import CERTAIN
 from evaluate.privacy.exact import exact_of
 from evaluate.privacy.experiment import Experiment
 from evaluate.privacy.singling_out import (
+    MIN_PREDICATES,
     IndexedRows,
-    Predicates,
     added_up,
+    alone,
     are_numbers,
     attempts,
     coded,
     dependence,
     guesses,
-    multivariate,
 )
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import entity_codes
@@ -66,7 +66,6 @@ METRICS = (
 )  # fmt: skip
 
 NAME, COPIED, SINGLED_OUT = "privacy.histories", "privacy.histories.copied", "privacy.histories.singling_out"
-NO_ORDER = "the schema names no order of an entity's rows, so that they make no history"
 MOST_WIDE = 4
 """Rows in a row that are taken together at most."""
 MOST_HOLDERS = 50
@@ -76,8 +75,8 @@ TELLING = 0.5
 TAIL = 100
 """Held-out scores that the tail is estimated by, at most: the highest."""
 PRIOR_SCORES, PRIOR_SPREAD = 20, 2.0
-"""What is taken for known before a held-out score is looked at: so many scores of so many nats above the threshold. One
-nat is what independent rows come to. Without it a single row in common would be an alarm where no held-out one is."""
+"""Prior of the tail: so many scores, so many nats above the threshold. Independent rows come to one nat. Without a
+prior a single row in common would be an alarm where no held-out one is."""
 LEAST_CONTROLS = 40
 """Held-out people that a tail takes."""
 
@@ -132,6 +131,8 @@ class Contents:
         return np.where(known[places] == of, counts[places], 0)
 
 
+# An odd number near 2^64 over the golden ratio: its products spread each bit of a content over the higher ones, so that
+# different contents hardly ever have equal hashes (Knuth, "The Art of Computer Programming", 6.4).
 _MIXED = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -262,7 +263,7 @@ def history_scores(tables: Tables) -> tuple[np.ndarray, np.ndarray, HistoryConte
 
     `None` where the schema names no order, or nothing tells histories apart.
     """
-    if tables.schema.entity is None or tables.schema.order is None:
+    if tables.schema.order is None:
         return None
 
     def score() -> tuple[np.ndarray, np.ndarray, HistoryContents] | None:
@@ -279,7 +280,7 @@ def measure(tables: Tables) -> MetricResult:
 
     Estimates: `privacy.histories.copied`, `privacy.histories.singling_out`.
     """
-    if tables.schema.entity is None or tables.schema.order is None:
+    if tables.schema.order is None:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_ORDER),))
     both = (_copied(tables), _singled_out(tables))
     return MetricResult(
@@ -315,11 +316,12 @@ def _copied(tables: Tables) -> Estimate | Failure:
     )  # fmt: skip
 
 
-N_PREDICATES, MIN_PREDICATES = 1_000, 10
-MOST_BATCHES = 5
+N_PREDICATES = 1_000
+"""Descriptions that are tried, at most."""
 MOST_COLUMNS = 8
 """Columns that a description is about, at most: with more, it fits nobody else, and copies alone."""
 N_GUESSES = 200
+"""Descriptions by somebody who knows no synthetic row: the success that needs no leak."""
 _STREAM = 0x52
 """Tells this module's random numbers from those of others with the same seed."""
 
@@ -364,13 +366,15 @@ def _singled_out(tables: Tables) -> Estimate | Failure:
         PeopleSteps.of(steps[side], steps["synthetic"], layout.schema, tables.seed) for side in steps
     )
     rng, columns = np.random.default_rng([tables.seed, _STREAM]), are_numbers(layout.schema)
-    predicates = _descriptions(synthetic, columns, rng)
+    most = min(MOST_COLUMNS, len(columns))
+    order = rng.permutation(len(synthetic.owners))
+    predicates = alone(synthetic.rows, columns, rng, N_PREDICATES, most, order, synthetic.owners)
     if len(predicates) < MIN_PREDICATES:
         why = "hardly any description of two rows in a row is true of one synthetic history alone"
         return Failure(SINGLED_OUT, "skipped", why)
     n = min(train.n, control.n)
     members, others = (attempts(one.rows, predicates, n, one.owners) for one in (train, control))
-    guessed = guesses(synthetic.rows, columns, min(MOST_COLUMNS, len(columns)), N_GUESSES, rng)
+    guessed = guesses(synthetic.rows, columns, most, N_GUESSES, rng)
     baseline = float(attempts(train.rows, guessed, n, train.owners).hits.mean())
     experiment = Experiment(members.hits.ravel(), others.hits.ravel(), baseline, dependence(members, others))
     note = (
@@ -378,17 +382,3 @@ def _singled_out(tables: Tables) -> Estimate | Failure:
         "one training person than of exactly one of as many others, added up over all training people"
     )
     return added_up(experiment.estimate(SINGLED_OUT, note=note), train.n // n)
-
-
-def _descriptions(synthetic: PeopleSteps, columns: np.ndarray, rng: np.random.Generator) -> Predicates:
-    """Descriptions of steps that are true of exactly one synthetic person, each once."""
-    found, order = Predicates.none(len(columns)), rng.permutation(len(synthetic.owners))
-    most = min(MOST_COLUMNS, len(columns))
-    for batch in range(MOST_BATCHES if len(columns) > 1 else 0):
-        records = order[(np.arange(N_PREDICATES) + batch * N_PREDICATES) % len(order)]
-        tried = multivariate(synthetic.rows, records, columns, rng, most)
-        alone = [len(np.unique(synthetic.owners[of])) == 1 for of in synthetic.rows.matching(tried)]
-        found = found.joined(tried.take(np.flatnonzero(alone)))
-        if len(found) >= N_PREDICATES:
-            break
-    return found.take(np.arange(min(N_PREDICATES, len(found))))

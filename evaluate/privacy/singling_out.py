@@ -264,12 +264,42 @@ def guesses(table: IndexedRows, numbers: np.ndarray, n_columns: int, n: int, rng
 
 UNIVARIATE, MULTIVARIATE = "privacy.singling_out.univariate", "privacy.singling_out.multivariate"
 N_PREDICATES = 2_000
+"""Predicates that are tried, at most."""
 MIN_PREDICATES = 10
+"""Predicates that an attack needs."""
 MAX_BATCHES = 5
-"""Batches of `N_PREDICATES` that are drawn until as many have been found."""
+"""Batches that are drawn until as many predicates have been found as one holds."""
 N_GUESSES = 500
+"""Predicates by somebody who knows no synthetic row: the success that needs no leak."""
 _STREAM = 0x51
 """Tells this module's random numbers from those of others with the same seed."""
+
+
+def alone(
+    table: IndexedRows, numbers: np.ndarray, rng: np.random.Generator, n: int, most: int | None = None,
+    order: np.ndarray | None = None, owners: np.ndarray | None = None,
+) -> Predicates:  # fmt: skip
+    """Predicates on several columns that hold of exactly one synthetic person, each once.
+
+    Args:
+        table: the synthetic rows.
+        numbers: which columns are numbers.
+        rng: draws them.
+        n: of each batch, and in all at most.
+        most: columns that a predicate is about at most; `None`: all.
+        order: of the rows that predicates are made from, shape (n_rows,); `None`: as they stand.
+        owners: whose each row is, shape (n_rows,); `None`: each row is a person.
+    """
+    found, n_rows = Predicates.none(len(numbers)), table.codes.shape[1]
+    order, owners = (np.arange(n_rows) if one is None else one for one in (order, owners))
+    for batch in range(MAX_BATCHES if len(numbers) > 1 else 0):
+        records = order[(np.arange(n) + batch * n) % n_rows]
+        tried = multivariate(table, records, numbers, rng, most)
+        one = [len(rows) > 0 and bool((owners[rows] == owners[rows[0]]).all()) for rows in table.matching(tried)]
+        found = found.joined(tried.take(np.flatnonzero(one)))
+        if len(found) >= n:
+            break
+    return found.take(np.arange(min(n, len(found))))
 
 
 @dataclass(frozen=True)
@@ -297,7 +327,7 @@ def measure(tables: Tables) -> MetricResult:
     rng = np.random.default_rng([tables.seed, _STREAM])
     found = {
         UNIVARIATE: univariate(attack.synthetic, attack.numbers, rng, N_PREDICATES),
-        MULTIVARIATE: attack.several_columns(rng),
+        MULTIVARIATE: alone(attack.synthetic, attack.numbers, rng, N_PREDICATES),
     }
     estimates, failures, figures = [], [], {}
     for name, predicates in found.items():
@@ -362,19 +392,6 @@ class _Attack:
     def n_blocks(self) -> int:
         """Ratio of members to controls, as whole blocks of rows."""
         return max(1, int(self.train.codes.shape[1] // self.control.codes.shape[1]))
-
-    def several_columns(self, rng: np.random.Generator) -> Predicates:
-        """Predicates on several columns that hold of exactly one synthetic row, each once."""
-        n = self.synthetic.codes.shape[1]
-        found = Predicates.none(len(self.numbers))
-        for batch in range(MAX_BATCHES if len(self.numbers) > 1 else 0):
-            records = (np.arange(N_PREDICATES) + batch * N_PREDICATES) % n
-            tried = multivariate(self.synthetic, records, self.numbers, rng)
-            alone = [len(rows) == 1 for rows in self.synthetic.matching(tried)]
-            found = found.joined(tried.take(np.flatnonzero(alone)))
-            if len(found) >= N_PREDICATES:
-                break
-        return found.take(np.arange(min(N_PREDICATES, len(found))))
 
     def experiment(self, predicates: Predicates, n_columns: int, rng: np.random.Generator) -> Experiment:
         """The experiment of the predicates, beside guesses on as many columns."""

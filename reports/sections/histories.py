@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from evaluate.result import Candidate, Estimate, Failure
+from evaluate.result import UNASKED, Candidate, Estimate, Failure
 from evaluate.text import finite, number
 from reports.glossary import entry
 
@@ -29,7 +29,7 @@ class ColumnTransitions:
 
 @dataclass(frozen=True)
 class HistorySection:
-    """What a report shows of a table's histories.
+    """The section of a report on the histories of one table.
 
     Attributes:
         rows: figures of the whole table.
@@ -58,7 +58,7 @@ def histories_of(candidate: Candidate) -> HistorySection | None:
 
 def _tried(failure: Failure) -> bool:
     """True where a number was to be measured, not only not asked for."""
-    return failure.message != "it was not asked for"
+    return failure.message != UNASKED
 
 
 def _transitions(found: dict[str, Any]) -> ColumnTransitions:

@@ -27,6 +27,7 @@ CASES: Mapping[Case, str] = {
     "some copies": f"Held-out rows with {COPIED:.0%} of training rows among them must fail on copies",
     "shuffled": "Columns shuffled on their own must fail on fidelity",
     "sorted": "Columns sorted on their own must fail on fidelity",
+    "dealt": "Rows dealt at random to entities must fail on histories",
 }
 """The self-tests in plain words."""
 MOST_REASONS = 5

@@ -261,7 +261,7 @@ def test_several_candidates_of_a_run_share_one_set_of_self_tests(desk: Desk) -> 
     ran = desk.workspace.run("run", job, "--out", desk.folder / "out")
     assert ran.exit_code == 0, ran.stderr
     made = evaluation_from((desk.folder / "out" / "evaluation.json").read_text())
-    assert [test.case for test in made.self_tests] == list(get_args(Case))
+    assert [test.case for test in made.self_tests] == [case for case in get_args(Case) if case != "dealt"]
     assert {test.candidate is not None for test in made.self_tests if test.case not in ("shuffled", "sorted")} == {True}
 
 

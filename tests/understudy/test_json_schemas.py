@@ -163,7 +163,8 @@ def test_a_waiver_is_read_from_toml_with_a_date_of_its_own() -> None:
 
 def test_what_an_evaluation_writes_is_an_evaluation(evaluation: dict[str, Any]) -> None:
     jsonschema.validate(evaluation, json_schema("evaluation"))
-    assert [test["case"] for test in evaluation["self_tests"]] == list(typing.get_args(Case))
+    cases = [case for case in typing.get_args(Case) if case != "dealt"]  # which histories alone have
+    assert [test["case"] for test in evaluation["self_tests"]] == cases
     bare = evaluation_of(Candidate("c", ()))
     jsonschema.validate(json.loads(bare.to_json()), json_schema("evaluation"))
 

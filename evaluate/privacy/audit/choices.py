@@ -4,8 +4,8 @@ The table is made for it. Its first two columns hang together, and so do its las
 choosing. Units that are there or not hold what the first pair has and the second has not: they raise the score of the
 one by a row each and lower that of the other, which is the worst that units can do to a choice. The generator scores
 both tables by its own code, at the same published numbers, and its budget then chooses again and again by each table's
-scores, with the system's noise. Where histories are drawn, choices of first rows and of later ones are made by the same
-two tables, of units with k rows each.
+scores, with the system's noise. Where histories are drawn, the units of the same two tables have k rows each. Choices
+for first rows and for later ones are made from them.
 
 Of m units, no set of candidates may become more likely by a factor above e^a while another becomes less likely by one
 above e^b, where a + b is m times the event's epsilon: that is its bounded range. Exact ends of four rates bound the

@@ -25,8 +25,9 @@ the program does is checked, too, event by event, where a fault shows at any eps
 - choices, again and again by the scores of two tables (`choices`),
 - the split, with one unit really gone (`split`).
 
-Where a fit draws histories, all of it is done on histories: of first rows a canary is one, and of later ones k - 1. A
-stand-in that would be fitted otherwise than the real table is refused, and so is an audit that saw nothing of either.
+Where a fit draws histories, all of it is done on histories. A canary is one of the first rows, and k - 1 of the later
+ones. A stand-in that would be fitted otherwise than the real table is refused. So is an audit that saw nothing of first
+rows, or nothing of later ones.
 
 Of everything that is left to chance the audit says with which probability it would have shown half the noise, and how
 much less noise it would have shown in nine of ten audits (`power`). It names the events that it covered and those that

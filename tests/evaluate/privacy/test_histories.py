@@ -10,7 +10,7 @@ from evaluate.gate.verdict import judge_candidate
 from evaluate.privacy.histories import COPIED, NAME, SINGLED_OUT, HistoryContents, ScoreTail, history_scores
 from evaluate.privacy.membership_attacks import HISTORIES, scored, targets_of
 from evaluate.real_facts import Duplicates, RealFacts, Shift
-from evaluate.result import Candidate, Estimate
+from evaluate.result import Estimate
 from evaluate.tables import Real, Tables
 from synth.schema import Schema, build_schema
 from tests.evaluate.histories.markov import SCHEMA, markov
@@ -137,10 +137,13 @@ def test_the_tail_allows_for_being_estimated() -> None:
     assert alarms <= 4
 
 
-def test_without_an_order_nothing_is_measured_and_no_other_attack_changes() -> None:
+def test_an_order_adds_an_attack_and_changes_no_other_one() -> None:
     content = {**SCHEMA.model_dump(), "order": None, "nondecreasing_in_entity": ()}
     plain = tables(0, schema=build_schema(content))
     candidate = measure_candidate("t", plain, measures=[NAME])
-    assert not isinstance(candidate.find(COPIED), Estimate)
-    assert isinstance(candidate, Candidate)
-    assert HISTORIES not in scored(plain)
+    assert not candidate.estimates
+    without, with_order = scored(plain), scored(tables(0))
+    assert {*with_order} - {*without} == {HISTORIES}
+    for name, sides in without.items():
+        for ours, theirs in zip(sides, with_order[name], strict=True):
+            np.testing.assert_array_equal(ours, theirs, err_msg=name)
