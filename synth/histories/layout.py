@@ -265,11 +265,17 @@ class HistoryLayout:
         made = {name: table[name] for name in table}
         for name in missing:
             column: Any = self.schema.columns[name]
-            line = numeric_scale.positions(table[name], column)
-            filled = pd.Series(line[histories.rows]).groupby(histories.owners).ffill()
-            line[histories.rows] = filled.fillna(numeric_scale.bounds(column)[0]).to_numpy()
-            known = numeric_scale.values(_counts(line, column), column, np.isnan(line)).set_axis(table.index)
-            made[name] = table[name].where(table[name].notna(), known)
+            present = table[name].notna().to_numpy()
+            above = pd.Series(np.where(present[histories.rows], np.arange(len(histories.rows)), np.nan))
+            above = above.groupby(histories.owners).ffill()
+            source = np.arange(len(table))  # of each row, the row whose cell it takes
+            source[histories.rows] = histories.rows[above.fillna(0).astype(np.int64)]
+            has_none = np.zeros(len(table), dtype=bool)
+            has_none[histories.rows] = above.isna()
+            least = np.full(len(table), numeric_scale.bounds(column)[0])
+            start = numeric_scale.values(_counts(least, column), column, np.zeros(len(table), dtype=bool))
+            taken = table[name].iloc[source].set_axis(table.index)
+            made[name] = taken.where(~has_none, start.set_axis(table.index))
         return pd.DataFrame(made, index=table.index, copy=False)
 
     def _gains(self, name: str, now: pd.Series, before: pd.Series) -> pd.Series:
