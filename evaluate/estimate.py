@@ -15,7 +15,7 @@ from synth.errors import BadInput
 Direction = Literal["lower", "higher", "none"]
 Reason = Literal["failed", "timed out", "skipped"]
 UNASKED = "it was not asked for"
-"""The message of a failure that no request of a job names."""
+"""The message of a measure that was left out by choice."""
 
 
 class EvaluationError(BadInput):

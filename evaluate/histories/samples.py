@@ -1,8 +1,8 @@
 """Samples of histories: training, synthetic and fresh ones, and synthetic rows dealt to other entities.
 
 Entities are in a seeded random order and in groups, which half-samples are made of: whole histories stay together.
-Dealt histories are as many and as long as the synthetic ones, and hold the same rows, but no row has to do with the
-one before it. They say what a table without histories would come to.
+Dealt histories are as many and as long as the synthetic ones, and hold the same rows. No row has to do with the one
+before it. A table without histories would come to the same.
 """
 
 from collections.abc import Iterable
