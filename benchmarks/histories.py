@@ -6,8 +6,8 @@ soon as it is done, and is not done again. Without ``--run``, only the table of 
 
 - `trees`, `arn`, `aim` and `mst` draw a row given the row before.
 - "rows alone" are the same generators under a schema without an order: rows of an entity are drawn independently.
-- `sdv.par` is a recurrent network for sequences (Zhang, Patki, Veeramachaneni 2022), as it comes. Entities beyond
-  `PAR_ENTITIES` are left out of its training, for time.
+- `sdv.par` is a recurrent network for sequences (Zhang, Patki, Veeramachaneni 2022), as it comes. It is
+  trained on `PAR_ENTITIES` entities at most, for time.
 - "fresh" are the histories of the other half, and "dealt" are training rows dealt at random to entities.
 """
 
@@ -36,6 +36,7 @@ from synth.table import conform
 
 N_ENTITIES = 6_000
 PAR_ENTITIES = 3_000
+"""Entities that PAR is trained on at most, and draws as many of."""
 OURS: dict[str, dict[str, Any]] = {
     "trees": {}, "arn": {}, "aim": {}, "aim at 1": {"epsilon": 1.0}, "aim at 3": {"epsilon": 3.0},
     "mst at 3": {"epsilon": 3.0},
@@ -165,7 +166,7 @@ def _par(train: pd.DataFrame, schema: Schema) -> pd.DataFrame:
         warnings.simplefilter("ignore")
         synthesizer = PARSynthesizer(metadata, context_columns=constant, cuda=False)
         synthesizer.fit({"rows": rows[kept]})
-        made = synthesizer.sample_sequences(train[schema.entity].nunique())
+        made = synthesizer.sample_sequences(len(some))
     made = made["rows"] if isinstance(made, dict) else made
     if schema.order not in kept:  # an identifier: rows follow each other as they were drawn
         made[schema.order] = np.arange(1, len(made) + 1)

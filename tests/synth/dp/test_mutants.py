@@ -445,7 +445,7 @@ def _kept_generator(self: SystemNoise) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=secrets.randbits(128), counter=secrets.randbits(256)))
 
 
-def _one_row_more(self: StoredTable, schema: Schema) -> StoredRows:
+def _one_row_more(self: StoredTable, schema: Schema, **_: Any) -> StoredRows:
     k = schema.max_rows_per_unit + 1
     return replace(_training(self, schema.model_copy(update={"max_rows_per_unit": k})), schema=schema)
 
