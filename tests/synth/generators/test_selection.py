@@ -213,7 +213,11 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
     ("rows counted twice", (Discretizer, "encode", _every_row_twice), CHECKS[1]),
     ("counts normalized by the data", (Discretizer, "encode", _filled_to_n_units), CHECKS[1]),
     ("half the noise", (budget, "release", lambda x, e, n: n.gaussian(x, e.sigma / 2)), CHECKS[1]),
-    ("rows of an entity not bounded", (private_fit, "bound_contributions", lambda train, schema, **_: train), CHECKS[1]),
+    (
+        "rows of an entity not bounded",
+        (private_fit, "bound_contributions", lambda train, schema, **_: train),
+        CHECKS[1],
+    ),
 )
 
 
