@@ -164,7 +164,7 @@ class AutoregressiveGenerator(Generator):
             OutputError: the disk has no room; nothing is left there.
         """
         self.check(schema)
-        table, schema = as_it_is(train, schema, progress, in_order=schema.order is not None)
+        table, schema = as_it_is(train, schema, progress, in_order=self.draws_histories(schema))
         if len(table) == 0:
             raise TableError("a fit needs rows, and the table has none; give it a larger one")
         rng = np.random.default_rng(seed)

@@ -2,7 +2,8 @@
 
 A unit has one first row and at most k - 1 later ones, its first k rows in their order. So counts of first rows have
 sensitivity 1, and counts of pairs of a row and the row before it k - 1. What is known before a later row has no
-histograms of its own: its codes are those of the same column elsewhere.
+histograms of its own: its codes are those of the same column elsewhere, or come from histories that are simulated from
+released numbers.
 """
 
 import math
@@ -35,7 +36,7 @@ MOST_PLACES = 12
 LEAST_SIGNAL = 1.0
 """Units in standard deviations of the noise of a pair of columns, below which pairs of rows are noise.
 
-At a signal of .5, transitions of 600 patients were still nearer to the real ones than those of rows drawn alone."""
+A judgment, tried by hand on made-up tables of 300 to 3,000 entities: pairs of rows helped wherever they were told."""
 
 
 def tells_pairs(schema: Schema, epsilon: float | None, delta: float | Literal["auto"]) -> bool:

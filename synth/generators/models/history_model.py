@@ -120,6 +120,8 @@ class HistoryModel(ModelDisplay):
         """
         names = [name for name in self.schema.kept if name in {self.schema.entity, *self.schema.constant_in_entity}]
         with_rows = np.flatnonzero(counts > 0)
+        if len(with_rows) == 0:
+            return self.sample(1, seed=seed, progress=progress).iloc[:0]
         held = self.schema.model_copy(
             update={"columns": {n: self.schema.columns[n] for n in names}, **_NO_ROLES, "n_units": None}
         )

@@ -99,6 +99,16 @@ def test_numbers_go_along_and_gaps_follow_the_state(name: str) -> None:
         assert gaps["ward"] < 0.5 * gaps["well"]
 
 
+def test_a_number_keeps_its_level_over_many_rows() -> None:
+    """The averages so far carry it: the row before alone would lose it within a few rows."""
+    found = []
+    for table, histories in (real(), drawn("trees")):
+        values, places = table["value"].to_numpy(dtype=float)[histories.rows], histories.places
+        later = np.flatnonzero(places > 6)
+        found.append(float(np.corrcoef(values[later], values[later - 6])[0, 1]))
+    assert abs(found[0] - found[1]) < 0.12
+
+
 @pytest.mark.parametrize("name", FITS)
 def test_what_is_said_of_an_entity_holds(name: str) -> None:
     table, histories = drawn(name)
@@ -181,6 +191,13 @@ def test_parents_that_are_known_have_their_rows(name: str) -> None:
     both = rows.merge(parents, on="who", suffixes=("", " of the parent"))
     assert (both["sex"] == both["sex of the parent"]).all()
     assert violations(rows, patients_schema()) == []
+
+
+def test_parents_without_rows_have_none() -> None:
+    parents = pd.DataFrame({"who": ["P-000001", "P-000002"], "sex": ["m", "f"]})
+    rows = model("trees").rows_of(parents, np.zeros(2, dtype=np.int64), seed=1)
+    assert len(rows) == 0
+    assert list(rows.columns) == list(patients_schema().kept)
 
 
 def by_identifier() -> tuple[pd.DataFrame, Schema]:
