@@ -32,7 +32,7 @@ from reports.model_card.schema import (
 from reports.sections.limitations import AUDIT_FAILED, NOT_AUDITED, audit_failed
 from reports.sections.privacy_budget import BudgetTable, books_of
 from reports.sections.provenance import UNVERIFIED
-from synth.dp.statement import RELATIONS, PrivacyStatement
+from synth.dp.statement import RELATIONS, TRUST, PrivacyStatement
 
 STEPS = "Poisson-subsampled Gaussian"
 MECHANISMS = {
@@ -166,6 +166,7 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
         unit=unit,
         max_rows_per_unit=k,
         neighboring_relation=_relation(stated),
+        trust_model=f"{stated.trust}. {TRUST[stated.trust]}",
         n_units=stated.n_units,
         accountant=stated.accountant,
         second_accountant=RDP,

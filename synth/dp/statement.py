@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from decimal import ROUND_CEILING, Decimal
 from functools import cache
 from html import escape
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from annotated_types import Ge, Le
 
@@ -22,12 +22,24 @@ LARGEST = 1e300
 """No privacy loss is larger; an integer may be, and fits no float."""
 RELATION = "zero-out or add/remove"
 """The relation of statements: both have the same figures, since nothing uses the number of rows."""
+REPLACE = "replace-one"
+"""The relation of local statements: a report protects its respondent's answers, whatever they are."""
 RELATIONS: Mapping[str, str] = {
     RELATION: "One unit is blanked out and its slot kept (zero-out), or it is really added or removed, while n_units "
     "stays as declared: the figures are the same",
     "zero-out": "One unit is blanked out and its slot kept; what holds where it is really removed is not stated",
+    REPLACE: "The answers of one respondent are replaced by any others; that a report was sent is not hidden",
 }
 """Neighboring relations in words."""
+Trust = Literal["curator", "local", "sites"]
+CURATOR, LOCAL, SITES = get_args(Trust)
+TRUST: Mapping[str, str] = {
+    CURATOR: "One curator holds all rows and adds the noise: whoever is in the table trusts the curator",
+    LOCAL: "Each respondent randomizes their own answers, and only the result leaves them: nobody else need be trusted",
+    SITES: "Several sites hold the rows, and secure aggregation shows their noisy sums alone: whoever is in a site's "
+    "table trusts that site, and a server that keeps to the protocol learns no more than these sums",
+}
+"""Whom one must trust, in words."""
 ROUNDING = 1e-9
 """By what share two sums of the same losses may differ."""
 Size = Annotated[float, Ge(0), Le(LARGEST)]
@@ -113,6 +125,7 @@ class PrivacyStatement:
             other releases of the same table.
         caveats: limits of the guarantee, each one sentence.
         private: False when a test injected the randomness: such a model must not be released.
+        trust: whom one must trust, one of `TRUST`; a local claim is pure, of every report by itself.
     """
 
     __pydantic_config__: ClassVar = CLOSED
@@ -130,12 +143,17 @@ class PrivacyStatement:
     ledger: LedgerNote | None = None
     caveats: tuple[str, ...] = ()
     private: bool = True
+    trust: Trust = "curator"
 
     def __post_init__(self) -> None:
         if not (is_claim("epsilon", self.epsilon) and is_claim("delta", self.delta)):
             raise ValueError("epsilon lies above 0, and delta in [0, 1)")
         if not self.epsilon * (1 - ROUNDING) <= self.epsilon_rdp <= LARGEST:
             raise ValueError("the RDP accountant claims no less than the PLD accountant")
+        if self.trust not in TRUST:
+            raise ValueError("a statement says whom one must trust")
+        if (self.trust == LOCAL) != (self.relation == REPLACE) or (self.trust == LOCAL and self.delta != 0):
+            raise ValueError("a local statement replaces one respondent's answers, and its delta is 0")
 
     def __repr__(self) -> str:
         """The statement in one line, without its events."""
@@ -144,7 +162,7 @@ class PrivacyStatement:
         return f"<PrivacyStatement {void}{claim}, {len(self.events)} events>"
 
     def _repr_html_(self) -> str:
-        """The statement as a table of its events, for a notebook."""
+        """The statement as a table of its events, for a notebook, and whom one must trust."""
         rows = (
             (
                 one.what,
@@ -154,7 +172,8 @@ class PrivacyStatement:
             )
             for one in self.events
         )
-        caveats = "".join(f"<li>{escape(caveat)}</li>" for caveat in self.caveats)
+        notes = (f"{TRUST[self.trust]}.", *self.caveats)
+        caveats = "".join(f"<li>{escape(note)}</li>" for note in notes)
         table = html_table(guarantee_words(self), ("read", "mechanism", "times", "noise"), rows)
         return f"{table}<ul>{caveats}</ul>"
 
@@ -169,9 +188,15 @@ class PrivacyStatement:
         Raises:
             ValueError: it is none that a budget makes; there is no statement.
         """
-        if set(content) != {one.name for one in fields(PrivacyStatement)}:
+        whole = with_trust(content)
+        if set(whole) != {one.name for one in fields(PrivacyStatement)}:
             raise ValueError("a privacy statement has every key, and no other")
-        return _reader().validate_json(json.dumps(dict(content), allow_nan=False))
+        return _reader().validate_json(json.dumps(whole, allow_nan=False))
+
+
+def with_trust(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The plain data of a statement, with the trust of those that older versions wrote: in one curator."""
+    return {**content, "trust": content.get("trust", CURATOR)}
 
 
 @cache
@@ -204,7 +229,8 @@ def guarantee_words(statement: PrivacyStatement | None) -> str:
     if statement is None:
         return NO_GUARANTEE
     void = "" if statement.private else "VOID: "
-    return f"{void}epsilon {_up(statement.epsilon)}, delta {_up(statement.delta)}, unit {statement.unit!r}"
+    kind = "" if statement.trust == CURATOR else f", {statement.trust}"
+    return f"{void}epsilon {_up(statement.epsilon)}, delta {_up(statement.delta)}, unit {statement.unit!r}{kind}"
 
 
 def _up(loss: float) -> str:

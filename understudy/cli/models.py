@@ -191,7 +191,7 @@ def _promise(statement: "PrivacyStatement | None") -> str:
         return "No formal guarantee: this fit had no epsilon."
     return (
         f"Guarantee: epsilon={typed_loss(statement.epsilon)}, delta={statement.delta:.3g} by {statement.accountant}, "
-        f"unit {statement.unit}, {statement.relation}"
+        f"unit {statement.unit}, {statement.relation}, trust: {statement.trust}"
     )
 
 

@@ -1,0 +1,52 @@
+"""Privacy statements as plain data: whom one must trust, and what an older statement says of it."""
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from evaluate.result import Candidate
+from evaluate.result_io import evaluation_from, evaluation_json
+from synth.dp.statement import LOCAL, RELATION, REPLACE, TRUST, PrivacyStatement, guarantee_words
+from tests.evaluations import ABSENT, evaluation_of, stated
+
+
+def test_a_statement_of_an_older_version_trusts_one_curator() -> None:
+    content = stated().to_dict()
+    del content["trust"]
+    assert PrivacyStatement.from_dict(content) == stated(trust="curator")
+
+
+def test_an_evaluation_of_an_older_version_is_read_and_its_statements_trust_one_curator() -> None:
+    made = json.loads(evaluation_of(Candidate("a", (), statement=stated()), self_tests=ABSENT).to_json())
+    del made["candidates"][0]["statement"]["trust"]
+    jsonschema.Draft202012Validator(evaluation_json()).validate(made)
+    read = evaluation_from(json.dumps(made)).candidates[0].statement
+    assert read is not None and read.trust == "curator"
+
+
+@pytest.mark.parametrize("trust", ["curator", "sites"])
+def test_trust_is_read_back_and_shown_in_a_notebook(trust: str) -> None:
+    statement = PrivacyStatement.from_dict(stated(trust=trust).to_dict())
+    assert statement.trust == trust
+    assert TRUST[trust].replace("'", "&#x27;") in statement._repr_html_()
+
+
+def test_a_local_statement_is_named_beside_its_epsilon() -> None:
+    local = stated(trust=LOCAL, relation=REPLACE, delta=0.0)
+    assert guarantee_words(local) == "epsilon 1, delta 0.0, unit 'row', local"
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"trust": "nobody"},
+        {"trust": LOCAL, "delta": 0.0, "relation": RELATION},
+        {"trust": LOCAL, "delta": 1e-6, "relation": REPLACE},
+        {"relation": REPLACE},
+    ],
+)
+def test_a_local_claim_is_pure_and_of_another_relation_than_all_others(known: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"trust|local"):
+        PrivacyStatement.from_dict({**stated().to_dict(), **known})
