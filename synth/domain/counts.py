@@ -9,7 +9,7 @@ Groups are made of released counts, so that they cost nothing.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ class Counts(Protocol):
 
     def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
         """The counts of many cliques, in their order."""
+
+    def coarse(self, coarsening: "Coarsening") -> "Counts":
+        """The same table, which has coarse attributes as well."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +61,10 @@ class CodedTable:
     def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
         """The counts of many cliques, in their order."""
         return map(self.counts, cliques)
+
+    def coarse(self, coarsening: "Coarsening") -> "CoarseCounts":
+        """The same table, which has coarse attributes as well."""
+        return CoarseCounts(self, coarsening)
 
     @cached_property
     def _columns(self) -> dict[str, NDArray[np.integer]]:
@@ -135,6 +142,16 @@ class Coarsening:
         """The attribute of a column that has the fewest codes."""
         return name + MARK if name in self.groups else name
 
+    def merged(self, counts: NDArray[Any], clique: Iterable[str]) -> NDArray[Any]:
+        """Counts of a clique's columns by codes, merged where an attribute of it is coarse; shaped by the clique."""
+        for axis, name in enumerate(clique):
+            if name.endswith(MARK):
+                group = self.groups[fine(name)]
+                order = np.argsort(group, kind="stable")
+                starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+                counts = np.add.reduceat(counts.take(order, axis=axis), starts, axis=axis)
+        return counts
+
     def domain(self, of_codes: Mapping[str, int]) -> dict[str, int]:
         """The domain with coarse attributes after all others."""
         return {**of_codes, **{name + MARK: int(group[-1]) + 1 for name, group in self.groups.items()}}
@@ -191,14 +208,9 @@ class CoarseCounts:
         for (columns, indices), counts in zip(asked.items(), self.table.each(list(asked)), strict=True):
             for index in indices:
                 turned = counts.transpose([columns.index(fine(name)) for name in cliques[index]])
-                found[index] = self._merged(turned, cliques[index])
+                found[index] = self.coarsening.merged(turned, cliques[index])
         return (found[index] for index in range(len(cliques)))
 
-    def _merged(self, counts: NDArray[np.int64], clique: Iterable[str]) -> NDArray[np.int64]:
-        for axis, name in enumerate(clique):
-            if name.endswith(MARK):
-                group = self.coarsening.groups[fine(name)]
-                order = np.argsort(group, kind="stable")
-                starts = np.flatnonzero(np.diff(group[order], prepend=-1))
-                counts = np.add.reduceat(counts.take(order, axis=axis), starts, axis=axis)
-        return counts
+    def coarse(self, coarsening: Coarsening) -> "CoarseCounts":
+        """The same table by the codes of another coarsening, in place of its own."""
+        return CoarseCounts(self.table, coarsening)

@@ -1,7 +1,7 @@
 """Charge first, draw second: a budget holds a schedule, and a draw that is not in it does not happen."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -81,6 +81,18 @@ class Budget:
         if np.size(noisy) != exact.size:
             raise BudgetError("the journal holds a value of another shape; start anew (what was drawn stays spent)")
         return np.array(noisy, dtype=np.int64 if event.whole else np.float64).reshape(exact.shape)
+
+    def release_each(self, exact: Sequence[np.ndarray], event: GaussianEvent | LaplaceEvent) -> list[np.ndarray]:
+        """Noisy numbers of several releases of one event, in their order; spends as many.
+
+        Args:
+            exact: *Sensitive*. As `release` takes them.
+            event: one of the schedule's.
+
+        Raises:
+            BudgetError: the event is not in the schedule or has no so many releases left; no more were drawn.
+        """
+        return [self.release(each, event) for each in exact]
 
     def choose(self, scores: np.ndarray, score_sensitivity: float, event: SelectionEvent) -> int:
         """The index of a noisy best score; spends one of the event's choices.

@@ -13,12 +13,20 @@ from pydantic import Field
 
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import Discretizer
-from synth.domain.counts import CoarseCounts, Coarsening
+from synth.domain.counts import Coarsening
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.dp.schedule import approximate_rho, resolve_delta
 from synth.generators.fitting.histograms import COLUMNS
 from synth.generators.fitting.histories import given_names, start_from, tells_pairs
 from synth.generators.fitting.marginal_selection import Search, Weight, Workload, check_workload, column_weights
+from synth.generators.fitting.noisy_pairs import (
+    CHOICES_FIELD,
+    EXPONENTIAL,
+    Choices,
+    NoisyPairEvents,
+    NoisyPairs,
+    noisy_pair_events,
+)
 from synth.generators.fitting.private_fit import PrivateFit
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import affordable, structural_zeros
@@ -59,12 +67,14 @@ class Stage:
 
         Args:
             rho: of all stages.
-            choices_share: of the stage's cost, for its choices.
+            choices_share: of the stage's cost, for its choices; 0: they are free.
             sensitivity: rows of one unit at most.
         """
         choices, marginals = choices_share * self.share, (1 - choices_share) * self.share
         return StageEvents(
-            SelectionEvent.of_rho(f"choices of marginals, stage {self.number}", choices * rho, self.n_rounds),
+            SelectionEvent.of_rho(f"choices of marginals, stage {self.number}", choices * rho, self.n_rounds)
+            if choices
+            else None,
             gaussian_of_rho(
                 f"marginals, stage {self.number}", marginals * rho, count=self.n_rounds, sensitivity=sensitivity
             ),
@@ -73,16 +83,20 @@ class Stage:
 
 @dataclass(frozen=True)
 class StageEvents(PlannedEvents):
-    """The choices of a stage and the measurement of what they choose."""
+    """The choices of a stage, `None` where they are free, and the measurement of what they choose."""
 
-    choices: SelectionEvent
+    choices: SelectionEvent | None
     marginals: GaussianEvent
 
 
 @dataclass(frozen=True)
 class AimEvents(MarginalEvents):
-    """One-way histograms, then stage by stage; a table of one column has no stages."""
+    """One-way histograms, noisy pairs if choices are from these, then stage by stage.
 
+    A table of one column has no stages.
+    """
+
+    noisy_pairs: NoisyPairEvents | None = None
     stages: tuple[StageEvents, ...] = ()
 
 
@@ -115,7 +129,10 @@ class Aim(MarginalGenerator):
         default={}, description="Weights of columns, at most 1000, multiplied with those of focus; 1 unless named."
     )
     columns_share: float = Field(default=0.15, gt=0, lt=1, description="Share of the budget for single columns.")
-    choices_share: float = Field(default=0.1, gt=0, lt=1, description="Share of what is left for choices.")
+    choices: Choices = CHOICES_FIELD
+    choices_share: float = Field(
+        default=0.1, gt=0, lt=0.5, description="Share of what is left for choices; twice that if from noisy pairs."
+    )
     n_draws: int = Field(default=100_000, ge=100, description="Rows at most drawn to score what to measure.")
     n_iterations: int = Field(default=1000, ge=1, description="Steps of the last estimation at most.")
 
@@ -132,18 +149,25 @@ class Aim(MarginalGenerator):
 
     def draws_histories(self, schema: Schema) -> bool:
         """True if the schema names an order, and the budget tells pairs of a row and the row before it."""
-        return tells_pairs(schema, self.epsilon, self.delta)
+        return self.choices == EXPONENTIAL and tells_pairs(schema, self.epsilon, self.delta)
 
     def row_plan(self, schema: Schema, n_given: int = 0) -> Callable[[float], AimEvents]:
         """Columns, then choices and marginals stage by stage; all for the one column where there is no pair."""
         n_columns, k = len(schema.modeled) - n_given, schema.max_rows_per_unit
         if n_columns == 1 and not n_given:
             return lambda rho: AimEvents(gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k))
-        stages = self.stages(schema)
-
+        stages, columns, rest = self.stages(schema), self.columns_share, 1 - self.columns_share
+        if self.choices == EXPONENTIAL:
+            return lambda rho: AimEvents(
+                gaussian_of_rho(COLUMNS, columns * rho, count=n_columns, sensitivity=k),
+                None,
+                tuple(stage.events(rest * rho, self.choices_share, k) for stage in stages),
+            )
+        pairs = 2 * self.choices_share * rest
         return lambda rho: AimEvents(
-            gaussian_of_rho(COLUMNS, self.columns_share * rho, count=n_columns, sensitivity=k),
-            tuple(stage.events((1 - self.columns_share) * rho, self.choices_share, k) for stage in stages),
+            gaussian_of_rho(COLUMNS, columns * rho, count=n_columns, sensitivity=k),
+            noisy_pair_events(pairs * rho, schema),
+            tuple(stage.events((rest - pairs) * rho, 0.0, k) for stage in stages),
         )
 
     def stages(self, schema: Schema) -> tuple[Stage, ...]:
@@ -193,12 +217,16 @@ class Aim(MarginalGenerator):
     ) -> MarkovRandomField:
         """The junction tree after the last round."""
         coarsening = self._coarsening(fit, discretizer, one_way, given)
-        table = CoarseCounts(fit.train.coded(discretizer), coarsening)
+        coded = fit.train.coded(discretizer)
+        table = coded.coarse(coarsening)
         refined = [Factor(pair, np.where(together, 0.0, -np.inf)) for pair, together in coarsening.zeros()]
         max_model_cells = self.max_model_mb * CELLS_A_MB
         zeros = affordable([*refined, *structural_zeros(fit.schema, discretizer)], table.domain, max_model_cells / 2)
         weights = self.marginal_weights(fit.schema)
-        search = Search(table, weights, zeros, self.max_cells, max_model_cells, self.n_draws, given_names(given))
+        noisy = None
+        if events.noisy_pairs is not None:
+            noisy = NoisyPairs.measure(coded, fit.schema, discretizer, one_way, events.noisy_pairs, fit.budget)
+        search = Search(table, weights, zeros, self.max_cells, max_model_cells, self.n_draws, given_names(given), noisy)
         model, measurements = self._search(fit, events.stages, search, one_way, given, rng, progress)
         progress("estimating the distribution", None)
         return search.estimate(measurements, model, self.n_iterations)
@@ -235,7 +263,11 @@ class Aim(MarginalGenerator):
                 used += (1 - self.columns_share) * planned.share / planned.n_rounds
                 candidates = search.candidates(model, min(used, 1.0))
                 scores = search.scores(model, candidates, event.sigma, rng)
-                clique = candidates[fit.budget.choose(scores, fit.schema.max_rows_per_unit, choices)]
+                if choices is None:
+                    best = int(np.argmax(scores))
+                else:
+                    best = fit.budget.choose(scores, fit.schema.max_rows_per_unit, choices)
+                clique = candidates[best]
                 noisy = fit.budget.release(search.counts(clique), event)
                 measurements.append(Measurement(clique, noisy.astype(np.float64), event.sigma))
                 model = search.estimate(measurements, model)

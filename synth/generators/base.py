@@ -145,11 +145,11 @@ class Generator(BaseModel):
         """Sentences on settings that are allowed and leak, or that ignore an order; without a final stop."""
         if schema.order is None or self.draws_histories(schema):
             return ()
-        reason = (
-            "noise would hide how they follow each other; raise epsilon or lower max_rows_per_unit"
-            if self.promises and self.learns_histories
-            else "choose trees, arn, aim or mst for rows that follow each other"
-        )
+        reason = "choose trees, arn, aim or mst for rows that follow each other"
+        if getattr(self, "choices", "exponential") == "noisy_pairs":
+            reason = 'choices="noisy_pairs" reads rows alone; set choices="exponential"'
+        elif self.promises and self.learns_histories:
+            reason = "noise would hide how they follow each other; raise epsilon or lower max_rows_per_unit"
         return (
             f"generator={self.name!r} draws the rows of an entity independently, and order={schema.order!r} counts for "
             f"nothing: {reason}",

@@ -28,6 +28,7 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.fixed_costs import SIZES, domain_shares
 from synth.generators.fitting.histograms import COLUMNS
 from synth.generators.fitting.marginal_selection import ITERATIONS, LEAST_DRAWS, MOST_CANDIDATES, MOST_TRIPLES
+from synth.generators.fitting.noisy_pairs import FOCUSED_PAIRS, OTHER_PAIRS
 from synth.generators.latent_class import BEYOND_CODES, N_BATCHES, N_STEPS, LatentClass, has_order
 from synth.generators.marginal_generator import Independent
 from synth.generators.mst import Mst
@@ -372,7 +373,7 @@ def _coarsest(generator: LatentClass, schema: Schema, sizes: Mapping[str, int]) 
 
 def _measured(schedule: Schedule, schema: Schema) -> tuple[GaussianEvent, list[GaussianEvent]]:
     """The event of the columns, in histories of first rows, and those of larger marginals."""
-    beside = {SIZES, *domain_shares(schema)}
+    beside = {SIZES, FOCUSED_PAIRS, OTHER_PAIRS, *domain_shares(schema)}
     events: list[Event] = [event for event in schedule.events if event.what not in beside]
     gaussian = [event for event in events if isinstance(event, GaussianEvent)]
     one_way = [event for event in gaussian if event.what.startswith(COLUMNS)]

@@ -3,7 +3,8 @@
 Source: McKenna, Miklau, Sheldon 2021 (2108.04978), Algorithm 1.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Annotated, ClassVar
@@ -16,6 +17,15 @@ from synth.domain.counts import Counts
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.generators.fitting.histograms import COLUMNS
 from synth.generators.fitting.histories import given_names, start_from, tells_pairs
+from synth.generators.fitting.noisy_pairs import (
+    CHOICES_FIELD,
+    EXPONENTIAL,
+    NOISY_PAIRS,
+    Choices,
+    NoisyPairEvents,
+    NoisyPairs,
+    noisy_pair_events,
+)
 from synth.generators.fitting.private_fit import PrivateFit
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import affordable, structural_zeros
@@ -33,9 +43,9 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 
 @dataclass(frozen=True)
 class TreeEvents(PlannedEvents):
-    """The choices of the tree's pairs and their measurement."""
+    """The choices of the tree's pairs, or the noisy pairs that they are made from, and the tree's measurement."""
 
-    choices: SelectionEvent
+    choices: SelectionEvent | NoisyPairEvents
     pairs: GaussianEvent
 
 
@@ -55,12 +65,13 @@ class Mst(MarginalGenerator):
     max_cells: int = Field(default=250_000, ge=100, description="Cells of one two-way marginal at most.")
     max_model_mb: float = Field(default=64.0, ge=0.01, le=4096, description="Size of the model's tables at most.")
     n_iterations: int = Field(default=1000, ge=1, description="Steps of the estimation at most.")
+    choices: Choices = CHOICES_FIELD
 
     # DEVIATES: the paper spends a third on each. Choices need less: on Adult at epsilon 1 the mean total variation of
     # triples falls from .0944 to .0910.
     shares: tuple[Share, Share, Share] = Field(
         default=(0.2, 0.1, 0.7),
-        description="Of the budget: columns, choices of pairs, pairs.",
+        description="Of the budget: columns, choices of pairs (twice that if from noisy pairs), pairs.",
     )
 
     @field_validator("shares")
@@ -72,7 +83,7 @@ class Mst(MarginalGenerator):
 
     def draws_histories(self, schema: Schema) -> bool:
         """True if the schema names an order, and the budget tells pairs of a row and the row before it."""
-        return tells_pairs(schema, self.epsilon, self.delta)
+        return self.choices == EXPONENTIAL and tells_pairs(schema, self.epsilon, self.delta)
 
     def row_plan(self, schema: Schema, n_given: int = 0) -> Callable[[float], MstEvents]:
         """Columns, choices and pairs, each at its share; all for the one column where there is no pair."""
@@ -80,14 +91,25 @@ class Mst(MarginalGenerator):
         n_pairs = n_columns - (n_given == 0)
         if n_pairs == 0:
             return lambda rho: MstEvents(gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k), None)
-        columns, choices, pairs = (share / sum(self.shares) for share in self.shares)
+        columns, choices, pairs = self._shares
         return lambda rho: MstEvents(
             gaussian_of_rho(COLUMNS, columns * rho, count=n_columns, sensitivity=k),
             TreeEvents(
-                SelectionEvent.of_rho(CHOICES, choices * rho, n_pairs),
+                SelectionEvent.of_rho(CHOICES, choices * rho, n_pairs)
+                if self.choices == EXPONENTIAL
+                else noisy_pair_events(choices * rho, schema),
                 gaussian_of_rho(PAIRS, pairs * rho, count=n_pairs, sensitivity=k),
             ),
         )
+
+    @property
+    def _shares(self) -> tuple[float, float, float]:
+        """Shares of the cost of columns, choices and pairs, which add up to 1."""
+        columns, choices, pairs = self.shares
+        if self.choices == NOISY_PAIRS:
+            choices *= 2
+        whole = columns + choices + pairs
+        return columns / whole, choices / whole, pairs / whole
 
     def _estimated(
         self,
@@ -106,7 +128,9 @@ class Mst(MarginalGenerator):
         if events.tree is not None:
             apart = estimate(table.domain, one_way, zeros=zeros, warm_start=start)
             held = [zero.attributes for zero in zeros]
-            tree = self._choose_tree(fit, events.tree, table, apart, held, given_names(given), progress)
+            candidates, scores = self._score(fit, events.tree, table, apart, discretizer, one_way, progress)
+            choose = self._chooser(fit, events.tree.choices)
+            tree = self._choose_tree(choose, table, candidates, scores, held, given_names(given))
             measurements += self._measure_pairs(fit, events.tree.pairs, table, tree, progress)
         progress("estimating the distribution", None)
         return estimate(table.domain, measurements, n_iterations=self.n_iterations, zeros=zeros, warm_start=start)
@@ -115,29 +139,32 @@ class Mst(MarginalGenerator):
     def _max_model_cells(self) -> float:
         return self.max_model_mb * CELLS_A_MB
 
+    def _chooser(self, fit: PrivateFit, choices: SelectionEvent | NoisyPairEvents) -> Callable[[np.ndarray], int]:
+        """The index of the best of some scores, by the exponential mechanism, or at once where they are released."""
+        if isinstance(choices, NoisyPairEvents):
+            return lambda scores: int(np.argmax(scores))
+        return lambda scores: fit.budget.choose(scores, fit.schema.max_rows_per_unit, choices)
+
     def _choose_tree(
         self,
-        fit: PrivateFit,
-        events: TreeEvents,
+        choose: Callable[[np.ndarray], int],
         table: Counts,
-        model: MarkovRandomField,
+        candidates: Sequence[Clique],
+        scores: np.ndarray,
         held: Sequence[Clique],
         given: frozenset[str],
-        progress: Progress,
     ) -> list[Clique]:
         """The edges of a spanning tree, each chosen among the pairs that would join two parts; given columns are one.
 
         Together with the cliques of the structural zeros, which the model holds anyway, they may close loops. A pair
         that would make the model too large is left out, which is public.
         """
-        candidates, scores = self._score(table, model, events.pairs, progress)
         tree: list[Clique] = []
         while True:
             open_pairs = np.flatnonzero(self._open(table.domain, held, tree, tuple(sorted(given)), candidates))
             if len(open_pairs) == 0:
                 return tree
-            chosen = open_pairs[fit.budget.choose(scores[open_pairs], fit.schema.max_rows_per_unit, events.choices)]
-            tree.append(candidates[chosen])
+            tree.append(candidates[open_pairs[choose(scores[open_pairs])]])
 
     def _open(
         self,
@@ -160,28 +187,57 @@ class Mst(MarginalGenerator):
         return [part[a] != part[b] and fits(a, b) for a, b in pairs]
 
     def _score(
-        self, table: Counts, model: MarkovRandomField, pairs: GaussianEvent, progress: Progress
+        self,
+        fit: PrivateFit,
+        events: TreeEvents,
+        table: Counts,
+        model: MarkovRandomField,
+        discretizer: Discretizer,
+        one_way: Sequence[Measurement],
+        progress: Progress,
     ) -> tuple[list[Clique], np.ndarray]:
-        """Public candidate pairs and how far independence is from each: one unit moves a score by at most k."""
+        """Public candidate pairs and how far independence is from each: one unit moves a score by at most k.
+
+        Of noisy pairs, the scores are released.
+        """
         candidates: list[Clique] = [
             (a, b) for a, b in combinations(table.domain, 2) if table.domain[a] * table.domain[b] <= self.max_cells
         ]
+        expected = map(model.marginal, candidates)
+        distances = self._distances(fit, events.choices, table, candidates, expected, discretizer, one_way)
         scores = np.empty(len(candidates))
-        counted = zip(candidates, table.each(candidates), strict=True)
-        for index, (clique, exact) in enumerate(counted):
-            expected = model.marginal(clique)
+        for index, (clique, distance) in enumerate(zip(candidates, distances, strict=True)):
             # DEVIATES: the expected error of measuring the pair is taken off, as AIM does (2201.12677, equation 1): it
             # is public, and keeps the tree from large tables that noise would fill.
-            penalty = MEAN_ABSOLUTE * pairs.sigma * expected.size
-            scores[index] = np.abs(exact - expected).sum() - penalty
+            n_cells = math.prod(table.domain[name] for name in clique)
+            scores[index] = distance - MEAN_ABSOLUTE * events.pairs.sigma * n_cells
             if index % 50 == 0:
                 progress("scoring pairs", index / len(candidates))
         return candidates, scores
 
+    def _distances(
+        self,
+        fit: PrivateFit,
+        choices: SelectionEvent | NoisyPairEvents,
+        table: Counts,
+        candidates: Sequence[Clique],
+        expected: Iterable[np.ndarray],
+        discretizer: Discretizer,
+        one_way: Sequence[Measurement],
+    ) -> Iterator[float]:
+        """L1 distances of counts from what a model expects: exact ones, *Sensitive*, or by noisy pairs."""
+        if not isinstance(choices, NoisyPairEvents):
+            for exact, counts in zip(table.each(candidates), expected, strict=True):
+                yield float(np.abs(exact - counts).sum())
+            return
+        noisy = NoisyPairs.measure(table, fit.schema, discretizer, one_way, choices, fit.budget)
+        for pair, counts in zip(candidates, expected, strict=True):
+            yield noisy.distance(pair, noisy.coarse(pair, counts))
+
     def _measure_pairs(
         self, fit: PrivateFit, event: GaussianEvent, table: Counts, tree: list[Clique], progress: Progress
     ) -> Iterator[Measurement]:
-        for index, clique in enumerate(tree):
-            noisy = fit.budget.release(table.counts(clique), event)
+        progress("measuring pairs", None)
+        released = fit.budget.release_each(list(table.each(tree)), event)
+        for clique, noisy in zip(tree, released, strict=True):
             yield Measurement(clique, noisy.astype(np.float64), event.sigma)
-            progress("measuring pairs", (index + 1) / len(tree))

@@ -15,6 +15,7 @@ import ibis.expr.types as ir
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.domain.counts import CoarseCounts, Coarsening
 from synth.stored.connection import StorageLocation
 
 Clique = frozenset[str]
@@ -107,6 +108,10 @@ class StoredCounts:
                 for block, counts in zip(blocks, self._counted(blocks), strict=True):
                     found |= {clique: _summed(counts, block, clique) for clique in holding[block]}
             yield from (_turned(found[frozenset(clique)], clique) for clique in some)
+
+    def coarse(self, coarsening: Coarsening) -> CoarseCounts:
+        """The same table, which has coarse attributes as well."""
+        return CoarseCounts(self, coarsening)
 
     def _counted(self, blocks: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
         """The counts of a few sets of columns, in one query."""

@@ -70,7 +70,7 @@ def measure_columns(
     merging = replace(merging, kept_apart=frozenset(name for name in (schema.target, *schema.sensitive) if name))
     public = Discretizer.by_schema(schema)
     counted = train.cell_counts(public.attributes)
-    histograms = [budget.release(counts, event) for counts in counted]
+    histograms = budget.release_each(list(counted), event)
     sizes = np.array([len(noisy) for noisy in histograms])
     total = float(np.average([noisy.sum() for noisy in histograms], weights=1 / sizes)) if histograms else 0.0
     attributes: dict[str, Attribute] = {}

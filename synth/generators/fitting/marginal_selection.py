@@ -19,6 +19,7 @@ from pydantic import Field
 
 from synth.domain.counts import MARK, CoarseCounts, CodedTable, Counts, fine
 from synth.errors import JobError, nearest
+from synth.generators.fitting.noisy_pairs import NoisyPairs, distance_of
 from synth.marginals import Clique, Factor, MarkovRandomField, Measurement, estimate, sample
 from synth.marginals.factor import shape_of
 from synth.marginals.junction_tree import cells_with_one_more
@@ -136,6 +137,7 @@ class Search:
         max_model_cells: cells of the model's tables at most, once the whole budget is used.
         n_draws: rows at most that stand for a model where it does not know a candidate's marginal at once.
         given: columns that are known of each row: no marginal of them alone is a candidate.
+        noisy: noisy pairs that candidates are scored by; `None`: by their exact counts.
     """
 
     table: Counts
@@ -145,6 +147,7 @@ class Search:
     max_model_cells: float
     n_draws: int
     given: frozenset[str] = frozenset()
+    noisy: NoisyPairs | None = None
     _counted: dict[Clique, np.ndarray] = field(init=False, default_factory=dict, repr=False)
 
     def counts(self, clique: Clique) -> np.ndarray:
@@ -214,7 +217,7 @@ class Search:
 
         The error of the model is an L1 distance of counts, which one row moves by at most 1. The expected errors of the
         measurement and of drawing are taken off, which are public. Weights are at most 1: no candidate holds a column
-        twice.
+        twice. By noisy pairs, scores follow from what was released.
 
         DEVIATES: the paper computes every marginal of the model. Here rows drawn from it stand for those that no clique
         of its tree holds. They are as many as the table has where that is affordable; their expected error is taken
@@ -231,6 +234,8 @@ class Search:
         n_draws = round(min(max(model.total, LEAST_DRAWS), self.n_draws))
         rows = CodedTable(self.table.domain, sample(model, n_draws, rng, even=False))
         scale = model.total / n_draws
+        if self.noisy is not None:
+            return self._by_noisy_pairs(self.noisy.distances(rows, scale), candidates, sigma)
         scores = np.empty(len(candidates))
         self._count(candidates)
         for index, clique in enumerate(candidates):
@@ -241,6 +246,16 @@ class Search:
                 drawn = rows.counts(clique)
                 expected, drawing = np.asarray(scale * drawn), scale * float(np.sqrt(drawn).sum())
             error = np.abs(exact - expected).sum() - MEAN_ABSOLUTE * (drawing + sigma * exact.size)
+            scores[index] = self.workload.weight(tuple(map(fine, clique))) * error
+        return scores
+
+    def _by_noisy_pairs(
+        self, distances: Mapping[Clique, float], candidates: Sequence[Clique], sigma: float
+    ) -> np.ndarray:
+        scores = np.empty(len(candidates))
+        for index, clique in enumerate(candidates):
+            noise = MEAN_ABSOLUTE * sigma * math.prod(shape_of(self.table.domain, clique))
+            error = distance_of(clique, distances) - noise
             scores[index] = self.workload.weight(tuple(map(fine, clique))) * error
         return scores
 

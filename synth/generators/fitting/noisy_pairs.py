@@ -1,0 +1,174 @@
+"""Noisy pairs: the marginals of all pairs of columns by few coarse codes, from which further choices are free.
+
+The exponential mechanism needs the exact distances of all candidates in one place. Noisy pairs are sums of counts, so
+that several sites can release them together, and no site shows its own. They cost more of the budget than choices do,
+and one release serves every choice. Pairs with the target or a sensitive column get less noise than others.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Literal, get_args
+
+import numpy as np
+from pydantic import Field
+
+from synth.domain import Discretizer
+from synth.domain.counts import Coarsening, Counts, fine
+from synth.dp.budget import Budget
+from synth.dp.events import GaussianEvent, PlannedEvents, gaussian_of_rho
+from synth.marginals import Clique, Measurement
+from synth.schema import Schema
+
+Choices = Literal["exponential", "noisy_pairs"]
+EXPONENTIAL, NOISY_PAIRS = get_args(Choices)
+CHOICES_FIELD: Any = Field(
+    default=EXPONENTIAL,
+    description="Choices of marginals: by the exponential mechanism, or from noisy pairs, which several sites can sum.",
+)
+"""The parameter of generators that choose marginals."""
+N_GROUPS, N_CATEGORIES = 4, 5
+"""Coarse codes of a column with an order, and of one without; with more, noise hides which columns go together."""
+FOCUS_SHARE = 0.3
+"""Share of the cost for pairs with the target or a sensitive column, where there are others, too."""
+FOCUSED_PAIRS, OTHER_PAIRS = "coarse pairs with the target or a sensitive column", "coarse pairs of columns"
+"""Their names in a statement."""
+
+
+@dataclass(frozen=True)
+class NoisyPairEvents(PlannedEvents):
+    """The releases of pairs with a column that matters most, and of all others; `None` where there are no such."""
+
+    focused: GaussianEvent | None
+    others: GaussianEvent | None
+
+
+def noisy_pair_events(rho: float, schema: Schema) -> NoisyPairEvents:
+    """The events of all pairs at their share of the cost.
+
+    Args:
+        rho: of both together.
+        schema: names the columns and k.
+    """
+    numbers = [len(pairs) for pairs in focused_and_others(schema)]
+    shares = (FOCUS_SHARE, 1 - FOCUS_SHARE) if all(numbers) else (1.0, 1.0)
+    focused, others = (
+        gaussian_of_rho(what, share * rho, count=count, sensitivity=schema.max_rows_per_unit) if count else None
+        for what, share, count in zip((FOCUSED_PAIRS, OTHER_PAIRS), shares, numbers, strict=True)
+    )
+    return NoisyPairEvents(focused, others)
+
+
+def focused_and_others(schema: Schema) -> tuple[list[Clique], list[Clique]]:
+    """Pairs of modeled columns, those with the target or a sensitive column first; public."""
+    roles = {schema.target, *schema.sensitive}
+    pairs: list[Clique] = list(combinations(schema.modeled, 2))
+    focused = [pair for pair in pairs if not roles.isdisjoint(pair)]
+    return focused, [pair for pair in pairs if roles.isdisjoint(pair)]
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyPairs:
+    """Released counts of all pairs by coarse codes.
+
+    Attributes:
+        coarsening: the coarse codes.
+        released: the counts of each pair, named by its columns in their order.
+        sigmas: standard deviation of the noise in their cells.
+    """
+
+    coarsening: Coarsening
+    released: Mapping[Clique, np.ndarray]
+    sigmas: Mapping[Clique, float]
+
+    @classmethod
+    def measure(
+        cls,
+        table: Counts,
+        schema: Schema,
+        discretizer: Discretizer,
+        one_way: Sequence[Measurement],
+        events: NoisyPairEvents,
+        budget: Budget,
+    ) -> "NoisyPairs":
+        """All pairs, released.
+
+        Args:
+            table: *Sensitive*. Counts of the real rows, by the discretizer's codes.
+            schema: names the pairs.
+            discretizer: the codes.
+            one_way: released counts of the codes of each column, by which codes are merged.
+            events: pay for them.
+            budget: holds the events.
+        """
+        masses = {measurement.clique[0]: np.asarray(measurement.values) for measurement in one_way}
+        groups = dict.fromkeys(discretizer.sizes, N_GROUPS)
+        coarsening = Coarsening.of_all(discretizer, masses, groups, N_CATEGORIES)
+        coarse = table.coarse(coarsening)
+        released: dict[Clique, np.ndarray] = {}
+        sigmas: dict[Clique, float] = {}
+        for pairs, event in zip(focused_and_others(schema), (events.focused, events.others), strict=True):
+            if event is not None:
+                counted = list(coarse.each([tuple(map(coarsening.coarsest, pair)) for pair in pairs]))
+                noisy = budget.release_each(counted, event)
+                released |= {pair: counts.astype(np.float64) for pair, counts in zip(pairs, noisy, strict=True)}
+                sigmas |= dict.fromkeys(pairs, event.sigma)
+        return cls(coarsening, released, sigmas)
+
+    def distance(self, pair: Clique, expected: np.ndarray, drawing: float = 0.0) -> float:
+        """L1 distance of counts between a released pair and what a model expects of it, less what noise explains.
+
+        Single columns are known better by their own histograms, so what belongs to one column alone is left out.
+
+        Args:
+            pair: two columns, in the order of the schema.
+            expected: counts by the model, by its own codes or by coarse ones; shape of either.
+            drawing: mean variance of a cell of `expected`, where it is counted in drawn rows.
+
+        DEVIATES: from the mean absolute value, which noise would make as large for a pair that says nothing. The gap is
+        drawn toward zero as a whole, as far as noise explains its square (James & Stein 1961, positive part).
+        """
+        gap = self.released[pair] - expected
+        inner = gap - gap.mean(axis=0, keepdims=True) - gap.mean(axis=1, keepdims=True) + gap.mean()
+        freedom = (gap.shape[0] - 1) * (gap.shape[1] - 1)
+        explained = freedom * (self.sigmas[pair] ** 2 + drawing)
+        kept = max(1.0 - explained / max(float((inner**2).sum()), 1e-300), 0.0)
+        return float(kept * np.abs(inner).sum())
+
+    def coarse(self, pair: Clique, counts: np.ndarray) -> np.ndarray:
+        """Counts of a pair by the model's codes, merged into coarse ones.
+
+        Args:
+            pair: two columns.
+            counts: of the pair, by codes; shaped by it.
+        """
+        return self.coarsening.merged(counts, tuple(map(self.coarsening.coarsest, pair)))
+
+    def distances(self, table: Counts, scale: float) -> dict[Clique, float]:
+        """The distance of every pair from the rows of a model.
+
+        Args:
+            table: rows drawn from a model, by its codes.
+            scale: real rows that each drawn row stands for.
+        """
+        coarse = table.coarse(self.coarsening)
+        names = [tuple(map(self.coarsening.coarsest, pair)) for pair in self.released]
+        found = {}
+        for pair, drawn in zip(self.released, coarse.each(names), strict=True):
+            found[pair] = self.distance(pair, scale * drawn, scale**2 * float(drawn.mean()))
+        return found
+
+
+def distance_of(clique: Clique, distances: Mapping[Clique, float]) -> float:
+    """How far a model is from a marginal: the sum over its pairs of columns; 0 of a single column.
+
+    Args:
+        clique: attributes, fine or coarse, of different columns.
+        distances: of all pairs of columns, in either order.
+
+    >>> distance_of(("a", "b" + MARK, "c"), {("a", "b"): 1.0, ("a", "c"): 2.0, ("c", "b"): 4.0})
+    7.0
+    """
+    pairs = combinations(map(fine, clique), 2)
+    return math.fsum(distances[pair] if pair in distances else distances[pair[::-1]] for pair in pairs)
