@@ -1,0 +1,337 @@
+"""A site's part in secure aggregation: it masks vectors, and reveals shares of others' secrets.
+
+A site reveals nothing that takes off more than the masks of one sum. It masks one vector a round, and takes off masks
+for one set of sites a round. Its own secrets of a round are forgotten once its vector is masked.
+"""
+
+import os
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from pydantic import Field
+
+from synth.validation import Frozen
+from understudy.sites.secure_aggregation import (
+    SECRET_BYTES,
+    Advertisement,
+    AggregationError,
+    AggregationPlan,
+    Hex,
+    Key,
+    KeyList,
+    Masked,
+    SealedShares,
+    Unmasking,
+    UnmaskRequest,
+    Vector,
+    check_signature,
+    commitment,
+    context,
+    derived,
+    own_mask,
+    pair_mask,
+    parsed,
+    public_key,
+    shared_secret,
+    split_secret,
+    written,
+    written_vector,
+)
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+_NONCE_BYTES = 12
+Stage = Literal["advertise", "share", "receive", "rounds"]
+
+
+class SiteState(Frozen):
+    """All that a site remembers between two messages.
+
+    Attributes:
+        plan: digest of the plan.
+        site: its name.
+        stage: that comes next.
+        encryption_key: *Sensitive*. Private key for shares.
+        mask_keys: *Sensitive*. Private keys for masks, by round; without rounds that are masked.
+        seeds: *Sensitive*. Seeds of its own masks, by round; without rounds that are masked.
+        keys: the public keys of all that advertised.
+        shares: *Sensitive*. Shares of the secrets of each site that sent some, and its own: for each round, one of the
+            seed and one of the mask key.
+        last_masked: the last round it masked a vector for; -1 before the first.
+        unmasked: the sites of each sum that it took masks off for, by round.
+    """
+
+    plan: Key
+    site: str
+    stage: Stage = "advertise"
+    encryption_key: Key = Field(repr=False)
+    mask_keys: dict[int, Key] = Field(repr=False)
+    seeds: dict[int, Key] = Field(repr=False)
+    keys: dict[str, Advertisement] = Field(default_factory=dict)
+    shares: dict[str, Hex] = Field(default_factory=dict, repr=False)
+    last_masked: int = -1
+    unmasked: dict[int, tuple[str, ...]] = Field(default_factory=dict)
+
+
+class SiteAggregation:
+    """One site's side of a run.
+
+    Args:
+        plan: of the run.
+        site: its name in the plan.
+        identity: *Sensitive*. Its Ed25519 private key, where the plan names identity keys.
+        state: *Sensitive*. From `saved`, to go on from there; `None`: a new run, with new keys.
+
+    Raises:
+        AggregationError: the plan has no such site, or names another identity key, or the state is another's.
+    """
+
+    def __init__(
+        self,
+        plan: AggregationPlan,
+        site: str,
+        *,
+        identity: "Ed25519PrivateKey | None" = None,
+        state: bytes | None = None,
+    ) -> None:
+        place = plan.place(site)
+        named = plan.identities[place] if plan.identities else None
+        if named != (None if identity is None else identity.public_key().public_bytes_raw().hex()):
+            raise AggregationError(
+                f"a site has the identity key that the plan names: site={site!r}, key={named!r}; load that one"
+            )
+        self.plan = plan
+        self.site = site
+        self._identity = identity
+        self._state = self._new() if state is None else parsed(plan, state, SiteState)
+        if (self._state.plan, self._state.site) != (plan.digest, site):
+            raise AggregationError(f"a state belongs to one site and plan: site={site!r}; load its own")
+
+    def _new(self) -> SiteState:
+        rounds = range(self.plan.n_rounds)
+        return SiteState(
+            plan=self.plan.digest,
+            site=self.site,
+            encryption_key=_random(),
+            mask_keys={i: _random() for i in rounds},
+            seeds={i: _random() for i in rounds},
+        )
+
+    def saved(self) -> bytes:
+        """*Sensitive*. All that the site remembers, for its own disk.
+
+        Save it before a message is sent. A site that goes on from an older state could mask a second vector for a
+        round, and the server would learn the difference of the two.
+        """
+        return written(self._state)
+
+    def advertise(self) -> bytes:
+        """Stage 1: public keys of the site, and commitments.
+
+        Raises:
+            AggregationError: it did so before.
+        """
+        state = self._at("advertise")
+        keys = Advertisement(
+            plan=self.plan.digest,
+            encryption_key=public_key(bytes.fromhex(state.encryption_key)),
+            mask_keys=tuple(public_key(bytes.fromhex(key)) for key in state.mask_keys.values()),
+            commitments=tuple(
+                commitment(self.plan, self.site, i, bytes.fromhex(seed)) for i, seed in state.seeds.items()
+            ),
+        )
+        if self._identity is not None:
+            keys = keys.model_copy(update={"signature": self._identity.sign(keys.signed(self.site)).hex()})
+        self._go(stage="share", keys={self.site: keys})
+        return written(keys)
+
+    def share(self, content: bytes) -> bytes:
+        """Stage 2: shares of the secrets of each round, sealed for each other site.
+
+        Args:
+            content: from `ServerAggregation.keys`.
+
+        Raises:
+            AggregationError: too few sites are left, or a key is missing, unsigned, repeated or not this site's own.
+        """
+        state = self._at("share")
+        keys = parsed(self.plan, content, KeyList).keys
+        self._check_keys(keys, state.keys[self.site])
+        shares: dict[str, bytes] = dict.fromkeys(keys, b"")
+        for i in range(self.plan.n_rounds):
+            for secret in (state.seeds[i], state.mask_keys[i]):
+                split = split_secret(bytes.fromhex(secret), self.plan)
+                shares = {site: so_far + split[self.plan.place(site)] for site, so_far in shares.items()}
+        own = shares.pop(self.site).hex()
+        sealed = {site: self._seal(site, keys[site], content).hex() for site, content in shares.items()}
+        self._go(stage="receive", keys=keys, shares={self.site: own})
+        return written(SealedShares(plan=self.plan.digest, sealed=sealed))
+
+    def _check_keys(self, keys: Mapping[str, Advertisement], own: Advertisement) -> None:
+        self.plan.check_enough(len(keys), "share")
+        if keys.get(self.site) != own:
+            raise AggregationError(
+                f"the keys of this site are among those of all, as it sent them: site={self.site!r}; begin a new run"
+            )
+        for site, advertised in keys.items():
+            check_signature(self.plan, site, advertised)
+            n_keys = {len(advertised.mask_keys), len(advertised.commitments)}
+            if n_keys != {self.plan.n_rounds} or advertised.plan != self.plan.digest:
+                raise AggregationError(
+                    f"each site has keys for each round: site={site!r}, n_rounds={self.plan.n_rounds}; begin a new run"
+                )
+        every = [key for one in keys.values() for key in (one.encryption_key, *one.mask_keys)]
+        if len(set(every)) < len(every):
+            raise AggregationError(f"no two keys are the same: run_id={self.plan.run_id!r}; begin a new run")
+
+    def receive(self, content: bytes) -> None:
+        """End of the set-up: the shares that other sites sealed for this one; masks are shared with those sites.
+
+        Args:
+            content: from `ServerAggregation.shares_for`.
+
+        Raises:
+            AggregationError: too few sites are left, or shares were not sealed by their sender for this site.
+        """
+        state = self._at("receive")
+        sealed = parsed(self.plan, content, SealedShares).sealed
+        self.plan.check_enough(len(sealed) + 1, "receive")
+        if self.site in sealed or not sealed.keys() <= state.keys.keys():
+            raise AggregationError(
+                f"shares come from other sites that advertised keys: site={self.site!r}; begin a new run"
+            )
+        opened = {site: self._open(site, bytes.fromhex(shares)).hex() for site, shares in sealed.items()}
+        self._go(stage="rounds", shares=state.shares | opened)
+
+    def mask(self, round_index: int, vector: Vector) -> bytes:
+        """Stage 3: a vector under masks, which are uniform whatever it holds.
+
+        Args:
+            round_index: from 0, later than the last; rounds may be left out.
+            vector: *Sensitive*. int64 numbers; the size of the sum over all sites stays below 2^63.
+
+        Raises:
+            AggregationError: the round was masked before or is not in the plan, or the vector is none.
+        """
+        state = self._at("rounds")
+        self.plan.check_round(round_index, state.last_masked)
+        if vector.dtype != np.int64 or vector.ndim != 1 or not vector.size:
+            raise AggregationError(
+                f"a vector has one axis of int64 numbers: dtype={str(vector.dtype)!r}, shape={vector.shape}; convert it"
+            )
+        masked = self._masked(round_index, vector)
+        spent = range(round_index + 1)
+        self._go(
+            last_masked=round_index,
+            seeds={i: seed for i, seed in state.seeds.items() if i not in spent},
+            mask_keys={i: key for i, key in state.mask_keys.items() if i not in spent},
+        )
+        return written_vector(self.plan, round_index, masked)
+
+    def _masked(self, round_index: int, vector: Vector) -> Masked:
+        state = self._state
+        seed = bytes.fromhex(state.seeds[round_index])
+        masked = vector.astype(np.uint64) + own_mask(self.plan, round_index, self.site, seed, vector.size)
+        for other in state.shares.keys() - {self.site}:
+            masked += self._mask_with(round_index, other, vector.size)
+        return masked
+
+    def _mask_with(self, round_index: int, other: str, length: int) -> Masked:
+        private = bytes.fromhex(self._state.mask_keys[round_index])
+        secret = shared_secret(private, self._state.keys[other].mask_keys[round_index])
+        return pair_mask(self.plan, round_index, (self.site, other), secret, length)
+
+    def unmask(self, content: bytes) -> bytes:
+        """Stage 4: of each site one share, of its seed if it answered, of its mask key if it did not.
+
+        The same request may be answered again, with the same shares.
+
+        Args:
+            content: from `ServerAggregation.unmask_request`.
+
+        Raises:
+            AggregationError: the set has fewer sites than the threshold, or sites that this one shares no masks with,
+                or not this site, or the round was answered for another set.
+        """
+        state = self._at("rounds")
+        request = parsed(self.plan, content, UnmaskRequest)
+        self._check_request(request)
+        shares = {site: bytes.fromhex(content) for site, content in state.shares.items()}
+        of_round = slice(2 * SECRET_BYTES * request.round_index, 2 * SECRET_BYTES * (request.round_index + 1))
+        pairs = {site: content[of_round] for site, content in shares.items()}
+        self._go(unmasked=state.unmasked | {request.round_index: request.answered})
+        return written(self._revealed(request, pairs))
+
+    def _revealed(self, request: UnmaskRequest, pairs: Mapping[str, bytes]) -> Unmasking:
+        """Never both shares of one site and round: together they take all masks off its vector."""
+        return Unmasking(
+            plan=self.plan.digest,
+            round_index=request.round_index,
+            seeds={site: pairs[site][:SECRET_BYTES].hex() for site in request.answered},
+            mask_keys={site: pair[SECRET_BYTES:].hex() for site, pair in pairs.items() if site not in request.answered},
+        )
+
+    def _check_request(self, request: UnmaskRequest) -> None:
+        state, answered = self._state, set(request.answered)
+        self.plan.check_enough(len(answered), "unmask")
+        if len(answered) < len(request.answered) or not answered <= state.shares.keys():
+            raise AggregationError(
+                "a sum is over sites that share masks with this one, each once: "
+                f"answered={list(request.answered)}, known={sorted(state.shares)}; correct the request"
+            )
+        # A round that was left out here has its secrets still, and nobody was told its masks.
+        if self.site not in answered or not 0 <= request.round_index <= state.last_masked:
+            raise AggregationError(
+                "a site takes masks off a sum that its own vector is in: "
+                f"site={self.site!r}, round_index={request.round_index}; ask the sites that answered"
+            )
+        before = state.unmasked.get(request.round_index, request.answered)
+        if set(before) != answered:
+            raise AggregationError(
+                "masks of one round are taken off for one set of sites, for two sums would show their difference: "
+                f"round_index={request.round_index}, before={list(before)}; begin a new round"
+            )
+
+    def _seal(self, receiver: str, keys: Advertisement, shares: bytes) -> bytes:
+        nonce = os.urandom(_NONCE_BYTES)
+        purpose = context(self.plan.digest, "shares", self.site, receiver)
+        return nonce + self._cipher(keys, purpose).encrypt(nonce, shares, purpose)
+
+    def _open(self, sender: str, sealed: bytes) -> bytes:
+        purpose = context(self.plan.digest, "shares", sender, self.site)
+        cipher = self._cipher(self._state.keys[sender], purpose)
+        try:
+            shares = cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], purpose)
+        except (InvalidTag, ValueError):
+            shares = b""
+        if len(shares) != 2 * SECRET_BYTES * self.plan.n_rounds:
+            raise AggregationError(
+                "shares are sealed by their sender for their receiver, for each round: "
+                f"sender={sender!r}, receiver={self.site!r}; begin a new run without the sender"
+            )
+        return shares
+
+    def _cipher(self, other: Advertisement, purpose: bytes) -> ChaCha20Poly1305:
+        secret = shared_secret(bytes.fromhex(self._state.encryption_key), other.encryption_key)
+        return ChaCha20Poly1305(derived(secret, purpose))
+
+    def _at(self, stage: Stage) -> SiteState:
+        if self._state.stage != stage:
+            raise AggregationError(
+                f"the stages of a run come once, in order: stage={stage!r}, next={self._state.stage!r}; "
+                "take the next one, or begin a new run"
+            )
+        return self._state
+
+    def _go(self, **changes: object) -> None:
+        self._state = self._state.model_copy(update=changes)
+
+
+def _random() -> str:
+    """A secret from the system's randomness, in hexadecimal; also a private key of X25519."""
+    return secrets.token_hex(SECRET_BYTES)
