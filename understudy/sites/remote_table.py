@@ -1,0 +1,277 @@
+"""A table that stays at its sites: the server's generators ask it for counts, and get sums with noise.
+
+A count of such a table is a question. It has a shape and no numbers, and whatever would read its numbers is refused.
+A budget turns questions into sums.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.domain import Attribute, Discretizer
+from synth.domain.counts import Coarsening
+from synth.domain.numeric_scale import LineColumn
+from synth.dp.budget import Budget
+from synth.dp.events import Event, GaussianEvent, LaplaceEvent
+from synth.dp.noise_journal import Journal
+from synth.dp.schedule import Schedule
+from synth.dp.statement import SITES, PrivacyStatement
+from synth.errors import BudgetError, TableError
+from synth.schema import Schema
+from understudy.sites.messages import Query
+from understudy.sites.secure_sum import SecureSums
+
+
+class Question(np.ndarray):
+    """Counts that nobody has asked for yet: an array of a shape, without numbers.
+
+    Attributes:
+        kind: of the query.
+        clique: attributes of a marginal.
+        table: its codes; `None` where there are no codes.
+    """
+
+    kind: str
+    clique: tuple[str, ...]
+    table: "RemoteCounts | None"
+
+    @classmethod
+    def of(
+        cls, kind: str, shape: tuple[int, ...], clique: tuple[str, ...] = (), table: "RemoteCounts | None" = None
+    ) -> "Question":
+        """A question of a shape."""
+        made = np.broadcast_to(np.int64(0), shape).view(cls)
+        made.kind, made.clique, made.table = kind, clique, table
+        return made
+
+    def __array_ufunc__(self, *_: Any, **__: Any) -> NoReturn:
+        _no_numbers()
+
+    def __array_function__(self, *_: Any, **__: Any) -> NoReturn:
+        _no_numbers()
+
+
+def _no_numbers() -> NoReturn:
+    raise TableError("counts of several sites have no numbers before a budget has paid for them; release them first")
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteCounts:
+    """The rows of all sites in the codes of a discretizer, as far as counting goes.
+
+    Attributes:
+        discretizer: the codes.
+        coarsening: the coarse attributes.
+    """
+
+    discretizer: Discretizer
+    coarsening: Coarsening
+
+    @property
+    def domain(self) -> Mapping[str, int]:
+        """Number of codes of each attribute, coarse ones last."""
+        return self.coarsening.domain(self.discretizer.sizes)
+
+    def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
+        """The question for a marginal."""
+        domain = self.domain
+        return Question.of("cliques", tuple(domain[name] for name in clique), tuple(clique), self)
+
+    def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
+        """The questions for many marginals, in their order."""
+        return map(self.counts, cliques)
+
+    def coarse(self, coarsening: Coarsening) -> "RemoteCounts":
+        """The same table by the codes of another coarsening."""
+        return replace(self, coarsening=coarsening)
+
+
+@dataclass(frozen=True)
+class RemoteTable:
+    """The table of all sites, where it is: it has no rows here."""
+
+    def training(self, schema: Schema, *, in_order: bool = False) -> "RemoteRows":
+        """The rows as a private fit reads them.
+
+        Args:
+            schema: of the job.
+            in_order: true if rows of an entity follow each other, which sums do not show.
+
+        Raises:
+            TableError: they do.
+        """
+        if in_order:
+            raise TableError("sums of several sites do not show how rows follow each other; leave the order out")
+        return RemoteRows(schema)
+
+
+@dataclass(frozen=True)
+class RemoteRows:
+    """A training table of which only questions are known.
+
+    Attributes:
+        schema: what is public.
+    """
+
+    schema: Schema
+
+    def __len__(self) -> int:
+        raise TableError("the number of rows of several sites is not known; use n_units of the schema")
+
+    def under(self, schema: Schema) -> Self:
+        """The same rows under a schema."""
+        return replace(self, schema=schema)
+
+    def cell_counts(self, attributes: Sequence[Attribute]) -> Iterator[NDArray[np.int64]]:
+        """The question for the cells of each column."""
+        return (Question.of("cells", (attribute.n_cells,), (attribute.name,)) for attribute in attributes)
+
+    def coded(self, discretizer: Discretizer) -> RemoteCounts:
+        """The rows in the codes of a discretizer."""
+        return RemoteCounts(discretizer, Coarsening({}))
+
+    def rows_per_entity(self) -> NDArray[np.int64]:
+        """The question for the number of entities with 1, 2, ..., k rows."""
+        return Question.of("sizes", (self.schema.max_rows_per_unit,))
+
+    def category_counts(self, name: str) -> dict[Any, int]:
+        """Refused: a site would name its own categories."""
+        raise _undeclared(name)
+
+    def value_counts(self, name: str) -> dict[float, int]:
+        """Refused: a site would name its own values."""
+        raise _undeclared(name)
+
+    def place_counts(self, name: str, column: LineColumn, edges: np.ndarray) -> NDArray[np.int64]:
+        """Refused: bounds are agreed upon before."""
+        raise _undeclared(name)
+
+
+def _undeclared(name: str) -> TableError:
+    return TableError(f"several sites agree on what is public before any row is read: column={name!r}; declare it")
+
+
+class SitesBudget(Budget):
+    """A budget whose draws are sums of the sites' noisy counts; it is never charged for a number that no site has.
+
+    Args:
+        schedule: every release that will be made.
+        sums: to the sites.
+        journal: keeps sums before anything reads them; `None`: nothing is kept.
+    """
+
+    def __init__(self, schedule: Schedule, sums: SecureSums, journal: Journal | None = None) -> None:
+        super().__init__(schedule, journal=journal)
+        self._sums = sums
+        self._number = 0
+        self._whole: float | None = None
+        self.dropped: set[str] = set()
+
+    def release(self, exact: np.ndarray, event: GaussianEvent | LaplaceEvent) -> np.ndarray:
+        """The sum of one count over all sites; spends one of the event's releases."""
+        return self.release_each([exact], event)[0]
+
+    def release_each(self, exact: Sequence[np.ndarray], event: GaussianEvent | LaplaceEvent) -> list[np.ndarray]:
+        """The sums of some counts over all sites, asked for together; spends as many of the event's releases.
+
+        Where sites have dropped out, the sums are scaled to what all of them came to.
+
+        Raises:
+            BudgetError: the event is not in the schedule or has no so many releases left; nothing was asked.
+            SitesError: too few sites are left; no sum was shown.
+        """
+        questions = [each for each in exact if isinstance(each, Question)]
+        if len(questions) < len(exact):
+            raise BudgetError(
+                "a budget of several sites pays for questions to sites, and got numbers; ask a remote table"
+            )
+        number, self._number = self._number, self._number + 1
+        if not questions:
+            return []
+        query = _query(number, self._place(event), questions)
+        sizes = [question.size for question in questions]
+
+        def draw() -> dict[str, Any]:
+            total, answered = self._sums.ask(query, event.what, sum(sizes))
+            return {"values": total.tolist(), "answered": list(answered)}
+
+        drawn = self._charge_then_draw(event, draw, len(questions))
+        self.dropped |= set(self._sums.inputs.names) - set(drawn["answered"])
+        parts = np.split(np.array(drawn["values"], dtype=np.int64), np.cumsum(sizes)[:-1])
+        sums = [part.reshape(question.shape) for part, question in zip(parts, questions, strict=True)]
+        return sums if query.kind == "sizes" else self._scaled(sums, whole=len(drawn["answered"]) == len(self._names))
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return self._sums.inputs.names
+
+    def _place(self, event: Event) -> int:
+        return self.schedule.events.index(event) if event in self.schedule.events else len(self.schedule.events)
+
+    def _scaled(self, sums: list[np.ndarray], *, whole: bool) -> list[np.ndarray]:
+        """Counts of the sites that are left, as if all were like them; those of all sites as they are."""
+        sizes = np.array([each.size for each in sums])
+        total = float(np.average([each.sum() for each in sums], weights=1 / sizes))
+        if self._whole is None or whole:
+            self._whole = total if self._whole is None else self._whole
+            return sums
+        if total <= 0:
+            return sums
+        return [np.round(each * (self._whole / total)).astype(np.int64) for each in sums]
+
+    def choose(self, *_: Any) -> NoReturn:
+        """Refused: no site shows the exact scores of candidates."""
+        raise BudgetError("several sites show sums alone; let choices come from noisy pairs")
+
+    def name_stable(self, *_: Any) -> NoReturn:
+        """Refused: a site would name its own values."""
+        raise BudgetError("several sites agree on categories before any row is read; declare them")
+
+    def step(self, *_: Any) -> NoReturn:
+        """Refused: networks are trained at each site, by its own budget."""
+        raise BudgetError("steps of training are each site's own; let the sites train")
+
+    def statement(self, schema: Schema) -> PrivacyStatement:
+        """The privacy statement of the schedule, and whom it holds against."""
+        made = super().statement(schema)
+        return replace(made, trust=SITES, caveats=(*trust_caveats(self._sums.inputs, self.dropped), *made.caveats))
+
+
+def _query(number: int, event: int, questions: Sequence[Question]) -> Query:
+    first = questions[0]
+    if first.table is None:
+        return Query.model_validate({"number": number, "event": event, "kind": first.kind})
+    groups = {name: group.tolist() for name, group in first.table.coarsening.groups.items()}
+    return Query.model_validate(
+        {
+            "number": number,
+            "event": event,
+            "kind": "cliques",
+            "discretizer": first.table.discretizer.to_plain(),
+            "groups": groups,
+            "cliques": [question.clique for question in questions],
+        }
+    )
+
+
+def trust_caveats(inputs: Any, dropped: set[str]) -> tuple[str, ...]:
+    """Sentences on whom the guarantee of several sites holds against, and on what it takes for granted."""
+    job, n_sites = inputs.job, len(inputs.names)
+    gone = (
+        f"Sites dropped out on the way: {', '.join(sorted(dropped))}. The guarantee counted on up to {job.dropouts}, and "
+        "is the same; later sums are of the sites that were left."
+        if dropped
+        else f"No site dropped out; the guarantee allows for {job.dropouts}."
+    )
+    return (
+        f"It holds against a server that follows the protocol together with {job.colluding} of {n_sites} sites, which "
+        f"pool all that they see: each sum has the stated noise from {job.n_honest} other sites.",
+        "It does not hold against a site for its own rows, nor against a server that replaces messages or keys; nobody "
+        "checks that a site counts its rows truly.",
+        gone,
+        "A unit is taken to have rows at one site only: one with rows at m sites is protected as a group of m.",
+        "Each site may judge the table on its own rows, and the server hears the verdict: that is outside the guarantee.",
+    )

@@ -1,0 +1,116 @@
+"""Secure sums: queries to all sites, and the sums of their noisy answers, which is all that the server sees."""
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.errors import BadInput
+from understudy.sites.channel import Channel
+from understudy.sites.job import SitesInputs
+from understudy.sites.messages import Query, SitesError, packed
+from understudy.sites.server_aggregation import ServerAggregation
+from understudy.sites.site import ROUNDS_A_PLAN, plan_of
+
+ATTEMPTS = 3
+"""Rounds that a sum is asked for, where sites are lost between their answer and the unmasking."""
+
+
+@dataclass(frozen=True)
+class SumRecord:
+    """One sum as the server saw it.
+
+    Attributes:
+        what: the event that paid for it.
+        n_numbers: its length.
+        answered: the sites in it.
+    """
+
+    what: str
+    n_numbers: int
+    answered: tuple[str, ...]
+
+
+@dataclass
+class SecureSums:
+    """The server's side of a run: each query is answered by the sum of all sites, or not at all.
+
+    Attributes:
+        channel: to the sites.
+        inputs: the job.
+        records: the sums so far.
+    """
+
+    channel: Channel
+    inputs: SitesInputs
+    records: list[SumRecord] = field(default_factory=list)
+    _aggregation: ServerAggregation | None = None
+    _round: int = 0
+
+    def ask(self, query: Query, what: str, length: int) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """The sum of the sites' noisy answers, shape (length,), and the sites in it.
+
+        Args:
+            query: what is asked for.
+            what: the event that pays, in words.
+            length: numbers of the answer.
+
+        Raises:
+            SitesError: fewer sites than the job needs are left; no sum was shown.
+        """
+        for _ in range(ATTEMPTS):
+            try:
+                total, answered = self._once(query, length)
+            except BadInput as error:
+                reason = error
+                self._aggregation = None  # keys are exchanged anew with the sites that are left
+                continue
+            self.records.append(SumRecord(what, length, answered))
+            return total, answered
+        raise SitesError(
+            f"no sum of {what!r} came together: {reason}; start the sites again, and the same command goes on"
+        )
+
+    def _once(self, query: Query, length: int) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        aggregation = self._ready()
+        number, self._round = self._round, self._round + 1
+        aggregation.begin(number, length)
+        asked = {"task": "mask", "round": number, "query": query.model_dump(mode="json")}
+        self._collect(self._each(aggregation.partners, asked), aggregation.take_masked)
+        body = aggregation.unmask_request()
+        self._collect(self._each(aggregation.answered, {"task": "unmask"}, lambda _: body), aggregation.take_unmasking)
+        return aggregation.total(), aggregation.answered
+
+    def _ready(self) -> ServerAggregation:
+        """A set-up with a round left, made if need be."""
+        if self._aggregation is not None and self._round < ROUNDS_A_PLAN:
+            return self._aggregation
+        run = secrets.token_hex(16)
+        made = ServerAggregation(plan_of(self.inputs, run))
+        self._collect(self._each(self.channel.sites, {"task": "advertise", "run": run}), made.take_advertisement)
+        keys = made.keys()
+        self._collect(self._each(self.channel.sites, {"task": "share"}, lambda _: keys), made.take_shares)
+        self._each(made.partners, {"task": "receive"}, made.shares_for)
+        self._aggregation, self._round = made, 0
+        return made
+
+    def _each(
+        self,
+        sites: tuple[str, ...],
+        content: Mapping[str, Any],
+        body: Callable[[str], bytes] = lambda _: b"",
+    ) -> Mapping[str, bytes]:
+        asked = {"job": self.inputs.digest, **content}
+        requests = {site: packed(asked, body(site)) for site in sites}
+        return self.channel.ask(requests, self.inputs.job.timeout_s)
+
+    def _collect(self, replies: Mapping[str, bytes], take: Callable[[str, bytes], None]) -> None:
+        """Take the replies of sites; one that makes no sense is as good as none."""
+        for site, reply in sorted(replies.items()):
+            try:
+                take(site, reply)
+            except BadInput:
+                continue

@@ -1,0 +1,281 @@
+"""A site: its rows stay here, and it answers queries of its job by noisy counts under masks.
+
+A site trusts nobody to keep its budget. It plans the schedule of the job itself, charges each query to it, draws its
+share of the noise, and keeps each noisy answer before it is sent. The same query again gets the same answer: noise is
+not drawn twice. What a site is asked beyond its schedule it refuses.
+"""
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synth.dp.budget import Budget
+from synth.dp.events import Event, GaussianEvent
+from synth.dp.mechanisms import SystemNoise
+from synth.dp.schedule import Schedule
+from synth.errors import BudgetError
+from synth.generators.fitting.fixed_costs import SIZES
+from synth.generators.fitting.histograms import COLUMNS
+from synth.generators.fitting.training_data import HeldTable, TrainingTable, bound_contributions
+from synth.output import whole_file
+from synth.table import conform
+from understudy.sites.job import SitesInputs
+from understudy.sites.messages import Query, SitesError, flat, packed, read_query, unpacked
+from understudy.sites.secure_aggregation import AggregationPlan
+from understudy.sites.site_aggregation import SiteAggregation
+
+if TYPE_CHECKING:
+    from synth.stored import StoredTable
+
+ROUNDS_A_PLAN = 32
+"""Sums that one set-up of secure aggregation serves."""
+LEAST_SHARE_SIGMA = 3.0
+"""Standard deviation of a site's share of noise at least, in rows."""
+
+
+class NoiseShare(SystemNoise):
+    """A site's share of discrete Gaussian noise: that of so many honest sites together is what an event states.
+
+    The sum of discrete Gaussians of standard deviation s is no discrete Gaussian, yet its mass at every point is within
+    a factor of 1 + 10 n exp(-2 pi^2 s^2 / 2) of one. With s of at least `LEAST_SHARE_SIGMA` this is below 1e-35 for
+    any number of sites and cells that there can be, far beyond what delta resolves.
+
+    Args:
+        n_honest: sites that draw noise and tell nobody.
+
+    Source: Kairouz, Liu, Steinke 2021 (2102.06387), Corollary 12.
+    """
+
+    def __init__(self, n_honest: int) -> None:
+        super().__init__()
+        self._n_honest = n_honest
+
+    def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        """The values with the share."""
+        return super().gaussian(values, share_of(sigma, self._n_honest))
+
+
+def share_of(sigma: float, n_honest: int) -> float:
+    """Standard deviation of a site's share of noise.
+
+    >>> share_of(10.0, 4)
+    5.0
+    """
+    return sigma / math.sqrt(n_honest)
+
+
+def check_shares(schedule: Schedule, n_honest: int) -> None:
+    """Refuse a schedule of which a share of noise is too small for sums of shares to be what is stated.
+
+    Raises:
+        BudgetError: epsilon is too large for so many sites, or the schedule holds what is no sum.
+    """
+    for event in schedule.events:
+        if not isinstance(event, GaussianEvent) or not event.whole:
+            raise BudgetError(f"several sites release sums of counts, and {event.what!r} is none; choose another")
+        if share_of(event.sigma, n_honest) < LEAST_SHARE_SIGMA:
+            raise BudgetError(
+                f"the noise of {event.what!r} has sigma={event.sigma:.3g}, which {n_honest} sites cannot share in whole "
+                "numbers; choose a smaller epsilon"
+            )
+
+
+@dataclass
+class NoisyAnswers:
+    """Noisy counts of a site by query, on the disk before they are sent; `None` in memory alone.
+
+    Attributes:
+        folder: of the files; it is there.
+    """
+
+    folder: Path | None
+    _held: dict[int, tuple[str, NDArray[np.int64]]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def find(self, query: Query) -> NDArray[np.int64] | None:
+        """The answer that was kept; `None` where there is none.
+
+        Raises:
+            SitesError: the number belongs to another query, or its noise was drawn and lost.
+        """
+        asked = query.model_dump_json()
+        if query.number not in self._held and self.folder is not None and self._path(query.number).exists():
+            self._held[query.number] = self._read(query.number)
+        if query.number not in self._held:
+            return None
+        kept, values = self._held[query.number]
+        if kept != asked:
+            raise SitesError(
+                f"query={query.number} was another one before, and its noise is not drawn twice; begin a new run (what "
+                "was reserved stays spent)"
+            )
+        return values
+
+    def keep(self, query: Query, values: NDArray[np.int64]) -> None:
+        """Keep an answer, flushed to the disk."""
+        asked = query.model_dump_json()
+        self._held[query.number] = (asked, values)
+        if self.folder is not None:
+            with whole_file(self._path(query.number)) as path, path.open("wb") as file:
+                np.savez(file, asked=np.array(asked), values=values)
+                file.flush()
+                os.fsync(file.fileno())
+
+    def restored(self) -> list[Query]:
+        """The queries that were answered before, in order, read from the disk."""
+        if self.folder is None:
+            return []
+        numbers = sorted(int(path.stem) for path in self.folder.glob("*.npz"))
+        self._held |= {number: self._read(number) for number in numbers}
+        return [Query.model_validate_json(self._held[number][0]) for number in numbers]
+
+    def _read(self, number: int) -> tuple[str, NDArray[np.int64]]:
+        with np.load(self._path(number), allow_pickle=False) as content:
+            return str(content["asked"]), content["values"]
+
+    def _path(self, number: int) -> Path:
+        assert self.folder is not None
+        return self.folder / f"{number}.npz"
+
+
+class Site:
+    """A site's answers to the server of its job.
+
+    Args:
+        name: of the site.
+        inputs: the job.
+        train: *Sensitive*. The site's rows, in memory or where they are stored.
+        answers: noisy answers so far.
+        noise: a share of the noise; `None`: the system's. Tests inject faults here.
+
+    Raises:
+        BudgetError: the job cannot be carried out by shares of noise; no row was read.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        inputs: SitesInputs,
+        train: "pd.DataFrame | StoredTable",
+        answers: NoisyAnswers | None = None,
+        noise: Any = None,
+    ) -> None:
+        schedule = inputs.schedule()
+        if schedule is None:
+            raise BudgetError("several sites add noise to what they show, and the generator has no epsilon; set one")
+        check_shares(schedule, inputs.job.n_honest)
+        self.name, self.inputs, self.schedule = name, inputs, schedule
+        self._rows = training_rows(train, inputs)
+        self._answers = NoisyAnswers(None) if answers is None else answers
+        self._budget = Budget(schedule, NoiseShare(inputs.job.n_honest) if noise is None else noise)
+        self._spent: dict[Event, int] = {}
+        for query in self._answers.restored():
+            self._charge(query, len(query.cliques) or self._n_releases(query))
+        self._aggregation: SiteAggregation | None = None
+
+    def answer(self, request: bytes) -> bytes:
+        """The reply to one request.
+
+        Raises:
+            SitesError: it is none, or another job's.
+            AggregationError: it is out of turn.
+            BudgetError: the budget does not hold it.
+        """
+        content, body = unpacked(request)
+        if content.get("job") != self.inputs.digest:
+            raise SitesError(
+                "the server's job is not that of this site: schema, generator, sites, colluding or dropouts differ; use "
+                "the same job file"
+            )
+        task = content.get("task")
+        if task == "advertise":
+            self._aggregation = SiteAggregation(plan_of(self.inputs, str(content.get("run"))), self.name)
+            return self._aggregation.advertise()
+        if self._aggregation is None:
+            raise SitesError(f"task={task!r} comes after keys are exchanged; begin with these")
+        if task == "share":
+            return self._aggregation.share(body)
+        if task == "receive":
+            self._aggregation.receive(body)
+            return packed({"received": True})
+        if task == "mask":
+            return self._aggregation.mask(int(content["round"]), self._noisy(read_query(content.get("query"))))
+        if task == "unmask":
+            return self._aggregation.unmask(body)
+        raise SitesError(f"task={task!r} is unknown to this site; use the same version on both sides")
+
+    def _noisy(self, query: Query) -> NDArray[np.int64]:
+        """The site's noisy counts: those that were kept, else drawn, kept and given."""
+        kept = self._answers.find(query)
+        if kept is not None:
+            return kept
+        event = self._event(query)
+        counts = query.counts(self._rows, self.inputs.schema)
+        self._charge(query, len(counts))
+        values = flat(self._budget.release_each(counts, event))
+        self._answers.keep(query, values)
+        return values
+
+    def _event(self, query: Query) -> GaussianEvent:
+        """The event that pays for a query.
+
+        Raises:
+            SitesError: it is not the one for such counts.
+        """
+        events = self.schedule.events
+        event = events[query.event] if query.event < len(events) else None
+        kind = {SIZES: "sizes", COLUMNS: "cells"}.get("" if event is None else event.what, "cliques")
+        if not isinstance(event, GaussianEvent) or kind != query.kind:
+            raise SitesError(
+                f"query={query.number} asks for {query.kind}, and event={query.event} of the schedule does not pay for "
+                "these; correct the server"
+            )
+        return event
+
+    def _n_releases(self, query: Query) -> int:
+        return len(self.inputs.schema.modeled) if query.kind == "cells" else 1
+
+    def _charge(self, query: Query, n_releases: int) -> None:
+        """Spend releases, those of an earlier start included.
+
+        Raises:
+            BudgetError: the event has no so many left; nothing was drawn.
+        """
+        event = self._event(query)
+        spent = self._spent.get(event, 0) + n_releases
+        if spent > event.count:
+            raise BudgetError(f"the budget holds no further release of {event.what!r}; plan it before drawing")
+        self._spent[event] = spent
+
+
+def plan_of(inputs: SitesInputs, run: str) -> AggregationPlan:
+    """The public facts of one set-up of secure aggregation.
+
+    Args:
+        inputs: the job.
+        run: names the set-up, and no other one.
+    """
+    return AggregationPlan(f"{inputs.digest}:{run}", inputs.names, inputs.job.threshold, ROUNDS_A_PLAN)
+
+
+def training_rows(train: "pd.DataFrame | StoredTable", inputs: SitesInputs) -> TrainingTable:
+    """The rows of a site, clamped and bounded as every private fit takes them. *Sensitive*."""
+    schema = inputs.schema
+    if isinstance(train, pd.DataFrame):
+        return HeldTable(bound_contributions(conform(train, schema, outside="clamp"), schema), schema)
+    return train.training(schema)
+
+
+def answered_by(sites: Sequence[str]) -> str:
+    """Names of sites as JSON, for messages and files."""
+    return json.dumps(sorted(sites))
