@@ -261,8 +261,8 @@ def trust_caveats(inputs: Any, dropped: set[str]) -> tuple[str, ...]:
     """Sentences on whom the guarantee of several sites holds against, and on what it takes for granted."""
     job, n_sites = inputs.job, len(inputs.names)
     gone = (
-        f"Sites dropped out on the way: {', '.join(sorted(dropped))}. The guarantee counted on up to {job.dropouts}, and "
-        "is the same; later sums are of the sites that were left."
+        f"Sites dropped out on the way: {', '.join(sorted(dropped))}. The guarantee allowed for {job.dropouts}, and is "
+        "the same; later sums are of the sites that were left."
         if dropped
         else f"No site dropped out; the guarantee allows for {job.dropouts}."
     )
@@ -273,5 +273,5 @@ def trust_caveats(inputs: Any, dropped: set[str]) -> tuple[str, ...]:
         "checks that a site counts its rows truly.",
         gone,
         "A unit is taken to have rows at one site only: one with rows at m sites is protected as a group of m.",
-        "Each site may judge the table on its own rows, and the server hears the verdict: that is outside the guarantee.",
+        "A site may judge the table on its own rows, and the server hears the verdict: that is outside the guarantee.",
     )

@@ -5,10 +5,8 @@ share of the noise, and keeps each noisy answer before it is sent. The same quer
 not drawn twice. What a site is asked beyond its schedule it refuses.
 """
 
-import json
 import math
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,9 +42,9 @@ LEAST_SHARE_SIGMA = 3.0
 class NoiseShare(SystemNoise):
     """A site's share of discrete Gaussian noise: that of so many honest sites together is what an event states.
 
-    The sum of discrete Gaussians of standard deviation s is no discrete Gaussian, yet its mass at every point is within
-    a factor of 1 + 10 n exp(-2 pi^2 s^2 / 2) of one. With s of at least `LEAST_SHARE_SIGMA` this is below 1e-35 for
-    any number of sites and cells that there can be, far beyond what delta resolves.
+    The sum of n discrete Gaussians of standard deviation s is no discrete Gaussian, yet the logarithm of its mass is
+    within 10 n exp(-pi^2 s^2) of one at every point. With s of at least `LEAST_SHARE_SIGMA` and a thousand sites this
+    is below 1e-34 a cell, far beyond what an accountant resolves.
 
     Args:
         n_honest: sites that draw noise and tell nobody.
@@ -83,8 +81,8 @@ def check_shares(schedule: Schedule, n_honest: int) -> None:
             raise BudgetError(f"several sites release sums of counts, and {event.what!r} is none; choose another")
         if share_of(event.sigma, n_honest) < LEAST_SHARE_SIGMA:
             raise BudgetError(
-                f"the noise of {event.what!r} has sigma={event.sigma:.3g}, which {n_honest} sites cannot share in whole "
-                "numbers; choose a smaller epsilon"
+                f"the noise of {event.what!r} has sigma={event.sigma:.3g}, which {n_honest} sites cannot share in "
+                "whole numbers; choose a smaller epsilon"
             )
 
 
@@ -194,8 +192,8 @@ class Site:
         content, body = unpacked(request)
         if content.get("job") != self.inputs.digest:
             raise SitesError(
-                "the server's job is not that of this site: schema, generator, sites, colluding or dropouts differ; use "
-                "the same job file"
+                "the server's job is not that of this site: schema, generator, sites, colluding or dropouts differ; "
+                "use the same job file"
             )
         task = content.get("task")
         if task == "advertise":
@@ -274,8 +272,3 @@ def training_rows(train: "pd.DataFrame | StoredTable", inputs: SitesInputs) -> T
     if isinstance(train, pd.DataFrame):
         return HeldTable(bound_contributions(conform(train, schema, outside="clamp"), schema), schema)
     return train.training(schema)
-
-
-def answered_by(sites: Sequence[str]) -> str:
-    """Names of sites as JSON, for messages and files."""
-    return json.dumps(sorted(sites))
