@@ -23,7 +23,7 @@ from synth.parsing import GivenFile, read_given
 from synth.schema import Schema
 from synth.schema_file import schema_of, to_toml
 from synth.validation import Frozen, parse_toml, sentence
-from understudy.job.load import given_policy, named_policy
+from understudy.job.load import check_measures, given_policy, named_policy
 from understudy.job.spec import LABEL
 
 BY_SUMS = ("independent", "mst", "aim")
@@ -58,6 +58,12 @@ class SitesJob(Frozen):
     )
     dropouts: int = Field(default=0, ge=0, strict=True, description="Sites that may drop out on the way.")
     timeout_s: float = Field(default=600.0, gt=0, description="Seconds after which a site counts as gone.")
+    measures: tuple[str, ...] | None = Field(
+        default=None, description="Measures that each site takes of the table; left out: all."
+    )
+    measure_limit_s: float | None = Field(
+        default=None, gt=0, description="Seconds for each measure; left out: no limit."
+    )
     rows: int | None = Field(default=None, ge=1, strict=True, description="Rows to draw; left out: as many as real.")
     sites: dict[str, SiteSpec] = Field(description="The sites by name; three or more.")
 
@@ -161,6 +167,7 @@ def read_sites_job(path: Path) -> SitesInputs:
     given["schema"] = read_given(path.parent / job.schema_path, "schema", SchemaError)
     schema = schema_of(given["schema"])
     given["policy"] = given_policy(job.policy, path.parent)
+    check_measures(job.measures or ())
     chosen = _generator(job)
     _check(chosen, schema)
     return SitesInputs(job, schema, named_policy(given["policy"]), chosen, path.parent, given)

@@ -1,0 +1,336 @@
+"""A site's part in a run: its table read and split, its ledger asked, its answers kept, the table judged on its rows.
+
+::
+
+    OUT/                the site's own output
+        synthetic.csv   the table of all sites, as the server sent it
+        statement.json  its privacy statement, as the server sent it; the ledger's note is the site's own
+        report.html ... the evaluation on the site's own rows, which stays here
+
+Until the table is there, the hidden folder beside OUT holds the site's reservation and its noisy answers. The same
+command goes on from there.
+"""
+
+import json
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from evaluate.engine import evaluate_beside
+from evaluate.gate.verdict import judge
+from evaluate.provenance import Provenance
+from evaluate.result import GeneratorRecord
+from evaluate.tables import Real
+from synth.dp.statement import LedgerNote, PrivacyStatement
+from synth.errors import JobError, LedgerError, UnderstudyError
+from synth.output import RUN, Unfinished, check_new_folder, hidden_beside, read_state, sync_all, whole_file
+from synth.progress import Progress, quiet
+from synth.split import Split, split_table
+from synth.table import read_table
+from understudy import provenance
+from understudy.artifacts import Delivery, deliver
+from understudy.budget.account import Fund, open_fund
+from understudy.budget.payment import SPENT, Payment, Release, RequestsInMemory
+from understudy.data.load import StoredSplit, read_real
+from understudy.data.source import RealTable
+from understudy.evaluation_log import count_attempt
+from understudy.job.seeds import child_seed
+from understudy.run.attacks import Trial, audit_trial
+from understudy.sites.job import SitesInputs
+from understudy.sites.messages import SitesError, packed, unpacked
+from understudy.sites.site import NoisyAnswers, Site
+
+if TYPE_CHECKING:
+    from synth.stored import StoredTable
+
+SYNTHETIC, STATEMENT = "synthetic.csv", "statement.json"
+ALL_SITES = "all sites"
+"""The name of the synthetic table in evaluations."""
+HOLDOUT_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class Membership:
+    """A site that takes part in a run.
+
+    Attributes:
+        name: of the site.
+        inputs: the job.
+        table: its real rows' place.
+        out: the site's own output; it must be new.
+        fund: the total that pays; `None`: outside any ledger.
+    """
+
+    name: str
+    inputs: SitesInputs
+    table: RealTable
+    out: Path
+    fund: Fund | None
+
+
+def membership(name: str, inputs: SitesInputs, table: RealTable, out: Path, ledger: str | None) -> Membership:
+    """A site that may take part, or the first thing that is wrong. No row is read and nothing is reserved.
+
+    Raises:
+        JobError: the job has no such site.
+        LedgerError: the ledger does not admit the fit.
+        OutputError: the output is taken.
+    """
+    if name not in inputs.names:
+        raise JobError(f"site={name!r} is none of the job's, which are {', '.join(inputs.names)}; name one of them")
+    check_new_folder(out)
+    schedule = inputs.schedule()
+    fund = None if ledger is None or schedule is None else open_fund(ledger, inputs.schema)
+    return Membership(name, inputs, table, out, fund)
+
+
+@contextmanager
+def taking_part(member: Membership, progress: Progress = quiet) -> "Iterator[Participant]":
+    """The respondent of a site, as long as the block lasts; its table is read and paid for first.
+
+    Args:
+        member: the site.
+        progress: told what is being done.
+
+    Raises:
+        BadInput: the table cannot be read, the ledger does not admit the fit, or other work is in the way.
+    """
+    folder = hidden_beside(member.out, RUN)
+    work = Unfinished(folder, member.out, folder / "result")
+    with work.held(f"another process takes part as {str(member.out)!r}; wait for it to end, or name another output"):
+        progress("reading the site's table", None)
+        with read_real(member.table, member.inputs.schema, "clamp") as real:
+            print_ = provenance.fingerprint(real, member.inputs.schema, _key())
+            _claim(work, {"job": member.inputs.digest, "site": member.name, "table": print_})
+            sides = _split(real, member.inputs)
+            paid = _Reservation.made(member, folder, print_)
+            site = Site(member.name, member.inputs, sides.train, NoisyAnswers(folder / "answers"))
+            participant = Participant(member, site, sides, paid, work, print_, progress)
+            yield participant
+        if participant.is_finished:
+            work.discard()
+
+
+def _key() -> bytes:
+    return provenance.fingerprint_key(provenance.key_path())
+
+
+def _claim(work: Unfinished, names: Mapping[str, str]) -> None:
+    """Take up unfinished work of the same job, site and table, or begin anew.
+
+    Raises:
+        JobError: it is of another; it was left as it is.
+    """
+    known = {name: work.state.get(name) for name in names} if work.state else {}
+    other = [name for name in known if known[name] != names[name]]
+    if other:
+        raise JobError(
+            f"unfinished work stands in the way of {str(work.out)!r}, and it is of another "
+            f"{' and another '.join(other)}; finish that first, or remove {str(work.folder)!r} ({SPENT})"
+        )
+    if not known:
+        work.clear()
+        work.write_state(names)
+    (work.folder / "answers").mkdir(exist_ok=True)
+
+
+def _split(real: "pd.DataFrame | StoredTable", inputs: SitesInputs) -> Split | StoredSplit:
+    """Train and holdout of a site, each unit by a hash of its own content or name."""
+    seed = child_seed(inputs.job.seed, "split")
+    if isinstance(real, pd.DataFrame):
+        return split_table(real, inputs.schema, holdout_share=HOLDOUT_SHARE, seed=seed, private=True)
+    return StoredSplit.of(real, inputs.schema, holdout_share=HOLDOUT_SHARE, seed=seed)
+
+
+class _RequestOnDisk(RequestsInMemory):
+    """The request to the ledger, in the site's unfinished work."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._path, self._answers = folder / "reservation.json", folder / "answers"
+        self.requests.update(read_state(self._path, {}))
+
+    def write_request(self, label: str, content: Mapping[str, Any]) -> None:
+        """Keep a request before the ledger is asked; it is on the disk when this returns."""
+        super().write_request(label, content)
+        self._write()
+
+    def forget_request(self, label: str) -> None:
+        """Drop a request that the ledger did not grant."""
+        super().forget_request(label)
+        self._write()
+
+    def is_drawn(self, label: str) -> bool:
+        """True where a noisy answer is on the disk."""
+        return any(self._answers.glob("*.npz"))
+
+    def _write(self) -> None:
+        with whole_file(self._path) as beside:
+            beside.write_text(json.dumps(self.requests), encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class _Reservation:
+    """What a site's ledger holds for the run; `None` outside a ledger."""
+
+    fund: Fund | None
+    token: str | None
+
+    @classmethod
+    def made(cls, member: Membership, folder: Path, fingerprint: str) -> "_Reservation":
+        """The reservation, in use: it pays for this run, however often the site is started again.
+
+        Raises:
+            LedgerError: the total does not admit the fit; nothing was reserved.
+        """
+        schedule = member.inputs.schedule()
+        if member.fund is None or schedule is None:
+            return cls(None, None)
+        name, kept = member.name, _RequestOnDisk(folder)
+        what = f"a fit by {member.inputs.generator.name} of several sites"
+        Payment(member.fund, member.inputs.schema, {name: Release(schedule, what, f"site={name!r}")}, kept).reserve(
+            fingerprint
+        )
+        request = kept.request(name)
+        if request is None:
+            raise LedgerError("nothing was reserved, so nothing may be drawn")
+        if member.fund.ledger.reservation(request["token"]).state == "reserved":
+            member.fund.ledger.use(request["token"])
+        return cls(member.fund, request["token"])
+
+    @property
+    def note(self) -> LedgerNote | None:
+        """The ledger's note on the release."""
+        return None if self.fund is None or self.token is None else self.fund.ledger.note(self.token)
+
+    def commit(self, statement: PrivacyStatement) -> None:
+        """Close the reservation: the table is there."""
+        if self.fund is not None and self.token is not None:
+            self.fund.ledger.commit(self.token, {"epsilon": statement.epsilon, "delta": statement.delta})
+
+
+@dataclass
+class Participant:
+    """A site's respondent: noisy answers while the fit lasts, then the verdict on the table that came of it.
+
+    Attributes:
+        member: the site.
+        site: answers queries.
+        sides: *Sensitive*. Its train and holdout rows.
+        paid: the ledger's reservation.
+        work: the unfinished output.
+        fingerprint: keyed, of the table.
+        progress: told what is being done.
+        is_finished: true once the output is there.
+    """
+
+    member: Membership
+    site: Site
+    sides: Split | StoredSplit = field(repr=False)
+    paid: _Reservation
+    work: Unfinished
+    fingerprint: str
+    progress: Progress
+    is_finished: bool = False
+
+    def answer(self, request: bytes) -> bytes:
+        """The reply to one request.
+
+        Raises:
+            UnderstudyError: it cannot be answered.
+        """
+        content, body = unpacked(request)
+        if content.get("task") != "deliver":
+            return self.site.answer(request)
+        if self.is_finished:
+            return packed({"verdict": _verdict(self.member.out)})
+        statement = self._checked(content)
+        self.work.sweep("answers", "reservation.json")
+        self.work.result.mkdir()
+        (self.work.result / SYNTHETIC).write_bytes(body)
+        (self.work.result / STATEMENT).write_text(json.dumps(statement.to_dict(), indent=1), encoding="utf-8")
+        self._judge(statement)
+        sync_all(self.work.result)
+        self.work.publish()
+        self.paid.commit(statement)
+        self.is_finished = True
+        return packed({"verdict": _verdict(self.member.out)})
+
+    def _checked(self, content: Mapping[str, Any]) -> PrivacyStatement:
+        """The statement, which claims what this site has planned itself.
+
+        Raises:
+            SitesError: it claims another guarantee.
+        """
+        if content.get("job") != self.member.inputs.digest:
+            raise SitesError("the table is of another job than this site's; use the same job file")
+        try:
+            statement = PrivacyStatement.from_dict(content["statement"])
+        except (ValueError, KeyError, TypeError):
+            raise SitesError("the table comes without a privacy statement that can be read; send it again") from None
+        planned = tuple(event.record() for event in self.site.schedule.events)
+        if statement.events != planned or statement.epsilon < self.site.schedule.epsilon:
+            raise SitesError(
+                f"the statement claims epsilon={statement.epsilon:g} by other events than this site paid for, "
+                f"epsilon={self.site.schedule.epsilon:g}; correct the server"
+            )
+        return replace(statement, ledger=self.paid.note)
+
+    def _judge(self, statement: PrivacyStatement) -> None:
+        """The evaluation on the site's own rows, in its output."""
+        inputs, folder = self.member.inputs, self.work.result
+        chosen = inputs.generator
+        started = provenance.now()
+        real = self._real()
+        evaluation = evaluate_beside(
+            real,
+            {ALL_SITES: read_table(folder / SYNTHETIC)},
+            measures=inputs.job.measures,
+            time_limit_s=inputs.job.measure_limit_s,
+            progress=self.progress,
+            statements={ALL_SITES: statement},
+            generators={ALL_SITES: GeneratorRecord.of(chosen.name, chosen.parameters())},
+            self_tested=False,
+        )
+        attempts = count_attempt(self.fingerprint, inputs.schema, attempt=secrets.token_hex(8), n_tables=1)
+        seed = child_seed(inputs.job.seed, "audit", ALL_SITES)
+        trial = Trial(chosen, inputs.schema, seed, inputs.job.measure_limit_s)
+        candidates = tuple(audit_trial(one, trial, self.progress) for one in evaluation.candidates)
+        known = Provenance(
+            warnings=(SITE_WARNING,),
+            attempts=attempts,
+            evaluated_at=started,
+            seed=inputs.job.seed,
+            fingerprints={"table": self.fingerprint},
+        )
+        evaluation = replace(evaluation, candidates=candidates, provenance=provenance.with_inputs(known, inputs.given))
+        verdicts = judge(evaluation, [inputs.policy])
+        title = f"{inputs.job.name or 'The table of several sites'}: {self.member.name}"
+        delivered = Delivery(evaluation, verdicts, inputs.policy, title, ALL_SITES, tables={ALL_SITES: Path(SYNTHETIC)})
+        deliver(delivered, folder)
+
+    def _real(self) -> Real:
+        inputs = self.member.inputs
+        terms: dict[str, Any] = {"seed": child_seed(inputs.job.seed, "evaluate"), "outside": "clamp"}
+        if isinstance(self.sides, Split):
+            return Real.prepare(self.sides.train, self.sides.holdout, inputs.schema, **terms)
+        return Real.prepare_stored(self.sides.train, self.sides.holdout, inputs.schema, **terms)
+
+
+SITE_WARNING = (
+    "the synthetic table is of all sites together, and it is measured on the rows of this site alone: where this site "
+    "is unlike the others, distances are large for that reason"
+)
+
+
+def _verdict(out: Path) -> str:
+    """The verdict in a site's output."""
+    found = json.loads((out / "verdict.json").read_text(encoding="utf-8"))["verdict"]
+    if found not in ("PASS", "FAIL", "INCONCLUSIVE"):
+        raise UnderstudyError("the verdict of this site cannot be read")
+    return str(found)
