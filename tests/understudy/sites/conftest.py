@@ -1,0 +1,70 @@
+"""A job of several sites, their tables, and a run in this process."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import tomli_w
+
+from understudy.data.source import find_table
+from understudy.sites.channel import LocalChannel, Recorder
+from understudy.sites.job import SitesInputs, read_sites_job
+from understudy.sites.participant import Participant, membership, taking_part
+from understudy.sites.server import SitesOutcome, serve
+from tests.understudy.conftest import SCHEMA, small_table
+
+NAMES = ("east", "north", "south", "west")
+SIZES = (300, 600, 400, 300)
+"""Rows of the sites: unlike each other."""
+QUICK = {"measures": ["fidelity.columns"]}
+
+
+@dataclass(frozen=True)
+class SitesHome:
+    """A folder with a job of several sites and their tables."""
+
+    home: Path
+
+    @property
+    def inputs(self) -> SitesInputs:
+        return read_sites_job(self.home / "job.toml")
+
+    def write(self, generator: Mapping[str, Any], **keys: Any) -> SitesInputs:
+        sites = {name: {"table": f"{name}.csv"} for name in NAMES}
+        content = {"schema": "schema.toml", "generator": dict(generator), **QUICK, **keys, "sites": sites}
+        (self.home / "job.toml").write_text(tomli_w.dumps(content))
+        return self.inputs
+
+    def table(self, name: str) -> pd.DataFrame:
+        return pd.read_csv(self.home / f"{name}.csv")
+
+    @contextmanager
+    def participants(self, *, ledger: bool = False, outs: str = "at") -> Iterator[dict[str, Participant]]:
+        with ExitStack() as stack:
+            yield {
+                name: stack.enter_context(taking_part(membership(
+                    name, self.inputs, find_table(str(self.home / f"{name}.csv")), self.home / f"{outs}-{name}",
+                    str(self.home / f"{name}.db") if ledger else None,
+                )))
+                for name in NAMES
+            }  # fmt: skip
+
+    def run(self, recorder: Recorder | None = None, **more: Any) -> SitesOutcome:
+        with self.participants(**more) as sites:
+            return serve(self.inputs, LocalChannel(sites, recorder), self.home / "out")
+
+
+@pytest.fixture
+def sites_home(tmp_path: Path) -> SitesHome:
+    """Four sites with the parts of one table of 1,600 rows, by age, so that they are unlike each other."""
+    table = small_table(1600).sort_values("age", ignore_index=True)
+    start = 0
+    for name, size in zip(NAMES, SIZES, strict=True):
+        table.iloc[start : start + size].to_csv(tmp_path / f"{name}.csv", index=False)
+        start += size
+    (tmp_path / "schema.toml").write_text(tomli_w.dumps({**SCHEMA, "n_units": 1600, "dataset": "towns"}))
+    return SitesHome(tmp_path)
