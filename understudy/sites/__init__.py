@@ -1,1 +1,1 @@
-"""Several sites, one table: the sites' vectors are summed, and nobody sees one of them."""
+"""Several sites that build one synthetic table, none of which hands over its rows."""

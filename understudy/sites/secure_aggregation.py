@@ -26,6 +26,7 @@ With T colluding sites, it would have to be above (n + T) / 2 for that. Up to n 
 Out of scope is a server, or a site, that departs from the protocol. Identity keys, where the plan names them, still
 keep a server from replacing the keys of a site. Commitments show a wrong share, so a wrong sum is not given. Nobody can
 tell whether a site's vector is true: there are no range proofs. The length of a vector, and who answered, are public.
+Nothing protects the sum itself: the noise of a private release is added by the sites, before they mask.
 
 Source: K. Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning", CCS 2017, Figure 4,
 for an honest but curious server.

@@ -62,7 +62,7 @@ class SiteState(Frozen):
         keys: the public keys of all that advertised.
         shares: *Sensitive*. Shares of the secrets of each site that sent some, and its own: for each round, one of the
             seed and one of the mask key.
-        last_masked: the last round it masked a vector for; -1 before the first.
+        masked: the rounds it masked a vector for.
         unmasked: the sites of each sum that it took masks off for, by round.
     """
 
@@ -74,7 +74,7 @@ class SiteState(Frozen):
     seeds: dict[int, Key] = Field(repr=False)
     keys: dict[str, Advertisement] = Field(default_factory=dict)
     shares: dict[str, Hex] = Field(default_factory=dict, repr=False)
-    last_masked: int = -1
+    masked: tuple[int, ...] = ()
     unmasked: dict[int, tuple[str, ...]] = Field(default_factory=dict)
 
 
@@ -219,7 +219,7 @@ class SiteAggregation:
             AggregationError: the round was masked before or is not in the plan, or the vector is none.
         """
         state = self._at("rounds")
-        self.plan.check_round(round_index, state.last_masked)
+        self.plan.check_round(round_index, max(state.masked, default=-1))
         if vector.dtype != np.int64 or vector.ndim != 1 or not vector.size:
             raise AggregationError(
                 f"a vector has one axis of int64 numbers: dtype={str(vector.dtype)!r}, shape={vector.shape}; convert it"
@@ -227,7 +227,7 @@ class SiteAggregation:
         masked = self._masked(round_index, vector)
         spent = range(round_index + 1)
         self._go(
-            last_masked=round_index,
+            masked=(*state.masked, round_index),
             seeds={i: seed for i, seed in state.seeds.items() if i not in spent},
             mask_keys={i: key for i, key in state.mask_keys.items() if i not in spent},
         )
@@ -284,8 +284,7 @@ class SiteAggregation:
                 "a sum is over sites that share masks with this one, each once: "
                 f"answered={list(request.answered)}, known={sorted(state.shares)}; correct the request"
             )
-        # A round that was left out here has its secrets still, and nobody was told its masks.
-        if self.site not in answered or not 0 <= request.round_index <= state.last_masked:
+        if self.site not in answered or request.round_index not in state.masked:
             raise AggregationError(
                 "a site takes masks off a sum that its own vector is in: "
                 f"site={self.site!r}, round_index={request.round_index}; ask the sites that answered"

@@ -93,6 +93,9 @@ def test_a_site_that_missed_a_round_is_in_the_next() -> None:
     assert total(run, counts(plan.sites[:2]), 0).size
     vectors = counts(plan.sites)
     np.testing.assert_array_equal(total(run, vectors, 1), sum(vectors.values()))
+    wrong = UnmaskRequest(plan=plan.digest, round_index=0, answered=plan.sites)
+    with pytest.raises(AggregationError, match="its own vector"):
+        run.sites[plan.sites[2]].unmask(written(wrong))
 
 
 @pytest.mark.parametrize("stage", ["advertise", "share", "mask", "unmask"])
