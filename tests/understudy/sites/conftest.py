@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 import tomli_w
 
+from tests.understudy.conftest import SCHEMA, small_table
 from understudy.data.source import find_table
 from understudy.sites.channel import LocalChannel, Recorder
 from understudy.sites.job import SitesInputs, read_sites_job
 from understudy.sites.participant import Participant, membership, taking_part
 from understudy.sites.server import SitesOutcome, serve
-from tests.understudy.conftest import SCHEMA, small_table
 
 NAMES = ("east", "north", "south", "west")
 SIZES = (300, 600, 400, 300)

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from synth.dp.ledger import open_ledger
 from tests.understudy.sites.conftest import NAMES, SitesHome
 
 

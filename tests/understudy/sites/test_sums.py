@@ -1,0 +1,257 @@
+"""What a server of several sites sees, and what the noise of a sum is: with colluders, drop-outs and faults."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from synth.domain import Discretizer
+from synth.dp.mechanisms import NoNoise
+from tests.understudy.sites.conftest import NAMES, SitesHome
+from understudy.sites.channel import LocalChannel
+from understudy.sites.job import SitesInputs
+from understudy.sites.messages import Query, SitesError, unpacked
+from understudy.sites.remote_table import RemoteTable
+from understudy.sites.secure_sum import SecureSums
+from understudy.sites.server import serve
+from understudy.sites.site import NoiseShare, NoisyAnswers, Site, share_of
+
+CELLS = {"name": "independent", "epsilon": 0.5}
+N_SUMS = 12
+"""Sums whose noise is looked at together."""
+Z = 4.5
+"""Standard errors that a right program exceeds once in 100,000 times."""
+
+
+def sites_of(home: SitesHome, noises: Mapping[str, Any] | None = None) -> dict[str, Site]:
+    return {
+        name: Site(name, home.inputs, home.table(name), noise=(noises or {}).get(name)) for name in NAMES
+    }  # fmt: skip
+
+
+def cells_query(number: int = 0) -> Query:
+    return Query(number=number, event=0, kind="cells")
+
+
+def exact_cells(home: SitesHome, names: tuple[str, ...] = NAMES) -> np.ndarray:
+    total = 0
+    for name in names:
+        site = Site(name, home.inputs, home.table(name), noise=NoNoise())
+        total = total + site._noisy(cells_query())
+    return np.asarray(total)
+
+
+def residual(home: SitesHome, noises: Mapping[str, Any] | None = None, gone: tuple[str, ...] = ()) -> np.ndarray:
+    """Noise of one sum over all cells, in standard deviations of what the event states."""
+    sites = {name: site for name, site in sites_of(home, noises).items() if name not in gone}
+    known = {**sites, **dict.fromkeys(gone, Dead())}
+    sums = SecureSums(LocalChannel(known), home.inputs)
+    exact = exact_cells(home, tuple(sites))
+    total, answered = sums.ask(cells_query(), "cells", len(exact))
+    assert answered == tuple(sites)
+    schedule = home.inputs.schedule()
+    assert schedule is not None
+    return np.asarray((total - exact) / schedule.events[0].sigma)  # type: ignore[union-attr]
+
+
+class Dead:
+    """A site that never answers."""
+
+    def answer(self, request: bytes) -> bytes:
+        raise ConnectionError
+
+
+def states_enough(home: SitesHome, noises: Mapping[str, Any] | None = None) -> None:
+    """The noise of a sum without that of the colluders is at least the stated one, and no more than all sites add."""
+    job = home.inputs.job
+    found = np.concatenate([residual(home, noises) for _ in range(N_SUMS)])
+    variance, error = found.var(), np.sqrt(2 / len(found))
+    expected = len(NAMES) / job.n_honest
+    assert expected * (1 - Z * error) < variance < expected * (1 + Z * error)
+
+
+@pytest.mark.parametrize("trust", [{"colluding": 1, "dropouts": 0}, {"colluding": 0, "dropouts": 1}, {"colluding": 2}])
+def test_a_sum_has_the_stated_noise_from_honest_sites_alone(sites_home: SitesHome, trust: dict[str, int]) -> None:
+    sites_home.write(CELLS, **trust)
+    states_enough(sites_home)
+
+
+def test_sites_that_drop_out_leave_as_much_noise_as_is_stated(sites_home: SitesHome) -> None:
+    sites_home.write(CELLS, colluding=0, dropouts=1)
+    found = residual(sites_home, gone=("west",))
+    assert abs(found.var() - 1) < Z * np.sqrt(2 / len(found))
+
+
+@pytest.mark.parametrize(
+    "fault", [lambda n: NoNoise(), lambda n: NoiseShare(2 * n), lambda n: NoiseShare(4)], ids=["none", "half", "T lost"]
+)
+def test_noise_that_is_missing_at_one_site_is_caught(sites_home: SitesHome, fault: Callable[[int], Any]) -> None:
+    sites_home.write(CELLS, colluding=2)
+    faulty = dict.fromkeys(NAMES[:1], fault(sites_home.inputs.job.n_honest))
+    with pytest.raises(AssertionError):
+        states_enough(sites_home, faulty)
+
+
+def test_the_server_receives_masked_numbers_and_no_sum_before_the_threshold(sites_home: SitesHome) -> None:
+    sites_home.write(CELLS)
+    received: list[tuple[str, bytes]] = []
+    sites = sites_of(sites_home)
+
+    def listen(site: str, way: str, payload: bytes) -> None:
+        if way == "reply":
+            received.append((site, payload))
+
+    channel = LocalChannel(sites, listen)
+    total, _ = SecureSums(channel, sites_home.inputs).ask(cells_query(), "cells", len(exact_cells(sites_home)))
+    answers = {name: site._answers.find(cells_query()) for name, site in sites.items()}
+    assert (sum(answers.values()) == total).all()
+    for name, answer in answers.items():
+        assert answer is not None
+        (masked,) = (payload for site, payload in received if site == name and b"{" not in payload[:1])
+        assert all(answer.tobytes() not in payload for _, payload in received)
+        # Under masks, numbers below a few thousand fill all 64 bits.
+        shown = np.frombuffer(masked[-answer.nbytes :], dtype="<u8")
+        assert abs((shown >> np.uint64(63)).mean() - 0.5) < Z * 0.5 / np.sqrt(len(shown))
+        assert len(np.unique(shown - answer.view(np.uint64))) > 0.99 * len(shown)
+
+
+def test_fewer_sites_than_the_threshold_give_no_sum(sites_home: SitesHome) -> None:
+    sites_home.write(CELLS, dropouts=1, colluding=0)
+    known = {**sites_of(sites_home), "west": Dead(), "north": Dead()}
+    with pytest.raises(SitesError, match="no sum of 'cells' came together"):
+        SecureSums(LocalChannel(known), sites_home.inputs).ask(cells_query(), "cells", 3)
+
+
+class Dying:
+    """A site that answers some requests to mask, and is gone then."""
+
+    def __init__(self, site: Any, n_answers: int) -> None:
+        self._site, self._left = site, n_answers
+
+    def answer(self, request: bytes) -> bytes:
+        self._left -= unpacked(request)[0].get("task") == "mask"
+        if self._left < 0:
+            raise ConnectionError
+        return bytes(self._site.answer(request))
+
+
+def test_a_site_that_dies_changes_the_statement_and_not_the_guarantee(sites_home: SitesHome) -> None:
+    sites_home.write({"name": "mst", "epsilon": 1.0}, dropouts=1)
+    with sites_home.participants() as sites:
+        channel = LocalChannel({**sites, "south": Dying(sites["south"], 1)})
+        outcome = serve(sites_home.inputs, channel, sites_home.home / "out")
+    statement = outcome.statement
+    planned = sites_home.inputs.schedule()
+    assert statement is not None and planned is not None
+    assert statement.events == tuple(event.record() for event in planned.events)
+    assert statement.epsilon == planned.epsilon
+    assert outcome.dropped == ("south",) and outcome.verdicts["south"] == "not heard"
+    assert any("south" in caveat and "dropped out" in caveat for caveat in statement.caveats)
+    assert outcome.exit_code != 0
+    # The counts of the others stand for all: as many rows as there are.
+    assert len((sites_home.home / "out" / "synthetic.csv").read_text().splitlines()) == 1601
+
+
+def test_a_server_that_was_killed_goes_on_from_the_sums_that_it_saw(sites_home: SitesHome) -> None:
+    sites_home.write({"name": "mst", "epsilon": 1.0})
+    seen: list[str] = []
+
+    class Killed(LocalChannel):
+        n_left = 16
+
+        def ask(self, requests: Mapping[str, bytes], timeout_s: float) -> dict[str, bytes]:
+            type(self).n_left -= 1
+            if type(self).n_left < 0:
+                raise KeyboardInterrupt
+            seen.extend(json.dumps(unpacked(r)[0].get("query")) for r in requests.values())
+            return super().ask(requests, timeout_s)
+
+    for allowed in (8, 100):
+        Killed.n_left = allowed
+        with sites_home.participants() as sites:
+            try:
+                outcome = serve(sites_home.inputs, Killed(sites), sites_home.home / "out")
+            except KeyboardInterrupt:
+                before = {query for query in seen if query != "null"}
+                seen.clear()
+                kept = {name: len(site.site._answers.restored()) for name, site in sites.items()}
+    # Set-up takes three requests, and each sum two; the third sum was asked for and not yet shown.
+    assert len(before) == 3 and set(kept.values()) == {3}
+    again = {query for query in seen if query != "null"}
+    assert again == {max(before)}
+    assert outcome.statement is not None and outcome.n_sums == 1
+
+
+def test_an_answer_is_drawn_once_and_outlives_its_site(sites_home: SitesHome, tmp_path: Any) -> None:
+    inputs = sites_home.write(CELLS)
+    folder = tmp_path / "answers"
+    folder.mkdir()
+
+    def start() -> Site:
+        return Site("east", inputs, sites_home.table("east"), NoisyAnswers(folder))
+
+    first = start()
+    drawn = first._noisy(cells_query())
+    assert (first._noisy(cells_query()) == drawn).all()
+    again = start()
+    assert (again._noisy(cells_query()) == drawn).all()
+    for site in (first, again):
+        with pytest.raises(Exception, match="no further release"):
+            site._noisy(cells_query(1))
+    with pytest.raises(SitesError, match="was another one before"):
+        again._noisy(Query(number=0, event=0, kind="cliques", cliques=(("age",),)))
+
+
+CLIQUES = {"number": 3, "event": 1, "kind": "cliques"}
+
+
+def bad_codes(inputs: SitesInputs) -> dict[str, Any]:
+    return Discretizer.by_schema(inputs.schema).to_plain()
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"discretizer": {}}, "its codes are not those"),
+        ({"cliques": [["age", "age"]]}, "different columns"),
+        ({"cliques": [["age", "nobody"]]}, "different columns"),
+        ({"cliques": [["age", "income", "town", "ill"]]}, "different columns"),
+        ({"groups": {"town": [0, 0]}}, "coarse codes"),
+        ({"groups": {"nobody": [0, 1, 2]}}, "coarse codes"),
+        ({"event": 99}, "does not pay"),
+        ({"event": 0}, "does not pay"),
+        ({"kind": "rows"}, "does not have the keys"),
+        ({"more": 1}, "does not have the keys"),
+    ],
+)
+def test_a_site_refuses_what_its_schedule_does_not_pay_for(
+    sites_home: SitesHome, changed: dict[str, Any], reason: str
+) -> None:
+    inputs = sites_home.write({"name": "mst", "epsilon": 1.0})
+    site = Site("east", inputs, sites_home.table("east"))
+    content = {**CLIQUES, "discretizer": bad_codes(inputs), "groups": {}, "cliques": [["town", "ill"]], **changed}
+    from understudy.sites.messages import read_query
+
+    with pytest.raises(SitesError, match=reason):
+        site._noisy(read_query(json.loads(json.dumps(content))))
+    assert len(site._answers) == 0
+
+
+def test_questions_have_no_numbers() -> None:
+    from synth.schema import build_schema
+    from tests.understudy.sites.conftest import SCHEMA
+
+    rows = RemoteTable().training(build_schema(SCHEMA))
+    question = next(rows.cell_counts(Discretizer.by_schema(rows.schema).attributes))
+    for use in (lambda: question + 1, lambda: np.abs(question), lambda: question.sum(), lambda: np.sum(question)):
+        with pytest.raises(Exception, match="have no numbers"):
+            use()
+    with pytest.raises(Exception, match="not known"):
+        len(rows)
+
+
+def test_shares_add_up_to_what_an_event_states() -> None:
+    assert share_of(12.0, 9) == 4.0
+    assert share_of(0.1, 9) == 2.5
