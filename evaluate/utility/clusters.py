@@ -46,7 +46,7 @@ from synth.dp.events import GaussianEvent
 from synth.dp.mechanisms import InjectedNoise
 from synth.dp.schedule import Schedule
 
-_SCORED = "its interval is not simulated; name 'fidelity.detection.auc'"
+_SCORED = "its interval is not simulated; name 'utility.queries.excess'"
 _OF_ANOTHER = "it says what another way would give, not how good the table is; name 'utility.queries.excess'"
 METRICS = (
     Metric("utility.clusters.explained", "higher", "Groups found in synthetic rows",
@@ -213,10 +213,8 @@ def study_of(tables: Tables, *, public: bool = False) -> ClusterStudy | str:
 
 
 def _made(tables: Tables, space: GroupSpace) -> ClusterStudy | str:
-    frames, test = (
-        (tables.synthetic, tables.train, tables.fresh, tables.shuffled),
-        Points.of(tables.control, space, tables),
-    )
+    frames = (tables.synthetic, tables.train, tables.fresh, tables.shuffled)
+    test = Points.of(tables.control, space, tables)
     synthetic, train, fresh, shuffled = (Points.of(frame, space, tables, LEARNED_ROWS) for frame in frames)
     n_rows = min(len(synthetic), len(train))
     n_fresh = min(len(fresh), n_rows)
