@@ -51,6 +51,8 @@ N_FIRST, N_LAST = 2, 2
 """Rounds with so many groups, and then with `N_CENTERS`."""
 FINENESS, LEAST_FINENESS = 256, 8
 """The whole number that stands for 1 in a coordinate where a unit has one row, and at least."""
+_AT_ONCE = 10_000
+"""Rows that are encoded at a time."""
 WHAT = "sums of groups of rows"
 LEAST_ERRORS = 4.0
 """Standard errors of its noisy size that a group needs, or its center stays where it was."""
@@ -92,7 +94,12 @@ class GroupSpace:
 
     def apply(self, frame: pd.DataFrame) -> sparse.csr_matrix:
         """Rows as points, shape (n, n_coordinates); the coordinates of a column are at least 0 and sum to 1."""
-        parts = [sparse.csr_matrix(column.apply(frame[column.name]).astype(np.float64)) for column in self.columns]
+        starts = range(0, max(len(frame), 1), _AT_ONCE)
+        blocks = [self._block(frame.iloc[start : start + _AT_ONCE]) for start in starts]
+        return sparse.csr_matrix(sparse.vstack(blocks, format="csr"))
+
+    def _block(self, frame: pd.DataFrame) -> sparse.csr_matrix:
+        parts = [sparse.csr_matrix(column.apply(frame[column.name]), dtype=np.float64) for column in self.columns]
         return sparse.csr_matrix(sparse.hstack(parts, format="csr"))
 
     def inside(self, points: np.ndarray) -> np.ndarray:
