@@ -127,6 +127,7 @@ _MODULES = {
     "utility.importance": "evaluate.utility.importance",
     "utility.queries": "evaluate.utility.queries",
     "utility.dp_alternative": "evaluate.utility.dp_alternative",
+    "utility.clusters": "evaluate.utility.clusters",
     "fairness.models": "evaluate.fairness.models",
     "fairness.columns": "evaluate.fairness.columns",
     "privacy.personal": "evaluate.privacy.pii",

@@ -61,20 +61,28 @@ class ScaledColumn:
     Attributes:
         name: the column.
         column: as it is declared.
+        n_knots: of a number; `None`: a coordinate for each public bin, where it has bins, else `N_KNOTS`.
     """
 
     name: str
     column: Any
+    n_knots: int | None = None
 
     @property
     def width(self) -> int:
         """Coordinates, one of them for missing and, with categories, one for others."""
         if isinstance(self.column, CategoricalColumn | BooleanColumn):
             return len(categories(self.column)) + 2
-        return (len(self._bins) - 1 if len(self._bins) else N_KNOTS) + 1
+        return (len(self._bins) - 1 if len(self._bins) else self._n_knots) + 1
+
+    @property
+    def _n_knots(self) -> int:
+        return N_KNOTS if self.n_knots is None else self.n_knots
 
     @cached_property
     def _bins(self) -> np.ndarray:
+        if self.n_knots is not None:
+            return np.zeros(0)
         return np.array([numeric_scale.place(edge, self.column) for edge in self.column.bins if edge is not None])
 
     def apply(self, series: pd.Series) -> np.ndarray:
@@ -103,9 +111,9 @@ class ScaledColumn:
         ends = np.array(numeric_scale.bounds(self.column))
         if getattr(self.column, "scale", "linear") == "log":
             positions, ends = (np.sign(part) * np.log1p(np.abs(part)) for part in (positions, ends))
-        places = (positions - ends[0]) / max(float(ends[1] - ends[0]), np.finfo(float).tiny) * (N_KNOTS - 1)
-        places = np.clip(places, 0.0, N_KNOTS - 1)
-        low = np.minimum(places.astype(np.int64), N_KNOTS - 2)
+        places = (positions - ends[0]) / max(float(ends[1] - ends[0]), np.finfo(float).tiny) * (self._n_knots - 1)
+        places = np.clip(places, 0.0, self._n_knots - 1)
+        low = np.minimum(places.astype(np.int64), self._n_knots - 2)
         return low, places - low
 
 

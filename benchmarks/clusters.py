@@ -1,0 +1,125 @@
+"""Groups found in synthetic tables beside k-means with DP on the real rows, at the same epsilon.
+
+``python -m benchmarks.clusters TABLE ... --out clusters.json``, where each TABLE is a CSV file. The schema is inferred
+and declared as it is. A seed splits the table 80 to 20, each generator is fitted once to the larger part and gives as
+many rows, and `utility.clusters` is measured. k-means with DP spends the epsilon of each private table anew, and its
+score is the mean over those. A run is written as soon as it is done, and is not done again. Without TABLE, only the
+table of results is drawn: medians over the seeds, and the range.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import synth
+from evaluate.engine import evaluate
+from evaluate.utility.clusters import AGREEMENT, EXPLAINED, SCORE
+from synth.schema import Schema
+
+GENERATORS = ("mst:1", "aim:1", "trees")
+"""Generators, each with its epsilon unless it has none."""
+NEEDED = (EXPLAINED, AGREEMENT, SCORE)
+HEAD = "| table | rows | groups from | explained | agreement |\n| --- | ---: | --- | ---: | ---: |"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Do each run that the file does not hold, keep it, and draw all."""
+    options = _options(arguments)
+    held = options.out is not None and options.out.exists()
+    content: dict[str, Any] = json.loads(options.out.read_text()) if held else {"about": _about(), "runs": {}}
+    for path in options.tables:
+        table = pd.read_csv(path, keep_default_na=False, na_values=[""], low_memory=False)
+        schema = synth.declare_schema(synth.infer_schema(table), n_units=len(table), dataset=path.name)
+        for seed in range(options.seeds):
+            for generator in options.generators:
+                key = f"{path.name.split('.')[0]} {generator} {seed}"
+                if key not in content["runs"]:
+                    content["runs"][key] = _run(table, schema, generator, seed)
+                    print(key, content["runs"][key], file=sys.stderr, flush=True)
+                    if options.out is not None:
+                        options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    print("\n".join(drawn(content["runs"])))
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m benchmarks.clusters", description=__doc__)
+    parser.add_argument("tables", nargs="*", type=Path, help="CSV files; none only draws what --out holds")
+    parser.add_argument("--generators", nargs="+", default=list(GENERATORS), help=f"unless said, {GENERATORS}")
+    parser.add_argument("--seeds", type=int, default=3, help="splits, and fits of each generator")
+    parser.add_argument("--out", type=Path, help="JSON file of the results, read and continued")
+    return parser.parse_args(arguments)
+
+
+def _about() -> dict[str, Any]:
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return {"python": platform.python_version(), "cores": os.cpu_count(), "date": date}
+
+
+def _run(table: pd.DataFrame, schema: Schema, generator: str, seed: int) -> dict[str, Any]:
+    """One fit on one split: of each number its value, and what training rows and shuffled ones give."""
+    name, _, epsilon = generator.partition(":")
+    sides = synth.split_table(table, schema, seed=seed)
+    began = time.process_time()
+    private: dict[str, Any] = {"epsilon": float(epsilon)} if epsilon else {}
+    model: Any = synth.fit(sides.train, schema, name, seed=seed, **private)
+    fitted = time.process_time()
+    synthetic = model.sample(len(sides.train), seed=seed)
+    statement = {name: model.statement} if epsilon else None
+    found = evaluate(
+        sides.train, sides.holdout, {name: synthetic}, schema, measures=["utility.clusters"], seed=seed,
+        statements=statement,
+    ).candidates[0]  # fmt: skip
+    numbers = {
+        one.measure: {key: round(getattr(one, key), 4) for key in ("value", "reference", "floor")}
+        for one in found.estimates
+        if one.measure in NEEDED
+    }
+    seconds = found.seconds["utility.clusters"]
+    return {"rows": len(sides.train), "fit_cpu_s": round(fitted - began, 1), "measure_s": seconds, "numbers": numbers}
+
+
+def drawn(runs: dict[str, Any]) -> list[str]:
+    """A table in Markdown: for each table the landmarks, each generator, and k-means with DP."""
+    lines = HEAD.splitlines()
+    for table in dict.fromkeys(key.split()[0] for key in runs):
+        of_table = {key: run for key, run in runs.items() if key.split()[0] == table}
+        every, rows = list(of_table.values()), next(iter(of_table.values()))["rows"]
+        one = [run["numbers"] for run in every]
+        sides: dict[str, tuple[list[float], list[float]]] = {
+            "training rows": ([n[EXPLAINED]["reference"] for n in one], []),
+            "shuffled columns": ([n[EXPLAINED]["floor"] for n in one], [n[AGREEMENT]["floor"] for n in one]),
+            "fresh rows": ([], [n[AGREEMENT]["reference"] for n in one]),
+            "k-means with DP": ([n[SCORE]["value"] for n in one if SCORE in n], []),
+        }
+        for generator in dict.fromkeys(key.split()[1] for key in of_table):
+            found = [run["numbers"] for key, run in of_table.items() if key.split()[1] == generator]
+            sides[f"`{generator}`"] = tuple([n[name]["value"] for n in found] for name in (EXPLAINED, AGREEMENT))  # type: ignore[assignment]
+        lines += [f"| {table} | {rows:,} | {side} | {_cell(a)} | {_cell(b)} |" for side, (a, b) in sides.items()]
+    return lines
+
+
+def _cell(values: Sequence[float]) -> str:
+    """The median and the range.
+
+    >>> _cell([0.31, 0.3, 0.34]), _cell([])
+    ('.310 (.300 to .340)', '')
+    """
+    if not values:
+        return ""
+    figures = (statistics.median(values), min(values), max(values))
+    middle, low, high = (f"{value:.3f}".replace("0.", ".", 1) for value in figures)
+    return f"{middle} ({low} to {high})"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
