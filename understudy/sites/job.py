@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -64,6 +65,7 @@ class SitesJob(Frozen):
     measure_limit_s: float | None = Field(
         default=None, gt=0, description="Seconds for each measure; left out: no limit."
     )
+    audit: bool = Field(default=True, description="Whether each site audits the claim, on a stand-in of no real row.")
     rows: int | None = Field(default=None, ge=1, strict=True, description="Rows to draw; left out: as many as real.")
     sites: dict[str, SiteSpec] = Field(description="The sites by name; three or more.")
 
@@ -146,6 +148,7 @@ class SitesInputs:
         """True of a generator that is fitted to sums of counts."""
         return self.generator.name in BY_SUMS
 
+    @cached_property
     def schedule(self) -> Schedule | None:
         """All that a fit draws about any unit; `None` where it promises nothing. It reads no row.
 

@@ -84,7 +84,7 @@ def membership(name: str, inputs: SitesInputs, table: RealTable, out: Path, ledg
     if name not in inputs.names:
         raise JobError(f"site={name!r} is none of the job's, which are {', '.join(inputs.names)}; name one of them")
     check_new_folder(out)
-    schedule = inputs.schedule()
+    schedule = inputs.schedule
     fund = None if ledger is None or schedule is None else open_fund(ledger, inputs.schema)
     return Membership(name, inputs, table, out, fund)
 
@@ -188,7 +188,7 @@ class _Reservation:
         Raises:
             LedgerError: the total does not admit the fit; nothing was reserved.
         """
-        schedule = member.inputs.schedule()
+        schedule = member.inputs.schedule
         if member.fund is None or schedule is None:
             return cls(None, None)
         name, kept = member.name, _RequestOnDisk(folder)
@@ -300,7 +300,9 @@ class Participant:
         attempts = count_attempt(self.fingerprint, inputs.schema, attempt=secrets.token_hex(8), n_tables=1)
         seed = child_seed(inputs.job.seed, "audit", ALL_SITES)
         trial = Trial(chosen, inputs.schema, seed, inputs.job.measure_limit_s)
-        candidates = tuple(audit_trial(one, trial, self.progress) for one in evaluation.candidates)
+        candidates = evaluation.candidates
+        if inputs.job.audit:
+            candidates = tuple(audit_trial(one, trial, self.progress) for one in candidates)
         known = Provenance(
             warnings=(SITE_WARNING,),
             attempts=attempts,

@@ -150,7 +150,7 @@ def _claim(work: Unfinished, inputs: SitesInputs) -> None:
 
 
 def _fit(inputs: SitesInputs, channel: Channel, folder: Path, progress: Progress) -> tuple[Model, SitesBudget, int]:
-    schedule = inputs.schedule()
+    schedule = inputs.schedule
     if schedule is None:
         raise BudgetError("several sites add noise to what they show, and the generator has no epsilon; set one")
     sums = SecureSums(channel, inputs)

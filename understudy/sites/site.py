@@ -163,7 +163,7 @@ class Site:
         answers: NoisyAnswers | None = None,
         noise: Any = None,
     ) -> None:
-        schedule = inputs.schedule()
+        schedule = inputs.schedule
         if schedule is None:
             raise BudgetError("several sites add noise to what they show, and the generator has no epsilon; set one")
         check_sums(schedule)

@@ -19,7 +19,7 @@ from understudy.sites.server import serve
 from understudy.sites.site import NoiseShare, NoisyAnswers, Site, share_of
 
 CELLS = {"name": "independent", "epsilon": 0.5}
-N_SUMS = 12
+N_SUMS = 40
 """Sums whose noise is looked at together."""
 Z = 4.5
 """Standard errors that a right program exceeds once in 100,000 times."""
@@ -51,7 +51,7 @@ def residual(home: SitesHome, noises: Mapping[str, Any] | None = None, gone: tup
     exact = exact_cells(home, tuple(sites))
     total, answered = sums.ask(cells_query(), "cells", len(exact))
     assert answered == tuple(sites)
-    schedule = home.inputs.schedule()
+    schedule = home.inputs.schedule
     assert schedule is not None
     return np.asarray((total - exact) / schedule.events[0].sigma)  # type: ignore[union-attr]
 
@@ -72,6 +72,7 @@ def states_enough(home: SitesHome, noises: Mapping[str, Any] | None = None) -> N
     assert expected * (1 - Z * error) < variance < expected * (1 + Z * error)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("trust", [{"colluding": 1, "dropouts": 0}, {"colluding": 0, "dropouts": 1}, {"colluding": 2}])
 def test_a_sum_has_the_stated_noise_from_honest_sites_alone(sites_home: SitesHome, trust: dict[str, int]) -> None:
     sites_home.write(CELLS, **trust)
@@ -84,8 +85,9 @@ def test_sites_that_drop_out_leave_as_much_noise_as_is_stated(sites_home: SitesH
     assert abs(found.var() - 1) < Z * np.sqrt(2 / len(found))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
-    "fault", [lambda n: NoNoise(), lambda n: NoiseShare(2 * n), lambda n: NoiseShare(4)], ids=["none", "half", "T lost"]
+    "fault", [lambda n: NoNoise(), lambda n: NoiseShare(2 * n), lambda n: NoiseShare(4)], ids=["none", "half the variance", "as if all were honest"]
 )
 def test_noise_that_is_missing_at_one_site_is_caught(sites_home: SitesHome, fault: Callable[[int], Any]) -> None:
     sites_home.write(CELLS, colluding=2)
@@ -109,7 +111,7 @@ def test_the_server_receives_masked_numbers_and_no_sum_before_the_threshold(site
     assert (sum(answers.values()) == total).all()
     for name, answer in answers.items():
         assert answer is not None
-        (masked,) = (payload for site, payload in received if site == name and b"{" not in payload[:1])
+        (masked,) = (payload for site, payload in received if site == name and answer.nbytes < len(payload) < answer.nbytes + 200)
         assert all(answer.tobytes() not in payload for _, payload in received)
         # Under masks, numbers below a few thousand fill all 64 bits.
         shown = np.frombuffer(masked[-answer.nbytes :], dtype="<u8")
@@ -143,7 +145,7 @@ def test_a_site_that_dies_changes_the_statement_and_not_the_guarantee(sites_home
         channel = LocalChannel({**sites, "south": Dying(sites["south"], 1)})
         outcome = serve(sites_home.inputs, channel, sites_home.home / "out")
     statement = outcome.statement
-    planned = sites_home.inputs.schedule()
+    planned = sites_home.inputs.schedule
     assert statement is not None and planned is not None
     assert statement.events == tuple(event.record() for event in planned.events)
     assert statement.epsilon == planned.epsilon
@@ -180,8 +182,8 @@ def test_a_server_that_was_killed_goes_on_from_the_sums_that_it_saw(sites_home: 
     # Set-up takes three requests, and each sum two; the third sum was asked for and not yet shown.
     assert len(before) == 3 and set(kept.values()) == {3}
     again = {query for query in seen if query != "null"}
-    assert again == {max(before)}
-    assert outcome.statement is not None and outcome.n_sums == 1
+    assert len(again) == 2 and again & before == {max(before)}
+    assert outcome.statement is not None and outcome.n_sums == 2
 
 
 def test_an_answer_is_drawn_once_and_outlives_its_site(sites_home: SitesHome, tmp_path: Any) -> None:
