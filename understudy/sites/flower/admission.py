@@ -5,25 +5,57 @@ address could register a key of their own, start a run or stop ours. Here every 
 carries the server's token. A request of a site names a registered key before its body is read; Flower then verifies
 its signature.
 
-A site that asks for messages waits here until the server has sent some, so that neither end asks in vain many times
-a second.
+Both ends can only ask Flower for messages. A question to which there is no answer yet waits here until there may be
+one, so that nobody asks in vain many times a second.
 """
 
 import asyncio
 import hmac
 from base64 import b64encode
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER
 
 FLEET = "/v1/fleet/"
-PULL = "/v1/fleet/pull-messages"
-SENT = "/understudy/sent"
-"""The path by which the server tells that it has sent messages."""
+SITE_PULLS, SITE_PUSHES = "/v1/fleet/pull-messages", "/v1/fleet/push-messages"
+SERVER_PULLS, SERVER_PUSHES = "/v1/runtime/pull-messages", "/v1/runtime/push-messages"
 TOKEN_HEADER = "understudy-token"  # noqa: S105 - its name, not its value
-HOLD_S = 8.0
-"""Seconds that a site's request for messages waits; below the time limits of both ends."""
+SITE_WAITS_S = 8.0
+"""Seconds that a site's question for messages is held; below the time limits of both ends."""
+SERVER_WAITS_S = 0.25
+"""The same for the server's question for replies; in between it looks after its sites."""
+
+
+class Mail:
+    """What has been sent in one direction, for those who wait for it."""
+
+    def __init__(self, wait_s: float) -> None:
+        self._wait_s = wait_s
+        self._n_sent = 0
+        self._sent = asyncio.Event()
+        self._in_vain: dict[bytes, int] = {}  # by who asked: how much had been sent when there was nothing for them
+
+    def tell(self) -> None:
+        """Wake those who wait: there may be something for them."""
+        self._n_sent += 1
+        self._sent.set()
+        self._sent = asyncio.Event()
+
+    async def wait(self, who: bytes) -> int:
+        """Wait for more than there was when the same asked in vain, and return how much has been sent."""
+        if self._in_vain.get(who) == self._n_sent:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._sent.wait(), self._wait_s)
+        return self._n_sent
+
+    def note(self, who: bytes, n_sent: int, found: bool) -> None:
+        """Remember whether there was something for those who asked."""
+        if found:
+            self._in_vain.pop(who, None)  # there may be more
+        else:
+            self._in_vain[who] = n_sent
 
 
 class Admission:
@@ -39,9 +71,7 @@ class Admission:
         self._app = app
         self._token = token.encode()
         self._keys = frozenset(b64encode(key) for key in keys)
-        self._n_sent = 0
-        self._sent = asyncio.Event()
-        self._in_vain: dict[bytes, int] = {}  # by key: how much had been sent when a site asked and there was nothing
+        self._requests, self._replies = Mail(SITE_WAITS_S), Mail(SERVER_WAITS_S)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request, or have Flower answer it."""
@@ -55,24 +85,21 @@ class Admission:
         else:
             admitted = hmac.compare_digest(headers.get(TOKEN_HEADER.encode(), b""), self._token)
         if not admitted:
-            await _respond(send, 403)
-        elif path == SENT:
-            self._n_sent += 1
-            self._sent.set()
-            self._sent = asyncio.Event()
-            await _respond(send, 204)
-        elif path == PULL:
-            await self._pull(scope, receive, send, key)
+            await _refuse(send)
+        elif path == SITE_PULLS:
+            await self._pull(scope, receive, send, (self._requests, key))
+        elif path == SERVER_PULLS:
+            await self._pull(scope, receive, send, (self._replies, b"server"))
         else:
             await self._app(scope, receive, send)
+            if path == SERVER_PUSHES:
+                self._requests.tell()
+            elif path == SITE_PUSHES:
+                self._replies.tell()
 
-    async def _pull(self, scope: Any, receive: Any, send: Any, key: bytes) -> None:
-        if self._in_vain.get(key) == self._n_sent:
-            try:
-                await asyncio.wait_for(self._sent.wait(), HOLD_S)
-            except TimeoutError:
-                pass
-        n_sent, size = self._n_sent, 0
+    async def _pull(self, scope: Any, receive: Any, send: Any, box: tuple[Mail, bytes]) -> None:
+        mail, who = box
+        n_sent, size = await mail.wait(who), 0
 
         async def counted(event: Any) -> None:
             nonlocal size
@@ -80,12 +107,9 @@ class Admission:
             await send(event)
 
         await self._app(scope, receive, counted)
-        if size:
-            self._in_vain.pop(key, None)  # there may be more
-        else:
-            self._in_vain[key] = n_sent
+        mail.note(who, n_sent, size > 0)
 
 
-async def _respond(send: Any, status: int) -> None:
-    await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]})
+async def _refuse(send: Any) -> None:
+    await send({"type": "http.response.start", "status": 403, "headers": [(b"content-length", b"0")]})
     await send({"type": "http.response.body", "body": b""})

@@ -1,25 +1,22 @@
-"""Payloads as Flower's messages: what both ends share of its protocol."""
+"""Payloads as Flower's messages, and the clients that carry them: what both ends share.
 
-import time
-from collections.abc import Callable
+A payload goes inside its message, so that a site needs two calls for a request and its reply. Flower's own apps push
+and pull the parts of a message one by one, by their hashes: seven calls more, which cost more than all the rest.
+"""
+
+import secrets
+import ssl
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import ConfigRecord, RecordDict
 from flwr.app.error import Error
-from flwr.app.message import make_message, remove_content_from_message
+from flwr.app.message import make_message
 from flwr.app.metadata import Metadata
 from flwr.common.constant import ErrorCode
-from flwr.common.serde import message_to_proto
-from flwr.proto.message_pb2 import ObjectTree
-from flwr.supercore.inflatable.inflatable_object import (
-    get_all_nested_objects,
-    get_object_tree,
-    iterate_object_tree,
-    no_object_id_recompute,
-)
-from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+from flwr.common.serde import message_from_proto, message_to_proto
+from flwr.proto.message_pb2 import Message, ObjectTree
 from flwr.supercore.protobuf.client import ProtobufClient, ProtobufClientInterceptor
 
 REQUEST = "query.request"
@@ -27,69 +24,40 @@ REQUEST = "query.request"
 END = "query.end"
 """The end of the run, at which the site leaves."""
 CALL_TIMEOUT_S = 30.0
-LOOK_AGAIN_S = 0.02
-"""Seconds between looks for a part of a message that its sender has announced and not yet delivered."""
+LOOPBACK = ("127.", "localhost:", "[::1]")
 
 C = TypeVar("C", bound=ProtobufClient)
 
 
-class Outgoing:
-    """A message in the three forms that its delivery needs.
-
-    Attributes:
-        announcement: the message without its content.
-        tree: names (hashes) of its parts.
-        parts: contents of its parts by name, each of them before those that refer to it.
-    """
-
-    def __init__(self, metadata: Metadata, payload: bytes | None) -> None:
-        content = None if payload is None else RecordDict({"payload": ConfigRecord({"bytes": payload})})
-        error = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION) if payload is None else None  # without a reason
-        message = make_message(metadata, content, error)
-        metadata.__dict__["_message_id"] = message.object_id
-        with no_object_id_recompute():
-            self.announcement = message_to_proto(remove_content_from_message(message))
-            self.tree = get_object_tree(message)
-            self.parts = {name: part.deflate() for name, part in get_all_nested_objects(message).items()}
-
-    @property
-    def message_id(self) -> str:
-        """The message's name: the hash of all of it."""
-        return str(self.tree.object_id)
+def new_name() -> str:
+    """A new message's name, of the form that Flower asks for."""
+    return secrets.token_hex(32)
 
 
-def part_names(tree: ObjectTree) -> list[str]:
-    """Names of all parts of a message, each once."""
-    return list(dict.fromkeys(node.object_id for node in iterate_object_tree(tree)))
-
-
-def payload_of(name: str, parts: dict[str, bytes]) -> bytes | None:
-    """The payload of a message that has arrived; `None` where it says that its sender failed."""
-    message = inflate_object_from_contents(name, parts)
-    if not isinstance(message, Message) or message.has_error():
-        return None
-    payload = message.content.config_records["payload"]["bytes"]
-    return payload if isinstance(payload, bytes) else None
-
-
-def pulled(pull: Callable[[str], Any], name: str, until: float) -> bytes:
-    """One part of a message, as soon as its sender has delivered it.
+def message(metadata: Metadata, payload: bytes | None) -> Message:
+    """A message for the wire.
 
     Args:
-        pull: asks for the part of a name.
-        name: of the part.
-        until: the moment (`time.monotonic`) to give up.
-
-    Raises:
-        LookupError: the part is gone, or did not come in time.
+        metadata: with the message's name.
+        payload: what it carries; `None`: its sender failed, which is all that it says.
     """
-    while True:
-        response = pull(name)
-        if response.object_available:
-            return bytes(response.object_content)
-        if not response.object_found or time.monotonic() >= until:
-            raise LookupError(name)
-        time.sleep(LOOK_AGAIN_S)
+    if payload is None:
+        return message_to_proto(make_message(metadata, error=Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION)))
+    return message_to_proto(make_message(metadata, RecordDict({"payload": ConfigRecord({"bytes": payload})})))
+
+
+def tree(sent: Message) -> ObjectTree:
+    """The registration of a message at the SuperLink, which forgets those that it does not know by their tree."""
+    return ObjectTree(object_id=sent.metadata.message_id)
+
+
+def payload_of(received: Message) -> bytes | None:
+    """The payload of a message; `None` where its sender failed, or it is none of ours."""
+    if received.HasField("error") or not received.HasField("content"):
+        return None
+    record = message_from_proto(received).content.config_records.get("payload", {})
+    payload = record.get("bytes")
+    return payload if isinstance(payload, bytes) else None
 
 
 def connected(client: type[C], address: str, ca: Path, interceptors: list[ProtobufClientInterceptor]) -> C:
@@ -98,11 +66,14 @@ def connected(client: type[C], address: str, ca: Path, interceptors: list[Protob
     A proxy that the environment names is not used for an address on this machine.
     """
     made = client.from_server_address(address, False, ca.read_bytes(), interceptors)
-    if address.startswith(("127.", "localhost:", "[::1]")):
-        import ssl
-
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.load_verify_locations(cafile=ca)
-        made.close()
-        made._client = httpx.Client(verify=context, timeout=CALL_TIMEOUT_S, trust_env=False)
+    if address.startswith(LOOPBACK):
+        made._client.close()
+        made._client = direct(ca)
     return made
+
+
+def direct(ca: Path) -> Any:
+    """An HTTP client that trusts one authority alone and uses no proxy."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cafile=ca)
+    return httpx.Client(verify=context, timeout=CALL_TIMEOUT_S, trust_env=False)

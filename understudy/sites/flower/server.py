@@ -6,7 +6,7 @@ import secrets
 import threading
 import time
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +17,7 @@ from flwr.app.metadata import Metadata
 from flwr.common.constant import HEARTBEAT_PATIENCE, SUPERLINK_NODE_ID
 from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest
 from flwr.proto.fab_pb2 import Fab
-from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, PullObjectRequest, PushObjectRequest
-from flwr.proto.node_pb2 import Node, NodeInfo
+from flwr.proto.node_pb2 import NodeInfo
 from flwr.proto.runtime_pb2 import (
     AcquireTaskRequest,
     GetNodesRequest,
@@ -34,19 +33,18 @@ from flwr.supercore.runtime import RuntimeHttpClient
 
 from understudy.sites.channel import ChannelError, Recorder, Traffic, TrafficCount, check_sites
 from understudy.sites.flower import process
-from understudy.sites.flower.admission import SENT, TOKEN_HEADER
+from understudy.sites.flower.admission import TOKEN_HEADER
 from understudy.sites.flower.credentials import ServerFiles
-from understudy.sites.flower.messages import END, REQUEST, Outgoing, connected, part_names, payload_of, pulled
+from understudy.sites.flower.messages import END, REQUEST, connected, message, new_name, payload_of, tree
 
 START_S = 60.0
 SILENCE_S = 4.0
 """Seconds without a sign of life after which a site counts as gone; it gives one every second."""
 LOOK_AT_SITES_EVERY_S = 0.5
-LOOK_FOR_REPLIES_EVERY_S = (0.01, 0.1)
-"""Shortest and longest pause between two looks for replies; it grows as the wait does."""
+BATCH_BYTES = 32 * 2**20
+"""Bytes of requests above which they go in several calls."""
 TASK_HEARTBEAT_S = 10.0
 GOODBYE_S = 5.0
-SERVER = Node(node_id=SUPERLINK_NODE_ID)
 
 
 @dataclass(frozen=True)
@@ -219,27 +217,20 @@ class FlowerChannel:
         """Requests under way by the names of their messages."""
         at_hand = self._at_hand()
         sent: dict[str, _Sent] = {}
-        outgoing: dict[str, Outgoing] = {}
-        for site in sorted(set(requests) & set(at_hand)):
-            node = at_hand[site]
-            message = Outgoing(self._metadata(node.node_id, kind, ttl_s), requests[site])
-            outgoing[message.message_id] = message
-            sent[message.message_id] = _Sent(site, node.last_activated_at)
-        if not outgoing:
-            return {}
-        response = self._client.PushMessages(
-            PushAppMessagesRequest(
-                messages_list=[message.announcement for message in outgoing.values()],
-                message_object_trees=[message.tree for message in outgoing.values()],
+        for batch in _batches({site: requests[site] for site in sorted(set(requests) & set(at_hand))}):
+            messages = {
+                site: message(self._metadata(at_hand[site].node_id, kind, ttl_s), payload)
+                for site, payload in batch.items()
+            }
+            response = self._client.PushMessages(
+                PushAppMessagesRequest(
+                    messages_list=list(messages.values()), message_object_trees=map(tree, messages.values())
+                )
             )
-        )
-        self._tell_sent()  # a site begins to fetch its own while those of the others are still on their way
-        wanted = set(response.objects_to_push)
-        for message in outgoing.values():
-            self._push(message, wanted, response.session_id)
-        taken = set(response.message_ids)
-        for name in [name for name in sent if name not in taken]:
-            del sent[name]
+            taken = set(response.message_ids)
+            for site, one in messages.items():
+                if one.metadata.message_id in taken:
+                    sent[one.metadata.message_id] = _Sent(site, at_hand[site].last_activated_at)
         if kind == REQUEST:
             for one in sent.values():
                 self._count.request(one.site, requests[one.site])
@@ -248,69 +239,30 @@ class FlowerChannel:
     def _metadata(self, node_id: int, kind: str, ttl_s: float) -> Metadata:
         return Metadata(
             run_id=self._run_id,
-            message_id="",
+            message_id=new_name(),
             src_node_id=SUPERLINK_NODE_ID,
             dst_node_id=node_id,
             reply_to_message_id="",
-            group_id=secrets.token_hex(8),  # equal payloads at the same moment are two messages
+            group_id="",
             created_at=time.time(),
             ttl=ttl_s,
             message_type=kind,
         )
 
-    def _push(self, message: Outgoing, wanted: set[str], session: str) -> None:
-        for name, content in message.parts.items():
-            if name in wanted:
-                wanted.discard(name)  # sites that are sent the same share its parts
-                self._client.PushObject(
-                    PushObjectRequest(
-                        node=SERVER, run_id=self._run_id, object_id=name, object_content=content, session_id=session
-                    )
-                )
-
-    def _tell_sent(self) -> None:
-        headers = {TOKEN_HEADER: self._token}
-        self._client._client.post(f"https://{self.address}{SENT}", headers=headers).raise_for_status()
-
     def _replies(self, sent: dict[str, _Sent], until: float) -> dict[str, bytes]:
         pending, replies = dict(sent), {}
-        shortest, longest = LOOK_FOR_REPLIES_EVERY_S
-        began = looked = time.monotonic()
-        while pending and (now := time.monotonic()) < until:
-            for one, payload in self._arrived(pending, until):
-                if payload is not None:
+        looked = time.monotonic()
+        while pending and time.monotonic() < until:
+            for received in self._client.PullMessages(PullAppMessagesRequest(message_ids=list(pending))).messages_list:
+                one = pending.pop(received.metadata.reply_to_message_id, None)
+                payload = None if one is None else payload_of(received)
+                if one is not None and payload is not None:
                     self._count.reply(one.site, payload)
                     replies[one.site] = payload
-            if now - looked >= LOOK_AT_SITES_EVERY_S:
-                looked = now
+            if time.monotonic() - looked >= LOOK_AT_SITES_EVERY_S:
+                looked = time.monotonic()
                 self._drop_gone(pending)
-            time.sleep(min(max(shortest, (now - began) / 10), longest, max(0.0, until - now)) if pending else 0.0)
         return replies
-
-    def _arrived(self, pending: dict[str, _Sent], until: float) -> Iterable[tuple[_Sent, bytes | None]]:
-        """Replies that have come, each taken off the pending ones; `None` for a site that failed."""
-        response = self._client.PullMessages(PullAppMessagesRequest(message_ids=list(pending)))
-        for proto, tree in zip(response.messages_list, response.message_object_trees, strict=True):
-            one = pending.pop(proto.metadata.reply_to_message_id, None)
-            if one is None or not proto.metadata.src_node_id or proto.HasField("error"):
-                payload = None
-            else:
-                payload = self._pull(tree, until)
-            if one is not None:
-                yield one, payload
-
-    def _pull(self, tree: Any, until: float) -> bytes | None:
-        def pull(name: str) -> Any:
-            return self._client.PullObject(PullObjectRequest(node=SERVER, run_id=self._run_id, object_id=name))
-
-        try:
-            parts = {name: pulled(pull, name, until) for name in part_names(tree)}
-        except LookupError:
-            return None  # announced, and lost on its way
-        self._client.ConfirmMessageReceived(
-            ConfirmMessageReceivedRequest(node=SERVER, run_id=self._run_id, message_object_id=tree.object_id)
-        )
-        return payload_of(tree.object_id, parts)
 
     def _drop_gone(self, pending: dict[str, _Sent]) -> None:
         """Take off the requests to sites that are gone, or that have joined again since."""
@@ -327,6 +279,18 @@ class FlowerChannel:
         until = time.monotonic() + GOODBYE_S
         while self._at_hand() and time.monotonic() < until:
             time.sleep(0.05)
+
+
+def _batches(requests: Mapping[str, bytes]) -> Iterator[dict[str, bytes]]:
+    """Requests in groups small enough for one call each; a request that is not is a group of its own."""
+    batch: dict[str, bytes] = {}
+    for site, payload in requests.items():
+        if batch and sum(map(len, batch.values())) + len(payload) > BATCH_BYTES:
+            yield batch
+            batch = {}
+        batch[site] = payload
+    if batch:
+        yield batch
 
 
 class _ServerToken:

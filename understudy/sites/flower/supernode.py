@@ -28,14 +28,13 @@ from flwr.proto.fleet_pb2 import (
     PushMessagesRequest,
 )
 from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
-from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, PullObjectRequest, PushObjectRequest
 from flwr.proto.node_pb2 import Node
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from understudy.sites.flower.messages import END, Outgoing, connected, part_names, payload_of, pulled
+from understudy.sites.flower.messages import END, connected, message, new_name, payload_of, tree
 from understudy.sites.flower.process import parents_end
 
 JOINED, ENDED, LOST, REFUSED, ASKED = b"J", b"E", b"L", b"R", b"Q"
@@ -80,6 +79,7 @@ class SuperNode:
         self._node = Node()
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._has_left = False
+        self._n_in_vain = 0
         self._leaving = threading.Lock()
 
     def run(self) -> None:
@@ -146,33 +146,21 @@ class SuperNode:
         began = time.monotonic()
         response = _insist(lambda: self._client.PullMessages(PullMessagesRequest(node=self._node)))
         if not response.messages_list:
-            time.sleep(max(0.0, SHORTEST_HOLD_S - (time.monotonic() - began)))
+            # The first question is answered at once, the next is held until there is something for this site.
+            self._n_in_vain += 1
+            if self._n_in_vain > 1:
+                time.sleep(max(0.0, SHORTEST_HOLD_S - (time.monotonic() - began)))
             return
-        asked, tree = response.messages_list[0].metadata, response.message_object_trees[0]
-        came = time.monotonic()
-        if asked.message_type == END:
+        self._n_in_vain = 0
+        asked, came = response.messages_list[0], time.monotonic()
+        if asked.metadata.message_type == END:
             raise Leave(ENDED)
-        request = self._fetched(asked, tree, came + asked.ttl)
+        request = payload_of(asked)
         if request is None:
             return
         self._pipe.send_bytes(ASKED + request)
         answer = self._answers.get()
-        self._reply(asked, answer[1:] if answer[:1] == ANSWER else None, time.monotonic() - came)
-
-    def _fetched(self, asked: Any, tree: Any, until: float) -> bytes | None:
-        def pull(name: str) -> Any:
-            request = PullObjectRequest(node=self._node, run_id=asked.run_id, object_id=name)
-            return _insist(lambda: self._client.PullObject(request))
-
-        try:
-            parts = {name: pulled(pull, name, until) for name in part_names(tree)}
-        except LookupError:
-            return None  # announced, and lost on its way
-        confirmation = ConfirmMessageReceivedRequest(
-            node=self._node, run_id=asked.run_id, message_object_id=tree.object_id
-        )
-        _insist(lambda: self._client.ConfirmMessageReceived(confirmation))
-        return payload_of(tree.object_id, parts)
+        self._reply(asked.metadata, answer[1:] if answer[:1] == ANSWER else None, time.monotonic() - came)
 
     def _reply(self, asked: Any, payload: bytes | None, took_s: float) -> None:
         """Send a reply, dated by the server's clock and this one's count of seconds; too late, it is dropped."""
@@ -180,34 +168,23 @@ class SuperNode:
             return
         metadata = Metadata(
             run_id=asked.run_id,
-            message_id="",
+            message_id=new_name(),
             src_node_id=self._node.node_id,
             dst_node_id=asked.src_node_id,
             reply_to_message_id=asked.message_id,
-            group_id=asked.group_id,
+            group_id="",
             created_at=asked.created_at + took_s,
             ttl=asked.ttl - took_s,
             message_type=asked.message_type,
         )
-        message = Outgoing(metadata, payload)
+        reply = message(metadata, payload)
         request = PushMessagesRequest(
             node=self._node,
-            messages_list=[message.announcement],
-            message_object_trees=[message.tree],
+            messages_list=[reply],
+            message_object_trees=[tree(reply)],
             clientapp_runtime_list=[took_s],
         )
-        response = _insist(lambda: self._client.PushMessages(request))
-        wanted = set(response.objects_to_push)
-        for name, content in message.parts.items():
-            if name in wanted:
-                part = PushObjectRequest(
-                    node=self._node,
-                    run_id=asked.run_id,
-                    object_id=name,
-                    object_content=content,
-                    session_id=response.session_id,
-                )
-                _insist(lambda part=part: self._client.PushObject(part))
+        _insist(lambda: self._client.PushMessages(request))
 
 
 def _insist(call: Callable[[], T]) -> T:
