@@ -10,3 +10,10 @@ so neither end runs an app: the run on the SuperLink has an empty bundle, the se
 and the SuperNode is ours. It speaks Flower's Fleet protocol with Flower's clients, hands bytes to the site's process
 and never fetches the bundle.
 """
+
+from importlib.util import find_spec
+
+from synth.distribution import missing_extra
+
+if find_spec("flwr") is None:
+    raise missing_extra("a channel to sites in processes of their own", "sites")

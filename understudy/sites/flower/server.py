@@ -7,7 +7,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor, RuntimeVers
 from flwr.supercore.interceptors.http.utils import add_headers
 from flwr.supercore.runtime import RuntimeHttpClient
 
+from synth.errors import JobError
 from understudy.sites.channel import ChannelError, Recorder, Traffic, TrafficCount, check_sites
 from understudy.sites.flower import process
 from understudy.sites.flower.admission import TOKEN_HEADER
@@ -68,6 +69,9 @@ class FlowerChannel:
         host: the address to listen on.
         port: the port; 0: a free one.
         recorder: called with every payload that the server sends or receives; `None`: nobody reads along.
+
+    Raises:
+        JobError: two sites have the same key; nothing was started.
     """
 
     def __init__(  # noqa: PLR0913 - an address is two of them
@@ -82,6 +86,8 @@ class FlowerChannel:
     ) -> None:
         self._files, self._folder, self._host, self._port = files, folder, host, port
         self._keys = {site: path.read_bytes() for site, path in sorted(site_keys.items())}
+        if len(set(self._keys.values())) < len(self._keys):
+            raise JobError("each site has a key of its own, and two of them share one; make another for one of the two")
         self._count = TrafficCount(self.sites, recorder)
         self._token = secrets.token_hex(32)
         self._site_of: dict[int, str] = {}
@@ -112,10 +118,8 @@ class FlowerChannel:
         self._link = process.start("understudy.sites.flower.superlink", self._folder, "superlink")
         try:
             self._await_link()
-            self._begin_run()
-        except httpx.HTTPError as error:
-            self._link.close()
-            raise ChannelError(f"the SuperLink refused the run; log={self._link.log} says why") from error
+            with self._answering():
+                self._begin_run()
         except BaseException:
             self._link.close()
             raise
@@ -137,13 +141,13 @@ class FlowerChannel:
             ChannelError: some have not after `timeout_s` seconds, named by the message.
         """
         until = time.monotonic() + timeout_s
-        while missing := sorted(set(self.sites) - set(self._at_hand())):
+        while missing := self._missing():
             if time.monotonic() >= until:
                 raise ChannelError(
                     f"every site joins before the run starts, and missing={', '.join(missing)} did not within"
                     f" {timeout_s:g} s; start them with address={self.address}, or leave them out"
                 )
-            time.sleep(0.1)
+            time.sleep(LOOK_AT_SITES_EVERY_S / 4)
 
     def ask(self, requests: Mapping[str, bytes], timeout_s: float) -> dict[str, bytes]:
         """Replies by site; a site that failed, is late or is gone has none.
@@ -158,11 +162,16 @@ class FlowerChannel:
         """
         check_sites(requests, self.sites)
         until = time.monotonic() + timeout_s
+        with self._answering():
+            return self._replies(self._send(requests, REQUEST, timeout_s), until)
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Turn the failure of a call to the SuperLink into an error of the channel."""
         try:
-            sent = self._send(requests, REQUEST, timeout_s)
-            return self._replies(sent, until)
+            yield
         except httpx.HTTPError as error:
-            raise ChannelError(f"the SuperLink did not answer; log={self._link.log} says why") from error
+            raise ChannelError(f"the SuperLink does not answer as it should; log={self._link.log} says why") from error
 
     def _await_link(self) -> None:
         asked = {
@@ -203,6 +212,10 @@ class FlowerChannel:
         while not self._closing.wait(TASK_HEARTBEAT_S):
             with suppress(httpx.HTTPError, RuntimeError):
                 self._client.SendTaskHeartbeat(SendTaskHeartbeatRequest())
+
+    def _missing(self) -> list[str]:
+        with self._answering():
+            return sorted(set(self.sites) - set(self._at_hand()))
 
     def _at_hand(self) -> dict[str, NodeInfo]:
         """Sites that have joined and gave a sign of life lately, as Flower knows them."""

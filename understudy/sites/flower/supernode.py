@@ -43,7 +43,7 @@ it; a request."""
 ANSWER, FAILED = b"A", b"F"
 """First bytes of messages from the site's process: a reply; the lack of one."""
 SIGN_EVERY_S = 1.0
-LOST_AFTER_S = 15.0
+LOST_AFTER_S = 10.0
 """Seconds for which a server that does not answer is asked again."""
 AGAIN_S = 0.5
 SHORTEST_HOLD_S = 0.2
