@@ -152,11 +152,8 @@ class LocalChannel:
         for site in sorted(requests):
             self._count.request(site, requests[site])
             began = time.monotonic()
-            try:
-                reply = self._respondents[site].answer(requests[site])
-            except Exception:  # noqa: BLE001 - any failure of a site is one thing to the server: no reply
-                continue
-            if time.monotonic() - began <= timeout_s:
+            reply = _answer(self._respondents[site], requests[site])
+            if reply is not None and time.monotonic() - began <= timeout_s:
                 self._count.reply(site, reply)
                 replies[site] = reply
         return replies
@@ -171,3 +168,10 @@ def check_sites(asked: Iterable[str], known: tuple[str, ...]) -> None:
     for site in asked:
         if site not in known:
             raise JobError(f"a request goes to a known site, and site={site!r} is none; {nearest(site, known)}")
+
+
+def _answer(respondent: Respondent, request: bytes) -> bytes | None:
+    try:
+        return respondent.answer(request)
+    except Exception:  # noqa: BLE001 - any failure of a site is one thing to the server: no reply
+        return None

@@ -65,7 +65,7 @@ def connected(client: type[C], address: str, ca: Path, interceptors: list[Protob
 
     A proxy that the environment names is not used for an address on this machine.
     """
-    made = client.from_server_address(address, False, ca.read_bytes(), interceptors)
+    made: C = client.from_server_address(address, False, ca.read_bytes(), interceptors)
     if address.startswith(LOOPBACK):
         made._client.close()
         made._client = direct(ca)

@@ -74,7 +74,7 @@ class FlowerChannel:
         JobError: two sites have the same key; nothing was started.
     """
 
-    def __init__(  # noqa: PLR0913 - an address is two of them
+    def __init__(
         self,
         files: ServerFiles,
         site_keys: Mapping[str, Path],
@@ -202,9 +202,7 @@ class FlowerChannel:
             self._run_id = control.StartRun(StartRunRequest(fab=Fab(content=_empty_bundle()))).run_id
         with connected(RuntimeHttpClient, self.address, ca, ours) as anyone:
             task = anyone.AcquireTask(AcquireTaskRequest(supported_task_types=["flwr-serverapp"]))
-        self._client = connected(
-            RuntimeHttpClient, self.address, ca, [*ours, RuntimeTokenHttpInterceptor(task.token)]
-        )
+        self._client = connected(RuntimeHttpClient, self.address, ca, [*ours, RuntimeTokenHttpInterceptor(task.token)])
         self._client.PullTaskInput(PullTaskInputRequest())
 
     def _keep_run(self) -> None:
