@@ -87,8 +87,7 @@ def _commands(command: Any, words: tuple[str, ...]) -> Iterator[str]:
     context = typer.Context(command, info_name=" ".join(words))
     told = [record for one in command.params if (record := one.get_help_record(context)) is not None]
     if told:
-        said = ((f"`{name}`", " ".join(text.replace("\\[", "[").split())) for name, text in told)  # an escape of rich's
-        yield table(("argument or option", "meaning"), said)
+        yield table(("argument or option", "meaning"), ((f"`{name}`", " ".join(said.split())) for name, said in told))
 
 
 def _plain(text: str) -> str:

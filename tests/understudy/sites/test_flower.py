@@ -1,13 +1,10 @@
 """The channel over Flower, with real processes and TLS on loopback."""
 
 import os
-import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -27,15 +24,12 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from synth.errors import JobError
+from tests.understudy.sites.networks import SITES, Network, children, joined
 from understudy.sites.channel import ChannelError, Traffic
 from understudy.sites.flower.credentials import ServerFiles, SiteFiles, make_server_files, make_site_files
 from understudy.sites.flower.messages import connected
 from understudy.sites.flower.server import FlowerChannel
 from understudy.sites.flower.site import serve_site
-
-HERE = Path(__file__).parent
-SITES = ("north", "south", "west")
-JOIN_S = 60.0
 
 
 class Never:
@@ -43,51 +37,6 @@ class Never:
 
     def answer(self, request: bytes) -> bytes:
         raise AssertionError(request)
-
-
-class Network:
-    """A server's files, its sites' keys, and the processes that were started with them."""
-
-    def __init__(self, folder: Path, sites: tuple[str, ...] = SITES) -> None:
-        self.folder = folder
-        self.files = make_server_files(folder)
-        self.keys = {name: make_site_files(folder, name, self.files.ca) for name in sites}
-        self.received: list[tuple[str, str, bytes]] = []
-
-    def channel(self) -> FlowerChannel:
-        public = {name: files.public_key for name, files in self.keys.items()}
-        return FlowerChannel(
-            self.files, public, self.folder / "server", recorder=lambda *payload: self.received.append(payload)
-        )
-
-    def start_site(self, name: str, address: str) -> "subprocess.Popen[bytes]":
-        return run_driver("site_driver.py", str(self.folder), name, address)
-
-
-def run_driver(name: str, *arguments: str) -> "subprocess.Popen[bytes]":
-    root = str(HERE.parents[2])
-    return subprocess.Popen([sys.executable, str(HERE / name), *arguments], env={**os.environ, "PYTHONPATH": root})
-
-
-@contextmanager
-def ended(*processes: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """No process of a test outlives it."""
-    try:
-        yield
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-
-
-@contextmanager
-def joined(network: Network) -> Iterator[tuple[FlowerChannel, dict[str, "subprocess.Popen[bytes]"]]]:
-    """An open channel at which every site is."""
-    with network.channel() as channel:
-        sites = {name: network.start_site(name, channel.address) for name in network.keys}
-        with ended(*sites.values()):
-            channel.wait_for_sites(JOIN_S)
-            yield channel, sites
 
 
 @pytest.fixture(scope="module")
@@ -104,25 +53,6 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
 def channel(network: Network) -> Iterator[FlowerChannel]:
     with joined(network) as (channel, _):
         yield channel
-
-
-def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def is_alive(pid: int) -> bool:
-    with suppress(FileNotFoundError, ProcessLookupError):
-        return ") Z" not in Path(f"/proc/{pid}/stat").read_text()
-    return False
-
-
-def until(true: Callable[[], bool], within_s: float) -> bool:
-    end = time.monotonic() + within_s
-    while not true():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def signed_by(files: SiteFiles) -> list[object]:
@@ -280,65 +210,3 @@ def test_a_channel_without_a_certificate_does_not_open_and_leaves_no_process(tmp
     with pytest.raises(ChannelError, match="the SuperLink did not start"), network.channel():
         pass
     assert set(children(os.getpid())) <= before
-
-
-def test_a_killed_site_has_no_reply_within_seconds_and_may_join_again(tmp_path: Path) -> None:
-    network = Network(tmp_path, ("north", "south"))
-    with joined(network) as (channel, sites):
-        threading_kill(sites["north"], after_s=1.0)
-        began = time.monotonic()
-        assert channel.ask({"north": b"sleep:60", "south": b"ab"}, 60.0) == {"south": b"ba"}
-        assert time.monotonic() - began < 6.0
-        assert channel.ask({"north": b"x", "south": b"y"}, 30.0) == {"south": b"y"}
-        with ended(network.start_site("north", channel.address)):
-            channel.wait_for_sites(JOIN_S)
-            assert channel.ask({"north": b"count:"}, 30.0) == {"north": b"1"}
-
-
-def test_a_site_whose_machine_falls_silent_has_no_reply_within_seconds(tmp_path: Path) -> None:
-    network = Network(tmp_path, ("north", "south"))
-    with joined(network) as (channel, sites), ExitStack() as awake:
-        stopped = [sites["north"].pid, *children(sites["north"].pid)]
-        for pid in stopped:
-            os.kill(pid, signal.SIGSTOP)
-            awake.callback(os.kill, pid, signal.SIGCONT)
-        began = time.monotonic()
-        assert channel.ask({"north": b"x", "south": b"ab"}, 60.0) == {"south": b"ba"}
-        assert time.monotonic() - began < 8.0
-
-
-def test_sites_leave_when_the_channel_closes(tmp_path: Path) -> None:
-    network = Network(tmp_path, ("north", "south"))
-    before = set(children(os.getpid()))
-    with network.channel() as channel:
-        sites = [network.start_site(name, channel.address) for name in network.keys]
-        channel.wait_for_sites(JOIN_S)
-    assert [site.wait(10) for site in sites] == [0, 0]
-    assert set(children(os.getpid())) <= before
-
-
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_no_process_outlives_a_server_or_a_site(tmp_path: Path, end: signal.Signals) -> None:
-    network = Network(tmp_path, ("north", "south"))
-    server = run_driver("server_driver.py", str(tmp_path), *network.keys)
-    with ended(server):
-        assert until((tmp_path / "address").exists, 60)
-        assert until(lambda: (tmp_path / "address").read_text() != "", 5)
-        address = (tmp_path / "address").read_text()
-        sites = [network.start_site(name, address) for name in network.keys]
-        with ended(*sites):
-            assert until((tmp_path / "ready").exists, 60)
-            north, link = children(sites[0].pid), children(server.pid)
-            assert len(north) == len(link) == 1
-            sites[0].send_signal(end)
-            assert until(lambda: not any(map(is_alive, north)), 8)
-            server.send_signal(end)
-            assert until(lambda: not any(map(is_alive, link)), 10)
-            assert until(lambda: sites[1].poll() is not None, 20)  # it asks for ten seconds more
-
-
-def threading_kill(process: "subprocess.Popen[bytes]", after_s: float) -> None:
-    """Kill a process a little later."""
-    import threading
-
-    threading.Timer(after_s, process.kill).start()
