@@ -40,7 +40,7 @@ def test_a_site_whose_machine_falls_silent_has_no_reply_within_seconds(tmp_path:
             awake.callback(os.kill, pid, signal.SIGCONT)
         began = time.monotonic()
         assert channel.ask({"north": b"x", "south": b"ab"}, 60.0) == {"south": b"ba"}
-        assert time.monotonic() - began < 8.0
+        assert time.monotonic() - began < 12.0
 
 
 def test_sites_leave_when_the_channel_closes(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_site_whose_supernode_is_killed_has_no_reply_within_seconds_and_says_s
         threading.Timer(0.5, os.kill, (supernode, signal.SIGKILL)).start()
         began = time.monotonic()
         assert channel.ask({"north": b"sleep:2", "south": b"ab"}, 60.0) == {"south": b"ba"}
-        assert time.monotonic() - began < 8.0
+        assert time.monotonic() - began < 12.0
         assert sites["north"].wait(10) == 1
         assert is_alive(sites["south"].pid)
 

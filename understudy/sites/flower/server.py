@@ -39,8 +39,9 @@ from understudy.sites.flower.credentials import ServerFiles
 from understudy.sites.flower.messages import END, REQUEST, connected, message, new_name, payload_of, tree
 
 START_S = 60.0
-SILENCE_S = 4.0
-"""Seconds without a sign of life after which a site counts as gone; it gives one every second."""
+SILENCE_S = 8.0
+"""Seconds without a sign of life after which a site counts as gone; it gives one every second, on a busy machine late.
+A process that ends is told of at once."""
 LOOK_AT_SITES_EVERY_S = 0.5
 BATCH_BYTES = 32 * 2**20
 """Bytes of requests above which they go in several calls."""
@@ -108,6 +109,11 @@ class FlowerChannel:
     def address(self) -> str:
         """Host and port that sites join at."""
         return f"{self._host}:{self._port}"
+
+    @property
+    def superlink_pid(self) -> int:
+        """The SuperLink's process, a child of this one."""
+        return self._link.process.pid
 
     def __enter__(self) -> "FlowerChannel":
         """The same, with its SuperLink started and its run begun.
