@@ -71,7 +71,7 @@ def measure(folder: Path, n_sites: int, n_bytes: int, n_exchanges: int) -> None:
     print(f"sites {n_sites}, bytes each way {n_bytes:,}, exchanges {n_exchanges}, cores {os.cpu_count()}")
     print(f"SuperLink up after {up_s:.1f} s, all sites after {joined_s:.1f} s")
     print(f"an exchange: median {statistics.median(took):.3f} s, longest {max(took):.3f} s")
-    print(f"of processors: SuperLink {link_s:.3f} s, server {own_s:.3f} s; load of the machine {os.getloadavg()[0]:.1f}")
+    print(f"of processors: SuperLink {link_s:.3f} s, server {own_s:.3f} s; the machine's load {os.getloadavg()[0]:.1f}")
 
 
 def exchange(channel: FlowerChannel, n_bytes: int) -> float:

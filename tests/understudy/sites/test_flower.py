@@ -2,6 +2,7 @@
 
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -66,6 +67,17 @@ def status_of(call: Callable[[], object]) -> int:
     return refused.value.response.status_code
 
 
+def ends_of(pid: int) -> set[str]:
+    """Addresses at the other ends of a process's sockets over IP, as hexadecimal numbers."""
+    sockets = set()
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            sockets.add(str(file.readlink()))
+    tables = [Path(f"/proc/{pid}/net/{kind}").read_text() for kind in ("tcp", "tcp6", "udp", "udp6")]
+    lines = [line.split() for table in tables for line in table.splitlines()[1:]]
+    return {line[2].split(":")[0] for line in lines if f"socket:[{line[9]}]" in sockets}
+
+
 def test_every_site_answers_and_all_that_goes_through_is_counted(network: Network, channel: FlowerChannel) -> None:
     before = channel.traffic
     network.received.clear()
@@ -114,7 +126,7 @@ def test_a_request_that_came_too_late_is_never_begun(channel: FlowerChannel) -> 
 
 
 def test_messages_of_twenty_megabytes_arrive(channel: FlowerChannel) -> None:
-    payloads = {name: os.urandom(20_000_000) for name in SITES}
+    payloads = {"north": os.urandom(20_000_000), "south": os.urandom(14_000_000)}  # more than one call takes
     assert channel.ask(payloads, 60.0) == {name: payload[::-1] for name, payload in payloads.items()}
 
 
@@ -169,6 +181,7 @@ def test_a_site_cannot_fetch_what_another_is_sent(network: Network, channel: Flo
     node_ids = {name: node_id for node_id, name in channel._site_of.items()}
     with connected(FleetHttpClient, channel.address, network.files.ca, signed_by(network.keys["north"])) as client:
         request = PullMessagesRequest(node=Node(node_id=node_ids["south"]))
+        threading.Timer(0.5, channel.ask, ({"west": b""}, 30.0)).start()  # whoever asks waits until something is sent
         assert status_of(lambda: client.PullMessages(request)) == 401
 
 
@@ -190,6 +203,13 @@ def test_keys_are_their_owners_alone_and_the_home_folder_stays_empty(network: Ne
     private = [network.files.key, *(files.key for files in network.keys.values())]
     assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
     assert list((network.folder / "home").rglob("*")) == []
+
+
+def test_no_process_of_a_channel_talks_to_another_machine(channel: FlowerChannel) -> None:
+    channel.ask(dict.fromkeys(SITES, b"x"), 30.0)
+    site = int(channel.ask({"north": b"pid:"}, 30.0)["north"])
+    ends = {end for pid in (channel.superlink_pid, site, *children(site)) for end in ends_of(pid)}
+    assert ends == {"0100007F", "00000000"}  # 127.0.0.1, and nobody: a socket that listens
 
 
 def test_missing_sites_are_named(tmp_path: Path) -> None:

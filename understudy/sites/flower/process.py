@@ -15,6 +15,11 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parents[3]
 """The folder that has this package."""
+JOINED, ENDED, LOST, REFUSED, ASKED = b"J", b"E", b"L", b"R", b"Q"
+"""First bytes of what a SuperNode tells its site: it joined; the run is over; the server is gone; the server refused
+it; a request."""
+REPLY, FAILED = b"A", b"F"
+"""First bytes of what a site tells its SuperNode: a reply; the lack of one."""
 GRACE_S = 5.0
 """Seconds that a child has to end by itself before it is killed."""
 

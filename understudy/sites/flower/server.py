@@ -67,7 +67,7 @@ class FlowerChannel:
         files: the server's certificate and key.
         site_keys: files of the sites' public keys by name. No other site may join.
         folder: where logs and Flower's files go.
-        host: the address to listen on.
+        host: the address to listen on. The certificate is for it, or for 127.0.0.1 where it is 0.0.0.0.
         port: the port; 0: a free one.
         recorder: called with every payload that the server sends or receives; `None`: nobody reads along.
 
@@ -107,8 +107,9 @@ class FlowerChannel:
 
     @property
     def address(self) -> str:
-        """Host and port that sites join at."""
-        return f"{self._host}:{self._port}"
+        """Host and port that sites on this machine join at; others call the host by its name."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._host, self._host)  # noqa: S104 - as the caller chose
+        return f"[{host}]:{self._port}" if ":" in host else f"{host}:{self._port}"
 
     @property
     def superlink_pid(self) -> int:

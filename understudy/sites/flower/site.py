@@ -9,7 +9,6 @@ from understudy.sites.flower import process
 from understudy.sites.flower.credentials import SiteFiles
 
 JOIN_S = 60.0
-ANSWERED = {b"J": "joined", b"E": "ended", b"L": "lost", b"R": "refused", b"Q": "asked"}
 
 
 def serve_site(
@@ -50,14 +49,14 @@ def serve_site(
         child.pipe.send_bytes(json.dumps(asked).encode())
         while True:
             said = child.pipe.recv_bytes()
-            match ANSWERED[said[:1]]:
-                case "joined" if on_joined is not None:
+            match said[:1]:
+                case process.JOINED if on_joined is not None:
                     on_joined()
-                case "asked":
+                case process.ASKED:
                     child.pipe.send_bytes(_answer(respondent, said[1:], on_failure))
-                case "ended":
+                case process.ENDED:
                     return
-                case "lost" | "refused":
+                case process.LOST | process.REFUSED:
                     raise ChannelError(f"at address={address} {said[1:].decode()}")
     except (EOFError, OSError) as error:
         if isinstance(error, ChannelError):
@@ -69,8 +68,8 @@ def serve_site(
 
 def _answer(respondent: Respondent, request: bytes, on_failure: Callable[[Exception], None] | None) -> bytes:
     try:
-        return b"A" + respondent.answer(request)
+        return process.REPLY + respondent.answer(request)
     except Exception as error:  # noqa: BLE001 - any failure of a site is one thing to the server: no reply
         if on_failure is not None:
             on_failure(error)
-        return b"F"
+        return process.FAILED

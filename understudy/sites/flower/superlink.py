@@ -38,7 +38,8 @@ def main() -> None:
     """Serve until the parent's end of the pipe is gone."""
     pipe = parents_end(sys.argv[1])
     asked = json.loads(pipe.recv_bytes())
-    listener = socket.create_server((asked["host"], asked["port"]), backlog=128)
+    family = socket.AF_INET6 if ":" in asked["host"] else socket.AF_INET
+    listener = socket.create_server((asked["host"], asked["port"]), family=family, backlog=128)
     port = listener.getsockname()[1]
     app = create_app(_config(asked["host"], port), SuperLinkLifespan)
     app.user_middleware = [part for part in app.user_middleware if part.cls not in IDLE]

@@ -35,13 +35,8 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from understudy.sites.flower.messages import END, connected, message, new_name, payload_of, tree
-from understudy.sites.flower.process import parents_end
+from understudy.sites.flower.process import ASKED, ENDED, JOINED, LOST, REFUSED, REPLY, parents_end
 
-JOINED, ENDED, LOST, REFUSED, ASKED = b"J", b"E", b"L", b"R", b"Q"
-"""First bytes of messages to the site's process: it joined; the run is over; the server is gone; the server refused
-it; a request."""
-ANSWER, FAILED = b"A", b"F"
-"""First bytes of messages from the site's process: a reply; the lack of one."""
 SIGN_EVERY_S = 1.0
 LOST_AFTER_S = 10.0
 """Seconds for which a server that does not answer is asked again."""
@@ -160,7 +155,7 @@ class SuperNode:
             return
         self._pipe.send_bytes(ASKED + request)
         answer = self._answers.get()
-        self._reply(asked.metadata, answer[1:] if answer[:1] == ANSWER else None, time.monotonic() - came)
+        self._reply(asked.metadata, answer[1:] if answer[:1] == REPLY else None, time.monotonic() - came)
 
     def _reply(self, asked: Any, payload: bytes | None, took_s: float) -> None:
         """Send a reply, dated by the server's clock and this one's count of seconds; too late, it is dropped."""
