@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import typer
+import typer.core
 from typer.core import TyperGroup
 
 from synth.errors import BadInput, MissingExtra
 from understudy.console import BAD_INPUT, CLOSED_PIPE, DONE, FAILED, INTERNAL_ERROR, INTERRUPTED, TERMINATED, Console
 
+typer.core.HAS_RICH = False  # help is plain text, in which typer before 0.21 escapes brackets as if it were not
 _FLAGS = {"--quiet": "quiet", "-q": "quiet", "--json": "json", "--debug": "debug"}
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 """The class of all errors in the use of the command line, wherever this version of Typer keeps it."""
