@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from synth.errors import JobError, UnderstudyError, nearest
+from synth.errors import BadInput, JobError, nearest
 
 Direction = Literal["request", "reply"]
 Recorder = Callable[[str, Direction, bytes], None]
 """A reader of every payload: the site's name, the direction and the payload."""
 
 
-class ChannelError(UnderstudyError, ConnectionError):
+class ChannelError(BadInput, ConnectionError):
     """A channel that gave out or never came up; what was asked has no reply, and asking again needs a new channel."""
 
 

@@ -87,7 +87,9 @@ def test_sites_that_drop_out_leave_as_much_noise_as_is_stated(sites_home: SitesH
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    "fault", [lambda n: NoNoise(), lambda n: NoiseShare(2 * n), lambda n: NoiseShare(4)], ids=["none", "half the variance", "as if all were honest"]
+    "fault",
+    [lambda n: NoNoise(), lambda n: NoiseShare(2 * n), lambda n: NoiseShare(4)],
+    ids=["none", "half the variance", "as if all were honest"],
 )
 def test_noise_that_is_missing_at_one_site_is_caught(sites_home: SitesHome, fault: Callable[[int], Any]) -> None:
     sites_home.write(CELLS, colluding=2)
@@ -111,7 +113,9 @@ def test_the_server_receives_masked_numbers_and_no_sum_before_the_threshold(site
     assert (sum(answers.values()) == total).all()
     for name, answer in answers.items():
         assert answer is not None
-        (masked,) = (payload for site, payload in received if site == name and answer.nbytes < len(payload) < answer.nbytes + 200)
+        (masked,) = (
+            payload for site, payload in received if site == name and answer.nbytes < len(payload) < answer.nbytes + 200
+        )
         assert all(answer.tobytes() not in payload for _, payload in received)
         # Under masks, numbers below a few thousand fill all 64 bits.
         shown = np.frombuffer(masked[-answer.nbytes :], dtype="<u8")
