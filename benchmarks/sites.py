@@ -70,14 +70,12 @@ class Dealt:
 def main(arguments: Sequence[str]) -> None:
     """Run what is asked for, keep it after every fit, and draw the table."""
     options = _options(arguments)
-    content: dict[str, Any] = (
-        json.loads(options.out.read_text()) if options.out.exists() else {"about": _about(), "runs": []}
-    )
+    content: dict[str, Any] = {"about": _about(), "runs": []}
+    if options.out.exists():
+        content = json.loads(options.out.read_text())
     if options.folder is not None:
         for run in _runs(options):
-            if not any(
-                all(one[key] == run[key] for key in ("table", "generator", "way", "seed")) for one in content["runs"]
-            ):
+            if not any(run.items() <= {key: one[key] for key in run}.items() for one in content["runs"]):
                 found = {**run, **_measured(options.folder, run)}
                 content["runs"].append(found)
                 options.out.write_text(json.dumps(content, indent=1))

@@ -176,6 +176,25 @@ def test_mst_spends_its_stated_shares_on_columns_choices_and_pairs(
         assert event.rho == pytest.approx(share * rho_on_paper(schedule))
 
 
+@pytest.mark.parametrize("name", ["mst", "aim"])
+def test_noisy_pairs_take_twice_the_share_of_choices_and_pairs_with_the_target_the_larger_part(
+    schema: Schema, name: str
+) -> None:
+    generator = registry.generator(name, epsilon=EPSILON, delta=DELTA, choices="noisy_pairs")
+    assert isinstance(generator, PrivateGenerator)
+    schedule = generator.schedule(schema.model_copy(update={"n_units": 100_000}))
+    assert schedule is not None and not any(isinstance(event, SelectionEvent) for event in schedule.events)
+    rho = rho_on_paper(schedule)
+    assert schedule.rho == pytest.approx(rho, rel=1e-12)
+    # Of .2, .1 and .7 choices are doubled: .2 of 1.1. Of aim: 2 x .1 of what .15 for columns leaves.
+    pairs = 0.2 / 1.1 if name == "mst" else 0.2 * 0.85
+    found = {event.what: event for event in schedule.events}
+    focused, others = found["coarse pairs with the target or a sensitive column"], found["coarse pairs of columns"]
+    assert (focused.count, others.count) == (8, 28)
+    assert focused.rho == pytest.approx(0.3 * pairs * rho)
+    assert others.rho == pytest.approx(0.7 * pairs * rho)
+
+
 def test_latent_classes_spend_their_stated_shares_on_columns_pairs_by_weight_choices_and_what_was_chosen(
     schema: Schema,
 ) -> None:

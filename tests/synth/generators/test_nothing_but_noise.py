@@ -31,7 +31,7 @@ from synth.stored import open_table
 from tests.synth.generators.deaf_noise import N_UNITS, Watched
 
 K = 3
-HISTORIES = "of histories"
+HISTORIES, BY_PAIRS = "of histories", "by noisy pairs"
 SMALL: dict[str, dict[str, Any]] = {
     "mst": {"n_iterations": 5},
     "aim": {"n_iterations": 5, "rounds": 3, "n_draws": 300},
@@ -42,11 +42,14 @@ SMALL: dict[str, dict[str, Any]] = {
         "steps": 2, "d_latent": 4, "generator_widths": (8,), "n_bins": 6, "critic": "network", "critic_widths": (8,),
     },
     "tvae": {"steps": 2, "d_latent": 2, "encoder_widths": (8,), "decoder_widths": (8,), "n_bins": 6},
+    f"mst {BY_PAIRS}": {"n_iterations": 5, "choices": "noisy_pairs"},
+    f"aim {BY_PAIRS}": {"n_iterations": 5, "rounds": 3, "n_draws": 300, "choices": "noisy_pairs"},
     f"mst {HISTORIES}": {"n_iterations": 5}, f"aim {HISTORIES}": {"n_iterations": 5, "rounds": 3, "n_draws": 300},
 }  # fmt: skip
 PRIVATE = [name for name in registry.names() if registry.generator_class(name).private]
 VARIANTS = sorted({*PRIVATE, *SMALL})
-QUICK = [("independent", False), *((name, True) for name in [*PRIVATE, f"mst {HISTORIES}", f"aim {HISTORIES}"])]
+BESIDE = [f"{name} {kind}" for name in ("mst", "aim") for kind in (HISTORIES, BY_PAIRS)]
+QUICK = [("independent", False), *((name, True) for name in [*PRIVATE, *BESIDE])]
 """Where the unit is a row, what differs is in what all generators share."""
 EVERY_FIT = [(v, entities) for v in VARIANTS for entities in (False, True) if entities or not v.endswith(HISTORIES)]
 FITS = [pytest.param(*fit, marks=[] if fit in QUICK else pytest.mark.slow) for fit in EVERY_FIT]

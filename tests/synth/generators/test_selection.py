@@ -16,12 +16,14 @@ from synth.domain.counts import MARK, CoarseCounts, Coarsening, CodedTable, fine
 from synth.dp import budget
 from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent, SelectionEvent
+from synth.dp.mechanisms import NoNoise, SystemNoise
 from synth.dp.schedule import Schedule
 from synth.errors import JobError
 from synth.generators import registry
 from synth.generators.base import Model, PrivateGenerator
 from synth.generators.fitting import marginal_selection, private_fit
 from synth.generators.fitting.marginal_selection import ClassSearch
+from synth.generators.fitting.noisy_pairs import NoisyPairs, distance_of, noisy_pair_events
 from synth.generators.models.conditions import ConditionMixture
 from synth.marginals import Measurement
 from synth.marginals.latent_class_estimation import ClassEstimation, CoarseCodes
@@ -525,3 +527,53 @@ def test_sdv_refuses_to_balance(frame: pd.DataFrame, schema: Schema) -> None:
     fitted = registry.generator("sdv.gaussian_copula").fit(frame, schema, seed=0)
     with pytest.raises(JobError, match="job"):
         fitted.sample(10, seed=0, balance={"job": None})
+
+
+SCHEMA = build_schema({
+    "status": "declared", "n_units": N_ROWS, "target": "d",
+    "columns": {
+        "a": {"kind": "categorical", "categories": [str(i) for i in range(10)]},
+        "b": {"kind": "categorical", "categories": ["0", "1", "2"]},
+        "c": {"kind": "categorical", "categories": [str(i) for i in range(10)]},
+        "d": {"kind": "boolean"},
+    },
+})  # fmt: skip
+
+
+def noisy_pairs(codes: pd.DataFrame, noise: Any) -> NoisyPairs:
+    """All pairs of four columns, with noise or without."""
+    discretizer = Discretizer.by_schema(SCHEMA)
+    events = noisy_pair_events(0.5, SCHEMA)
+    table = CodedTable(discretizer.sizes, discretizer.encode(codes))
+    one_way = [Measurement((n,), np.arange(size, 0.0, -1.0), 1.0) for n, size in discretizer.sizes.items()]
+    return NoisyPairs.measure(table, SCHEMA, discretizer, one_way, events, Budget(Schedule(tuple(events), 1e-6), noise))
+
+
+def related_rows(n_rows: int = N_ROWS) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 10, n_rows)
+    return pd.DataFrame({
+        "a": a.astype(str), "b": rng.integers(0, 3, n_rows).astype(str), "c": (9 - a).astype(str), "d": a > 4,
+    }).astype({"d": "boolean"})  # fmt: skip
+
+
+def test_one_row_is_in_one_cell_of_each_noisy_pair() -> None:
+    rows = related_rows(40)
+    whole = noisy_pairs(rows, NoNoise())
+    for left_out in range(len(rows)):
+        part = noisy_pairs(rows.drop(index=left_out).reset_index(drop=True), NoNoise())
+        for pair, counts in whole.released.items():
+            moved = counts - part.released[pair]
+            assert sorted(moved.ravel().tolist())[-2:] == [0.0, 1.0] and moved.sum() == 1
+
+
+def test_noise_alone_shows_no_pair_and_what_hangs_together_is_far_from_independence() -> None:
+    noisy = noisy_pairs(related_rows(20_000), SystemNoise())
+    distances = {}
+    for pair, counts in noisy.released.items():
+        independent = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
+        distances[pair] = noisy.distance(pair, independent)
+    told = {("a", "c"), ("a", "d"), ("c", "d")}
+    assert min(distances[pair] for pair in told) > 5_000
+    assert max(distance for pair, distance in distances.items() if pair not in told) < 500
+    assert distance_of(("a", "c", "d"), distances) == pytest.approx(sum(distances[pair] for pair in told))
