@@ -22,6 +22,7 @@ from synth.dp.events import (
     Event,
     GaussianEvent,
     LaplaceEvent,
+    RandomizedResponseEvent,
     SelectionEvent,
     StabilityEvent,
     SubsampledGaussianEvent,
@@ -76,7 +77,8 @@ def _cut(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-Delta = Annotated[float, number(0.5, low=LEAST_DELTA, closed=True)]
+_DELTA = number(0.5, low=LEAST_DELTA, closed=True)
+Delta = Annotated[float, _DELTA]
 Epsilon = Annotated[float, number(1e6)]
 _Size = Annotated[float | None, number(MOST_NOISE)]
 _Share = Annotated[float | None, number(1.0)]
@@ -161,6 +163,11 @@ class ScheduleFile:
     claim: StatedCost | None = None
 
 
+def _stated_delta(value: Any) -> Any:
+    """The delta of a statement: that of a plan, or 0 where all losses are pure."""
+    return value if value == 0 and not isinstance(value, bool) else _DELTA.func(value)
+
+
 class _Said(BaseModel):
     """The parts of a statement that are read; it says more."""
 
@@ -184,7 +191,7 @@ class _Note(_Said):
 
 class _Statement(_Said):
     epsilon: Epsilon
-    delta: Delta
+    delta: Annotated[float, PlainValidator(_stated_delta)]
     events: tuple[_Record, ...]
     ledger: _Note | None = None
     private: bool = False
@@ -392,6 +399,8 @@ def _maker(line: PlanEntry) -> Callable[[float], Event]:
     kind = MECHANISMS[line.mechanism]
     if kind is GaussianEvent:
         return lambda rho: gaussian_of_rho(line.what, rho, count=count, sensitivity=k)
+    if kind is RandomizedResponseEvent:
+        return lambda rho: RandomizedResponseEvent(line.what, math.sqrt(2 * rho / count), count)
     if kind is LaplaceEvent:
         return lambda rho: LaplaceEvent(line.what, k * math.sqrt(count / (2 * rho)), k, count)
     return lambda rho: SelectionEvent.of_rho(line.what, rho, count)
@@ -412,7 +421,8 @@ def _refuse_noise(line: PlanEntry) -> None:
             f"{event}: mechanism={mechanism!r} has no rho to take a share of; leave epsilon and all shares out, and "
             "give every event its noise"
         )
-    takes = () if mechanism == SelectionEvent.mechanism else ("sensitivity",)
+    pure = (SelectionEvent.mechanism, RandomizedResponseEvent.mechanism)
+    takes = () if mechanism in pure else ("sensitivity",)
     for key in line.noise():
         if key not in takes:
             raise BudgetError(
