@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
-from synth.dp.accounting import MOST_POINTS, n_points
+from synth.dp.accounting import MOST_POINTS, epsilon_pure, n_points
 from synth.dp.events import (
     MECHANISMS,
     Event,
@@ -242,7 +242,10 @@ def _said(name: str, statement: Any) -> _Statement:
 
 
 def _schedule(said: _Statement) -> Schedule:
-    return schedule_of(tuple(_event(record) for record in said.events), said.delta)
+    events = tuple(_event(record) for record in said.events)
+    if said.delta == 0 and epsilon_pure(events) is None:
+        raise BudgetError("delta=0 takes events of pure losses, and one of these has none; state the delta")
+    return schedule_of(events, said.delta)
 
 
 def _event(record: _Record) -> Event:

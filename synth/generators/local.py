@@ -6,7 +6,8 @@ rows nor a row's place shows. Behind the randomization no row is read any more.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -55,6 +56,12 @@ class Local(PrivateGenerator):
     n_bins: int = Field(default=16, ge=2, le=1000, description="Bins of a number or time without declared ones.")
     max_model_mb: float = Field(default=64.0, ge=0.01, le=4096, description="Size of the model's tables at most.")
     n_iterations: int = Field(default=1000, ge=1, description="Steps of the estimation at most.")
+
+    @classmethod
+    def asking(cls, survey: Survey) -> Self:
+        """The generator that asks the questions of a survey."""
+        pairs = tuple((one.columns[0], one.columns[1]) for one in survey.questions if len(one.columns) > 1)
+        return cls(epsilon=survey.epsilon, pairs=pairs, answers=survey.n_answers, n_bins=survey.n_bins)
 
     def check(self, schema: Schema) -> None:
         """Refuse, before any row is read, a fit that the schema rules out.
@@ -187,7 +194,11 @@ class Local(PrivateGenerator):
         pairs = "all" if self.pairs == "auto" else self.pairs
         cliques = questions_of(pairs, discretizer.sizes)
         measured = [Measurement(clique, coded.counts(clique).astype(np.float64), SURE) for clique in cliques]
-        return self._estimated(measured, discretizer, seen, None, len(table), progress)
+        model = self._estimated(measured, discretizer, seen, None, len(table), progress)
+        if seen.entity is None:
+            return model
+        sizes = table.rows_per_entity()
+        return replace(model, entity_shares=tuple((sizes / max(sizes.sum(), 1)).tolist()))
 
 
 def _places(n_rows: int, n_slots: int) -> np.ndarray:

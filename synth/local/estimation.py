@@ -14,6 +14,9 @@ from synth.marginals import Clique, Factor, MarkovRandomField, Measurement, esti
 from synth.marginals.junction_tree import pieces
 from synth.marginals.measurement import MEAN_ABSOLUTE
 
+_SHARES = np.linspace(0.0, 1.0, 101)
+"""Shares among which the one with the widest interval is looked for."""
+
 
 @dataclass(frozen=True, eq=False)
 class Collected:
@@ -141,16 +144,14 @@ def _sides(pair: Measurement) -> list[Measurement]:
 
 
 def respondents_needed(question: Question, n_questions: int, n_answers: int, half_width: float) -> int:
-    """Respondents that it takes for a 95% interval of a share in a population to be so narrow, at a share of a half.
+    """Respondents that it takes for a 95% interval of any share in a population to be so narrow.
 
     Args:
         question: whose answer it is.
         n_questions: of the survey.
         n_answers: of each respondent.
-        half_width: of the interval, such as 0.01.
-
-    A share of a half has the widest interval but for unary encoding's noise, which is the same at any share.
+        half_width: of the interval at the share at which it is widest, such as 0.01.
     """
-    one = float(question.oracle.variance(0.5, 1)) + 0.25
+    one = float((question.oracle.variance(_SHARES, 1) + _SHARES * (1 - _SHARES)).max())
     n_reports = float(special.ndtri(0.975)) ** 2 * one / half_width**2
     return math.ceil(n_reports * n_questions / n_answers)

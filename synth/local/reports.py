@@ -159,7 +159,7 @@ def _header(survey: Survey, n: int) -> dict[str, Any]:
             }
             for question in survey.questions
         ],
-        "table_schema": survey.schema.model_dump(mode="json", exclude_defaults=True),
+        "table_schema": survey.schema.model_dump(mode="json"),
     }
 
 

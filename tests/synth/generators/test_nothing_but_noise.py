@@ -44,7 +44,12 @@ SMALL: dict[str, dict[str, Any]] = {
     "tvae": {"steps": 2, "d_latent": 2, "encoder_widths": (8,), "decoder_widths": (8,), "n_bins": 6},
     f"mst {HISTORIES}": {"n_iterations": 5}, f"aim {HISTORIES}": {"n_iterations": 5, "rounds": 3, "n_draws": 300},
 }  # fmt: skip
-PRIVATE = [name for name in registry.names() if registry.generator_class(name).private]
+PRIVATE = [
+    name
+    for name in registry.names()
+    if registry.generator_class(name).private and not registry.generator_class(name).local
+]
+"""Whose noise a curator adds; `test_local` does the same where respondents randomize."""
 VARIANTS = sorted({*PRIVATE, *SMALL})
 QUICK = [("independent", False), *((name, True) for name in [*PRIVATE, f"mst {HISTORIES}", f"aim {HISTORIES}"])]
 """Where the unit is a row, what differs is in what all generators share."""
