@@ -16,6 +16,7 @@ from synth.marginals.measurement import MEAN_ABSOLUTE
 
 _SHARES = np.linspace(0.0, 1.0, 101)
 """Shares among which the one with the widest interval is looked for."""
+_QUANTILE = float(special.ndtri(0.975))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,15 +144,52 @@ def _sides(pair: Measurement) -> list[Measurement]:
     return made
 
 
-def respondents_needed(question: Question, n_questions: int, n_answers: int, half_width: float) -> int:
+@dataclass(frozen=True)
+class Precision:
+    """The precision to expect of one question, from public facts alone.
+
+    Attributes:
+        question: whose answers they are.
+        half_width: of the 95% interval of a share in a population, at the share at which it is widest.
+        respondents: how many it takes, by half width.
+    """
+
+    question: Question
+    half_width: float
+    respondents: Mapping[float, int]
+
+
+HALF_WIDTHS = (0.02, 0.01)
+"""Half widths of an interval for which respondents are told."""
+
+
+def precision(survey: Survey, n: int) -> tuple[Precision, ...]:
+    """The precision to expect of each question of a survey.
+
+    Args:
+        survey: its questions.
+        n: respondents.
+    """
+    made = []
+    for question in survey.questions:
+        needed = {width: respondents_needed(question, survey, width) for width in HALF_WIDTHS}
+        n_reports = max(n * survey.n_answers / len(survey.questions), 1.0)
+        made.append(Precision(question, _QUANTILE * math.sqrt(_widest(question) / n_reports), needed))
+    return tuple(made)
+
+
+def respondents_needed(question: Question, survey: Survey, half_width: float) -> int:
     """Respondents that it takes for a 95% interval of any share in a population to be so narrow.
 
     Args:
         question: whose answer it is.
-        n_questions: of the survey.
-        n_answers: of each respondent.
+        survey: that it is of.
         half_width: of the interval at the share at which it is widest, such as 0.01.
     """
-    one = float((question.oracle.variance(_SHARES, 1) + _SHARES * (1 - _SHARES)).max())
-    n_reports = float(special.ndtri(0.975)) ** 2 * one / half_width**2
-    return math.ceil(n_reports * n_questions / n_answers)
+    n_reports = _QUANTILE**2 * _widest(question) / half_width**2
+    return math.ceil(n_reports * len(survey.questions) / survey.n_answers)
+
+
+def _widest(question: Question) -> float:
+    """The variance of a share of one report, noise and sampling, at the share at which it is largest."""
+    return float((question.oracle.variance(_SHARES, 1) + _SHARES * (1 - _SHARES)).max())

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from synth.errors import BudgetError, SchemaError
-from synth.local.estimation import Collected, respondents_needed
+from synth.local.estimation import Collected, precision, respondents_needed
 from synth.local.reports import Reports
 from synth.local.survey import Asked, Survey
 from synth.schema import Schema, build_schema
@@ -147,12 +147,15 @@ def test_one_respondents_own_report_is_estimated_like_a_table_of_them() -> None:
 def test_the_respondents_that_an_interval_takes_make_it_so_narrow() -> None:
     survey = Survey.of(schema_of(), 1.0, pairs="none", n_answers=1)
     question = survey.questions[0]
-    n = respondents_needed(question, len(survey.questions), 1, 0.01)
+    n = respondents_needed(question, survey, 0.01)
     n_reports = n / len(survey.questions)
     shares = np.linspace(0, 1, 101)
     widths = 1.96 * np.sqrt(question.oracle.variance(shares, n_reports) + shares * (1 - shares) / n_reports)
     assert widths.max() == pytest.approx(0.01, rel=1e-3)
-    assert respondents_needed(question, 3, 1, 0.02) == pytest.approx(n / 4, rel=1e-3)
+    assert respondents_needed(question, survey, 0.02) == pytest.approx(n / 4, rel=1e-3)
+    told = precision(survey, n)[0]
+    assert told.half_width == pytest.approx(0.01, rel=1e-3)
+    assert told.respondents[0.01] == n
 
 
 @pytest.mark.parametrize(
