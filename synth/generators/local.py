@@ -45,13 +45,15 @@ class Local(PrivateGenerator):
     name: ClassVar[str] = "local"
     stored: ClassVar[bool] = False
     local: ClassVar[bool] = True
-    delta: float | Literal["auto"] = Field(default="auto", ge=0, le=0, description="A local claim has a delta of 0.")
+    delta: Annotated[float, Field(ge=0, le=0)] | Literal["auto"] = Field(
+        default="auto", description="A local claim has a delta of 0."
+    )
     pairs: Literal["auto", "none", "all"] | tuple[Pair, ...] = Field(
         default="auto",
         description="Pairs of columns that are asked beside columns; auto: all where noise leaves something of them.",
     )
-    answers: int | Literal["auto"] = Field(
-        default="auto", ge=1, description="Questions that each respondent answers; auto: by the smallest variance."
+    answers: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        default="auto", description="Questions that each respondent answers; auto: by the smallest variance."
     )
     n_bins: int = Field(default=16, ge=2, le=1000, description="Bins of a number or time without declared ones.")
     max_model_mb: float = Field(default=64.0, ge=0.01, le=4096, description="Size of the model's tables at most.")

@@ -94,6 +94,23 @@ def test_a_table_that_does_not_fit_or_damaged_reports_leave_nothing(survey: "Wor
     assert not (survey.folder / "model").exists()
 
 
+def test_a_fit_is_paid_by_a_ledger_and_not_audited_as_a_curators(survey: "Workspace") -> None:
+    folder, url = survey.folder, survey.folder / "ledger.sqlite"
+    schema = folder / "survey.toml"
+    schema.write_text('dataset = "answers"\n' + SCHEMA)
+    opened = survey.run("ledger", "open", "answers", "--schema", schema, "--epsilon", 3, "--ledger", url)
+    assert opened.exit_code == 0, opened.stderr
+    for number, code in ((1, 0), (2, 2)):
+        out = folder / f"model {number}"
+        asked = ("--generator", "local", "--epsilon", 2, "--ledger", url, "--clamp", "--out", out, "--json")
+        ran = survey.run("fit", folder / "answers.csv", "--schema", schema, *asked)
+        assert ran.exit_code == code, ran.stderr
+        assert out.exists() == (code == 0)
+    audited = survey.run("audit", "--model", folder / "model 1")
+    assert audited.exit_code == 2
+    assert "randomize their own answers" in audited.stderr
+
+
 def test_advice_says_how_many_respondents_it_takes(survey: "Workspace") -> None:
     ran = survey.run(
         "advise", survey.folder / "answers.csv", "--schema", survey.folder / "survey.toml", "--epsilon", 1, "--local",

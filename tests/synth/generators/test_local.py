@@ -15,7 +15,7 @@ from synth.dp.statement import LOCAL, REPLACE
 from synth.errors import BudgetError, JobError, ModelError, SchemaError
 from synth.generators import local
 from synth.generators.local import Local
-from synth.generators.registry import load_model
+from synth.generators.registry import generator, load_model
 from synth.local.reports import Reports
 from synth.local.survey import Survey
 from synth.schema import Schema, build_schema
@@ -32,11 +32,11 @@ def tables() -> dict[str, pd.DataFrame]:
 
 def left(frame: pd.DataFrame, schema: Schema, folder: Path) -> dict[str, Any]:
     """All that a fit leaves where every draw is answered without a look at what was asked."""
-    generator = Local(epsilon=2.0, pairs="all")
-    schedule = generator.schedule(schema)
+    chosen = Local(epsilon=2.0, pairs="all")
+    schedule = chosen.schedule(schema)
     assert schedule is not None
     budget = Watched(schedule)
-    model = generator.fit(frame, schema, budget=budget)
+    model = chosen.fit(frame, schema, budget=budget)
     model.save(folder)
     return {
         "questions": budget.deaf.questions, "sample": model.sample(20, seed=0).to_csv(), "rows": model.default_rows,
@@ -86,10 +86,10 @@ def test_a_lie_about_what_reaches_the_model_is_caught(
 def test_slots_without_a_row_and_rows_beyond_the_slots_bias_no_share() -> None:
     for n_rows, n_slots in ((300, 400), (500, 400)):
         frame, repeats = people(n_rows), 200
-        generator, schema = Local(epsilon=4.0, pairs="none", answers=1), schema_of(n_slots)
-        survey = generator.survey(schema)
+        chosen, schema = Local(epsilon=4.0, pairs="none", answers=1), schema_of(n_slots)
+        survey = chosen.survey(schema)
         found = np.array([
-            generator._reported(frame, survey, Budget(survey.schedule)).shares(2) for _ in range(repeats)
+            chosen._reported(frame, survey, Budget(survey.schedule)).shares(2) for _ in range(repeats)
         ])  # fmt: skip
         codes = survey.codes(frame)
         true = np.bincount(codes["job"], minlength=5) / max(n_rows, n_slots)
@@ -141,26 +141,35 @@ def test_a_model_of_reports_is_saved_and_read_back(tmp_path: Path) -> None:
     assert again.statement == model.statement
 
 
+def test_all_parameters_are_read_back_as_they_are_written() -> None:
+    for parameters in ({}, {"pairs": [["age", "sex"]], "answers": 2, "delta": 0.0}, {"pairs": "none"}):
+        chosen = Local(epsilon=1.0, **parameters)  # type: ignore[arg-type]
+        assert generator("local", **chosen.parameters()) == chosen
+    for parameters in ({"answers": 0}, {"answers": "many"}, {"pairs": "some"}, {"delta": 1e-9}):
+        with pytest.raises(JobError, match=next(iter(parameters))):
+            generator("local", epsilon=1.0, **parameters)
+
+
 def test_injected_randomness_voids_the_statement(tmp_path: Path) -> None:
-    generator = Local(epsilon=1.0)
-    schedule = generator.schedule(schema_of())
+    chosen = Local(epsilon=1.0)
+    schedule = chosen.schedule(schema_of())
     assert schedule is not None
-    model = generator.fit(people(), schema_of(), budget=Budget(schedule, InjectedNoise(np.random.default_rng(0))))
+    model = chosen.fit(people(), schema_of(), budget=Budget(schedule, InjectedNoise(np.random.default_rng(0))))
     assert model.statement is not None and not model.statement.private
     with pytest.raises(ModelError, match="injected"):
         model.save(tmp_path / "model")
 
 
 def test_a_budget_is_charged_for_all_answers_and_holds_no_further_ones() -> None:
-    generator = Local(epsilon=2.0, pairs="none", answers=2)
-    survey = generator.survey(schema_of())
+    chosen = Local(epsilon=2.0, pairs="none", answers=2)
+    survey = chosen.survey(schema_of())
     budget = Budget(survey.schedule)
-    generator._reported(people(), survey, budget)
+    chosen._reported(people(), survey, budget)
     with pytest.raises(BudgetError, match="no further release"):
-        generator._reported(people(), survey, budget)
+        chosen._reported(people(), survey, budget)
     other = Budget(Schedule((RandomizedResponseEvent("others", 2.0),), 0.0))
     with pytest.raises(BudgetError, match="not on the schedule"):
-        generator.fit(people(), schema_of(), budget=other)
+        chosen.fit(people(), schema_of(), budget=other)
 
 
 def test_what_local_cannot_do_is_refused_before_a_row_is_read() -> None:
