@@ -57,7 +57,8 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="JSON file of the results, read and continued")
     options = parser.parse_args(arguments)
     if options.generators is None and options.table is not None:
-        options.generators = [name for name in registry.names() if registry.generator_class(name).private]
+        private = (name for name in registry.names() if registry.generator_class(name).private)
+        options.generators = [name for name in private if not registry.generator_class(name).local]
     return options
 
 

@@ -13,12 +13,13 @@ from synth.dp.events import (
     Event,
     GaussianEvent,
     LaplaceEvent,
+    RandomizedResponseEvent,
     StabilityEvent,
     SubsampledGaussianEvent,
     event_of,
 )
 from synth.dp.schedule_file import MOST_NOISE, MOST_RELEASES, schedule_of
-from synth.dp.statement import RELATIONS, ROUNDING, PrivacyStatement
+from synth.dp.statement import LOCAL, RELATIONS, ROUNDING, PrivacyStatement
 from synth.errors import BudgetError
 
 AGREEMENT = 1e-3
@@ -123,6 +124,8 @@ def _check_stated(stated: PrivacyStatement, name: str) -> float | None:
     """
     if stated.relation not in RELATIONS:
         raise damaged(f"{name} names a neighboring relation that there is not")
+    if stated.trust == LOCAL and any(one.mechanism != RandomizedResponseEvent.mechanism for one in stated.events):
+        raise damaged(f"{name} is local, and lists an event that no respondent randomizes")
     if not stated.events:
         raise damaged(f"{name} lists no event, and a fit with noise draws some")
     try:

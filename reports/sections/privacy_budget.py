@@ -13,17 +13,22 @@ _WORDS = {
     "Gaussian": "Gaussian noise",
     "Laplace": "Laplace noise",
     "exponential": "Noisy choice of the best (exponential mechanism)",
+    "randomized response": "Each respondent randomizes their own answer (randomized response)",
     "stability histogram": "Values whose noisy count reaches a threshold (stability histogram)",
     "Poisson-subsampled Gaussian": "Gaussian noise on random samples of the units (DP-SGD)",
 }
 _NOISE = {
     "sigma": "sigma", "scale": "scale", "threshold": "threshold", "sensitivity": "sensitivity",
-    "epsilon": "epsilon of a choice", "noise_multiplier": "noise multiplier", "sampling_rate": "sampling rate",
+    "epsilon": "epsilon of each", "noise_multiplier": "noise multiplier", "sampling_rate": "sampling rate",
 }  # fmt: skip
 _FORMULAS = {
     "Gaussian": ("Gaussian noise", "rho = times × (sensitivity ÷ sigma)² ÷ 2"),
     "Laplace": ("Laplace noise", "rho = times × (sensitivity ÷ scale)² ÷ 2"),
     "exponential": ("Noisy choice", "rho = times × epsilon² ÷ 8"),
+    "randomized response": (
+        "Randomized answers",
+        "rho = times × epsilon² ÷ 2; epsilon = times × epsilon of one, delta 0",
+    ),
     "stability histogram": (
         "Stability histogram",
         "rho = times × (sensitivity ÷ sigma)² ÷ 2; its own delta is at least the chance that noise lifts a value that "

@@ -33,7 +33,15 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
+from synth.dp.events import (
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    RandomizedResponseEvent,
+    SelectionEvent,
+    StabilityEvent,
+    SubsampledGaussianEvent,
+)
 from synth.dp.renyi_curve import ORDERS, RdpCurve
 
 REACH = 11.6
@@ -161,11 +169,27 @@ def _on_grid(interval: float, first: int, deltas: np.ndarray) -> Any:
     return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, first, first + len(deltas) - 1, shrinking)
 
 
+def epsilon_pure(events: Sequence[Event], group: int = 1) -> float | None:
+    """Epsilon of all events together at delta 0: their pure losses add up. `None` where one has no such loss.
+
+    Args:
+        events: of the schedule.
+        group: units that change together.
+
+    Source: Dwork & Roth 2014, Theorems 2.2 and 3.16.
+
+    >>> epsilon_pure([RandomizedResponseEvent("answers", epsilon=0.5, count=2)])
+    1.0
+    """
+    pure = [event for event in events if isinstance(event, LaplaceEvent | SelectionEvent | RandomizedResponseEvent)]
+    return float(group * sum(event.count * event.epsilon for event in pure)) if len(pure) == len(events) else None
+
+
 def epsilon_pld(events: Sequence[Event], delta: float, group: int = 1) -> float:
     """Epsilon of all events together by privacy loss distributions, at `delta`.
 
     Valid for a schedule fixed in advance: no event's parameter may depend on another's outcome. The deltas that
-    mechanisms have themselves are taken off first; infinite where nothing is left.
+    mechanisms have themselves are taken off first; infinite where nothing is left. At a delta of 0 pure losses add up.
 
     A group of units moves what each event releases by as many times its sensitivity, and has own deltas of its own. How
     many of it are in a Poisson sample is binomial. Its epsilon is infinite where no accountant resolves it.
@@ -180,6 +204,9 @@ def epsilon_pld(events: Sequence[Event], delta: float, group: int = 1) -> float:
     >>> round(epsilon_pld([GaussianEvent("counts", sigma=10.0)], 1e-6, group=10), 3)
     4.886
     """
+    pure = epsilon_pure(events, group)
+    if delta == 0 and pure is not None:
+        return pure
     rest = delta - sum(event.own_delta(group) for event in events)
     if rest <= 0:
         return math.inf
@@ -187,7 +214,15 @@ def epsilon_pld(events: Sequence[Event], delta: float, group: int = 1) -> float:
     if group > 1 and (rest < lost or n_points(events, group) > MOST_POINTS):
         return math.inf
     composed = composed_loss(events, group)
-    return 0.0 if composed is None else float(composed.get_epsilon_for_delta(rest))
+    if composed is None:
+        return 0.0
+    # The grid rounds the two losses of an answer up, and they never exceed what adds up.
+    most = pure if pure is not None and _are_answers(events) else math.inf
+    return min(float(composed.get_epsilon_for_delta(rest)), most)
+
+
+def _are_answers(events: Sequence[Event]) -> bool:
+    return all(isinstance(event, RandomizedResponseEvent) for event in events)
 
 
 def composed_loss(events: Sequence[Event], group: int = 1) -> Any:
@@ -206,6 +241,9 @@ def epsilon_rdp(events: Sequence[Event], delta: float) -> float:
     """Epsilon of all events together by Renyi differential privacy, at `delta`: the check, never below the claim."""
     from dp_accounting.rdp import compute_epsilon
 
+    pure = epsilon_pure(events)
+    if delta == 0 and pure is not None:
+        return pure
     rest = delta - sum(event.delta for event in events)
     if rest <= 0:
         return math.inf
@@ -319,6 +357,8 @@ def _loss(event: Event, interval: float, group: int) -> Any:  # noqa: PLR0911 - 
 
     grid: dict[str, Any] = {"value_discretization_interval": interval, "use_connect_dots": True}
     match event:
+        case RandomizedResponseEvent():
+            return _loss_answer(group * event.epsilon, interval)
         case SelectionEvent():
             return _loss_selection(replace(event, epsilon=group * event.epsilon), interval)
         case LaplaceEvent(whole=True):
@@ -334,6 +374,17 @@ def _loss(event: Event, interval: float, group: int) -> Any:  # noqa: PLR0911 - 
             if group > 1:
                 return sampled_group_loss(sigma, rate, group, interval)
             return pld.from_gaussian_mechanism(sigma, sampling_prob=rate, **grid)
+
+
+def _loss_answer(epsilon: float, interval: float) -> Any:
+    """Of all mechanisms with a pure loss, randomized response between two answers loses most.
+
+    Source: Kairouz, Oh, Viswanath 2015 (1311.0776), Theorem 3.3.
+    """
+    from dp_accounting.pld import common, privacy_loss_distribution
+
+    pair = common.DifferentialPrivacyParameters(epsilon, 0.0)
+    return privacy_loss_distribution.from_privacy_parameters(pair, value_discretization_interval=interval)
 
 
 def _loss_selection(event: SelectionEvent, interval: float) -> Any:
@@ -353,6 +404,8 @@ def _selection_grid(event: SelectionEvent, interval: float) -> tuple[np.ndarray,
 def _divergences(event: Event, orders: np.ndarray) -> np.ndarray:
     """Renyi divergences of all releases of an event, shape (n_orders,)."""
     match event:
+        case RandomizedResponseEvent():
+            return event.count * _answer_rdp(event.epsilon, orders)
         case SelectionEvent():
             return event.count * _selection_rdp(event, orders)
         case LaplaceEvent(whole=True):
@@ -363,6 +416,19 @@ def _divergences(event: Event, orders: np.ndarray) -> np.ndarray:
             return _subsampled_rdp(event, orders)
         case _:
             return np.asarray(event.rho * orders)
+
+
+def _answer_rdp(epsilon: float, orders: np.ndarray) -> np.ndarray:
+    """Renyi divergences of randomized response between two answers, the largest of any mechanism of this loss.
+
+    Source: Mironov 2017 (1702.07476), Proposition 5.
+    """
+    likely, unlikely = -np.logaddexp(0.0, -epsilon), -np.logaddexp(0.0, epsilon)
+    terms = np.stack([
+        orders * likely + (1 - orders) * unlikely,
+        orders * unlikely + (1 - orders) * likely,
+    ])  # fmt: skip
+    return np.asarray(np.maximum(special.logsumexp(terms, axis=0), 0.0) / (orders - 1))
 
 
 def _selection_rdp(event: SelectionEvent, orders: np.ndarray) -> np.ndarray:

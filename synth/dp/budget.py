@@ -11,14 +11,15 @@ from synth.dp.events import (
     Event,
     GaussianEvent,
     LaplaceEvent,
+    RandomizedResponseEvent,
     SelectionEvent,
     StabilityEvent,
     SubsampledGaussianEvent,
 )
-from synth.dp.mechanisms import Noise, Steps, SystemNoise, Value, name_stable, release, select
+from synth.dp.mechanisms import LocalNoise, Noise, Oracle, Steps, SystemNoise, Value, name_stable, release, select
 from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule, require_declared
-from synth.dp.statement import LedgerNote, PrivacyStatement
+from synth.dp.statement import CURATOR, LOCAL, RELATION, REPLACE, LedgerNote, PrivacyStatement
 from synth.errors import BudgetError
 from synth.schema import Schema
 
@@ -32,11 +33,21 @@ CAVEATS = (
 )
 
 
+LOCAL_CAVEATS = (
+    "The guarantee is for what leaves each respondent, and each report has it by itself: it does not depend on other "
+    "respondents, on the collector or on the number of reports.",
+    "Whoever randomizes rows that were collected before has seen them: the guarantee begins behind the randomization.",
+    "Whoever answers anew at a later time loses as much once more.",
+    "Everything in the schema (bounds, categories, n_units) is taken to be public: whoever declared it asserts that.",
+    "Checking the table against its schema, evaluating and the internal report read real rows outside this guarantee.",
+)
 STEPS_CAVEAT = (
     "Noise of DP-SGD is drawn in double precision by a generator keyed by the operating system; what floating point "
     "arithmetic itself might give away of a sum is not ruled out."
 )
 LIBRARIES = ("dp-accounting", "opendp", "numpy")
+PURE = "sum of pure losses"
+"""The accountant of local claims."""
 
 
 class Budget:
@@ -119,6 +130,24 @@ class Budget:
         """
         return list(self._charge_then_draw(event, lambda: name_stable(counts, event, self._noise)))
 
+    def respond(self, answers: Sequence[tuple[np.ndarray, Oracle]], event: RandomizedResponseEvent) -> list[np.ndarray]:
+        """The support of each answer to each question, from reports that respondents randomize; spends all answers.
+
+        Args:
+            answers: *Sensitive*. For each question the true answers of those who are asked it, -1 for none, shape (n,),
+                and how they randomize. Nobody is asked more questions than the event counts.
+            event: one of the schedule's.
+
+        Raises:
+            BudgetError: the event is not in the schedule or is spent, or the noise is not one for respondents; nothing
+                was drawn.
+        """
+        noise = self._noise
+        if not isinstance(noise, LocalNoise):
+            raise BudgetError("respondents randomize by noise that takes their answers, and this one takes none")
+        drawn = self._charge_then_draw(event, lambda: [noise.respond(*one).tolist() for one in answers], event.count)
+        return [np.array(support, dtype=np.int64) for support in drawn]
+
     @property
     def is_resumable(self) -> bool:
         """True if a journal keeps the draws, so that work cut short may go on."""
@@ -154,19 +183,40 @@ class Budget:
         Raises:
             BudgetError: the schema is not declared, or names no `n_units`.
         """
-        steps = any(isinstance(event, SubsampledGaussianEvent) for event in self.schedule.events)
-        libraries = (*LIBRARIES, "torch") if steps else LIBRARIES
-        return PrivacyStatement(
-            epsilon=self.schedule.epsilon,
-            delta=self.schedule.delta,
-            unit=schema.unit,
-            n_units=require_declared(schema),
-            max_rows_per_unit=schema.max_rows_per_unit,
-            accountant="PLD (dp-accounting)",
-            epsilon_rdp=self.schedule.epsilon_rdp,
-            events=tuple(event.record() for event in self.schedule.events),
-            versions={name: metadata.version(name) for name in libraries},
-            ledger=self._ledger,
-            caveats=(*CAVEATS, STEPS_CAVEAT) if steps else CAVEATS,
-            private=self._noise.private,
-        )
+        return statement_of(self.schedule, schema, ledger=self._ledger, private=self._noise.private)
+
+
+def statement_of(
+    schedule: Schedule, schema: Schema, *, ledger: LedgerNote | None = None, private: bool = True
+) -> PrivacyStatement:
+    """The privacy statement of a schedule: local where respondents randomize all that is read.
+
+    Args:
+        schedule: all that is drawn.
+        schema: declared; names the unit and `n_units`.
+        ledger: the place of the release in a ledger; `None`: outside a ledger.
+        private: whether all noise comes from a secure source.
+
+    Raises:
+        BudgetError: the schema is not declared, or names no `n_units`.
+    """
+    events = schedule.events
+    steps = any(isinstance(event, SubsampledGaussianEvent) for event in events)
+    local = schedule.delta == 0 and all(isinstance(event, RandomizedResponseEvent) for event in events)
+    libraries = ("numpy",) if local else (*LIBRARIES, "torch") if steps else LIBRARIES
+    return PrivacyStatement(
+        epsilon=schedule.epsilon,
+        delta=schedule.delta,
+        unit=schema.unit,
+        n_units=require_declared(schema),
+        max_rows_per_unit=schema.max_rows_per_unit,
+        accountant=PURE if local else "PLD (dp-accounting)",
+        epsilon_rdp=schedule.epsilon_rdp,
+        events=tuple(event.record() for event in events),
+        relation=REPLACE if local else RELATION,
+        versions={name: metadata.version(name) for name in libraries},
+        ledger=ledger,
+        caveats=LOCAL_CAVEATS if local else (*CAVEATS, STEPS_CAVEAT) if steps else CAVEATS,
+        private=private,
+        trust=LOCAL if local else CURATOR,
+    )

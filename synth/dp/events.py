@@ -168,6 +168,35 @@ class SelectionEvent(_Event):
 
 
 @dataclass(frozen=True)
+class RandomizedResponseEvent(_Event):
+    """Answers that each unit randomizes on its own, so that only their reports leave it.
+
+    Attributes:
+        what: the questions, in words.
+        epsilon: pure, of one answer: no report is more than e^epsilon times as likely after one as after another.
+        count: number of answers that one unit gives; those of other units are not its own and cost it nothing.
+
+    Source: Warner 1965; Kasiviswanathan et al. 2011 (local privacy).
+    """
+
+    epsilon: float
+    count: int = 1
+    mechanism: ClassVar[str] = "randomized response"
+
+    def __post_init__(self) -> None:
+        _check(self, positive=("epsilon",))
+
+    @property
+    def rho(self) -> float:
+        """The zCDP cost of all answers (Bun & Steinke 2016, Proposition 1.4).
+
+        >>> RandomizedResponseEvent("columns", epsilon=1.0, count=2).rho
+        1.0
+        """
+        return self.count * self.epsilon**2 / 2
+
+
+@dataclass(frozen=True)
 class StabilityEvent(_Event):
     """The values that enough units hold: counts with discrete Gaussian noise, of which those at a threshold are named.
 
@@ -261,10 +290,19 @@ class SubsampledGaussianEvent(_Event):
 
 LARGE_SIGMA = 50.0
 """The sigma at which `gaussian_tail` goes over from the sum of the mass to a bound, then within a few percent of it."""
-Event = GaussianEvent | LaplaceEvent | SelectionEvent | StabilityEvent | SubsampledGaussianEvent
+Event = (
+    GaussianEvent | LaplaceEvent | SelectionEvent | RandomizedResponseEvent | StabilityEvent | SubsampledGaussianEvent
+)
 MECHANISMS: Mapping[str, type[Event]] = {
     kind.mechanism: kind
-    for kind in (GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent)
+    for kind in (
+        GaussianEvent,
+        LaplaceEvent,
+        SelectionEvent,
+        RandomizedResponseEvent,
+        StabilityEvent,
+        SubsampledGaussianEvent,
+    )
 }
 """Events by the name of their mechanism, as statements and plans write it."""
 

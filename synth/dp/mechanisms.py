@@ -17,7 +17,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import metadata
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -28,6 +28,29 @@ from synth.errors import BudgetError, MissingExtra
 Value = TypeVar("Value", int, str, float)
 LEAST_OPENDP = (0, 14)
 """The oldest release of OpenDP that is used, as the extra `private` says."""
+
+
+class Oracle(Protocol):
+    """A way in which respondents randomize their answers to one question."""
+
+    @property
+    def size(self) -> int:
+        """Numbers that a support has."""
+
+    def support(self, cells: np.ndarray, words: "Words") -> np.ndarray:
+        """The reports that support each answer, int64, shape (size,): one report of each respondent.
+
+        Args:
+            cells: *Sensitive*. The true answer of each respondent, -1 for none; shape (n,).
+            words: source of the randomness.
+        """
+
+
+class Words(Protocol):
+    """A source of random words."""
+
+    def __call__(self, n: int, dtype: type[np.unsignedinteger[Any]]) -> np.ndarray:
+        """So many independent uniform words of an unsigned type, shape (n,)."""
 
 
 class Noise(Protocol):
@@ -51,6 +74,14 @@ class Noise(Protocol):
 
     def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
         """A Poisson sample: the units that are in it, each with that probability on its own; ascending int64."""
+
+
+@runtime_checkable
+class LocalNoise(Protocol):
+    """A source of noise that respondents can draw from, too."""
+
+    def respond(self, cells: np.ndarray, oracle: Oracle) -> np.ndarray:
+        """The support of each answer among reports that respondents randomize, each their own; shape (size,)."""
 
 
 def require_sampler() -> None:
@@ -125,6 +156,10 @@ class SystemNoise:
         """From the operating system's own random bytes, so that no sample tells of another."""
         return poisson_sample(n_units, sampling_rate, _system_uniforms)
 
+    def respond(self, cells: np.ndarray, oracle: Oracle) -> np.ndarray:
+        """From the operating system's own random bytes, compared as whole numbers: no floating point is in a report."""
+        return oracle.support(cells, system_words)
+
 
 class InjectedNoise:
     """Noise from a generator that a test holds: reproducible, hence never private."""
@@ -154,6 +189,13 @@ class InjectedNoise:
         """A Poisson sample."""
         return poisson_sample(n_units, sampling_rate, lambda n: 1.0 - self._rng.random(n))
 
+    def respond(self, cells: np.ndarray, oracle: Oracle) -> np.ndarray:
+        """Reports of the generator's words."""
+        return oracle.support(cells, self._words)
+
+    def _words(self, n: int, dtype: type[np.unsignedinteger[Any]]) -> np.ndarray:
+        return np.frombuffer(self._rng.bytes(n * np.dtype(dtype).itemsize), dtype=dtype)
+
 
 class NoNoise:
     """Exact answers: for fits without epsilon, which promise nothing."""
@@ -179,6 +221,10 @@ class NoNoise:
     def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
         """A Poisson sample: which rows a step of training sees is random with noise or without."""
         return poisson_sample(n_units, sampling_rate, _system_uniforms)
+
+    def respond(self, cells: np.ndarray, oracle: Oracle) -> np.ndarray:
+        """The counts of the true answers."""
+        return np.bincount(cells[cells >= 0], minlength=oracle.size)
 
 
 def release(exact: np.ndarray, event: GaussianEvent | LaplaceEvent, noise: Noise) -> np.ndarray:
@@ -248,6 +294,11 @@ def poisson_sample(n_units: int, sampling_rate: float, uniforms: Callable[[int],
         last = int(parts[-1][-1])
     found = np.concatenate([np.zeros(0, dtype=np.int64), *parts])
     return found[found < n_units]
+
+
+def system_words(n: int, dtype: type[np.unsignedinteger[Any]]) -> np.ndarray:
+    """Random words from the operating system, shape (n,)."""
+    return np.frombuffer(os.urandom(n * np.dtype(dtype).itemsize), dtype=dtype)
 
 
 def _system_uniforms(n: int) -> np.ndarray:

@@ -41,14 +41,14 @@ class Schedule:
 
     @cached_property
     def epsilon(self) -> float:
-        """The claim: PLD.
+        """The claim: PLD, or the sum of pure losses where delta is 0.
 
         Raises:
             BudgetError: delta is too small for so many releases, or the accountants disagree, so that neither can be
                 trusted.
         """
         n_releases = sum(event.count for event in self.events)
-        if self.delta < LEAST_DELTA_A_RELEASE * n_releases:
+        if 0 < self.delta < LEAST_DELTA_A_RELEASE * n_releases:
             raise BudgetError(
                 f"delta={self.delta:g} is too small to be accounted for over releases={n_releases:,}; choose at least "
                 f"{LEAST_DELTA_A_RELEASE * n_releases:.1g}, or fewer releases"

@@ -16,12 +16,13 @@ from typing import Annotated, Any
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
-from synth.dp.accounting import MOST_POINTS, n_points
+from synth.dp.accounting import MOST_POINTS, epsilon_pure, n_points
 from synth.dp.events import (
     MECHANISMS,
     Event,
     GaussianEvent,
     LaplaceEvent,
+    RandomizedResponseEvent,
     SelectionEvent,
     StabilityEvent,
     SubsampledGaussianEvent,
@@ -76,7 +77,8 @@ def _cut(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-Delta = Annotated[float, number(0.5, low=LEAST_DELTA, closed=True)]
+_DELTA = number(0.5, low=LEAST_DELTA, closed=True)
+Delta = Annotated[float, _DELTA]
 Epsilon = Annotated[float, number(1e6)]
 _Size = Annotated[float | None, number(MOST_NOISE)]
 _Share = Annotated[float | None, number(1.0)]
@@ -161,6 +163,11 @@ class ScheduleFile:
     claim: StatedCost | None = None
 
 
+def _stated_delta(value: Any) -> Any:
+    """The delta of a statement: that of a plan, or 0 where all losses are pure."""
+    return value if value == 0 and not isinstance(value, bool) else _DELTA.func(value)
+
+
 class _Said(BaseModel):
     """The parts of a statement that are read; it says more."""
 
@@ -184,7 +191,7 @@ class _Note(_Said):
 
 class _Statement(_Said):
     epsilon: Epsilon
-    delta: Delta
+    delta: Annotated[float, PlainValidator(_stated_delta)]
     events: tuple[_Record, ...]
     ledger: _Note | None = None
     private: bool = False
@@ -235,7 +242,10 @@ def _said(name: str, statement: Any) -> _Statement:
 
 
 def _schedule(said: _Statement) -> Schedule:
-    return schedule_of(tuple(_event(record) for record in said.events), said.delta)
+    events = tuple(_event(record) for record in said.events)
+    if said.delta == 0 and epsilon_pure(events) is None:
+        raise BudgetError("delta=0 takes events of pure losses, and one of these has none; state the delta")
+    return schedule_of(events, said.delta)
 
 
 def _event(record: _Record) -> Event:
@@ -392,6 +402,8 @@ def _maker(line: PlanEntry) -> Callable[[float], Event]:
     kind = MECHANISMS[line.mechanism]
     if kind is GaussianEvent:
         return lambda rho: gaussian_of_rho(line.what, rho, count=count, sensitivity=k)
+    if kind is RandomizedResponseEvent:
+        return lambda rho: RandomizedResponseEvent(line.what, math.sqrt(2 * rho / count), count)
     if kind is LaplaceEvent:
         return lambda rho: LaplaceEvent(line.what, k * math.sqrt(count / (2 * rho)), k, count)
     return lambda rho: SelectionEvent.of_rho(line.what, rho, count)
@@ -412,7 +424,8 @@ def _refuse_noise(line: PlanEntry) -> None:
             f"{event}: mechanism={mechanism!r} has no rho to take a share of; leave epsilon and all shares out, and "
             "give every event its noise"
         )
-    takes = () if mechanism == SelectionEvent.mechanism else ("sensitivity",)
+    pure = (SelectionEvent.mechanism, RandomizedResponseEvent.mechanism)
+    takes = () if mechanism in pure else ("sensitivity",)
     for key in line.noise():
         if key not in takes:
             raise BudgetError(

@@ -96,6 +96,8 @@ class Generator(BaseModel):
     """True if it takes epsilon at all."""
     unsaved: ClassVar[str | None] = None
     """The reason why its models cannot be saved; `None`: they can."""
+    local: ClassVar[bool] = False
+    """True if rows randomize their own answers, so that no curator adds noise and no audit of one applies."""
     stored: ClassVar[bool] = True
     """True if it is fitted on tables that stay where they are stored, too."""
     learns_histories: ClassVar[bool] = False
@@ -228,7 +230,15 @@ class PrivateGenerator(Generator):
         super().check(schema)
         if self.epsilon is not None:
             require_sampler()
-            resolve_delta(self.delta, schema)
+            self.claimed_delta(schema)
+
+    def claimed_delta(self, schema: Schema) -> float:
+        """The delta of the claim.
+
+        Raises:
+            BudgetError: the schema is not declared, names no n_units, or does not allow it.
+        """
+        return resolve_delta(self.delta, schema)
 
     def plan(self, schema: Schema) -> Plan:
         """The generator's own events at a total cost rho, with its stated shares; what every fit reads is added."""

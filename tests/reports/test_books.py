@@ -71,7 +71,7 @@ def test_the_rho_of_every_line_follows_from_what_is_shown_of_its_noise(evaluatio
     page = section(render_html(evaluation))
     assert "sigma 31.6228, sensitivity 1, on whole numbers 15 0.0075" in page
     assert math.isclose(15 * (1 / 31.6228) ** 2 / 2, 0.0075, rel_tol=1e-5)
-    assert "epsilon of a choice 0.06 14 0.0063" in page
+    assert "epsilon of each 0.06 14 0.0063" in page
     assert math.isclose(14 * 0.06**2 / 8, 0.0063)
     assert "sigma 10, threshold 54, sensitivity 1 1 0.005" in page
 

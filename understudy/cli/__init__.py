@@ -30,6 +30,7 @@ from understudy.cli import (
     quickstart,
     schemas,
     sites,
+    surveys,
     vendors,
 )
 from understudy.cli.root import Root
@@ -59,6 +60,7 @@ checks.add_to(app)
 json_schemas.add_to(app)
 advice.add_to(app)
 models.add_to(app)
+surveys.add_to(app)
 evidence.add_to(app)
 vendors.add_to(app)
 sites.add_to(app)

@@ -79,12 +79,15 @@ def _show_totals(books: "ScheduleFile", priced: "Priced", console: Console) -> N
     """Every way of counting, the tightest first."""
     schedule = books.schedule
     own = sum(event.delta for event in schedule.events)
+    way = "PLD" if schedule.delta > 0 else "sum of pure losses"
     rest = f"{schedule.delta:.3g}" if not own else f"({schedule.delta:.3g} - {own:.3g})"
     by_hand = "not by hand: subsampling has no rho"
-    if schedule.rho is not None:
+    if schedule.delta == 0:
+        by_hand = "not by hand: it takes a delta"
+    elif schedule.rho is not None:
         by_hand = f"{schedule.rho:.6g} + 2 sqrt({schedule.rho:.6g} x ln(1 / {rest}))"
     rows = [
-        ("release", _digits(priced.epsilon), f"PLD: what a statement claims, at delta={schedule.delta:.3g}"),
+        ("release", _digits(priced.epsilon), f"{way}: what a statement claims, at delta={schedule.delta:.3g}"),
         ("check", _digits(priced.epsilon_rdp), "RDP: never below the release"),
         ("by hand", _digits(priced.epsilon_by_hand), by_hand),
         ("advanced", _digits(priced.epsilon_advanced), "advanced composition, as textbooks have it"),

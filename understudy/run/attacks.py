@@ -13,7 +13,6 @@ from evaluate.audit_result import EXCEEDS, MEASURE, AuditError
 from evaluate.engine import isolated
 from evaluate.result import Candidate, Failure
 from evaluate.tables import MetricResult, Tables
-from synth.dp.schedule import resolve_delta
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError, UnderstudyError
 from synth.generators.base import Generator, Model, PrivateGenerator
@@ -127,7 +126,7 @@ def claimed_generator(model: Model, statement: PrivacyStatement) -> PrivateGener
     found = generator(model.name, **parameters)
     if not isinstance(found, PrivateGenerator) or found.epsilon is None:
         raise AuditError("the model claims an epsilon and its parameters name none; fit it again")
-    target = (found.epsilon, resolve_delta(found.delta, model.schema))
+    target = (found.epsilon, found.claimed_delta(model.schema))
     claimed = math.isclose(statement.epsilon, target[0], rel_tol=CALIBRATED)
     if not claimed or not math.isclose(statement.delta, target[1], rel_tol=1e-6):
         raise AuditError(

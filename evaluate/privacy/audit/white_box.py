@@ -335,6 +335,11 @@ def audit(
     if not isinstance(chosen, PrivateGenerator):
         raise AuditError(f"generator={generator.name!r} stands for {chosen.name!r}, which claims nothing; name another")
     generator = chosen
+    if generator.local:
+        raise AuditError(
+            f"an audit attacks noise that a curator adds, and respondents of generator={generator.name!r} randomize "
+            "their own answers; its claim is held by listing every report of small domains, in its tests"
+        )
     audited = generator.model_copy(update={**_shortcuts(generator), "delta": resolve_delta(generator.delta, schema)})
     histories = audited.draws_histories(schema)
     stand_in = StandIn.like(schema, histories=histories)

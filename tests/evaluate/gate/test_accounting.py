@@ -13,7 +13,7 @@ from evaluate.gate.verdict import Verdict, judge
 from evaluate.result import Candidate, EvaluationError
 from evaluate.result_io import evaluation_from
 from synth.dp.budget import Budget
-from synth.dp.events import GaussianEvent
+from synth.dp.events import GaussianEvent, RandomizedResponseEvent
 from synth.dp.schedule import Schedule
 from synth.dp.statement import LedgerNote
 from tests.evaluations import ABSENT, SCHEMA, evaluation_of, swept
@@ -107,6 +107,62 @@ def test_a_statement_that_claims_less_than_its_events_cost_is_damage(
     edit(stated, stated["events"][0], made["provenance"])
     with pytest.raises(EvaluationError, match=f"damaged: .*{said}"):
         judged(made)
+
+
+ANSWERS = Schedule((RandomizedResponseEvent("answers", 0.5, count=2),), 0.0)
+
+
+def local_content(*others: Schedule, claim: tuple[float, float] | None = None) -> dict[str, Any]:
+    """The file of a local fit, and of others beside it."""
+    schedules = {"a": ANSWERS, **{f"b{i}": one for i, one in enumerate(others)}}
+    fits = tuple(Candidate(name, (), statement=Budget(one).statement(SCHEMA)) for name, one in schedules.items())
+    events = tuple(event for one in schedules.values() for event in one.events)
+    delta = max(one.delta for one in schedules.values())
+    epsilon, delta = (Schedule(events, delta).epsilon, delta) if claim is None else claim
+    known = {"composed": {"epsilon": epsilon, "delta": delta, "n_fits": len(fits)}} if others else {}
+    made: dict[str, Any] = json.loads(
+        evaluation_of(*fits, self_tests=ABSENT, release="a", split="keyed hash, seed 1", **known).to_json()
+    )
+    return made
+
+
+@pytest.mark.parametrize("others", [(), (ANSWERS,), (FITS["a"],), (FITS["a"], ANSWERS)])
+def test_a_local_claim_is_judged_by_the_pure_losses_of_its_answers(others: tuple[Schedule, ...]) -> None:
+    made = local_content(*others)
+    stated = made["candidates"][0]["statement"]
+    assert (stated["epsilon"], stated["delta"], stated["trust"]) == (1.0, 0.0, "local")
+    first = judged(made)[0]
+    assert [one.outcome for one in first.findings] == ["FAIL", "INCONCLUSIVE"]
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (lambda stated: stated.update(epsilon=0.9, epsilon_rdp=0.9), "its own events cost"),
+        (lambda stated: stated["events"][0].update(count=3), "its own events cost"),
+        (lambda stated: stated["events"][0]["noise"].update(epsilon=0.6), "its own events cost"),
+        (
+            lambda stated: stated["events"].append(
+                content()["candidates"][0]["statement"]["events"][0]
+            ),
+            "no respondent randomizes",
+        ),
+        (lambda stated: stated.update(trust="curator", relation="zero-out", events=content()["candidates"][0][
+            "statement"]["events"]), "its own events cost"),
+    ],
+)  # fmt: skip
+def test_a_local_claim_of_less_than_its_answers_cost_is_damage(
+    edit: Callable[[dict[str, Any]], object], said: str
+) -> None:
+    made = local_content()
+    edit(made["candidates"][0]["statement"])
+    with pytest.raises(EvaluationError, match=f"damaged: .*{said}"):
+        judged(made)
+
+
+def test_two_local_fits_claim_no_less_than_both_cost() -> None:
+    with pytest.raises(EvaluationError, match="smaller epsilon"):
+        judged(local_content(ANSWERS, claim=(1.9, 0.0)))
 
 
 COMPOSED: dict[str, tuple[dict[str, bool], str, Callable[[dict[str, Any]], object]]] = {

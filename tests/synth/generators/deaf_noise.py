@@ -7,6 +7,7 @@ import numpy as np
 
 from synth.dp.budget import Budget
 from synth.dp.events import Event, StabilityEvent
+from synth.dp.mechanisms import Oracle
 from synth.dp.schedule import Schedule
 
 N_UNITS = 90
@@ -39,6 +40,9 @@ class Deaf:
 
     def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
         return np.arange(min(n_units, 7))
+
+    def respond(self, cells: np.ndarray, oracle: Oracle) -> np.ndarray:
+        return self._turn("respond", cells, oracle.size).integers(0, len(cells) + 1, oracle.size)
 
     def _turn(self, what: str, values: np.ndarray, scale: float) -> np.random.Generator:
         self.questions.append((what, values.shape, scale))

@@ -49,7 +49,9 @@ UNLEARNED = [name for name in QUICK if name not in ("aim", "latent_class", "tree
 """One epoch teaches a network nothing about shares."""
 NEURAL = ("ctgan", "tvae")
 PRIVATE = [name for name in registry.names() if registry.generator_class(name).private]
-MANY_FITS = [pytest.param(name, marks=pytest.mark.slow) if name == "ctgan" else name for name in PRIVATE]
+CURATED = [name for name in PRIVATE if not registry.generator_class(name).local]
+"""Private generators whose noise a curator adds to counts; `test_local` asks the same of the other."""
+MANY_FITS = [pytest.param(name, marks=pytest.mark.slow) if name == "ctgan" else name for name in CURATED]
 """Where a test fits a dozen tables: `tvae` stands for what the two networks share."""
 
 
@@ -209,7 +211,7 @@ def test_an_impossible_number_of_rows_is_refused(model: Model) -> None:
             model.sample(n_rows, seed=0)
 
 
-@pytest.mark.parametrize("private", PRIVATE)
+@pytest.mark.parametrize("private", CURATED)
 def test_a_private_fit_states_its_epsilon_delta_unit_and_events(private: str, schema: Schema) -> None:
     statement = private_model(private).statement
     assert statement is not None
@@ -307,7 +309,7 @@ def test_a_private_fit_pays_for_a_domain_that_is_not_declared_and_says_so(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("private", PRIVATE)
+@pytest.mark.parametrize("private", CURATED)
 def test_a_budget_on_another_schedule_is_refused_before_anything_is_drawn(
     private: str, frame: pd.DataFrame, schema: Schema
 ) -> None:
@@ -489,7 +491,7 @@ def visits(k: int) -> tuple[pd.DataFrame, Schema]:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("private", PRIVATE)
+@pytest.mark.parametrize("private", CURATED)
 @pytest.mark.parametrize("k", [1, 3])
 def test_the_noise_that_is_drawn_costs_what_the_statement_claims(private: str, k: int) -> None:
     # The books are kept anew from what reached the sampler: less noise, a lost root of d, a sensitivity of k forgotten
@@ -525,7 +527,7 @@ def test_a_network_whose_histograms_forget_that_k_rows_count_is_caught(monkeypat
     scheduled.cache_clear()
 
 
-@pytest.mark.parametrize("private", PRIVATE)
+@pytest.mark.parametrize("private", CURATED)
 def test_one_entity_moves_what_is_read_by_no_more_than_k_rows(private: str) -> None:
     frame, schema = visits(3)
 
@@ -539,7 +541,7 @@ def test_one_entity_moves_what_is_read_by_no_more_than_k_rows(private: str) -> N
     assert moved == [1, 3, 3]
 
 
-@pytest.mark.parametrize("private", PRIVATE)
+@pytest.mark.parametrize("private", CURATED)
 def test_rows_without_an_entity_contribute_nothing(private: str) -> None:
     frame, schema = visits(3)
     strays = pd.DataFrame({"who": [None, "A17", "B22", 1.5, 10**30], "x": [0, 1, 2, 3, 4], "y": [True] * 5})

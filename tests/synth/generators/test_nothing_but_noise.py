@@ -46,7 +46,12 @@ SMALL: dict[str, dict[str, Any]] = {
     f"aim {BY_PAIRS}": {"n_iterations": 5, "rounds": 3, "n_draws": 300, "choices": "noisy_pairs"},
     f"mst {HISTORIES}": {"n_iterations": 5}, f"aim {HISTORIES}": {"n_iterations": 5, "rounds": 3, "n_draws": 300},
 }  # fmt: skip
-PRIVATE = [name for name in registry.names() if registry.generator_class(name).private]
+PRIVATE = [
+    name
+    for name in registry.names()
+    if registry.generator_class(name).private and not registry.generator_class(name).local
+]
+"""Whose noise a curator adds; `test_local` does the same where respondents randomize."""
 VARIANTS = sorted({*PRIVATE, *SMALL})
 BESIDE = [f"{name} {kind}" for name in ("mst", "aim") for kind in (HISTORIES, BY_PAIRS)]
 QUICK = [("independent", False), *((name, True) for name in [*PRIVATE, *BESIDE])]

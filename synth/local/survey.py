@@ -1,0 +1,348 @@
+"""A survey: which questions respondents are asked, and how each randomizes the answers; all of it public.
+
+A question is a column or a pair of columns of the declared domain. Numbers and times are asked in bins of their public
+grid. Every respondent answers `n_answers` of the questions, each at an equal part of epsilon. With all questions asked
+of everybody the budget is split; with one each, the people are.
+
+**The rule.** With n respondents, M questions and m answers each, n m / M respondents answer a question. The noise of an
+estimated share has a variance of v(epsilon / m) M / (n m), where v is the oracle's. Those who answer are a sample of
+all, which adds f (1 - f) M / (n m) (1 - m / M) for an answer of share f. The m is taken at which the sum over all
+answers of all questions is smallest. For the noise alone that is m = 1: for unary encoding v is
+1 / sinh^2(epsilon / 2), and sinh(epsilon / 2) is at least m sinh(epsilon / (2 m)). Where epsilon is large the sample
+counts, and several answers each are better.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+
+from synth.columns import BooleanColumn, CategoricalColumn
+from synth.domain import Discretizer, grid
+from synth.domain.discretizer import OTHER, Attribute, regroup
+from synth.dp.events import RandomizedResponseEvent
+from synth.dp.mechanisms import Words, system_words
+from synth.dp.schedule import EPSILON_RANGE, Schedule, require_declared
+from synth.errors import BudgetError, SchemaError, nearest
+from synth.local.oracles import Oracle, smaller_variance
+from synth.schema import Schema
+from synth.table import conform
+
+Pairs = Literal["auto", "none", "all"] | tuple[tuple[str, str], ...]
+ANSWERS = "randomized answers of each respondent"
+"""The event of a survey."""
+MOST_CELLS = 100_000
+"""Answers to one question at most."""
+LARGEST_NOISE = 0.2
+"""The mean distance of a pair from its true shares, by noise alone, up to which "auto" asks for pairs."""
+MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question.
+
+    Attributes:
+        columns: one or two, in the order of the schema.
+        sizes: answers to each, `other` and `missing` included.
+        oracle: how an answer is randomized; the cells of a pair in C order.
+    """
+
+    columns: tuple[str, ...]
+    sizes: tuple[int, ...]
+    oracle: Oracle
+
+    def cells(self, codes: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The answer of each row, shape (n,).
+
+        Args:
+            codes: *Sensitive*. Of each column, shape (n,).
+        """
+        return np.ravel_multi_index([codes[name] for name in self.columns], self.sizes).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The questions of a survey and how they are answered.
+
+    Attributes:
+        schema: declared.
+        discretizer: codes of the columns.
+        epsilon: pure, of all that one respondent sends.
+        n_answers: questions that each respondent answers.
+        questions: all of them.
+        n_bins: bins of a number or time without declared ones.
+    """
+
+    schema: Schema
+    discretizer: Discretizer
+    epsilon: float
+    n_answers: int
+    questions: tuple[Question, ...]
+    n_bins: int
+
+    @classmethod
+    def of(
+        cls,
+        schema: Schema,
+        epsilon: float,
+        *,
+        pairs: Pairs = "auto",
+        n_bins: int = 16,
+        n_answers: int | Literal["auto"] = "auto",
+        silent: bool = False,
+    ) -> Self:
+        """The survey of a declared schema; nothing is read.
+
+        Args:
+            schema: declared, with `n_units`, every domain public.
+            epsilon: of all that one respondent sends.
+            pairs: of columns that are asked beside the columns: "all", "none", some, or "auto": all where noise alone
+                moves a pair by `LARGEST_NOISE` in total variation at most, on average over all pairs.
+            n_bins: bins of a number or time without declared ones.
+            n_answers: of each respondent; "auto": by the rule.
+            silent: whether there may be respondents who answer nothing at all, which does not show.
+
+        Raises:
+            BudgetError: epsilon is out of range, or the schema is not declared or names no `n_units`.
+            SchemaError: a domain is not declared, a unit has several rows, or a pair is none of its columns.
+        """
+        n = require_askable(schema)
+        if not EPSILON_RANGE[0] <= epsilon <= EPSILON_RANGE[1]:
+            raise BudgetError(
+                f"epsilon={epsilon:g} is outside [{EPSILON_RANGE[0]:g}, {EPSILON_RANGE[1]:g}]; choose one inside"
+            )
+        discretizer = public_bins(schema, n_bins)
+        sizes, asked = discretizer.sizes, Asked(epsilon, n, n_answers, silent)
+        if pairs == "auto":
+            chosen = questions_of("all", sizes)
+            if asked.noise(chosen, sizes) > LARGEST_NOISE:
+                chosen = questions_of("none", sizes)
+        else:
+            chosen = questions_of(pairs, sizes)
+        m = asked.answers(chosen, sizes)
+        return cls(schema, discretizer, epsilon, m, asked.questions(chosen, sizes, m), n_bins)
+
+    @property
+    def event(self) -> RandomizedResponseEvent:
+        """The line of the books: the answers of one respondent."""
+        return RandomizedResponseEvent(ANSWERS, self.epsilon / self.n_answers, self.n_answers)
+
+    @property
+    def schedule(self) -> Schedule:
+        """All that is drawn, at delta 0."""
+        return Schedule((self.event,), 0.0)
+
+    @cached_property
+    def asked(self) -> tuple[str, ...]:
+        """The columns that are asked."""
+        return self.discretizer.columns
+
+    def codes(self, frame: pd.DataFrame) -> dict[str, np.ndarray]:
+        """The codes of each column of a table, shape (n,) each; what does not fit is clamped, or `other` or `missing`.
+
+        Args:
+            frame: *Sensitive*. A row for each respondent.
+
+        Raises:
+            TableError: a column is missing.
+        """
+        coded = self.discretizer.encode(conform(frame, self.schema, outside="clamp"))
+        return {name: coded[:, place] for place, name in enumerate(self.discretizer.columns)}
+
+    def respondents_of(self, question: int, n: int) -> np.ndarray:
+        """The places, of n in a random order, whose respondents answer a question; ascending.
+
+        Place i answers m questions after the first m i, and begins anew behind the last. So each question is asked of
+        as many respondents, but for one.
+        """
+        n_questions, m = len(self.questions), self.n_answers
+        first = (np.arange(n, dtype=np.int64) * m) % n_questions
+        return np.flatnonzero((question - first) % n_questions < m)
+
+    def randomize(self, row: Mapping[str, Any], words: Words = system_words) -> list[tuple[int, np.ndarray | int]]:
+        """What one respondent sends: the questions drawn for them, and a randomized answer to each.
+
+        Args:
+            row: *Sensitive*. The respondent's own answers, by column.
+            words: source of the randomness; a test may inject another than the system's.
+
+        Returns:
+            The number of each question, and a symbol or bits.
+
+        Raises:
+            TableError: a column is missing.
+        """
+        codes = self.codes(pd.DataFrame({name: [row[name]] for name in self.schema.kept if name in row}))
+        drawn = np.argsort(words(len(self.questions), np.uint64), kind="stable")[: self.n_answers]
+        answers = ((int(i), self.questions[i]) for i in drawn)
+        return [(i, question.oracle.randomize(question.cells(codes), words)[0]) for i, question in answers]
+
+    def answers(self, codes: Mapping[str, np.ndarray], order: np.ndarray) -> Iterator[np.ndarray]:
+        """For each question the true answers of those who are asked it, in the order of their places.
+
+        Args:
+            codes: *Sensitive*. Of each column, shape (n,).
+            order: the row at each place, -1 for none, shape (n_places,): random, and not kept.
+        """
+        for number, question in enumerate(self.questions):
+            rows = order[self.respondents_of(number, len(order))]
+            cells = np.full(len(rows), -1, dtype=np.int64)
+            cells[rows >= 0] = question.cells({name: codes[name][rows[rows >= 0]] for name in question.columns})
+            yield cells
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The public facts by which questions are planned.
+
+    Attributes:
+        epsilon: of all that one respondent sends.
+        n: respondents.
+        n_answers: of each; "auto": by the rule.
+        silent: whether there may be no answer at all.
+    """
+
+    epsilon: float
+    n: int
+    n_answers: int | Literal["auto"]
+    silent: bool
+
+    def questions(
+        self, chosen: Sequence[tuple[str, ...]], sizes: Mapping[str, int], n_answers: int
+    ) -> tuple[Question, ...]:
+        """The questions, each with the oracle of the smaller variance."""
+        made = []
+        for columns in chosen:
+            shape = tuple(sizes[name] for name in columns)
+            if math.prod(shape) > MOST_CELLS:
+                raise SchemaError(
+                    f"columns={', '.join(columns)} have {math.prod(shape):,} answers together, and a question has at "
+                    f"most {MOST_CELLS:,}; declare fewer categories or fewer bins"
+                )
+            oracle = smaller_variance(math.prod(shape), self.epsilon / n_answers, silent=self.silent)
+            made.append(Question(columns, shape, oracle))
+        return tuple(made)
+
+    def answers(self, chosen: Sequence[tuple[str, ...]], sizes: Mapping[str, int]) -> int:
+        """The number of answers of each respondent: as asked for, or that of the smallest variance.
+
+        Raises:
+            BudgetError: there are not so many questions.
+        """
+        if self.n_answers != "auto":
+            if not 1 <= self.n_answers <= len(chosen):
+                raise BudgetError(
+                    f"answers={self.n_answers} of {len(chosen)} questions; a respondent answers at least 1 and at most "
+                    "all"
+                )
+            return self.n_answers
+        return min(range(1, len(chosen) + 1), key=lambda m: self.variance(chosen, sizes, m))
+
+    def variance(self, chosen: Sequence[tuple[str, ...]], sizes: Mapping[str, int], n_answers: int) -> float:
+        """The variance of all estimated shares together, all answers of a question taken for alike."""
+        n_each, left = self.n * n_answers / len(chosen), 1 - n_answers / len(chosen)
+        total = 0.0
+        for k, n_alike in _alike(chosen, sizes).items():
+            oracle = smaller_variance(k, self.epsilon / n_answers, silent=self.silent)
+            sampled = (1 - 1 / k) / n_each * left
+            total += n_alike * (k * float(oracle.variance(1 / k, n_each)) + sampled)
+        return total
+
+    def noise(self, chosen: Sequence[tuple[str, ...]], sizes: Mapping[str, int]) -> float:
+        """The mean total variation by which noise alone moves a pair."""
+        m = self.answers(chosen, sizes)
+        n_each = self.n * m / len(chosen)
+        moved = [
+            k * MEAN_ABSOLUTE / 2 * math.sqrt(float(smaller_variance(k, self.epsilon / m).variance(1 / k, n_each)))
+            for k in (math.prod(sizes[name] for name in columns) for columns in chosen if len(columns) > 1)
+        ]
+        return float(np.mean(moved)) if moved else math.inf
+
+
+def _alike(chosen: Iterable[tuple[str, ...]], sizes: Mapping[str, int]) -> dict[int, int]:
+    """The numbers of answers that questions have, and how many have each."""
+    found: dict[int, int] = {}
+    for columns in chosen:
+        k = math.prod(sizes[name] for name in columns)
+        found[k] = found.get(k, 0) + 1
+    return found
+
+
+def questions_of(
+    pairs: Literal["none", "all"] | Sequence[tuple[str, str]], sizes: Mapping[str, int]
+) -> list[tuple[str, ...]]:
+    """The columns of each question: every column, then pairs.
+
+    Raises:
+        SchemaError: a pair is none of columns that are asked.
+    """
+    return [*((name,) for name in sizes), *_pairs(pairs, sizes)]
+
+
+def _pairs(pairs: str | Sequence[tuple[str, str]], sizes: Mapping[str, int]) -> list[tuple[str, ...]]:
+    if pairs == "none":
+        return []
+    if isinstance(pairs, str):  # "all"
+        return [pair for pair in combinations(sizes, 2) if math.prod(sizes[name] for name in pair) <= MOST_CELLS]
+    place = {name: index for index, name in enumerate(sizes)}
+    for name in (name for pair in pairs for name in pair):
+        if name not in place:
+            raise SchemaError(f"pairs name column={name!r}, which is not asked; {nearest(name, place)}")
+    if any(one == other for one, other in pairs):
+        raise SchemaError("a pair names two columns, and one of these names a column twice; correct it")
+    return list(dict.fromkeys(tuple(sorted(pair, key=place.__getitem__)) for pair in pairs))
+
+
+def require_askable(schema: Schema) -> int:
+    """The number of respondents of a schema under which respondents can be asked.
+
+    Raises:
+        BudgetError: it is not declared, or names no `n_units`.
+        SchemaError: a domain is not public, or a respondent has several rows.
+    """
+    n = require_declared(schema)
+    hidden = dict.fromkeys((*schema.measured, *schema.spikes_measured))
+    if hidden:
+        raise SchemaError(
+            f"columns={', '.join(hidden)} are to be measured, and a respondent needs to know the answers that there "
+            "are; declare their bounds or categories"
+        )
+    if schema.max_rows_per_unit > 1:
+        raise SchemaError(
+            f"max_rows_per_unit={schema.max_rows_per_unit}: each row is randomized as one respondent's, and somebody "
+            "with several rows would lose as many times epsilon; declare 1 row of each unit"
+        )
+    return n
+
+
+def public_bins(schema: Schema, n_bins: int) -> Discretizer:
+    """Codes from what is declared alone: categories, declared bins, or about so many stretches of the public grid.
+
+    Cells of declared spikes stay apart, as does the zero of a logarithmic scale.
+
+    Args:
+        schema: every domain declared.
+        n_bins: bins of a number or time.
+    """
+    made = Discretizer.by_schema(schema)
+    return Discretizer(tuple(_binned(attribute, n_bins) for attribute in made.attributes))
+
+
+def _binned(attribute: Attribute, n_bins: int) -> Attribute:
+    has_categories = isinstance(attribute.column, CategoricalColumn | BooleanColumn)
+    if has_categories or len(getattr(attribute.column, "bins", ())) > 0:
+        return attribute
+    edges, column = attribute.line
+    n_cells = attribute.n_cells + OTHER
+    stretch = np.arange(n_cells) * min(n_bins, n_cells) // n_cells
+    apart = grid.spike_cells(edges, column)
+    starts = np.diff(stretch, prepend=0) != 0
+    starts |= apart | np.concatenate([[False], apart[:-1]])
+    starts[0] = False
+    return regroup(attribute, np.cumsum(starts))
