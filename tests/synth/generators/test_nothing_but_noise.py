@@ -42,6 +42,9 @@ SMALL: dict[str, dict[str, Any]] = {
         "steps": 2, "d_latent": 4, "generator_widths": (8,), "n_bins": 6, "critic": "network", "critic_widths": (8,),
     },
     "tvae": {"steps": 2, "d_latent": 2, "encoder_widths": (8,), "decoder_widths": (8,), "n_bins": 6},
+    "pategan": {
+        "rounds": 3, "labels_per_round": 9, "generator_steps": 2, "d_latent": 2, "generator_widths": (8,), "n_bins": 6,
+    },
     f"mst {HISTORIES}": {"n_iterations": 5}, f"aim {HISTORIES}": {"n_iterations": 5, "rounds": 3, "n_draws": 300},
 }  # fmt: skip
 PRIVATE = [name for name in registry.names() if registry.generator_class(name).private]
