@@ -14,8 +14,7 @@ Source: Jordon, Yoon, van der Schaar 2019; Papernot et al. 2018 (1802.08908).
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -58,12 +57,12 @@ class PateGan(PrivateGenerator):
     """A generator against a student, which learns from noisy votes of teachers."""
 
     name: ClassVar[str] = "pategan"
-    n_teachers: int | Literal["auto"] = Field(
+    n_teachers: Annotated[int, Field(ge=1, le=100_000)] | Literal["auto"] = Field(
         default="auto", description="Disjoint sets of units, a teacher for each; auto: by n_units."
     )
     rounds: int = Field(default=30, ge=1, le=10_000, description="Of votes; more rounds, more noise in each.")
     labels_per_round: int = Field(
-        default=64, ge=1, le=4096, description="Generated rows that are voted on in a round; best a square number."
+        default=256, ge=1, le=1024, description="Generated rows that are voted on in a round; best a square number."
     )
     generator_steps: int = Field(default=40, ge=1, le=100_000, description="Of the network after each round.")
     learning_rate: float | None = Field(default=None, gt=0, le=1, description="`None`: the usual one.")

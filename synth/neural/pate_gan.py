@@ -12,8 +12,8 @@ authors' reports to the projects). Their errors, and how each is ruled out here:
   teacher, once and for all (`synth.neural.teachers`).
 - *Bounds, categories and scales are read off the table*, before or beside training. Here the encoding follows from the
   declared schema and from released histograms that the plan pays for.
-- *Wrong noise*: a scale of lambda in place of 1 / lambda. Here noise is drawn for an event of the plan, by whole numbers
-  of a sampler that is audited.
+- *Wrong noise*: a scale of lambda in place of 1 / lambda. Here an event of the plan states the noise, an exact sampler
+  draws it, and the audit of a claim compares both.
 - *A wrong accountant*: moments with a wrong index or a forgotten logarithm, or a bound that depends on the exact votes
   and is published. Here labels are releases with Gaussian noise like any other, accounted for by two accountants; the
   cost depends on no data.
@@ -52,7 +52,7 @@ SIGNAL = 0.1
 """Standard deviation of the share of votes that a pair of codes is taken to explain, before anything is known."""
 LEAST_NOISE = 0.03
 """Standard deviation of the share of votes that pairs of codes do not explain, beside the noise."""
-KEPT, N_KEPT = 0.8, 16
+KEPT, N_KEPT = 0.8, 6
 """The share of a round's weight that the next round leaves it, and the rounds that the student remembers."""
 SCORE_WEIGHT = 5.0
 """Of the student's scores in the generator's loss."""
@@ -75,7 +75,7 @@ class PateGanSpec:
     """
 
     rounds: int = 30
-    labels_per_round: int = 64
+    labels_per_round: int = 256
     generator_steps: int = 40
     d_latent: int = 64
     generator_widths: tuple[int, ...] = (128, 128)
@@ -106,18 +106,18 @@ class Student:
             codes: of generated rows, int64 of shape (n, n_spans).
             shares: noisy share of teachers that took each for a real row, shape (n,).
         """
-        self._rounds = [*self._rounds, (self._spans.one_hot(codes).double(), shares.double() - shares.double().mean())]
+        self._rounds = [*self._rounds, (self._spans.one_hot(codes), (shares - shares.mean()).float())]
         self._rounds = self._rounds[-N_KEPT:]
         rows, labels = (torch.cat(parts) for parts in zip(*self._rounds, strict=True))
-        ages = range(len(self._rounds) - 1, -1, -1)
-        variance = torch.cat([
-            torch.full((len(one),), self._variance / KEPT**age) for age, (_, one) in zip(ages, self._rounds, strict=True)
-        ])  # fmt: skip
+        n_rounds = len(self._rounds)
+        sizes = torch.tensor([len(one) for _, one in self._rounds])
+        variance = (self._variance / KEPT ** torch.arange(n_rounds - 1.0, -1.0, -1.0)).repeat_interleave(sizes)
         agreeing = rows @ rows.T
         alike = SIGNAL**2 * agreeing * (agreeing - 1) / 2 / self._n_pairs
-        dual = torch.linalg.solve(alike + torch.diag(variance.double()), labels)
+        factor = torch.linalg.cholesky(alike + torch.diag(variance))
+        dual = torch.cholesky_solve(labels[:, None], factor).squeeze(1)
         pairs = SIGNAL**2 * (rows * dual[:, None]).T @ rows / self._n_pairs
-        self.weights = (pairs / 2).float() * self._other_span
+        self.weights = pairs / 2 * self._other_span
 
     def scores(self, fakes: Tensor, condition: Tensor) -> Tensor:
         """Of relaxed rows, shape (n,), as the generator's loss takes them."""

@@ -1,10 +1,10 @@
 """Teachers of PATE: discriminators on disjoint sets of units, and their exact votes on generated rows. *Sensitive*.
 
 A teacher tells real rows from generated ones by the codes that a row holds together in two columns. Its score of a row
-x is a mean over its own rows y of a similarity of x and y, less the same mean over generated rows; it votes "real" above
-zero. That is the first step of a logistic regression on pairs of codes from zero weights. It has no random start, and it
-serves a teacher of ten rows better than a network would. The similarity of x and y adds up, over pairs of columns, the
-product of both columns' agreements, each less its expectation under released marginals.
+x is a mean over its own rows y of a similarity of x and y, less the same mean over generated rows. Above zero, it votes
+"real". That is the first step of a logistic regression on pairs of codes, from zero weights. It has no random start,
+and needs no more than a few rows. The similarity of x and y is a sum over pairs of columns. Each pair adds the product
+of its two agreements, each less its expectation under released marginals.
 
 A count of votes moves by at most 1 where one unit is gone:
 
@@ -12,8 +12,8 @@ A count of votes moves by at most 1 where one unit is gone:
   place and no number of rows has a say. So a unit that is gone moves no other one to another teacher. The key of the
   hash is public: any assignment would do for the guarantee, which takes no credit for its being random.
 - A teacher is a function of its own rows, of released shares and of generated rows. A teacher without rows votes "no".
-- Similarities are whole numbers, and so are their sums. Sums of floating-point numbers round by the numbers beside them;
-  a row of one teacher could then tip the vote of another.
+- Similarities are whole numbers, and so are their sums. Sums of floating-point numbers round by the numbers beside
+  them; a row of one teacher could then tip the vote of another.
 
 Source: Papernot et al. 2017 (1610.05755) for teachers on disjoint sets; Jordon, Yoon, van der Schaar 2019 for teachers
 that are discriminators; Gretton et al. 2012, section 2.3, for means of similarities that tell two samples apart.
@@ -54,9 +54,7 @@ class Teachers:
     n_teachers: int
 
     @classmethod
-    def dealt(
-        cls, codes: NDArray[np.integer], owner: NDArray[np.int64] | None, n_teachers: int, key: bytes
-    ) -> Self:
+    def dealt(cls, codes: NDArray[np.integer], owner: NDArray[np.int64] | None, n_teachers: int, key: bytes) -> Self:
         """Every unit with all of its rows dealt to one teacher.
 
         Args:
@@ -90,7 +88,7 @@ class Teachers:
         n_rows = np.bincount(self.teacher, minlength=self.n_teachers)
         said = totals > n_rows[:, None] * level
         said[n_rows == 0] = WITHOUT
-        return said.sum(axis=0, dtype=np.int64)
+        return np.asarray(said.sum(axis=0), dtype=np.int64)
 
 
 def dealt_to(

@@ -504,7 +504,7 @@ def test_the_noise_that_is_drawn_costs_what_the_statement_claims(private: str, k
     statement = injected(private, frame, schema, recorder, epsilon=2.0).statement
     assert statement is not None
     sizes, *rest = recorder.sigmas  # rows per entity: one entity is in one cell
-    # A unit has one teacher, and moves each of a round's votes by 1, whatever k is: together by the root of their number.
+    # A unit has one teacher, and moves each vote of a round by 1, whatever k is: together by the root of their number.
     votes = recorder.counts[-QUICK["pategan"]["rounds"] :] if private == "pategan" else []
     moved = [*[k] * (len(rest) - len(votes)), *(math.isqrt(len(counts)) for counts in votes)]
     events: list[Event] = [GaussianEvent("sizes", sizes, 1)]
