@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 VOTES = "votes of teachers on generated rows"
 """Their name in a statement."""
-UNITS_PER_TEACHER = 10
+UNITS_PER_TEACHER = 4
 """Units of a teacher, about, where the number of teachers is not set."""
 MOST_TEACHERS = 20_000
 """Teachers at most, where their number is not set."""
