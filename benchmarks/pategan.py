@@ -91,7 +91,7 @@ def _sides(path: Path, target: str, seed: int) -> tuple[pd.DataFrame, pd.DataFra
     table = pd.read_csv(path, keep_default_na=False, na_values=[""], low_memory=False)
     table = table.sample(min(MOST_ROWS, len(table)), random_state=0).reset_index(drop=True)
     schema = synth.declare_schema(synth.infer_schema(table, target=target), n_units=len(table), dataset=path.name)
-    table = table.replace({text: None for text in schema.missing_values}) if schema.missing_values else table
+    table = table.replace(dict.fromkeys(schema.missing_values)) if schema.missing_values else table
     order = np.random.default_rng(seed).permutation(len(table))
     cut = len(table) * 4 // 5
     train, test = (table.iloc[part].reset_index(drop=True) for part in (order[:cut], order[cut:]))

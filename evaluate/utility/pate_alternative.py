@@ -237,9 +237,7 @@ def _predictions(pate: Pate, units: UnitRows, study: Study, seed: int) -> Predic
 
     whole = tuple(predicted(pate, units) for _ in range(N_RUNS))
     # Half the units with half the noise would be as noisy as one fit; the score is the mean of several.
-    half = Pate(
-        pate.features, pate.target, pate.events.scaled(math.sqrt(2 / N_RUNS) / 2), max(pate.n_teachers // 2, 1)
-    )
+    half = Pate(pate.features, pate.target, pate.events.scaled(math.sqrt(2 / N_RUNS) / 2), max(pate.n_teachers // 2, 1))
     halves = []
     for _ in range(N_SPLITS if len(units) > 1 else 0):
         order = rng.permutation(len(units))

@@ -37,7 +37,7 @@ def test_a_student_of_private_teachers_learns_the_target(found):
     assert "24 teachers" in found[SCORE].note
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 def test_less_privacy_makes_a_better_student(make):
     strict = pate_alternative.measure(make(claim=StatedClaim(0.05, 1e-5, 600))).estimates[0]
     loose = pate_alternative.measure(make(claim=StatedClaim(50.0, 1e-5, 600))).estimates[0]
@@ -162,6 +162,7 @@ def test_of_fewer_units_the_noise_is_less_in_proportion():
     assert [half.sigma / whole.sigma for half, whole in zip(events.scaled(0.5), events, strict=True)] == [0.5, 0.5]
 
 
+@pytest.mark.slow
 def test_without_noise_it_comes_close_to_a_model_of_real_rows(make):
     tables = make(claim=CLAIM)
     pate, units = pate_of(tables, 24)

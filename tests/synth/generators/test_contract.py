@@ -52,7 +52,7 @@ UNLEARNED = [name for name in QUICK if name not in ("aim", "latent_class", "tree
 """One epoch teaches a network nothing about shares."""
 NEURAL = ("ctgan", "tvae")
 PRIVATE = [name for name in registry.names() if registry.generator_class(name).private]
-MANY_FITS = [pytest.param(name, marks=pytest.mark.slow) if name == "ctgan" else name for name in PRIVATE]
+MANY_FITS = [pytest.param(name, marks=pytest.mark.slow) if name in ("ctgan", "pategan") else name for name in PRIVATE]
 """Where a test fits a dozen tables: `tvae` stands for what the two networks share."""
 
 
