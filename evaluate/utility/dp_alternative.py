@@ -460,7 +460,7 @@ class _Alternative:
 def units_of(
     tables: Tables, features: PublicFeatures, target: Target, max_rows_per_unit: int
 ) -> tuple[UnitRows, float]:
-    """The training rows with a target by unit, in a seeded order, and the share of the units that they are. *Sensitive*.
+    """*Sensitive*. The training rows with a target by unit, in a seeded order; the share of the units that they are.
 
     Args:
         tables: of the evaluation.

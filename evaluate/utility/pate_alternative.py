@@ -9,10 +9,10 @@ table's whole epsilon, and votes on them would come on top. They are drawn colum
 features of real rows, which a tenth of the cost pays for. The votes have the rest, so that both together cost the
 claim, whatever the votes are.
 
-A teacher is a ridge regression on the features of its units' rows. It votes for the class whose score is furthest above
-that class's share of its own rows: by predicted classes alone, a rare class would get next to no votes. One unit has one
-teacher, so that it moves the count of a row by 1 where there are two classes, and two counts by 1 where there are more.
-The student is a ridge regression of the noisy shares of votes.
+A teacher is a ridge regression on the features of its units' rows. It votes for the class whose score is furthest
+above that class's share of its own rows: by predicted classes alone, a rare class would get next to no votes. One unit
+has one teacher. So it moves the count of a row by 1 where there are two classes, and two counts by 1 where there are
+more. The student is a ridge regression of the noisy shares of votes.
 
 The model is never released, and nor is its score: like every number of an evaluation it reads real rows outside the
 guarantee, and no budget is charged. Its noise is seeded, as that of no release may be.
@@ -26,6 +26,7 @@ Source: Papernot et al. 2017 (1610.05755) and 2018 (1802.08908); Hoerl & Kennard
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -207,7 +208,7 @@ class Pate:
         row_teacher = np.repeat(teacher, units.size)
         order = np.argsort(row_teacher, kind="stable")
         starts = np.searchsorted(row_teacher[order], np.arange(self.n_teachers + 1))
-        for begin, end in zip(starts, starts[1:], strict=False):
+        for begin, end in pairwise(starts.tolist()):
             counts += self._ballot(units.X[order[begin:end]], units.y[order[begin:end]], shown)
         return counts
 
@@ -221,10 +222,10 @@ class Pate:
         dual = np.linalg.solve(X @ X.T + RIDGE * np.eye(len(X)), ahead)
         scores = shown @ (X.T @ dual)
         if self.n_counts == 1:
-            return (scores[:, 1:] > scores[:, :1]).astype(np.int64)
+            return np.asarray(scores[:, 1:] > scores[:, :1], dtype=np.int64)
         spread = np.sqrt(classes.mean(axis=0))
         best = np.argmax(scores / np.where(spread > 0, spread, 1.0), axis=1)
-        return np.eye(self.n_counts, dtype=np.int64)[best]
+        return np.asarray(np.eye(self.n_counts, dtype=np.int64)[best])
 
 
 def _predictions(pate: Pate, units: UnitRows, study: Study, seed: int) -> Predictions:

@@ -62,7 +62,7 @@ def test_both_releases_together_cost_the_claim_and_no_more(n_classes, moved, k):
     claim = StatedClaim(1.0, 1e-5, 2_000, max_rows_per_unit=k)
     events = planned(claim, n_classes)
     assert (events.sums.sensitivity, events.votes.sensitivity) == (k, moved)
-    # Two Gaussian mechanisms are as one whose mu is the root of the sum of squares (Dong, Roth, Su 2019, Corollary 3.3).
+    # Two Gaussian mechanisms are as one whose mu is the root of the sum of squares (Dong, Roth, Su 2019).
     mu = math.hypot(k / events.sums.sigma, moved / events.votes.sigma)
     assert 0.99 < epsilon_pld([GaussianEvent("both", 1 / mu, 1, whole=False)], 1e-5) <= 1.0005
     assert events.sums.rho == pytest.approx((events.sums.rho + events.votes.rho) / 10)
@@ -101,7 +101,7 @@ def largest_moves(pate, units, teacher, shown, voting):
 
 
 def test_no_unit_moves_a_release_by_more_than_is_paid_for(dealt):
-    pate, *rest = dealt
+    pate = dealt[0]
     sums, votes = largest_moves(*dealt, Pate.votes)
     assert 0 < sums <= pate.events.sums.sensitivity * (1 + 1e-6)
     assert 0 < votes <= pate.events.votes.sensitivity
