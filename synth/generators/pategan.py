@@ -40,8 +40,9 @@ if TYPE_CHECKING:
 VOTES = "votes of teachers on generated rows"
 """Their name in a statement."""
 UNITS_PER_TEACHER = 4
-"""Units of a teacher, about, where the number of teachers is not set. Noise on a count does not grow with teachers, so that
-many weak ones say more than few good ones."""
+"""Units of a teacher, about, where the number of teachers is not set.
+
+Noise on a count does not grow with teachers. So under noise many weak ones say more than few good ones."""
 MOST_TEACHERS = 20_000
 """Teachers at most, where their number is not set."""
 
