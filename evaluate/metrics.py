@@ -128,6 +128,7 @@ _MODULES = {
     "utility.queries": "evaluate.utility.queries",
     "utility.dp_alternative": "evaluate.utility.dp_alternative",
     "utility.clusters": "evaluate.utility.clusters",
+    "utility.pate_alternative": "evaluate.utility.pate_alternative",
     "fairness.models": "evaluate.fairness.models",
     "fairness.columns": "evaluate.fairness.columns",
     "privacy.personal": "evaluate.privacy.pii",

@@ -306,6 +306,7 @@ METRICS = (
 MEASURES = tuple(metric.name for metric in METRICS)
 N_RUNS, N_SPLITS = 4, 4
 """Fits that the score is the mean of, each with noise of its own, and splits of the training rows in halves."""
+_NO_CLAIM = "the table makes no privacy claim, so there is no epsilon to train at"
 _NO_CLASSES = "the target is classified, and its classes are not public; declare it as categorical, with a list of them"
 MAX_UNITS = 100_000
 """Units that it learns from at most, so that a large table fits in memory."""
@@ -322,24 +323,33 @@ def measure(tables: Tables) -> MetricResult:
         BudgetError: epsilon or delta of the claim is outside what can be calibrated; nothing was measured.
     """
     claim = tables.claim
-    if claim is None:
-        return _skipped("the table makes no privacy claim, so there is no epsilon to train at")
-    why = _hindrance(tables)
-    study = why or study_of(tables)
-    if isinstance(study, str):
-        return _skipped(study)
-    if study.task.kind == "classification" and public_values(tables.declared.columns[study.task.target]) is None:
-        return _skipped(_NO_CLASSES)
-    target = _Target.of(tables.declared, study.task)
+    study = study_for(tables)
+    if claim is None or isinstance(study, str):
+        return skipped(study if isinstance(study, str) else _NO_CLAIM, MEASURES)
+    target = Target.of(tables.declared, study.task)
     alternative = _Alternative.of(tables, study, target, claim)
-    return _measured(study, alternative, claim)
+    return compared(study, alternative.predictions, _note(study, alternative, claim), MEASURES)
 
 
-def _skipped(why: str) -> MetricResult:
-    return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in MEASURES))
+def skipped(why: str, measures: tuple[str, ...]) -> MetricResult:
+    """Nothing but the reason, for each of the measures."""
+    return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in measures))
 
 
-def _hindrance(tables: Tables) -> str:
+def study_for(tables: Tables) -> Study | str:
+    """The models that an alternative is compared with, or the reason why there is no alternative."""
+    if tables.claim is None:
+        return _NO_CLAIM
+    study = hindrance(tables) or study_of(tables)
+    if isinstance(study, str):
+        return study
+    if study.task.kind == "classification" and public_values(tables.declared.columns[study.task.target]) is None:
+        return _NO_CLASSES
+    return study
+
+
+def hindrance(tables: Tables) -> str:
+    """The reason why no model can be trained on public facts and real rows alone; empty where one can."""
     declared, target = tables.declared, tables.declared.target
     if target is None:
         return "the schema names no target"
@@ -353,7 +363,7 @@ def _hindrance(tables: Tables) -> str:
 
 
 @dataclass(frozen=True)
-class _Target:
+class Target:
     """The target as numbers by public facts alone, and predictions as the study's."""
 
     declared: Schema
@@ -362,7 +372,8 @@ class _Target:
     n_outputs: int
 
     @classmethod
-    def of(cls, declared: Schema, task: Task) -> "_Target":
+    def of(cls, declared: Schema, task: Task) -> "Target":
+        """The target of a task under the declared schema."""
         if task.kind == "regression":
             return cls(declared, task, "squared", 1)
         n_classes = len(public_values(declared.columns[task.target]) or ())
@@ -373,7 +384,8 @@ class _Target:
         return self.declared.columns[self.task.target]
 
     @property
-    def _classes(self) -> pd.Index:
+    def classes(self) -> pd.Index:
+        """Classes as declared."""
         classes: pd.Index = pd.Index(np.array(public_values(self._column), dtype=object))
         return classes
 
@@ -386,7 +398,7 @@ class _Target:
                 2 * (numeric_scale.positions(values, self._column) - low) / max(high - low, np.finfo(float).tiny) - 1
             )
             return np.clip(scaled, -1.0, 1.0)
-        codes = self._classes.get_indexer(pd.Index(values.astype(object)))
+        codes = self.classes.get_indexer(pd.Index(values.astype(object)))
         return np.where((codes < 0) | values.isna().to_numpy(dtype=bool), np.nan, codes)
 
     def decode(self, outputs: np.ndarray) -> np.ndarray:
@@ -395,23 +407,30 @@ class _Target:
             low, high = numeric_scale.bounds(self._column)
             return np.asarray(np.clip(low + (np.clip(outputs[:, 0], -1, 1) + 1) / 2 * (high - low), *self.task.limits))
         shares = np.hstack([1 - outputs, outputs]) if self.loss == "binary" else outputs
-        places = self._classes.get_indexer(pd.Index(self.task.classes.astype(object)))
+        places = self.classes.get_indexer(pd.Index(self.task.classes.astype(object)))
         return np.where(places >= 0, shares[:, places], 0.0)
 
 
 @dataclass(frozen=True)
-class _Alternative:
+class Predictions:
     """Predictions for the control rows: of fits on all units, and of fits on both halves of each split."""
 
     whole: tuple[np.ndarray, ...]
     halves: tuple[tuple[np.ndarray, np.ndarray], ...]
+
+
+@dataclass(frozen=True)
+class _Alternative:
+    """Predictions by DP-SGD."""
+
+    predictions: Predictions
     event: SubsampledGaussianEvent
     n_columns: int
 
     @classmethod
-    def of(cls, tables: Tables, study: Study, target: _Target, claim: StatedClaim) -> "_Alternative":
+    def of(cls, tables: Tables, study: Study, target: Target, claim: StatedClaim) -> "_Alternative":
         features = PublicFeatures.of(tables.declared)
-        units, share = _units(tables, features, target, claim.max_rows_per_unit)
+        units, share = units_of(tables, features, target, claim.max_rows_per_unit)
         paid = planned(claim.epsilon, claim.delta, claim.n_units, claim.max_rows_per_unit)
         # Of a sample of the units as many are drawn in a step as of all of them, or all of it and less noise in
         # proportion: with the noise that all of them allow.
@@ -435,11 +454,20 @@ class _Alternative:
             parts = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
             first, second = (predicted(units.subset(part), half, expected / 2) for part in parts)
             halves.append((first, second))
-        return cls(whole, tuple(halves), paid, len(features.columns))
+        return cls(Predictions(whole, tuple(halves)), paid, len(features.columns))
 
 
-def _units(tables: Tables, features: PublicFeatures, target: _Target, max_rows_per_unit: int) -> tuple[UnitRows, float]:
-    """The training rows with a target by unit, in a seeded order, and the share of the units that they are."""
+def units_of(
+    tables: Tables, features: PublicFeatures, target: Target, max_rows_per_unit: int
+) -> tuple[UnitRows, float]:
+    """*Sensitive*. The training rows with a target by unit, in a seeded order; the share of the units that they are.
+
+    Args:
+        tables: of the evaluation.
+        features: of a row.
+        target: as numbers.
+        max_rows_per_unit: rows of a unit that are used at most.
+    """
     order = drawn_order(learned_keys(tables.train, tables.schema), tables.seed)
     y = target.encode(tables.train)[order]
     order, y = order[~np.isnan(y)], y[~np.isnan(y)]
@@ -450,33 +478,40 @@ def _units(tables: Tables, features: PublicFeatures, target: _Target, max_rows_p
     return UnitRows.of(features.apply(tables.train.iloc[order[kept]]), y[kept], owner[kept], max_rows_per_unit), share
 
 
-def _measured(study: Study, alternative: _Alternative, claim: StatedClaim) -> MetricResult:
+def compared(study: Study, predictions: Predictions, note: str, measures: tuple[str, ...]) -> MetricResult:
+    """The score of an alternative, and its lead over the linear model trained on the synthetic table.
+
+    Args:
+        study: with that model.
+        predictions: of the alternative.
+        note: on both estimates.
+        measures: names of score and gap.
+    """
     bounds, n = BOUNDS[study.task.metric], len(study.test.truth)
     fewer = np.vstack([study.blocks[0], study.blocks[1][:N_FEWER]])
 
-    def mean(predictions: tuple[np.ndarray, ...], blocks: tuple[np.ndarray, ...]) -> np.ndarray:
-        scores = [np.concatenate([study.score(one, weights) for weights in blocks]) for one in predictions]
+    def mean(several: tuple[np.ndarray, ...], blocks: tuple[np.ndarray, ...]) -> np.ndarray:
+        scores = [np.concatenate([study.score(one, weights) for weights in blocks]) for one in several]
         return np.asarray(np.mean(scores, axis=0))
 
-    drawn = mean(alternative.whole, study.blocks)
-    halves = np.array([[study.score(one, fewer) for one in pair] for pair in alternative.halves])
+    drawn = mean(predictions.whole, study.blocks)
+    halves = np.array([[study.score(one, fewer) for one in pair] for pair in predictions.halves])
     halves = halves if len(halves) else np.zeros((0, 2, len(fewer)))
     synthetic, synthetic_halves = study.drawn("linear", "tstr", study.score), study.split("linear", "tstr", study.score)
     n_splits = min(len(halves), len(synthetic_halves))
     gap, gap_halves = drawn - synthetic, halves[:n_splits] - synthetic_halves[:n_splits]
     landmarks = {side: float(study.drawn("linear", side, study.score)[0]) for side in ("trtr", "fresh", "floor")}
-    note = _note(study, alternative, claim)
     low, high = interval(drawn, halves, bounds=bounds)
     width = bounds[1] - bounds[0]
     gap_low, gap_high = interval(gap, gap_halves, bounds=(-width, width))
     value = float(drawn[0])
     estimates = (
         Estimate(
-            MEASURES[0], value, n, "none", low=low, high=high,
+            measures[0], value, n, "none", low=low, high=high,
             reference=landmarks["trtr"], floor=landmarks["floor"], note=note,
         ),
         Estimate(
-            MEASURES[1], float(gap[0]), n, "lower", low=gap_low, high=gap_high,
+            measures[1], float(gap[0]), n, "lower", low=gap_low, high=gap_high,
             reference=value - landmarks["fresh"], floor=value - landmarks["floor"],
             note=f"alternative - TSTR of the linear model: {note}",
         ),

@@ -31,6 +31,7 @@ _CLASSES = {
     "arn": "synth.generators.arn:Arn",
     "ctgan": "synth.generators.neural_generator:Ctgan",
     "tvae": "synth.generators.neural_generator:Tvae",
+    "pategan": "synth.generators.pategan:PateGan",
     "sdv.gaussian_copula": "synth.generators.sdv:GaussianCopula",
     "sdv.ctgan": "synth.generators.sdv:SdvCtgan",
     "sdv.tvae": "synth.generators.sdv:SdvTvae",

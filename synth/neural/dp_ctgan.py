@@ -137,6 +137,12 @@ class ReleasedGenerator:
             condition, _, _ = self.conditions.draw(self._n_fakes)
             return self._relaxed(self._logits(condition)), condition
 
+    @torch.no_grad()
+    def rows(self) -> Tensor:
+        """Rows drawn from the generator as it is; codes of shape (n_fakes, n_spans), int64."""
+        condition, _, _ = self.conditions.draw(self._n_fakes)
+        return self.spans.draw(self._logits(condition))
+
     def step(self, score: Score) -> None:
         """Learn from a critic, from the conditions, and from the released marginals.
 

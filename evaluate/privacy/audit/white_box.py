@@ -248,7 +248,9 @@ fitted 60 to 160 times. The strength that a result states is that of the fits th
 these are, unless somebody asks for one."""
 MOST_STEPS = 2_000
 """Of a training run; of a longer one these are held against as many."""
-SHORTCUTS: Mapping[str, Any] = {"n_iterations": 1, "n_draws": 1_000, "n_classes": 1, "workload": {}}
+SHORTCUTS: Mapping[str, Any] = {
+    "n_iterations": 1, "n_draws": 1_000, "n_classes": 1, "generator_steps": 1, "workload": {},
+}  # fmt: skip
 """Parameters that no noise depends on: a fit may be worse in an audit. Made-up tables have no columns to be weighed.
 
 One class holds no pair of columns, so that units move the scores of choices as far as units can."""

@@ -180,8 +180,8 @@ def test_a_model_that_learns_from_a_sample_has_the_noise_that_all_rows_allow(put
     frames = sides(n=LARGE)
     stored = put(frames)
     tables = prepared(stored).beside_stored(stored["synthetic"])
-    target = dp_alternative._Target.of(tables.declared, Task.of(tables, "smoker"))
-    units, share = dp_alternative._units(tables, PublicFeatures.of(tables.declared), target, 1)
+    target = dp_alternative.Target.of(tables.declared, Task.of(tables, "smoker"))
+    units, share = dp_alternative.units_of(tables, PublicFeatures.of(tables.declared), target, 1)
     assert (len(units), share) == (150, pytest.approx(0.1))
 
 

@@ -4,6 +4,8 @@ import dataclasses
 import functools
 import importlib.util
 import json
+import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +43,18 @@ QUICK = {
     "latent_class": {"rounds": 4, "n_classes": 50},
     "ctgan": {"epochs": 1, "batch_size": 100},
     "tvae": {"epochs": 1, "batch_size": 100},
+    "pategan": {"rounds": 3, "labels_per_round": 16, "generator_steps": 2},
     "arn": {"epochs": 2},
     "trees": {"rounds": 20},
 }
 QUICK_PRIVATE = {**QUICK, "ctgan": {"steps": 12}, "tvae": {"steps": 12}, "mst": {"n_iterations": 100}}
-UNLEARNED = [name for name in QUICK if name not in ("aim", "latent_class", "trees")]
+UNLEARNED = [name for name in QUICK if name not in ("aim", "latent_class", "trees", "pategan")]
 """One epoch teaches a network nothing about shares."""
 NEURAL = ("ctgan", "tvae")
 PRIVATE = [name for name in registry.names() if registry.generator_class(name).private]
 CURATED = [name for name in PRIVATE if not registry.generator_class(name).local]
 """Private generators whose noise a curator adds to counts; `test_local` asks the same of the other."""
-MANY_FITS = [pytest.param(name, marks=pytest.mark.slow) if name == "ctgan" else name for name in CURATED]
+MANY_FITS = [pytest.param(name, marks=pytest.mark.slow) if name in ("ctgan", "pategan") else name for name in CURATED]
 """Where a test fits a dozen tables: `tvae` stands for what the two networks share."""
 
 
@@ -86,11 +89,13 @@ def injected(
     return model
 
 
-@pytest.fixture(autouse=True)
-def quickly_matched(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="module")
+def quickly_matched() -> Iterator[None]:
     """Networks are matched to released marginals on few rows: no real one is read for that."""
-    if importlib.util.find_spec("torch") is not None:
-        monkeypatch.setattr("synth.neural.sampling.N_MATCHED_ROWS", 500)
+    with pytest.MonkeyPatch.context() as patch:
+        if importlib.util.find_spec("torch") is not None:
+            patch.setattr("synth.neural.sampling.N_MATCHED_ROWS", 500)
+        yield
 
 
 @pytest.fixture(scope="module", params=registry.names())
@@ -501,7 +506,11 @@ def test_the_noise_that_is_drawn_costs_what_the_statement_claims(private: str, k
     statement = injected(private, frame, schema, recorder, epsilon=2.0).statement
     assert statement is not None
     sizes, *rest = recorder.sigmas  # rows per entity: one entity is in one cell
-    events: list[Event] = [GaussianEvent("sizes", sizes, 1), *(GaussianEvent("counts", s, k) for s in rest)]
+    # A unit has one teacher, and moves each vote of a round by 1, whatever k is: together by the root of their number.
+    votes = recorder.counts[-QUICK["pategan"]["rounds"] :] if private == "pategan" else []
+    moved = [*[k] * (len(rest) - len(votes)), *(math.isqrt(len(counts)) for counts in votes)]
+    events: list[Event] = [GaussianEvent("sizes", sizes, 1)]
+    events += [GaussianEvent("counts", sigma, by) for sigma, by in zip(rest, moved, strict=True)]
     events += [SelectionEvent("pairs", 2 * k / scale) for scale in recorder.scales]
     # Clipped to the default norm of 1, so that sigma is the noise multiplier.
     events += [SubsampledGaussianEvent("steps", sigma, rate) for rate, sigma in recorder.steps]

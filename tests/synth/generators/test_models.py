@@ -38,10 +38,10 @@ SCHEMA: dict[str, Any] = {
 }  # fmt: skip
 PARAMETERS = {
     "aim": {"rounds": 3, "n_draws": 500}, "latent_class": {"rounds": 3, "n_classes": 20},
-    "ctgan": {"steps": 3}, "tvae": {"steps": 3},
+    "ctgan": {"steps": 3}, "tvae": {"steps": 3}, "pategan": {"rounds": 2, "generator_steps": 2},
 }  # fmt: skip
 NAMES = ["independent", "mst", "aim", "latent_class"]
-NEURAL = [pytest.param(name, marks=pytest.mark.slow) for name in ("ctgan", "tvae")]
+NEURAL = [pytest.param(name, marks=pytest.mark.slow) for name in ("ctgan", "tvae", "pategan")]
 
 
 @pytest.fixture(scope="module")

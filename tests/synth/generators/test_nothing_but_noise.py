@@ -44,6 +44,9 @@ SMALL: dict[str, dict[str, Any]] = {
     "tvae": {"steps": 2, "d_latent": 2, "encoder_widths": (8,), "decoder_widths": (8,), "n_bins": 6},
     f"mst {BY_PAIRS}": {"n_iterations": 5, "choices": "noisy_pairs"},
     f"aim {BY_PAIRS}": {"n_iterations": 5, "rounds": 3, "n_draws": 300, "choices": "noisy_pairs"},
+    "pategan": {
+        "rounds": 3, "labels_per_round": 9, "generator_steps": 2, "d_latent": 2, "generator_widths": (8,), "n_bins": 6,
+    },
     f"mst {HISTORIES}": {"n_iterations": 5}, f"aim {HISTORIES}": {"n_iterations": 5, "rounds": 3, "n_draws": 300},
 }  # fmt: skip
 PRIVATE = [

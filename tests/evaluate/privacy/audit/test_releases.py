@@ -59,6 +59,7 @@ def generator(name: str, epsilon: float = 1.0) -> PrivateGenerator:
     cheap = {
         "independent": {}, "mst": {"n_iterations": 1}, "aim": {"n_iterations": 1, "n_draws": 1_000},
         "latent_class": {"n_classes": 1},
+        "pategan": {"rounds": 4, "labels_per_round": 16, "generator_steps": 1, "n_teachers": 20},
     }[name]  # fmt: skip
     made = registry.generator(name, epsilon=epsilon, delta=1e-6, **cheap)
     assert isinstance(made, PrivateGenerator)
@@ -100,10 +101,10 @@ SLOW = pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "k"),
     [
-        ("independent", 3), ("mst", 1), ("latent_class", 3),
+        ("independent", 3), ("mst", 1), ("latent_class", 3), ("pategan", 3),
         *(
             pytest.param(*case, marks=SLOW)
-            for case in (("independent", 1), ("mst", 3), ("aim", 1), ("aim", 3), ("latent_class", 1))
+            for case in (("pategan", 1), ("independent", 1), ("mst", 3), ("aim", 1), ("aim", 3), ("latent_class", 1))
         ),
     ],
 )  # fmt: skip

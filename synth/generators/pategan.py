@@ -1,0 +1,208 @@
+"""PATE-GAN: a network that learns from noisy votes of teachers on disjoint sets of units.
+
+Choose `aim` or `latent_class` for a table. This generator is here for who asks for PATE, or compares with it: with a
+correct account it is behind `aim` at epsilon 1 and 10 (`benchmarks.pategan`).
+
+One-way histograms give the encoding, as with `ctgan` and `tvae`. Then come rounds of labels: in each, teachers vote on
+so many generated rows, and the counts of votes are released with whole Gaussian noise. A unit has one teacher, so that
+it moves each count by 1 at most, and the counts of a round by the root of their number, whatever rows it has. That cost
+depends on no data. `synth.neural.pate_gan` has the training, and the errors of published programs that it avoids.
+
+Source: Jordon, Yoon, van der Schaar 2019; Papernot et al. 2018 (1802.08908).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pydantic import Field
+
+from synth.dp.budget import Budget
+from synth.dp.events import GaussianEvent, PlannedEvents, gaussian_of_rho
+from synth.generators.base import PrivateGenerator
+from synth.generators.fitting.histograms import COLUMNS, Merging
+from synth.generators.fitting.private_fit import PrivateFit, start
+from synth.generators.fitting.training_data import Owned, owned_columns_of
+from synth.generators.models.neural_model import NeuralModel, require_torch
+from synth.generators.neural_generator import Widths
+from synth.progress import Progress, quiet
+from synth.schema import Schema
+from synth.transforms.encoding import BinnedEncoding
+
+if TYPE_CHECKING:
+    from synth.neural.sampling import CtganNetwork
+    from synth.stored import StoredTable
+
+VOTES = "votes of teachers on generated rows"
+"""Their name in a statement."""
+UNITS_PER_TEACHER = 4
+"""Units of a teacher, about, where the number of teachers is not set.
+
+Noise on a count does not grow with teachers. So under noise many weak ones say more than few good ones."""
+MOST_TEACHERS = 20_000
+"""Teachers at most, where their number is not set."""
+
+
+@dataclass(frozen=True)
+class PateGanEvents(PlannedEvents):
+    """One-way histograms, and the counts of votes of each round."""
+
+    columns: GaussianEvent
+    votes: GaussianEvent
+
+
+class PateGan(PrivateGenerator):
+    """A generator against a student, which learns from noisy votes of teachers."""
+
+    name: ClassVar[str] = "pategan"
+    n_teachers: Annotated[int, Field(ge=1, le=100_000)] | Literal["auto"] = Field(
+        default="auto", description="Disjoint sets of units, a teacher for each; auto: by n_units."
+    )
+    rounds: int = Field(default=30, ge=1, le=10_000, description="Of votes; more rounds, more noise in each.")
+    labels_per_round: int = Field(
+        default=256, ge=1, le=1024, description="Generated rows that are voted on in a round; best a square number."
+    )
+    generator_steps: int = Field(default=40, ge=1, le=100_000, description="Of the network after each round.")
+    learning_rate: float | None = Field(default=None, gt=0, le=1, description="`None`: the usual one.")
+    d_latent: int | None = Field(default=None, ge=1, le=4096, description="Width of the noise; `None`: the usual one.")
+    generator_widths: Widths | None = Field(default=None, description="Layers; `None`: the usual ones.")
+    n_bins: int = Field(default=24, ge=2, le=1000, description="Codes of a number or time, about.")
+    columns_share: float = Field(default=0.15, gt=0, lt=1, description="Share of the budget for one-way histograms.")
+
+    @classmethod
+    def model_class(cls) -> type[NeuralModel]:
+        """The class of its models."""
+        return NeuralModel
+
+    def check(self, schema: Schema) -> None:
+        """Refuse a fit that the schema or the installation rules out.
+
+        Raises:
+            SchemaError: free text is kept.
+            BudgetError: epsilon is set and the schema is not declared, names no n_units, or does not allow the delta.
+            MissingExtra: PyTorch is not installed.
+        """
+        super().check(schema)
+        require_torch()
+
+    def plan(self, schema: Schema) -> Callable[[float], PateGanEvents]:
+        """One-way histograms at their share, and the rounds of votes for the rest.
+
+        A round releases `labels_per_round` counts, and a unit moves each by 1: together by the root of their number.
+        """
+        k, n_columns = schema.max_rows_per_unit, len(schema.modeled)
+        moved = math.isqrt(self.labels_per_round - 1) + 1
+
+        def events(rho: float) -> PateGanEvents:
+            return PateGanEvents(
+                gaussian_of_rho(COLUMNS, self.columns_share * rho, count=n_columns, sensitivity=k),
+                gaussian_of_rho(VOTES, (1 - self.columns_share) * rho, count=self.rounds, sensitivity=moved),
+            )
+
+        return events
+
+    def _n_teachers(self, n_units: int) -> int:
+        if self.n_teachers != "auto":
+            return self.n_teachers
+        return min(max(n_units // UNITS_PER_TEACHER, 1), MOST_TEACHERS)
+
+    def fit(
+        self,
+        train: "pd.DataFrame | StoredTable",
+        schema: Schema,
+        *,
+        seed: int = 0,
+        progress: Progress = quiet,
+        budget: Budget | None = None,
+    ) -> NeuralModel:
+        """A model of the training table.
+
+        Args:
+            train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
+            schema: declared, where epsilon is set.
+            seed: for everything but the noise: the network's first weights, the rows it draws, and which unit has which
+                teacher. The guarantee holds for any of these, known or not.
+            progress: told what is being done.
+            budget: on this generator's `schedule`; `None`: one of its own, outside any ledger.
+
+        Raises:
+            TableError: the table does not fit the schema.
+            BudgetError: the budget is not on this generator's schedule; nothing was drawn.
+            OutputError: the disk has no room for the encoded rows of a stored table.
+            MissingExtra: PyTorch is not installed.
+        """
+        fit = start(self, train, schema, budget, progress)
+        shares, n_rows = fit.entity_shares()
+        events = fit.planned(self.plan(fit.schema))
+        merging = Merging(self.n_bins, spikes_apart=True)
+        discretizer, one_way = fit.columns(events.columns, merging, lambda done: progress("measuring columns", done))
+        encoding = BinnedEncoding(discretizer)
+        counts = [measurement.values for measurement in one_way]  # noqa: PD011
+        network = self._network(fit, encoding, counts, events.votes, seed, progress)
+        return NeuralModel(
+            self.name, fit.schema, fit.statement(), n_rows, encoding, network, shares, self.parameters()
+        )  # fmt: skip
+
+    def _network(
+        self,
+        fit: PrivateFit,
+        encoding: BinnedEncoding,
+        one_way: list[NDArray[np.float64]],
+        votes: GaussianEvent,
+        seed: int,
+        progress: Progress,
+    ) -> "CtganNetwork":
+        """The trained network, ready to draw from; torch's own generators are left as they were."""
+        import torch
+
+        from synth.neural.pate_gan import train
+        from synth.neural.released import released_shares
+        from synth.neural.sampling import CtganNetwork, match_one_way
+        from synth.neural.teachers import Teachers
+        from synth.neural.training import seeded
+
+        rng = np.random.default_rng(seed)
+        progress("encoding", None)
+        columns, _, owned = owned_columns_of(fit.train, encoding.discretizer, fit.schema, None)
+        codes = encoding.apply(columns, rng).codes
+        n_units = fit.schema.n_units or len(fit.train)
+        teachers = Teachers.dealt(codes, _owner(owned, len(codes)), self._n_teachers(n_units), rng.bytes(16))
+        del columns, codes
+
+        def tell(done: int) -> None:
+            progress(f"round {done:,} of {self.rounds:,}", done / self.rounds)
+
+        with seeded(int(rng.integers(2**63)), torch.device("cpu")):
+            generator = train(
+                self._spec, teachers, encoding.layout, one_way, lambda counts: fit.budget.release(counts, votes),
+                votes.sigma if fit.promises else 0.0, tell,
+            )  # fmt: skip
+            shares = released_shares(one_way, encoding.layout)
+            asked_for = np.split(shares.numpy(), encoding.layout.offsets[1:])
+            network = CtganNetwork(encoding.layout, generator.eval(), asked_for)
+            match_one_way(network, shares)
+        return network
+
+    @property
+    def _spec(self) -> Any:
+        from synth.neural.pate_gan import PateGanSpec
+
+        wanted: dict[str, Any] = {
+            "d_latent": self.d_latent, "generator_widths": self.generator_widths, "generator_rate": self.learning_rate,
+        }  # fmt: skip
+        set_here = {name: value for name, value in wanted.items() if value is not None}
+        return PateGanSpec(self.rounds, self.labels_per_round, self.generator_steps, **set_here)
+
+
+def _owner(owned: Owned | None, n_rows: int) -> NDArray[np.int64] | None:
+    """The unit of each row, from 0, shape (n_rows,); `None` where each row is a unit."""
+    if owned is None:
+        return None
+    if owned.first_row is not None:
+        sizes = np.diff(owned.first_row, append=n_rows)
+        return np.repeat(np.arange(len(sizes)), sizes)
+    return np.asarray(pd.factorize(np.asarray(owned.entities))[0], dtype=np.int64)

@@ -1,0 +1,166 @@
+"""Teachers of PATE: discriminators on disjoint sets of units, and their exact votes on generated rows. *Sensitive*.
+
+A teacher tells real rows from generated ones by the codes that a row holds together in two columns. Its score of a row
+x is a mean over its own rows y of a similarity of x and y, less the same mean over generated rows. Above zero, it votes
+"real". That is the first step of a logistic regression on pairs of codes, from zero weights. It has no random start,
+and needs no more than a few rows. The similarity of x and y is a sum over pairs of columns. Each pair adds the product
+of its two agreements, each less its expectation under released marginals.
+
+A count of votes moves by at most 1 where one unit is gone:
+
+- Each unit has one teacher, which follows from a hash of the unit's own encoded rows and its turn among equal units. No
+  place and no number of rows has a say. So a unit that is gone moves no other one to another teacher. The key of the
+  hash is public: any assignment would do for the guarantee, which takes no credit for its being random.
+- A teacher is a function of its own rows, of released shares and of generated rows. A teacher without rows votes "no".
+- Similarities are whole numbers, and so are their sums. Sums of floating-point numbers round by the numbers beside
+  them; a row of one teacher could then tip the vote of another.
+
+Source: Papernot et al. 2017 (1610.05755) for teachers on disjoint sets; Jordon, Yoon, van der Schaar 2019 for teachers
+that are discriminators; Gretton et al. 2012, section 2.3, for means of similarities that tell two samples apart.
+"""
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.transforms.layout import Layout
+
+CHUNK_ROWS = 8_192
+"""Rows that are compared at a time."""
+FINENESS = 64
+"""Steps of a similarity in whole numbers, to one of an agreement in a code that every row has."""
+RAREST_SHARE = 1e-3
+"""Keeps the weight of an agreement in a rare code finite."""
+WITHOUT = 0
+"""Votes of a teacher that has no rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Teachers:
+    """The units of a table, dealt to teachers.
+
+    Attributes:
+        codes: *Sensitive*. The rows teacher by teacher, shape (n_rows, n_spans).
+        teacher: *Sensitive*. The teacher of each row, ascending, shape (n_rows,).
+        n_teachers: public.
+    """
+
+    codes: NDArray[np.integer] = field(repr=False)
+    teacher: NDArray[np.int64] = field(repr=False)
+    n_teachers: int
+
+    @classmethod
+    def dealt(cls, codes: NDArray[np.integer], owner: NDArray[np.int64] | None, n_teachers: int, key: bytes) -> Self:
+        """Every unit with all of its rows dealt to one teacher.
+
+        Args:
+            codes: *Sensitive*. The encoded rows, shape (n_rows, n_spans).
+            owner: *Sensitive*. The unit of each row, from 0, shape (n_rows,); `None`: each row is a unit.
+            n_teachers: at least 1; public.
+            key: of the hash, at most 64 bytes; public.
+        """
+        teacher = dealt_to(codes, owner, n_teachers, key)
+        order = np.argsort(teacher, kind="stable")
+        return cls(np.ascontiguousarray(codes[order]), teacher[order], n_teachers)
+
+    def votes(
+        self, shown: NDArray[np.integer], generated: NDArray[np.integer], similarity: "Similarity"
+    ) -> NDArray[np.int64]:
+        """How many teachers take each row for a real one; shape (n_shown,). *Sensitive*.
+
+        Args:
+            shown: generated rows to vote on, shape (n_shown, n_spans).
+            generated: generated rows that real ones are compared with, at least one, shape (n, n_spans).
+            similarity: of rows.
+        """
+        tables = similarity.tables(shown)
+        level = similarity.of(tables, generated).sum(axis=0) // len(generated)
+        totals = np.zeros((self.n_teachers, len(shown)), dtype=np.int64)
+        for start in range(0, len(self.codes), CHUNK_ROWS):
+            chunk = slice(start, start + CHUNK_ROWS)
+            found, teacher = similarity.of(tables, self.codes[chunk]), self.teacher[chunk]
+            first = np.flatnonzero(np.diff(teacher, prepend=-1))
+            totals[teacher[first]] += np.add.reduceat(found, first, axis=0)
+        n_rows = np.bincount(self.teacher, minlength=self.n_teachers)
+        said = totals > n_rows[:, None] * level
+        said[n_rows == 0] = WITHOUT
+        return np.asarray(said.sum(axis=0), dtype=np.int64)
+
+
+def dealt_to(
+    codes: NDArray[np.integer], owner: NDArray[np.int64] | None, n_teachers: int, key: bytes
+) -> NDArray[np.int64]:
+    """The teacher of each row, by a hash of its unit's rows and the unit's turn among equal ones; shape (n_rows,).
+
+    Args:
+        codes: *Sensitive*. The encoded rows, shape (n_rows, n_spans).
+        owner: *Sensitive*. The unit of each row, from 0, shape (n_rows,); `None`: each row is a unit.
+        n_teachers: at least 1.
+        key: of the hash, at most 64 bytes.
+    """
+    content = np.ascontiguousarray(codes, dtype="<i4")
+    rows = [hashlib.blake2b(row.tobytes(), digest_size=16, key=key).digest() for row in content]
+    units = rows if owner is None else _joined(rows, owner, key)
+    turns: Counter[bytes] = Counter()
+    found = np.empty(len(units), dtype=np.int64)
+    for index, unit in enumerate(units):
+        digest = hashlib.blake2b(unit + turns[unit].to_bytes(8, "little"), digest_size=8, key=key).digest()
+        found[index] = int.from_bytes(digest, "little") % n_teachers
+        turns[unit] += 1
+    return found if owner is None else found[owner]
+
+
+def _joined(rows: list[bytes], owner: NDArray[np.int64], key: bytes) -> list[bytes]:
+    """A digest of the rows of each unit, whatever their order."""
+    held: list[list[bytes]] = [[] for _ in range(int(owner.max(initial=-1)) + 1)]
+    for row, unit in zip(rows, owner, strict=True):
+        held[unit].append(row)
+    return [hashlib.blake2b(b"".join(sorted(each)), digest_size=16, key=key).digest() for each in held]
+
+
+class Similarity:
+    """The similarity of rows, in whole numbers: agreements beyond expectation, multiplied over pairs of columns.
+
+    An agreement in a code weighs the more, the rarer the code is by its released share.
+
+    Args:
+        shares: released, of each code within its span, shape (n_codes,).
+        layout: of rows; spans alone.
+    """
+
+    def __init__(self, shares: NDArray[np.float64], layout: Layout) -> None:
+        weight = FINENESS / np.sqrt(shares + RAREST_SHARE)
+        self._weight = np.rint(weight).astype(np.int64)
+        self._expected = np.rint(weight * shares).astype(np.int64)
+        self._sizes, self._offsets = layout.sizes, layout.offsets
+
+    def tables(self, shown: NDArray[np.integer]) -> list[NDArray[np.int64]]:
+        """For each span, how far each of its codes agrees with each row; shapes (size, n_shown)."""
+        made = []
+        for index, size in enumerate(self._sizes):
+            codes = shown[:, index]
+            places = codes + self._offsets[index]
+            table = np.tile(-self._expected[places], (size, 1))
+            table[codes, np.arange(len(shown))] += self._weight[places]
+            made.append(table)
+        return made
+
+    @staticmethod
+    def of(tables: list[NDArray[np.int64]], rows: NDArray[np.integer]) -> NDArray[np.int64]:
+        """The similarity of each row to each one shown; shape (n_rows, n_shown).
+
+        Args:
+            tables: of the rows shown.
+            rows: shape (n_rows, n_spans).
+        """
+        total = np.zeros((len(rows), tables[0].shape[1]), dtype=np.int64)
+        squares = np.zeros_like(total)
+        for index, table in enumerate(tables):
+            agreement = table[rows[:, index]]
+            total += agreement
+            squares += agreement * agreement
+        return (total * total - squares) // 2
