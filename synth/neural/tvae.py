@@ -9,6 +9,7 @@ Source: Abadi et al. 2016 (1607.00133).
 """
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -146,6 +147,10 @@ def divergences(mean: Tensor, log_variance: Tensor) -> Tensor:
     return (mean.square() + log_variance.exp() - log_variance - 1).sum(1) / 2
 
 
+BETAS = (0.9, 0.999)
+"""Of Adam under DP-SGD."""
+EPSILON = 1e-8
+"""Added to the roots of Adam's second moments."""
 RAREST_SHARE = 1e-5
 """Below this a released share is noise."""
 
@@ -215,7 +220,7 @@ class PrivateTvaeTraining:
             self._decoder.output.weight.mul_(0.1)
         self.decoder = copy.deepcopy(self._decoder).requires_grad_(False)
         self._parameters = [*self._encoder.parameters(), *self._decoder.parameters()]
-        self._optimizer = torch.optim.Adam(self._parameters, spec.rate, fused=True)
+        self._optimizer = torch.optim.Adam(self._parameters, spec.rate, BETAS, fused=True)
         self._draws = secret_generator(device)
         self.tally = ClipTally()
         self._clipped = clipped_sums_by(spec.backend, self._encoder, self._decoder, tally=self.tally)
@@ -229,10 +234,59 @@ class PrivateTvaeTraining:
         Args:
             steps: charged by the budget.
         """
-        gradient = noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum)
+        self.learn(self.gradient(steps))
+
+    def gradient(self, steps: StepRelease) -> Tensor:
+        """One step's noisy gradient at the weights as they are; shape (d,), float64.
+
+        Args:
+            steps: charged by the budget.
+        """
+        return noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum)
+
+    def learn(self, gradient: Tensor, n_steps: int = 1) -> None:
+        """Move the weights by a noisy gradient.
+
+        A mean over several steps moves them about as far as the steps would have: its noise is smaller by the root of
+        their number, which Adam divides out again.
+
+        Args:
+            gradient: shape (d,).
+            n_steps: steps that it is the mean of.
+        """
+        group = self._optimizer.param_groups[0]
+        group["lr"], group["betas"] = self.spec.rate * math.sqrt(n_steps), tuple(beta**n_steps for beta in BETAS)
         write_gradients(self._parameters, gradient)
         self._optimizer.step()
-        averaged(self.decoder, self._decoder, self.spec.ema)
+        averaged(self.decoder, self._decoder, self.spec.ema**n_steps)
+
+    @property
+    def weights(self) -> Tensor:
+        """A copy of the weights in training, shape (d,)."""
+        return nn.utils.parameters_to_vector(self._parameters).detach().clone()
+
+    @property
+    def d_gradient(self) -> int:
+        """Numbers of a gradient: one for each weight."""
+        return sum(parameter.numel() for parameter in self._parameters)
+
+    def rates(self, n_steps: int) -> Tensor:
+        """The distance that a gradient of 1 moves each weight in one step, by Adam's second moments; shape (d,).
+
+        Args:
+            n_steps: steps that each gradient so far was the mean of. Before the first one no weight moves.
+        """
+        states = [self._optimizer.state[parameter] for parameter in self._parameters]
+        if not all(states):
+            return torch.zeros(self.d_gradient, device=self._parameters[0].device)
+        squares = torch.cat([state["exp_avg_sq"].flatten() for state in states])
+        seen = 1 - BETAS[1] ** (n_steps * float(states[0]["step"]))
+        return self.spec.rate / ((n_steps * squares / seen).sqrt() + EPSILON)
+
+    def put(self, weights: Tensor) -> None:
+        """Go to other weights, shape (d,), without learning."""
+        with torch.no_grad():
+            nn.utils.vector_to_parameters(weights, self._parameters)
 
     def _clipped_sum(self, sampled: NDArray[np.int64]) -> Tensor:
         size = self._clipping.pass_units
