@@ -1,5 +1,6 @@
 """Networks trained over several sites, and faults of a site's training, each beside the check that must catch it."""
 
+import html
 import json
 import tempfile
 import zlib
@@ -420,3 +421,27 @@ def test_the_fault_is_caught(job: Job, monkeypatch: pytest.MonkeyPatch, fault: s
     monkeypatch.setattr(place, name, mutant)
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         check(job)
+
+
+# A whole run
+
+
+def test_a_run_without_epsilon_delivers_a_table_and_says_what_is_not_protected(sites_home: SitesHome) -> None:
+    sites_home.write({"name": "tvae", "epochs": 2, **SMALL}, training={"rounds": 2})
+    outcome = sites_home.run()
+    assert outcome.statement is None and outcome.cautions == (COMMUNICATION_ONLY,)
+    assert set(outcome.verdicts.values()) <= {"PASS", "FAIL", "INCONCLUSIVE"}
+    assert json.loads((sites_home.home / "out" / "sites.json").read_text())["cautions"] == [COMMUNICATION_ONLY]
+    for site in NAMES:
+        at = sites_home.home / f"at-{site}"
+        assert COMMUNICATION_ONLY in html.unescape((at / "report.html").read_text())
+        assert not (at / "statement.json").exists()
+
+
+def test_a_run_with_epsilon_ends_with_a_statement_at_every_site(sites_home: SitesHome) -> None:
+    sites_home.write(TVAE, training={"local_steps": 3})
+    outcome = sites_home.run()
+    assert outcome.statement is not None and outcome.cautions == ()
+    for site in NAMES:
+        told = json.loads((sites_home.home / f"at-{site}" / "statement.json").read_text())
+        assert told["epsilon"] == outcome.statement.epsilon
