@@ -487,10 +487,6 @@ class PrivateCtganTraining:
         """The weights that a gradient on real rows depends on: none; shape (0,)."""
         return torch.zeros(0)
 
-    def rates(self, n_steps: int) -> Tensor:
-        """The distance that a gradient of 1 moves each of these; shape (0,)."""
-        return torch.zeros(0)
-
     def put(self, weights: Tensor) -> None:
         """Go to other such weights: there are none."""
 

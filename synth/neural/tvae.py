@@ -9,7 +9,6 @@ Source: Abadi et al. 2016 (1607.00133).
 """
 
 import copy
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -147,10 +146,6 @@ def divergences(mean: Tensor, log_variance: Tensor) -> Tensor:
     return (mean.square() + log_variance.exp() - log_variance - 1).sum(1) / 2
 
 
-BETAS = (0.9, 0.999)
-"""Of Adam under DP-SGD."""
-EPSILON = 1e-8
-"""Added to the roots of Adam's second moments."""
 RAREST_SHARE = 1e-5
 """Below this a released share is noise."""
 
@@ -220,7 +215,7 @@ class PrivateTvaeTraining:
             self._decoder.output.weight.mul_(0.1)
         self.decoder = copy.deepcopy(self._decoder).requires_grad_(False)
         self._parameters = [*self._encoder.parameters(), *self._decoder.parameters()]
-        self._optimizer = torch.optim.Adam(self._parameters, spec.rate, BETAS, fused=True)
+        self._optimizer = torch.optim.Adam(self._parameters, spec.rate, fused=True)
         self._draws = secret_generator(device)
         self.tally = ClipTally()
         self._clipped = clipped_sums_by(spec.backend, self._encoder, self._decoder, tally=self.tally)
@@ -234,7 +229,9 @@ class PrivateTvaeTraining:
         Args:
             steps: charged by the budget.
         """
-        self.learn(self.gradient(steps))
+        write_gradients(self._parameters, self.gradient(steps))
+        self._optimizer.step()
+        self.follow()
 
     def gradient(self, steps: StepRelease) -> Tensor:
         """One step's noisy gradient at the weights as they are; shape (d,), float64.
@@ -244,20 +241,8 @@ class PrivateTvaeTraining:
         """
         return noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum)
 
-    def learn(self, gradient: Tensor, n_steps: int = 1) -> None:
-        """Move the weights by a noisy gradient.
-
-        A mean over several steps moves them about as far as the steps would have: its noise is smaller by the root of
-        their number, which Adam divides out again.
-
-        Args:
-            gradient: shape (d,).
-            n_steps: steps that it is the mean of.
-        """
-        group = self._optimizer.param_groups[0]
-        group["lr"], group["betas"] = self.spec.rate * math.sqrt(n_steps), tuple(beta**n_steps for beta in BETAS)
-        write_gradients(self._parameters, gradient)
-        self._optimizer.step()
+    def follow(self, n_steps: int = 1) -> None:
+        """Move the averaged decoder as far toward the weights as so many steps do."""
         averaged(self.decoder, self._decoder, self.spec.ema**n_steps)
 
     @property
@@ -269,19 +254,6 @@ class PrivateTvaeTraining:
     def d_gradient(self) -> int:
         """Numbers of a gradient: one for each weight."""
         return sum(parameter.numel() for parameter in self._parameters)
-
-    def rates(self, n_steps: int) -> Tensor:
-        """The distance that a gradient of 1 moves each weight in one step, by Adam's second moments; shape (d,).
-
-        Args:
-            n_steps: steps that each gradient so far was the mean of. Before the first one no weight moves.
-        """
-        states = [self._optimizer.state[parameter] for parameter in self._parameters]
-        if not all(states):
-            return torch.zeros(self.d_gradient, device=self._parameters[0].device)
-        squares = torch.cat([state["exp_avg_sq"].flatten() for state in states])
-        seen = 1 - BETAS[1] ** (n_steps * float(states[0]["step"]))
-        return self.spec.rate / ((n_steps * squares / seen).sqrt() + EPSILON)
 
     def put(self, weights: Tensor) -> None:
         """Go to other weights, shape (d,), without learning."""

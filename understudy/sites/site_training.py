@@ -5,9 +5,9 @@ again gets the same answer. A round that was begun and whose answer was lost sta
 site sits it out.
 
 Each site divides its noisy sums by the same public number: what a site of average size expects a sample to hold. So the
-mean over sites, each of which counts as much, is the gradient of all rows together, and no size is asked for. A site
-moves by Adam's rates of the server, not its own: Adam at a site divides size and noise out, and small sites, of which
-most is noise, would move the weights as far as large ones.
+mean over sites, each of which counts as much, is the gradient of all rows together, and no size is asked for or paid
+for. Sites move by rates that the server sends. Adam at each site would divide sizes out, and small sites would then move
+the weights as far as large ones where noise does not hide it.
 
 Source: McMahan, Moore, Ramage, Hampson, Aguera y Arcas 2017 (1602.05629) for FedAvg; Li et al. 2020 (1812.06127) for
 FedProx.

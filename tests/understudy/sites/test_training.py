@@ -38,6 +38,7 @@ from understudy.sites.job import SitesInputs
 from understudy.sites.messages import SitesError, packed, unpacked
 from understudy.sites.remote_table import SitesBudget
 from understudy.sites.secure_sum import SecureSums
+from understudy.sites.server_optimizer import ServerAdam
 from understudy.sites.server_training import fit_network
 from understudy.sites.site import NoiseShare, NoisyAnswers, Site
 from understudy.sites.site_training import KeptRound, local_steps
@@ -160,28 +161,29 @@ def test_the_mean_of_the_sites_gradients_is_that_of_all_rows_in_one_place(
     assert min(np.abs(one - exact).max() for one in of_sites) > 1e-3
 
 
-def test_the_server_moves_by_it_as_one_table_would(job: Job) -> None:
-    inputs = job(TVAE)
-    here, there = network(inputs), network(inputs)
-    there.put(here.weights)
-    gradient = torch.from_numpy(np.random.default_rng(0).normal(size=here.d_gradient))
-    for _ in range(3):
-        here.learn(gradient)
-        there.step(Given(gradient.numpy(), expected=160.0))
-    torch.testing.assert_close(here.weights, there.weights)
+def test_without_noise_the_server_moves_as_adam_does() -> None:
+    rng = np.random.default_rng(0)
+    parameter = torch.nn.Parameter(torch.from_numpy(rng.normal(size=50)))
+    adam, weights = torch.optim.Adam([parameter], 4e-3), parameter.detach().numpy().copy()
+    server = ServerAdam(4e-3, n_sites=4, noise=0.0, n_weights=50)
+    for _ in range(20):
+        gradient = rng.normal(size=50)
+        parameter.grad = torch.from_numpy(gradient)
+        adam.step()
+        weights = server.step(weights, gradient, 1)
+    np.testing.assert_allclose(weights, parameter.detach().numpy(), rtol=1e-9)
 
 
-class Given:
-    """Draws that come to a gradient that is known."""
-
-    def __init__(self, gradient: NDArray[np.float64], expected: float) -> None:
-        self._gradient, self._expected = gradient, expected
-
-    def sample(self, n_units: int) -> NDArray[np.int64]:
-        return np.zeros(0, dtype=np.int64)
-
-    def release(self, total: NDArray[np.float64], max_grad_norm: float) -> NDArray[np.float64]:
-        return self._gradient * self._expected
+@pytest.mark.parametrize("n_steps", [1, 5])
+def test_the_server_moves_as_the_mean_of_sites_that_divide_by_their_own_noise(n_steps: int) -> None:
+    """A step of one site has noise of variance 9, which Adam at the site would divide by."""
+    rng, n_sites, signal = np.random.default_rng(0), 4, np.repeat([0.0, 50.0], 2000)
+    server, weights = ServerAdam(1e-3, n_sites, noise=9.0 / n_sites, n_weights=4000), np.zeros(4000)
+    for _ in range(40):
+        noise = rng.normal(0, 3.0 / np.sqrt(n_sites * n_steps), 4000)
+        weights = server.step(weights, signal + noise, n_steps)
+    np.testing.assert_allclose(weights[2000:], -1e-3 * 40 * n_steps, rtol=0.02)
+    assert np.median(1 / (server.rates(n_steps)[:2000] / 1e-3)) == pytest.approx(3.0, rel=0.02)
 
 
 def test_the_proximal_term_keeps_a_site_near_the_weights_of_all(job: Job) -> None:
