@@ -9,7 +9,7 @@ Source: Xu et al. 2019 (1907.00503); Kingma & Welling 2014 (1312.6114) for TVAE.
 import hashlib
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -31,11 +31,15 @@ from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.transforms.columns import CHUNK_ROWS
 from synth.transforms.encoding import BinnedEncoding
+from synth.transforms.layout import Layout
 from synth.transforms.mode_encoding import ModalEncoding
 
 if TYPE_CHECKING:
+    from synth.neural.batches import UnitIndex
+    from synth.neural.dp_ctgan import PrivateCtganTraining
     from synth.neural.sampling import CtganNetwork, TvaeNetwork
     from synth.neural.training import Course
+    from synth.neural.tvae import PrivateTvaeTraining
     from synth.stored import StoredTable
 
 STEPS = "steps of DP-SGD"
@@ -275,6 +279,45 @@ class NeuralGenerator(PrivateGenerator):
         raise NotImplementedError
 
     def _train_privately(self, rows: PrivateRows, course: "Course", device: Any) -> "CtganNetwork | TvaeNetwork":
+        from synth.neural.training import train_privately
+
+        training = self.private_training(
+            rows.units(), rows.layout, rows.one_way, rows.expected_batch, rows.event.count, device
+        )  # fmt: skip
+        train_privately(training, rows.event, rows.budget, course)
+        return self.private_network(training, rows.layout, rows.one_way)
+
+    def private_training(
+        self,
+        units: "UnitIndex",
+        layout: Layout,
+        one_way: Sequence[np.ndarray],
+        expected_batch: float,
+        n_steps: int,
+        device: Any,
+    ) -> Any:
+        """The training with DP-SGD, at its start.
+
+        Args:
+            units: *Sensitive*. The table.
+            layout: of its rows; spans alone.
+            one_way: released counts of each span's codes.
+            expected_batch: units in a step's sample, as released.
+            n_steps: of all of the training.
+            device: of it.
+        """
+        raise NotImplementedError
+
+    def private_network(
+        self, training: Any, layout: Layout, one_way: Sequence[np.ndarray]
+    ) -> "CtganNetwork | TvaeNetwork":
+        """The network that such a training left, matched to the released marginals.
+
+        Args:
+            training: from `private_training`, done.
+            layout: of a row.
+            one_way: released counts of each span's codes.
+        """
         raise NotImplementedError
 
 
@@ -367,21 +410,30 @@ class Ctgan(NeuralGenerator):
         train(training, self.epochs, course)
         return CtganNetwork(rows.layout, training.sampled_generator().cpu(), training.conditions.frequencies())
 
-    def _train_privately(self, rows: PrivateRows, course: "Course", device: Any) -> "CtganNetwork":
+    def private_training(
+        self,
+        units: "UnitIndex",
+        layout: Layout,
+        one_way: Sequence[np.ndarray],
+        expected_batch: float,
+        n_steps: int,
+        device: Any,
+    ) -> "PrivateCtganTraining":
+        """The training with DP-SGD, at its start."""
         from synth.neural.dp_ctgan import PrivateCtganSpec, PrivateCtganTraining
-        from synth.neural.released import released_shares
-        from synth.neural.sampling import CtganNetwork, match_one_way
-        from synth.neural.training import train_privately
 
         wanted = asked(self, *CTGAN_SHAPE, generator_rate="learning_rate", critic_rate="learning_rate")
         spec = PrivateCtganSpec(critic=self.critic, max_grad_norm=self.max_grad_norm, backend=self.dp_backend, **wanted)
-        training = PrivateCtganTraining(
-            spec, rows.units(), rows.layout, rows.one_way, rows.expected_batch, rows.event.count, device
-        )  # fmt: skip
-        train_privately(training, rows.event, rows.budget, course)
-        shares = released_shares(rows.one_way, rows.layout)
-        asked_for = np.split(shares.numpy(), rows.layout.offsets[1:])
-        network = CtganNetwork(rows.layout, training.generator.cpu().eval(), asked_for)
+        return PrivateCtganTraining(spec, units, layout, one_way, expected_batch, n_steps, device)
+
+    def private_network(self, training: Any, layout: Layout, one_way: Sequence[np.ndarray]) -> "CtganNetwork":
+        """The network that such a training left, matched to the released marginals."""
+        from synth.neural.released import released_shares
+        from synth.neural.sampling import CtganNetwork, match_one_way
+
+        shares = released_shares(one_way, layout)
+        asked_for = np.split(shares.numpy(), layout.offsets[1:])
+        network = CtganNetwork(layout, training.generator.cpu().eval(), asked_for)
         match_one_way(network, shares)
         return network
 
@@ -408,18 +460,29 @@ class Tvae(NeuralGenerator):
         train(training, self.epochs, course)
         return TvaeNetwork(rows.layout, training.decoder.cpu().eval(), training.deviations.detach().cpu())
 
-    def _train_privately(self, rows: PrivateRows, course: "Course", device: Any) -> "TvaeNetwork":
-        from torch import zeros
-
-        from synth.neural.released import released_shares
-        from synth.neural.sampling import TvaeNetwork, match_one_way
-        from synth.neural.training import train_privately
+    def private_training(
+        self,
+        units: "UnitIndex",
+        layout: Layout,
+        one_way: Sequence[np.ndarray],
+        expected_batch: float,
+        n_steps: int,
+        device: Any,
+    ) -> "PrivateTvaeTraining":
+        """The training with DP-SGD, at its start."""
         from synth.neural.tvae import PrivateTvaeSpec, PrivateTvaeTraining
 
         wanted = asked(self, *TVAE_SHAPE, rate="learning_rate")
         spec = PrivateTvaeSpec(max_grad_norm=self.max_grad_norm, backend=self.dp_backend, **wanted)
-        training = PrivateTvaeTraining(spec, rows.units(), rows.layout, rows.one_way, rows.expected_batch, device)
-        train_privately(training, rows.event, rows.budget, course)
-        network = TvaeNetwork(rows.layout, training.decoder.cpu().eval(), zeros(0))
-        match_one_way(network, released_shares(rows.one_way, rows.layout))
+        return PrivateTvaeTraining(spec, units, layout, one_way, expected_batch, device)
+
+    def private_network(self, training: Any, layout: Layout, one_way: Sequence[np.ndarray]) -> "TvaeNetwork":
+        """The network that such a training left, matched to the released marginals."""
+        from torch import zeros
+
+        from synth.neural.released import released_shares
+        from synth.neural.sampling import TvaeNetwork, match_one_way
+
+        network = TvaeNetwork(layout, training.decoder.cpu().eval(), zeros(0))
+        match_one_way(network, released_shares(one_way, layout))
         return network

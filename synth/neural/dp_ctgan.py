@@ -27,7 +27,8 @@ means, of marginals in the latter.
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -36,6 +37,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from synth.errors import JobError
 from synth.neural.batches import UnitIndex, secret_generator
 from synth.neural.dp_sgd import (
     Backend,
@@ -310,8 +312,20 @@ class PairCritic:
 
     def step(self, steps: StepRelease, fakes: Tensor, condition: Tensor) -> None:
         """Learn to tell real rows from fakes, on the draws of one step; what fakes were made on is not looked at."""
-        real = noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum) * self._row_norm
-        real = real / min(1.0, self._clipping.max_grad_norm)
+        self.learn(self.gradient(steps), fakes)
+
+    @property
+    def d_gradient(self) -> int:
+        """Numbers of a gradient: pairs of codes of different columns."""
+        return int(self._pairs.shape[1])
+
+    def gradient(self, steps: StepRelease) -> Tensor:
+        """One step's noisy gradient on real rows, which no weight has a part in; shape (d,), float64."""
+        return noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum)
+
+    def learn(self, gradient: Tensor, fakes: Tensor) -> None:
+        """Move the weights by a noisy gradient on real rows and the one on fakes."""
+        real = gradient * self._row_norm / min(1.0, self._clipping.max_grad_norm)
         of_fakes = self._gradient(fakes, torch.ones(len(fakes), device=fakes.device)) / len(fakes)
         if self._units.max_rows_per_unit > 1:  # clipping leaves each unit another mass, of which this is the mean
             of_fakes *= real.sum() / self._row_norm**2
@@ -451,13 +465,58 @@ class PrivateCtganTraining:
         Args:
             steps: charged by the budget.
         """
+        with self._one_step():
+            self.critic.step(steps, *self.maker.fakes())
+
+    def learn(self, gradient: Tensor, n_steps: int = 1) -> None:
+        """Take steps of a critic of pairs on a noisy gradient, and those of the generator.
+
+        Args:
+            gradient: on real rows, shape (d,).
+            n_steps: steps that it is the mean of; each takes it once.
+        """
+        for _ in range(n_steps):
+            with self._one_step():
+                self.pairs.learn(gradient, self.maker.fakes()[0])
+
+    def gradient(self, steps: StepRelease) -> Tensor:
+        """One step's noisy gradient of a critic of pairs on real rows, shape (d,), float64; no weight moves."""
+        return self.pairs.gradient(steps)
+
+    @property
+    def d_gradient(self) -> int:
+        """Numbers of that gradient."""
+        return self.pairs.d_gradient
+
+    @property
+    def weights(self) -> Tensor:
+        """The weights that a gradient on real rows depends on: none; shape (0,)."""
+        return torch.zeros(0)
+
+    def put(self, weights: Tensor) -> None:
+        """Go to other such weights: there are none."""
+
+    @contextmanager
+    def _one_step(self) -> Iterator[None]:
+        """The rates of a step of the critic, and the generator's step where one follows."""
         share = rate_share(self._n_done, self._n_steps)
         self.maker.set_rate(share)
         self.critic.set_rate(share)
-        self.critic.step(steps, *self.maker.fakes())
+        yield
         self._n_done += 1
         if self._n_done % self.spec.critic_steps == 0:
             self.maker.step(self.critic.scores)
+
+    @property
+    def pairs(self) -> PairCritic:
+        """The critic, which must be one of pairs.
+
+        Raises:
+            JobError: it is a network.
+        """
+        if not isinstance(self.critic, PairCritic):
+            raise JobError('gradients of several tables are for critic="pairs", and this one is a network; set that')
+        return self.critic
 
     @property
     def finite(self) -> bool:

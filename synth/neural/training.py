@@ -233,7 +233,7 @@ def train(training: Training, n_epochs: int, course: Course) -> None:
         ModelError: a loss is no longer finite, or the checkpoint cannot be used; no model was made.
     """
     started = saved = time.monotonic()
-    first, _ = _resume(training, course)
+    first, _ = take_up(training, course)
     if course.place is not None:
         course.place.rewind(first)
     for epoch in range(first + 1, n_epochs + 1):
@@ -246,7 +246,7 @@ def train(training: Training, n_epochs: int, course: Course) -> None:
             seconds = round(now - started, 3)
             course.place.note({"epoch": epoch, **losses, "seconds": seconds})
             if now - saved >= CHECKPOINT_S or epoch == n_epochs:
-                _save(training, epoch, course.digest, course.place)
+                save_checkpoint(training, epoch, course.digest, course.place)
                 saved = time.monotonic()
 
 
@@ -307,7 +307,7 @@ class _Stretches:
     def __init__(self, training: PrivateTraining, course: Course, has_journal: bool) -> None:
         self._training, self._course = training, course
         self._checkpoints = course.place if has_journal else None
-        self.reached, self._digest = (0, "") if self._checkpoints is None else _resume(training, course)
+        self.reached, self._digest = (0, "") if self._checkpoints is None else take_up(training, course)
         if course.place is not None:
             course.place.rewind(self.reached)
 
@@ -320,7 +320,9 @@ class _Stretches:
             if not self._training.finite:
                 raise _diverged(self._course.name, f"step={target}")
             folder = self._checkpoints
-            self._digest = "" if folder is None else _save(self._training, target, self._course.digest, folder)
+            self._digest = (
+                "" if folder is None else save_checkpoint(self._training, target, self._course.digest, folder)
+            )
         return self._digest
 
     def confirm(self, target: int, kept: str) -> None:
@@ -332,8 +334,8 @@ class _Stretches:
             )
 
 
-def _resume(training: Stateful, course: Course) -> tuple[int, str]:
-    """Steps or epochs done by the last checkpoint, now taken up, and its digest; zero where there is none."""
+def take_up(training: Stateful, course: Course) -> tuple[int, str]:
+    """Steps, epochs or rounds done by the last checkpoint, now taken up, and its digest; zero where there is none."""
     found = None if course.place is None else course.place.load(course.digest)
     if found is None:
         return 0, ""
@@ -346,7 +348,15 @@ def _resume(training: Stateful, course: Course) -> tuple[int, str]:
     return checkpoint.step, digest
 
 
-def _save(training: Stateful, step: int, digest: str, folder: CheckpointFolder) -> str:
+def save_checkpoint(training: Stateful, step: int, digest: str, folder: CheckpointFolder) -> str:
+    """Write a checkpoint in the place of the last one; its digest.
+
+    Args:
+        training: as it stands.
+        step: steps, epochs or rounds done.
+        digest: of the course.
+        folder: that keeps it.
+    """
     random = [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
     return folder.save(Checkpoint(digest, step, training.state(), random))
 

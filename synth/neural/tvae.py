@@ -229,10 +229,36 @@ class PrivateTvaeTraining:
         Args:
             steps: charged by the budget.
         """
-        gradient = noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum)
-        write_gradients(self._parameters, gradient)
+        write_gradients(self._parameters, self.gradient(steps))
         self._optimizer.step()
-        averaged(self.decoder, self._decoder, self.spec.ema)
+        self.follow()
+
+    def gradient(self, steps: StepRelease) -> Tensor:
+        """One step's noisy gradient at the weights as they are; shape (d,), float64.
+
+        Args:
+            steps: charged by the budget.
+        """
+        return noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum)
+
+    def follow(self, n_steps: int = 1) -> None:
+        """Move the averaged decoder as far toward the weights as so many steps do."""
+        averaged(self.decoder, self._decoder, self.spec.ema**n_steps)
+
+    @property
+    def weights(self) -> Tensor:
+        """A copy of the weights in training, shape (d,)."""
+        return nn.utils.parameters_to_vector(self._parameters).detach().clone()
+
+    @property
+    def d_gradient(self) -> int:
+        """Numbers of a gradient: one for each weight."""
+        return sum(parameter.numel() for parameter in self._parameters)
+
+    def put(self, weights: Tensor) -> None:
+        """Go to other weights, shape (d,), without learning."""
+        with torch.no_grad():
+            nn.utils.vector_to_parameters(weights, self._parameters)
 
     def _clipped_sum(self, sampled: NDArray[np.int64]) -> Tensor:
         size = self._clipping.pass_units

@@ -44,6 +44,31 @@ class SiteSpec(Frozen):
     ledger: str | None = Field(default=None, description="The site's ledger; left out: outside any ledger.")
 
 
+class TrainingSpec(Frozen):
+    """How networks are trained over several sites."""
+
+    rounds: int | None = Field(
+        default=None, ge=1, strict=True, description="Looks of the sites at each other; left out: by local_steps."
+    )
+    local_steps: int | None = Field(
+        default=None, ge=1, strict=True, description="Steps of each site between two looks; left out: 10, or by rounds."
+    )
+    proximal: float = Field(
+        default=0.0, ge=0, le=1e3, allow_inf_nan=False,
+        description="mu of FedProx, a pull of each site toward the weights of all; 0: FedAvg.",
+    )  # fmt: skip
+    secure: bool = Field(default=True, description="The server sees sums of updates alone; false: each site's own.")
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if self.rounds is not None and self.local_steps is not None:
+            raise ValueError(
+                f"rounds={self.rounds} and local_steps={self.local_steps} follow from each other, since the generator "
+                "says how many steps there are; name one of the two"
+            )
+        return self
+
+
 class SitesJob(Frozen):
     """A job of several sites."""
 
@@ -67,6 +92,9 @@ class SitesJob(Frozen):
     )
     audit: bool = Field(default=True, description="Whether each site audits the claim, on a stand-in of no real row.")
     rows: int | None = Field(default=None, ge=1, strict=True, description="Rows to draw; left out: as many as real.")
+    training: TrainingSpec = Field(
+        default_factory=TrainingSpec, description="Of ctgan and tvae: how the sites train together."
+    )
     sites: dict[str, SiteSpec] = Field(description="The sites by name; three or more.")
 
     @field_validator("sites")
@@ -76,6 +104,15 @@ class SitesJob(Frozen):
             if not re.fullmatch(LABEL, name):
                 raise ValueError(f"site={name!r} names files, so it has letters, digits and ._- only; rename it")
         return sites
+
+    @model_validator(mode="after")
+    def _trains(self) -> Self:
+        name = self.generator.get("name")
+        if "training" in self.model_fields_set and name not in BY_STEPS:
+            raise ValueError(
+                f"training is of {' and '.join(BY_STEPS)}, and generator.name={name!r} counts; leave training out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _enough(self) -> Self:
@@ -140,6 +177,7 @@ class SitesInputs:
             "sites": self.names,
             "colluding": self.job.colluding,
             "dropouts": self.job.dropouts,
+            "training": self.job.training.model_dump(),
         }
         return hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()
 

@@ -71,6 +71,11 @@ class Query(Frozen):
     groups: dict[str, list[int]] | None = None
     cliques: tuple[tuple[str, ...], ...] = ()
 
+    @property
+    def task(self) -> str:
+        """The task that a site is given."""
+        return "mask"
+
     def counts(self, rows: TrainingTable, schema: Schema) -> list[NDArray[np.int64]]:
         """The exact counts at a site. *Sensitive*.
 

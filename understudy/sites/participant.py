@@ -44,6 +44,7 @@ from understudy.run.attacks import Trial, audit_trial
 from understudy.sites.job import SitesInputs
 from understudy.sites.messages import SitesError, packed, unpacked
 from understudy.sites.site import NoisyAnswers, Site
+from understudy.sites.training_plan import training_cautions
 
 if TYPE_CHECKING:
     from synth.stored import StoredTable
@@ -253,22 +254,27 @@ class Participant:
         self.work.sweep("answers", "reservation.json")
         self.work.result.mkdir()
         (self.work.result / SYNTHETIC).write_bytes(body)
-        (self.work.result / STATEMENT).write_text(json.dumps(statement.to_dict(), indent=1), encoding="utf-8")
+        if statement is not None:
+            text = json.dumps(statement.to_dict(), indent=1)
+            (self.work.result / STATEMENT).write_text(text, encoding="utf-8")
         self._judge(statement)
         sync_all(self.work.result)
         self.work.publish()
-        self.paid.commit(statement)
+        if statement is not None:
+            self.paid.commit(statement)
         self.is_finished = True
         return packed({"verdict": _verdict(self.member.out)})
 
-    def _checked(self, content: Mapping[str, Any]) -> PrivacyStatement:
-        """The statement, which claims what this site has planned itself.
+    def _checked(self, content: Mapping[str, Any]) -> PrivacyStatement | None:
+        """The statement, which claims what this site has planned itself; `None` where nothing is promised.
 
         Raises:
             SitesError: it claims another guarantee.
         """
         if content.get("job") != self.member.inputs.digest:
             raise SitesError("the table is of another job than this site's; use the same job file")
+        if not self.member.inputs.generator.promises and content.get("statement") is None:
+            return None
         try:
             statement = PrivacyStatement.from_dict(content["statement"])
         except (ValueError, KeyError, TypeError):
@@ -281,7 +287,7 @@ class Participant:
             )
         return replace(statement, ledger=self.paid.note)
 
-    def _judge(self, statement: PrivacyStatement) -> None:
+    def _judge(self, statement: PrivacyStatement | None) -> None:
         """The evaluation on the site's own rows, in its output."""
         inputs, folder = self.member.inputs, self.work.result
         chosen = inputs.generator
@@ -293,7 +299,7 @@ class Participant:
             measures=inputs.job.measures,
             time_limit_s=inputs.job.measure_limit_s,
             progress=self.progress,
-            statements={ALL_SITES: statement},
+            statements={} if statement is None else {ALL_SITES: statement},
             generators={ALL_SITES: GeneratorRecord.of(chosen.name, chosen.parameters())},
             self_tested=False,
         )
@@ -304,7 +310,7 @@ class Participant:
         if inputs.job.audit:
             candidates = tuple(audit_trial(one, trial, self.progress) for one in candidates)
         known = Provenance(
-            warnings=(SITE_WARNING,),
+            warnings=(SITE_WARNING, *training_cautions(inputs)),
             attempts=attempts,
             evaluated_at=started,
             seed=inputs.job.seed,

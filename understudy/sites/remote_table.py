@@ -23,6 +23,7 @@ from synth.errors import BudgetError, TableError
 from synth.schema import Schema
 from understudy.sites.messages import Query
 from understudy.sites.secure_sum import SecureSums
+from understudy.sites.training_plan import training_caveats
 
 
 class Question(np.ndarray):
@@ -237,7 +238,9 @@ class SitesBudget(Budget):
     def statement(self, schema: Schema) -> PrivacyStatement:
         """The privacy statement of the schedule, and whom it holds against."""
         made = super().statement(schema)
-        return replace(made, trust=SITES, caveats=(*trust_caveats(self._sums.inputs, self.dropped), *made.caveats))
+        inputs = self._sums.inputs
+        trained = () if inputs.by_sums else training_caveats(inputs)
+        return replace(made, trust=SITES, caveats=(*trust_caveats(inputs, self.dropped), *trained, *made.caveats))
 
 
 def _query(number: int, event: int, questions: Sequence[Question]) -> Query:

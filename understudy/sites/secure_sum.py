@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from synth.errors import BadInput
 from understudy.sites.channel import Channel
 from understudy.sites.job import SitesInputs
-from understudy.sites.messages import Query, SitesError, packed
+from understudy.sites.messages import Query, SitesError, packed, unpacked
 from understudy.sites.server_aggregation import ServerAggregation
 from understudy.sites.site import ROUNDS_A_PLAN, plan_of
+from understudy.sites.training_plan import TrainingQuery
 
 ATTEMPTS = 3
 """Rounds that a sum is asked for, where sites are lost between their answer and the unmasking."""
@@ -50,20 +51,25 @@ class SecureSums:
     _aggregation: ServerAggregation | None = None
     _round: int = 0
 
-    def ask(self, query: Query, what: str, length: int) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    def ask(
+        self, query: Query | TrainingQuery, what: str, length: int, body: bytes = b""
+    ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """The sum of the sites' noisy answers, shape (length,), and the sites in it.
 
         Args:
             query: what is asked for.
             what: the event that pays, in words.
             length: numbers of the answer.
+            body: goes with the query to each site.
 
         Raises:
             SitesError: fewer sites than the job needs are left; no sum was shown.
         """
+        is_clear = isinstance(query, TrainingQuery) and not self.inputs.job.training.secure
+        once = self._in_the_clear if is_clear else self._once
         for _ in range(ATTEMPTS):
             try:
-                total, answered = self._once(query, length)
+                total, answered = once(query, length, body)
             except BadInput as error:
                 reason = error
                 self._aggregation = None  # keys are exchanged anew with the sites that are left
@@ -74,15 +80,36 @@ class SecureSums:
             f"no sum of {what!r} came together: {reason}; start the sites again, and the same command goes on"
         )
 
-    def _once(self, query: Query, length: int) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    def _once(
+        self, query: Query | TrainingQuery, length: int, body: bytes
+    ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         aggregation = self._ready()
         number, self._round = self._round, self._round + 1
         aggregation.begin(number, length)
-        asked = {"task": "mask", "round": number, "query": query.model_dump(mode="json")}
-        self._collect(self._each(aggregation.partners, asked), aggregation.take_masked)
-        body = aggregation.unmask_request()
-        self._collect(self._each(aggregation.answered, {"task": "unmask"}, lambda _: body), aggregation.take_unmasking)
+        asked = {"task": query.task, "round": number, "query": query.model_dump(mode="json")}
+        self._collect(self._each(aggregation.partners, asked, lambda _: body), aggregation.take_masked)
+        unmask = aggregation.unmask_request()
+        replies = self._each(aggregation.answered, {"task": "unmask"}, lambda _: unmask)
+        self._collect(replies, aggregation.take_unmasking)
         return aggregation.total(), aggregation.answered
+
+    def _in_the_clear(
+        self, query: Query | TrainingQuery, length: int, body: bytes
+    ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """The sum of answers that travel as they are: the server sees each."""
+        vectors: dict[str, NDArray[np.int64]] = {}
+
+        def take(site: str, reply: bytes) -> None:
+            _, vector = unpacked(reply)
+            if len(vector) != 8 * length:
+                raise SitesError(f"site={site!r} answers with another length than length={length}; go on without it")
+            vectors[site] = np.frombuffer(vector, dtype="<i8")
+
+        asked = {"task": query.task, "query": query.model_dump(mode="json")}
+        self._collect(self._each(self.channel.sites, asked, lambda _: body), take)
+        if len(vectors) < self.inputs.job.threshold:
+            raise SitesError(f"sites={len(vectors)} answered, and threshold={self.inputs.job.threshold}; wait for more")
+        return np.sum(list(vectors.values()), axis=0, dtype=np.int64), tuple(sorted(vectors))
 
     def _ready(self) -> ServerAggregation:
         """A set-up with a round left, made if need be."""

@@ -36,8 +36,10 @@ from understudy.sites.messages import packed, unpacked
 from understudy.sites.participant import STATEMENT, SYNTHETIC
 from understudy.sites.remote_table import RemoteTable, SitesBudget
 from understudy.sites.secure_sum import SecureSums
+from understudy.sites.server_training import fit_network
+from understudy.sites.training_plan import training_cautions, training_plan
 
-MODEL, RECORD = "model", "sites.json"
+MODEL, RECORD, TRAINING = "model", "sites.json", "training"
 NOT_HEARD = "not heard"
 """In place of a verdict, of a site that is gone or late."""
 WORST_FIRST = ("FAIL", NOT_HEARD, "INCONCLUSIVE", "PASS")
@@ -54,6 +56,7 @@ class SitesOutcome:
         n_sums: sums that the server saw.
         seconds: of the fit, as the clock has it.
         traffic: messages and bytes by site, without what the transport adds.
+        cautions: sentences on what is not protected.
     """
 
     statement: PrivacyStatement | None
@@ -62,6 +65,7 @@ class SitesOutcome:
     n_sums: int
     seconds: float
     traffic: Mapping[str, Mapping[str, int]]
+    cautions: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -85,6 +89,7 @@ class SitesOutcome:
             "seconds": round(self.seconds, 3),
             "traffic": {site: dict(counts) for site, counts in self.traffic.items()},
             "statement": None if self.statement is None else self.statement.to_dict(),
+            "cautions": list(self.cautions),
         }
 
 
@@ -112,7 +117,7 @@ def serve(inputs: SitesInputs, channel: Channel, out: Path, progress: Progress =
         started = time.monotonic()
         model, budget, n_sums = _fit(inputs, channel, folder, progress)
         seconds = time.monotonic() - started
-        work.sweep("sums.journal")
+        work.sweep("sums.journal", TRAINING)
         work.result.mkdir()
         progress("drawing the table", None)
         synthetic = model.sample(inputs.job.rows, seed=child_seed(inputs.job.seed, "sample", "sites"))
@@ -125,7 +130,8 @@ def serve(inputs: SitesInputs, channel: Channel, out: Path, progress: Progress =
         verdicts = _deliver(inputs, channel, (work.result / SYNTHETIC).read_bytes(), model.statement)
         traffic = {site: asdict(counts) for site, counts in channel.traffic.items()}
         dropped = tuple(sorted(budget.dropped))
-        outcome = SitesOutcome(model.statement, verdicts, dropped, n_sums, seconds, traffic)
+        cautions = training_cautions(inputs)
+        outcome = SitesOutcome(model.statement, verdicts, dropped, n_sums, seconds, traffic, cautions)
         (work.result / RECORD).write_text(json.dumps(outcome.content(), indent=1), encoding="utf-8")
         work.publish()
         work.discard()
@@ -150,13 +156,16 @@ def _claim(work: Unfinished, inputs: SitesInputs) -> None:
 
 
 def _fit(inputs: SitesInputs, channel: Channel, folder: Path, progress: Progress) -> tuple[Model, SitesBudget, int]:
-    schedule = inputs.schedule
+    schedule = inputs.schedule if inputs.by_sums else training_plan(inputs).schedule
     if schedule is None:
         raise BudgetError("several sites add noise to what they show, and the generator has no epsilon; set one")
     sums = SecureSums(channel, inputs)
     with Journal(folder / "sums.journal") as journal:
         journal.settle()  # a sum that was lost on its way is the same when it is asked for again: sites keep answers
         budget = SitesBudget(schedule, sums, journal)
+        if not inputs.by_sums:
+            network = fit_network(sums, budget, progress=progress, place=folder / TRAINING)
+            return network, budget, len(sums.records)
         seed = child_seed(inputs.job.seed, "fit", "sites")
         model = inputs.generator.fit(
             RemoteTable(),  # type: ignore[arg-type] # it stands for stored rows, of which it has none

@@ -7,7 +7,7 @@ not drawn twice. What a site is asked beyond its schedule it refuses.
 
 import math
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent
-from synth.dp.mechanisms import SystemNoise
+from synth.dp.mechanisms import NoNoise, SystemNoise
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError
 from synth.generators.fitting.fixed_costs import SIZES
@@ -29,6 +29,8 @@ from understudy.sites.job import SitesInputs
 from understudy.sites.messages import Query, SitesError, flat, packed, read_query, unpacked
 from understudy.sites.secure_aggregation import AggregationPlan
 from understudy.sites.site_aggregation import SiteAggregation
+from understudy.sites.site_training import SiteTraining
+from understudy.sites.training_plan import read_training_query, training_plan
 
 if TYPE_CHECKING:
     from synth.stored import StoredTable
@@ -163,18 +165,23 @@ class Site:
         answers: NoisyAnswers | None = None,
         noise: Any = None,
     ) -> None:
-        schedule = inputs.schedule
+        plan = None if inputs.by_sums else training_plan(inputs)
+        schedule = inputs.schedule if plan is None else plan.schedule
         if schedule is None:
             raise BudgetError("several sites add noise to what they show, and the generator has no epsilon; set one")
-        check_sums(schedule)
+        check_sums(schedule if plan is None else replace(schedule, events=schedule.events[:-1]))
         self.name, self.inputs, self.schedule = name, inputs, schedule
         self._rows = training_rows(train, inputs)
         self._answers = NoisyAnswers(None) if answers is None else answers
-        self._budget = Budget(schedule, NoiseShare(inputs.job.n_honest) if noise is None else noise)
+        exact = plan is not None and not plan.is_private
+        shares = NoNoise() if exact else NoiseShare(inputs.job.n_honest)
+        self._budget = Budget(schedule, shares if noise is None else noise)
         self._spent: dict[Event, int] = {}
         for query in self._answers.restored():
             self._charge(query, len(query.cliques) or self._n_releases(query))
         self._aggregation: SiteAggregation | None = None
+        folder = self._answers.folder
+        self._training = None if plan is None else SiteTraining(inputs, plan, self._rows, self._budget, folder)
 
     def answer(self, request: bytes) -> bytes:
         """The reply to one request.
@@ -194,6 +201,8 @@ class Site:
         if task == "advertise":
             self._aggregation = SiteAggregation(plan_of(self.inputs, str(content.get("run"))), self.name)
             return self._aggregation.advertise()
+        if task == "train" and not self.inputs.job.training.secure:
+            return packed({"trained": True}, self._steps(content, body).astype("<i8").tobytes())
         if self._aggregation is None:
             raise SitesError(f"task={task!r} comes after keys are exchanged; begin with these")
         if task == "share":
@@ -201,8 +210,10 @@ class Site:
         if task == "receive":
             self._aggregation.receive(body)
             return packed({"received": True})
-        if task == "mask":
-            return self._aggregation.mask(int(content["round"]), self._noisy(read_query(content.get("query"))))
+        if task in ("mask", "train"):
+            steps = task == "train"
+            vector = self._steps(content, body) if steps else self._noisy(read_query(content.get("query")))
+            return self._aggregation.mask(int(content["round"]), vector)
         if task == "unmask":
             return self._aggregation.unmask(body)
         raise SitesError(f"task={task!r} is unknown to this site; use the same version on both sides")
@@ -218,6 +229,12 @@ class Site:
         values = flat(self._budget.release_each(counts, event))
         self._answers.keep(query, values)
         return values
+
+    def _steps(self, content: dict[str, Any], body: bytes) -> NDArray[np.int64]:
+        """The site's answer to a round of training."""
+        if self._training is None:
+            raise SitesError("the generator of this job is fitted to counts, and takes no steps; correct the server")
+        return self._training.answer(read_training_query(content.get("query")), body)
 
     def _event(self, query: Query) -> GaussianEvent:
         """The event that pays for a query.

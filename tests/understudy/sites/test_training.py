@@ -1,0 +1,449 @@
+"""Networks trained over several sites, and faults of a site's training, each beside the check that must catch it."""
+
+import html
+import json
+import tempfile
+import zlib
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import tomli_w
+from numpy.typing import NDArray
+from scipy import stats
+
+pytest.importorskip("torch", reason="the extra `neural` is not installed")
+pytest.importorskip("Crypto.Protocol.SecretSharing", reason="the extra `sites` is not installed")
+
+import torch
+
+from synth.domain import Discretizer
+from synth.dp.mechanisms import NoNoise, Steps, SystemNoise
+from synth.dp.noise_journal import Journal
+from synth.errors import BudgetError, JobError
+from synth.generators.models.neural_model import NeuralModel
+from synth.neural import dp_sgd
+from synth.neural.batches import UnitIndex
+from synth.table import conform
+from synth.transforms.encoding import BinnedEncoding
+from tests.understudy.conftest import SCHEMA, small_table
+from tests.understudy.sites.conftest import NAMES, SIZES, SitesHome
+from understudy.sites.channel import LocalChannel
+from understudy.sites.job import SitesInputs
+from understudy.sites.messages import SitesError, packed, unpacked
+from understudy.sites.remote_table import SitesBudget
+from understudy.sites.secure_sum import SecureSums
+from understudy.sites.server_optimizer import ServerAdam
+from understudy.sites.server_training import fit_network
+from understudy.sites.site import NoiseShare, NoisyAnswers, Site
+from understudy.sites.site_training import KeptRound, local_steps
+from understudy.sites.training_plan import (
+    COMMUNICATION_ONLY,
+    IN_THE_CLEAR,
+    UNIT,
+    TrainingQuery,
+    packed_arrays,
+    trained_generator,
+    training_cautions,
+    training_plan,
+)
+
+SMALL = {"d_latent": 2, "encoder_widths": [8], "decoder_widths": [8]}
+TVAE = {"name": "tvae", "epsilon": 2.0, "steps": 6, "sampling_rate": 0.1, **SMALL}
+CTGAN = {"name": "ctgan", "epsilon": 2.0, "steps": 6, "sampling_rate": 0.1}
+Job = Callable[..., SitesInputs]
+CLEAR = {"secure": False, "local_steps": 2}
+
+
+@cache
+def _job(content: str, home: Path) -> SitesInputs:
+    return SitesHome(home).write(**json.loads(content))
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """Jobs by generator and keys, read and calibrated once."""
+    home = tmp_path_factory.mktemp("jobs")
+    (home / "schema.toml").write_text(tomli_w.dumps({**SCHEMA, "n_units": 1600, "dataset": "towns"}))
+    return lambda generator, **keys: _job(json.dumps({"generator": generator, **keys}), home)
+
+
+def parts() -> dict[str, pd.DataFrame]:
+    """The rows of each site: unlike in number, and by age."""
+    table = small_table(1600).sort_values("age", ignore_index=True)
+    ends = np.cumsum(SIZES)
+    cut = zip(NAMES, SIZES, ends, strict=True)
+    return {name: table.iloc[end - size : end].reset_index(drop=True) for name, size, end in cut}
+
+
+class Rounds:
+    """Rounds that are asked of one site in the clear, as its server would.
+
+    Args:
+        inputs: the job.
+        rows: of the site.
+        noise: of the site; `None`: the system's.
+        folder: for its answers.
+    """
+
+    def __init__(self, inputs: SitesInputs, rows: pd.DataFrame, noise: Any = None, folder: Path | None = None) -> None:
+        self.inputs, self.plan, self._noise, self._folder = inputs, training_plan(inputs), noise, folder
+        self._rows = rows
+        self.discretizer = Discretizer.by_schema(inputs.schema)
+        self.restart()
+
+    def restart(self) -> None:
+        self.site = Site("north", self.inputs, self._rows, NoisyAnswers(self._folder), self._noise)
+
+    def request(
+        self, number: int, n_steps: int = 2, *, weights: NDArray[Any] | None = None, rate: float = 0.0
+    ) -> bytes:
+        start = np.zeros(self.d_weights) if weights is None else weights
+        codes = zlib.compress(json.dumps(self.discretizer.to_plain()).encode())
+        sent = start.astype(np.float32)
+        body, digest = packed_arrays(sent, np.full_like(sent, rate), codes)
+        place = self.plan.schedule.events.index(self.plan.event)
+        asked = {"number": number, "event": place, "n_steps": n_steps, "digest": digest}
+        query = {**asked, "expected_batch": self.expected}
+        return packed({"job": self.inputs.digest, "task": "train", "query": query}, body)
+
+    def ask(self, number: int, n_steps: int = 2, **more: Any) -> NDArray[np.float64]:
+        _, reply = unpacked(self.site.answer(self.request(number, n_steps, **more)))
+        return np.frombuffer(reply, dtype="<i8") / UNIT
+
+    @property
+    def expected(self) -> float:
+        return self.plan.event.sampling_rate * 1600
+
+    @property
+    def d_weights(self) -> int:
+        return len(network(self.inputs).weights)
+
+
+def network(inputs: SitesInputs, rows: pd.DataFrame | None = None, expected: float = 160.0) -> Any:
+    """The training of a table in one place, in codes of the schema."""
+    encoding = BinnedEncoding(Discretizer.by_schema(inputs.schema))
+    frame = conform(parts()["north"].head(0) if rows is None else rows, inputs.schema, outside="clamp")
+    units = UnitIndex.of(encoding.apply(frame, np.random.default_rng(0)))
+    even = [np.ones(size) for size in encoding.layout.sizes]
+    generator, event = trained_generator(inputs), training_plan(inputs).event
+    return generator.private_training(units, encoding.layout, even, expected, event.count, torch.device("cpu"))
+
+
+def still(trained: Any) -> NDArray[np.float64]:
+    """Weights of a TVAE whose latent draws do not count, so that its gradients are the same each time."""
+    with torch.no_grad():
+        trained._encoder.log_variance.weight.zero_()
+        trained._encoder.log_variance.bias.fill_(-60.0)
+    return trained.weights.numpy().astype(np.float64)
+
+
+# One step a round is the training of all rows in one place
+
+
+@pytest.mark.parametrize("generator", [TVAE, CTGAN], ids=["tvae", "ctgan"])
+def test_the_mean_of_the_sites_gradients_is_that_of_all_rows_in_one_place(
+    job: Job, generator: Mapping[str, Any]
+) -> None:
+    inputs = job({**generator, "sampling_rate": 1.0}, training=CLEAR)
+    pooled = network(inputs, pd.concat(parts().values(), ignore_index=True), expected=1600.0)
+    weights = still(pooled) if generator is TVAE else np.zeros(0)
+    of_sites = [Rounds(inputs, rows, NoNoise()).ask(0, 1, weights=weights) for rows in parts().values()]
+    exact = pooled.gradient(Steps(training_plan(inputs).event, 1, NoNoise())).numpy()
+    assert np.abs(exact).max() > 1e-3
+    np.testing.assert_allclose(np.mean(of_sites, axis=0), exact, atol=1e-6)
+    # Sites are unlike, so that none of them has this gradient itself.
+    assert min(np.abs(one - exact).max() for one in of_sites) > 1e-3
+
+
+def test_without_noise_the_server_moves_as_adam_does() -> None:
+    rng = np.random.default_rng(0)
+    parameter = torch.nn.Parameter(torch.from_numpy(rng.normal(size=50)))
+    adam, weights = torch.optim.Adam([parameter], 4e-3), parameter.detach().numpy().copy()
+    server = ServerAdam(4e-3, n_sites=4, noise=0.0, n_weights=50)
+    for _ in range(20):
+        gradient = rng.normal(size=50)
+        parameter.grad = torch.from_numpy(gradient)
+        adam.step()
+        weights = server.step(weights, gradient, 1)
+    np.testing.assert_allclose(weights, parameter.detach().numpy(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("n_steps", [1, 5])
+def test_the_server_moves_as_the_mean_of_sites_that_divide_by_their_own_noise(n_steps: int) -> None:
+    """A step of one site has noise of variance 9, which Adam at the site would divide by."""
+    rng, n_sites, signal = np.random.default_rng(0), 4, np.repeat([0.0, 50.0], 2000)
+    server, weights = ServerAdam(1e-3, n_sites, noise=9.0 / n_sites, n_weights=4000), np.zeros(4000)
+    for _ in range(40):
+        noise = rng.normal(0, 3.0 / np.sqrt(n_sites * n_steps), 4000)
+        weights = server.step(weights, signal + noise, n_steps)
+    np.testing.assert_allclose(weights[2000:], -1e-3 * 40 * n_steps, rtol=0.02)
+    assert np.median(1 / (server.rates(n_steps)[:2000] / 1e-3)) == pytest.approx(3.0, rel=0.02)
+
+
+def test_the_proximal_term_keeps_a_site_near_the_weights_of_all(job: Job) -> None:
+    inputs = job({**TVAE, "sampling_rate": 1.0})
+    distances = []
+    for proximal in (0.0, 5.0, 20.0):
+        trained = network(inputs, parts()["north"], expected=400.0)
+        weights = still(trained)
+        steps = Steps(training_plan(inputs).event, 6, NoNoise())
+        moved = local_steps(trained, steps, 6, weights, np.full_like(weights, 0.05), proximal)
+        distances.append(float(np.linalg.norm(0.05 * moved)))
+    assert distances[0] > 1.5 * distances[1] > 1.5 * distances[2] > 0
+
+
+# Whole fits
+
+
+@pytest.mark.parametrize("generator", [TVAE, CTGAN], ids=["tvae", "ctgan"])
+def test_sites_of_unlike_sizes_train_one_network_at_the_stated_epsilon(job: Job, generator: Mapping[str, Any]) -> None:
+    inputs = job(generator, training={"local_steps": 2})
+    model = fitted(inputs, sites_of(inputs))
+    assert model.statement is not None and model.statement.trust == "sites"
+    assert model.statement.epsilon == pytest.approx(2.0, rel=2e-3)
+    assert any("full stated noise at each site" in sentence for sentence in model.statement.caveats)
+    assert len(model.sample(50, seed=0)) == 50
+
+
+def test_a_fit_without_epsilon_promises_nothing_and_says_so(job: Job) -> None:
+    inputs = job({"name": "tvae", "epochs": 3, **SMALL}, training={"rounds": 3, "proximal": 0.1})
+    plan = training_plan(inputs)
+    assert (plan.event.count, plan.n_rounds, plan.is_private) == (10, 3, False)
+    assert fitted(inputs, sites_of(inputs)).statement is None
+    assert training_cautions(inputs) == (COMMUNICATION_ONLY,)
+
+
+def test_updates_in_the_clear_are_warned_of_in_the_statement(job: Job) -> None:
+    inputs = job(TVAE, training=CLEAR)
+    model = fitted(inputs, sites_of(inputs))
+    assert model.statement is not None and IN_THE_CLEAR in model.statement.caveats
+
+
+def test_the_server_sees_no_update_of_one_site(job: Job) -> None:
+    inputs = job(CTGAN, training={"local_steps": 6})
+    sites, replies = sites_of(inputs), []
+    fitted(inputs, sites, recorder=lambda site, way, payload: replies.append(payload) if way == "reply" else None)
+    kept = [site._training._kept.values for site in sites.values()]  # type: ignore[union-attr] # noqa: PD011
+    assert all(len(values) > 100 for values in kept)
+    assert not any(values[:16].tobytes() in reply for values in kept for reply in replies)
+
+
+def test_a_site_that_dies_in_a_round_is_left_out_of_the_mean(job: Job) -> None:
+    inputs = job(TVAE, training={"local_steps": 2}, colluding=0, dropouts=1)
+    sites: dict[str, Any] = sites_of(inputs)
+    sites["west"] = Dying(sites["west"], n_rounds=1)
+    model = fitted(inputs, sites)
+    assert model.statement is not None
+    assert any("Sites dropped out on the way: west" in sentence for sentence in model.statement.caveats)
+
+
+def test_a_fit_that_lost_too_many_sites_goes_on_and_takes_no_step_twice(job: Job, tmp_path: Path) -> None:
+    inputs = job(TVAE, training={"local_steps": 2})
+    sites = sites_of(inputs)
+    place, journal = tmp_path / "training", tmp_path / "sums.journal"
+    with pytest.raises(SitesError, match="no sum of 'steps of DP-SGD' came together"):
+        fitted(inputs, {**sites, "west": Dying(sites["west"], n_rounds=1)}, place=place, journal=journal)
+    assert fitted(inputs, sites, place=place, journal=journal).statement is not None
+    for site in sites.values():
+        assert site._training is not None and site._training._kept.n_begun == 6
+
+
+class Dying:
+    """A site that answers some rounds of training and no more."""
+
+    def __init__(self, site: Site, n_rounds: int) -> None:
+        self._site, self._left = site, n_rounds
+
+    def answer(self, request: bytes) -> bytes:
+        if unpacked(request)[0]["task"] == "train":
+            self._left -= 1
+            if self._left < 0:
+                raise ConnectionError("gone")
+        return self._site.answer(request)
+
+
+def sites_of(inputs: SitesInputs) -> dict[str, Site]:
+    return {name: Site(name, inputs, rows) for name, rows in parts().items()}
+
+
+def fitted(
+    inputs: SitesInputs,
+    sites: Mapping[str, Any],
+    recorder: Any = None,
+    place: Path | None = None,
+    journal: Path | None = None,
+) -> NeuralModel:
+    sums = SecureSums(LocalChannel(sites, recorder), inputs)
+    with Journal(journal) if journal else nullcontext() as kept:
+        return fit_network(sums, SitesBudget(training_plan(inputs).schedule, sums, kept), place=place)
+
+
+# Jobs
+
+
+@pytest.mark.parametrize(
+    ("generator", "training", "message"),
+    [
+        ({"name": "mst", "epsilon": 1.0}, {"local_steps": 2}, "leave training out"),
+        (TVAE, {"local_steps": 2, "rounds": 3}, "name one of the two"),
+        (CTGAN, {"proximal": 0.5}, "proximal=0.5"),
+        ({**CTGAN, "critic": "network"}, {}, "critic of pairs alone"),
+    ],
+)
+def test_settings_without_an_effect_are_refused(
+    job: Job, generator: Mapping[str, Any], training: Mapping[str, Any], message: str
+) -> None:
+    with pytest.raises(JobError, match=message):
+        training_plan(job(generator, training=training))
+
+
+def test_sites_agree_on_the_rounds(job: Job) -> None:
+    digests = {job(TVAE, training={"local_steps": n}).digest for n in (2, 3)}
+    assert len(digests) == 2
+
+
+# Steps are paid for, and taken once
+
+
+def test_a_round_that_is_asked_again_has_the_same_answer_and_takes_no_step(job: Job, tmp_path: Path) -> None:
+    inputs = job(TVAE, training=CLEAR)
+    rounds = Rounds(inputs, parts()["north"], folder=tmp_path)
+    first = rounds.ask(0)
+    np.testing.assert_array_equal(rounds.ask(0), first)
+    rounds.restart()
+    np.testing.assert_array_equal(rounds.ask(0), first)
+    assert KeptRound(tmp_path / "round.kept").n_begun == 2
+    with pytest.raises(SitesError, match="begin a new run"):
+        rounds.ask(0, weights=np.ones(rounds.d_weights))
+    assert not np.array_equal(rounds.ask(1), first)
+
+
+def test_a_round_that_was_begun_and_lost_stays_spent(job: Job, tmp_path: Path) -> None:
+    inputs = job(TVAE, training=CLEAR)
+    rounds = Rounds(inputs, parts()["north"], folder=tmp_path)
+    query = unpacked(rounds.request(0))[0]["query"]
+    KeptRound(tmp_path / "round.kept").begin(TrainingQuery.model_validate(query).model_dump_json(), 2)
+    rounds.restart()
+    with pytest.raises(SitesError, match="its answer was lost"):
+        rounds.ask(0)
+    rounds.ask(1)
+    rounds.ask(2)
+    with pytest.raises(BudgetError, match="no further step"):
+        rounds.ask(3)
+
+
+# Faults of a site
+
+
+TAIL = 6.0
+"""Standard errors at which a statistical check alarms."""
+
+
+def updates_have_the_full_noise(job: Job) -> None:
+    inputs = job({**TVAE, "encoder_widths": [64]}, training=CLEAR)
+    rounds = Rounds(inputs, parts()["north"].head(0))
+    update = rounds.ask(0, 1) * rounds.expected / len(NAMES)
+    ratio = float(np.mean((update / rounds.plan.event.noise_multiplier) ** 2))
+    assert len(update) > 2000
+    assert abs(ratio - 1) < TAIL * np.sqrt(2 / len(update))
+
+
+def a_unit_is_clipped(job: Job) -> None:
+    inputs = job({**TVAE, "sampling_rate": 1.0}, training=CLEAR)
+    rounds = Rounds(inputs, parts()["north"].head(1), NoNoise())
+    large = 3.0 * np.random.default_rng(0).normal(size=rounds.d_weights)
+    update = rounds.ask(0, 1, weights=large) * rounds.expected / len(NAMES)
+    assert 0.5 < np.linalg.norm(update) <= 1 + 1e-4
+
+
+def steps_end_with_the_budget(job: Job) -> None:
+    inputs = job(TVAE, training=CLEAR)
+    with tempfile.TemporaryDirectory() as folder:
+        rounds = Rounds(inputs, parts()["north"], folder=Path(folder))
+        for number in range(3):
+            rounds.ask(number)
+            rounds.restart()
+        with pytest.raises(BudgetError):
+            rounds.ask(3)
+
+
+def samples_are_poisson(job: Job) -> None:
+    """Every row's gradient of a critic of pairs has the same sum: a noiseless update tells the sample's size."""
+    inputs = job({**CTGAN, "steps": 60}, training=CLEAR)
+    rows = parts()["north"].head(200)
+    rounds = Rounds(inputs, rows, NoNoise())
+    n_pairs = 4 * 3 / 2
+    scale = rounds.expected / len(NAMES) / np.sqrt(n_pairs)
+    sizes = np.array([rounds.ask(number, 1).sum() * scale for number in range(60)])
+    np.testing.assert_allclose(sizes, np.round(sizes), atol=1e-3)
+    rate, n = 0.1, len(rows)
+    assert abs(sizes.mean() - n * rate) < TAIL * np.sqrt(n * rate * (1 - rate) / len(sizes))
+    spread = float(((sizes - n * rate) ** 2).sum() / (n * rate * (1 - rate)))
+    least, most = stats.chi2.ppf((1e-7, 1 - 1e-7), len(sizes))
+    assert least < spread < most
+
+
+def _share_of_noise(self: Any, values: NDArray[Any], sigma: float) -> NDArray[Any]:
+    return SystemNoise().floats(values, sigma / np.sqrt(3))
+
+
+def _shuffled(self: Any, n_units: int, sampling_rate: float) -> NDArray[np.int64]:
+    return np.sort(np.random.default_rng().permutation(n_units)[: round(n_units * sampling_rate)])
+
+
+def _uncounted(self: KeptRound, asked: str, n_steps: int) -> None:
+    self.asked = asked
+    self._write()
+
+
+MUTANTS: dict[str, tuple[Callable[[Job], None], Any, str, Any]] = {
+    "no noise": (updates_have_the_full_noise, NoiseShare, "floats", lambda self, values, sigma: values),
+    "a share of the noise": (updates_have_the_full_noise, NoiseShare, "floats", _share_of_noise),
+    "no clipping": (a_unit_is_clipped, dp_sgd, "clip_factors", lambda squared, bound: torch.ones_like(squared)),
+    "steps beyond the budget": (steps_end_with_the_budget, KeptRound, "begin", _uncounted),
+    "shuffled samples": (samples_are_poisson, NoNoise, "sample", _shuffled),
+    "every unit in each sample": (samples_are_poisson, NoNoise, "sample", lambda self, n, rate: np.arange(n)),
+}
+
+
+@pytest.mark.parametrize("check", dict.fromkeys(check for check, *_ in MUTANTS.values()), ids=lambda one: one.__name__)
+def test_the_check_passes_on_the_code_as_it_is(job: Job, check: Callable[[Job], None]) -> None:
+    check(job)
+
+
+@pytest.mark.parametrize("fault", MUTANTS)
+def test_the_fault_is_caught(job: Job, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    check, place, name, mutant = MUTANTS[fault]
+    monkeypatch.setattr(place, name, mutant)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        check(job)
+
+
+# A whole run
+
+
+def test_a_run_without_epsilon_delivers_a_table_and_says_what_is_not_protected(sites_home: SitesHome) -> None:
+    sites_home.write({"name": "tvae", "epochs": 2, **SMALL}, training={"rounds": 2})
+    outcome = sites_home.run()
+    assert outcome.statement is None and outcome.cautions == (COMMUNICATION_ONLY,)
+    assert set(outcome.verdicts.values()) <= {"PASS", "FAIL", "INCONCLUSIVE"}
+    assert json.loads((sites_home.home / "out" / "sites.json").read_text())["cautions"] == [COMMUNICATION_ONLY]
+    for site in NAMES:
+        at = sites_home.home / f"at-{site}"
+        assert COMMUNICATION_ONLY in html.unescape((at / "report.html").read_text())
+        assert not (at / "statement.json").exists()
+
+
+def test_a_run_with_epsilon_ends_with_a_statement_at_every_site(sites_home: SitesHome) -> None:
+    sites_home.write(TVAE, training={"local_steps": 3})
+    outcome = sites_home.run()
+    assert outcome.statement is not None and outcome.cautions == ()
+    for site in NAMES:
+        told = json.loads((sites_home.home / f"at-{site}" / "statement.json").read_text())
+        assert told["epsilon"] == outcome.statement.epsilon

@@ -1,0 +1,231 @@
+"""A site's part in a training: steps of DP-SGD on its own rows, from the server's weights on.
+
+A site charges the steps of a round before the first, and keeps the round's answer before it is sent. The same round
+again gets the same answer. A round that was begun and whose answer was lost stays spent, and is not taken again: the
+site sits it out.
+
+Each site divides its noisy sums by the same public number: what a site of average size expects a sample to hold. So the
+mean over sites, each of which counts as much, is the gradient of all rows together, and no size is asked for or paid
+for. Sites move by rates that the server sends. Adam at each site would divide sizes out, and small sites would then move
+the weights as far as large ones where noise does not hide it.
+
+Source: McMahan, Moore, Ramage, Hampson, Aguera y Arcas 2017 (1602.05629) for FedAvg; Li et al. 2020 (1812.06127) for
+FedProx.
+
+Source: Li, Huang, Yang, Wang, Zhang 2020 (1907.02189), section 3.3, for objectives scaled so that sites count alike.
+
+Source: Reddi et al. 2021 (2003.00295) for Adam at the server.
+
+DEVIATES: a site sends the sum of the gradients that moved its weights, from which the move follows.
+"""
+
+import json
+import os
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.domain import Discretizer
+from synth.dp.budget import Budget
+from synth.errors import BudgetError
+from synth.generators.fitting.training_data import PrivateRows, TrainingTable, owned_columns_of
+from synth.output import whole_file
+from synth.transforms.encoding import BinnedEncoding
+from understudy.sites.job import SitesInputs
+from understudy.sites.messages import SitesError
+from understudy.sites.training_plan import (
+    TrainingPlan,
+    TrainingQuery,
+    fixed_point,
+    trained_generator,
+    unpacked_arrays,
+)
+
+if TYPE_CHECKING:
+    from synth.dp.mechanisms import Steps
+
+MOST_CODES_BYTES = 1 << 28
+"""Of the codes of all columns, as text."""
+MOST_EXPECTED = 10.0
+"""Times what the schema has a sample hold: what the server may take for it at most. Memory depends on it."""
+
+
+@dataclass
+class KeptRound:
+    """The last round of a site, on the disk before a step of it is taken and before its answer is sent.
+
+    Attributes:
+        path: of the file; `None`: in memory alone.
+        asked: the round's query, as text.
+        n_begun: steps of all rounds so far, lost ones among them.
+        values: its answer; empty where it is not there.
+    """
+
+    path: Path | None
+    asked: str = ""
+    n_begun: int = 0
+    values: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def __post_init__(self) -> None:
+        if self.path is not None and self.path.exists():
+            with np.load(self.path, allow_pickle=False) as kept:
+                self.asked, self.n_begun, self.values = str(kept["asked"]), int(kept["n_begun"]), kept["values"]
+
+    @property
+    def number(self) -> int:
+        """Of the round; -1 before the first."""
+        return json.loads(self.asked)["number"] if self.asked else -1
+
+    def begin(self, asked: str, n_steps: int) -> None:
+        """Note that a round's steps are spent."""
+        self.asked, self.n_begun, self.values = asked, self.n_begun + n_steps, np.zeros(0, dtype=np.int64)
+        self._write()
+
+    def finish(self, values: NDArray[np.int64]) -> None:
+        """Keep the round's answer."""
+        self.values = values
+        self._write()
+
+    def _write(self) -> None:
+        if self.path is None:
+            return
+        with whole_file(self.path) as beside, beside.open("wb") as file:
+            np.savez(file, asked=np.array(self.asked), n_begun=np.array(self.n_begun), values=self.values)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+class SiteTraining:
+    """A site's answers to rounds of training.
+
+    Args:
+        inputs: the job.
+        plan: of the training.
+        rows: *Sensitive*. The site's, contributions bounded.
+        budget: of the site, on the plan's schedule.
+        folder: for its last round; `None`: nothing is kept.
+    """
+
+    def __init__(
+        self, inputs: SitesInputs, plan: TrainingPlan, rows: TrainingTable, budget: Budget, folder: Path | None
+    ) -> None:
+        self._inputs, self._plan, self._rows, self._budget, self._folder = inputs, plan, rows, budget, folder
+        self._kept = KeptRound(None if folder is None else folder / "round.kept")
+        self._training: tuple[tuple[bytes, float], Any] | None = None
+
+    def answer(self, query: TrainingQuery, body: bytes) -> NDArray[np.int64]:
+        """The sum of the gradients of a round's steps, in fixed point; shape (d,).
+
+        Raises:
+            SitesError: the round is out of turn, was begun and lost, or its weights do not fit; no step was taken.
+            BudgetError: the event has no so many steps left; no step was taken.
+        """
+        asked = query.model_dump_json()
+        if asked == self._kept.asked:
+            if not len(self._kept.values):
+                raise SitesError(
+                    f"round={query.number} was begun here before, and its answer was lost; its steps stay spent, and "
+                    "this site waits for the next round"
+                )
+            return self._kept.values
+        self._check(query)
+        arrays = unpacked_arrays(body, query)
+        training = self._ready(arrays["codes"].tobytes(), query.expected_batch / len(self._inputs.names))
+        weights, rates = (arrays[name].astype(np.float64) for name in ("weights", "rates"))
+        if not weights.shape == rates.shape == training.weights.shape or not np.isfinite([weights, rates]).all():
+            raise SitesError(f"round={query.number} comes with weights that do not fit the network; correct the server")
+        self._kept.begin(asked, query.n_steps)
+        moved: list[NDArray[np.float64]] = []
+
+        def work(steps: "Steps") -> str:
+            moved.append(local_steps(training, steps, query.n_steps, weights, rates, self._plan.proximal))
+            return ""
+
+        self._budget.step(self._plan.event, query.n_steps, work)
+        if not np.isfinite(moved[0]).all():
+            raise SitesError("a site's numbers are no longer finite, so that it has no answer; lower learning_rate")
+        self._kept.finish(fixed_point(moved[0]))
+        return self._kept.values
+
+    def _check(self, query: TrainingQuery) -> None:
+        """Refuse a round that is out of turn or not paid for."""
+        if query.number <= self._kept.number:
+            raise SitesError(f"round={query.number} was another one before, or is over; begin a new run")
+        events = self._plan.schedule.events
+        if query.event >= len(events) or events[query.event] != self._plan.event:
+            raise SitesError(f"event={query.event} of the schedule does not pay for steps; correct the server")
+        if self._kept.n_begun + query.n_steps > self._plan.event.count:
+            raise BudgetError(f"the budget holds no further step of {self._plan.event.what!r}; plan it before drawing")
+        if query.expected_batch > MOST_EXPECTED * self._plan.event.sampling_rate * (self._inputs.schema.n_units or 1):
+            raise SitesError(f"expected_batch={query.expected_batch:g} is far beyond n_units; correct the server")
+
+    def _ready(self, codes: bytes, expected_batch: float) -> Any:
+        """The network on the site's rows in these codes, made where it is not there yet."""
+        if self._training is None or self._training[0] != (codes, expected_batch):
+            self._training = (codes, expected_batch), self._made(_discretizer(codes, self._inputs), expected_batch)
+        return self._training[1]
+
+    def _made(self, discretizer: Discretizer, expected_batch: float) -> Any:
+        from synth.neural.training import device_of
+
+        generator, schema = trained_generator(self._inputs), self._inputs.schema
+        encoding = BinnedEncoding(discretizer)
+        columns, room, owned = owned_columns_of(self._rows, discretizer, schema, self._folder)
+        encoded = encoding.apply(columns, np.random.default_rng(0))
+        even = [np.ones(size) for size in encoding.layout.sizes]
+        event, k = self._plan.event, schema.max_rows_per_unit
+        rows = PrivateRows(encoded, encoding.layout, room, owned, k, even, 0.0, event, self._budget)
+        device = device_of(generator.device)
+        return generator.private_training(rows.units(), rows.layout, even, expected_batch, event.count, device)
+
+
+def local_steps(
+    training: Any,
+    steps: "Steps",
+    n_steps: int,
+    start: NDArray[np.float64],
+    rates: NDArray[np.float64],
+    proximal: float,
+) -> NDArray[np.float64]:
+    """The sum of the gradients of some steps from the server's weights on; shape (d,).
+
+    The pull toward these weights reads no row: it is neither clipped nor noised.
+
+    Args:
+        training: *Sensitive*. A network on the site's rows.
+        steps: charged by the site's budget.
+        n_steps: their number.
+        start: the server's weights, shape (d,); empty where no gradient depends on them.
+        rates: the distance that a gradient of 1 moves each, shape (d,) or empty.
+        proximal: mu, the weight of the pull; 0 is FedAvg.
+    """
+    from torch import from_numpy
+
+    here, total = start, np.zeros(training.d_gradient)
+    for _ in range(n_steps):
+        training.put(from_numpy(here.astype(np.float32)))
+        gradient = training.gradient(steps).cpu().numpy()
+        if len(here):
+            gradient = gradient + proximal * (here - start)
+            here = here - rates * gradient
+        total = total + gradient
+    return total
+
+
+def _discretizer(codes: bytes, inputs: SitesInputs) -> Discretizer:
+    """The codes that the server sent.
+
+    Raises:
+        SitesError: they are not those of the schema's columns.
+    """
+    try:
+        plain = zlib.decompressobj().decompress(codes, MOST_CODES_BYTES)
+        return Discretizer.from_plain(json.loads(plain), inputs.schema)
+    except (zlib.error, ValueError, TypeError, KeyError, OverflowError):
+        raise SitesError(
+            "a round is refused, since its codes are not those of the schema's columns; correct the server"
+        ) from None
