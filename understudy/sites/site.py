@@ -5,6 +5,7 @@ share of the noise, and keeps each noisy answer before it is sent. The same quer
 not drawn twice. What a site is asked beyond its schedule it refuses.
 """
 
+import json
 import math
 import os
 from dataclasses import dataclass, field, replace
@@ -23,11 +24,11 @@ from synth.errors import BudgetError
 from synth.generators.fitting.fixed_costs import SIZES
 from synth.generators.fitting.histograms import COLUMNS
 from synth.generators.fitting.training_data import HeldTable, TrainingTable, bound_contributions
-from synth.output import whole_file
+from synth.output import read_state, whole_file
 from synth.table import conform
 from understudy.sites.job import SitesInputs
 from understudy.sites.messages import Query, SitesError, flat, packed, read_query, unpacked
-from understudy.sites.secure_aggregation import AggregationPlan
+from understudy.sites.secure_aggregation import AggregationPlan, UnmaskRequest, parsed
 from understudy.sites.site_aggregation import SiteAggregation
 from understudy.sites.site_training import SiteTraining
 from understudy.sites.training_plan import read_training_query, training_plan
@@ -93,6 +94,7 @@ class NoisyAnswers:
 
     folder: Path | None
     _held: dict[int, tuple[str, NDArray[np.int64]]] = field(default_factory=dict)
+    _shown: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._held)
@@ -133,6 +135,31 @@ class NoisyAnswers:
         numbers = sorted(int(path.stem) for path in self.folder.glob("*.npz"))
         self._held |= {number: self._read(number) for number in numbers}
         return [Query.model_validate_json(self._held[number][0]) for number in numbers]
+
+    def show(self, asked: str, answered: tuple[str, ...]) -> None:
+        """Note whose answers a sum will hold, on the disk before it is shown.
+
+        The difference of two sums of the same answers would be the answers of the sites in which they differ, with no
+        more noise than these added themselves.
+
+        Args:
+            asked: names the query.
+            answered: the sites in the sum.
+
+        Raises:
+            SitesError: the same answers were shown in the sum of other sites.
+        """
+        path = None if self.folder is None else self.folder / "shown.json"
+        if path is not None and path.exists():
+            self._shown |= {one: tuple(sites) for one, sites in read_state(path, {}).items()}
+        if self._shown.setdefault(asked, answered) != answered:
+            raise SitesError(
+                f"{asked} was shown in a sum of other sites, and a second sum would tell what these answered; start "
+                "again the sites that were there, or begin a new run (what was reserved stays spent)"
+            )
+        if path is not None:
+            with whole_file(path) as beside:
+                beside.write_text(json.dumps(self._shown), encoding="utf-8")
 
     def _read(self, number: int) -> tuple[str, NDArray[np.int64]]:
         with np.load(self._path(number), allow_pickle=False) as content:
@@ -180,6 +207,7 @@ class Site:
         for query in self._answers.restored():
             self._charge(query, len(query.cliques) or self._n_releases(query))
         self._aggregation: SiteAggregation | None = None
+        self._asked = ""
         folder = self._answers.folder
         self._training = None if plan is None else SiteTraining(inputs, plan, self._rows, self._budget, folder)
 
@@ -213,8 +241,11 @@ class Site:
         if task in ("mask", "train"):
             steps = task == "train"
             vector = self._steps(content, body) if steps else self._noisy(read_query(content.get("query")))
+            self._asked = f"{task}={content['query']['number']}"
             return self._aggregation.mask(int(content["round"]), vector)
         if task == "unmask":
+            unmasked = parsed(self._aggregation.plan, body, UnmaskRequest)
+            self._answers.show(self._asked, tuple(sorted(unmasked.answered)))
             return self._aggregation.unmask(body)
         raise SitesError(f"task={task!r} is unknown to this site; use the same version on both sides")
 

@@ -210,6 +210,33 @@ def test_an_answer_is_drawn_once_and_outlives_its_site(sites_home: SitesHome, tm
         again._noisy(Query(number=0, event=0, kind="cliques", cliques=(("age",),)))
 
 
+def test_the_same_answers_are_shown_in_one_sum_alone(sites_home: SitesHome, tmp_path: Any) -> None:
+    # The server saw a sum and was killed before it had kept it; when it asks again, a site is gone. The difference of
+    # the two sums would be that site's answers, with the noise of one site alone.
+    inputs = sites_home.write(CELLS, dropouts=1, colluding=0)
+    (tmp_path / "answers").mkdir()
+    kept = {name: NoisyAnswers(tmp_path / "answers" / name) for name in NAMES}
+    for answers in kept.values():
+        assert answers.folder is not None
+        answers.folder.mkdir()
+
+    def ask(gone: tuple[str, ...] = ()) -> np.ndarray:
+        sites: dict[str, Any] = {
+            name: Dead()
+            if name in gone
+            else Site(name, inputs, sites_home.table(name), NoisyAnswers(kept[name].folder))
+            for name in NAMES
+        }
+        total, _ = SecureSums(LocalChannel(sites), inputs).ask(cells_query(), "cells", n_cells)
+        return total
+
+    n_cells = len(exact_cells(sites_home))
+    first = ask()
+    with pytest.raises(SitesError, match="no sum"):
+        ask(gone=("west",))
+    assert (ask() == first).all()
+
+
 CLIQUES = {"number": 3, "event": 1, "kind": "cliques"}
 
 

@@ -42,8 +42,11 @@ def message(metadata: Metadata, payload: bytes | None) -> Message:
         payload: what it carries; `None`: its sender failed, which is all that it says.
     """
     if payload is None:
-        return message_to_proto(make_message(metadata, error=Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION)))
-    return message_to_proto(make_message(metadata, RecordDict({"payload": ConfigRecord({"bytes": payload})})))
+        made = make_message(metadata, error=Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION))
+    else:
+        made = make_message(metadata, RecordDict({"payload": ConfigRecord({"bytes": payload})}))
+    wire: Message = message_to_proto(made)
+    return wire
 
 
 def tree(sent: Message) -> ObjectTree:

@@ -246,9 +246,9 @@ class FlowerChannel:
                 )
             )
             taken = set(response.message_ids)
-            for site, one in messages.items():
-                if one.metadata.message_id in taken:
-                    sent[one.metadata.message_id] = _Sent(site, at_hand[site].last_activated_at)
+            for site, made in messages.items():
+                if made.metadata.message_id in taken:
+                    sent[made.metadata.message_id] = _Sent(site, at_hand[site].last_activated_at)
         if kind == REQUEST:
             for one in sent.values():
                 self._count.request(one.site, requests[one.site])
