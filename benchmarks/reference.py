@@ -227,6 +227,8 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "metrics": metrics,
     "job": partial(keys, "job", without=tuple(_sections())),
     **{f"job.{name}": partial(keys, "job", part) for name, part in _sections().items()},
+    "sites": partial(keys, "sites", without=("training",)),
+    "sites.training": partial(keys, "sites", "TrainingSpec"),
     "generators": parameters,
     "schema": partial(keys, "schema", without=("columns", "constraints", "format", "read_off")),
     "schema.kinds": kinds,

@@ -61,6 +61,12 @@ def _job() -> dict[str, Any]:
     return job_json()
 
 
+def _sites() -> dict[str, Any]:
+    from understudy.sites.job import SitesJob
+
+    return SitesJob.model_json_schema()
+
+
 def _schema() -> dict[str, Any]:
     from synth.schema_file import schema_json
 
@@ -108,6 +114,7 @@ def _one_form(document: "type[Statement]") -> dict[str, Any]:
 KINDS: Mapping[str, Described] = {
     "schema": Described("Schema", "What is public about one table: its columns, bounds and unit of privacy.", _schema),
     "job": Described("Job", "One run: a table, its schema, generators, measures and a policy.", _job),
+    "sites": Described("Job of several sites", "What several sites and a server agree upon.", _sites),
     "policy": Described("Policy", "What must hold before a table may go to an audience, and why.", _policy),
     "waivers": Described("Waivers", "Rules of a policy that a named person answers for, until a date.", _waivers),
     "evaluation": Described("Evaluation", "What was measured of synthetic tables beside a real one.", _evaluation),
