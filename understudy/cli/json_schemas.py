@@ -21,7 +21,7 @@ def json_schema(
     kind: Annotated[
         str,
         typer.Argument(
-            help="schema, job, policy, waivers, evaluation, model-card, manifest, sign-off or withdrawal.",
+            help="schema, job, sites, policy, waivers, evaluation, model-card, manifest, sign-off or withdrawal.",
             metavar="KIND",
             show_default=False,
         ),
