@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from synth.domain import Discretizer
 from synth.dp.mechanisms import NoNoise
@@ -128,6 +129,36 @@ def test_fewer_sites_than_the_threshold_give_no_sum(sites_home: SitesHome) -> No
     known = {**sites_of(sites_home), "west": Dead(), "north": Dead()}
     with pytest.raises(SitesError, match="no sum of 'cells' came together"):
         SecureSums(LocalChannel(known), sites_home.inputs).ask(cells_query(), "cells", 3)
+
+
+def audited_epsilon(inputs: SitesInputs, noise_of: Callable[[int], Any], n_trials: int = 4000) -> float:
+    """A lower bound on epsilon by two colluding sites and the server, who know all rows but a canary's presence.
+
+    They take their own answers off the sum. What is left is the canary's four cells under the noise of honest sites.
+    """
+    (event,) = inputs.schedule.events  # type: ignore[union-attr]
+    n_honest, confidence = inputs.job.n_honest, 0.999
+    rng = np.random.default_rng(0)
+    present = rng.random(n_trials) < 0.5
+    seen = np.zeros(n_trials)
+    for site in range(n_honest):
+        cells = np.zeros((n_trials, 4), dtype=np.int64) + (present[:, np.newaxis] if site == 0 else 0)
+        seen += noise_of(site).gaussian(cells, event.sigma).sum(axis=1)  # type: ignore[union-attr]
+    guessed = seen > 2  # halfway between no canary and four cells of one
+    wrong = [int((guessed & ~present).sum()), int((~guessed & present).sum())]
+    of = [int((~present).sum()), int(present.sum())]
+    false_in, false_out = (stats.beta.ppf(confidence, k + 1, n - k) for k, n in zip(wrong, of, strict=True))
+    delta = inputs.schedule.delta  # type: ignore[union-attr]
+    return float(max(np.log((1 - delta - false_out) / false_in), np.log((1 - delta - false_in) / false_out)))
+
+
+def test_two_colluding_sites_and_the_server_learn_no_more_than_is_stated(sites_home: SitesHome) -> None:
+    inputs = sites_home.write({"name": "independent", "epsilon": 2.0}, colluding=2)
+    found = audited_epsilon(inputs, lambda _: NoiseShare(inputs.job.n_honest))
+    assert 0.2 < found <= 2.0
+    # Had honest sites left the noise to others, the same audit would prove the claim false.
+    silent = audited_epsilon(inputs, lambda _: NoNoise())
+    assert silent > 2.0
 
 
 class Dying:
