@@ -20,6 +20,7 @@ from synth.generators.fitting.histories import given_names, start_from, tells_pa
 from synth.generators.fitting.noisy_pairs import (
     CHOICES_FIELD,
     EXPONENTIAL,
+    FOCUS,
     NOISY_PAIRS,
     Choices,
     NoisyPairEvents,
@@ -232,7 +233,7 @@ class Mst(MarginalGenerator):
             return
         noisy = NoisyPairs.measure(table, fit.schema, discretizer, one_way, choices, fit.budget)
         for pair, counts in zip(candidates, expected, strict=True):
-            yield noisy.distance(pair, noisy.coarse(pair, counts))
+            yield noisy.distance(pair, noisy.coarse(pair, counts)) * (FOCUS if pair in noisy.focused else 1.0)
 
     def _measure_pairs(
         self, fit: PrivateFit, event: GaussianEvent, table: Counts, tree: list[Clique], progress: Progress

@@ -54,9 +54,9 @@ class SitesHome:
                 for name in NAMES
             }  # fmt: skip
 
-    def run(self, recorder: Recorder | None = None, **more: Any) -> SitesOutcome:
+    def run(self, recorder: Recorder | None = None, out: str = "out", **more: Any) -> SitesOutcome:
         with self.participants(**more) as sites:
-            return serve(self.inputs, LocalChannel(sites, recorder), self.home / "out")
+            return serve(self.inputs, LocalChannel(sites, recorder), self.home / out)
 
 
 @cache

@@ -1,0 +1,55 @@
+"""The commands of several sites, with real processes over TLS."""
+
+import json
+from pathlib import Path
+
+import pytest
+import tomli_w
+from typer.testing import CliRunner
+
+from tests.understudy.sites.conftest import NAMES, QUICK, SitesHome
+from understudy.cli import app
+from understudy.console import BAD_INPUT
+
+pytest.importorskip("flwr", reason="needs the extra `sites`")
+
+
+def test_keys_are_made_and_never_replaced(tmp_path: Path) -> None:
+    runner, keys = CliRunner(), str(tmp_path / "keys")
+    assert runner.invoke(app, ["sites", "keys", "--site", "north", "--out", keys]).exit_code == 0
+    assert runner.invoke(app, ["sites", "keys", "--host", "127.0.0.1", "--out", keys]).exit_code == 0
+    made = {path.name: path.read_bytes() for path in (tmp_path / "keys").iterdir()}
+    assert set(made) == {"north.key", "north.pub", "ca.pem", "server.pem", "server.key"}
+    assert (tmp_path / "keys" / "north.key").stat().st_mode & 0o077 == 0
+    again = runner.invoke(app, ["sites", "keys", "--site", "north", "--out", keys])
+    assert again.exit_code == BAD_INPUT and "the key is there" in again.output
+    assert {path.name: path.read_bytes() for path in (tmp_path / "keys").iterdir()} == made
+
+
+@pytest.mark.statistical  # as the end of a run takes half a minute
+def test_a_run_on_one_machine_leaves_the_outputs_of_all(sites_home: SitesHome) -> None:
+    runner, home = CliRunner(), sites_home.home
+    sites = {name: {"table": f"{name}.csv", "ledger": f"{name}.db"} for name in NAMES}
+    content = {"schema": "schema.toml", "generator": {"name": "mst", "epsilon": 1.0}, **QUICK, "sites": sites}
+    (home / "job.toml").write_text(tomli_w.dumps(content))
+    command = ["sites", "run", str(home / "job.toml"), "--out", str(home / "result"), "--json"]
+    refused = runner.invoke(app, command)
+    assert refused.exit_code == BAD_INPUT and "there is no ledger" in refused.output
+    for name in NAMES:
+        opened = ["ledger", "open", "--schema", str(home / "schema.toml"), "--epsilon", "2"]
+        assert runner.invoke(app, [*opened, "--ledger", str(home / f"{name}.db")]).exit_code == 0
+    ran = runner.invoke(app, command)
+    told = json.loads(ran.stdout)
+    assert ran.exit_code == told["exit_code"] and set(told["verdicts"]) == set(NAMES)
+    assert all(verdict in ("PASS", "FAIL", "INCONCLUSIVE") for verdict in told["verdicts"].values())
+    table = (home / "result" / "server" / "synthetic.csv").read_bytes()
+    for name in NAMES:
+        assert (home / "result" / "sites" / name / "synthetic.csv").read_bytes() == table
+        shown = json.loads(
+            runner.invoke(app, ["ledger", "show", "--ledger", str(home / f"{name}.db"), "--json"]).stdout
+        )
+        assert json.dumps(shown).count("towns") >= 1 and told["statement"]["epsilon"] <= 1
+    hidden = [path for folder in (home, home / "result" / "sites") for path in folder.glob(".*.unfinished")]
+    assert hidden == []
+    again = runner.invoke(app, command)
+    assert again.exit_code == BAD_INPUT and "an output must be new" in again.output
