@@ -161,7 +161,8 @@ class _Training:
         total, answered = self._sums.ask(query, self._plan.event.what, training.d_update, body)
         self._budget.dropped |= set(self._sums.inputs.names) - set(answered)
         mean = from_numpy(total / (UNIT * len(answered)))
-        training.absorb(mean.to(weights) if len(weights) else mean, n_steps)
+        moved = self._plan.server_rate * mean.to(weights) if len(weights) else mean
+        training.absorb(moved, n_steps)
         if not training.finite:
             raise ModelError(
                 f"training of generator={self._generator.name!r} diverged at round={number}: its numbers are no longer "

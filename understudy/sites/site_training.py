@@ -2,7 +2,7 @@
 
 A site charges the steps of a round before the first, and keeps the round's answer before it is sent. The same round
 again gets the same answer. A round that was begun and whose answer was lost stays spent, and is not taken again: the
-site sits it out.
+site sits it out. A site that is started again begins the moments of Adam anew.
 
 Each site trains by Adam with moments of its own, which stay here. Sites count alike in the mean of what they moved the
 weights by. With epsilon that is nearly a mean by size, though no size is asked for or paid for. A site's gradient is a

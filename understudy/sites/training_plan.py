@@ -63,6 +63,9 @@ class TrainingPlan:
         local_steps: of each site in a round; the last round has what is left.
         proximal: weight of the pull toward the server's weights.
         is_private: true if the events are drawn with noise.
+        server_rate: times the mean of updates that the server moves weights by. The noise of a mean over n sites is
+            smaller by the root of n, and weights that moved so little would not learn in as many steps. So the root of
+            n: a move then has the noise of one table's. Without noise it is 1.
     """
 
     schedule: Schedule
@@ -70,6 +73,7 @@ class TrainingPlan:
     local_steps: int
     proximal: float
     is_private: bool
+    server_rate: float
 
     @property
     def n_rounds(self) -> int:
@@ -127,7 +131,8 @@ def training_plan(inputs: SitesInputs) -> TrainingPlan:
     local_steps = settings.local_steps or LOCAL_STEPS
     if settings.rounds is not None:
         local_steps = math.ceil(event.count / settings.rounds)
-    return TrainingPlan(schedule, event, min(local_steps, event.count), settings.proximal, is_private)
+    rate = math.sqrt(len(inputs.names)) if is_private else 1.0
+    return TrainingPlan(schedule, event, min(local_steps, event.count), settings.proximal, is_private, rate)
 
 
 class TrainingQuery(Frozen):
