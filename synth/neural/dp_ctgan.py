@@ -468,33 +468,33 @@ class PrivateCtganTraining:
         with self._one_step():
             self.critic.step(steps, *self.maker.fakes())
 
-    def learn(self, gradient: Tensor, n_steps: int = 1) -> None:
-        """Take steps of a critic of pairs on a noisy gradient, and those of the generator.
+    def update(self, steps: StepRelease, n_steps: int, start: Tensor, proximal: float = 0.0) -> Tensor:
+        """The mean noisy gradient of a critic of pairs on real rows over some steps, shape (d,); no weight moves.
 
         Args:
-            gradient: on real rows, shape (d,).
-            n_steps: steps that it is the mean of; each takes it once.
+            steps: charged by the budget.
+            n_steps: their number.
+            start: weights to begin from, of which there are none; shape (0,).
+            proximal: weight of a pull back to them.
         """
+        pairs = self._pairs
+        return torch.stack([pairs.gradient(steps) for _ in range(n_steps)]).mean(0)
+
+    def absorb(self, update: Tensor, n_steps: int) -> None:
+        """Take so many steps of the critic on a mean gradient, and those of the generator."""
         for _ in range(n_steps):
             with self._one_step():
-                self.pairs.learn(gradient, self.maker.fakes()[0])
-
-    def gradient(self, steps: StepRelease) -> Tensor:
-        """One step's noisy gradient of a critic of pairs on real rows, shape (d,), float64; no weight moves."""
-        return self.pairs.gradient(steps)
-
-    @property
-    def d_gradient(self) -> int:
-        """Numbers of that gradient."""
-        return self.pairs.d_gradient
+                self._pairs.learn(update, self.maker.fakes()[0])
 
     @property
     def weights(self) -> Tensor:
         """The weights that a gradient on real rows depends on: none; shape (0,)."""
         return torch.zeros(0)
 
-    def put(self, weights: Tensor) -> None:
-        """Go to other such weights: there are none."""
+    @property
+    def d_update(self) -> int:
+        """Numbers of an update: pairs of codes of different columns."""
+        return self._pairs.d_gradient
 
     @contextmanager
     def _one_step(self) -> Iterator[None]:
@@ -508,12 +508,7 @@ class PrivateCtganTraining:
             self.maker.step(self.critic.scores)
 
     @property
-    def pairs(self) -> PairCritic:
-        """The critic, which must be one of pairs.
-
-        Raises:
-            JobError: it is a network.
-        """
+    def _pairs(self) -> PairCritic:
         if not isinstance(self.critic, PairCritic):
             raise JobError('gradients of several tables are for critic="pairs", and this one is a network; set that')
         return self.critic

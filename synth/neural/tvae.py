@@ -229,9 +229,8 @@ class PrivateTvaeTraining:
         Args:
             steps: charged by the budget.
         """
-        write_gradients(self._parameters, self.gradient(steps))
-        self._optimizer.step()
-        self.follow()
+        self._move(self.gradient(steps))
+        self._follow()
 
     def gradient(self, steps: StepRelease) -> Tensor:
         """One step's noisy gradient at the weights as they are; shape (d,), float64.
@@ -241,9 +240,25 @@ class PrivateTvaeTraining:
         """
         return noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum)
 
-    def follow(self, n_steps: int = 1) -> None:
-        """Move the averaged decoder as far toward the weights as so many steps do."""
-        averaged(self.decoder, self._decoder, self.spec.ema**n_steps)
+    def update(self, steps: StepRelease, n_steps: int, start: Tensor, proximal: float = 0.0) -> Tensor:
+        """The distance that some steps move other weights by, shape (d,); Adam goes on from its last moments.
+
+        Args:
+            steps: charged by the budget.
+            n_steps: their number.
+            start: weights to begin from, shape (d,).
+            proximal: weight of a pull back to them, which reads no row.
+        """
+        self.put(start)
+        for _ in range(n_steps):
+            gradient = self.gradient(steps)
+            self._move(gradient + proximal * (self.weights - start) if proximal else gradient)
+        return self.weights - start
+
+    def absorb(self, update: Tensor, n_steps: int) -> None:
+        """Move the weights by a mean of updates of so many steps, and the averaged decoder along."""
+        self.put(self.weights + update)
+        self._follow(n_steps)
 
     @property
     def weights(self) -> Tensor:
@@ -251,14 +266,21 @@ class PrivateTvaeTraining:
         return nn.utils.parameters_to_vector(self._parameters).detach().clone()
 
     @property
-    def d_gradient(self) -> int:
-        """Numbers of a gradient: one for each weight."""
+    def d_update(self) -> int:
+        """Numbers of an update: one for each weight."""
         return sum(parameter.numel() for parameter in self._parameters)
 
     def put(self, weights: Tensor) -> None:
         """Go to other weights, shape (d,), without learning."""
         with torch.no_grad():
-            nn.utils.vector_to_parameters(weights, self._parameters)
+            nn.utils.vector_to_parameters(weights.clone(), self._parameters)
+
+    def _move(self, gradient: Tensor) -> None:
+        write_gradients(self._parameters, gradient)
+        self._optimizer.step()
+
+    def _follow(self, n_steps: int = 1) -> None:
+        averaged(self.decoder, self._decoder, self.spec.ema**n_steps)
 
     def _clipped_sum(self, sampled: NDArray[np.int64]) -> Tensor:
         size = self._clipping.pass_units

@@ -1,10 +1,9 @@
 """The server's part in a training: histograms by sums, rounds of steps at the sites, and the model that comes of them.
 
-The server sees the mean of the sites' gradients, and takes Adam's step with it. Where each site takes one step a round,
-and without noise, that is the training of one table with the rows of all sites. With noise there is more of it: each
-site adds all of it.
+Of weights that sites train, the server takes the mean of what sites moved them by. Of a critic of pairs, which no
+weight has a part in, it takes the mean of gradients, and trains the generator itself.
 
-Source: McMahan, Moore, Ramage, Hampson, Aguera y Arcas 2017 (1602.05629); Reddi et al. 2021 (2003.00295).
+Source: McMahan, Moore, Ramage, Hampson, Aguera y Arcas 2017 (1602.05629).
 
 Source: Hardy, Le Merrer, Sericola 2019 (1811.03850) for a generator at the server and critics at the sites.
 """
@@ -16,9 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from synth.domain import Discretizer
 from synth.errors import ModelError
@@ -32,7 +28,6 @@ from synth.progress import Progress, quiet
 from synth.transforms.encoding import BinnedEncoding
 from understudy.sites.remote_table import RemoteRows, RemoteTable, SitesBudget
 from understudy.sites.secure_sum import SecureSums
-from understudy.sites.server_optimizer import ServerAdam
 from understudy.sites.training_plan import (
     UNIT,
     TrainingPlan,
@@ -100,48 +95,19 @@ def _entity_shares(fit: PrivateFit, n_units: int | None) -> tuple[tuple[float, .
     return fit.entity_shares()
 
 
-class _Learner:
-    """A network at the server, which learns from the mean of the sites' gradients.
+@dataclass(frozen=True)
+class _State:
+    """All that a checkpoint keeps: networks, and who dropped out; nothing that the sites did not show."""
 
-    Args:
-        training: at its start, on no rows.
-        adam: moves its weights; of a critic of pairs there are none, and the critic's own rule holds.
-        budget: knows who dropped out.
-    """
-
-    def __init__(self, training: Any, adam: ServerAdam, budget: SitesBudget) -> None:
-        self.training, self._adam, self._budget = training, adam, budget
-
-    @property
-    def weights(self) -> NDArray[np.float32]:
-        """Of the network, shape (d,)."""
-        return np.asarray(self.training.weights.cpu().numpy(), dtype=np.float32)
-
-    def rates(self, n_steps: int) -> NDArray[np.float32]:
-        """The distance that a gradient of 1 moves each weight in a step at a site, shape (d,)."""
-        return self._adam.rates(n_steps).astype(np.float32)
-
-    def learn(self, gradient: NDArray[np.float64], n_steps: int) -> None:
-        """Take the mean of so many steps."""
-        from torch import from_numpy
-
-        if not len(self.weights):
-            self.training.learn(from_numpy(gradient).to(self.training.pairs.weights.device), n_steps)
-            return
-        moved = self._adam.step(self.weights.astype(np.float64), gradient, n_steps)
-        self.training.put(from_numpy(moved.astype(np.float32)))
-        self.training.follow(n_steps)
+    training: Any
+    budget: SitesBudget
 
     def state(self) -> dict[str, Any]:
-        """All that a checkpoint needs: nothing that the sites did not show."""
-        dropped = sorted(self._budget.dropped)
-        return {"training": self.training.state(), "adam": self._adam.state(), "dropped": dropped}
+        return {"training": self.training.state(), "dropped": sorted(self.budget.dropped)}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave."""
         self.training.load(state["training"])
-        self._adam.load(state["adam"])
-        self._budget.dropped |= set(state["dropped"])
+        self.budget.dropped |= set(state["dropped"])
 
 
 class _Training:
@@ -166,14 +132,13 @@ class _Training:
         expected = event.sampling_rate * n_units
         nobody = UnitIndex.of(Encoded.zeros(0, layout))
         training = self._generator.private_training(nobody, layout, self._one_way, expected, event.count, device)
-        learner = _Learner(training, self._adam(training, expected), self._budget)
-        course = self._course(progress)
-        done, _ = take_up(learner, course)
+        course, state = self._course(progress), _State(training, self._budget)
+        done, _ = take_up(state, course)
         for number in range(done, self._plan.n_rounds):
             progress(f"round {number + 1:,} of {self._plan.n_rounds:,}", number / self._plan.n_rounds)
             if course.place is not None:  # asked again after a new start, the round is the same one
-                save_checkpoint(learner, number, course.digest, course.place)
-            self._round(learner, number, expected)
+                save_checkpoint(state, number, course.digest, course.place)
+            self._round(training, number, expected)
         return self._generator.private_network(training, layout, self._one_way)
 
     def _course(self, progress: Progress) -> "Course":
@@ -186,22 +151,19 @@ class _Training:
         folder = None if self._place is None else CheckpointFolder(self._place)
         return Course(self._generator.name, digest, folder, progress)
 
-    def _adam(self, training: Any, expected: float) -> ServerAdam:
-        n_sites, noise = len(self._sums.inputs.names), 0.0
-        if self._plan.is_private:
-            bound = self._plan.event.noise_multiplier * self._generator.max_grad_norm
-            noise = n_sites * (bound / expected) ** 2
-        return ServerAdam(getattr(training.spec, "rate", 0.0), n_sites, noise, len(training.weights))
+    def _round(self, training: Any, number: int, expected: float) -> None:
+        from torch import from_numpy
 
-    def _round(self, learner: _Learner, number: int, expected: float) -> None:
-        n_steps = self._plan.steps_of(number)
-        body, digest = packed_arrays(learner.weights, learner.rates(n_steps), self._codes)
+        n_steps, weights = self._plan.steps_of(number), training.weights
+        body, digest = packed_arrays(weights.cpu().numpy(), self._codes)
         place = self._plan.schedule.events.index(self._plan.event)
         query = TrainingQuery(number=number, event=place, n_steps=n_steps, expected_batch=expected, digest=digest)
-        total, answered = self._sums.ask(query, self._plan.event.what, learner.training.d_gradient, body)
+        total, answered = self._sums.ask(query, self._plan.event.what, training.d_update, body)
         self._budget.dropped |= set(self._sums.inputs.names) - set(answered)
-        learner.learn(total / (UNIT * len(answered) * n_steps), n_steps)
-        if not learner.training.finite:
+        mean = from_numpy(total / (UNIT * len(answered)))
+        moved = self._plan.server_rate * mean.to(weights) if len(weights) else mean
+        training.absorb(moved, n_steps)
+        if not training.finite:
             raise ModelError(
                 f"training of generator={self._generator.name!r} diverged at round={number}: its numbers are no longer "
                 "finite; lower learning_rate"

@@ -2,21 +2,21 @@
 
 A site charges the steps of a round before the first, and keeps the round's answer before it is sent. The same round
 again gets the same answer. A round that was begun and whose answer was lost stays spent, and is not taken again: the
-site sits it out.
+site sits it out. A site that is started again begins the moments of Adam anew.
 
-Each site divides its noisy sums by the same public number: what a site of average size expects a sample to hold. So the
-mean over sites, each of which counts as much, is the gradient of all rows together, and no size is asked for or paid
-for. Sites move by rates that the server sends. Adam at each site would divide sizes out, and small sites would then move
-the weights as far as large ones where noise does not hide it.
+Each site trains by Adam with moments of its own, which stay here. Sites count alike in the mean of what they moved the
+weights by. With epsilon that is nearly a mean by size, though no size is asked for or paid for. A site's gradient is a
+sum over its sample with noise that is the same everywhere, and Adam divides by the root of its second moment, which is
+mostly noise. So a small site, of which most is noise, moves the weights as little as its rows can. Without epsilon Adam
+would divide sizes out. Each site then multiplies its update by its share of the rows, and the secure sum is the mean by
+size.
 
 Source: McMahan, Moore, Ramage, Hampson, Aguera y Arcas 2017 (1602.05629) for FedAvg; Li et al. 2020 (1812.06127) for
 FedProx.
 
-Source: Li, Huang, Yang, Wang, Zhang 2020 (1907.02189), section 3.3, for objectives scaled so that sites count alike.
+Source: Tang, Shpilevskiy, Lecuyer 2024 (2312.14334) for noise in Adam's second moment under DP-SGD.
 
-Source: Reddi et al. 2021 (2003.00295) for Adam at the server.
-
-DEVIATES: a site sends the sum of the gradients that moved its weights, from which the move follows.
+DEVIATES: with epsilon a mean of sites, not of rows: a weight by the number of rows would tell that number.
 """
 
 import json
@@ -116,14 +116,17 @@ class SiteTraining:
         self._inputs, self._plan, self._rows, self._budget, self._folder = inputs, plan, rows, budget, folder
         self._kept = KeptRound(None if folder is None else folder / "round.kept")
         self._training: tuple[tuple[bytes, float], Any] | None = None
+        self._n_units = 0
 
     def answer(self, query: TrainingQuery, body: bytes) -> NDArray[np.int64]:
-        """The sum of the gradients of a round's steps, in fixed point; shape (d,).
+        """The update of a round's steps, in fixed point; shape (d,).
 
         Raises:
             SitesError: the round is out of turn, was begun and lost, or its weights do not fit; no step was taken.
             BudgetError: the event has no so many steps left; no step was taken.
         """
+        from torch import from_numpy
+
         asked = query.model_dump_json()
         if asked == self._kept.asked:
             if not len(self._kept.values):
@@ -135,21 +138,29 @@ class SiteTraining:
         self._check(query)
         arrays = unpacked_arrays(body, query)
         training = self._ready(arrays["codes"].tobytes(), query.expected_batch / len(self._inputs.names))
-        weights, rates = (arrays[name].astype(np.float64) for name in ("weights", "rates"))
-        if not weights.shape == rates.shape == training.weights.shape or not np.isfinite([weights, rates]).all():
+        start = from_numpy(arrays["weights"].astype(np.float32)).to(training.weights)
+        if start.shape != training.weights.shape or not bool(start.isfinite().all()):
             raise SitesError(f"round={query.number} comes with weights that do not fit the network; correct the server")
         self._kept.begin(asked, query.n_steps)
-        moved: list[NDArray[np.float64]] = []
+        updates: list[NDArray[np.float64]] = []
 
         def work(steps: "Steps") -> str:
-            moved.append(local_steps(training, steps, query.n_steps, weights, rates, self._plan.proximal))
+            update = training.update(steps, query.n_steps, start, self._plan.proximal)
+            updates.append(update.double().cpu().numpy() * self._weight(query))
             return ""
 
         self._budget.step(self._plan.event, query.n_steps, work)
-        if not np.isfinite(moved[0]).all():
+        if not np.isfinite(updates[0]).all():
             raise SitesError("a site's numbers are no longer finite, so that it has no answer; lower learning_rate")
-        self._kept.finish(fixed_point(moved[0]))
+        self._kept.finish(fixed_point(updates[0]))
         return self._kept.values
+
+    def _weight(self, query: TrainingQuery) -> float:
+        """In the mean over sites: 1 with epsilon, else by the number of units. *Sensitive*."""
+        if self._plan.is_private:
+            return 1.0
+        n_all = query.expected_batch / self._plan.event.sampling_rate
+        return self._n_units * len(self._inputs.names) / n_all
 
     def _check(self, query: TrainingQuery) -> None:
         """Refuse a round that is out of turn or not paid for."""
@@ -179,41 +190,9 @@ class SiteTraining:
         even = [np.ones(size) for size in encoding.layout.sizes]
         event, k = self._plan.event, schema.max_rows_per_unit
         rows = PrivateRows(encoded, encoding.layout, room, owned, k, even, 0.0, event, self._budget)
-        device = device_of(generator.device)
-        return generator.private_training(rows.units(), rows.layout, even, expected_batch, event.count, device)
-
-
-def local_steps(
-    training: Any,
-    steps: "Steps",
-    n_steps: int,
-    start: NDArray[np.float64],
-    rates: NDArray[np.float64],
-    proximal: float,
-) -> NDArray[np.float64]:
-    """The sum of the gradients of some steps from the server's weights on; shape (d,).
-
-    The pull toward these weights reads no row: it is neither clipped nor noised.
-
-    Args:
-        training: *Sensitive*. A network on the site's rows.
-        steps: charged by the site's budget.
-        n_steps: their number.
-        start: the server's weights, shape (d,); empty where no gradient depends on them.
-        rates: the distance that a gradient of 1 moves each, shape (d,) or empty.
-        proximal: mu, the weight of the pull; 0 is FedAvg.
-    """
-    from torch import from_numpy
-
-    here, total = start, np.zeros(training.d_gradient)
-    for _ in range(n_steps):
-        training.put(from_numpy(here.astype(np.float32)))
-        gradient = training.gradient(steps).cpu().numpy()
-        if len(here):
-            gradient = gradient + proximal * (here - start)
-            here = here - rates * gradient
-        total = total + gradient
-    return total
+        device, units = device_of(generator.device), rows.units()
+        self._n_units = len(units)
+        return generator.private_training(units, rows.layout, even, expected_batch, event.count, device)
 
 
 def _discretizer(codes: bytes, inputs: SitesInputs) -> Discretizer:

@@ -33,9 +33,9 @@ from understudy.sites.messages import SitesError
 LOCAL_STEPS = 10
 """Steps that each site takes between two looks at the others, unless the job says otherwise."""
 UNIT = 2.0**32
-"""Whole numbers of a sum to 1 in a gradient."""
+"""Whole numbers of a sum to 1 in an update."""
 MOST = 2.0**10
-"""Of a number of a gradient: larger ones are cut, so that the sum of two million sites is exact in 64 bits."""
+"""Of a number of an update: larger ones are cut, so that the sum of two million sites is exact in 64 bits."""
 COMMUNICATION_ONLY = (
     "Communication privacy only: the server sees sums of the sites' updates, and no row leaves a site. There is no "
     "formal guarantee: updates, sums and the model itself may give rows away."
@@ -63,6 +63,9 @@ class TrainingPlan:
         local_steps: of each site in a round; the last round has what is left.
         proximal: weight of the pull toward the server's weights.
         is_private: true if the events are drawn with noise.
+        server_rate: times the mean of updates that the server moves weights by. The noise of a mean over n sites is
+            smaller by the root of n, and weights that moved so little would not learn in as many steps. So the root of
+            n: a move then has the noise of one table's. Without noise it is 1.
     """
 
     schedule: Schedule
@@ -70,6 +73,7 @@ class TrainingPlan:
     local_steps: int
     proximal: float
     is_private: bool
+    server_rate: float
 
     @property
     def n_rounds(self) -> int:
@@ -127,13 +131,14 @@ def training_plan(inputs: SitesInputs) -> TrainingPlan:
     local_steps = settings.local_steps or LOCAL_STEPS
     if settings.rounds is not None:
         local_steps = math.ceil(event.count / settings.rounds)
-    return TrainingPlan(schedule, event, min(local_steps, event.count), settings.proximal, is_private)
+    rate = math.sqrt(len(inputs.names)) if is_private else 1.0
+    return TrainingPlan(schedule, event, min(local_steps, event.count), settings.proximal, is_private, rate)
 
 
 class TrainingQuery(Frozen):
     """A round of steps that is asked for, and the event that pays. Weights and codes come beside it.
 
-    The server sends weights, rates and codes, which follow from what was released before. Whatever they are, a unit's
+    The server sends weights and codes, which follow from what was released before. Whatever they are, a unit's
     gradient is clipped and noised, so that a site need not trust them.
     """
 
@@ -161,16 +166,16 @@ def read_training_query(content: Any) -> TrainingQuery:
         raise SitesError("a round is refused, since its query has other keys or values; correct the server") from None
 
 
-def packed_arrays(weights: NDArray[np.float32], rates: NDArray[np.float32], codes: bytes) -> tuple[bytes, str]:
-    """A round's weights, rates and codes as bytes, and their digest."""
+def packed_arrays(weights: NDArray[np.float32], codes: bytes) -> tuple[bytes, str]:
+    """A round's weights and codes as bytes, and their digest."""
     file = io.BytesIO()
-    np.savez(file, weights=weights, rates=rates, codes=np.frombuffer(codes, dtype=np.uint8))
+    np.savez(file, weights=weights, codes=np.frombuffer(codes, dtype=np.uint8))
     content = file.getvalue()
     return content, hashlib.sha256(content).hexdigest()
 
 
 def unpacked_arrays(content: bytes, query: TrainingQuery) -> dict[str, NDArray[np.generic]]:
-    """A round's weights, rates and codes from bytes.
+    """A round's weights and codes from bytes.
 
     Raises:
         SitesError: they are not those that the query names.
@@ -179,7 +184,7 @@ def unpacked_arrays(content: bytes, query: TrainingQuery) -> dict[str, NDArray[n
         raise SitesError(f"round={query.number} comes with other weights than it names; send it again")
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in ("weights", "rates", "codes")}
+            return {name: arrays[name] for name in ("weights", "codes")}
     except (ValueError, KeyError, OSError, EOFError):
         raise SitesError(f"round={query.number} comes with weights that cannot be read; correct the server") from None
 
