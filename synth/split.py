@@ -41,7 +41,13 @@ class Split:
 
 
 def split_table(
-    frame: pd.DataFrame, schema: Schema, *, holdout_share: float = 0.2, seed: int = 0, private: bool = False
+    frame: pd.DataFrame,
+    schema: Schema,
+    *,
+    holdout_share: float = 0.2,
+    seed: int = 0,
+    private: bool = False,
+    any_size: bool = False,
 ) -> Split:
     """Train and holdout of a table.
 
@@ -51,6 +57,7 @@ def split_table(
         holdout_share: share of units that go to the holdout, in (0, 1).
         seed: names the split; another seed is another release of the same table.
         private: by hashes of names, never stratified.
+        any_size: true where a refusal would tell how many rows there are.
 
     Raises:
         JobError: the share is not inside (0, 1).
@@ -61,7 +68,8 @@ def split_table(
     frame = conform(frame, schema, outside="clamp" if private else "refuse", part=True)
     inside = _keyed(frame, schema, holdout_share, seed) if private else _drawn(frame, schema, holdout_share, seed)
     train, holdout = frame[~inside].reset_index(drop=True), frame[inside].reset_index(drop=True)
-    refuse_small_sides(len(train), len(holdout), holdout_share)
+    if not any_size:
+        refuse_small_sides(len(train), len(holdout), holdout_share)
     return Split(train, holdout, int(twins(holdout, train, schema.learned).sum()), private)
 
 

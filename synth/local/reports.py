@@ -51,10 +51,10 @@ class Reports:
 
     @classmethod
     def of(cls, frame: pd.DataFrame, survey: Survey, words: Words = system_words) -> "Reports":
-        """What the respondents of a table send, one for each row.
+        """The reports of the respondents of a table, one for each row, or for each entity of several rows.
 
         Args:
-            frame: *Sensitive*. A row for each respondent.
+            frame: *Sensitive*. A row for each respondent. Of several rows of one entity, one drawn at random counts.
             survey: its questions.
             words: source of the randomness; a test may inject another than the system's.
 
@@ -62,9 +62,13 @@ class Reports:
             TableError: a column is missing.
         """
         order = np.argsort(words(len(frame), np.uint64), kind="stable")
+        entity = survey.schema.entity
+        if entity is not None:  # one row of each, whichever comes first in an order that says nothing
+            whose = frame[entity].iloc[order]
+            order = order[(whose.notna() & ~whose.duplicated()).to_numpy()]
         answers = survey.answers(survey.codes(frame), order)
         pairs = zip(survey.questions, answers, strict=True)
-        return cls(survey, tuple(_reports(question, cells, words) for question, cells in pairs), len(frame))
+        return cls(survey, tuple(_reports(question, cells, words) for question, cells in pairs), len(order))
 
     def collected(self) -> Collected:
         """The reports, counted."""

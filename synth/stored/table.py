@@ -261,7 +261,7 @@ class StoredTable:
                     f"column={name!r} is in the schema and not in the table at {self.place.shown!r}; {hint}"
                 )
 
-    def split(self, schema: Schema, *, holdout_share: float, seed: int) -> tuple[Self, Self]:
+    def split(self, schema: Schema, *, holdout_share: float, seed: int, any_size: bool = False) -> tuple[Self, Self]:
         """Train and holdout, each unit by the hash of its name: those of `synth.split.split_table` in memory.
 
         Where what a row holds is its name, the kept columns are written down with their sides where that is ours to do.
@@ -277,7 +277,8 @@ class StoredTable:
         n_inside = ibis.ifelse(inside, 1, 0).sum().fill_null(0)
         sizes = self.place.fetch(sided.rows.agg(inside=n_inside, rows=sided.rows.count()))
         n_holdout, n_rows = (int(column[0].as_py()) for column in sizes.columns)
-        refuse_small_sides(n_rows - n_holdout, n_holdout, holdout_share)
+        if not any_size:
+            refuse_small_sides(n_rows - n_holdout, n_holdout, holdout_share)
         train, holdout = (replace(sided, rows=sided.rows.filter(which).drop(_SIDE)) for which in (~inside, inside))
         return train, holdout
 

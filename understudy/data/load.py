@@ -34,13 +34,15 @@ class StoredSplit:
     keyed: bool = True
 
     @classmethod
-    def of(cls, table: "StoredTable", schema: Schema, *, holdout_share: float, seed: int) -> Self:
+    def of(
+        cls, table: "StoredTable", schema: Schema, *, holdout_share: float, seed: int, any_size: bool = False
+    ) -> Self:
         """Train and holdout, each unit by the hash of its own name.
 
         Raises:
             TableError: too few rows are on one side; nothing was split.
         """
-        return cls(*table.split(schema, holdout_share=holdout_share, seed=seed))
+        return cls(*table.split(schema, holdout_share=holdout_share, seed=seed, any_size=any_size))
 
 
 @contextmanager

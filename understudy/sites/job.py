@@ -128,8 +128,12 @@ class SitesJob(Frozen):
                 f"colluding={self.colluding} and dropouts={self.dropouts} leave {honest} of {n_sites} sites, and "
                 f"{LEAST_NOISY} have to hide each other; lower one of the two"
             )
-        if 2 * (n_sites - self.dropouts) <= n_sites:
-            raise ValueError(f"dropouts={self.dropouts} are half of {n_sites} sites or more; choose fewer")
+        if 2 * (n_sites - self.dropouts) <= n_sites + self.colluding:
+            raise ValueError(
+                f"dropouts={self.dropouts} of {n_sites} sites would let two sums of the same answers come together, by "
+                f"the help of colluding={self.colluding}: 2 (sites - dropouts) must be above sites + colluding; lower "
+                "one of the two"
+            )
         return self
 
     @property

@@ -20,7 +20,7 @@ from synth.generators.fitting.training_data import TrainingTable
 from synth.schema import Schema
 from synth.validation import Frozen
 
-Task = Literal["advertise", "share", "receive", "mask", "unmask", "train", "deliver"]
+Task = Literal["hello", "advertise", "share", "receive", "mask", "unmask", "train", "deliver"]
 """What a site is asked to do."""
 MOST_CELLS = 50_000_000
 """Numbers of one answer at most: 400 MB."""

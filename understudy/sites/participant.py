@@ -24,16 +24,16 @@ import pandas as pd
 from evaluate.engine import evaluate_beside
 from evaluate.gate.verdict import judge
 from evaluate.provenance import Provenance
-from evaluate.result import GeneratorRecord
+from evaluate.result import EvaluationError, GeneratorRecord
 from evaluate.tables import Real
 from synth.dp.statement import LedgerNote, PrivacyStatement
-from synth.errors import JobError, LedgerError, UnderstudyError
+from synth.errors import JobError, LedgerError, TableError, UnderstudyError
 from synth.output import RUN, Unfinished, check_new_folder, hidden_beside, read_state, sync_all, whole_file
 from synth.progress import Progress, quiet
 from synth.split import Split, split_table
 from synth.table import read_table
 from understudy import provenance
-from understudy.artifacts import Delivery, deliver
+from understudy.artifacts import VERDICT, Delivery, deliver
 from understudy.budget.account import Fund, open_fund
 from understudy.budget.payment import SPENT, Payment, Release, RequestsInMemory
 from understudy.data.load import StoredSplit, read_real
@@ -110,7 +110,8 @@ def taking_part(member: Membership, progress: Progress = quiet) -> "Iterator[Par
             _claim(work, {"job": member.inputs.digest, "site": member.name, "table": print_})
             sides = _split(real, member.inputs)
             paid = _Reservation.made(member, folder, print_)
-            site = Site(member.name, member.inputs, sides.train, NoisyAnswers(folder / "answers"))
+            answers = NoisyAnswers(folder / "answers")
+            site = Site(member.name, member.inputs, sides.train, answers, before_draws=paid.use)
             participant = Participant(member, site, sides, paid, work, print_, progress)
             yield participant
         if participant.is_finished:
@@ -144,8 +145,8 @@ def _split(real: "pd.DataFrame | StoredTable", inputs: SitesInputs) -> Split | S
     """Train and holdout of a site, each unit by a hash of its own content or name."""
     seed = child_seed(inputs.job.seed, "split")
     if isinstance(real, pd.DataFrame):
-        return split_table(real, inputs.schema, holdout_share=HOLDOUT_SHARE, seed=seed, private=True)
-    return StoredSplit.of(real, inputs.schema, holdout_share=HOLDOUT_SHARE, seed=seed)
+        return split_table(real, inputs.schema, holdout_share=HOLDOUT_SHARE, seed=seed, private=True, any_size=True)
+    return StoredSplit.of(real, inputs.schema, holdout_share=HOLDOUT_SHARE, seed=seed, any_size=True)
 
 
 class _RequestOnDisk(RequestsInMemory):
@@ -168,7 +169,7 @@ class _RequestOnDisk(RequestsInMemory):
 
     def is_drawn(self, label: str) -> bool:
         """True where a noisy answer is on the disk."""
-        return any(self._answers.glob("*.npz"))
+        return any(self._answers.glob("[0-9]*.npz"))
 
     def _write(self) -> None:
         with whole_file(self._path) as beside:
@@ -177,14 +178,14 @@ class _RequestOnDisk(RequestsInMemory):
 
 @dataclass(frozen=True)
 class _Reservation:
-    """What a site's ledger holds for the run; `None` outside a ledger."""
+    """The entry of a site's ledger for the run; `None` outside a ledger."""
 
     fund: Fund | None
     token: str | None
 
     @classmethod
     def made(cls, member: Membership, folder: Path, fingerprint: str) -> "_Reservation":
-        """The reservation, in use: it pays for this run, however often the site is started again.
+        """The reservation: it pays for this run, however often the site is started again.
 
         Raises:
             LedgerError: the total does not admit the fit; nothing was reserved.
@@ -200,9 +201,19 @@ class _Reservation:
         request = kept.request(name)
         if request is None:
             raise LedgerError("nothing was reserved, so nothing may be drawn")
-        if member.fund.ledger.reservation(request["token"]).state == "reserved":
-            member.fund.ledger.use(request["token"])
+        if member.fund.ledger.reservation(request["token"]).state == "committed":
+            raise LedgerError(
+                "the ledger says that this site finished the run, and its output is not here; begin a new run, or "
+                f"restore the output (what was drawn stays spent): site={name!r}"
+            )
         return cls(member.fund, request["token"])
+
+    def use(self) -> None:
+        """Charge the reservation, before noise is drawn under it for the first time."""
+        if self.fund is None or self.token is None:
+            return
+        if self.fund.ledger.reservation(self.token).state == "reserved":
+            self.fund.ledger.use(self.token)
 
     @property
     def note(self) -> LedgerNote | None:
@@ -257,7 +268,10 @@ class Participant:
         if statement is not None:
             text = json.dumps(statement.to_dict(), indent=1)
             (self.work.result / STATEMENT).write_text(text, encoding="utf-8")
-        self._judge(statement)
+        try:
+            self._judge(statement)
+        except (EvaluationError, TableError) as error:  # too few rows, say: it must not show before the table is there
+            self._note_unjudged(error)
         sync_all(self.work.result)
         self.work.publish()
         if statement is not None:
@@ -322,6 +336,11 @@ class Participant:
         delivered = Delivery(evaluation, verdicts, inputs.policy, title, ALL_SITES, tables={ALL_SITES: Path(SYNTHETIC)})
         deliver(delivered, folder)
 
+    def _note_unjudged(self, error: UnderstudyError) -> None:
+        """The verdict where nothing could be measured: it is no PASS, and the reason stays here."""
+        content = {"verdict": "INCONCLUSIVE", "reason": str(error), "policy": self.member.inputs.policy.name}
+        (self.work.result / VERDICT).write_text(json.dumps(content, indent=1), encoding="utf-8")
+
     def _real(self) -> Real:
         inputs = self.member.inputs
         terms: dict[str, Any] = {"seed": child_seed(inputs.job.seed, "evaluate"), "outside": "clamp"}
@@ -338,7 +357,7 @@ SITE_WARNING = (
 
 def _verdict(out: Path) -> str:
     """The verdict in a site's output."""
-    found = json.loads((out / "verdict.json").read_text(encoding="utf-8"))["verdict"]
+    found = json.loads((out / VERDICT).read_text(encoding="utf-8"))["verdict"]
     if found not in ("PASS", "FAIL", "INCONCLUSIVE"):
         raise UnderstudyError("the verdict of this site cannot be read")
     return str(found)

@@ -271,7 +271,7 @@ def trust_caveats(inputs: Any, dropped: set[str]) -> tuple[str, ...]:
     )
     return (
         f"It holds against a server that follows the protocol together with {job.colluding} of {n_sites} sites, which "
-        f"pool all that they see: each sum has the stated noise from {job.n_honest} other sites.",
+        f"pool all that they see: each sum has the stated noise from {job.n_honest} sites that do not.",
         "It does not hold against a site for its own rows, nor against a server that replaces messages or keys; nobody "
         "checks that a site counts its rows truly.",
         gone,

@@ -115,14 +115,20 @@ class SecureSums:
         """A set-up with a round left, made if need be."""
         if self._aggregation is not None and self._round < ROUNDS_A_PLAN:
             return self._aggregation
-        run = secrets.token_hex(16)
+        run, works = secrets.token_hex(16), self._works()
         made = ServerAggregation(plan_of(self.inputs, run))
-        self._collect(self._each(self.channel.sites, {"task": "advertise", "run": run}), made.take_advertisement)
+        asked = {"task": "advertise", "run": run, "works": works}
+        self._collect(self._each(tuple(works), asked), made.take_advertisement)
         keys = made.keys()
         self._collect(self._each(self.channel.sites, {"task": "share"}, lambda _: keys), made.take_shares)
         self._each(made.partners, {"task": "receive"}, made.shares_for)
         self._aggregation, self._round = made, 0
         return made
+
+    def _works(self) -> dict[str, str]:
+        """The names of the answers of all sites that are there, by which sites know each other's."""
+        replies = self._each(self.channel.sites, {"task": "hello"})
+        return {site: str(unpacked(reply)[0].get("work")) for site, reply in sorted(replies.items())}
 
     def _each(
         self,

@@ -6,11 +6,11 @@
         synthetic.csv   one table of all sites
         model/          the model, as every fit saves it
         statement.json  its privacy statement
-        sites.json      verdicts, sums, bytes and seconds; nothing in it was read off a real row outside the guarantee,
-                        but the verdicts
+        sites.json      verdicts, sums, bytes and seconds. Verdicts, seconds and who was late follow from real rows
+                        outside the guarantee: it stays inside
 
-Until it is whole, the hidden folder beside OUT holds the sums that were shown. The same command goes on from these: a
-sum is never asked for twice.
+Until it is whole, the hidden folder beside OUT holds the sums that were shown. The same command goes on from these. A
+sum that was lost is asked for again, and sites show the same answers in a sum of the same sites alone.
 """
 
 import json
@@ -161,7 +161,7 @@ def _fit(inputs: SitesInputs, channel: Channel, folder: Path, progress: Progress
         raise BudgetError("several sites add noise to what they show, and the generator has no epsilon; set one")
     sums = SecureSums(channel, inputs)
     with Journal(folder / "sums.journal") as journal:
-        journal.settle()  # a sum that was lost on its way is the same when it is asked for again: sites keep answers
+        journal.settle()  # a lost sum comes of the same answers of the same sites, or not at all: `NoisyAnswers.show`
         budget = SitesBudget(schedule, sums, journal)
         if not inputs.by_sums:
             network = fit_network(sums, budget, progress=progress, place=folder / TRAINING)

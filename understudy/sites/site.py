@@ -8,6 +8,8 @@ not drawn twice. What a site is asked beyond its schedule it refuses.
 import json
 import math
 import os
+import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +48,7 @@ class NoiseShare(SystemNoise):
     """A site's share of discrete Gaussian noise: that of so many honest sites together is what an event states.
 
     The sum of n discrete Gaussians of standard deviation s is no discrete Gaussian, yet the logarithm of its mass is
-    within 10 n exp(-pi^2 s^2) of one at every point. With s of at least `LEAST_SHARE_SIGMA` this is below 1e-23 for a
+    within 10 n exp(-pi^2 s^2) of one at every point. With s of at least `LEAST_SHARE_SIGMA` this is below 2e-23 for a
     thousand sites. Over a hundred million cells it adds less than 1e-14 to epsilon, and accountants round by more.
 
     Args:
@@ -94,7 +96,7 @@ class NoisyAnswers:
 
     folder: Path | None
     _held: dict[int, tuple[str, NDArray[np.int64]]] = field(default_factory=dict)
-    _shown: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _in_memory: dict[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._held)
@@ -103,7 +105,7 @@ class NoisyAnswers:
         """The answer that was kept; `None` where there is none.
 
         Raises:
-            SitesError: the number belongs to another query, or its noise was drawn and lost.
+            SitesError: the number belongs to another query.
         """
         asked = query.model_dump_json()
         if query.number not in self._held and self.folder is not None and self._path(query.number).exists():
@@ -121,18 +123,18 @@ class NoisyAnswers:
     def keep(self, query: Query, values: NDArray[np.int64]) -> None:
         """Keep an answer, flushed to the disk."""
         asked = query.model_dump_json()
-        self._held[query.number] = (asked, values)
         if self.folder is not None:
             with whole_file(self._path(query.number)) as path, path.open("wb") as file:
                 np.savez(file, asked=np.array(asked), values=values)
                 file.flush()
                 os.fsync(file.fileno())
+        self._held[query.number] = (asked, values)
 
     def restored(self) -> list[Query]:
         """The queries that were answered before, in order, read from the disk."""
         if self.folder is None:
             return []
-        numbers = sorted(int(path.stem) for path in self.folder.glob("*.npz"))
+        numbers = sorted(int(path.stem) for path in self.folder.glob("[0-9]*.npz"))
         self._held |= {number: self._read(number) for number in numbers}
         return [Query.model_validate_json(self._held[number][0]) for number in numbers]
 
@@ -149,17 +151,54 @@ class NoisyAnswers:
         Raises:
             SitesError: the same answers were shown in the sum of other sites.
         """
-        path = None if self.folder is None else self.folder / "shown.json"
-        if path is not None and path.exists():
-            self._shown |= {one: tuple(sites) for one, sites in read_state(path, {}).items()}
-        if self._shown.setdefault(asked, answered) != answered:
+        shown = self._file("shown.json", {})
+        if tuple(shown.setdefault(asked, list(answered))) != answered:
             raise SitesError(
                 f"{asked} was shown in a sum of other sites, and a second sum would tell what these answered; start "
                 "again the sites that were there, or begin a new run (what was reserved stays spent)"
             )
-        if path is not None:
-            with whole_file(path) as beside:
-                beside.write_text(json.dumps(self._shown), encoding="utf-8")
+        self._write("shown.json", shown)
+
+    @property
+    def work(self) -> str:
+        """A name of these answers, drawn once: whoever has other answers has another."""
+        known = self._file("work.json", {})
+        if "own" not in known:
+            known = {"own": secrets.token_hex(16)}
+            self._write("work.json", known)
+        return str(known["own"])
+
+    def meet(self, site: str, works: Any) -> None:
+        """Note which answers other sites have: no sum is of old answers of some and new ones of others.
+
+        Args:
+            site: the site's own name.
+            works: names of the answers of the sites that take part, by site.
+
+        Raises:
+            SitesError: the own answers are not these, or another site has begun anew since.
+        """
+        if not isinstance(works, dict) or works.get(site) != self.work:
+            raise SitesError("the server does not know this site's answers; start the server again")
+        met = self._file("met.json", {})
+        other = sorted(name for name, work in works.items() if met.get(name, work) != work)
+        if other:
+            raise SitesError(
+                f"sites={', '.join(other)} began anew, and sums would mix their new answers with the old ones of this "
+                "site; go on with the work that they had, or begin anew at all sites (what was reserved stays spent)"
+            )
+        self._write("met.json", {**met, **works})
+
+    def _file(self, name: str, otherwise: Any) -> Any:
+        if self.folder is None:
+            return self._in_memory.get(name, otherwise)
+        return read_state(self.folder / name, otherwise)
+
+    def _write(self, name: str, content: Any) -> None:
+        self._in_memory[name] = content
+        if self.folder is not None:
+            with whole_file(self.folder / name) as beside:
+                beside.write_text(json.dumps(content), encoding="utf-8")
 
     def _read(self, number: int) -> tuple[str, NDArray[np.int64]]:
         with np.load(self._path(number), allow_pickle=False) as content:
@@ -179,6 +218,7 @@ class Site:
         train: *Sensitive*. The site's rows, in memory or where they are stored.
         answers: noisy answers so far.
         noise: a share of the noise; `None`: the system's. Tests inject faults here.
+        before_draws: called before noise is drawn, as often as that is.
 
     Raises:
         BudgetError: the job cannot be carried out by shares of noise; no row was read.
@@ -191,6 +231,7 @@ class Site:
         train: "pd.DataFrame | StoredTable",
         answers: NoisyAnswers | None = None,
         noise: Any = None,
+        before_draws: Callable[[], None] = lambda: None,
     ) -> None:
         plan = None if inputs.by_sums else training_plan(inputs)
         schedule = inputs.schedule if plan is None else plan.schedule
@@ -198,6 +239,7 @@ class Site:
             raise BudgetError("several sites add noise to what they show, and the generator has no epsilon; set one")
         check_sums(schedule if plan is None else replace(schedule, events=schedule.events[:-1]))
         self.name, self.inputs, self.schedule = name, inputs, schedule
+        self._before_draws = before_draws
         self._rows = training_rows(train, inputs)
         self._answers = NoisyAnswers(None) if answers is None else answers
         exact = plan is not None and not plan.is_private
@@ -205,9 +247,9 @@ class Site:
         self._budget = Budget(schedule, shares if noise is None else noise)
         self._spent: dict[Event, int] = {}
         for query in self._answers.restored():
-            self._charge(query, len(query.cliques) or self._n_releases(query))
+            self._charge(query, self._n_releases(query))
         self._aggregation: SiteAggregation | None = None
-        self._asked = ""
+        self._asked: dict[int, str] = {}
         folder = self._answers.folder
         self._training = None if plan is None else SiteTraining(inputs, plan, self._rows, self._budget, folder)
 
@@ -226,27 +268,35 @@ class Site:
                 "use the same job file"
             )
         task = content.get("task")
+        if task == "hello":
+            return packed({"work": self._answers.work})
         if task == "advertise":
+            self._answers.meet(self.name, content.get("works"))
+            self._asked = {}
             self._aggregation = SiteAggregation(plan_of(self.inputs, str(content.get("run"))), self.name)
             return self._aggregation.advertise()
         if task == "train" and not self.inputs.job.training.secure:
             return packed({"trained": True}, self._steps(content, body).astype("<i8").tobytes())
         if self._aggregation is None:
             raise SitesError(f"task={task!r} comes after keys are exchanged; begin with these")
+        return self._aggregated(self._aggregation, str(task), content, body)
+
+    def _aggregated(self, aggregation: SiteAggregation, task: str, content: dict[str, Any], body: bytes) -> bytes:
+        """The reply to a request of secure aggregation."""
         if task == "share":
-            return self._aggregation.share(body)
+            return aggregation.share(body)
         if task == "receive":
-            self._aggregation.receive(body)
+            aggregation.receive(body)
             return packed({"received": True})
         if task in ("mask", "train"):
-            steps = task == "train"
+            steps, number = task == "train", int(content["round"])
             vector = self._steps(content, body) if steps else self._noisy(read_query(content.get("query")))
-            self._asked = f"{task}={content['query']['number']}"
-            return self._aggregation.mask(int(content["round"]), vector)
+            self._asked[number] = f"{task}={content['query']['number']}"
+            return aggregation.mask(number, vector)
         if task == "unmask":
-            unmasked = parsed(self._aggregation.plan, body, UnmaskRequest)
-            self._answers.show(self._asked, tuple(sorted(unmasked.answered)))
-            return self._aggregation.unmask(body)
+            unmasked = parsed(aggregation.plan, body, UnmaskRequest)
+            self._answers.show(self._asked.get(unmasked.round_index, ""), tuple(sorted(unmasked.answered)))
+            return aggregation.unmask(body)
         raise SitesError(f"task={task!r} is unknown to this site; use the same version on both sides")
 
     def _noisy(self, query: Query) -> NDArray[np.int64]:
@@ -255,8 +305,9 @@ class Site:
         if kept is not None:
             return kept
         event = self._event(query)
+        self._charge(query, self._n_releases(query))
+        self._before_draws()
         counts = query.counts(self._rows, self.inputs.schema)
-        self._charge(query, len(counts))
         values = flat(self._budget.release_each(counts, event))
         self._answers.keep(query, values)
         return values
@@ -284,7 +335,7 @@ class Site:
         return event
 
     def _n_releases(self, query: Query) -> int:
-        return len(self.inputs.schema.modeled) if query.kind == "cells" else 1
+        return {"cells": len(self.inputs.schema.modeled), "sizes": 1, "cliques": len(query.cliques)}[query.kind]
 
     def _charge(self, query: Query, n_releases: int) -> None:
         """Spend releases, those of an earlier start included.

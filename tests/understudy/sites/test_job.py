@@ -21,7 +21,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "two sites": ({"sites": {"a": {}, "b": {}}}, "name three or more"),
     "a name that names no file": ({"sites": {**SITES, "../x": {}}}, "rename it"),
     "all collude": ({"colluding": 3}, "have to hide each other"),
-    "half drop out": ({"colluding": 0, "dropouts": 2}, "choose fewer"),
+    "half drop out": ({"colluding": 0, "dropouts": 2}, "lower one of the two"),
+    "two sums with a colluder's help": ({"sites": {**SITES, "x": {}}, "dropouts": 2}, "two sums of the same answers"),
     "exact distances": ({"generator": {**MST, "choices": "exponential"}}, "needs exact distances in one place"),
     "no epsilon": ({"generator": {"name": "mst"}}, "set one"),
     "trees": ({"generator": {"name": "trees"}}, "choose one"),
@@ -66,6 +67,15 @@ def test_unfinished_work_of_another_job_stands_in_the_way(sites_home: SitesHome)
     sites_home.write({**MST, "epsilon": 0.5})
     with pytest.raises(BadInput, match="it is of another job"), sites_home.participants():
         pass
+
+
+def test_a_site_of_few_rows_takes_part_and_judges_nothing(sites_home: SitesHome) -> None:
+    # A refusal would tell the server and all other sites on which side of a limit its number of rows is.
+    sites_home.table("east").head(60).to_csv(sites_home.home / "east.csv", index=False)
+    sites_home.write({"name": "independent", "epsilon": 1.0})
+    outcome = sites_home.run()
+    assert outcome.verdicts["east"] == "INCONCLUSIVE" and outcome.verdicts["north"] != "not heard"
+    assert "reason" in (sites_home.home / "at-east" / "verdict.json").read_text()
 
 
 def test_a_ledger_that_has_no_room_refuses_before_anything_is_answered(sites_home: SitesHome) -> None:
