@@ -7,7 +7,7 @@ The audits themselves are in `evaluate.privacy.audit` and fit generators. Their 
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -30,6 +30,8 @@ MEASURE = "privacy.audit.excess"
 NO_FAULT, EXCEEDS, TOO_WEAK = "no fault found", "exceeds the claim", "too weak to say"
 LEAST_STRENGTH = 2.0
 """An audit says something where an attacker who never errs would have shown so many times the claim."""
+LEAST_POWER = 0.9
+"""An audit of reports says something where its attack shows half the noise with this probability."""
 
 
 class AuditError(EvaluationError):
@@ -147,6 +149,8 @@ class Audit:
         covered: events of the statement that were attacked or checked, by name.
         not_covered: those that were not, and what no audit looks at, in words. Empty in a result of before they were
             named.
+        attacked: the noise of a curator, or the reports that respondents randomize themselves. Of reports `bound`
+            assumes that each answer of a respondent is randomized on its own, `distribution_free` does not.
     """
 
     __pydantic_config__: ClassVar = CLOSED
@@ -166,6 +170,7 @@ class Audit:
     checks: tuple[AuditCheck, ...] = ()
     covered: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = ()
+    attacked: Literal["noise", "reports"] = "noise"
 
     @staticmethod
     def of_parts(claim: tuple[float, float], parts: Sequence[AuditPart], confidence: float) -> "Audit":
@@ -196,7 +201,13 @@ class Audit:
         """The verdict: no fault found, claim exceeded, or too weak to say."""
         if self.faults or self.bound > self.epsilon:
             return EXCEEDS
-        return NO_FAULT if self.strongest >= LEAST_STRENGTH * self.epsilon else TOO_WEAK
+        return NO_FAULT if self._says_something else TOO_WEAK
+
+    @property
+    def _says_something(self) -> bool:
+        if self.attacked == "reports":
+            return self.power is not None and self.power.half >= LEAST_POWER
+        return self.strongest >= LEAST_STRENGTH * self.epsilon
 
     @property
     def estimate(self) -> Estimate:

@@ -17,10 +17,17 @@ WEAK = (
     "claim; give the audit more time."
 )
 READINGS = {EXCEEDS: DISPROVED, TOO_WEAK: WEAK}
+OF_REPORTS = {
+    EXCEEDS: "Reports tell more of their respondents than was claimed: the privacy statement is false and must not be "
+    "relied on.",
+    TOO_WEAK: "Too weak to say: so few reports would not have shown half the noise in nine of ten such audits.",
+}
 IN_PARTS = (
     "The sums of one training run were attacked by canaries in it, the counts before it by fits of their own. Each "
     "part had its share of the error, so that the confidence is of all bounds together."
 )
+ATTACKED = {"noise": "measurement log", "reports": "reports of respondents"}
+"""The things that an audit attacks, in words."""
 LONGEST, MOST_PARTS, MOST_CHECKS, MOST_EVENTS = 240, 4, 8, 40
 """Of what an audit says that it ran on, and of its parts, checks and events: an evaluation may come from anyone."""
 DECIMALS, CLAIMED_DIGITS, MOST_DIGITS = 3, 3, 12
@@ -62,7 +69,7 @@ def audit_note(candidate: Candidate) -> AuditNote | None:
     found = candidate.audit
     if found is None:
         return None
-    what = "one training run and the counts before it" if found.parts else "the measurement log"
+    what = "one training run and the counts before it" if found.parts else f"the {ATTACKED[found.attacked]}"
     ran_on = "a public stand-in" if found.parts else plain(found.ran_on, LONGEST)
     alarms = found.verdict == EXCEEDS
     bound, claimed, excess = _compared(found)
@@ -72,7 +79,7 @@ def audit_note(candidate: Candidate) -> AuditNote | None:
         f"Audit of {what}: {verdict}lower bound {bound}, claim {claim} at delta {loss(found.delta)}"
         f"{f', exceeded by {excess}' if alarms else ''}, {100 * found.confidence:g}% confidence, on {ran_on}."
     )
-    reading = READINGS.get(found.verdict, NOT_DISPROVED)
+    reading = (READINGS if found.attacked == "noise" else OF_REPORTS).get(found.verdict, NOT_DISPROVED)
     reading = " ".join([*(f"{_capitalized(plain(fault, LONGEST))}." for fault in found.faults[:MOST_CHECKS]), reading])
     return AuditNote(
         bound, excess, sentence, reading, _parts(found) or _evidence(found), alarms,
@@ -166,6 +173,14 @@ def _capitalized(text: str) -> str:
 
 def _evidence(found: Audit | AuditPart) -> str:
     """The attacker's error rates, and the bound that follows without assumptions."""
+    if isinstance(found, Audit) and found.attacked == "reports":
+        return (
+            f"Of {found.n_trials:,} answers, half of them each row's, the attacker took "
+            f"{percent(found.false_positives[0])} of the one row's for the other's and missed "
+            f"{percent(found.false_negatives[0])} of the other's. Without the assumption that each answer of a "
+            f"respondent is randomized on its own, the bound is {cut(found.distribution_free)}. Answers that nobody "
+            f"randomized would have shown {cut(found.strongest)}.{alone(found)}"
+        )
     return (
         f"In {found.n_trials:,} trials the attacker took {percent(found.false_positives[0])} of absent canaries for "
         f"present and {percent(found.false_negatives[0])} of present ones for absent. Without the assumption that "

@@ -97,7 +97,7 @@ class Generator(BaseModel):
     unsaved: ClassVar[str | None] = None
     """The reason why its models cannot be saved; `None`: they can."""
     local: ClassVar[bool] = False
-    """True if rows randomize their own answers, so that no curator adds noise and no audit of one applies."""
+    """True if rows randomize their own answers, so that no curator adds noise: their reports are audited."""
     stored: ClassVar[bool] = True
     """True if it is fitted on tables that stay where they are stored, too."""
     learns_histories: ClassVar[bool] = False

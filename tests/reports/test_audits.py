@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from evaluate.audit_result import MEASURE, Audit, AuditCheck, AuditPart, Power
+from evaluate.audit_result import MEASURE, TOO_WEAK, Audit, AuditCheck, AuditPart, Power
 from evaluate.gate.verdict import Verdict
 from evaluate.privacy.audit.white_box import conclude
 from evaluate.result import Candidate, Evaluation, Failure
@@ -193,3 +193,18 @@ def test_evaluations_with_and_without_an_audit_are_read_back(evaluation: Evaluat
     again = evaluation_from(audited.to_json())
     assert again.candidates[0].audit == WITHIN
     assert all(one.audit is None for one in evaluation_from(evaluation.to_json()).candidates)
+
+
+def test_an_audit_of_reports_speaks_of_answers_and_not_of_noise_on_counts(evaluation: Evaluation) -> None:
+    of_reports = replace(
+        WITHIN, delta=0.0, attacked="reports", power=Power(0.97, 0.52), ran_on="a public stand-in of 9 respondents",
+        checks=(AuditCheck("reports to each question", "15 questions", power=Power(0.95, 0.6)),),
+    )  # fmt: skip
+    page = render_html(with_audit(evaluation, of_reports))
+    assert "Audit of the reports of respondents: no fault found; lower bound" in page
+    assert "Without the assumption that each answer of a respondent is randomized on its own" in page
+    assert "canaries for" not in page and "Gaussian, the bound" not in page
+    assert replace(of_reports, power=Power(0.89, 0.4)).verdict == replace(of_reports, power=None).verdict == TOO_WEAK
+    note = audit_note(with_audit(evaluation, replace(of_reports, bound=2.0)).candidates[0])
+    assert note is not None and note.alarms
+    assert note.reading.startswith("Reports tell more of their respondents than was claimed")

@@ -134,12 +134,12 @@ def _show(name: str, found: "Audit", console: "Console") -> None:
     """The bounds beside the claim, the rows and trials behind them, and the verdict last."""
     from evaluate.audit_result import NO_FAULT, AuditPart
     from evaluate.text import typed_loss
-    from reports.audits import alone, checks_in_words, cut, power_in_words, scope_in_words
+    from reports.audits import ATTACKED, alone, checks_in_words, cut, power_in_words, scope_in_words
 
     claim = typed_loss(found.epsilon)
     rows: list[tuple[str, ...]] = []
     for part in found.attacks:
-        what = part.what if isinstance(part, AuditPart) else "measurement log"
+        what = part.what if isinstance(part, AuditPart) else ATTACKED[found.attacked]
         rows.append((what, cut(part.bound), cut(part.distribution_free), claim, f"{part.n_trials:,}"))
     console.table(("audited", "bound", "distribution-free", "claim", "trials"), rows)
     for (what, *_), part in zip(rows, found.attacks, strict=True):

@@ -201,14 +201,12 @@ def audited(plan: Plan) -> tuple[str, ...]:
     """Labels of the candidates whose claim is audited: those with an epsilon, unless the job says otherwise.
 
     An audit is of a mechanism, not of a fit: of a sweep's seeds the first stands for all. What nobody pays for is not
-    audited, since no audit could make it releasable. Nor is what respondents randomize: its bound is held by tests that
-    list every report, and an attack on a curator's noise has nothing to look at.
+    audited, since no audit could make it releasable.
     """
     if not plan.job.evaluation.audit or plan.unpaid:
         return ()
     firsts = {point.setting: label for label, point in reversed(plan.points.items())}
-    noised = (label for label in plan.schedules if not plan.generators[label].local)
-    return tuple(label for label in noised if firsts[plan.points[label].setting] == label)
+    return tuple(label for label in plan.schedules if firsts[plan.points[label].setting] == label)
 
 
 def audit(plan: Plan, candidate: Candidate, progress: Progress) -> Candidate:

@@ -47,7 +47,7 @@ class Worlds:
             seed: of the rows.
             histories: whether the fit takes the first rows of a unit, by the order of the schema.
         """
-        rng, plain = np.random.default_rng(seed), _without_constraints(schema, histories=histories)
+        rng, plain = np.random.default_rng(seed), without_constraints(schema, histories=histories)
         k = EXCESS * schema.max_rows_per_unit if schema.entity is not None else 1
         made = {name: _column(plain.columns[name], N_ROWS, k, rng) for name in plain.learned}
         rows, target = (pd.DataFrame({name: sides[i] for name, sides in made.items()}) for i in (0, 1))
@@ -59,7 +59,13 @@ class Worlds:
         return cls(plain, fitting[0], fitting[1])
 
 
-def _without_constraints(schema: Schema, *, histories: bool) -> Schema:
+def without_constraints(schema: Schema, *, histories: bool) -> Schema:
+    """The learned columns of a schema, its unit, k and n_units, and nothing else of it.
+
+    Args:
+        schema: declared.
+        histories: whether its order stays.
+    """
     columns: dict[str, Any] = {name: schema.columns[name].model_dump() for name in schema.learned}
     content: dict[str, Any] = {"status": schema.status, "n_units": schema.n_units}
     if schema.entity is not None:

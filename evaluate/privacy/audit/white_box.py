@@ -29,6 +29,8 @@ Where a fit draws histories, all of it is done on histories. A canary is one of 
 ones. A stand-in that would be fitted otherwise than the real table is refused. So is an audit that saw nothing of first
 rows, or nothing of later ones.
 
+Where respondents randomize their own answers, there is no such noise: their reports are attacked (`local`).
+
 Of everything that is left to chance the audit says with which probability it would have shown half the noise, and how
 much less noise it would have shown in nine of ten audits (`power`). It names the events that it covered and those that
 it did not.
@@ -62,6 +64,7 @@ from evaluate.privacy.audit.bounds import (
 )
 from evaluate.privacy.audit.choices import audit_choices
 from evaluate.privacy.audit.counts import CountTrials, Patience, trials_of_counts
+from evaluate.privacy.audit.local import audit_local
 from evaluate.privacy.audit.power import Residuals, mu_of_claim, power_of_counts, power_of_steps
 from evaluate.privacy.audit.rehearsal import audit_domain, audit_releases
 from evaluate.privacy.audit.split import audit_split
@@ -74,6 +77,7 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histograms import COLUMNS
 from synth.generators.fitting.histories import FIRST_ROWS, LATER_ROWS
 from synth.generators.fitting.marginal_selection import column_weights
+from synth.generators.local import Local
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
@@ -337,11 +341,11 @@ def audit(
     if not isinstance(chosen, PrivateGenerator):
         raise AuditError(f"generator={generator.name!r} stands for {chosen.name!r}, which claims nothing; name another")
     generator = chosen
-    if generator.local:
-        raise AuditError(
-            f"an audit attacks noise that a curator adds, and respondents of generator={generator.name!r} randomize "
-            "their own answers; its claim is held by listing every report of small domains, in its tests"
-        )
+    if isinstance(generator, Local):
+        return audit_local(
+            generator, schema, n_fits=n_fits, confidence=confidence, time_limit_s=time_limit_s, seed=seed,
+            progress=progress,
+        )  # fmt: skip
     audited = generator.model_copy(update={**_shortcuts(generator), "delta": resolve_delta(generator.delta, schema)})
     histories = audited.draws_histories(schema)
     stand_in = StandIn.like(schema, histories=histories)
