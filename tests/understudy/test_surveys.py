@@ -94,7 +94,7 @@ def test_a_table_that_does_not_fit_or_damaged_reports_leave_nothing(survey: "Wor
     assert not (survey.folder / "model").exists()
 
 
-def test_a_fit_is_paid_by_a_ledger_and_not_audited_as_a_curators(survey: "Workspace") -> None:
+def test_a_fit_is_paid_by_a_ledger_and_audited_by_its_reports(survey: "Workspace") -> None:
     folder, url = survey.folder, survey.folder / "ledger.sqlite"
     schema = folder / "survey.toml"
     schema.write_text('dataset = "answers"\n' + SCHEMA)

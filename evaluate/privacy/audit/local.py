@@ -172,7 +172,7 @@ def _attacked(plan: _Fits, confidence: float, tell: Callable[[float], None]) -> 
         delta=0.0,
         bound=max(m * best.bound(each), assumed_nothing),
         distribution_free=assumed_nothing,
-        strongest=m * Rates(n, n, 0, n).bound(each),
+        strongest=m * EventCounts(n, n, 0, n).bound(each),
         confidence=confidence,
         n_trials=best.n_one + best.n_other,
         false_positives=false_in,
@@ -222,7 +222,7 @@ def _opposites(survey: Survey) -> tuple[dict[str, int], dict[str, int]]:
 
 
 @dataclass(frozen=True)
-class Rates:
+class EventCounts:
     """How often an event came after one answer, and after another.
 
     Attributes:
@@ -243,7 +243,7 @@ class Rates:
         Args:
             confidence: of the bound; each end may fail with half of the rest.
 
-        >>> round(Rates(9_000, 10_000, 1_000, 10_000).bound(0.99), 2)  # log 9 is 2.20
+        >>> round(EventCounts(9_000, 10_000, 1_000, 10_000).bound(0.99), 2)  # log 9 is 2.20
         2.11
         """
         return float(_bounds(np.array([self.one]), np.array([self.other]), (self.n_one, self.n_other), confidence)[0])
@@ -258,7 +258,7 @@ def _bounds(one: np.ndarray, other: np.ndarray, n: tuple[int, int], confidence: 
         return np.asarray(np.maximum(np.log(low / high), 0.0))
 
 
-def _best(counts: np.ndarray, confidence: float) -> Rates:
+def _best(counts: np.ndarray, confidence: float) -> EventCounts:
     """The event that the first half speaks for, as it came in the second half.
 
     Events hold the classes with the highest ratios. The one with the largest bound, about, is taken, in the direction
@@ -280,7 +280,7 @@ def _best(counts: np.ndarray, confidence: float) -> Rates:
         choices.append((float(gains[place]), one, other, order[: place + 1]))
     _, one, other, event = max(choices, key=lambda choice: choice[0])
     second = counts[1]
-    return Rates(
+    return EventCounts(
         int(second[one][event].sum()), int(second[one].sum()), int(second[other][event].sum()), int(second[other].sum())
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from evaluate.audit_result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit
-from evaluate.privacy.audit.local import ANSWERS, OUTSIDE, QUESTIONS, RESPONDENT, Rates, _best, _chances, _power
+from evaluate.privacy.audit.local import ANSWERS, OUTSIDE, QUESTIONS, RESPONDENT, EventCounts, _best, _chances, _power
 from evaluate.privacy.audit.white_box import audit
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import SystemNoise
@@ -183,6 +183,6 @@ def test_the_stated_power_is_that_of_simulated_audits(oracle: Any, n: int) -> No
 def test_a_bound_is_below_the_true_epsilon_as_often_as_is_said() -> None:
     rng, n, level = np.random.default_rng(6), 2_000, 0.9
     p, q = _chances(DirectEncoding(4, 1.0), 1.0)
-    bounds = [Rates(int(rng.binomial(n, p)), n, int(rng.binomial(n, q)), n).bound(level) for _ in range(1_000)]
+    bounds = [EventCounts(int(rng.binomial(n, p)), n, int(rng.binomial(n, q)), n).bound(level) for _ in range(1_000)]
     assert np.mean(np.array(bounds) > 1.0) < 0.1
-    assert Rates(0, 10, 10, 10).bound(level) == 0.0
+    assert EventCounts(0, 10, 10, 10).bound(level) == 0.0
