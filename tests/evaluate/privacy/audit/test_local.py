@@ -148,7 +148,7 @@ def test_a_swap_in_unary_encoding_costs_no_privacy_and_is_no_fault(monkeypatch: 
     monkeypatch.setattr(UnaryEncoding, "randomize", _swapped_bits)
     audited = found(schema=towns(8), n_bins=30, pairs="all")
     assert audited.verdict == NO_FAULT
-    assert audited.bound > 0.4
+    assert audited.bound > 0.2  # bits that are turned speak against those symbols that are not
 
 
 def test_a_claim_that_reports_cannot_show_is_too_weak() -> None:
