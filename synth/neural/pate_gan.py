@@ -46,14 +46,15 @@ from synth.transforms.layout import Layout
 
 N_COMPARED = 448
 """Generated rows of a round that teachers hold against real ones, beside those that they vote on."""
-WARM_STEPS = 150
-"""Steps of the generator before the first round, toward the released marginals alone."""
+WARM_STEPS, WARM_ROUNDS = 150, 4
+"""Steps of the generator before the first round, toward the released marginals alone: at most, and at most as many as
+so many rounds have."""
 SIGNAL = 0.1
 """Standard deviation of the share of votes that a pair of codes is taken to explain, before anything is known."""
 LEAST_NOISE = 0.03
 """Standard deviation of the share of votes that pairs of codes do not explain, beside the noise."""
-KEPT, N_KEPT = 0.8, 6
-"""The share of a round's weight that the next round leaves it, and the rounds that the student remembers."""
+KEPT = 0.8
+"""The share of its weights that the student goes on with in the next round."""
 SCORE_WEIGHT = 5.0
 """Of the student's scores in the generator's loss."""
 
@@ -85,7 +86,8 @@ class PateGanSpec:
 class Student:
     """Weights on pairs of codes, by ridge regression of the shares of votes that generated rows got.
 
-    Older rounds weigh less: their rows were held against those of an older generator.
+    Each round is learned from on its own, by what it says beyond the weights so far. These count less from round to
+    round: their rows were held against those of an older generator.
 
     Args:
         spans: of rows.
@@ -95,7 +97,6 @@ class Student:
     def __init__(self, spans: Spans, noise: float) -> None:
         self._spans, self._variance = spans, noise**2 + LEAST_NOISE**2
         self._n_pairs = max(len(spans.offsets) * (len(spans.offsets) - 1) / 2, 1.0)
-        self._rounds: list[tuple[Tensor, Tensor]] = []
         self._other_span = (spans.span_of[:, None] != spans.span_of[None, :]).float()
         self.weights = torch.zeros(spans.n_codes, spans.n_codes)
 
@@ -106,18 +107,16 @@ class Student:
             codes: of generated rows, int64 of shape (n, n_spans).
             shares: noisy share of teachers that took each for a real row, shape (n,).
         """
-        self._rounds = [*self._rounds, (self._spans.one_hot(codes), (shares - shares.mean()).float())]
-        self._rounds = self._rounds[-N_KEPT:]
-        rows, labels = (torch.cat(parts) for parts in zip(*self._rounds, strict=True))
-        n_rounds = len(self._rounds)
-        sizes = torch.tensor([len(one) for _, one in self._rounds])
-        variance = (self._variance / KEPT ** torch.arange(n_rounds - 1.0, -1.0, -1.0)).repeat_interleave(sizes)
+        rows = self._spans.one_hot(codes)
+        kept = KEPT * self.weights
+        expected = ((rows @ kept) * rows).sum(1)
+        surprise = (shares - shares.mean()).float() - (expected - expected.mean())
         agreeing = rows @ rows.T
         alike = SIGNAL**2 * agreeing * (agreeing - 1) / 2 / self._n_pairs
-        factor = torch.linalg.cholesky(alike + torch.diag(variance))
-        dual = torch.cholesky_solve(labels[:, None], factor).squeeze(1)
+        alike.diagonal().add_(self._variance)
+        dual = torch.cholesky_solve(surprise[:, None], torch.linalg.cholesky(alike)).squeeze(1)
         pairs = SIGNAL**2 * (rows * dual[:, None]).T @ rows / self._n_pairs
-        self.weights = pairs / 2 * self._other_span
+        self.weights = kept + pairs / 2 * self._other_span
 
     def scores(self, fakes: Tensor, condition: Tensor) -> Tensor:
         """Of relaxed rows, shape (n,), as the generator's loss takes them."""
@@ -152,7 +151,7 @@ def train(
     similarity = Similarity(released_shares(one_way, layout).numpy(), layout)
     student = Student(maker.spans, sigma / teachers.n_teachers)
     n_steps = spec.rounds * spec.generator_steps
-    for _ in range(min(WARM_STEPS, n_steps)):
+    for _ in range(min(WARM_STEPS, WARM_ROUNDS * spec.generator_steps)):
         maker.step(student.scores)
     for done in range(spec.rounds):
         rows = maker.rows()
