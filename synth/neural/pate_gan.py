@@ -54,7 +54,7 @@ SIGNAL = 0.1
 LEAST_NOISE = 0.03
 """Standard deviation of the share of votes that pairs of codes do not explain, beside the noise."""
 KEPT = 0.8
-"""The share of its weights that the student goes on with in the next round."""
+"""The share of a round's weight that the next round leaves it."""
 SCORE_WEIGHT = 5.0
 """Of the student's scores in the generator's loss."""
 
@@ -69,6 +69,7 @@ class PateGanSpec:
     Attributes:
         rounds: of votes.
         labels_per_round: generated rows that teachers vote on in each.
+        rounds_kept: that the student learns from, the last ones.
         generator_steps: of the generator after each round.
         d_latent: width of the generator's noise.
         generator_widths: of its hidden layers.
@@ -77,6 +78,7 @@ class PateGanSpec:
 
     rounds: int = 30
     labels_per_round: int = 256
+    rounds_kept: int = 6
     generator_steps: int = 40
     d_latent: int = 64
     generator_widths: tuple[int, ...] = (128, 128)
@@ -86,17 +88,19 @@ class PateGanSpec:
 class Student:
     """Weights on pairs of codes, by ridge regression of the shares of votes that generated rows got.
 
-    Each round is learned from on its own, by what it says beyond the weights so far. These count less from round to
-    round: their rows were held against those of an older generator.
+    Older rounds weigh less: their rows were held against those of an older generator.
 
     Args:
         spans: of rows.
         noise: standard deviation of the noise in a share of votes; public.
+        rounds_kept: the last rounds that are learned from, at least 1.
     """
 
-    def __init__(self, spans: Spans, noise: float) -> None:
+    def __init__(self, spans: Spans, noise: float, rounds_kept: int = 6) -> None:
+        self._rounds_kept = rounds_kept
         self._spans, self._variance = spans, noise**2 + LEAST_NOISE**2
         self._n_pairs = max(len(spans.offsets) * (len(spans.offsets) - 1) / 2, 1.0)
+        self._rounds: list[tuple[Tensor, Tensor]] = []
         self._other_span = (spans.span_of[:, None] != spans.span_of[None, :]).float()
         self.weights = torch.zeros(spans.n_codes, spans.n_codes)
 
@@ -107,16 +111,18 @@ class Student:
             codes: of generated rows, int64 of shape (n, n_spans).
             shares: noisy share of teachers that took each for a real row, shape (n,).
         """
-        rows = self._spans.one_hot(codes)
-        kept = KEPT * self.weights
-        expected = ((rows @ kept) * rows).sum(1)
-        surprise = (shares - shares.mean()).float() - (expected - expected.mean())
+        self._rounds = [*self._rounds, (self._spans.one_hot(codes), (shares - shares.mean()).float())]
+        self._rounds = self._rounds[-self._rounds_kept :]
+        rows, labels = (torch.cat(parts) for parts in zip(*self._rounds, strict=True))
+        n_rounds = len(self._rounds)
+        sizes = torch.tensor([len(one) for _, one in self._rounds])
+        variance = (self._variance / KEPT ** torch.arange(n_rounds - 1.0, -1.0, -1.0)).repeat_interleave(sizes)
         agreeing = rows @ rows.T
         alike = SIGNAL**2 * agreeing * (agreeing - 1) / 2 / self._n_pairs
-        alike.diagonal().add_(self._variance)
-        dual = torch.cholesky_solve(surprise[:, None], torch.linalg.cholesky(alike)).squeeze(1)
+        factor = torch.linalg.cholesky(alike + torch.diag(variance))
+        dual = torch.cholesky_solve(labels[:, None], factor).squeeze(1)
         pairs = SIGNAL**2 * (rows * dual[:, None]).T @ rows / self._n_pairs
-        self.weights = kept + pairs / 2 * self._other_span
+        self.weights = pairs / 2 * self._other_span
 
     def scores(self, fakes: Tensor, condition: Tensor) -> Tensor:
         """Of relaxed rows, shape (n,), as the generator's loss takes them."""
@@ -149,7 +155,7 @@ def train(
     n_labels = spec.labels_per_round
     maker = ReleasedGenerator(settings, layout, one_way, n_labels + N_COMPARED, torch.device("cpu"))
     similarity = Similarity(released_shares(one_way, layout).numpy(), layout)
-    student = Student(maker.spans, sigma / teachers.n_teachers)
+    student = Student(maker.spans, sigma / teachers.n_teachers, spec.rounds_kept)
     n_steps = spec.rounds * spec.generator_steps
     for _ in range(min(WARM_STEPS, WARM_ROUNDS * spec.generator_steps)):
         maker.step(student.scores)
