@@ -66,6 +66,9 @@ class PateGan(PrivateGenerator):
     labels_per_round: int = Field(
         default=256, ge=1, le=1024, description="Generated rows that are voted on in a round; best a square number."
     )
+    rounds_kept: int = Field(
+        default=6, ge=1, le=100, description="The last rounds that the student learns from; costs no epsilon."
+    )
     generator_steps: int = Field(default=40, ge=1, le=100_000, description="Of the network after each round.")
     learning_rate: float | None = Field(default=None, gt=0, le=1, description="`None`: the usual one.")
     d_latent: int | None = Field(default=None, ge=1, le=4096, description="Width of the noise; `None`: the usual one.")
@@ -195,7 +198,7 @@ class PateGan(PrivateGenerator):
             "d_latent": self.d_latent, "generator_widths": self.generator_widths, "generator_rate": self.learning_rate,
         }  # fmt: skip
         set_here = {name: value for name, value in wanted.items() if value is not None}
-        return PateGanSpec(self.rounds, self.labels_per_round, self.generator_steps, **set_here)
+        return PateGanSpec(self.rounds, self.labels_per_round, self.rounds_kept, self.generator_steps, **set_here)
 
 
 def _owner(owned: Owned | None, n_rows: int) -> NDArray[np.int64] | None:

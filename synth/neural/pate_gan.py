@@ -46,14 +46,15 @@ from synth.transforms.layout import Layout
 
 N_COMPARED = 448
 """Generated rows of a round that teachers hold against real ones, beside those that they vote on."""
-WARM_STEPS = 150
-"""Steps of the generator before the first round, toward the released marginals alone."""
+WARM_STEPS, WARM_ROUNDS = 150, 4
+"""Steps of the generator before the first round, toward the released marginals alone: at most, and at most as many as
+so many rounds have."""
 SIGNAL = 0.1
 """Standard deviation of the share of votes that a pair of codes is taken to explain, before anything is known."""
 LEAST_NOISE = 0.03
 """Standard deviation of the share of votes that pairs of codes do not explain, beside the noise."""
-KEPT, N_KEPT = 0.8, 6
-"""The share of a round's weight that the next round leaves it, and the rounds that the student remembers."""
+KEPT = 0.8
+"""The share of a round's weight that the next round leaves it."""
 SCORE_WEIGHT = 5.0
 """Of the student's scores in the generator's loss."""
 
@@ -68,6 +69,7 @@ class PateGanSpec:
     Attributes:
         rounds: of votes.
         labels_per_round: generated rows that teachers vote on in each.
+        rounds_kept: that the student learns from, the last ones.
         generator_steps: of the generator after each round.
         d_latent: width of the generator's noise.
         generator_widths: of its hidden layers.
@@ -76,6 +78,7 @@ class PateGanSpec:
 
     rounds: int = 30
     labels_per_round: int = 256
+    rounds_kept: int = 6
     generator_steps: int = 40
     d_latent: int = 64
     generator_widths: tuple[int, ...] = (128, 128)
@@ -90,9 +93,11 @@ class Student:
     Args:
         spans: of rows.
         noise: standard deviation of the noise in a share of votes; public.
+        rounds_kept: the last rounds that are learned from, at least 1.
     """
 
-    def __init__(self, spans: Spans, noise: float) -> None:
+    def __init__(self, spans: Spans, noise: float, rounds_kept: int = 6) -> None:
+        self._rounds_kept = rounds_kept
         self._spans, self._variance = spans, noise**2 + LEAST_NOISE**2
         self._n_pairs = max(len(spans.offsets) * (len(spans.offsets) - 1) / 2, 1.0)
         self._rounds: list[tuple[Tensor, Tensor]] = []
@@ -107,7 +112,7 @@ class Student:
             shares: noisy share of teachers that took each for a real row, shape (n,).
         """
         self._rounds = [*self._rounds, (self._spans.one_hot(codes), (shares - shares.mean()).float())]
-        self._rounds = self._rounds[-N_KEPT:]
+        self._rounds = self._rounds[-self._rounds_kept :]
         rows, labels = (torch.cat(parts) for parts in zip(*self._rounds, strict=True))
         n_rounds = len(self._rounds)
         sizes = torch.tensor([len(one) for _, one in self._rounds])
@@ -150,9 +155,9 @@ def train(
     n_labels = spec.labels_per_round
     maker = ReleasedGenerator(settings, layout, one_way, n_labels + N_COMPARED, torch.device("cpu"))
     similarity = Similarity(released_shares(one_way, layout).numpy(), layout)
-    student = Student(maker.spans, sigma / teachers.n_teachers)
+    student = Student(maker.spans, sigma / teachers.n_teachers, spec.rounds_kept)
     n_steps = spec.rounds * spec.generator_steps
-    for _ in range(min(WARM_STEPS, n_steps)):
+    for _ in range(min(WARM_STEPS, WARM_ROUNDS * spec.generator_steps)):
         maker.step(student.scores)
     for done in range(spec.rounds):
         rows = maker.rows()

@@ -79,16 +79,16 @@ class Teachers:
         """
         tables = similarity.tables(shown)
         level = similarity.of(tables, generated).sum(axis=0) // len(generated)
-        totals = np.zeros((self.n_teachers, len(shown)), dtype=np.int64)
+        held, place, n_rows = np.unique(self.teacher, return_inverse=True, return_counts=True)
+        totals = np.zeros((len(held), len(shown)), dtype=np.int64)
         for start in range(0, len(self.codes), CHUNK_ROWS):
             chunk = slice(start, start + CHUNK_ROWS)
-            found, teacher = similarity.of(tables, self.codes[chunk]), self.teacher[chunk]
+            found, teacher = similarity.of(tables, self.codes[chunk]), place[chunk]
             first = np.flatnonzero(np.diff(teacher, prepend=-1))
             totals[teacher[first]] += np.add.reduceat(found, first, axis=0)
-        n_rows = np.bincount(self.teacher, minlength=self.n_teachers)
         said = totals > n_rows[:, None] * level
-        said[n_rows == 0] = WITHOUT
-        return np.asarray(said.sum(axis=0), dtype=np.int64)
+        without = WITHOUT * (self.n_teachers - len(held))
+        return np.asarray(said.sum(axis=0) + without, dtype=np.int64)
 
 
 def dealt_to(

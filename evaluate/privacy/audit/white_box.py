@@ -253,7 +253,7 @@ these are, unless somebody asks for one."""
 MOST_STEPS = 2_000
 """Of a training run; of a longer one these are held against as many."""
 SHORTCUTS: Mapping[str, Any] = {
-    "n_iterations": 1, "n_draws": 1_000, "n_classes": 1, "generator_steps": 1, "workload": {},
+    "n_iterations": 1, "n_draws": 1_000, "n_classes": 1, "generator_steps": 1, "rounds_kept": 1, "workload": {},
 }  # fmt: skip
 """Parameters that no noise depends on: a fit may be worse in an audit. Made-up tables have no columns to be weighed.
 
