@@ -99,7 +99,7 @@ def _sides(path: Path, target: str, seed: int) -> tuple[pd.DataFrame, pd.DataFra
 
 
 def _drawn(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """One Markdown table: means over seeds, with half their range."""
+    """One Markdown table: medians over seeds, with half their range."""
     yield f"| table | epsilon | fit | {' | '.join(FIGURES.values())} |"
     yield f"| --- | ---: | --- |{' ---: |' * len(FIGURES)}"
     for table, epsilon, fit in dict.fromkeys((run["table"], run["epsilon"], run["fit"]) for run in runs):
@@ -112,7 +112,7 @@ def _cell(values: Sequence[float]) -> str:
     if not values:
         return ""
     half = (max(values) - min(values)) / 2
-    return f"{statistics.fmean(values):.3g}" + (f" ± {half:.1g}" if half > 0 else "")
+    return f"{statistics.median(values):.3g}" + (f" ± {half:.1g}" if half > 0 else "")
 
 
 if __name__ == "__main__":

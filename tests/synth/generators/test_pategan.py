@@ -82,6 +82,16 @@ def test_votes_have_no_factor_for_the_rows_of_an_entity_and_histograms_have() ->
     assert moved["one-way histograms of the columns"] == 5
 
 
+def test_rounds_that_a_student_keeps_and_steps_of_the_generator_cost_nothing() -> None:
+    schema = schema_of(1_000)
+    planned, fewer = (
+        made(epsilon=1.0, **more).schedule(schema) for more in ({}, {"rounds_kept": 1, "generator_steps": 1})
+    )
+    assert planned is not None
+    assert fewer is not None
+    assert fewer.events == planned.events
+
+
 def test_the_number_of_teachers_follows_from_public_numbers() -> None:
     assert made(epsilon=1.0)._n_teachers(1_000) == 1_000 // UNITS_PER_TEACHER
     assert made(epsilon=1.0)._n_teachers(3) == 1
@@ -175,6 +185,21 @@ def test_a_student_scores_what_got_votes_and_trusts_noisy_votes_less() -> None:
     scores = clear.scores(hot, hot)
     assert scores[:2].min() > scores[2:].max()
     assert labelled(10.0)[0].weights.abs().max() < 0.1 * clear.weights.abs().max()
+
+
+def test_a_student_forgets_rounds_that_it_does_not_keep() -> None:
+    _, layout = labelled(0.01)
+    spans, rng = Spans(layout), np.random.default_rng(0)
+    codes = torch.from_numpy(np.stack([rng.integers(0, size, 50) for size in layout.sizes], axis=1))
+    first, second = (torch.from_numpy(rng.random(50)) for _ in range(2))
+    learned = []
+    for kept, shown in ((1, (first, second)), (1, (second,)), (2, (first, second))):
+        student = Student(spans, 0.1, rounds_kept=kept)
+        for shares in shown:
+            student.learn(codes, shares)
+        learned.append(student.weights)
+    assert torch.equal(learned[0], learned[1])
+    assert not torch.allclose(learned[2], learned[1])
 
 
 def test_a_student_has_weights_on_pairs_of_two_columns_alone() -> None:
