@@ -22,6 +22,7 @@ DEVIATES: with epsilon a mean of sites, not of rows: a weight by the number of r
 import json
 import os
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,8 @@ from understudy.sites.training_plan import (
 if TYPE_CHECKING:
     from synth.dp.mechanisms import Steps
 
+ROUND = "round.kept"
+"""The file of a site's last round."""
 MOST_CODES_BYTES = 1 << 28
 """Of the codes of all columns, as text."""
 MOST_EXPECTED = 10.0
@@ -108,13 +111,21 @@ class SiteTraining:
         rows: *Sensitive*. The site's, contributions bounded.
         budget: of the site, on the plan's schedule.
         folder: for its last round; `None`: nothing is kept.
+        before_draws: called before noise is drawn, as often as that is.
     """
 
     def __init__(
-        self, inputs: SitesInputs, plan: TrainingPlan, rows: TrainingTable, budget: Budget, folder: Path | None
+        self,
+        inputs: SitesInputs,
+        plan: TrainingPlan,
+        rows: TrainingTable,
+        budget: Budget,
+        folder: Path | None,
+        before_draws: Callable[[], None] = lambda: None,
     ) -> None:
         self._inputs, self._plan, self._rows, self._budget, self._folder = inputs, plan, rows, budget, folder
-        self._kept = KeptRound(None if folder is None else folder / "round.kept")
+        self._kept = KeptRound(None if folder is None else folder / ROUND)
+        self._before_draws = before_draws
         self._training: tuple[tuple[bytes, float], Any] | None = None
         self._n_units = 0
 
@@ -141,6 +152,7 @@ class SiteTraining:
         start = from_numpy(arrays["weights"].astype(np.float32)).to(training.weights)
         if start.shape != training.weights.shape or not bool(start.isfinite().all()):
             raise SitesError(f"round={query.number} comes with weights that do not fit the network; correct the server")
+        self._before_draws()
         self._kept.begin(asked, query.n_steps)
         updates: list[NDArray[np.float64]] = []
 
@@ -171,7 +183,9 @@ class SiteTraining:
             raise SitesError(f"event={query.event} of the schedule does not pay for steps; correct the server")
         if self._kept.n_begun + query.n_steps > self._plan.event.count:
             raise BudgetError(f"the budget holds no further step of {self._plan.event.what!r}; plan it before drawing")
-        if query.expected_batch > MOST_EXPECTED * self._plan.event.sampling_rate * (self._inputs.schema.n_units or 1):
+        n_units = self._inputs.schema.n_units
+        assert n_units is not None  # else there were no plan
+        if query.expected_batch > MOST_EXPECTED * self._plan.event.sampling_rate * n_units:
             raise SitesError(f"expected_batch={query.expected_batch:g} is far beyond n_units; correct the server")
 
     def _ready(self, codes: bytes, expected_batch: float) -> Any:

@@ -14,6 +14,7 @@ fit on one table finds, need values side by side.
 import hashlib
 import io
 import math
+import zipfile
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -150,7 +151,7 @@ class TrainingQuery(Frozen):
 
     @property
     def task(self) -> str:
-        """The task that a site is given."""
+        """A task that a site is given."""
         return "train"
 
 
@@ -158,7 +159,7 @@ def read_training_query(content: Any) -> TrainingQuery:
     """A query from plain data.
 
     Raises:
-        SitesError: it is none.
+        SitesError: it is not such a query.
     """
     try:
         return TrainingQuery.model_validate(content)
@@ -185,7 +186,7 @@ def unpacked_arrays(content: bytes, query: TrainingQuery) -> dict[str, NDArray[n
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in ("weights", "codes")}
-    except (ValueError, KeyError, OSError, EOFError):
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile):
         raise SitesError(f"round={query.number} comes with weights that cannot be read; correct the server") from None
 
 
