@@ -24,7 +24,7 @@ import pandas as pd
 from evaluate.engine import evaluate_beside
 from evaluate.gate.verdict import judge
 from evaluate.provenance import Provenance
-from evaluate.result import EvaluationError, GeneratorRecord
+from evaluate.result import Evaluation, EvaluationError, GeneratorRecord
 from evaluate.tables import Real
 from synth.dp.statement import LedgerNote, PrivacyStatement
 from synth.errors import JobError, LedgerError, TableError, UnderstudyError
@@ -399,12 +399,22 @@ class Participant:
             generators={ALL_SITES: GeneratorRecord.of(chosen.name, chosen.parameters())},
             self_tested=False,
         )
-        attempts = count_attempt(self.fingerprint, inputs.schema, attempt=secrets.token_hex(8), n_tables=1)
+        self._deliver(evaluation, started)
+
+    def _audited(self, evaluation: Evaluation) -> Evaluation:
+        """The same with an audit of the claim, where the job asks for one."""
+        inputs, chosen = self.part.inputs, self.part.inputs.generator
+        if not inputs.job.audit:
+            return evaluation
         seed = child_seed(inputs.job.seed, "audit", ALL_SITES)
         trial = Trial(chosen, inputs.schema, seed, inputs.job.measure_limit_s)
-        candidates = evaluation.candidates
-        if inputs.job.audit:
-            candidates = tuple(audit_trial(one, trial, self.progress) for one in candidates)
+        candidates = tuple(audit_trial(one, trial, self.progress) for one in evaluation.candidates)
+        return replace(evaluation, candidates=candidates)
+
+    def _deliver(self, evaluation: Evaluation, started: str) -> None:
+        """The report and the verdict, in the site's output."""
+        inputs = self.part.inputs
+        attempts = count_attempt(self.fingerprint, inputs.schema, attempt=secrets.token_hex(8), n_tables=1)
         known = Provenance(
             warnings=(SITE_WARNING, *training_cautions(inputs)),
             attempts=attempts,
@@ -412,11 +422,11 @@ class Participant:
             seed=inputs.job.seed,
             fingerprints={"table": self.fingerprint},
         )
-        evaluation = replace(evaluation, candidates=candidates, provenance=provenance.with_inputs(known, inputs.given))
+        evaluation = replace(self._audited(evaluation), provenance=provenance.with_inputs(known, inputs.given))
         verdicts = judge(evaluation, [inputs.policy])
         title = f"{inputs.job.name or 'The table of several sites'}: {self.part.name}"
         delivered = Delivery(evaluation, verdicts, inputs.policy, title, ALL_SITES, tables={ALL_SITES: Path(SYNTHETIC)})
-        deliver(delivered, folder)
+        deliver(delivered, self.work.result)
 
     def _note_unjudged(self, error: UnderstudyError) -> None:
         """The verdict where nothing could be measured: it is no PASS, and the reason stays here."""

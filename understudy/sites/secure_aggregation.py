@@ -18,7 +18,7 @@ For a site that did not, they reveal shares of its mask key, from which its mask
 reveals both for one round, so a vector that comes late stays masked.
 
 The server follows the protocol, and is curious: it keeps all that it receives, and T sites may tell it all they know.
-A sum covers at least t sites, so with T <= t - 2 every sum covers at least two others, and their sum is all that is
+A sum covers at least t sites. So with T <= t - 2 every sum covers at least two others, and their sum is all that is
 learned. Two sites cannot be protected from each other: each takes its own vector off the sum. So there are three or
 more. A threshold t above n / 2 keeps the server from asking two halves of the sites for the two secrets of one site.
 With T colluding sites, it would have to be above (n + T) / 2 for that. Up to n - t sites may drop out at any stage.

@@ -122,12 +122,7 @@ def serve(inputs: SitesInputs, channel: Channel, out: Path, progress: Progress =
         work.sweep("sums.journal", TRAINING)
         work.result.mkdir()
         progress("drawing the table", None)
-        synthetic = model.sample(inputs.job.rows, seed=child_seed(inputs.job.seed, "sample", "sites"))
-        write_table(synthetic, work.result / SYNTHETIC, inputs.schema)
-        model.save(work.result / MODEL)
-        if model.statement is not None:
-            text = json.dumps(model.statement.to_dict(), indent=1)
-            (work.result / STATEMENT).write_text(text, encoding="utf-8")
+        _write(model, inputs, work.result)
         progress("waiting for the sites' verdicts", None)
         verdicts = _deliver(inputs, channel, (work.result / SYNTHETIC).read_bytes(), model.statement)
         traffic = {site: asdict(counts) for site, counts in channel.traffic.items()}
@@ -140,6 +135,16 @@ def serve(inputs: SitesInputs, channel: Channel, out: Path, progress: Progress =
     with suppress(ChannelError):  # sites keep what they need to join again, and no more
         channel.ask(dict.fromkeys(channel.sites, pack({"task": "done", "job": inputs.digest})), inputs.job.timeout_s)
     return outcome
+
+
+def _write(model: Model, inputs: SitesInputs, folder: Path) -> None:
+    """The table, the model and its statement."""
+    synthetic = model.sample(inputs.job.rows, seed=child_seed(inputs.job.seed, "sample", "sites"))
+    write_table(synthetic, folder / SYNTHETIC, inputs.schema)
+    model.save(folder / MODEL)
+    if model.statement is not None:
+        text = json.dumps(model.statement.to_dict(), indent=1)
+        (folder / STATEMENT).write_text(text, encoding="utf-8")
 
 
 def are_enough(inputs: SitesInputs, channel: Channel) -> bool:

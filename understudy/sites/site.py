@@ -1,8 +1,8 @@
 """A site: its rows stay here, and it answers queries of its job by noisy counts under masks.
 
-A site trusts nobody to keep its budget. It plans the schedule of the job itself, charges each query to it, draws its
-share of the noise, and keeps each noisy answer before it is sent. The same query again gets the same answer: noise is
-not drawn twice. It refuses a query beyond its schedule.
+A site trusts nobody to keep its budget. It plans the schedule of the job itself, and charges each query to it. It draws
+its share of the noise, and keeps each noisy answer before it is sent. The same query again gets the same answer: noise
+is not drawn twice. It refuses a query beyond its schedule.
 """
 
 import json
@@ -47,7 +47,7 @@ LEAST_SHARE_SIGMA = 2.5
 class NoiseShare(SystemNoise):
     """A site's share of discrete Gaussian noise: that of so many honest sites together is what an event states.
 
-    The sum of n discrete Gaussians of standard deviation s is no discrete Gaussian, yet the logarithm of its mass is
+    The sum of n discrete Gaussians of standard deviation s is no discrete Gaussian. Yet the logarithm of its mass is
     within 10 n exp(-pi^2 s^2) of one at every point. With s of at least `LEAST_SHARE_SIGMA` this is below 2e-23 for a
     thousand sites. Over a hundred million cells it adds less than 1e-14 to epsilon, and accountants round by more.
 
@@ -141,8 +141,8 @@ class NoisyAnswers:
     def record_sum(self, asked: str, answered: tuple[str, ...]) -> None:
         """Record whose answers a sum will hold, on the disk before it is shown.
 
-        The difference of two sums of the same answers would be the answers of the sites in which they differ, with no
-        more noise than these added themselves.
+        The difference of two sums of the same answers is the answers of the sites in which they differ. It has no more
+        noise than these sites added.
 
         Args:
             asked: names the query.

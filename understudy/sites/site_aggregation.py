@@ -228,8 +228,8 @@ class SiteAggregation:
             content: from `ServerAggregation.unmask_request`.
 
         Raises:
-            AggregationError: the set has fewer sites than the threshold, or sites that this one shares no masks with,
-                or not this site, or the round was answered for another set.
+            AggregationError: the set has too few sites, or not this one, or one that it shares no masks with. Or the
+                round was answered for another set.
         """
         request = self.check_unmask(content)
         state = self._state

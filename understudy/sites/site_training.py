@@ -6,7 +6,7 @@ site sits it out. A site that is started again begins the moments of Adam anew.
 
 Each site trains by Adam with moments of its own, which stay here. Sites count alike in the mean of what they moved the
 weights by. With epsilon that is nearly a mean by size, though no size is asked for or paid for. A site's gradient is a
-sum over its sample with noise that is the same everywhere, and Adam divides by the root of its second moment, which is
+sum over its sample with noise that is the same everywhere. Adam divides by the root of its second moment, which is
 mostly noise. So a small site, of which most is noise, moves the weights as little as its rows can. Without epsilon Adam
 would divide sizes out. Each site then multiplies its update by its share of the rows, and the secure sum is the mean by
 size.
@@ -136,8 +136,6 @@ class SiteTraining:
             SitesError: the round is out of turn, was begun and lost, or its weights do not fit; no step was taken.
             BudgetError: the event has no so many steps left; no step was taken.
         """
-        from torch import from_numpy
-
         asked = query.model_dump_json()
         if asked == self._kept.asked:
             if not len(self._kept.values):
@@ -147,13 +145,25 @@ class SiteTraining:
                 )
             return self._kept.values
         self._check(query)
+        training, start = self._started(query, body)
+        self._before_draws()
+        self._kept.begin(asked, query.n_steps)
+        self._kept.finish(fixed_point(self._update(query, training, start)))
+        return self._kept.values
+
+    def _started(self, query: TrainingQuery, body: bytes) -> tuple[Any, Any]:
+        """The network on the site's rows, and the weights that a round begins with."""
+        from torch import from_numpy
+
         arrays = unpacked_arrays(body, query)
         training = self._ready(arrays["codes"].tobytes(), query.expected_batch / len(self._inputs.names))
         start = from_numpy(arrays["weights"].astype(np.float32)).to(training.weights)
         if start.shape != training.weights.shape or not bool(start.isfinite().all()):
             raise SitesError(f"round={query.number} comes with weights that do not fit the network; correct the server")
-        self._before_draws()
-        self._kept.begin(asked, query.n_steps)
+        return training, start
+
+    def _update(self, query: TrainingQuery, training: Any, start: Any) -> NDArray[np.float64]:
+        """The move of the weights by a round's steps, shape (d,)."""
         updates: list[NDArray[np.float64]] = []
 
         def work(steps: "Steps") -> str:
@@ -164,8 +174,7 @@ class SiteTraining:
         self._budget.step(self._plan.event, query.n_steps, work)
         if not np.isfinite(updates[0]).all():
             raise SitesError("a site's numbers are no longer finite, so that it has no answer; lower learning_rate")
-        self._kept.finish(fixed_point(updates[0]))
-        return self._kept.values
+        return updates[0]
 
     def _weight(self, query: TrainingQuery) -> float:
         """In the mean over sites: 1 with epsilon, else by the number of units. *Sensitive*."""

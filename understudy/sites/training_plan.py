@@ -1,6 +1,6 @@
 """The plan of a training over several sites: its rounds and steps, and what is drawn, with noise or without.
 
-Training takes the steps that the generator plans, at every site. A unit is at one site, so its epsilon is that of the
+Training takes the steps that the generator plans, at every site. A unit is at one site. Its epsilon is that of the
 histograms, which are sums of all sites, and of the steps of its own site. These have the full noise of their event at
 each site: their guarantee does not rest on the aggregation, nor on the other sites.
 
@@ -65,7 +65,7 @@ class TrainingPlan:
         proximal: weight of the pull toward the server's weights.
         is_private: true if the events are drawn with noise.
         server_rate: times the mean of updates that the server moves weights by. The noise of a mean over n sites is
-            smaller by the root of n, and weights that moved so little would not learn in as many steps. So the root of
+            smaller by the root of n. Weights that moved so little would not learn in as many steps. So the root of
             n: a move then has the noise of one table's. Without noise it is 1.
     """
 
@@ -203,7 +203,7 @@ def training_caveats(inputs: SitesInputs) -> tuple[str, ...]:
     """Sentences on whom the guarantee of the steps holds against, for the statement."""
     shown = "their sum" if inputs.job.training.secure else "each site's own"
     full = (
-        "Steps of training have the full stated noise at each site, so that a site's updates are protected against the "
+        "Steps of training have the full stated noise at each site. So a site's updates are protected against the "
         f"server and all other sites, whatever they pool. Of the updates the server sees {shown}."
     )
     return (full, *training_cautions(inputs))

@@ -105,7 +105,7 @@ def test_noise_that_is_missing_at_one_site_is_caught(sites_home: SitesHome, faul
     assert ratio < 1 - chance
 
 
-def test_the_server_receives_masked_numbers_and_no_sum_before_the_threshold(sites_home: SitesHome) -> None:
+def test_the_server_receives_masked_numbers_alone(sites_home: SitesHome) -> None:
     sites_home.write(CELLS)
     received: list[tuple[str, bytes]] = []
     sites = sites_of(sites_home)
@@ -494,8 +494,9 @@ def test_a_site_refuses_what_its_schedule_does_not_pay_for(
 
 @pytest.mark.parametrize("use", [
     lambda counts: counts + 1, np.abs, np.sum, np.asarray, np.array, np.concatenate, list, float,
-    lambda counts: counts[0], lambda counts: counts.sum(), lambda counts: counts.tolist(), lambda counts: counts.astype(float),
-    lambda counts: counts.item(0), lambda counts: counts.copy(), lambda counts: np.asarray(counts) + 1,
+    lambda counts: counts[0], lambda counts: counts.sum(), lambda counts: counts.tolist(),
+    lambda counts: counts.astype(float), lambda counts: counts.item(0), lambda counts: counts.copy(),
+    lambda counts: np.asarray(counts) + 1,
 ])  # fmt: skip
 def test_pending_counts_have_no_numbers(use: Callable[[Any], Any]) -> None:
     rows = RemoteTable().training(build_schema(SCHEMA))

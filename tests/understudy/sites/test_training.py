@@ -455,7 +455,7 @@ class Deaf:
 
 def test_a_site_that_was_in_no_histogram_pays_before_its_steps(sites_home: SitesHome) -> None:
     sites_home.write(TVAE, training={"local_steps": 2}, colluding=0, dropouts=1)
-    sites_home.open_ledgers()
+    sites_home.open_ledgers(20.0)
 
     def kinds() -> list[str]:
         return [entry.kind for entry in sites_home.ledger_entries("west")]
@@ -470,7 +470,7 @@ def test_a_site_that_was_in_no_histogram_pays_before_its_steps(sites_home: Sites
 
 def test_a_site_that_is_cut_short_after_a_round_of_steps_pays_for_it_once(sites_home: SitesHome) -> None:
     sites_home.write(TVAE, training={"local_steps": 2}, colluding=0, dropouts=1)
-    sites_home.open_ledgers(5.0)
+    sites_home.open_ledgers(20.0)
     with sites_home.participants(ledger=True) as sites:
         west = sites["west"]
         west.paid.use()
