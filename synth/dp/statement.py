@@ -36,8 +36,8 @@ CURATOR, LOCAL, SITES = get_args(Trust)
 TRUST: Mapping[str, str] = {
     CURATOR: "One curator holds all rows and adds the noise: whoever is in the table trusts the curator",
     LOCAL: "Each respondent randomizes their own answers, and only the result leaves them: nobody else need be trusted",
-    SITES: "Several sites hold the rows, and secure aggregation shows their noisy sums alone: whoever is in a site's "
-    "table trusts that site, and a server that keeps to the protocol learns no more than these sums",
+    SITES: "Several sites hold the rows and add the noise: whoever is in a site's table trusts that site; the notes "
+    "say what a server and other sites can learn",
 }
 """Whom one must trust, in words."""
 ROUNDING = 1e-9

@@ -1,5 +1,6 @@
 """`understudy sites`: several sites, one table; nobody hands over rows."""
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from understudy.console import Console
     from understudy.sites.server import SitesOutcome
 
+FLOWER = ".flower"
+"""Ending of the hidden folder beside an output where Flower has its files."""
 JobFile = Annotated[Path, typer.Argument(help="The job of several sites (docs/how-to/sites.md).", show_default=False)]
 
 
@@ -56,31 +59,40 @@ def server(
     out: Annotated[Path, typer.Option("--out", help="The server's output; it must be new.")],
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 9443,
-    wait_s: Annotated[float, typer.Option("--wait-s", min=1, help="Seconds that sites have to join.")] = 3600.0,
+    wait_s: Annotated[
+        float, typer.Option("--wait-s", min=1, help="Seconds that sites have to join; then enough of them will do.")
+    ] = 3600.0,
 ) -> int:
     """Serve the sites of a job: fit to their noisy sums, draw the table, hear their verdicts.
 
     The server reads no row. It sees sums of all sites, and each site's verdict.
     """
-    from synth.output import RUN, hidden_beside
+    from synth.output import check_new_folder, hidden_beside
+    from understudy.sites.channel import ChannelError
     from understudy.sites.flower.credentials import ServerFiles
     from understudy.sites.flower.server import FlowerChannel
     from understudy.sites.job import read_sites_job
-    from understudy.sites.server import serve
+    from understudy.sites.server import are_enough, serve
 
     console = console_of(ctx)
     inputs = read_sites_job(job)
     files = ServerFiles(keys / "ca.pem", keys / "server.pem", keys / "server.key")
     public = {name: keys / f"{name}.pub" for name in inputs.names}
     _check_files(files.ca, files.certificate, files.key, *public.values())
-    hidden = hidden_beside(out, RUN)
+    check_new_folder(out)
+    hidden = hidden_beside(out, FLOWER)
     with (
-        FlowerChannel(files, public, hidden / "flower", host=host, port=port) as channel,
+        FlowerChannel(files, public, hidden, host=host, port=port) as channel,
         console.stage("sites") as progress,
     ):
         console.note(f"Listening at {channel.address} for {', '.join(inputs.names)}.")
-        channel.wait_for_sites(wait_s)
+        try:
+            channel.wait_for_sites(wait_s)
+        except ChannelError:
+            if not are_enough(inputs, channel):
+                raise
         outcome = serve(inputs, channel, out, progress)
+    shutil.rmtree(hidden, ignore_errors=True)
     return _show(outcome, out, console)
 
 
@@ -104,28 +116,30 @@ def join(  # noqa: PLR0913 - options of the command line
     The site plans the budget itself, adds its share of the noise, and refuses what its schedule does not pay for. In
     the end it has the table of all sites, and a report of that table on its own rows.
     """
-    from synth.output import RUN, hidden_beside
+    from synth.output import hidden_beside
     from understudy.budget.account import ledger_url
     from understudy.data.source import find_table
     from understudy.sites.flower.credentials import SiteFiles
     from understudy.sites.flower.site import serve_site
     from understudy.sites.job import read_sites_job
-    from understudy.sites.participant import membership, taking_part
+    from understudy.sites.participant import site_part, taking_part
 
     console = console_of(ctx)
     inputs = read_sites_job(job)
     _check_files(ca, key)
-    member = membership(site, inputs, find_table(table), out, ledger_url(ledger))
-    with console.stage(f"site {site}") as progress, taking_part(member, progress) as participant:
+    part = site_part(site, inputs, find_table(table), out, ledger_url(ledger))
+    hidden = hidden_beside(out, FLOWER)
+    with console.stage(f"site {site}") as progress, taking_part(part, progress) as participant:
         serve_site(
             participant,
             SiteFiles(ca, key, key.with_suffix(".pub")),
             address,
-            hidden_beside(out, RUN) / "flower",
+            hidden,
             on_joined=lambda: console.note(f"Joined as {site}."),
             on_failure=lambda error: console.warn(f"a request was refused: {_reason(error)}"),
         )
         finished = participant.is_finished
+    shutil.rmtree(hidden, ignore_errors=True)
     if not finished:
         return console.error(
             "the server ended its run before there was a table; start both again, and they go on from here", 2

@@ -45,7 +45,7 @@ class SiteSpec(Frozen):
 
 
 class TrainingSpec(Frozen):
-    """How networks are trained over several sites."""
+    """The training of networks over several sites."""
 
     rounds: int | None = Field(
         default=None, ge=1, strict=True, description="Looks of the sites at each other; left out: by local_steps."
@@ -178,6 +178,9 @@ class SitesInputs:
         agreed = {
             "schema": to_toml(self.schema),
             "generator": [self.generator.name, self.generator.parameters()],
+            "seed": self.job.seed,
+            "policy": self.policy.name,
+            "rows": self.job.rows,
             "sites": self.names,
             "colluding": self.job.colluding,
             "dropouts": self.job.dropouts,

@@ -20,8 +20,8 @@ from synth.generators.fitting.training_data import TrainingTable
 from synth.schema import Schema
 from synth.validation import Frozen
 
-Task = Literal["hello", "advertise", "share", "receive", "mask", "unmask", "train", "deliver"]
-"""What a site is asked to do."""
+Task = Literal["hello", "advertise", "share", "receive", "mask", "unmask", "train", "deliver", "done"]
+"""A task that a site is given."""
 MOST_CELLS = 50_000_000
 """Numbers of one answer at most: 400 MB."""
 MOST_COLUMNS = 3
@@ -32,32 +32,32 @@ class SitesError(BadInput):
     """A request, a reply or a run of several sites is refused; no noise was drawn for it, and no sum was shown."""
 
 
-def packed(content: Mapping[str, Any], body: bytes = b"") -> bytes:
+def pack(content: Mapping[str, Any], body: bytes = b"") -> bytes:
     """A message: its content as one line of JSON, then its body.
 
-    >>> unpacked(packed({"task": "share"}, b"keys"))
+    >>> unpack(pack({"task": "share"}, b"keys"))
     ({'task': 'share'}, b'keys')
     """
     return json.dumps(dict(content), separators=(",", ":")).encode() + b"\n" + body
 
 
-def unpacked(message: bytes) -> tuple[dict[str, Any], bytes]:
+def unpack(message: bytes) -> tuple[dict[str, Any], bytes]:
     """The content and the body of a message.
 
     Raises:
-        SitesError: it is none.
+        SitesError: it is not such a message.
     """
     line, _, body = message.partition(b"\n")
     try:
         content = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
         raise SitesError("a message of several sites begins with a line of JSON, and this one does not; send it again")
     return content, body
 
 
-class Query(Frozen):
+class CountQuery(Frozen):
     """Counts that are asked for together, and the event that pays for them.
 
     The server sends the codes, which follow from what was released before. A count of any codes has the same
@@ -73,7 +73,7 @@ class Query(Frozen):
 
     @property
     def task(self) -> str:
-        """The task that a site is given."""
+        """A task that a site is given."""
         return "mask"
 
     def counts(self, rows: TrainingTable, schema: Schema) -> list[NDArray[np.int64]]:
@@ -117,14 +117,14 @@ class Query(Frozen):
         return rows.coded(discretizer).coarse(coarsening)
 
 
-def read_query(content: Any) -> Query:
+def read_query(content: Any) -> CountQuery:
     """A query from plain data.
 
     Raises:
-        SitesError: it is none.
+        SitesError: it is not such a query.
     """
     try:
-        return Query.model_validate(content)
+        return CountQuery.model_validate(content)
     except ValidationError:
         raise _refused("it does not have the keys of a query, or values of other types") from None
 

@@ -7,8 +7,8 @@
         statement.json  its privacy statement, as the server sent it; the ledger's note is the site's own
         report.html ... the evaluation on the site's own rows, which stays here
 
-Until the table is there, the hidden folder beside OUT holds the site's reservation and its noisy answers. The same
-command goes on from there.
+Until the server has ended its run, the hidden folder beside OUT holds the site's reservation and its noisy answers. The
+same command goes on from there. A site whose output is there gives its verdict again.
 """
 
 import json
@@ -17,14 +17,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
 from evaluate.engine import evaluate_beside
 from evaluate.gate.verdict import judge
 from evaluate.provenance import Provenance
-from evaluate.result import EvaluationError, GeneratorRecord
+from evaluate.result import Evaluation, EvaluationError, GeneratorRecord
 from evaluate.tables import Real
 from synth.dp.statement import LedgerNote, PrivacyStatement
 from synth.errors import JobError, LedgerError, TableError, UnderstudyError
@@ -42,8 +42,9 @@ from understudy.evaluation_log import count_attempt
 from understudy.job.seeds import child_seed
 from understudy.run.attacks import Trial, audit_trial
 from understudy.sites.job import SitesInputs
-from understudy.sites.messages import SitesError, packed, unpacked
+from understudy.sites.messages import SitesError, pack, unpack
 from understudy.sites.site import NoisyAnswers, Site
+from understudy.sites.site_training import ROUND
 from understudy.sites.training_plan import training_cautions
 
 if TYPE_CHECKING:
@@ -56,14 +57,14 @@ HOLDOUT_SHARE = 0.2
 
 
 @dataclass(frozen=True)
-class Membership:
-    """A site that takes part in a run.
+class SitePart:
+    """The part of a site in a run, as it was asked for.
 
     Attributes:
         name: of the site.
         inputs: the job.
         table: its real rows' place.
-        out: the site's own output; it must be new.
+        out: the site's own output; it must be new, or of this very run.
         fund: the total that pays; `None`: outside any ledger.
     """
 
@@ -74,8 +75,8 @@ class Membership:
     fund: Fund | None
 
 
-def membership(name: str, inputs: SitesInputs, table: RealTable, out: Path, ledger: str | None) -> Membership:
-    """A site that may take part, or the first thing that is wrong. No row is read and nothing is reserved.
+def site_part(name: str, inputs: SitesInputs, table: RealTable, out: Path, ledger: str | None) -> SitePart:
+    """The part of a site, or the first thing that is wrong. No row is read and nothing is reserved.
 
     Raises:
         JobError: the job has no such site.
@@ -84,38 +85,59 @@ def membership(name: str, inputs: SitesInputs, table: RealTable, out: Path, ledg
     """
     if name not in inputs.names:
         raise JobError(f"site={name!r} is none of the job's, which are {', '.join(inputs.names)}; name one of them")
-    check_new_folder(out)
+    if not is_delivered(name, inputs, out):
+        check_new_folder(out)
     schedule = inputs.schedule
     fund = None if ledger is None or schedule is None else open_fund(ledger, inputs.schema)
-    return Membership(name, inputs, table, out, fund)
+    return SitePart(name, inputs, table, out, fund)
+
+
+def is_delivered(name: str, inputs: SitesInputs, out: Path) -> bool:
+    """True of a site's output of this job whose server has not ended its run, so that the site may join again."""
+    work = _work(out)
+    return work.is_finished and (work.state.get("job"), work.state.get("site")) == (inputs.digest, name)
+
+
+def _work(out: Path) -> Unfinished:
+    folder = hidden_beside(out, RUN)
+    return Unfinished(folder, out, folder / "result")
 
 
 @contextmanager
-def taking_part(member: Membership, progress: Progress = quiet) -> "Iterator[Participant]":
+def taking_part(part: SitePart, progress: Progress = quiet) -> "Iterator[Participant | FinishedSite]":
     """The respondent of a site, as long as the block lasts; its table is read and paid for first.
 
     Args:
-        member: the site.
+        part: of the site.
         progress: told what is being done.
 
     Raises:
         BadInput: the table cannot be read, the ledger does not admit the fit, or other work is in the way.
     """
-    folder = hidden_beside(member.out, RUN)
-    work = Unfinished(folder, member.out, folder / "result")
-    with work.held(f"another process takes part as {str(member.out)!r}; wait for it to end, or name another output"):
-        progress("reading the site's table", None)
-        with read_real(member.table, member.inputs.schema, "clamp") as real:
-            print_ = provenance.fingerprint(real, member.inputs.schema, _key())
-            _claim(work, {"job": member.inputs.digest, "site": member.name, "table": print_})
-            sides = _split(real, member.inputs)
-            paid = _Reservation.made(member, folder, print_)
-            answers = NoisyAnswers(folder / "answers")
-            site = Site(member.name, member.inputs, sides.train, answers, before_draws=paid.use)
-            participant = Participant(member, site, sides, paid, work, print_, progress)
-            yield participant
-        if participant.is_finished:
+    work = _work(part.out)
+    with work.held(f"another process takes part as {str(part.out)!r}; wait for it to end, or name another output"):
+        if is_delivered(part.name, part.inputs, part.out):
+            _commit_again(part, work.folder)
+            respondent: Participant | FinishedSite = FinishedSite(part)
+            yield respondent
+        else:
+            with _participant(part, work, progress) as respondent:
+                yield respondent
+        if respondent.is_done:
             work.discard()
+
+
+@contextmanager
+def _participant(part: SitePart, work: Unfinished, progress: Progress) -> "Iterator[Participant]":
+    progress("reading the site's table", None)
+    with read_real(part.table, part.inputs.schema, "clamp") as real:
+        print_ = provenance.fingerprint(real, part.inputs.schema, _key())
+        _claim(work, {"job": part.inputs.digest, "site": part.name, "table": print_})
+        sides = _split(real, part.inputs)
+        paid = _Reservation.made(part, work.folder, print_)
+        answers = NoisyAnswers(work.folder / "answers")
+        site = Site(part.name, part.inputs, sides.train, answers, before_draws=paid.use)
+        yield Participant(part, site, sides, paid, work, print_, progress)
 
 
 def _key() -> bytes:
@@ -168,8 +190,8 @@ class _RequestOnDisk(RequestsInMemory):
         self._write()
 
     def is_drawn(self, label: str) -> bool:
-        """True where a noisy answer is on the disk."""
-        return any(self._answers.glob("[0-9]*.npz"))
+        """True where a noisy answer is on the disk, or a round of steps was begun."""
+        return any(self._answers.glob("[0-9]*.npz")) or (self._answers / ROUND).exists()
 
     def _write(self) -> None:
         with whole_file(self._path) as beside:
@@ -184,29 +206,29 @@ class _Reservation:
     token: str | None
 
     @classmethod
-    def made(cls, member: Membership, folder: Path, fingerprint: str) -> "_Reservation":
+    def made(cls, part: SitePart, folder: Path, fingerprint: str) -> "_Reservation":
         """The reservation: it pays for this run, however often the site is started again.
 
         Raises:
             LedgerError: the total does not admit the fit; nothing was reserved.
         """
-        schedule = member.inputs.schedule
-        if member.fund is None or schedule is None:
+        schedule = part.inputs.schedule
+        if part.fund is None or schedule is None:
             return cls(None, None)
-        name, kept = member.name, _RequestOnDisk(folder)
-        what = f"a fit by {member.inputs.generator.name} of several sites"
-        Payment(member.fund, member.inputs.schema, {name: Release(schedule, what, f"site={name!r}")}, kept).reserve(
+        name, kept = part.name, _RequestOnDisk(folder)
+        what = f"a fit by {part.inputs.generator.name} of several sites"
+        Payment(part.fund, part.inputs.schema, {name: Release(schedule, what, f"site={name!r}")}, kept).reserve(
             fingerprint
         )
         request = kept.request(name)
         if request is None:
             raise LedgerError("nothing was reserved, so nothing may be drawn")
-        if member.fund.ledger.reservation(request["token"]).state == "committed":
+        if part.fund.ledger.reservation(request["token"]).state == "committed":
             raise LedgerError(
                 "the ledger says that this site finished the run, and its output is not here; begin a new run, or "
                 f"restore the output (what was drawn stays spent): site={name!r}"
             )
-        return cls(member.fund, request["token"])
+        return cls(part.fund, request["token"])
 
     def use(self) -> None:
         """Charge the reservation, before noise is drawn under it for the first time."""
@@ -221,9 +243,56 @@ class _Reservation:
         return None if self.fund is None or self.token is None else self.fund.ledger.note(self.token)
 
     def commit(self, statement: PrivacyStatement) -> None:
-        """Close the reservation: the table is there."""
+        """Close the reservation: the table is there. A site that drew nothing has paid all the same."""
+        self.use()
         if self.fund is not None and self.token is not None:
             self.fund.ledger.commit(self.token, {"epsilon": statement.epsilon, "delta": statement.delta})
+
+
+def _commit_again(part: SitePart, folder: Path) -> None:
+    """Close the reservation of a site that was cut short once its output was there; twice is once."""
+    request = _RequestOnDisk(folder).request(part.name)
+    path = part.out / STATEMENT
+    if request is not None and path.exists():
+        statement = PrivacyStatement.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        _Reservation(part.fund, request["token"]).commit(statement)
+
+
+@dataclass
+class FinishedSite:
+    """The respondent of a site whose output is there: it gives its verdict again.
+
+    Attributes:
+        part: of the site.
+        is_done: true once the server has ended its run.
+        is_finished: true, since the output is there.
+    """
+
+    part: SitePart
+    is_done: bool = False
+    is_finished: Literal[True] = True
+
+    def answer(self, request: bytes) -> bytes:
+        """The reply to one request.
+
+        Raises:
+            SitesError: it is for another table than the site has.
+        """
+        content, body = unpack(request)
+        task = content.get("task")
+        if content.get("job") != self.part.inputs.digest:
+            raise SitesError("the server's job is not that of this site; use the same job file")
+        if task == "hello":
+            return pack({"finished": True})
+        if task == "done":
+            self.is_done = True
+            return pack({"done": True})
+        if task != "deliver" or body != (self.part.out / SYNTHETIC).read_bytes():
+            raise SitesError(
+                "this site has its table and its verdict, and the server asks for more or brings another table; remove "
+                f"the output of site={self.part.name!r} to begin anew ({SPENT})"
+            )
+        return pack({"verdict": _verdict(self.part.out)})
 
 
 @dataclass
@@ -231,24 +300,34 @@ class Participant:
     """A site's respondent: noisy answers while the fit lasts, then the verdict on the table that came of it.
 
     Attributes:
-        member: the site.
+        part: of the site.
         site: answers queries.
         sides: *Sensitive*. Its train and holdout rows.
         paid: the ledger's reservation.
         work: the unfinished output.
         fingerprint: keyed, of the table.
         progress: told what is being done.
-        is_finished: true once the output is there.
+        finished: the same site once its output is there; `None` before.
     """
 
-    member: Membership
+    part: SitePart
     site: Site
     sides: Split | StoredSplit = field(repr=False)
     paid: _Reservation
     work: Unfinished
     fingerprint: str
     progress: Progress
-    is_finished: bool = False
+    finished: FinishedSite | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """True once the output is there."""
+        return self.finished is not None
+
+    @property
+    def is_done(self) -> bool:
+        """True once the server has ended its run."""
+        return self.finished is not None and self.finished.is_done
 
     def answer(self, request: bytes) -> bytes:
         """The reply to one request.
@@ -256,15 +335,20 @@ class Participant:
         Raises:
             UnderstudyError: it cannot be answered.
         """
-        content, body = unpacked(request)
+        if self.finished is not None:
+            return self.finished.answer(request)
+        content, body = unpack(request)
         if content.get("task") != "deliver":
             return self.site.answer(request)
-        if self.is_finished:
-            return packed({"verdict": _verdict(self.member.out)})
-        statement = self._checked(content)
+        self._take(self._checked(content), body)
+        self.finished = FinishedSite(self.part)
+        return self.finished.answer(request)
+
+    def _take(self, statement: PrivacyStatement | None, table: bytes) -> None:
+        """Make the output of a table, and close the reservation."""
         self.work.sweep("answers", "reservation.json")
         self.work.result.mkdir()
-        (self.work.result / SYNTHETIC).write_bytes(body)
+        (self.work.result / SYNTHETIC).write_bytes(table)
         if statement is not None:
             text = json.dumps(statement.to_dict(), indent=1)
             (self.work.result / STATEMENT).write_text(text, encoding="utf-8")
@@ -276,8 +360,6 @@ class Participant:
         self.work.publish()
         if statement is not None:
             self.paid.commit(statement)
-        self.is_finished = True
-        return packed({"verdict": _verdict(self.member.out)})
 
     def _checked(self, content: Mapping[str, Any]) -> PrivacyStatement | None:
         """The statement, which claims what this site has planned itself; `None` where nothing is promised.
@@ -285,9 +367,9 @@ class Participant:
         Raises:
             SitesError: it claims another guarantee.
         """
-        if content.get("job") != self.member.inputs.digest:
+        if content.get("job") != self.part.inputs.digest:
             raise SitesError("the table is of another job than this site's; use the same job file")
-        if not self.member.inputs.generator.promises and content.get("statement") is None:
+        if not self.part.inputs.generator.promises and content.get("statement") is None:
             return None
         try:
             statement = PrivacyStatement.from_dict(content["statement"])
@@ -303,7 +385,7 @@ class Participant:
 
     def _judge(self, statement: PrivacyStatement | None) -> None:
         """The evaluation on the site's own rows, in its output."""
-        inputs, folder = self.member.inputs, self.work.result
+        inputs, folder = self.part.inputs, self.work.result
         chosen = inputs.generator
         started = provenance.now()
         real = self._real()
@@ -317,12 +399,22 @@ class Participant:
             generators={ALL_SITES: GeneratorRecord.of(chosen.name, chosen.parameters())},
             self_tested=False,
         )
-        attempts = count_attempt(self.fingerprint, inputs.schema, attempt=secrets.token_hex(8), n_tables=1)
+        self._deliver(evaluation, started)
+
+    def _audited(self, evaluation: Evaluation) -> Evaluation:
+        """The same with an audit of the claim, where the job asks for one."""
+        inputs, chosen = self.part.inputs, self.part.inputs.generator
+        if not inputs.job.audit:
+            return evaluation
         seed = child_seed(inputs.job.seed, "audit", ALL_SITES)
         trial = Trial(chosen, inputs.schema, seed, inputs.job.measure_limit_s)
-        candidates = evaluation.candidates
-        if inputs.job.audit:
-            candidates = tuple(audit_trial(one, trial, self.progress) for one in candidates)
+        candidates = tuple(audit_trial(one, trial, self.progress) for one in evaluation.candidates)
+        return replace(evaluation, candidates=candidates)
+
+    def _deliver(self, evaluation: Evaluation, started: str) -> None:
+        """The report and the verdict, in the site's output."""
+        inputs = self.part.inputs
+        attempts = count_attempt(self.fingerprint, inputs.schema, attempt=secrets.token_hex(8), n_tables=1)
         known = Provenance(
             warnings=(SITE_WARNING, *training_cautions(inputs)),
             attempts=attempts,
@@ -330,19 +422,19 @@ class Participant:
             seed=inputs.job.seed,
             fingerprints={"table": self.fingerprint},
         )
-        evaluation = replace(evaluation, candidates=candidates, provenance=provenance.with_inputs(known, inputs.given))
+        evaluation = replace(self._audited(evaluation), provenance=provenance.with_inputs(known, inputs.given))
         verdicts = judge(evaluation, [inputs.policy])
-        title = f"{inputs.job.name or 'The table of several sites'}: {self.member.name}"
+        title = f"{inputs.job.name or 'The table of several sites'}: {self.part.name}"
         delivered = Delivery(evaluation, verdicts, inputs.policy, title, ALL_SITES, tables={ALL_SITES: Path(SYNTHETIC)})
-        deliver(delivered, folder)
+        deliver(delivered, self.work.result)
 
     def _note_unjudged(self, error: UnderstudyError) -> None:
         """The verdict where nothing could be measured: it is no PASS, and the reason stays here."""
-        content = {"verdict": "INCONCLUSIVE", "reason": str(error), "policy": self.member.inputs.policy.name}
+        content = {"verdict": "INCONCLUSIVE", "reason": str(error), "policy": self.part.inputs.policy.name}
         (self.work.result / VERDICT).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
     def _real(self) -> Real:
-        inputs = self.member.inputs
+        inputs = self.part.inputs
         terms: dict[str, Any] = {"seed": child_seed(inputs.job.seed, "evaluate"), "outside": "clamp"}
         if isinstance(self.sides, Split):
             return Real.prepare(self.sides.train, self.sides.holdout, inputs.schema, **terms)

@@ -1,12 +1,13 @@
 """A table that stays at its sites: the server's generators ask it for counts, and get sums with noise.
 
-A count of such a table is a question. It has a shape and no numbers, and whatever would read its numbers is refused.
-A budget turns questions into sums.
+A count of such a table is pending: it has a shape and no numbers, and whatever would read its numbers fails. A budget
+turns pending counts into sums.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,42 +22,46 @@ from synth.dp.schedule import Schedule
 from synth.dp.statement import SITES, PrivacyStatement
 from synth.errors import BudgetError, TableError
 from synth.schema import Schema
-from understudy.sites.messages import Query
+from understudy.sites.messages import CountQuery
 from understudy.sites.secure_sum import SecureSums
 from understudy.sites.training_plan import training_caveats
 
 
-class Question(np.ndarray):
-    """Counts that nobody has asked for yet: an array of a shape, without numbers.
+@dataclass(frozen=True, eq=False)
+class PendingCounts:
+    """Counts that no budget has paid for yet: a shape, and no numbers.
 
     Attributes:
         kind: of the query.
+        shape: of the counts.
         clique: attributes of a marginal.
         table: its codes; `None` where there are no codes.
     """
 
     kind: str
-    clique: tuple[str, ...]
-    table: "RemoteCounts | None"
+    shape: tuple[int, ...]
+    clique: tuple[str, ...] = ()
+    table: "RemoteCounts | None" = None
 
-    @classmethod
-    def of(
-        cls, kind: str, shape: tuple[int, ...], clique: tuple[str, ...] = (), table: "RemoteCounts | None" = None
-    ) -> "Question":
-        """A question of a shape."""
-        made = np.broadcast_to(np.int64(0), shape).view(cls)
-        made.kind, made.clique, made.table = kind, clique, table
-        return made
+    @property
+    def size(self) -> int:
+        """Number of counts."""
+        return math.prod(self.shape)
 
-    def __array_ufunc__(self, *_: Any, **__: Any) -> NoReturn:
-        _no_numbers()
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """The same under the type of counts, which generators hand from a table to a budget."""
+        return cast("NDArray[np.int64]", self)
 
-    def __array_function__(self, *_: Any, **__: Any) -> NoReturn:
-        _no_numbers()
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        """Refused: there are no numbers.
 
-
-def _no_numbers() -> NoReturn:
-    raise TableError("counts of several sites have no numbers before a budget has paid for them; release them first")
+        Raises:
+            TableError: always.
+        """
+        raise TableError(
+            "counts of several sites have no numbers before a budget has paid for them; release them first"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +82,12 @@ class RemoteCounts:
         return self.coarsening.domain(self.discretizer.sizes)
 
     def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
-        """The question for a marginal."""
+        """The pending counts of a marginal."""
         domain = self.domain
-        return Question.of("cliques", tuple(domain[name] for name in clique), tuple(clique), self)
+        return PendingCounts("cliques", tuple(domain[name] for name in clique), tuple(clique), self).counts
 
     def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
-        """The questions for many marginals, in their order."""
+        """The pending counts of many marginals, in their order."""
         return map(self.counts, cliques)
 
     def coarse(self, coarsening: Coarsening) -> "RemoteCounts":
@@ -102,7 +107,7 @@ class RemoteTable:
             in_order: true if rows of an entity follow each other, which sums do not show.
 
         Raises:
-            TableError: they do.
+            TableError: the order is asked for.
         """
         if in_order:
             raise TableError("sums of several sites do not show how rows follow each other; leave the order out")
@@ -111,7 +116,7 @@ class RemoteTable:
 
 @dataclass(frozen=True)
 class RemoteRows:
-    """A training table of which only questions are known.
+    """A training table without rows: all its counts are pending.
 
     Attributes:
         schema: what is public.
@@ -127,16 +132,16 @@ class RemoteRows:
         return replace(self, schema=schema)
 
     def cell_counts(self, attributes: Sequence[Attribute]) -> Iterator[NDArray[np.int64]]:
-        """The question for the cells of each column."""
-        return (Question.of("cells", (attribute.n_cells,), (attribute.name,)) for attribute in attributes)
+        """The pending counts of the cells of each column."""
+        return (PendingCounts("cells", (one.n_cells,), (one.name,)).counts for one in attributes)
 
     def coded(self, discretizer: Discretizer) -> RemoteCounts:
         """The rows in the codes of a discretizer."""
         return RemoteCounts(discretizer, Coarsening({}))
 
     def rows_per_entity(self) -> NDArray[np.int64]:
-        """The question for the number of entities with 1, 2, ..., k rows."""
-        return Question.of("sizes", (self.schema.max_rows_per_unit,))
+        """The pending numbers of entities with 1, 2, ..., k rows."""
+        return PendingCounts("sizes", (self.schema.max_rows_per_unit,)).counts
 
     def category_counts(self, name: str) -> dict[Any, int]:
         """Refused: a site would name its own categories."""
@@ -168,7 +173,7 @@ class SitesBudget(Budget):
         super().__init__(schedule, journal=journal)
         self._sums = sums
         self._number = 0
-        self._whole: float | None = None
+        self._first_total: float | None = None
         self.dropped: set[str] = set()
 
     def release(self, exact: np.ndarray, event: GaussianEvent | LaplaceEvent) -> np.ndarray:
@@ -178,31 +183,29 @@ class SitesBudget(Budget):
     def release_each(self, exact: Sequence[np.ndarray], event: GaussianEvent | LaplaceEvent) -> list[np.ndarray]:
         """The sums of some counts over all sites, asked for together; spends as many of the event's releases.
 
-        Where sites have dropped out, the sums are scaled to what all of them came to.
+        Where a site drops out after the first sum, later sums are scaled to the first.
 
         Raises:
             BudgetError: the event is not in the schedule or has no so many releases left; nothing was asked.
             SitesError: too few sites are left; no sum was shown.
         """
-        questions = [each for each in exact if isinstance(each, Question)]
-        if len(questions) < len(exact):
-            raise BudgetError(
-                "a budget of several sites pays for questions to sites, and got numbers; ask a remote table"
-            )
+        pending = [each for each in exact if isinstance(each, PendingCounts)]
+        if len(pending) < len(exact):
+            raise BudgetError("a budget of several sites pays for pending counts, and got numbers; ask a remote table")
         number, self._number = self._number, self._number + 1
-        if not questions:
+        if not pending:
             return []
-        query = _query(number, self._place(event), questions)
-        sizes = [question.size for question in questions]
+        query = _query(number, self._place(event), pending)
+        sizes = [each.size for each in pending]
 
         def draw() -> dict[str, Any]:
             total, answered = self._sums.ask(query, event.what, sum(sizes))
             return {"values": total.tolist(), "answered": list(answered)}
 
-        drawn = self._charge_then_draw(event, draw, len(questions))
+        drawn = self._charge_then_draw(event, draw, len(pending))
         self.dropped |= set(self._sums.inputs.names) - set(drawn["answered"])
         parts = np.split(np.array(drawn["values"], dtype=np.int64), np.cumsum(sizes)[:-1])
-        sums = [part.reshape(question.shape) for part, question in zip(parts, questions, strict=True)]
+        sums = [part.reshape(each.shape) for part, each in zip(parts, pending, strict=True)]
         return sums if query.kind == "sizes" else self._scaled(sums, whole=len(drawn["answered"]) == len(self._names))
 
     @property
@@ -213,15 +216,16 @@ class SitesBudget(Budget):
         return self.schedule.events.index(event) if event in self.schedule.events else len(self.schedule.events)
 
     def _scaled(self, sums: list[np.ndarray], *, whole: bool) -> list[np.ndarray]:
-        """Counts of the sites that are left, as if all were like them; those of all sites as they are."""
-        sizes = np.array([each.size for each in sums])
-        total = float(np.average([each.sum() for each in sums], weights=1 / sizes))
-        if self._whole is None or whole:
-            self._whole = total if self._whole is None else self._whole
+        """Counts of the sites that are left, scaled to the total of the first sum; those of all sites as they are.
+
+        Each of the counts has a total. Their mean is weighted by the inverse of their variances.
+        """
+        total = float(np.average([each.sum() for each in sums], weights=[1 / each.size for each in sums]))
+        if self._first_total is None:
+            self._first_total = total
+        if whole or total <= 0:
             return sums
-        if total <= 0:
-            return sums
-        return [np.round(each * (self._whole / total)).astype(np.int64) for each in sums]
+        return [np.rint(each * (self._first_total / total)).astype(np.int64) for each in sums]
 
     def choose(self, *_: Any) -> NoReturn:
         """Refused: no site shows the exact scores of candidates."""
@@ -243,19 +247,19 @@ class SitesBudget(Budget):
         return replace(made, trust=SITES, caveats=(*trust_caveats(inputs, self.dropped), *trained, *made.caveats))
 
 
-def _query(number: int, event: int, questions: Sequence[Question]) -> Query:
-    first = questions[0]
+def _query(number: int, event: int, pending: Sequence[PendingCounts]) -> CountQuery:
+    first = pending[0]
     if first.table is None:
-        return Query.model_validate({"number": number, "event": event, "kind": first.kind})
+        return CountQuery.model_validate({"number": number, "event": event, "kind": first.kind})
     groups = {name: group.tolist() for name, group in first.table.coarsening.groups.items()}
-    return Query.model_validate(
+    return CountQuery.model_validate(
         {
             "number": number,
             "event": event,
             "kind": "cliques",
             "discretizer": first.table.discretizer.to_plain(),
             "groups": groups,
-            "cliques": [question.clique for question in questions],
+            "cliques": [each.clique for each in pending],
         }
     )
 
@@ -269,9 +273,11 @@ def trust_caveats(inputs: Any, dropped: set[str]) -> tuple[str, ...]:
         if dropped
         else f"No site dropped out; the guarantee allows for {job.dropouts}."
     )
+    sums = ("The server sees sums of the sites' noisy numbers, and no site's own: secure aggregation hides these.",)
     return (
-        f"It holds against a server that follows the protocol together with {job.colluding} of {n_sites} sites, which "
-        f"pool all that they see: each sum has the stated noise from {job.n_honest} sites that do not.",
+        *(sums if inputs.by_sums or job.training.secure else ()),
+        f"It holds against a server that follows the protocol together with {job.colluding} of {n_sites} sites. These "
+        f"may pool all that they see. Each sum has the stated noise from {job.n_honest} other sites that do not.",
         "It does not hold against a site for its own rows, nor against a server that replaces messages or keys; nobody "
         "checks that a site counts its rows truly.",
         gone,

@@ -12,6 +12,7 @@ command goes on: the server from the sums that it saw, each site from the answer
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -27,7 +28,8 @@ from synth.progress import Progress, quiet
 from understudy.sites.channel import ChannelError
 from understudy.sites.job import SitesInputs
 from understudy.sites.messages import SitesError
-from understudy.sites.server import SitesOutcome, serve
+from understudy.sites.participant import is_delivered
+from understudy.sites.server import SitesOutcome, are_enough, serve
 
 if TYPE_CHECKING:
     from understudy.sites.flower.server import FlowerChannel
@@ -69,10 +71,12 @@ def plan_run(job_path: Path, inputs: SitesInputs, out: Path) -> SitesRun:
     for name, site in inputs.job.sites.items():
         if site.table is None:
             raise JobError(f"sites.{name}.table is missing, and a run on one machine reads it; add it")
-    for made in (out / "server", *(out / "sites" / name for name in inputs.names)):
+    run = SitesRun(job_path, inputs, out)
+    sites = {name: run.site_folder(name) for name in inputs.names}
+    for made in (out / "server", *(at for name, at in sites.items() if not is_delivered(name, inputs, at))):
         if is_taken(made):
             raise OutputError(f"an output must be new: {str(made)!r} exists; name another --out or remove it")
-    return SitesRun(job_path, inputs, out)
+    return run
 
 
 def run_here(run: SitesRun, progress: Progress = quiet) -> SitesOutcome:
@@ -100,7 +104,7 @@ def run_here(run: SitesRun, progress: Progress = quiet) -> SitesOutcome:
         }
         _wait(run, channel, processes)
         outcome = serve(run.inputs, channel, run.out / "server", progress)
-    _remove(hidden)
+    shutil.rmtree(hidden, ignore_errors=True)
     return outcome
 
 
@@ -139,11 +143,11 @@ def _site(
 
 
 def _wait(run: SitesRun, channel: "FlowerChannel", processes: "Mapping[str, subprocess.Popen[bytes]]") -> None:
-    """Wait until all sites have joined.
+    """Wait until all sites have joined, or after a while until there are enough.
 
     Raises:
         SitesError: one has ended before.
-        ChannelError: one is late.
+        ChannelError: too many are late.
     """
     until = time.monotonic() + JOIN_S
     while True:
@@ -151,6 +155,8 @@ def _wait(run: SitesRun, channel: "FlowerChannel", processes: "Mapping[str, subp
             channel.wait_for_sites(LOOK_EVERY_S)
         except ChannelError:
             if time.monotonic() >= until:
+                if are_enough(run.inputs, channel):
+                    return
                 raise
         else:
             return
@@ -163,10 +169,3 @@ def _wait(run: SitesRun, channel: "FlowerChannel", processes: "Mapping[str, subp
 def _at(run: SitesRun, place: str) -> str:
     """A place of the job, relative ones from the job file's folder."""
     return place if "://" in place else str((run.inputs.home / place).absolute())
-
-
-def _remove(folder: Path) -> None:
-    """Remove the hidden folder of a finished run."""
-    import shutil
-
-    shutil.rmtree(folder, ignore_errors=True)

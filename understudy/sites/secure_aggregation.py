@@ -18,35 +18,33 @@ For a site that did not, they reveal shares of its mask key, from which its mask
 reveals both for one round, so a vector that comes late stays masked.
 
 The server follows the protocol, and is curious: it keeps all that it receives, and T sites may tell it all they know.
-A sum covers at least t sites, so with T <= t - 2 every sum covers at least two others, and their sum is all that is
+A sum covers at least t sites. So with T <= t - 2 every sum covers at least two others, and their sum is all that is
 learned. Two sites cannot be protected from each other: each takes its own vector off the sum. So there are three or
 more. A threshold t above n / 2 keeps the server from asking two halves of the sites for the two secrets of one site.
 With T colluding sites, it would have to be above (n + T) / 2 for that. Up to n - t sites may drop out at any stage.
 
-Out of scope is a server, or a site, that departs from the protocol. Identity keys, where the plan names them, still
-keep a server from replacing the keys of a site. Commitments show a wrong share, so a wrong sum is not given. Nobody can
-tell whether a site's vector is true: there are no range proofs. The length of a vector, and who answered, are public.
-Nothing protects the sum itself: the noise of a private release is added by the sites, before they mask.
+Out of scope is a server, or a site, that departs from the protocol: a server that replaces keys, say. Commitments show
+a wrong share, so a wrong sum is not given. Nobody can tell whether a site's vector is true: there are no range proofs.
+The length of a vector, and who answered, are public. Nothing protects the sum itself: the noise of a private release is
+added by the sites, before they mask.
 
 Source: K. Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning", CCS 2017, Figure 4,
 for an honest but curious server.
 
-DEVIATES: keys and shares of all rounds are sent once, at the set-up, with secrets of their own for each round. Seeds of
-masks have commitments. Vectors are numbers modulo 2^64.
+DEVIATES: keys are not signed, and the server is trusted to pass them on. Keys and shares of all rounds are sent once,
+at the set-up, with secrets of their own for each round. Seeds of masks have commitments. Vectors are numbers modulo
+2^64.
 """
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -82,8 +80,6 @@ class AggregationPlan:
         sites: names of the sites, in one order for all.
         threshold: t, above n / 2: the sites without which there is no sum. n - t of them may drop out.
         n_rounds: sums that the run may take.
-        identities: Ed25519 public keys of the sites, 64 hexadecimal digits each, in the order of `sites`. Empty: keys
-            are not signed, and the server is trusted to pass them on.
 
     Raises:
         AggregationError: the facts do not allow a protected sum; no key was made.
@@ -93,7 +89,6 @@ class AggregationPlan:
     sites: tuple[str, ...]
     threshold: int
     n_rounds: int
-    identities: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         n = len(self.sites)
@@ -111,23 +106,11 @@ class AggregationPlan:
             )
         if self.n_rounds < 1:
             raise AggregationError(f"a run has one round or more: n_rounds={self.n_rounds}; correct the plan")
-        if self.identities and (
-            len(set(self.identities)) != n or not all(re.fullmatch("[0-9a-f]{64}", key) for key in self.identities)
-        ):
-            raise AggregationError(
-                "either each site has an identity key of its own, 64 hexadecimal digits, or none has: "
-                f"n_identities={len(set(self.identities))}, n_sites={n}; name one for each"
-            )
-
-    @property
-    def max_colluders(self) -> int:
-        """T: the sites that may tell the server all they know, while every sum covers two others."""
-        return self.threshold - 2
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the plan, which every message and every derived key depends on."""
-        content = [self.run_id, self.sites, self.threshold, self.n_rounds, self.identities]
+        content = [self.run_id, self.sites, self.threshold, self.n_rounds]
         return hashlib.sha256(json.dumps([_PROTOCOL, content]).encode()).hexdigest()
 
     def place(self, site: str) -> int:
@@ -178,11 +161,6 @@ class Advertisement(Message):
     encryption_key: Key
     mask_keys: tuple[Key, ...]
     commitments: tuple[Key, ...]
-    signature: Hex | None = None
-
-    def signed(self, site: str) -> bytes:
-        """The bytes that an identity key signs."""
-        return context(self.plan, "advertisement", site, self.encryption_key, *self.mask_keys, *self.commitments)
 
 
 class KeyList(Message):
@@ -271,7 +249,7 @@ def _vector_head(plan: AggregationPlan, round_index: int) -> bytes:
 
 
 def context(*parts: Any) -> bytes:
-    """What a derived key, a commitment or a signature is for, in bytes that no other parts give."""
+    """The purpose of a derived key or a commitment, in bytes that no other parts give."""
     return json.dumps([_PROTOCOL, *parts]).encode("ascii")
 
 
@@ -311,23 +289,6 @@ def public_key(private: bytes) -> str:
 def commitment(plan: AggregationPlan, site: str, round_index: int, seed: bytes) -> str:
     """A commitment to the seed of a site's own mask; 256 random bits cannot be guessed from it."""
     return hashlib.sha256(context(plan.digest, "seed", site, round_index) + seed).hexdigest()
-
-
-def check_signature(plan: AggregationPlan, site: str, keys: Advertisement) -> None:
-    """Refuse keys that their site did not sign, where the plan names identity keys.
-
-    Raises:
-        AggregationError: the signature is missing or does not fit.
-    """
-    if not plan.identities:
-        return
-    identity = Ed25519PublicKey.from_public_bytes(bytes.fromhex(plan.identities[plan.place(site)]))
-    try:
-        identity.verify(bytes.fromhex(keys.signature or ""), keys.signed(site))
-    except InvalidSignature:
-        raise AggregationError(
-            f"a site signs its keys with its identity key: site={site!r}; find out who replaced them"
-        ) from None
 
 
 def own_mask(plan: AggregationPlan, round_index: int, site: str, seed: bytes, length: int) -> Masked:

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import BadInput
-from understudy.sites.channel import Channel
+from understudy.sites.channel import Channel, ChannelError
 from understudy.sites.job import SitesInputs
-from understudy.sites.messages import Query, SitesError, packed, unpacked
+from understudy.sites.messages import CountQuery, SitesError, pack, unpack
 from understudy.sites.server_aggregation import ServerAggregation
 from understudy.sites.site import ROUNDS_A_PLAN, plan_of
 from understudy.sites.training_plan import TrainingQuery
@@ -52,7 +52,7 @@ class SecureSums:
     _round: int = 0
 
     def ask(
-        self, query: Query | TrainingQuery, what: str, length: int, body: bytes = b""
+        self, query: CountQuery | TrainingQuery, what: str, length: int, body: bytes = b""
     ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """The sum of the sites' noisy answers, shape (length,), and the sites in it.
 
@@ -70,6 +70,8 @@ class SecureSums:
         for _ in range(ATTEMPTS):
             try:
                 total, answered = once(query, length, body)
+            except ChannelError:
+                raise
             except BadInput as error:
                 reason = error
                 self._aggregation = None  # keys are exchanged anew with the sites that are left
@@ -81,7 +83,7 @@ class SecureSums:
         )
 
     def _once(
-        self, query: Query | TrainingQuery, length: int, body: bytes
+        self, query: CountQuery | TrainingQuery, length: int, body: bytes
     ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         aggregation = self._ready()
         number, self._round = self._round, self._round + 1
@@ -94,13 +96,13 @@ class SecureSums:
         return aggregation.total(), aggregation.answered
 
     def _in_the_clear(
-        self, query: Query | TrainingQuery, length: int, body: bytes
+        self, query: CountQuery | TrainingQuery, length: int, body: bytes
     ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """The sum of answers that travel as they are: the server sees each."""
         vectors: dict[str, NDArray[np.int64]] = {}
 
         def take(site: str, reply: bytes) -> None:
-            _, vector = unpacked(reply)
+            _, vector = unpack(reply)
             if len(vector) != 8 * length:
                 raise SitesError(f"site={site!r} answers with another length than length={length}; go on without it")
             vectors[site] = np.frombuffer(vector, dtype="<i8")
@@ -115,20 +117,28 @@ class SecureSums:
         """A set-up with a round left, made if need be."""
         if self._aggregation is not None and self._round < ROUNDS_A_PLAN:
             return self._aggregation
-        run, works = secrets.token_hex(16), self._works()
+        run, answer_ids = secrets.token_hex(16), self._answer_ids()
         made = ServerAggregation(plan_of(self.inputs, run))
-        asked = {"task": "advertise", "run": run, "works": works}
-        self._collect(self._each(tuple(works), asked), made.take_advertisement)
+        asked = {"task": "advertise", "run": run, "answer_ids": answer_ids}
+        self._collect(self._each(tuple(answer_ids), asked), made.take_advertisement)
         keys = made.keys()
-        self._collect(self._each(self.channel.sites, {"task": "share"}, lambda _: keys), made.take_shares)
+        self._collect(self._each(tuple(answer_ids), {"task": "share"}, lambda _: keys), made.take_shares)
         self._each(made.partners, {"task": "receive"}, made.shares_for)
         self._aggregation, self._round = made, 0
         return made
 
-    def _works(self) -> dict[str, str]:
+    def _answer_ids(self) -> dict[str, str]:
         """The names of the answers of all sites that are there, by which sites know each other's."""
-        replies = self._each(self.channel.sites, {"task": "hello"})
-        return {site: str(unpacked(reply)[0].get("work")) for site, reply in sorted(replies.items())}
+        answer_ids: dict[str, str] = {}
+
+        def take(site: str, reply: bytes) -> None:
+            answer_id = unpack(reply)[0].get("answer_id")
+            if not isinstance(answer_id, str):
+                raise SitesError(f"site={site!r} has no answers to add; go on without it")
+            answer_ids[site] = answer_id
+
+        self._collect(self._each(self.channel.sites, {"task": "hello"}), take)
+        return answer_ids
 
     def _each(
         self,
@@ -137,7 +147,7 @@ class SecureSums:
         body: Callable[[str], bytes] = lambda _: b"",
     ) -> Mapping[str, bytes]:
         asked = {"job": self.inputs.digest, **content}
-        requests = {site: packed(asked, body(site)) for site in sites}
+        requests = {site: pack(asked, body(site)) for site in sites}
         return self.channel.ask(requests, self.inputs.job.timeout_s)
 
     def _collect(self, replies: Mapping[str, bytes], take: Callable[[str, bytes], None]) -> None:

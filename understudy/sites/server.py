@@ -10,12 +10,14 @@
                         outside the guarantee: it stays inside
 
 Until it is whole, the hidden folder beside OUT holds the sums that were shown. The same command goes on from these. A
-sum that was lost is asked for again, and sites show the same answers in a sum of the same sites alone.
+sum that was lost is asked for again, and sites show the same answers in a sum of the same sites alone. Sites that have
+their table already join again, and give the same verdict.
 """
 
 import json
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -30,9 +32,9 @@ from synth.table import write_table
 from understudy.budget.payment import SPENT
 from understudy.console import VERDICTS
 from understudy.job.seeds import child_seed
-from understudy.sites.channel import Channel
+from understudy.sites.channel import Channel, ChannelError
 from understudy.sites.job import SitesInputs
-from understudy.sites.messages import packed, unpacked
+from understudy.sites.messages import SitesError, pack, unpack
 from understudy.sites.participant import STATEMENT, SYNTHETIC
 from understudy.sites.remote_table import RemoteTable, SitesBudget
 from understudy.sites.secure_sum import SecureSums
@@ -120,12 +122,7 @@ def serve(inputs: SitesInputs, channel: Channel, out: Path, progress: Progress =
         work.sweep("sums.journal", TRAINING)
         work.result.mkdir()
         progress("drawing the table", None)
-        synthetic = model.sample(inputs.job.rows, seed=child_seed(inputs.job.seed, "sample", "sites"))
-        write_table(synthetic, work.result / SYNTHETIC, inputs.schema)
-        model.save(work.result / MODEL)
-        if model.statement is not None:
-            text = json.dumps(model.statement.to_dict(), indent=1)
-            (work.result / STATEMENT).write_text(text, encoding="utf-8")
+        _write(model, inputs, work.result)
         progress("waiting for the sites' verdicts", None)
         verdicts = _deliver(inputs, channel, (work.result / SYNTHETIC).read_bytes(), model.statement)
         traffic = {site: asdict(counts) for site, counts in channel.traffic.items()}
@@ -135,7 +132,25 @@ def serve(inputs: SitesInputs, channel: Channel, out: Path, progress: Progress =
         (work.result / RECORD).write_text(json.dumps(outcome.content(), indent=1), encoding="utf-8")
         work.publish()
         work.discard()
+    with suppress(ChannelError):  # sites keep what they need to join again, and no more
+        channel.ask(dict.fromkeys(channel.sites, pack({"task": "done", "job": inputs.digest})), inputs.job.timeout_s)
     return outcome
+
+
+def _write(model: Model, inputs: SitesInputs, folder: Path) -> None:
+    """The table, the model and its statement."""
+    synthetic = model.sample(inputs.job.rows, seed=child_seed(inputs.job.seed, "sample", "sites"))
+    write_table(synthetic, folder / SYNTHETIC, inputs.schema)
+    model.save(folder / MODEL)
+    if model.statement is not None:
+        text = json.dumps(model.statement.to_dict(), indent=1)
+        (folder / STATEMENT).write_text(text, encoding="utf-8")
+
+
+def are_enough(inputs: SitesInputs, channel: Channel) -> bool:
+    """True where as many sites answer as a sum needs."""
+    hello = pack({"task": "hello", "job": inputs.digest})
+    return len(channel.ask(dict.fromkeys(channel.sites, hello), inputs.job.timeout_s)) >= inputs.job.threshold
 
 
 def _claim(work: Unfinished, inputs: SitesInputs) -> None:
@@ -161,7 +176,7 @@ def _fit(inputs: SitesInputs, channel: Channel, folder: Path, progress: Progress
         raise BudgetError("several sites add noise to what they show, and the generator has no epsilon; set one")
     sums = SecureSums(channel, inputs)
     with Journal(folder / "sums.journal") as journal:
-        journal.settle()  # a lost sum comes of the same answers of the same sites, or not at all: `NoisyAnswers.show`
+        journal.settle()  # a lost sum is of the same answers of the same sites, or there is none: `record_sum`
         budget = SitesBudget(schedule, sums, journal)
         if not inputs.by_sums:
             network = fit_network(sums, budget, progress=progress, place=folder / TRAINING)
@@ -184,10 +199,15 @@ def _deliver(inputs: SitesInputs, channel: Channel, table: bytes, statement: Pri
         "job": inputs.digest,
         "statement": None if statement is None else statement.to_dict(),
     }
-    message = packed(content, table)
+    message = pack(content, table)
     replies = channel.ask(dict.fromkeys(channel.sites, message), inputs.job.timeout_s)
-    verdicts = dict.fromkeys(channel.sites, NOT_HEARD)
-    for site, reply in replies.items():
-        found = unpacked(reply)[0].get("verdict")
-        verdicts[site] = found if found in VERDICTS else NOT_HEARD
-    return verdicts
+    return {site: _verdict_of(replies.get(site, b"")) for site in channel.sites}
+
+
+def _verdict_of(reply: bytes) -> str:
+    """The verdict of a reply; one that makes no sense is as good as none."""
+    try:
+        verdict = unpack(reply)[0].get("verdict")
+    except SitesError:
+        return NOT_HEARD
+    return verdict if isinstance(verdict, str) and verdict in VERDICTS else NOT_HEARD

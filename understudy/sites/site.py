@@ -1,8 +1,8 @@
 """A site: its rows stay here, and it answers queries of its job by noisy counts under masks.
 
-A site trusts nobody to keep its budget. It plans the schedule of the job itself, charges each query to it, draws its
-share of the noise, and keeps each noisy answer before it is sent. The same query again gets the same answer: noise is
-not drawn twice. What a site is asked beyond its schedule it refuses.
+A site trusts nobody to keep its budget. It plans the schedule of the job itself, and charges each query to it. It draws
+its share of the noise, and keeps each noisy answer before it is sent. The same query again gets the same answer: noise
+is not drawn twice. It refuses a query beyond its schedule.
 """
 
 import json
@@ -29,11 +29,11 @@ from synth.generators.fitting.training_data import HeldTable, TrainingTable, bou
 from synth.output import read_state, whole_file
 from synth.table import conform
 from understudy.sites.job import SitesInputs
-from understudy.sites.messages import Query, SitesError, flat, packed, read_query, unpacked
-from understudy.sites.secure_aggregation import AggregationPlan, UnmaskRequest, parsed
+from understudy.sites.messages import CountQuery, SitesError, flat, pack, read_query, unpack
+from understudy.sites.secure_aggregation import AggregationPlan
 from understudy.sites.site_aggregation import SiteAggregation
 from understudy.sites.site_training import SiteTraining
-from understudy.sites.training_plan import read_training_query, training_plan
+from understudy.sites.training_plan import TrainingQuery, read_training_query, training_plan
 
 if TYPE_CHECKING:
     from synth.stored import StoredTable
@@ -47,7 +47,7 @@ LEAST_SHARE_SIGMA = 2.5
 class NoiseShare(SystemNoise):
     """A site's share of discrete Gaussian noise: that of so many honest sites together is what an event states.
 
-    The sum of n discrete Gaussians of standard deviation s is no discrete Gaussian, yet the logarithm of its mass is
+    The sum of n discrete Gaussians of standard deviation s is no discrete Gaussian. Yet the logarithm of its mass is
     within 10 n exp(-pi^2 s^2) of one at every point. With s of at least `LEAST_SHARE_SIGMA` this is below 2e-23 for a
     thousand sites. Over a hundred million cells it adds less than 1e-14 to epsilon, and accountants round by more.
 
@@ -76,10 +76,10 @@ def share_of(sigma: float, n_honest: int) -> float:
 
 
 def check_sums(schedule: Schedule) -> None:
-    """Refuse a schedule that holds what is no sum of counts.
+    """Refuse a schedule of anything but sums of counts.
 
     Raises:
-        BudgetError: it does.
+        BudgetError: an event is no such sum.
     """
     for event in schedule.events:
         if not isinstance(event, GaussianEvent) or not event.whole:
@@ -101,7 +101,7 @@ class NoisyAnswers:
     def __len__(self) -> int:
         return len(self._held)
 
-    def find(self, query: Query) -> NDArray[np.int64] | None:
+    def find(self, query: CountQuery) -> NDArray[np.int64] | None:
         """The answer that was kept; `None` where there is none.
 
         Raises:
@@ -120,7 +120,7 @@ class NoisyAnswers:
             )
         return values
 
-    def keep(self, query: Query, values: NDArray[np.int64]) -> None:
+    def keep(self, query: CountQuery, values: NDArray[np.int64]) -> None:
         """Keep an answer, flushed to the disk."""
         asked = query.model_dump_json()
         if self.folder is not None:
@@ -130,19 +130,19 @@ class NoisyAnswers:
                 os.fsync(file.fileno())
         self._held[query.number] = (asked, values)
 
-    def restored(self) -> list[Query]:
+    def restored(self) -> list[CountQuery]:
         """The queries that were answered before, in order, read from the disk."""
         if self.folder is None:
             return []
         numbers = sorted(int(path.stem) for path in self.folder.glob("[0-9]*.npz"))
         self._held |= {number: self._read(number) for number in numbers}
-        return [Query.model_validate_json(self._held[number][0]) for number in numbers]
+        return [CountQuery.model_validate_json(self._held[number][0]) for number in numbers]
 
-    def show(self, asked: str, answered: tuple[str, ...]) -> None:
-        """Note whose answers a sum will hold, on the disk before it is shown.
+    def record_sum(self, asked: str, answered: tuple[str, ...]) -> None:
+        """Record whose answers a sum will hold, on the disk before it is shown.
 
-        The difference of two sums of the same answers would be the answers of the sites in which they differ, with no
-        more noise than these added themselves.
+        The difference of two sums of the same answers is the answers of the sites in which they differ. It has no more
+        noise than these sites added.
 
         Args:
             asked: names the query.
@@ -151,43 +151,43 @@ class NoisyAnswers:
         Raises:
             SitesError: the same answers were shown in the sum of other sites.
         """
-        shown = self._file("shown.json", {})
-        if tuple(shown.setdefault(asked, list(answered))) != answered:
+        sums = self._file("sums.json", {})
+        if tuple(sums.setdefault(asked, list(answered))) != answered:
             raise SitesError(
                 f"{asked} was shown in a sum of other sites, and a second sum would tell what these answered; start "
                 "again the sites that were there, or begin a new run (what was reserved stays spent)"
             )
-        self._write("shown.json", shown)
+        self._write("sums.json", sums)
 
     @property
-    def work(self) -> str:
-        """A name of these answers, drawn once: whoever has other answers has another."""
-        known = self._file("work.json", {})
+    def answer_id(self) -> str:
+        """The name of these answers, drawn once: whoever has other answers has another."""
+        known = self._file("answer_id.json", {})
         if "own" not in known:
             known = {"own": secrets.token_hex(16)}
-            self._write("work.json", known)
+            self._write("answer_id.json", known)
         return str(known["own"])
 
-    def meet(self, site: str, works: Any) -> None:
-        """Note which answers other sites have: no sum is of old answers of some and new ones of others.
+    def check_peers(self, site: str, answer_ids: Any) -> None:
+        """Refuse a sum of old answers of some sites and new ones of others; the answers of all are noted.
 
         Args:
             site: the site's own name.
-            works: names of the answers of the sites that take part, by site.
+            answer_ids: names of the answers of the sites that take part, by site.
 
         Raises:
             SitesError: the own answers are not these, or another site has begun anew since.
         """
-        if not isinstance(works, dict) or works.get(site) != self.work:
+        if not isinstance(answer_ids, dict) or answer_ids.get(site) != self.answer_id:
             raise SitesError("the server does not know this site's answers; start the server again")
-        met = self._file("met.json", {})
-        other = sorted(name for name, work in works.items() if met.get(name, work) != work)
+        peers = self._file("peers.json", {})
+        other = sorted(name for name, answer_id in answer_ids.items() if peers.get(name, answer_id) != answer_id)
         if other:
             raise SitesError(
                 f"sites={', '.join(other)} began anew, and sums would mix their new answers with the old ones of this "
                 "site; go on with the work that they had, or begin anew at all sites (what was reserved stays spent)"
             )
-        self._write("met.json", {**met, **works})
+        self._write("peers.json", {**peers, **answer_ids})
 
     def _file(self, name: str, otherwise: Any) -> Any:
         if self.folder is None:
@@ -251,32 +251,35 @@ class Site:
         self._aggregation: SiteAggregation | None = None
         self._asked: dict[int, str] = {}
         folder = self._answers.folder
-        self._training = None if plan is None else SiteTraining(inputs, plan, self._rows, self._budget, folder)
+        self._training = (
+            None if plan is None else SiteTraining(inputs, plan, self._rows, self._budget, folder, before_draws)
+        )
 
     def answer(self, request: bytes) -> bytes:
         """The reply to one request.
 
         Raises:
-            SitesError: it is none, or another job's.
+            SitesError: it is not such a message, or another job's.
             AggregationError: it is out of turn.
             BudgetError: the budget does not hold it.
         """
-        content, body = unpacked(request)
+        content, body = unpack(request)
         if content.get("job") != self.inputs.digest:
             raise SitesError(
-                "the server's job is not that of this site: schema, generator, sites, colluding or dropouts differ; "
-                "use the same job file"
+                "the server's job is not that of this site: schema, generator, training, seed, policy, rows, sites, "
+                "colluding or dropouts differ; use the same job file"
             )
         task = content.get("task")
         if task == "hello":
-            return packed({"work": self._answers.work})
+            return pack({"answer_id": self._answers.answer_id})
         if task == "advertise":
-            self._answers.meet(self.name, content.get("works"))
+            self._answers.check_peers(self.name, content.get("answer_ids"))
             self._asked = {}
             self._aggregation = SiteAggregation(plan_of(self.inputs, str(content.get("run"))), self.name)
             return self._aggregation.advertise()
         if task == "train" and not self.inputs.job.training.secure:
-            return packed({"trained": True}, self._steps(content, body).astype("<i8").tobytes())
+            vector = self._steps(read_training_query(content.get("query")), body)
+            return pack({"trained": True}, vector.astype("<i8").tobytes())
         if self._aggregation is None:
             raise SitesError(f"task={task!r} comes after keys are exchanged; begin with these")
         return self._aggregated(self._aggregation, str(task), content, body)
@@ -287,19 +290,26 @@ class Site:
             return aggregation.share(body)
         if task == "receive":
             aggregation.receive(body)
-            return packed({"received": True})
+            return pack({"received": True})
         if task in ("mask", "train"):
-            steps, number = task == "train", int(content["round"])
-            vector = self._steps(content, body) if steps else self._noisy(read_query(content.get("query")))
-            self._asked[number] = f"{task}={content['query']['number']}"
-            return aggregation.mask(number, vector)
+            return self._masked(aggregation, content, body)
         if task == "unmask":
-            unmasked = parsed(aggregation.plan, body, UnmaskRequest)
-            self._answers.show(self._asked.get(unmasked.round_index, ""), tuple(sorted(unmasked.answered)))
+            request = aggregation.check_unmask(body)
+            self._answers.record_sum(self._asked[request.round_index], tuple(sorted(request.answered)))
             return aggregation.unmask(body)
         raise SitesError(f"task={task!r} is unknown to this site; use the same version on both sides")
 
-    def _noisy(self, query: Query) -> NDArray[np.int64]:
+    def _masked(self, aggregation: SiteAggregation, content: dict[str, Any], body: bytes) -> bytes:
+        """The site's noisy answer under masks."""
+        number, read = content.get("round"), read_training_query if content["task"] == "train" else read_query
+        query: CountQuery | TrainingQuery = read(content.get("query"))
+        if type(number) is not int:
+            raise SitesError("a vector is masked for a round, and the request names none; correct the server")
+        vector = self._noisy(query) if isinstance(query, CountQuery) else self._steps(query, body)
+        self._asked[number] = f"{query.task}={query.number}"
+        return aggregation.mask(number, vector)
+
+    def _noisy(self, query: CountQuery) -> NDArray[np.int64]:
         """The site's noisy counts: those that were kept, else drawn, kept and given."""
         kept = self._answers.find(query)
         if kept is not None:
@@ -312,13 +322,13 @@ class Site:
         self._answers.keep(query, values)
         return values
 
-    def _steps(self, content: dict[str, Any], body: bytes) -> NDArray[np.int64]:
+    def _steps(self, query: TrainingQuery, body: bytes) -> NDArray[np.int64]:
         """The site's answer to a round of training."""
         if self._training is None:
             raise SitesError("the generator of this job is fitted to counts, and takes no steps; correct the server")
-        return self._training.answer(read_training_query(content.get("query")), body)
+        return self._training.answer(query, body)
 
-    def _event(self, query: Query) -> GaussianEvent:
+    def _event(self, query: CountQuery) -> GaussianEvent:
         """The event that pays for a query.
 
         Raises:
@@ -334,10 +344,10 @@ class Site:
             )
         return event
 
-    def _n_releases(self, query: Query) -> int:
+    def _n_releases(self, query: CountQuery) -> int:
         return {"cells": len(self.inputs.schema.modeled), "sizes": 1, "cliques": len(query.cliques)}[query.kind]
 
-    def _charge(self, query: Query, n_releases: int) -> None:
+    def _charge(self, query: CountQuery, n_releases: int) -> None:
         """Spend releases, those of an earlier start included.
 
         Raises:

@@ -7,7 +7,7 @@ for one set of sites a round. Its own secrets of a round are forgotten once its 
 import os
 import secrets
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -28,7 +28,6 @@ from understudy.sites.secure_aggregation import (
     Unmasking,
     UnmaskRequest,
     Vector,
-    check_signature,
     commitment,
     context,
     derived,
@@ -42,9 +41,6 @@ from understudy.sites.secure_aggregation import (
     written_vector,
 )
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 _NONCE_BYTES = 12
 Stage = Literal["advertise", "share", "receive", "rounds"]
 
@@ -53,8 +49,6 @@ class SiteState(Frozen):
     """All that a site remembers between two messages.
 
     Attributes:
-        plan: digest of the plan.
-        site: its name.
         stage: that comes next.
         encryption_key: *Sensitive*. Private key for shares.
         mask_keys: *Sensitive*. Private keys for masks, by round; without rounds that are masked.
@@ -66,8 +60,6 @@ class SiteState(Frozen):
         unmasked: the sites of each sum that it took masks off for, by round.
     """
 
-    plan: Key
-    site: str
     stage: Stage = "advertise"
     encryption_key: Key = Field(repr=False)
     mask_keys: dict[int, Key] = Field(repr=False)
@@ -84,51 +76,24 @@ class SiteAggregation:
     Args:
         plan: of the run.
         site: its name in the plan.
-        identity: *Sensitive*. Its Ed25519 private key, where the plan names identity keys.
-        state: *Sensitive*. From `saved`, to go on from there; `None`: a new run, with new keys.
 
     Raises:
-        AggregationError: the plan has no such site, or names another identity key, or the state is another's.
+        AggregationError: the plan has no such site.
     """
 
-    def __init__(
-        self,
-        plan: AggregationPlan,
-        site: str,
-        *,
-        identity: "Ed25519PrivateKey | None" = None,
-        state: bytes | None = None,
-    ) -> None:
-        place = plan.place(site)
-        named = plan.identities[place] if plan.identities else None
-        if named != (None if identity is None else identity.public_key().public_bytes_raw().hex()):
-            raise AggregationError(
-                f"a site has the identity key that the plan names: site={site!r}, key={named!r}; load that one"
-            )
+    def __init__(self, plan: AggregationPlan, site: str) -> None:
+        plan.place(site)
         self.plan = plan
         self.site = site
-        self._identity = identity
-        self._state = self._new() if state is None else parsed(plan, state, SiteState)
-        if (self._state.plan, self._state.site) != (plan.digest, site):
-            raise AggregationError(f"a state belongs to one site and plan: site={site!r}; load its own")
+        self._state = self._new()
 
     def _new(self) -> SiteState:
         rounds = range(self.plan.n_rounds)
         return SiteState(
-            plan=self.plan.digest,
-            site=self.site,
             encryption_key=_random(),
             mask_keys={i: _random() for i in rounds},
             seeds={i: _random() for i in rounds},
         )
-
-    def saved(self) -> bytes:
-        """*Sensitive*. All that the site remembers, for its own disk.
-
-        Save it before a message is sent. A site that goes on from an older state could mask a second vector for a
-        round, and the server would learn the difference of the two.
-        """
-        return written(self._state)
 
     def advertise(self) -> bytes:
         """Stage 1: public keys of the site, and commitments.
@@ -145,8 +110,6 @@ class SiteAggregation:
                 commitment(self.plan, self.site, i, bytes.fromhex(seed)) for i, seed in state.seeds.items()
             ),
         )
-        if self._identity is not None:
-            keys = keys.model_copy(update={"signature": self._identity.sign(keys.signed(self.site)).hex()})
         self._go(stage="share", keys={self.site: keys})
         return written(keys)
 
@@ -157,7 +120,7 @@ class SiteAggregation:
             content: from `ServerAggregation.keys`.
 
         Raises:
-            AggregationError: too few sites are left, or a key is missing, unsigned, repeated or not this site's own.
+            AggregationError: too few sites are left, or a key is missing, repeated or not this site's own.
         """
         state = self._at("share")
         keys = parsed(self.plan, content, KeyList).keys
@@ -179,7 +142,6 @@ class SiteAggregation:
                 f"the keys of this site are among those of all, as it sent them: site={self.site!r}; begin a new run"
             )
         for site, advertised in keys.items():
-            check_signature(self.plan, site, advertised)
             n_keys = {len(advertised.mask_keys), len(advertised.commitments)}
             if n_keys != {self.plan.n_rounds} or advertised.plan != self.plan.digest:
                 raise AggregationError(
@@ -246,6 +208,17 @@ class SiteAggregation:
         secret = shared_secret(private, self._state.keys[other].mask_keys[round_index])
         return pair_mask(self.plan, round_index, (self.site, other), secret, length)
 
+    def check_unmask(self, content: bytes) -> UnmaskRequest:
+        """The request of stage 4, where `unmask` would answer it; nothing is revealed.
+
+        Raises:
+            AggregationError: as `unmask` does.
+        """
+        self._at("rounds")
+        request = parsed(self.plan, content, UnmaskRequest)
+        self._check_request(request)
+        return request
+
     def unmask(self, content: bytes) -> bytes:
         """Stage 4: of each site one share, of its seed if it answered, of its mask key if it did not.
 
@@ -255,12 +228,11 @@ class SiteAggregation:
             content: from `ServerAggregation.unmask_request`.
 
         Raises:
-            AggregationError: the set has fewer sites than the threshold, or sites that this one shares no masks with,
-                or not this site, or the round was answered for another set.
+            AggregationError: the set has too few sites, or not this one, or one that it shares no masks with. Or the
+                round was answered for another set.
         """
-        state = self._at("rounds")
-        request = parsed(self.plan, content, UnmaskRequest)
-        self._check_request(request)
+        request = self.check_unmask(content)
+        state = self._state
         shares = {site: bytes.fromhex(content) for site, content in state.shares.items()}
         of_round = slice(2 * SECRET_BYTES * request.round_index, 2 * SECRET_BYTES * (request.round_index + 1))
         pairs = {site: content[of_round] for site, content in shares.items()}

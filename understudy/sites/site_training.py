@@ -6,7 +6,7 @@ site sits it out. A site that is started again begins the moments of Adam anew.
 
 Each site trains by Adam with moments of its own, which stay here. Sites count alike in the mean of what they moved the
 weights by. With epsilon that is nearly a mean by size, though no size is asked for or paid for. A site's gradient is a
-sum over its sample with noise that is the same everywhere, and Adam divides by the root of its second moment, which is
+sum over its sample with noise that is the same everywhere. Adam divides by the root of its second moment, which is
 mostly noise. So a small site, of which most is noise, moves the weights as little as its rows can. Without epsilon Adam
 would divide sizes out. Each site then multiplies its update by its share of the rows, and the secure sum is the mean by
 size.
@@ -22,6 +22,7 @@ DEVIATES: with epsilon a mean of sites, not of rows: a weight by the number of r
 import json
 import os
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,8 @@ from understudy.sites.training_plan import (
 if TYPE_CHECKING:
     from synth.dp.mechanisms import Steps
 
+ROUND = "round.kept"
+"""The file of a site's last round."""
 MOST_CODES_BYTES = 1 << 28
 """Of the codes of all columns, as text."""
 MOST_EXPECTED = 10.0
@@ -108,13 +111,21 @@ class SiteTraining:
         rows: *Sensitive*. The site's, contributions bounded.
         budget: of the site, on the plan's schedule.
         folder: for its last round; `None`: nothing is kept.
+        before_draws: called before noise is drawn, as often as that is.
     """
 
     def __init__(
-        self, inputs: SitesInputs, plan: TrainingPlan, rows: TrainingTable, budget: Budget, folder: Path | None
+        self,
+        inputs: SitesInputs,
+        plan: TrainingPlan,
+        rows: TrainingTable,
+        budget: Budget,
+        folder: Path | None,
+        before_draws: Callable[[], None] = lambda: None,
     ) -> None:
         self._inputs, self._plan, self._rows, self._budget, self._folder = inputs, plan, rows, budget, folder
-        self._kept = KeptRound(None if folder is None else folder / "round.kept")
+        self._kept = KeptRound(None if folder is None else folder / ROUND)
+        self._before_draws = before_draws
         self._training: tuple[tuple[bytes, float], Any] | None = None
         self._n_units = 0
 
@@ -125,8 +136,6 @@ class SiteTraining:
             SitesError: the round is out of turn, was begun and lost, or its weights do not fit; no step was taken.
             BudgetError: the event has no so many steps left; no step was taken.
         """
-        from torch import from_numpy
-
         asked = query.model_dump_json()
         if asked == self._kept.asked:
             if not len(self._kept.values):
@@ -136,12 +145,25 @@ class SiteTraining:
                 )
             return self._kept.values
         self._check(query)
+        training, start = self._started(query, body)
+        self._before_draws()
+        self._kept.begin(asked, query.n_steps)
+        self._kept.finish(fixed_point(self._update(query, training, start)))
+        return self._kept.values
+
+    def _started(self, query: TrainingQuery, body: bytes) -> tuple[Any, Any]:
+        """The network on the site's rows, and the weights that a round begins with."""
+        from torch import from_numpy
+
         arrays = unpacked_arrays(body, query)
         training = self._ready(arrays["codes"].tobytes(), query.expected_batch / len(self._inputs.names))
         start = from_numpy(arrays["weights"].astype(np.float32)).to(training.weights)
         if start.shape != training.weights.shape or not bool(start.isfinite().all()):
             raise SitesError(f"round={query.number} comes with weights that do not fit the network; correct the server")
-        self._kept.begin(asked, query.n_steps)
+        return training, start
+
+    def _update(self, query: TrainingQuery, training: Any, start: Any) -> NDArray[np.float64]:
+        """The move of the weights by a round's steps, shape (d,)."""
         updates: list[NDArray[np.float64]] = []
 
         def work(steps: "Steps") -> str:
@@ -152,8 +174,7 @@ class SiteTraining:
         self._budget.step(self._plan.event, query.n_steps, work)
         if not np.isfinite(updates[0]).all():
             raise SitesError("a site's numbers are no longer finite, so that it has no answer; lower learning_rate")
-        self._kept.finish(fixed_point(updates[0]))
-        return self._kept.values
+        return updates[0]
 
     def _weight(self, query: TrainingQuery) -> float:
         """In the mean over sites: 1 with epsilon, else by the number of units. *Sensitive*."""
@@ -171,7 +192,9 @@ class SiteTraining:
             raise SitesError(f"event={query.event} of the schedule does not pay for steps; correct the server")
         if self._kept.n_begun + query.n_steps > self._plan.event.count:
             raise BudgetError(f"the budget holds no further step of {self._plan.event.what!r}; plan it before drawing")
-        if query.expected_batch > MOST_EXPECTED * self._plan.event.sampling_rate * (self._inputs.schema.n_units or 1):
+        n_units = self._inputs.schema.n_units
+        assert n_units is not None  # else there were no plan
+        if query.expected_batch > MOST_EXPECTED * self._plan.event.sampling_rate * n_units:
             raise SitesError(f"expected_batch={query.expected_batch:g} is far beyond n_units; correct the server")
 
     def _ready(self, codes: bytes, expected_batch: float) -> Any:

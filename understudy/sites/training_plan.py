@@ -1,6 +1,6 @@
 """The plan of a training over several sites: its rounds and steps, and what is drawn, with noise or without.
 
-Training takes the steps that the generator plans, at every site. A unit is at one site, so its epsilon is that of the
+Training takes the steps that the generator plans, at every site. A unit is at one site. Its epsilon is that of the
 histograms, which are sums of all sites, and of the steps of its own site. These have the full noise of their event at
 each site: their guarantee does not rest on the aggregation, nor on the other sites.
 
@@ -14,6 +14,7 @@ fit on one table finds, need values side by side.
 import hashlib
 import io
 import math
+import zipfile
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -64,7 +65,7 @@ class TrainingPlan:
         proximal: weight of the pull toward the server's weights.
         is_private: true if the events are drawn with noise.
         server_rate: times the mean of updates that the server moves weights by. The noise of a mean over n sites is
-            smaller by the root of n, and weights that moved so little would not learn in as many steps. So the root of
+            smaller by the root of n. Weights that moved so little would not learn in as many steps. So the root of
             n: a move then has the noise of one table's. Without noise it is 1.
     """
 
@@ -150,7 +151,7 @@ class TrainingQuery(Frozen):
 
     @property
     def task(self) -> str:
-        """The task that a site is given."""
+        """A task that a site is given."""
         return "train"
 
 
@@ -158,7 +159,7 @@ def read_training_query(content: Any) -> TrainingQuery:
     """A query from plain data.
 
     Raises:
-        SitesError: it is none.
+        SitesError: it is not such a query.
     """
     try:
         return TrainingQuery.model_validate(content)
@@ -185,7 +186,7 @@ def unpacked_arrays(content: bytes, query: TrainingQuery) -> dict[str, NDArray[n
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in ("weights", "codes")}
-    except (ValueError, KeyError, OSError, EOFError):
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile):
         raise SitesError(f"round={query.number} comes with weights that cannot be read; correct the server") from None
 
 
@@ -202,7 +203,7 @@ def training_caveats(inputs: SitesInputs) -> tuple[str, ...]:
     """Sentences on whom the guarantee of the steps holds against, for the statement."""
     shown = "their sum" if inputs.job.training.secure else "each site's own"
     full = (
-        "Steps of training have the full stated noise at each site, so that a site's updates are protected against the "
+        "Steps of training have the full stated noise at each site. So a site's updates are protected against the "
         f"server and all other sites, whatever they pool. Of the updates the server sees {shown}."
     )
     return (full, *training_cautions(inputs))

@@ -10,12 +10,16 @@ from typing import Any
 import pandas as pd
 import pytest
 import tomli_w
+from typer.testing import CliRunner
 
+from synth.dp.ledger.records import LedgerEntry
 from tests.understudy.conftest import SCHEMA, small_table
+from understudy.budget.account import ledger_url, open_fund
+from understudy.cli import app
 from understudy.data.source import find_table
 from understudy.sites.channel import LocalChannel, Recorder
 from understudy.sites.job import SitesInputs, read_sites_job
-from understudy.sites.participant import Participant, membership, taking_part
+from understudy.sites.participant import site_part, taking_part
 from understudy.sites.server import SitesOutcome, serve
 
 NAMES = ("east", "north", "south", "west")
@@ -43,13 +47,27 @@ class SitesHome:
     def table(self, name: str) -> pd.DataFrame:
         return pd.read_csv(self.home / f"{name}.csv")
 
+    def ledger(self, name: str) -> str:
+        return ledger_url(str(self.home / f"{name}.db")) or ""
+
+    def open_ledgers(self, epsilon: float = 2.0) -> None:
+        """A ledger for each site."""
+        for name in NAMES:
+            opened = ["ledger", "open", "--schema", str(self.home / "schema.toml"), "--epsilon", str(epsilon)]
+            assert CliRunner().invoke(app, [*opened, "--ledger", str(self.home / f"{name}.db")]).exit_code == 0
+
+    def ledger_entries(self, name: str) -> list[LedgerEntry]:
+        """What a site's ledger says of reservations, in order."""
+        entries = open_fund(self.ledger(name), self.inputs.schema).ledger.history()
+        return [entry for entry in entries if entry.token]
+
     @contextmanager
-    def participants(self, *, ledger: bool = False, outs: str = "at") -> Iterator[dict[str, Participant]]:
+    def participants(self, *, ledger: bool = False, outs: str = "at") -> Iterator[dict[str, Any]]:
         with ExitStack() as stack:
             yield {
-                name: stack.enter_context(taking_part(membership(
+                name: stack.enter_context(taking_part(site_part(
                     name, self.inputs, find_table(str(self.home / f"{name}.csv")), self.home / f"{outs}-{name}",
-                    str(self.home / f"{name}.db") if ledger else None,
+                    self.ledger(name) if ledger else None,
                 )))
                 for name in NAMES
             }  # fmt: skip

@@ -26,6 +26,19 @@ def test_keys_are_made_and_never_replaced(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in (tmp_path / "keys").iterdir()} == made
 
 
+def test_a_server_whose_output_is_taken_does_not_listen(sites_home: SitesHome) -> None:
+    runner, home = CliRunner(), sites_home.home
+    sites_home.write({"name": "independent", "epsilon": 1.0})
+    for words in (["--host", "127.0.0.1"], *(["--site", name] for name in NAMES)):
+        assert runner.invoke(app, ["sites", "keys", *words, "--out", str(home / "keys")]).exit_code == 0
+    (home / "taken").mkdir()
+    (home / "taken" / "file").touch()
+    command = ["sites", "server", str(home / "job.toml"), "--keys", str(home / "keys"), "--out", str(home / "taken")]
+    refused = runner.invoke(app, command)
+    assert refused.exit_code == BAD_INPUT and "an output folder must be new" in refused.output
+    assert "Listening" not in refused.output and not list(home.glob(".*"))
+
+
 @pytest.mark.statistical  # as the end of a run takes half a minute
 def test_a_run_on_one_machine_leaves_the_outputs_of_all(sites_home: SitesHome) -> None:
     runner, home = CliRunner(), sites_home.home
@@ -35,9 +48,7 @@ def test_a_run_on_one_machine_leaves_the_outputs_of_all(sites_home: SitesHome) -
     command = ["sites", "run", str(home / "job.toml"), "--out", str(home / "result"), "--json"]
     refused = runner.invoke(app, command)
     assert refused.exit_code == BAD_INPUT and "there is no ledger" in refused.output
-    for name in NAMES:
-        opened = ["ledger", "open", "--schema", str(home / "schema.toml"), "--epsilon", "2"]
-        assert runner.invoke(app, [*opened, "--ledger", str(home / f"{name}.db")]).exit_code == 0
+    sites_home.open_ledgers()
     ran = runner.invoke(app, command)
     told = json.loads(ran.stdout)
     assert ran.exit_code == told["exit_code"] and set(told["verdicts"]) == set(NAMES)
@@ -45,11 +56,11 @@ def test_a_run_on_one_machine_leaves_the_outputs_of_all(sites_home: SitesHome) -
     table = (home / "result" / "server" / "synthetic.csv").read_bytes()
     for name in NAMES:
         assert (home / "result" / "sites" / name / "synthetic.csv").read_bytes() == table
-        shown = json.loads(
-            runner.invoke(app, ["ledger", "show", "--ledger", str(home / f"{name}.db"), "--json"]).stdout
-        )
-        assert json.dumps(shown).count("towns") >= 1 and told["statement"]["epsilon"] <= 1
-    hidden = [path for folder in (home, home / "result" / "sites") for path in folder.glob(".*.unfinished")]
-    assert hidden == []
+        entries = sites_home.ledger_entries(name)
+        assert [entry.kind for entry in entries] == ["reserved", "used", "committed"]
+        claim = json.loads(entries[-1].body)["note"]
+        assert claim == {key: told["statement"][key] for key in ("epsilon", "delta")} and claim["epsilon"] <= 1
+    folders = (home, home / "result", home / "result" / "sites")
+    assert [path for folder in folders for path in folder.glob(".*")] == []
     again = runner.invoke(app, command)
     assert again.exit_code == BAD_INPUT and "an output must be new" in again.output

@@ -13,7 +13,9 @@ from tests.understudy.sites.conftest import NAMES, SitesHome
 from understudy.cli import app
 from understudy.console import BAD_INPUT
 from understudy.data.source import find_table
-from understudy.sites.participant import membership, taking_part
+from understudy.sites.messages import SitesError, pack
+from understudy.sites.participant import site_part, taking_part
+from understudy.sites.site import Site
 
 MST = {"name": "mst", "epsilon": 1.0}
 SITES: dict[str, Any] = {name: {} for name in NAMES}
@@ -53,11 +55,11 @@ def test_a_domain_that_would_be_measured_is_refused(sites_home: SitesHome) -> No
 def test_a_site_of_another_name_and_an_output_that_is_taken_are_refused(sites_home: SitesHome, tmp_path: Path) -> None:
     inputs, table = sites_home.write(MST), find_table(str(sites_home.home / "east.csv"))
     with pytest.raises(BadInput, match="site='eats' is none of the job's"):
-        membership("eats", inputs, table, tmp_path / "new", None)
+        site_part("eats", inputs, table, tmp_path / "new", None)
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").touch()
     with pytest.raises(BadInput, match="taken"):
-        membership("east", inputs, table, tmp_path / "taken", None)
+        site_part("east", inputs, table, tmp_path / "taken", None)
 
 
 def test_unfinished_work_of_another_job_stands_in_the_way(sites_home: SitesHome) -> None:
@@ -79,10 +81,7 @@ def test_a_site_of_few_rows_takes_part_and_judges_nothing(sites_home: SitesHome)
 
 
 def test_a_ledger_that_has_no_room_refuses_before_anything_is_answered(sites_home: SitesHome) -> None:
-    runner = CliRunner()
-    for name in NAMES:
-        opened = ["ledger", "open", "--schema", str(sites_home.home / "schema.toml"), "--epsilon", "1.5"]
-        runner.invoke(app, [*opened, "--ledger", str(sites_home.home / f"{name}.db")])
+    sites_home.open_ledgers(1.5)
     sites_home.write({"name": "independent", "epsilon": 1.0})
     sites_home.run(ledger=True, outs="first", out="server-1")
     with pytest.raises(BadInput, match="epsilon"), sites_home.participants(ledger=True, outs="second"):
@@ -92,12 +91,20 @@ def test_a_ledger_that_has_no_room_refuses_before_anything_is_answered(sites_hom
 def test_a_table_that_does_not_fit_names_no_value_of_it(sites_home: SitesHome) -> None:
     inputs = sites_home.write(MST)
     (sites_home.home / "bad.csv").write_text(f"age,town\n1,{SECRET}\n")
-    member = membership(
-        "east", inputs, find_table(str(sites_home.home / "bad.csv")), sites_home.home / "out-east", None
-    )
+    member = site_part("east", inputs, find_table(str(sites_home.home / "bad.csv")), sites_home.home / "out-east", None)
     with pytest.raises(BadInput) as refused, taking_part(member):
         pass
     assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"seed": 1}, {"rows": 10}, {"policy": "public"}, {"dropouts": 1, "colluding": 0}], ids=str
+)
+def test_sites_that_hold_other_jobs_do_not_answer_each_other(sites_home: SitesHome, changed: dict[str, Any]) -> None:
+    site = Site("east", sites_home.write(MST), sites_home.table("east"))
+    other = sites_home.write(MST, **changed)
+    with pytest.raises(SitesError, match="generator, training, seed, policy, rows"):
+        site.answer(pack({"job": other.digest, "task": "hello"}))
 
 
 @pytest.mark.parametrize("words", [

@@ -3,7 +3,6 @@ import itertools
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.understudy.sites.protocol_run import (
     LENGTH,
@@ -109,34 +108,6 @@ def test_fewer_sites_than_the_threshold_get_no_sum(stage: str) -> None:
         total(run, counts(plan.sites), silent=few)
 
 
-def test_a_site_goes_on_from_a_saved_state_between_any_two_messages() -> None:
-    plan = plan_of(3)
-    server = ServerAggregation(plan)
-    states = {site: SiteAggregation(plan, site).saved() for site in plan.sites}
-
-    def act(name: str, *arguments: object) -> dict[str, bytes]:
-        replies = {}
-        for site in plan.sites:
-            one = SiteAggregation(plan, site, state=states[site])
-            given = [argument[site] if isinstance(argument, dict) else argument for argument in arguments]
-            replies[site] = getattr(one, name)(*given)
-            states[site] = one.saved()
-        return replies
-
-    for site, content in act("advertise").items():
-        server.take_advertisement(site, content)
-    for site, content in act("share", server.keys()).items():
-        server.take_shares(site, content)
-    act("receive", {site: server.shares_for(site) for site in plan.sites})
-    server.begin(0, LENGTH)
-    vectors = counts(plan.sites)
-    for site, content in act("mask", 0, vectors).items():
-        server.take_masked(site, content)
-    for site, content in act("unmask", server.unmask_request()).items():
-        server.take_unmasking(site, content)
-    np.testing.assert_array_equal(server.total(), sum(vectors.values()))
-
-
 # The server's view
 
 
@@ -209,7 +180,7 @@ def test_colluding_sites_and_the_server_learn_the_sum_of_the_others_alone(
 ) -> None:
     plan = plan_of(n, threshold, n_rounds=1)
     run = set_up(plan)
-    colluders = plan.sites[: plan.max_colluders]
+    colluders = plan.sites[: threshold - 2]
     dropped, honest = plan.sites[n - n_dropped :], plan.sites[len(colluders) : n - n_dropped]
     assert len(honest) == 2
     states = {site: run.sites[site]._state for site in colluders}
@@ -268,8 +239,6 @@ def test_every_set_of_as_many_shares_as_the_threshold_gives_the_secret(n: int) -
         ({"sites": ("a", "b", "c", "d"), "threshold": 2}, "above half.*threshold=2.*from 3 to 4"),
         ({"threshold": 4}, "above half.*threshold=4"),
         ({"n_rounds": 0}, "n_rounds=0"),
-        ({"identities": ("00" * 32,)}, "n_identities=1"),
-        ({"identities": ("x", "y", "z")}, "identity key"),
     ],
 )
 def test_plans_without_protection_are_refused(changes: dict[str, object], message: str) -> None:
@@ -373,8 +342,6 @@ def test_a_run_of_another_plan_and_other_messages_are_refused() -> None:
     for damaged in (b"", b"{}", b"\xff", content[:-5], content.replace(b"advertisement", b"shares")):
         with pytest.raises(AggregationError, match="another form or stage"):
             server.take_advertisement(plan.sites[0], damaged)
-    with pytest.raises(AggregationError, match="a state belongs to one site"):
-        SiteAggregation(plan, plan.sites[1], state=SiteAggregation(plan, plan.sites[0]).saved())
 
 
 def test_shares_that_were_changed_or_sealed_for_another_are_refused() -> None:
@@ -445,28 +412,3 @@ def test_the_server_takes_one_share_of_each_site() -> None:
     with pytest.raises(AggregationError, match="only sites that were"):
         run.server.take_unmasking(plan.sites[2], written(reply))
     run.server.take_unmasking(plan.sites[0], written(reply))
-
-
-def test_a_server_that_replaces_the_keys_of_a_site_is_noticed_where_sites_sign_them() -> None:
-    identities = [Ed25519PrivateKey.generate() for _ in range(3)]
-    public = tuple(one.public_key().public_bytes_raw().hex() for one in identities)
-    plan = dataclasses.replace(plan_of(3), identities=public)
-    sites = {site: SiteAggregation(plan, site, identity=one) for site, one in zip(plan.sites, identities, strict=True)}
-    keys = {site: parsed(plan, one.advertise(), Advertisement) for site, one in sites.items()}
-    first, second, third = plan.sites
-    own = public_key(bytes(range(32)))
-    for wrong in (
-        keys[second].model_copy(update={"encryption_key": own}),
-        keys[second].model_copy(update={"signature": None}),
-        keys[third],
-    ):
-        with pytest.raises(AggregationError, match="signs its keys"):
-            sites[first].share(written(KeyList(plan=plan.digest, keys=keys | {second: wrong})))
-        with pytest.raises(AggregationError, match="signs its keys"):
-            ServerAggregation(plan).take_advertisement(second, written(wrong))
-    assert sites[first].share(written(KeyList(plan=plan.digest, keys=keys)))
-    for identity in (None, identities[1]):
-        with pytest.raises(AggregationError, match="identity key that the plan names"):
-            SiteAggregation(plan, first, identity=identity)
-    with pytest.raises(AggregationError, match="identity key that the plan names"):
-        SiteAggregation(plan_of(3), first, identity=identities[0])

@@ -1,7 +1,9 @@
 """What a server of several sites sees, and what the noise of a sum is: with colluders, drop-outs and faults."""
 
 import json
+import math
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,14 +11,19 @@ import pytest
 from scipy import stats
 
 from synth.domain import Discretizer
+from synth.dp.events import GaussianEvent
 from synth.dp.mechanisms import NoNoise
+from synth.errors import BudgetError, OutputError, TableError
+from synth.schema import build_schema
+from tests.understudy.conftest import SCHEMA
 from tests.understudy.sites.conftest import NAMES, SitesHome
-from understudy.sites.channel import LocalChannel
+from understudy.sites.channel import ChannelError, LocalChannel
 from understudy.sites.job import SitesInputs
-from understudy.sites.messages import Query, SitesError, unpacked
-from understudy.sites.remote_table import RemoteTable
+from understudy.sites.messages import CountQuery, SitesError, pack, read_query, unpack
+from understudy.sites.remote_table import RemoteTable, SitesBudget
+from understudy.sites.secure_aggregation import AggregationError
 from understudy.sites.secure_sum import SecureSums
-from understudy.sites.server import serve
+from understudy.sites.server import are_enough, serve
 from understudy.sites.site import NoiseShare, NoisyAnswers, Site, share_of
 
 CELLS = {"name": "independent", "epsilon": 0.5}
@@ -32,8 +39,8 @@ def sites_of(home: SitesHome, noises: Mapping[str, Any] | None = None) -> dict[s
     }  # fmt: skip
 
 
-def cells_query(number: int = 0) -> Query:
-    return Query(number=number, event=0, kind="cells")
+def cells_query(number: int = 0) -> CountQuery:
+    return CountQuery(number=number, event=0, kind="cells")
 
 
 def exact_cells(home: SitesHome, names: tuple[str, ...] = NAMES) -> np.ndarray:
@@ -64,20 +71,19 @@ class Dead:
         raise ConnectionError
 
 
-def states_enough(home: SitesHome, noises: Mapping[str, Any] | None = None) -> None:
-    """The noise of a sum without that of the colluders is at least the stated one, and no more than all sites add."""
-    job = home.inputs.job
-    found = np.concatenate([residual(home, noises) for _ in range(N_SUMS)])
-    variance, error = found.var(), np.sqrt(2 / len(found))
-    expected = len(NAMES) / job.n_honest
-    assert expected * (1 - Z * error) < variance < expected * (1 + Z * error)
+def noise_ratio(home: SitesHome, noises: Mapping[str, Any] | None = None) -> tuple[float, float]:
+    """Variance of the noise of sums by that of the shares of all sites, and how far chance takes it from 1."""
+    noise = np.concatenate([residual(home, noises) for _ in range(N_SUMS)])
+    expected = len(NAMES) / home.inputs.job.n_honest
+    return float(noise.var()) / expected, Z * math.sqrt(2 / len(noise))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("trust", [{"colluding": 1, "dropouts": 0}, {"colluding": 0, "dropouts": 1}, {"colluding": 2}])
 def test_a_sum_has_the_stated_noise_from_honest_sites_alone(sites_home: SitesHome, trust: dict[str, int]) -> None:
     sites_home.write(CELLS, **trust)
-    states_enough(sites_home)
+    ratio, chance = noise_ratio(sites_home)
+    assert abs(ratio - 1) < chance
 
 
 def test_sites_that_drop_out_leave_as_much_noise_as_is_stated(sites_home: SitesHome) -> None:
@@ -95,11 +101,11 @@ def test_sites_that_drop_out_leave_as_much_noise_as_is_stated(sites_home: SitesH
 def test_noise_that_is_missing_at_one_site_is_caught(sites_home: SitesHome, fault: Callable[[int], Any]) -> None:
     sites_home.write(CELLS, colluding=2)
     faulty = dict.fromkeys(NAMES[:1], fault(sites_home.inputs.job.n_honest))
-    with pytest.raises(AssertionError):
-        states_enough(sites_home, faulty)
+    ratio, chance = noise_ratio(sites_home, faulty)
+    assert ratio < 1 - chance
 
 
-def test_the_server_receives_masked_numbers_and_no_sum_before_the_threshold(sites_home: SitesHome) -> None:
+def test_the_server_receives_masked_numbers_alone(sites_home: SitesHome) -> None:
     sites_home.write(CELLS)
     received: list[tuple[str, bytes]] = []
     sites = sites_of(sites_home)
@@ -168,7 +174,7 @@ class Dying:
         self._site, self._left = site, n_answers
 
     def answer(self, request: bytes) -> bytes:
-        self._left -= unpacked(request)[0].get("task") == "mask"
+        self._left -= unpack(request)[0].get("task") == "mask"
         if self._left < 0:
             raise ConnectionError
         return bytes(self._site.answer(request))
@@ -202,7 +208,7 @@ def test_a_server_that_was_killed_goes_on_from_the_sums_that_it_saw(sites_home: 
             type(self).n_left -= 1
             if type(self).n_left < 0:
                 raise KeyboardInterrupt
-            seen.extend(json.dumps(unpacked(r)[0].get("query")) for r in requests.values())
+            seen.extend(json.dumps(unpack(r)[0].get("query")) for r in requests.values())
             return super().ask(requests, timeout_s)
 
     for allowed in (9, 100):
@@ -221,6 +227,39 @@ def test_a_server_that_was_killed_goes_on_from_the_sums_that_it_saw(sites_home: 
     assert outcome.statement is not None and outcome.n_sums == 2
 
 
+@pytest.mark.parametrize("ledger", [False, True])
+def test_a_run_that_was_killed_during_delivery_goes_on_with_the_same_commands(
+    sites_home: SitesHome, ledger: bool
+) -> None:
+    sites_home.write(CELLS)
+    if ledger:
+        sites_home.open_ledgers()
+
+    class Killed(LocalChannel):
+        def ask(self, requests: Mapping[str, bytes], timeout_s: float) -> dict[str, bytes]:
+            if unpack(next(iter(requests.values())))[0]["task"] == "deliver":
+                super().ask({name: requests[name] for name in ("east", "north")}, timeout_s)
+                raise KeyboardInterrupt
+            return super().ask(requests, timeout_s)
+
+    with sites_home.participants(ledger=ledger) as sites, pytest.raises(KeyboardInterrupt):
+        serve(sites_home.inputs, Killed(sites), sites_home.home / "out")
+    tables = {name: (sites_home.home / f"at-{name}" / "synthetic.csv").read_bytes() for name in ("east", "north")}
+    with sites_home.participants(ledger=ledger) as sites:
+        assert [name for name, site in sites.items() if site.is_finished] == ["east", "north"]
+        channel = LocalChannel(sites)
+        assert are_enough(sites_home.inputs, channel)
+        outcome = serve(sites_home.inputs, channel, sites_home.home / "out")
+    assert "not heard" not in outcome.verdicts.values() and outcome.n_sums == 0
+    for name in NAMES:
+        table = (sites_home.home / f"at-{name}" / "synthetic.csv").read_bytes()
+        assert table == tables.get(name, table) == (sites_home.home / "out" / "synthetic.csv").read_bytes()
+        assert not ledger or [one.kind for one in sites_home.ledger_entries(name)] == ["reserved", "used", "committed"]
+    assert not [path for path in sites_home.home.iterdir() if path.name.startswith(".")]
+    with pytest.raises(OutputError, match="must be new"), sites_home.participants():
+        pass
+
+
 def test_an_answer_is_drawn_once_and_outlives_its_site(sites_home: SitesHome, tmp_path: Any) -> None:
     inputs = sites_home.write(CELLS)
     folder = tmp_path / "answers"
@@ -235,60 +274,180 @@ def test_an_answer_is_drawn_once_and_outlives_its_site(sites_home: SitesHome, tm
     again = start()
     assert (again._noisy(cells_query()) == drawn).all()
     for site in (first, again):
-        with pytest.raises(Exception, match="no further release"):
+        with pytest.raises(BudgetError, match="no further release"):
             site._noisy(cells_query(1))
     with pytest.raises(SitesError, match="was another one before"):
-        again._noisy(Query(number=0, event=0, kind="cliques", cliques=(("age",),)))
+        again._noisy(CountQuery(number=0, event=0, kind="cliques", cliques=(("age",),)))
 
 
-def test_the_same_answers_are_shown_in_one_sum_alone(sites_home: SitesHome, tmp_path: Any) -> None:
-    # The server saw a sum and was killed before it had kept it; when it asks again, a site is gone. The difference of
-    # the two sums would be that site's answers, with the noise of one site alone.
-    inputs = sites_home.write(CELLS, dropouts=1, colluding=0)
-    (tmp_path / "answers").mkdir()
-    kept = {name: NoisyAnswers(tmp_path / "answers" / name) for name in NAMES}
-    for answers in kept.values():
-        assert answers.folder is not None
-        answers.folder.mkdir()
+def sum_of(home: SitesHome, folders: Mapping[str, Path], gone: tuple[str, ...] = ()) -> np.ndarray:
+    """One sum of sites that are started for it, each from the answers in its folder."""
+    sites: dict[str, Any] = {}
+    for name, folder in folders.items():
+        folder.mkdir(exist_ok=True)
+        sites[name] = Dead() if name in gone else Site(name, home.inputs, home.table(name), NoisyAnswers(folder))
+    total, _ = SecureSums(LocalChannel(sites), home.inputs).ask(cells_query(), "cells", len(exact_cells(home)))
+    return total
 
-    def ask(gone: tuple[str, ...] = ()) -> np.ndarray:
-        sites: dict[str, Any] = {
-            name: Dead()
-            if name in gone
-            else Site(name, inputs, sites_home.table(name), NoisyAnswers(kept[name].folder))
-            for name in NAMES
-        }
-        total, _ = SecureSums(LocalChannel(sites), inputs).ask(cells_query(), "cells", n_cells)
-        return total
 
-    n_cells = len(exact_cells(sites_home))
-    first = ask()
+def a_second_sum_is_refused(home: SitesHome) -> None:
+    """The server saw a sum and was killed before it had kept it; when it asks again, a site is gone.
+
+    The difference of the two sums would be that site's answers, with the noise of one site alone.
+    """
+    home.write(CELLS, dropouts=1, colluding=0)
+    folders = {name: home.home / f"answers-{name}" for name in NAMES}
+    first = sum_of(home, folders)
     with pytest.raises(SitesError, match="no sum"):
-        ask(gone=("west",))
-    assert (ask() == first).all()
+        sum_of(home, folders, gone=("west",))
+    assert (sum_of(home, folders) == first).all()
 
 
-def test_a_site_that_began_anew_is_not_mixed_with_the_old_answers_of_others(
-    sites_home: SitesHome, tmp_path: Any
+def old_answers_are_not_mixed_with_new_ones(home: SitesHome) -> None:
+    """One site was cut short before the end of a run; the others finished and begin another.
+
+    If it gave its old answers to sums of their new ones, the noise would average out over runs.
+    """
+    home.write(CELLS)
+    folders = {name: home.home / f"answers-{name}" for name in NAMES}
+    first = sum_of(home, folders)
+    assert (sum_of(home, folders) == first).all()
+    anew = {name: home.home / f"anew-{name}" for name in ("north", "south", "west")}
+    with pytest.raises(SitesError, match="no sum"):
+        sum_of(home, {**folders, **anew})
+
+
+RULES = {"record_sum": a_second_sum_is_refused, "check_peers": old_answers_are_not_mixed_with_new_ones}
+"""Rules of a site's answers, and the check that each is kept."""
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_same_answers_are_in_one_sum_alone(sites_home: SitesHome, rule: str) -> None:
+    RULES[rule](sites_home)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_site_that_does_not_keep_the_rule_is_caught(
+    sites_home: SitesHome, monkeypatch: pytest.MonkeyPatch, rule: str
 ) -> None:
-    # One site was cut short before the end of a run; the others finished and begin another. If it gave its old answers
-    # to sums of their new ones, the noise would average out over runs.
+    monkeypatch.setattr(NoisyAnswers, rule, lambda *_: None)
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        RULES[rule](sites_home)
+
+
+def total_after_a_drop(home: SitesHome) -> tuple[float, float]:
+    """The total of a marginal after a site of 400 of 1,600 rows dropped out, by that before, and the chance's part."""
+    inputs = home.write({"name": "mst", "epsilon": 20.0}, dropouts=1, colluding=0)
+    sites: dict[str, Any] = dict(sites_of(home))
+    sites["south"] = Dying(sites["south"], 1)
+    schedule = inputs.schedule
+    assert schedule is not None
+    cells, pairs = (event for event in schedule.events[:2] if isinstance(event, GaussianEvent))
+    budget = SitesBudget(schedule, SecureSums(LocalChannel(sites), inputs))
+    rows, codes = RemoteTable().training(inputs.schema), Discretizer.by_schema(inputs.schema)
+    before = budget.release_each(list(rows.cell_counts(codes.attributes)), cells)
+    after = budget.release(rows.coded(codes).counts(("town", "ill")), pairs)
+    assert budget.dropped == {"south"}
+    error = math.hypot(cells.sigma * math.sqrt(max(map(len, before))), pairs.sigma * math.sqrt(after.size)) / 1200
+    return float(after.sum() / np.mean([one.sum() for one in before])), Z * error
+
+
+def test_counts_of_the_sites_that_are_left_stand_for_all_rows(sites_home: SitesHome) -> None:
+    ratio, chance = total_after_a_drop(sites_home)
+    assert abs(ratio - 1) < chance < 0.2
+
+
+def test_a_server_that_does_not_scale_is_caught(sites_home: SitesHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SitesBudget, "_scaled", lambda self, sums, whole: sums)
+    ratio, chance = total_after_a_drop(sites_home)
+    assert ratio < 1 - chance
+
+
+class Nonsense:
+    """A site that answers some tasks with bytes that are no message, and the others as it should."""
+
+    def __init__(self, site: Any, reply: bytes, *tasks: str) -> None:
+        self._site, self._reply, self._tasks = site, reply, tasks
+
+    def answer(self, request: bytes) -> bytes:
+        nonsense = unpack(request)[0].get("task") in self._tasks
+        return self._reply if nonsense else bytes(self._site.answer(request))
+
+
+NONSENSE = {
+    "no message": b"nonsense",
+    "no text": b"\xff\xfe\n",
+    "a deep list": b"[" * 100_000,
+    "a verdict that is a list": pack({"verdict": ["PASS"], "answer_id": ["x"]}),
+    "another verdict": pack({"verdict": "FINE", "answer_id": 3}),
+}
+
+
+@pytest.mark.parametrize("reply", NONSENSE.values(), ids=NONSENSE)
+def test_a_site_that_talks_nonsense_is_left_out_of_a_sum(sites_home: SitesHome, reply: bytes) -> None:
+    inputs = sites_home.write(CELLS, dropouts=1, colluding=0)
+    sites: dict[str, Any] = dict(sites_of(sites_home))
+    sites["west"] = Nonsense(sites["west"], reply, "hello")
+    sums = SecureSums(LocalChannel(sites), inputs)
+    assert sums.ask(cells_query(), "cells", len(exact_cells(sites_home)))[1] == ("east", "north", "south")
+
+
+@pytest.mark.parametrize("reply", NONSENSE.values(), ids=NONSENSE)
+def test_a_verdict_that_is_nonsense_is_not_heard_and_ends_no_run(sites_home: SitesHome, reply: bytes) -> None:
+    sites_home.write(CELLS)
+    with sites_home.participants() as sites:
+        channel = LocalChannel({**sites, "west": Nonsense(sites["west"], reply, "deliver")})
+        outcome = serve(sites_home.inputs, channel, sites_home.home / "out")
+    assert outcome.verdicts["west"] == "not heard" and outcome.verdicts["east"] != "not heard"
+    assert outcome.verdict in ("INCONCLUSIVE", "FAIL") and (sites_home.home / "out" / "synthetic.csv").is_file()
+
+
+def test_a_channel_that_gave_out_is_not_asked_again(sites_home: SitesHome) -> None:
+    asked = []
+
+    class Broken(LocalChannel):
+        def ask(self, requests: Mapping[str, bytes], timeout_s: float) -> dict[str, bytes]:
+            asked.append(requests)
+            raise ChannelError("gone")
+
     inputs = sites_home.write(CELLS)
-    folders = {name: tmp_path / name for name in NAMES}
+    with pytest.raises(ChannelError, match="gone"):
+        SecureSums(Broken(sites_of(sites_home)), inputs).ask(cells_query(), "cells", 3)
+    assert len(asked) == 1
 
-    def ask(*anew: str) -> np.ndarray:
-        sites: dict[str, Any] = {}
-        for name in NAMES:
-            folders[name] = tmp_path / f"{name}-anew" if name in anew else folders[name]
-            folders[name].mkdir(exist_ok=True)
-            sites[name] = Site(name, inputs, sites_home.table(name), NoisyAnswers(folders[name]))
-        return SecureSums(LocalChannel(sites), inputs).ask(cells_query(), "cells", n_cells)[0]
 
-    n_cells = len(exact_cells(sites_home))
-    first = ask()
-    assert (ask() == first).all()
-    with pytest.raises(SitesError, match="no sum"):
-        ask("north", "south", "west")
+@pytest.mark.parametrize("content", [
+    {}, {"round": 0}, {"round": "x"}, {"round": True}, {"query": {"number": 0, "event": 0, "kind": "cells"}},
+    {"round": None, "query": {"number": 0, "event": 0, "kind": "cells"}}, {"round": 0, "query": []},
+])  # fmt: skip
+def test_a_request_without_its_keys_is_refused_before_noise_is_drawn(
+    sites_home: SitesHome, content: dict[str, Any]
+) -> None:
+    inputs = sites_home.write(CELLS)
+    sites = sites_of(sites_home)
+    SecureSums(LocalChannel(sites), inputs)._ready()
+    for task in ("mask", "train"):
+        with pytest.raises(SitesError):
+            sites["east"].answer(pack({"job": inputs.digest, "task": task, **content}))
+    assert len(sites["east"]._answers) == 0
+
+
+def test_a_sum_is_recorded_once_its_request_is_in_order(sites_home: SitesHome) -> None:
+    inputs = sites_home.write(CELLS, dropouts=1, colluding=0)
+    sites = sites_of(sites_home)
+    sums = SecureSums(LocalChannel(sites), inputs)
+    aggregation = sums._ready()
+    site = sites["east"]
+    query = cells_query().model_dump(mode="json")
+    site.answer(pack({"job": inputs.digest, "task": "mask", "round": 0, "query": query}))
+    asked = {"plan": aggregation.plan.digest, "message": "unmask"}
+    for wrong in ({"round_index": 9, "answered": list(NAMES)}, {"round_index": 0, "answered": ["east"]}):
+        with pytest.raises(AggregationError):
+            site.answer(pack({"job": inputs.digest, "task": "unmask"}, json.dumps({**asked, **wrong}).encode()))
+    assert site._answers._file("sums.json", {}) == {}
+    right = json.dumps({**asked, "round_index": 0, "answered": list(NAMES)}).encode()
+    site.answer(pack({"job": inputs.digest, "task": "unmask"}, right))
+    assert site._answers._file("sums.json", {}) == {"mask=0": list(NAMES)}
 
 
 def test_a_write_that_was_cut_short_leaves_no_answer(sites_home: SitesHome, tmp_path: Any) -> None:
@@ -328,24 +487,28 @@ def test_a_site_refuses_what_its_schedule_does_not_pay_for(
     inputs = sites_home.write({"name": "mst", "epsilon": 1.0})
     site = Site("east", inputs, sites_home.table("east"))
     content = {**CLIQUES, "discretizer": bad_codes(inputs), "groups": {}, "cliques": [["town", "ill"]], **changed}
-    from understudy.sites.messages import read_query
-
     with pytest.raises(SitesError, match=reason):
         site._noisy(read_query(json.loads(json.dumps(content))))
     assert len(site._answers) == 0
 
 
-def test_questions_have_no_numbers() -> None:
-    from synth.schema import build_schema
-    from tests.understudy.sites.conftest import SCHEMA
-
+@pytest.mark.parametrize("use", [
+    lambda counts: counts + 1, np.abs, np.sum, np.asarray, np.array, np.concatenate, list, float,
+    lambda counts: counts[0], lambda counts: counts.sum(), lambda counts: counts.tolist(),
+    lambda counts: counts.astype(float), lambda counts: counts.item(0), lambda counts: counts.copy(),
+    lambda counts: np.asarray(counts) + 1,
+])  # fmt: skip
+def test_pending_counts_have_no_numbers(use: Callable[[Any], Any]) -> None:
     rows = RemoteTable().training(build_schema(SCHEMA))
-    question = next(rows.cell_counts(Discretizer.by_schema(rows.schema).attributes))
-    for use in (lambda: question + 1, lambda: np.abs(question), lambda: question.sum(), lambda: np.sum(question)):
-        with pytest.raises(Exception, match="have no numbers"):
-            use()
-    with pytest.raises(Exception, match="not known"):
-        len(rows)
+    pending: Any = next(rows.cell_counts(Discretizer.by_schema(rows.schema).attributes))
+    assert pending.size == math.prod(pending.shape) > 0
+    with pytest.raises((TableError, TypeError, AttributeError)):
+        use(pending)
+
+
+def test_a_remote_table_does_not_know_its_number_of_rows() -> None:
+    with pytest.raises(TableError, match="not known"):
+        len(RemoteTable().training(build_schema(SCHEMA)))
 
 
 def test_shares_add_up_to_what_an_event_states() -> None:

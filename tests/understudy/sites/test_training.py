@@ -35,12 +35,13 @@ from tests.understudy.conftest import SCHEMA, small_table
 from tests.understudy.sites.conftest import NAMES, SIZES, SitesHome
 from understudy.sites.channel import LocalChannel
 from understudy.sites.job import SitesInputs
-from understudy.sites.messages import SitesError, packed, unpacked
+from understudy.sites.messages import SitesError, pack, unpack
 from understudy.sites.remote_table import SitesBudget
 from understudy.sites.secure_sum import SecureSums
+from understudy.sites.server import serve
 from understudy.sites.server_training import fit_network
 from understudy.sites.site import NoiseShare, NoisyAnswers, Site
-from understudy.sites.site_training import KeptRound
+from understudy.sites.site_training import ROUND, KeptRound
 from understudy.sites.training_plan import (
     COMMUNICATION_ONLY,
     IN_THE_CLEAR,
@@ -106,10 +107,10 @@ class Rounds:
         place = self.plan.schedule.events.index(self.plan.event)
         asked = {"number": number, "event": place, "n_steps": n_steps, "digest": digest}
         query = {**asked, "expected_batch": self.expected}
-        return packed({"job": self.inputs.digest, "task": "train", "query": query}, body)
+        return pack({"job": self.inputs.digest, "task": "train", "query": query}, body)
 
     def ask(self, number: int, n_steps: int = 2, **more: Any) -> NDArray[np.float64]:
-        _, reply = unpacked(self.site.answer(self.request(number, n_steps, **more)))
+        _, reply = unpack(self.site.answer(self.request(number, n_steps, **more)))
         return np.frombuffer(reply, dtype="<i8") / UNIT
 
     @property
@@ -253,7 +254,7 @@ class Dying:
         self._site, self._left = site, n_rounds
 
     def answer(self, request: bytes) -> bytes:
-        if unpacked(request)[0]["task"] == "train":
+        if unpack(request)[0]["task"] == "train":
             self._left -= 1
             if self._left < 0:
                 raise ConnectionError("gone")
@@ -319,7 +320,7 @@ def test_a_round_that_is_asked_again_has_the_same_answer_and_takes_no_step(job: 
 def test_a_round_that_was_begun_and_lost_stays_spent(job: Job, tmp_path: Path) -> None:
     inputs = job(TVAE, training=CLEAR)
     rounds = Rounds(inputs, parts()["north"], folder=tmp_path)
-    query = unpacked(rounds.request(0))[0]["query"]
+    query = unpack(rounds.request(0))[0]["query"]
     KeptRound(tmp_path / "round.kept").begin(TrainingQuery.model_validate(query).model_dump_json(), 2)
     rounds.restart()
     with pytest.raises(SitesError, match="its answer was lost"):
@@ -428,6 +429,57 @@ def test_the_fault_is_caught(job: Job, monkeypatch: pytest.MonkeyPatch, fault: s
 
 
 # A whole run
+
+
+class Deaf:
+    """A site that does not answer sums of counts; at each round of steps it looks at its ledger.
+
+    Args:
+        site: as it is.
+        kinds: of the entries in its ledger.
+    """
+
+    def __init__(self, site: Any, kinds: Callable[[], list[str]]) -> None:
+        self._site, self._kinds = site, kinds
+        self.at_rounds: list[list[str]] = []
+
+    def answer(self, request: bytes) -> bytes:
+        task = unpack(request)[0]["task"]
+        if task == "mask":
+            raise ConnectionError("gone")
+        reply: bytes = self._site.answer(request)
+        if task == "train":
+            self.at_rounds.append(self._kinds())
+        return reply
+
+
+def test_a_site_that_was_in_no_histogram_pays_before_its_steps(sites_home: SitesHome) -> None:
+    sites_home.write(TVAE, training={"local_steps": 2}, colluding=0, dropouts=1)
+    sites_home.open_ledgers(20.0)
+
+    def kinds() -> list[str]:
+        return [entry.kind for entry in sites_home.ledger_entries("west")]
+
+    with sites_home.participants(ledger=True) as sites:
+        deaf = Deaf(sites["west"], kinds)
+        outcome = serve(sites_home.inputs, LocalChannel({**sites, "west": deaf}), sites_home.home / "out")
+    assert outcome.dropped == ("west",) and outcome.verdicts["west"] != "not heard"
+    assert deaf.at_rounds == [["reserved", "used"]] * 3
+    assert kinds() == ["reserved", "used", "committed"]
+
+
+def test_a_site_that_is_cut_short_after_a_round_of_steps_pays_for_it_once(sites_home: SitesHome) -> None:
+    sites_home.write(TVAE, training={"local_steps": 2}, colluding=0, dropouts=1)
+    sites_home.open_ledgers(20.0)
+    with sites_home.participants(ledger=True) as sites:
+        west = sites["west"]
+        west.paid.use()
+        KeptRound(west.work.folder / "answers" / ROUND).begin('{"number": 0}', 2)
+        sites["south"].paid.use()
+    with sites_home.participants(ledger=True):
+        kinds = {name: [entry.kind for entry in sites_home.ledger_entries(name)] for name in ("west", "south")}
+    # Of the second no round is there: noise may have been drawn and lost, and is paid for again.
+    assert kinds == {"west": ["reserved", "used"], "south": ["reserved", "used", "reserved"]}
 
 
 def test_a_run_without_epsilon_delivers_a_table_and_says_what_is_not_protected(sites_home: SitesHome) -> None:
