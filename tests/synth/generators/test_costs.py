@@ -178,7 +178,7 @@ def test_mst_spends_its_stated_shares_on_columns_choices_and_pairs(
 
 def test_half_of_the_rest_for_choices_is_refused_where_noisy_pairs_double_it() -> None:
     assert registry.generator("aim", choices_share=0.5)
-    with pytest.raises(JobError, match="leaves nothing to measure; choose a share below 0.5"):
+    with pytest.raises(JobError, match=r"leaves nothing to measure; choose a share below 0\.5"):
         registry.generator("aim", choices_share=0.5, choices="noisy_pairs")
 
 
