@@ -546,7 +546,9 @@ def noisy_pairs(codes: pd.DataFrame, noise: Any) -> NoisyPairs:
     events = noisy_pair_events(0.5, PAIRS_SCHEMA)
     table = CodedTable(discretizer.sizes, discretizer.encode(codes))
     one_way = [Measurement((n,), np.arange(size, 0.0, -1.0), 1.0) for n, size in discretizer.sizes.items()]
-    return NoisyPairs.measure(table, PAIRS_SCHEMA, discretizer, one_way, events, Budget(Schedule(tuple(events), 1e-6), noise))
+    return NoisyPairs.measure(
+        table, PAIRS_SCHEMA, discretizer, one_way, events, Budget(Schedule(tuple(events), 1e-6), noise)
+    )
 
 
 def related_rows(n_rows: int = N_ROWS) -> pd.DataFrame:
