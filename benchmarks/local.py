@@ -21,7 +21,7 @@ import pandas as pd
 import synth
 from benchmarks.adult_table import Adult, read_adult
 from benchmarks.scoring import Scorer
-from synth.local.estimation import Collected
+from synth.local.estimation import ReportCounts
 from synth.local.oracles import DirectEncoding, UnaryEncoding
 from synth.local.survey import Survey
 from synth.schema import build_schema
@@ -149,11 +149,11 @@ def _population(survey: Survey, n: int) -> dict[str, np.ndarray]:
     return {"age": age, "job": job, "sex": (rng.random(n) < 0.4).astype(np.int32)}
 
 
-def _asked(survey: Survey, codes: dict[str, np.ndarray], n: int) -> Collected:
+def _asked(survey: Survey, codes: dict[str, np.ndarray], n: int) -> ReportCounts:
     answers = list(survey.answers(codes, np.random.default_rng().permutation(n)))
     pairs = zip(survey.questions, answers, strict=True)
     supports = tuple(question.oracle.support(cells) for question, cells in pairs)
-    return Collected(survey, supports, tuple(len(cells) for cells in answers), n)
+    return ReportCounts(survey, supports, tuple(len(cells) for cells in answers), n)
 
 
 def _peer(python: Path, epsilon: float) -> dict[str, Any]:

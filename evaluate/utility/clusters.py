@@ -27,8 +27,9 @@ import numpy as np
 from scipy import sparse
 
 from evaluate.metrics import Metric
-from evaluate.result import Estimate, Failure
+from evaluate.result import Estimate
 from evaluate.tables import MetricResult, StatedClaim, Tables
+from evaluate.utility.dp_alternative import INFERRED, MAX_UNITS, N_RUNS, N_SPLITS, skipped
 from evaluate.utility.k_means import (
     N_CENTERS,
     DpLloyd,
@@ -64,21 +65,14 @@ METRICS = (
            "That share minus the one of groups found in synthetic rows; above 0, the table costs that much.",
            describes=_OF_ANOTHER),
 )  # fmt: skip
-EXPLAINED, GAP, AGREEMENT, SCORE, COST = (metric.name for metric in METRICS)
+MEASURES = EXPLAINED, GAP, AGREEMENT, SCORE, COST = tuple(metric.name for metric in METRICS)
 
 LEARNED_ROWS = 10_000
 """Rows that k-means without DP learns from at most."""
 LEAST_EXPLAINED = -1.0
 """Shares are cut off here: below it groups are merely useless."""
-N_SPLITS = 4
-"""Splits of the rows in halves, for what other rows to learn from would change."""
 SIDES = ("tstr", "trtr", "fresh", "matched", "floor")
 COMPARED = SIDES[:2]
-
-N_RUNS = 4
-"""Runs that the score of the alternative is the mean of, each with noise of its own."""
-MAX_UNITS = 100_000
-"""Units that the alternative learns from at most, so that a large table fits in memory."""
 
 Figure = Callable[[np.ndarray], np.ndarray]
 """Of weightings of the control rows, shape (b, n): a number for each, shape (b,)."""
@@ -179,23 +173,19 @@ def measure(tables: Tables) -> MetricResult:
     """
     study = study_of(tables)
     if isinstance(study, str):
-        return MetricResult(failures=_skipped(study, EXPLAINED, GAP, AGREEMENT, SCORE, COST))
+        return skipped(study, MEASURES)
     why = _hindrance(tables)
     public = why or study_of(tables, public=True)
     if tables.claim is None or isinstance(public, str):
-        return MetricResult(_scored(study), _skipped(str(public), SCORE, COST))
+        return MetricResult(_scored(study), skipped(str(public), (SCORE, COST)).failures)
     return MetricResult((*_scored(study), *_alternative(tables, public, tables.claim)))
-
-
-def _skipped(why: str, *names: str) -> tuple[Failure, ...]:
-    return tuple(Failure(name, "skipped", why) for name in names)
 
 
 def _hindrance(tables: Tables) -> str:
     if tables.claim is None:
         return "the table makes no privacy claim, so there is no epsilon to find groups at"
     if tables.declared.status != "declared":
-        return "the schema is inferred: bounds and categories that were read off the table may not be used"
+        return INFERRED
     return ""
 
 

@@ -306,6 +306,8 @@ METRICS = (
 MEASURES = tuple(metric.name for metric in METRICS)
 N_RUNS, N_SPLITS = 4, 4
 """Fits that the score is the mean of, each with noise of its own, and splits of the training rows in halves."""
+INFERRED = "the schema is inferred: bounds and categories that were read off the table may not be used"
+"""The reason why there is no alternative beside an inferred schema."""
 _NO_CLAIM = "the table makes no privacy claim, so there is no epsilon to train at"
 _NO_CLASSES = "the target is classified, and its classes are not public; declare it as categorical, with a list of them"
 MAX_UNITS = 100_000
@@ -354,7 +356,7 @@ def hindrance(tables: Tables) -> str:
     if target is None:
         return "the schema names no target"
     if declared.status != "declared":
-        return "the schema is inferred: bounds and categories that were read off the table may not be used"
+        return INFERRED
     if is_measured(declared.columns[target]):
         return "the domain of the target is not public, and a model would have to pay for it first"
     if not PublicFeatures.of(declared).columns:

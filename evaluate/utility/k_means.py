@@ -35,7 +35,7 @@ from evaluate.tables import Tables
 from evaluate.utility.dp_alternative import ScaledColumn
 from synth.columns import WeightColumn, is_measured
 from synth.dp.budget import Budget
-from synth.dp.events import Event, GaussianEvent, gaussian_of_rho
+from synth.dp.events import Event, GaussianEvent, ceil_sqrt, gaussian_of_rho
 from synth.dp.schedule import Plan, calibrate
 from synth.schema import Schema
 
@@ -223,7 +223,7 @@ def sensitivity(n_columns: int, max_rows_per_unit: int) -> int:
     >>> sensitivity(4, 1), sensitivity(4, 2), sensitivity(5, 1)
     (512, 512, 573)
     """
-    return math.isqrt((max_rows_per_unit * fineness(max_rows_per_unit)) ** 2 * n_columns - 1) + 1
+    return ceil_sqrt((max_rows_per_unit * fineness(max_rows_per_unit)) ** 2 * n_columns)
 
 
 def planned(epsilon: float, delta: float, n_columns: int, max_rows_per_unit: int) -> GaussianEvent:
@@ -295,12 +295,12 @@ class DpLloyd:
         """
         X = bounded(points, self.max_rows_per_unit).X
         small, sizes = self._rounds(X, self._start(N_SMALL), N_FIRST, budget)
-        there = sizes > 0
+        is_large = sizes > 0
         centers = self._start(N_CENTERS)
-        if there.sum() > N_CENTERS:
-            centers = k_means(small[there], 0, sizes[there])
-        elif there.any():
-            centers[: there.sum()] = small[there]
+        if is_large.sum() > N_CENTERS:
+            centers = k_means(small[is_large], 0, sizes[is_large])
+        elif is_large.any():
+            centers[: is_large.sum()] = small[is_large]
         return self._rounds(X, centers, N_LAST, budget)[0]
 
     def _start(self, n_groups: int) -> np.ndarray:
@@ -312,12 +312,12 @@ class DpLloyd:
         self, X: sparse.csr_matrix, centers: np.ndarray, n_rounds: int, budget: Budget
     ) -> tuple[np.ndarray, np.ndarray]:
         """Centers after some rounds, shape (k, d), and noisy sizes, 0 for groups that are too small; shape (k,)."""
-        unit = fineness(self.max_rows_per_unit)
-        whole = sparse.csr_matrix((np.floor(X.data * unit).astype(np.int64), X.indices, X.indptr), X.shape)
+        scale = fineness(self.max_rows_per_unit)
+        whole = sparse.csr_matrix((np.floor(X.data * scale).astype(np.int64), X.indices, X.indptr), X.shape)
         sizes = np.zeros(len(centers))
         for _ in range(n_rounds):
             groups = squared_distances(X, centers).argmin(axis=1)
-            sums = budget.release(group_sums(whole, groups, len(centers)), self.event) / unit
+            sums = budget.release(group_sums(whole, groups, len(centers)), self.event) / scale
             centers, sizes = self._moved(centers, sums)
         return centers, sizes
 
@@ -330,16 +330,16 @@ class DpLloyd:
         # Each column tells the size of a group, with noise by its width: their weighted mean.
         weights = np.repeat(1 / widths, widths) / (1 / widths).sum()
         sizes, least = sums @ weights, LEAST_ERRORS * noise * math.sqrt((weights**2).sum())
-        there, total = sizes > least, float(sizes.sum())
+        is_large, total = sizes > least, float(sizes.sum())
         moved = centers.copy()
         if total <= least * math.sqrt(len(sums)):
             return moved, np.zeros(len(sums))
         mean = self.space.inside(sums.sum(axis=0, keepdims=True) / total)[0]
-        apart = sums[there] / sizes[there, None] - mean
+        apart = sums[is_large] / sizes[is_large, None] - mean
         squares = np.add.reduceat(apart**2, self.space.starts[:-1], axis=1)
-        by_noise = widths * (noise / sizes[there, None]) ** 2
+        by_noise = widths * (noise / sizes[is_large, None]) ** 2
         shares = np.maximum(0.0, 1 - by_noise / np.maximum(squares, np.finfo(float).tiny))
-        moved[there] = self.space.inside(mean + apart * np.repeat(shares, widths, axis=1))
-        if not there.any():
+        moved[is_large] = self.space.inside(mean + apart * np.repeat(shares, widths, axis=1))
+        if not is_large.any():
             moved[0] = mean
-        return moved, np.where(there, sizes, 0.0)
+        return moved, np.where(is_large, sizes, 0.0)

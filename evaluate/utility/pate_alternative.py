@@ -45,7 +45,7 @@ from evaluate.utility.dp_alternative import (
     units_of,
 )
 from evaluate.utility.study import Study
-from synth.dp.events import GaussianEvent, PlannedEvents, gaussian_of_rho
+from synth.dp.events import GaussianEvent, PlannedEvents, ceil_sqrt, gaussian_of_rho
 from synth.dp.mechanisms import InjectedNoise, Noise, release
 from synth.dp.schedule import Schedule, calibrate
 
@@ -126,7 +126,7 @@ def planned(claim: StatedClaim, n_classes: int) -> PateEvents:
     Raises:
         BudgetError: epsilon or delta is outside what can be calibrated; nothing was fitted.
     """
-    moved = math.isqrt(N_SHOWN * (1 if n_classes == 2 else 2) - 1) + 1
+    moved = ceil_sqrt(N_SHOWN * (1 if n_classes == 2 else 2))
 
     def events(rho: float) -> PateEvents:
         k = claim.max_rows_per_unit
@@ -216,11 +216,11 @@ class Pate:
         """The votes of one teacher, zeros and ones, shape (n_shown, n_counts): a function of its own rows alone."""
         if not len(X):
             return np.zeros((len(shown), self.n_counts), dtype=np.int64)
-        X = X.astype(np.float64)
+        rows = X.astype(np.float64)
         classes = np.eye(len(self.target.classes))[y.astype(np.int64)]
         ahead = classes - classes.mean(axis=0)
-        dual = np.linalg.solve(X @ X.T + RIDGE * np.eye(len(X)), ahead)
-        scores = shown @ (X.T @ dual)
+        dual = np.linalg.solve(rows @ rows.T + RIDGE * np.eye(len(rows)), ahead)
+        scores = shown @ (rows.T @ dual)
         if self.n_counts == 1:
             return np.asarray(scores[:, 1:] > scores[:, :1], dtype=np.int64)
         spread = np.sqrt(classes.mean(axis=0))

@@ -217,11 +217,11 @@ def epsilon_pld(events: Sequence[Event], delta: float, group: int = 1) -> float:
     if composed is None:
         return 0.0
     # The grid rounds the two losses of an answer up, and they never exceed what adds up.
-    most = pure if pure is not None and _are_answers(events) else math.inf
+    most = pure if pure is not None and _is_randomized_response(events) else math.inf
     return min(float(composed.get_epsilon_for_delta(rest)), most)
 
 
-def _are_answers(events: Sequence[Event]) -> bool:
+def _is_randomized_response(events: Sequence[Event]) -> bool:
     return all(isinstance(event, RandomizedResponseEvent) for event in events)
 
 
@@ -358,7 +358,7 @@ def _loss(event: Event, interval: float, group: int) -> Any:  # noqa: PLR0911 - 
     grid: dict[str, Any] = {"value_discretization_interval": interval, "use_connect_dots": True}
     match event:
         case RandomizedResponseEvent():
-            return _loss_answer(group * event.epsilon, interval)
+            return _loss_randomized_response(group * event.epsilon, interval)
         case SelectionEvent():
             return _loss_selection(replace(event, epsilon=group * event.epsilon), interval)
         case LaplaceEvent(whole=True):
@@ -376,7 +376,7 @@ def _loss(event: Event, interval: float, group: int) -> Any:  # noqa: PLR0911 - 
             return pld.from_gaussian_mechanism(sigma, sampling_prob=rate, **grid)
 
 
-def _loss_answer(epsilon: float, interval: float) -> Any:
+def _loss_randomized_response(epsilon: float, interval: float) -> Any:
     """Of all mechanisms with a pure loss, randomized response between two answers loses most.
 
     Source: Kairouz, Oh, Viswanath 2015 (1311.0776), Theorem 3.3.
@@ -405,7 +405,7 @@ def _divergences(event: Event, orders: np.ndarray) -> np.ndarray:
     """Renyi divergences of all releases of an event, shape (n_orders,)."""
     match event:
         case RandomizedResponseEvent():
-            return event.count * _answer_rdp(event.epsilon, orders)
+            return event.count * _randomized_response_rdp(event.epsilon, orders)
         case SelectionEvent():
             return event.count * _selection_rdp(event, orders)
         case LaplaceEvent(whole=True):
@@ -418,7 +418,7 @@ def _divergences(event: Event, orders: np.ndarray) -> np.ndarray:
             return np.asarray(event.rho * orders)
 
 
-def _answer_rdp(epsilon: float, orders: np.ndarray) -> np.ndarray:
+def _randomized_response_rdp(epsilon: float, orders: np.ndarray) -> np.ndarray:
     """Renyi divergences of randomized response between two answers, the largest of any mechanism of this loss.
 
     Source: Mironov 2017 (1702.07476), Proposition 5.

@@ -408,6 +408,18 @@ def gaussian_of_rho(what: str, rho: float, *, count: int, sensitivity: int) -> G
     return GaussianEvent(what, sensitivity * math.sqrt(count / (2 * rho)), sensitivity, count)
 
 
+def ceil_sqrt(square: int) -> int:
+    """The square root rounded up, as the whole sensitivity of whole numbers is.
+
+    Args:
+        square: at least 1.
+
+    >>> ceil_sqrt(1), ceil_sqrt(4), ceil_sqrt(5)
+    (1, 2, 3)
+    """
+    return math.isqrt(square - 1) + 1
+
+
 def gaussian_tail(least: np.ndarray, sigma: float) -> np.ndarray:
     """The probability that discrete Gaussian noise is at least this, by summing its mass; shape of `least`.
 

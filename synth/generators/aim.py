@@ -6,10 +6,10 @@ Source: McKenna, Mullins, Sheldon, Miklau 2022 (2201.12677), Algorithms 2 and 3.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import Discretizer
@@ -22,9 +22,12 @@ from synth.generators.fitting.marginal_selection import Search, Weight, Workload
 from synth.generators.fitting.noisy_pairs import (
     CHOICES_FIELD,
     EXPONENTIAL,
+    NOISY_PAIRS,
+    ROWS_ALONE,
     Choices,
     NoisyPairEvents,
     NoisyPairs,
+    best_of,
     noisy_pair_events,
 )
 from synth.generators.fitting.private_fit import PrivateFit
@@ -131,10 +134,24 @@ class Aim(MarginalGenerator):
     columns_share: float = Field(default=0.15, gt=0, lt=1, description="Share of the budget for single columns.")
     choices: Choices = CHOICES_FIELD
     choices_share: float = Field(
-        default=0.1, gt=0, lt=0.5, description="Share of what is left for choices; twice that if from noisy pairs."
+        default=0.1, gt=0, lt=1, description="Share of what is left for choices; twice that if from noisy pairs."
     )
     n_draws: int = Field(default=100_000, ge=100, description="Rows at most drawn to score what to measure.")
     n_iterations: int = Field(default=1000, ge=1, description="Steps of the last estimation at most.")
+
+    @model_validator(mode="after")
+    def _leaves_a_share(self) -> Self:
+        if self.choices == NOISY_PAIRS and self.choices_share >= 0.5:
+            raise ValueError(
+                f"choices_share={self.choices_share:g} is doubled by choices={NOISY_PAIRS!r} and leaves nothing to "
+                "measure; choose a share below 0.5"
+            )
+        return self
+
+    @property
+    def independent_rows_reason(self) -> str:
+        """The reason why rows of an entity are drawn independently, with a remedy."""
+        return ROWS_ALONE if self.choices == NOISY_PAIRS else super().independent_rows_reason
 
     def check(self, schema: Schema) -> None:
         """Refuse, before any row is read, a fit that the schema rules out.
@@ -263,11 +280,7 @@ class Aim(MarginalGenerator):
                 used += (1 - self.columns_share) * planned.share / planned.n_rounds
                 candidates = search.candidates(model, min(used, 1.0))
                 scores = search.scores(model, candidates, event.sigma, rng)
-                if choices is None:
-                    best = int(np.argmax(scores))
-                else:
-                    best = fit.budget.choose(scores, fit.schema.max_rows_per_unit, choices)
-                clique = candidates[best]
+                clique = candidates[best_of(scores, choices, fit.budget, fit.schema.max_rows_per_unit)]
                 noisy = fit.budget.release(search.counts(clique), event)
                 measurements.append(Measurement(clique, noisy.astype(np.float64), event.sigma))
                 model = search.estimate(measurements, model)

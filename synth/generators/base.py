@@ -143,18 +143,20 @@ class Generator(BaseModel):
         """
         return False
 
+    @property
+    def independent_rows_reason(self) -> str:
+        """The reason why rows of an entity are drawn independently, with a remedy; without a final stop."""
+        if self.promises and self.learns_histories:
+            return "noise would hide how they follow each other; raise epsilon or lower max_rows_per_unit"
+        return "choose trees, arn, aim or mst for rows that follow each other"
+
     def cautions(self, schema: Schema) -> tuple[str, ...]:
         """Sentences on settings that are allowed and leak, or that ignore an order; without a final stop."""
         if schema.order is None or self.draws_histories(schema):
             return ()
-        reason = "choose trees, arn, aim or mst for rows that follow each other"
-        if getattr(self, "choices", "exponential") == "noisy_pairs":
-            reason = 'choices="noisy_pairs" reads rows alone; set choices="exponential"'
-        elif self.promises and self.learns_histories:
-            reason = "noise would hide how they follow each other; raise epsilon or lower max_rows_per_unit"
         return (
             f"generator={self.name!r} draws the rows of an entity independently, and order={schema.order!r} counts for "
-            f"nothing: {reason}",
+            f"nothing: {self.independent_rows_reason}",
         )
 
     def check_held(self, train: object) -> None:

@@ -2,7 +2,7 @@
 
 A fit gives every declared unit a slot. Rows go to slots in a random order of the system, and each slot is dealt
 questions by its place. A slot without a row sends the report of somebody who answers nothing. So neither the number of
-rows nor a row's place shows. Behind the randomization no row is read any more.
+rows nor a row's place shows. After the randomization no row is read.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from synth.generators.fitting.private_fit import as_it_is
 from synth.generators.fitting.training_data import bound_contributions
 from synth.generators.models.constraints import affordable, structural_zeros
 from synth.generators.models.marginal_model import MarginalModel
-from synth.local.estimation import Collected, distribution
+from synth.local.estimation import ReportCounts, distribution
 from synth.local.survey import Survey, public_bins, questions_of, require_askable
 from synth.marginals import Measurement
 from synth.marginals.factor import CELLS_A_MB
@@ -34,7 +34,7 @@ from synth.schema import Schema
 if TYPE_CHECKING:
     from synth.stored import StoredTable
 
-SURE = 0.5
+EXACT_SIGMA = 0.5
 """Standard deviation, in rows, that counts without noise are taken to have."""
 Pair = Annotated[tuple[str, str], Field(description="Two columns.")]
 
@@ -77,16 +77,16 @@ class Local(PrivateGenerator):
             require_askable(schema)
 
     def claimed_delta(self, schema: Schema) -> float:
-        """None: every report is pure."""
+        """0: every report is pure."""
         require_declared(schema)
         return 0.0
 
-    def survey(self, schema: Schema, *, silent: bool = True) -> Survey:
+    def survey(self, schema: Schema, *, allows_no_answer: bool = True) -> Survey:
         """The questions of a fit with epsilon.
 
         Args:
             schema: declared.
-            silent: whether some slots may hold nobody.
+            allows_no_answer: whether some slots may hold nobody.
 
         Raises:
             BudgetError: there is no epsilon, or it is out of range.
@@ -95,7 +95,12 @@ class Local(PrivateGenerator):
         if self.epsilon is None:
             raise BudgetError(f"generator={self.name!r} has no epsilon to randomize answers by; set one")
         return Survey.of(
-            schema, self.epsilon, pairs=self.pairs, n_bins=self.n_bins, n_answers=self.answers, silent=silent
+            schema,
+            self.epsilon,
+            pairs=self.pairs,
+            n_bins=self.n_bins,
+            n_answers=self.answers,
+            allows_no_answer=allows_no_answer,
         )
 
     def plan(self, schema: Schema) -> Plan:
@@ -146,7 +151,7 @@ class Local(PrivateGenerator):
         return self.of_reports(known, budget.statement(schema), progress)
 
     def of_reports(
-        self, known: Collected, statement: PrivacyStatement | None = None, progress: Progress = quiet
+        self, known: ReportCounts, statement: PrivacyStatement | None = None, progress: Progress = quiet
     ) -> MarginalModel:
         """A model of reports, without any row.
 
@@ -161,16 +166,16 @@ class Local(PrivateGenerator):
             known.measurements(), survey.discretizer, survey.schema, stated, stated.n_units, progress
         )
 
-    def _reported(self, train: Any, survey: Survey, budget: Budget) -> Collected:
+    def _reported(self, train: Any, survey: Survey, budget: Budget) -> ReportCounts:
         """The reports of all slots, counted; nothing but these leaves."""
         rows = bound_contributions(train, survey.schema)
         n_slots = require_declared(survey.schema)
-        order = _places(len(rows), n_slots)
+        order = _slots(len(rows), n_slots)
         cells = list(survey.answers(survey.codes(rows), order))
         asked = [(each, question.oracle) for each, question in zip(cells, survey.questions, strict=True)]
         supports = budget.respond(asked, survey.event)
         n_each = tuple(len(survey.respondents_of(place, n_slots)) for place in range(len(survey.questions)))
-        return Collected(survey, tuple(supports), n_each, n_slots)
+        return ReportCounts(survey, tuple(supports), n_each, n_slots)
 
     def _estimated(
         self,
@@ -195,7 +200,7 @@ class Local(PrivateGenerator):
         coded = table.coded(discretizer)
         pairs = "all" if self.pairs == "auto" else self.pairs
         cliques = questions_of(pairs, discretizer.sizes)
-        measured = [Measurement(clique, coded.counts(clique).astype(np.float64), SURE) for clique in cliques]
+        measured = [Measurement(clique, coded.counts(clique).astype(np.float64), EXACT_SIGMA) for clique in cliques]
         model = self._estimated(measured, discretizer, seen, None, len(table), progress)
         if seen.entity is None:
             return model
@@ -203,7 +208,7 @@ class Local(PrivateGenerator):
         return replace(model, entity_shares=tuple((sizes / max(sizes.sum(), 1)).tolist()))
 
 
-def _places(n_rows: int, n_slots: int) -> np.ndarray:
+def _slots(n_rows: int, n_slots: int) -> np.ndarray:
     """The row in each slot, -1 for none: rows in a random order of the system, those beyond the slots left out."""
     rows = np.full(max(n_slots, n_rows), -1, dtype=np.int64)
     rows[:n_rows] = np.arange(n_rows)

@@ -6,6 +6,7 @@ Source: McKenna, Miklau, Sheldon 2021 (2108.04978), Algorithm 1.
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Annotated, ClassVar
 
@@ -22,9 +23,11 @@ from synth.generators.fitting.noisy_pairs import (
     EXPONENTIAL,
     FOCUS,
     NOISY_PAIRS,
+    ROWS_ALONE,
     Choices,
     NoisyPairEvents,
     NoisyPairs,
+    best_of,
     noisy_pair_events,
 )
 from synth.generators.fitting.private_fit import PrivateFit
@@ -44,9 +47,13 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 
 @dataclass(frozen=True)
 class TreeEvents(PlannedEvents):
-    """The choices of the tree's pairs, or the noisy pairs that they are made from, and the tree's measurement."""
+    """The choices of the tree's pairs, or the noisy pairs that they are made from, and the tree's measurement.
 
-    choices: SelectionEvent | NoisyPairEvents
+    Of the first two one is `None`.
+    """
+
+    choices: SelectionEvent | None
+    noisy_pairs: NoisyPairEvents | None
     pairs: GaussianEvent
 
 
@@ -82,6 +89,11 @@ class Mst(MarginalGenerator):
             raise ValueError(f"shares add up to {sum(shares):.6g} and must add up to 1; correct one of them")
         return shares
 
+    @property
+    def independent_rows_reason(self) -> str:
+        """The reason why rows of an entity are drawn independently, with a remedy."""
+        return ROWS_ALONE if self.choices == NOISY_PAIRS else super().independent_rows_reason
+
     def draws_histories(self, schema: Schema) -> bool:
         """True if the schema names an order, and the budget tells pairs of a row and the row before it."""
         return self.choices == EXPONENTIAL and tells_pairs(schema, self.epsilon, self.delta)
@@ -93,12 +105,12 @@ class Mst(MarginalGenerator):
         if n_pairs == 0:
             return lambda rho: MstEvents(gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k), None)
         columns, choices, pairs = self._shares
+        exponential = self.choices == EXPONENTIAL
         return lambda rho: MstEvents(
             gaussian_of_rho(COLUMNS, columns * rho, count=n_columns, sensitivity=k),
             TreeEvents(
-                SelectionEvent.of_rho(CHOICES, choices * rho, n_pairs)
-                if self.choices == EXPONENTIAL
-                else noisy_pair_events(choices * rho, schema),
+                SelectionEvent.of_rho(CHOICES, choices * rho, n_pairs) if exponential else None,
+                None if exponential else noisy_pair_events(choices * rho, schema),
                 gaussian_of_rho(PAIRS, pairs * rho, count=n_pairs, sensitivity=k),
             ),
         )
@@ -129,8 +141,13 @@ class Mst(MarginalGenerator):
         if events.tree is not None:
             apart = estimate(table.domain, one_way, zeros=zeros, warm_start=start)
             held = [zero.attributes for zero in zeros]
-            candidates, scores = self._score(fit, events.tree, table, apart, discretizer, one_way, progress)
-            choose = self._chooser(fit, events.tree.choices)
+            noisy = None
+            if events.tree.noisy_pairs is not None:
+                noisy = NoisyPairs.measure(table, fit.schema, discretizer, one_way, events.tree.noisy_pairs, fit.budget)
+            candidates, scores = self._score(table, apart, events.tree.pairs.sigma, noisy, progress)
+            choose = partial(
+                best_of, event=events.tree.choices, budget=fit.budget, sensitivity=fit.schema.max_rows_per_unit
+            )
             tree = self._choose_tree(choose, table, candidates, scores, held, given_names(given))
             measurements += self._measure_pairs(fit, events.tree.pairs, table, tree, progress)
         progress("estimating the distribution", None)
@@ -139,12 +156,6 @@ class Mst(MarginalGenerator):
     @property
     def _max_model_cells(self) -> float:
         return self.max_model_mb * CELLS_A_MB
-
-    def _chooser(self, fit: PrivateFit, choices: SelectionEvent | NoisyPairEvents) -> Callable[[np.ndarray], int]:
-        """The index of the best of some scores, by the exponential mechanism, or at once where they are released."""
-        if isinstance(choices, NoisyPairEvents):
-            return lambda scores: int(np.argmax(scores))
-        return lambda scores: fit.budget.choose(scores, fit.schema.max_rows_per_unit, choices)
 
     def _choose_tree(
         self,
@@ -188,52 +199,34 @@ class Mst(MarginalGenerator):
         return [part[a] != part[b] and fits(a, b) for a, b in pairs]
 
     def _score(
-        self,
-        fit: PrivateFit,
-        events: TreeEvents,
-        table: Counts,
-        model: MarkovRandomField,
-        discretizer: Discretizer,
-        one_way: Sequence[Measurement],
-        progress: Progress,
+        self, table: Counts, model: MarkovRandomField, sigma: float, noisy: NoisyPairs | None, progress: Progress
     ) -> tuple[list[Clique], np.ndarray]:
         """Public candidate pairs and how far independence is from each: one unit moves a score by at most k.
 
-        Of noisy pairs, the scores are released.
+        Args:
+            table: *Sensitive*. Counts of the real rows.
+            model: with independent columns.
+            sigma: of the noise with which the tree's pairs are measured.
+            noisy: released pairs, of which scores then are a function; `None`: scores are exact, and *sensitive*.
+            progress: told what is being done.
         """
         candidates: list[Clique] = [
             (a, b) for a, b in combinations(table.domain, 2) if table.domain[a] * table.domain[b] <= self.max_cells
         ]
         expected = map(model.marginal, candidates)
-        distances = self._distances(fit, events.choices, table, candidates, expected, discretizer, one_way)
+        if noisy is None:
+            distances = _exact_distances(table, candidates, expected)
+        else:
+            distances = _noisy_distances(noisy, candidates, expected)
         scores = np.empty(len(candidates))
         for index, (clique, distance) in enumerate(zip(candidates, distances, strict=True)):
             # DEVIATES: the expected error of measuring the pair is taken off, as AIM does (2201.12677, equation 1): it
             # is public, and keeps the tree from large tables that noise would fill.
             n_cells = math.prod(table.domain[name] for name in clique)
-            scores[index] = distance - MEAN_ABSOLUTE * events.pairs.sigma * n_cells
+            scores[index] = distance - MEAN_ABSOLUTE * sigma * n_cells
             if index % 50 == 0:
                 progress("scoring pairs", index / len(candidates))
         return candidates, scores
-
-    def _distances(
-        self,
-        fit: PrivateFit,
-        choices: SelectionEvent | NoisyPairEvents,
-        table: Counts,
-        candidates: Sequence[Clique],
-        expected: Iterable[np.ndarray],
-        discretizer: Discretizer,
-        one_way: Sequence[Measurement],
-    ) -> Iterator[float]:
-        """L1 distances of counts from what a model expects: exact ones, *Sensitive*, or by noisy pairs."""
-        if not isinstance(choices, NoisyPairEvents):
-            for exact, counts in zip(table.each(candidates), expected, strict=True):
-                yield float(np.abs(exact - counts).sum())
-            return
-        noisy = NoisyPairs.measure(table, fit.schema, discretizer, one_way, choices, fit.budget)
-        for pair, counts in zip(candidates, expected, strict=True):
-            yield noisy.distance(pair, noisy.coarse(pair, counts)) * (FOCUS if pair in noisy.focused else 1.0)
 
     def _measure_pairs(
         self, fit: PrivateFit, event: GaussianEvent, table: Counts, tree: list[Clique], progress: Progress
@@ -242,3 +235,17 @@ class Mst(MarginalGenerator):
         released = fit.budget.release_each(list(table.each(tree)), event)
         for clique, noisy in zip(tree, released, strict=True):
             yield Measurement(clique, noisy.astype(np.float64), event.sigma)
+
+
+def _exact_distances(table: Counts, candidates: Sequence[Clique], expected: Iterable[np.ndarray]) -> Iterator[float]:
+    """L1 distances of counts from what a model expects. *Sensitive*."""
+    for exact, counts in zip(table.each(candidates), expected, strict=True):
+        yield float(np.abs(exact - counts).sum())
+
+
+def _noisy_distances(
+    noisy: NoisyPairs, candidates: Sequence[Clique], expected: Iterable[np.ndarray]
+) -> Iterator[float]:
+    """The same by released pairs; those with the target or a sensitive column count for more."""
+    for pair, counts in zip(candidates, expected, strict=True):
+        yield noisy.distance(pair, noisy.coarse(pair, counts)) * (FOCUS if pair in noisy.focused else 1.0)

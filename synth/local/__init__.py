@@ -4,14 +4,14 @@ Each respondent randomizes their own answers, and only a report leaves them. Rep
 variance, and these a table.
 """
 
-from synth.local.estimation import Collected
+from synth.local.estimation import ReportCounts
 from synth.local.oracles import DirectEncoding, UnaryEncoding, smaller_variance
 from synth.local.reports import Reports, collect, read_survey
 from synth.local.survey import Survey
 
 __all__ = [
-    "Collected",
     "DirectEncoding",
+    "ReportCounts",
     "Reports",
     "Survey",
     "UnaryEncoding",

@@ -20,7 +20,7 @@ _QUANTILE = float(special.ndtri(0.975))
 
 
 @dataclass(frozen=True, eq=False)
-class Collected:
+class ReportCounts:
     """The reports of a survey, counted: all that is known of the respondents.
 
     Attributes:

@@ -34,7 +34,7 @@ class _Oracle:
     Attributes:
         n_cells: answers that there are, `other` and `missing` included; at least 2.
         epsilon: pure, of one report.
-        silent: whether there may be no answer at all, which looks like one.
+        allows_no_answer: whether there may be no answer at all, which looks like one.
 
     Raises:
         ValueError: there are fewer than two answers, or epsilon is not a finite number above 0.
@@ -42,7 +42,7 @@ class _Oracle:
 
     n_cells: int
     epsilon: float
-    silent: bool = False
+    allows_no_answer: bool = False
     mechanism: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ class _Oracle:
         raise NotImplementedError
 
     def supported(self, reports: np.ndarray) -> np.ndarray:
-        """How many reports support each answer; int64, shape (n_cells,)."""
+        """Reports that support each answer; int64, shape (n_cells,)."""
         raise NotImplementedError
 
     @property
@@ -82,7 +82,7 @@ class _Oracle:
         raise NotImplementedError
 
     def support(self, cells: np.ndarray, words: Words = system_words) -> np.ndarray:
-        """How many of the reports that respondents randomize support each answer; arguments as of `randomize`."""
+        """Supports of all answers, from reports that respondents randomize; arguments as of `randomize`."""
         total = np.zeros(self.n_cells, dtype=np.int64)
         for part in self.chunks(cells):
             total += self.supported(self.randomize(part, words))
@@ -127,10 +127,10 @@ class DirectEncoding(_Oracle):
     @property
     def n_symbols(self) -> int:
         """Reports that there are."""
-        return self.n_cells + self.silent
+        return self.n_cells + self.allows_no_answer
 
     @cached_property
-    def kept(self) -> int:
+    def n_true_words(self) -> int:
         """Of `2^64` words those by which the truth is told; rounded down."""
         with localcontext() as context:
             context.prec = _DIGITS
@@ -141,12 +141,12 @@ class DirectEncoding(_Oracle):
     @property
     def p(self) -> float:
         """The share of words by which the truth is told."""
-        return self.kept / 2**64
+        return self.n_true_words / 2**64
 
     @property
     def q(self) -> float:
         """The same share of the rest for each other symbol."""
-        return (2**64 - self.kept) / 2**64 / (self.n_symbols - 1)
+        return (2**64 - self.n_true_words) / 2**64 / (self.n_symbols - 1)
 
     def randomize(self, cells: np.ndarray, words: Words = system_words) -> np.ndarray:
         """A symbol of each respondent, int64, shape (n,); arguments as of both mechanisms."""
@@ -154,8 +154,8 @@ class DirectEncoding(_Oracle):
         if len(truth) and not 0 <= truth.min() <= truth.max() < self.n_symbols:
             raise ValueError("answers are among those that there are")
         other = _below(self.n_symbols - 1, len(truth), words)
-        lies = words(len(truth), np.uint64) >= np.uint64(self.kept)
-        return np.where(lies, other + (other >= truth), truth)
+        is_other = words(len(truth), np.uint64) >= np.uint64(self.n_true_words)
+        return np.where(is_other, other + (other >= truth), truth)
 
     def supported(self, reports: np.ndarray) -> np.ndarray:
         """A report supports the answer that it names."""
@@ -216,7 +216,7 @@ class UnaryEncoding(_Oracle):
 Oracle = DirectEncoding | UnaryEncoding
 
 
-def smaller_variance(n_cells: int, epsilon: float, *, silent: bool = False) -> Oracle:
+def smaller_variance(n_cells: int, epsilon: float, *, allows_no_answer: bool = False) -> Oracle:
     """The oracle of the two with the smaller variance for rare answers.
 
     Times the respondents it is (k - 2 + e^epsilon) / (e^epsilon - 1)^2 for generalized randomized response over k
@@ -226,14 +226,14 @@ def smaller_variance(n_cells: int, epsilon: float, *, silent: bool = False) -> O
     Args:
         n_cells: answers.
         epsilon: of one report.
-        silent: whether there may be no answer at all.
+        allows_no_answer: whether there may be no answer at all.
 
     >>> [smaller_variance(k, 1.0).mechanism.split()[0] for k in (4, 10, 11)]
     ['generalized', 'generalized', 'optimized']
     """
     both: tuple[Oracle, Oracle] = (
-        DirectEncoding(n_cells, epsilon, silent),
-        UnaryEncoding(n_cells, epsilon, silent),
+        DirectEncoding(n_cells, epsilon, allows_no_answer),
+        UnaryEncoding(n_cells, epsilon, allows_no_answer),
     )
     return min(both, key=lambda oracle: float(oracle.variance(0.0, 1)))
 

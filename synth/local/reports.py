@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from synth.dp.mechanisms import Words, system_words
 from synth.errors import TableError, UnderstudyError
-from synth.local.estimation import Collected
+from synth.local.estimation import ReportCounts
 from synth.local.oracles import DirectEncoding, UnaryEncoding
 from synth.local.survey import Pairs, Question, Survey
 from synth.parsing import NotPlain, plain_json
@@ -70,16 +70,16 @@ class Reports:
         pairs = zip(survey.questions, answers, strict=True)
         return cls(survey, tuple(_reports(question, cells, words) for question, cells in pairs), len(order))
 
-    def collected(self) -> Collected:
+    def collected(self) -> ReportCounts:
         """The reports, counted."""
         counted = zip(self.survey.questions, self.answers, strict=True)
         supports = tuple(_supported(question, answers) for question, answers in counted)
-        return Collected(self.survey, supports, tuple(len(answers) for answers in self.answers), self.n)
+        return ReportCounts(self.survey, supports, tuple(len(answers) for answers in self.answers), self.n)
 
     def write(self, folder: Path, words: Words = system_words) -> None:
         """Header and lines into a folder that is there, and empty."""
-        header = json.dumps(_header(self.survey, self.n), indent=1)
-        (folder / HEADER).write_text(header + "\n", encoding="utf-8")
+        content = json.dumps(_header(self.survey, self.n), indent=1)
+        (folder / HEADER).write_text(content + "\n", encoding="utf-8")
         lines = np.concatenate([np.full(len(answers), place) for place, answers in enumerate(self.answers)])
         starts = np.cumsum([0, *(len(answers) for answers in self.answers)])
         order = np.argsort(words(len(lines), np.uint64), kind="stable")
@@ -180,10 +180,10 @@ def read_survey(folder: Path) -> tuple[Survey, int]:
         if (folder / HEADER).stat().st_size > _LARGEST_HEADER:
             raise TableError(f"{place}: the header of these reports is too large; write them anew")
         content = plain_json((folder / HEADER).read_bytes())
-        said = _Header.model_validate(content)
-        pairs: Pairs = tuple((one.columns[0], one.columns[1]) for one in said.questions if len(one.columns) > 1)
-        schema = build_schema(said.table_schema)
-        survey = Survey.of(schema, said.epsilon, pairs=pairs, n_bins=said.n_bins, n_answers=said.answers_each)
+        header = _Header.model_validate(content)
+        pairs: Pairs = tuple((one.columns[0], one.columns[1]) for one in header.questions if len(one.columns) > 1)
+        schema = build_schema(header.table_schema)
+        survey = Survey.of(schema, header.epsilon, pairs=pairs, n_bins=header.n_bins, n_answers=header.answers_each)
     except OSError as refusal:
         raise TableError(
             f"{place} holds no reports ({refusal.strerror}); pass a folder of `understudy randomize`"
@@ -196,12 +196,12 @@ def read_survey(folder: Path) -> tuple[Survey, int]:
         raise TableError(f"{place}: the header of these reports is damaged: {error}") from None
     except (ValueError, TypeError, RecursionError):
         raise TableError(f"{place}: the header of these reports is damaged; write them anew") from None
-    if _header(survey, said.n_respondents)["questions"] != content["questions"]:
+    if _header(survey, header.n_respondents)["questions"] != content["questions"]:
         raise TableError(f"{place}: the header names other questions or mechanisms than its schema and epsilon give")
-    return survey, said.n_respondents
+    return survey, header.n_respondents
 
 
-def collect(folder: Path) -> Collected:
+def collect(folder: Path) -> ReportCounts:
     """The reports of a folder, counted; no table is needed.
 
     Raises:
@@ -220,7 +220,7 @@ def collect(folder: Path) -> Collected:
             supports[place] += _supported(survey.questions[place], _read(folder, survey.questions[place], here))
     if int(n_each.sum()) != n * survey.n_answers:
         raise _damaged(folder, "there are more lines, or fewer, than its respondents send")
-    return Collected(survey, tuple(supports), tuple(n_each.tolist()), n)
+    return ReportCounts(survey, tuple(supports), tuple(n_each.tolist()), n)
 
 
 def _damaged(folder: Path, why: str) -> TableError:
@@ -233,14 +233,17 @@ def _lines(folder: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         with pd.read_csv(
             folder / LINES, dtype=str, keep_default_na=False, chunksize=LINES_AT_A_TIME, encoding="ascii"
         ) as parts:
-            for part in parts:
-                if list(part.columns) != COLUMNS or not part["question"].str.fullmatch(r"[0-9]{1,9}").all():
-                    raise _damaged(folder, f"a line is not {','.join(COLUMNS)}")
-                yield part["question"].to_numpy(dtype=np.int64), part["answer"].to_numpy(dtype=object)
+            yield from (_places_and_answers(folder, part) for part in parts)
+    except TableError:
+        raise
     except (OSError, ValueError) as error:
-        if isinstance(error, TableError):
-            raise
         raise _damaged(folder, f"it cannot be read ({type(error).__name__})") from None
+
+
+def _places_and_answers(folder: Path, part: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    if list(part.columns) != COLUMNS or not part["question"].str.fullmatch(r"[0-9]{1,9}").all():
+        raise _damaged(folder, f"a line is not {','.join(COLUMNS)}")
+    return part["question"].to_numpy(dtype=np.int64), part["answer"].to_numpy(dtype=object)
 
 
 def _read(folder: Path, question: Question, texts: np.ndarray) -> np.ndarray:

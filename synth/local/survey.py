@@ -30,6 +30,7 @@ from synth.dp.mechanisms import Words, system_words
 from synth.dp.schedule import EPSILON_RANGE, Schedule, require_declared
 from synth.errors import BudgetError, SchemaError, nearest
 from synth.local.oracles import Oracle, smaller_variance
+from synth.marginals.measurement import MEAN_ABSOLUTE
 from synth.schema import Schema
 from synth.table import conform
 
@@ -40,7 +41,6 @@ MOST_CELLS = 100_000
 """Answers to one question at most."""
 LARGEST_NOISE = 0.2
 """The mean distance of a pair from its true shares, by noise alone, up to which "auto" asks for pairs."""
-MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Survey:
         pairs: Pairs = "auto",
         n_bins: int = 16,
         n_answers: int | Literal["auto"] = "auto",
-        silent: bool = False,
+        allows_no_answer: bool = False,
     ) -> Self:
         """The survey of a declared schema; nothing is read.
 
@@ -106,7 +106,7 @@ class Survey:
                 moves a pair by `LARGEST_NOISE` in total variation at most, on average over all pairs.
             n_bins: bins of a number or time without declared ones.
             n_answers: of each respondent; "auto": by the rule.
-            silent: whether there may be respondents who answer nothing at all, which does not show.
+            allows_no_answer: whether there may be respondents who answer nothing at all, which does not show.
 
         Raises:
             BudgetError: epsilon is out of range, or the schema is not declared or names no `n_units`.
@@ -118,15 +118,15 @@ class Survey:
                 f"epsilon={epsilon:g} is outside [{EPSILON_RANGE[0]:g}, {EPSILON_RANGE[1]:g}]; choose one inside"
             )
         discretizer = public_bins(schema, n_bins)
-        sizes, asked = discretizer.sizes, Asked(epsilon, n, n_answers, silent)
+        sizes, plan = discretizer.sizes, SurveyPlan(epsilon, n, n_answers, allows_no_answer)
         if pairs == "auto":
             chosen = questions_of("all", sizes)
-            if asked.noise(chosen, sizes) > LARGEST_NOISE:
+            if plan.noise(chosen, sizes) > LARGEST_NOISE:
                 chosen = questions_of("none", sizes)
         else:
             chosen = questions_of(pairs, sizes)
-        m = asked.answers(chosen, sizes)
-        return cls(schema, discretizer, epsilon, m, asked.questions(chosen, sizes, m), n_bins)
+        m = plan.answers(chosen, sizes)
+        return cls(schema, discretizer, epsilon, m, plan.questions(chosen, sizes, m), n_bins)
 
     @property
     def event(self) -> RandomizedResponseEvent:
@@ -139,7 +139,7 @@ class Survey:
         return Schedule((self.event,), 0.0)
 
     @cached_property
-    def asked(self) -> tuple[str, ...]:
+    def columns(self) -> tuple[str, ...]:
         """The columns that are asked."""
         return self.discretizer.columns
 
@@ -166,7 +166,7 @@ class Survey:
         return np.flatnonzero((question - first) % n_questions < m)
 
     def randomize(self, row: Mapping[str, Any], words: Words = system_words) -> list[tuple[int, np.ndarray | int]]:
-        """What one respondent sends: the questions drawn for them, and a randomized answer to each.
+        """One respondent's report: the questions drawn for them, and a randomized answer to each.
 
         Args:
             row: *Sensitive*. The respondent's own answers, by column.
@@ -198,20 +198,20 @@ class Survey:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SurveyPlan:
     """The public facts by which questions are planned.
 
     Attributes:
         epsilon: of all that one respondent sends.
         n: respondents.
         n_answers: of each; "auto": by the rule.
-        silent: whether there may be no answer at all.
+        allows_no_answer: whether there may be no answer at all.
     """
 
     epsilon: float
     n: int
     n_answers: int | Literal["auto"]
-    silent: bool
+    allows_no_answer: bool
 
     def questions(
         self, chosen: Sequence[tuple[str, ...]], sizes: Mapping[str, int], n_answers: int
@@ -225,7 +225,9 @@ class Asked:
                     f"columns={', '.join(columns)} have {math.prod(shape):,} answers together, and a question has at "
                     f"most {MOST_CELLS:,}; declare fewer categories or fewer bins"
                 )
-            oracle = smaller_variance(math.prod(shape), self.epsilon / n_answers, silent=self.silent)
+            oracle = smaller_variance(
+                math.prod(shape), self.epsilon / n_answers, allows_no_answer=self.allows_no_answer
+            )
             made.append(Question(columns, shape, oracle))
         return tuple(made)
 
@@ -248,8 +250,8 @@ class Asked:
         """The variance of all estimated shares together, all answers of a question taken for alike."""
         n_each, left = self.n * n_answers / len(chosen), 1 - n_answers / len(chosen)
         total = 0.0
-        for k, n_alike in _alike(chosen, sizes).items():
-            oracle = smaller_variance(k, self.epsilon / n_answers, silent=self.silent)
+        for k, n_alike in _count_by_size(chosen, sizes).items():
+            oracle = smaller_variance(k, self.epsilon / n_answers, allows_no_answer=self.allows_no_answer)
             sampled = (1 - 1 / k) / n_each * left
             total += n_alike * (k * float(oracle.variance(1 / k, n_each)) + sampled)
         return total
@@ -265,7 +267,7 @@ class Asked:
         return float(np.mean(moved)) if moved else math.inf
 
 
-def _alike(chosen: Iterable[tuple[str, ...]], sizes: Mapping[str, int]) -> dict[int, int]:
+def _count_by_size(chosen: Iterable[tuple[str, ...]], sizes: Mapping[str, int]) -> dict[int, int]:
     """The numbers of answers that questions have, and how many have each."""
     found: dict[int, int] = {}
     for columns in chosen:

@@ -8,7 +8,7 @@ import typer
 from understudy.cli.options import ClampOption, OutFolder, SchemaFile, Table, call_of, console_of, outside_of
 
 if TYPE_CHECKING:
-    from synth.local.estimation import Collected
+    from synth.local.estimation import ReportCounts
     from synth.local.survey import Pairs, Survey
 
 RANDOMIZE = "Example: understudy randomize answers.csv --schema survey.schema.toml --epsilon 2 --out reports"
@@ -164,7 +164,7 @@ def _show(survey: "Survey", console: Any) -> None:
     )
 
 
-def _shares(known: "Collected") -> list[dict[str, Any]]:
+def _shares(known: "ReportCounts") -> list[dict[str, Any]]:
     """The estimated shares of each column with their intervals, as plain data."""
     made = []
     for place, question in enumerate(known.survey.questions):

@@ -378,7 +378,7 @@ def _compared(people: Respondents, rng: np.random.Generator) -> list[list[int]]:
     found = []
     for question, low, high in zip(people.survey.questions, lowest, highest, strict=True):
         cells = [low, high, int(rng.integers(question.oracle.n_cells))]
-        found.append(list(dict.fromkeys([*cells, NO_ANSWER] if question.oracle.silent else cells)))
+        found.append(list(dict.fromkeys([*cells, NO_ANSWER] if question.oracle.allows_no_answer else cells)))
     return found
 
 

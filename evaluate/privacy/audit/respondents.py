@@ -141,7 +141,7 @@ class Respondents:
             n: respondents.
             n_rows_each: rows of each, above 1 where the schema names an entity.
         """
-        wanted = np.array([[codes[name] for name in self.survey.asked]])
+        wanted = np.array([[codes[name] for name in self.survey.columns]])
         row = self.survey.discretizer.decode(wanted, np.random.default_rng(_SEED))
         frame = row.iloc[np.zeros(n * n_rows_each, dtype=np.int64)].reset_index(drop=True)
         if self.schema.entity is not None:

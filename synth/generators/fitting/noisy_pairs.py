@@ -3,6 +3,12 @@
 The exponential mechanism needs the exact distances of all candidates in one place. Noisy pairs are sums of counts, so
 that several sites can release them together, and no site shows its own. They cost more of the budget than choices do,
 and one release serves every choice. Pairs with the target or a sensitive column get less noise than others.
+
+Source: Maddock, Cormode, Maple 2023 (2310.03447, FLAIM) for marginals over several sites; McKenna, Miklau, Sheldon 2021
+(2108.04978, MST) for trees of pairs; James & Stein 1961 for the shrinkage, positive part.
+
+# DEVIATES: in FLAIM each site chooses a marginal by its own rows, with the exponential mechanism. Here noisy counts of
+# all sites are summed once, and choices follow from the sums.
 """
 
 import math
@@ -17,7 +23,7 @@ from pydantic import Field
 from synth.domain import Discretizer
 from synth.domain.counts import Coarsening, Counts, fine
 from synth.dp.budget import Budget
-from synth.dp.events import GaussianEvent, PlannedEvents, gaussian_of_rho
+from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.marginals import Clique, Measurement
 from synth.schema import Schema
 
@@ -33,10 +39,12 @@ N_GROUPS, N_CATEGORIES = 4, 5
 FOCUS_SHARE = 0.3
 """Share of the cost for pairs with the target or a sensitive column, where there are others, too."""
 FOCUS = 1.5
-"""Factor of the distances of such pairs where a tree is chosen.
+"""Factor of the distances of such pairs where a tree is chosen: a larger one helps the target and harms other pairs.
 
-By hand, on two tables: at 1 a target is predicted worse by .02 of AUC on one of them; at 2 pairs are worse by a tenth.
+# DEVIATES: MST weighs all pairs alike.
 """
+ROWS_ALONE = 'choices="noisy_pairs" reads rows alone; set choices="exponential"'
+"""The reason why the rows of an entity are drawn independently, and the remedy."""
 FOCUSED_PAIRS, OTHER_PAIRS = "coarse pairs with the target or a sensitive column", "coarse pairs of columns"
 """Their names in a statement."""
 
@@ -167,13 +175,26 @@ class NoisyPairs:
         return found
 
 
+def best_of(scores: np.ndarray, event: SelectionEvent | None, budget: Budget, sensitivity: int) -> int:
+    """The index of a high score: of the highest where scores are released, else by the exponential mechanism.
+
+    Args:
+        scores: shape (n,); *Sensitive* unless they are released.
+        event: pays for the choice; `None`: the scores are released, and the choice is free.
+        budget: holds the event.
+        sensitivity: of a score to one unit.
+    """
+    return int(np.argmax(scores)) if event is None else budget.choose(scores, sensitivity, event)
+
+
 def distance_of(clique: Clique, distances: Mapping[Clique, float]) -> float:
-    """How far a model is from a marginal: the sum over its pairs of columns; 0 of a single column.
+    """The distance of a model from a marginal: the sum over its pairs of columns; 0 for a single column.
 
     Args:
         clique: attributes, fine or coarse, of different columns.
         distances: of all pairs of columns, in either order.
 
+    >>> from synth.domain.counts import MARK
     >>> distance_of(("a", "b" + MARK, "c"), {("a", "b"): 1.0, ("a", "c"): 2.0, ("c", "b"): 4.0})
     7.0
     """

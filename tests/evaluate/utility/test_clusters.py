@@ -8,7 +8,7 @@ from evaluate.sampling import shuffle_columns
 from evaluate.tables import StatedClaim, Tables
 from evaluate.utility import clusters
 from evaluate.utility.clusters import AGREEMENT, COST, EXPLAINED, GAP, SCORE
-from evaluate.utility.k_means import GroupSpace
+from evaluate.utility.k_means import GroupSpace, Points
 from synth.schema import build_schema
 
 from .conftest import COLUMNS, reordered, schema_of, values
@@ -131,10 +131,20 @@ def test_a_column_whose_domain_is_to_be_measured_is_seen_by_plain_k_means_alone(
     assert found[COST].value != pytest.approx(found[SCORE].value - found[EXPLAINED].value)
 
 
-def test_rows_of_an_entity_are_one_unit(make):
-    schema, claim = schema_of(entity="who", max_rows_per_unit=2), StatedClaim(10.0, 1e-5, 300, max_rows_per_unit=2)
-    found = measured(make(schema, claim=claim))
-    assert found[SCORE].value > found[SCORE].floor - 0.1
+def test_rows_of_an_entity_are_one_unit_and_their_groups_are_found_with_dp():
+    content = PLANTED.model_dump(mode="json", exclude_unset=True)
+    columns = {**content["columns"], "who": {"kind": "identifier", "bounds": [0, 9_999]}}
+    schema = build_schema({**content, "columns": columns, "n_units": 500, "entity": "who", "max_rows_per_unit": 2})
+    frames = [
+        planted_rows(n, seed).assign(who=1_000 * seed + np.arange(n) // 2)
+        for n, seed in ((1_000, 0), (600, 1), (1_000, 2))
+    ]
+    claim = StatedClaim(10.0, 1e-5, 500, max_rows_per_unit=2)
+    tables = replace(Tables.prepare(*frames, schema), claim=claim)
+    points = Points.of(tables.train, GroupSpace.of(tables, public=True), tables)
+    assert np.bincount(points.units).tolist() == [2] * 500
+    found = measured(tables)
+    assert found[SCORE].value > found[SCORE].floor + 0.5
     assert found[EXPLAINED].low < found[EXPLAINED].value < found[EXPLAINED].high
 
 

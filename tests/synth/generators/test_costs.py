@@ -21,7 +21,7 @@ from evaluate.privacy.audit.white_box import audit
 from synth.domain import Discretizer
 from synth.dp.events import GaussianEvent, SelectionEvent, StabilityEvent
 from synth.dp.schedule import Schedule
-from synth.errors import BudgetError
+from synth.errors import BudgetError, JobError
 from synth.generators import registry
 from synth.generators.aim import Aim
 from synth.generators.auto import FEW_COLUMNS, Auto
@@ -174,6 +174,12 @@ def test_mst_spends_its_stated_shares_on_columns_choices_and_pairs(
     assert [event.count for event in schedule.events] == [n_columns, n_columns - 1, n_columns - 1]
     for event, share in zip(schedule.events, generator.shares, strict=True):
         assert event.rho == pytest.approx(share * rho_on_paper(schedule))
+
+
+def test_half_of_the_rest_for_choices_is_refused_where_noisy_pairs_double_it() -> None:
+    assert registry.generator("aim", choices_share=0.5)
+    with pytest.raises(JobError, match=r"leaves nothing to measure; choose a share below 0\.5"):
+        registry.generator("aim", choices_share=0.5, choices="noisy_pairs")
 
 
 @pytest.mark.parametrize("name", ["mst", "aim"])

@@ -72,7 +72,7 @@ def _exact(self: Budget, answers: Any, event: RandomizedResponseEvent) -> list[n
 
 
 @pytest.mark.parametrize(
-    ("place", "name", "plant"), [(local, "_places", _as_many_slots_as_rows), (Budget, "respond", _exact)]
+    ("place", "name", "plant"), [(local, "_slots", _as_many_slots_as_rows), (Budget, "respond", _exact)]
 )
 def test_a_lie_about_what_reaches_the_model_is_caught(
     place: Any, name: str, plant: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -111,7 +111,7 @@ def test_one_hostile_row_changes_no_answer_but_its_own() -> None:
 
 def test_every_row_of_the_table_is_as_likely_in_any_slot() -> None:
     repeats = 4_000
-    first = np.array([local._places(3, 4)[0] for _ in range(repeats)])
+    first = np.array([local._slots(3, 4)[0] for _ in range(repeats)])
     shares = np.array([(first == row).mean() for row in (-1, 0, 1, 2)])
     assert np.all(np.abs(shares - 0.25) < 4.5 * np.sqrt(0.25 * 0.75 / repeats))
 

@@ -529,7 +529,7 @@ def test_sdv_refuses_to_balance(frame: pd.DataFrame, schema: Schema) -> None:
         fitted.sample(10, seed=0, balance={"job": None})
 
 
-SCHEMA = build_schema({
+PAIRS_SCHEMA = build_schema({
     "status": "declared", "n_units": N_ROWS, "target": "d",
     "columns": {
         "a": {"kind": "categorical", "categories": [str(i) for i in range(10)]},
@@ -542,11 +542,13 @@ SCHEMA = build_schema({
 
 def noisy_pairs(codes: pd.DataFrame, noise: Any) -> NoisyPairs:
     """All pairs of four columns, with noise or without."""
-    discretizer = Discretizer.by_schema(SCHEMA)
-    events = noisy_pair_events(0.5, SCHEMA)
+    discretizer = Discretizer.by_schema(PAIRS_SCHEMA)
+    events = noisy_pair_events(0.5, PAIRS_SCHEMA)
     table = CodedTable(discretizer.sizes, discretizer.encode(codes))
     one_way = [Measurement((n,), np.arange(size, 0.0, -1.0), 1.0) for n, size in discretizer.sizes.items()]
-    return NoisyPairs.measure(table, SCHEMA, discretizer, one_way, events, Budget(Schedule(tuple(events), 1e-6), noise))
+    return NoisyPairs.measure(
+        table, PAIRS_SCHEMA, discretizer, one_way, events, Budget(Schedule(tuple(events), 1e-6), noise)
+    )
 
 
 def related_rows(n_rows: int = N_ROWS) -> pd.DataFrame:

@@ -250,6 +250,12 @@ def test_generators_that_know_no_histories_say_so() -> None:
     assert registry.generator("ctgan").cautions(plain) == ()
 
 
+@pytest.mark.parametrize("name", ["aim", "mst"])
+def test_choices_from_noisy_pairs_draw_rows_independently_and_say_so(name: str) -> None:
+    (caution,) = registry.generator(name, epsilon=1.0, choices="noisy_pairs").cautions(patients_schema())
+    assert caution.endswith('choices="noisy_pairs" reads rows alone; set choices="exponential"')
+
+
 def test_a_budget_that_tells_no_pairs_draws_rows_independently_and_says_so() -> None:
     schema = patients_schema(n_units=400)
     generator = registry.generator("aim", epsilon=0.05)

@@ -14,9 +14,15 @@ from synth.dp.mechanisms import system_words
 from synth.local.oracles import NO_ANSWER, DirectEncoding, Oracle, UnaryEncoding, smaller_variance
 
 SMALL = [
-    kind(k, epsilon, silent)
+    kind(k, epsilon, allows_no_answer)
     for kind in (DirectEncoding, UnaryEncoding)
-    for k, epsilon, silent in ((2, 0.1, False), (3, 1.0, True), (4, 4.0, False), (2, 30.0, True), (3, 100.0, False))
+    for k, epsilon, allows_no_answer in (
+        (2, 0.1, False),
+        (3, 1.0, True),
+        (4, 4.0, False),
+        (2, 30.0, True),
+        (3, 100.0, False),
+    )
 ]
 
 
@@ -41,7 +47,7 @@ def scripts(oracle: Oracle) -> Iterator[tuple[list[int], Fraction]]:
     """Every way in which the words of one report may fall, with its exact probability."""
     if isinstance(oracle, DirectEncoding):
         others = oracle.n_symbols - 1
-        kept = Fraction(oracle.kept, 2**64)
+        kept = Fraction(oracle.n_true_words, 2**64)
         for other, (lie, chance) in product(range(others), ((0, kept), (2**64 - 1, 1 - kept))):
             yield [other, lie], chance / others
         return
@@ -63,7 +69,10 @@ def report_chances(oracle: Oracle, cell: int) -> dict[bytes, Fraction]:
 
 def check_ratio(oracle: Oracle, epsilon: float) -> None:
     """No report is more than e^epsilon times as likely after one answer as after any other."""
-    cells = [*range(oracle.n_cells), *([NO_ANSWER] if oracle.silent or isinstance(oracle, UnaryEncoding) else [])]
+    cells = [
+        *range(oracle.n_cells),
+        *([NO_ANSWER] if oracle.allows_no_answer or isinstance(oracle, UnaryEncoding) else []),
+    ]
     chances = [report_chances(oracle, cell) for cell in cells]
     most = exponential(epsilon)
     for one, other in product(chances, chances):
@@ -121,7 +130,9 @@ def test_shares_have_no_bias_and_the_stated_variance(kind: type[Oracle], k: int,
     check_estimates(kind(k, epsilon))
 
 
-@pytest.mark.parametrize("oracle", [DirectEncoding(5, 1.0), UnaryEncoding(5, 1.0), DirectEncoding(5, 1.0, silent=True)])
+@pytest.mark.parametrize(
+    "oracle", [DirectEncoding(5, 1.0), UnaryEncoding(5, 1.0), DirectEncoding(5, 1.0, allows_no_answer=True)]
+)
 def test_reports_support_answers_as_often_as_is_stated(oracle: Oracle) -> None:
     check_chances(oracle)
 
@@ -133,7 +144,7 @@ def test_no_seed_reaches_a_report(kind: type[Oracle]) -> None:
 
 @pytest.mark.parametrize("kind", [DirectEncoding, UnaryEncoding])
 def test_those_who_answer_nothing_count_for_no_answer(kind: type[Oracle]) -> None:
-    oracle, n, repeats = kind(4, 2.0, silent=True), 500, 200
+    oracle, n, repeats = kind(4, 2.0, allows_no_answer=True), 500, 200
     nobody = np.full(n, NO_ANSWER)
     found = np.array([oracle.counts(oracle.support(nobody), n) / n for _ in range(repeats)])
     assert np.all(np.abs(found.mean(axis=0)) < 4.5 * np.sqrt(oracle.variance(0.0, n) / repeats))
@@ -174,8 +185,8 @@ def _seeded(n: int, dtype: type[np.unsignedinteger[Any]]) -> np.ndarray:
 
 def _swapped(self: DirectEncoding, cells: np.ndarray, words: Any = system_words) -> np.ndarray:
     truth, other = cells.astype(np.int64), (words(len(cells), np.uint64) % (self.n_symbols - 1)).astype(np.int64)
-    lies = words(len(cells), np.uint64) < np.uint64(self.kept)
-    return np.where(lies, other + (other >= truth), truth)
+    is_other = words(len(cells), np.uint64) < np.uint64(self.n_true_words)
+    return np.where(is_other, other + (other >= truth), truth)
 
 
 def _swapped_bits(self: UnaryEncoding, cells: np.ndarray, words: Any = system_words) -> np.ndarray:
@@ -195,7 +206,7 @@ def _seeded_reports(kind: type[Oracle]) -> Callable[..., np.ndarray]:
 
 MUTANTS: dict[str, tuple[type[Oracle], str, Any, Callable[[Oracle], None]]] = {
     "direct, epsilon doubled": (
-        DirectEncoding, "kept", property(_doubled_kept), lambda oracle: check_ratio(oracle, oracle.epsilon)
+        DirectEncoding, "n_true_words", property(_doubled_kept), lambda oracle: check_ratio(oracle, oracle.epsilon)
     ),
     "unary, epsilon doubled": (
         UnaryEncoding, "set_by_chance", property(_doubled_chance), lambda oracle: check_ratio(oracle, oracle.epsilon)

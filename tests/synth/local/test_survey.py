@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from synth.errors import BudgetError, SchemaError
-from synth.local.estimation import Collected, precision, respondents_needed
+from synth.local.estimation import ReportCounts, precision, respondents_needed
 from synth.local.reports import Reports
-from synth.local.survey import Asked, Survey
+from synth.local.survey import Survey, SurveyPlan
 from synth.schema import Schema, build_schema
 
 COLUMNS: dict[str, Any] = {
@@ -81,8 +81,8 @@ def test_the_number_of_answers_is_that_of_the_smallest_variance() -> None:
     sizes = dict.fromkeys("abcdefgh", 6)
     chosen = [(name,) for name in sizes]
     for epsilon in (0.5, 1.0, 2.0):
-        assert Asked(epsilon, 10_000, "auto", silent=False).answers(chosen, sizes) == 1
-    generous = Asked(30.0, 10_000, "auto", silent=False)
+        assert SurveyPlan(epsilon, 10_000, "auto", allows_no_answer=False).answers(chosen, sizes) == 1
+    generous = SurveyPlan(30.0, 10_000, "auto", allows_no_answer=False)
     m = generous.answers(chosen, sizes)
     assert m > 1
     assert generous.variance(chosen, sizes, m) == min(generous.variance(chosen, sizes, i) for i in range(1, 9))
@@ -137,7 +137,7 @@ def test_one_respondents_own_report_is_estimated_like_a_table_of_them() -> None:
     supports = tuple(
         question.oracle.supported(np.array(sent[place])) for place, question in enumerate(survey.questions)
     )
-    known = Collected(survey, supports, tuple(len(one) for one in sent.values()), len(frame))
+    known = ReportCounts(survey, supports, tuple(len(one) for one in sent.values()), len(frame))
     codes = survey.codes(frame)
     for place, question in enumerate(survey.questions):
         true = np.bincount(question.cells(codes), minlength=question.oracle.n_cells) / len(frame)

@@ -12,50 +12,66 @@ one, so that nobody asks in vain many times a second.
 import asyncio
 import hmac
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER
 
 FLEET = "/v1/fleet/"
+"""Start of the paths of Flower's API for sites."""
 SITE_PULLS, SITE_PUSHES = "/v1/fleet/pull-messages", "/v1/fleet/push-messages"
+"""Paths at which a site asks for requests and sends replies."""
 SERVER_PULLS, SERVER_PUSHES = "/v1/runtime/pull-messages", "/v1/runtime/push-messages"
+"""Paths at which the server asks for replies and sends requests."""
 TOKEN_HEADER = "understudy-token"  # noqa: S105 - its name, not its value
+"""Header with the server's token."""
+PUBLIC_KEY = FLEET_HTTP_PUBLIC_KEY_HEADER.encode()
+"""Flower's header with the public key of a site, in base64."""
 SITE_WAITS_S = 8.0
 """Seconds that a site's question for messages is held; below the time limits of both ends."""
 SERVER_WAITS_S = 0.25
 """The same for the server's question for replies; in between it looks after its sites."""
 
 
-class Mail:
-    """What has been sent in one direction, for those who wait for it."""
+class Mailbox:
+    """The count of messages sent in one direction, for those who wait for more.
+
+    Args:
+        wait_s: seconds that a pull waits at most.
+    """
 
     def __init__(self, wait_s: float) -> None:
         self._wait_s = wait_s
         self._n_sent = 0
         self._sent = asyncio.Event()
-        self._in_vain: dict[bytes, int] = {}  # by who asked: how much had been sent when there was nothing for them
+        self._n_sent_at_empty_pull: dict[bytes, int] = {}  # by who pulled
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Wake those who wait: there may be something for them."""
         self._n_sent += 1
         self._sent.set()
         self._sent = asyncio.Event()
 
     async def wait(self, who: bytes) -> int:
-        """Wait for more than there was when the same asked in vain, and return how much has been sent."""
-        if self._in_vain.get(who) == self._n_sent:
+        """The number of messages sent, once it is larger than at the last empty pull of the same, or time is up."""
+        if self._n_sent_at_empty_pull.get(who) == self._n_sent:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._sent.wait(), self._wait_s)
         return self._n_sent
 
-    def note(self, who: bytes, n_sent: int, found: bool) -> None:
-        """Remember whether there was something for those who asked."""
-        if found:
-            self._in_vain.pop(who, None)  # there may be more
+    def record_pull(self, who: bytes, n_sent: int, is_empty: bool) -> None:
+        """Record whether a pull brought a message.
+
+        Args:
+            who: pulled.
+            n_sent: messages sent before the pull.
+            is_empty: true if it brought none.
+        """
+        if is_empty:
+            self._n_sent_at_empty_pull[who] = n_sent
         else:
-            self._in_vain[who] = n_sent
+            self._n_sent_at_empty_pull.pop(who, None)  # there may be more
 
 
 class Admission:
@@ -71,7 +87,7 @@ class Admission:
         self._app = app
         self._token = token.encode()
         self._keys = frozenset(b64encode(key) for key in keys)
-        self._requests, self._replies = Mail(SITE_WAITS_S), Mail(SERVER_WAITS_S)
+        self._requests, self._replies = Mailbox(SITE_WAITS_S), Mailbox(SERVER_WAITS_S)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request, or have Flower answer it."""
@@ -79,27 +95,29 @@ class Admission:
             await self._app(scope, receive, send)
             return
         path, headers = scope["path"], dict(scope["headers"])
-        key = headers.get(FLEET_HTTP_PUBLIC_KEY_HEADER.encode(), b"")
-        if path.startswith(FLEET):
-            admitted = key in self._keys
-        else:
-            admitted = hmac.compare_digest(headers.get(TOKEN_HEADER.encode(), b""), self._token)
-        if not admitted:
+        if not self._is_admitted(path, headers):
             await _refuse(send)
-        elif path == SITE_PULLS:
-            await self._pull(scope, receive, send, (self._requests, key))
-        elif path == SERVER_PULLS:
-            await self._pull(scope, receive, send, (self._replies, b"server"))
-        else:
-            await self._app(scope, receive, send)
-            if path == SERVER_PUSHES:
-                self._requests.tell()
-            elif path == SITE_PUSHES:
-                self._replies.tell()
+            return
+        if path == SITE_PULLS:
+            await self._pull(scope, receive, send, self._requests, headers[PUBLIC_KEY])
+            return
+        if path == SERVER_PULLS:
+            await self._pull(scope, receive, send, self._replies, b"server")
+            return
+        await self._app(scope, receive, send)
+        if path == SERVER_PUSHES:
+            self._requests.notify()
+        if path == SITE_PUSHES:
+            self._replies.notify()
 
-    async def _pull(self, scope: Any, receive: Any, send: Any, box: tuple[Mail, bytes]) -> None:
-        mail, who = box
-        n_sent, size = await mail.wait(who), 0
+    def _is_admitted(self, path: str, headers: Mapping[bytes, bytes]) -> bool:
+        """True for a request to the sites' API that names a registered key, and for any other with the token."""
+        if path.startswith(FLEET):
+            return headers.get(PUBLIC_KEY, b"") in self._keys
+        return hmac.compare_digest(headers.get(TOKEN_HEADER.encode(), b""), self._token)
+
+    async def _pull(self, scope: Any, receive: Any, send: Any, mailbox: Mailbox, who: bytes) -> None:
+        n_sent, size = await mailbox.wait(who), 0
 
         async def counted(event: Any) -> None:
             nonlocal size
@@ -107,7 +125,7 @@ class Admission:
             await send(event)
 
         await self._app(scope, receive, counted)
-        mail.note(who, n_sent, size > 0)
+        mailbox.record_pull(who, n_sent, size == 0)
 
 
 async def _refuse(send: Any) -> None:

@@ -13,7 +13,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 VALID = datetime.timedelta(days=365)
+"""The time for which certificates are valid."""
 CLOCK_SLACK = datetime.timedelta(minutes=5)
+"""The time by which a site's clock may be behind the server's for a new certificate to be valid there."""
 
 
 @dataclass(frozen=True)

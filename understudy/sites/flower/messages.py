@@ -24,7 +24,9 @@ REQUEST = "query.request"
 END = "query.end"
 """The end of the run, at which the site leaves."""
 CALL_TIMEOUT_S = 30.0
+"""Seconds after which a call to the SuperLink has failed; well above those that it holds a pull."""
 LOOPBACK = ("127.", "localhost:", "[::1]")
+"""Starts of addresses on this machine."""
 
 C = TypeVar("C", bound=ProtobufClient)
 
@@ -70,6 +72,7 @@ def connected(client: type[C], address: str, ca: Path, interceptors: list[Protob
     """
     made: C = client.from_server_address(address, False, ca.read_bytes(), interceptors)
     if address.startswith(LOOPBACK):
+        # The field is private to Flower, whose client takes neither an HTTP client nor a setting for proxies.
         made._client.close()
         made._client = direct(ca)
     return made

@@ -13,8 +13,8 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parents[3]
-"""The folder that has this package."""
+PACKAGE_ROOT = Path(__file__).resolve().parents[3]
+"""The folder that this package is imported from."""
 JOINED, ENDED, LOST, REFUSED, ASKED = b"J", b"E", b"L", b"R", b"Q"
 """First bytes of what a SuperNode tells its site: it joined; the run is over; the server is gone; the server refused
 it; a request."""
@@ -88,11 +88,11 @@ def _environment(folder: Path) -> dict[str, str]:
         "FLWR_DISABLE_UPDATE_CHECK": "1",
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "PYTHONPATH": os.pathsep.join([str(PACKAGE_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
     }
 
 
-def parents_end(number: str) -> Connection:
+def parent_connection(number: str) -> Connection:
     """A child's end of the pipe, from its first argument; what the child starts does not inherit it."""
     os.set_inheritable(int(number), False)
     return Connection(int(number))

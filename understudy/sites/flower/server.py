@@ -39,14 +39,18 @@ from understudy.sites.flower.credentials import ServerFiles
 from understudy.sites.flower.messages import END, REQUEST, connected, message, new_name, payload_of, tree
 
 START_S = 60.0
+"""Seconds within which the SuperLink must have started."""
 SILENCE_S = 8.0
-"""Seconds without a sign of life after which a site counts as gone; it gives one every second, on a busy machine late.
+"""Seconds without a heartbeat after which a site counts as gone; it sends one every second, on a busy machine late.
 A process that ends is told of at once."""
 LOOK_AT_SITES_EVERY_S = 0.5
+"""Seconds between two looks at which sites are online, while replies are waited for."""
 BATCH_BYTES = 32 * 2**20
 """Bytes of requests above which they go in several calls."""
 TASK_HEARTBEAT_S = 10.0
-GOODBYE_S = 5.0
+"""Seconds between two heartbeats of the run."""
+END_NODES_S = 5.0
+"""Seconds that sites have to leave at the end of the run."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,7 @@ class FlowerChannel:
     def __exit__(self, *_: object) -> None:
         """Tell the sites that the run is over, and end the SuperLink."""
         with suppress(httpx.HTTPError, ChannelError):
-            self._say_goodbye()
+            self._end_nodes()
         self._closing.set()
         self._client.close()
         self._link.close()
@@ -160,7 +164,7 @@ class FlowerChannel:
         """Replies by site; a site that failed, is late or is gone has none.
 
         Args:
-            requests: payloads by site. A site that is not at hand is not sent its request.
+            requests: payloads by site. A site that is not online is not sent its request.
             timeout_s: seconds after which a site counts as late. A site that has not begun by then never will.
 
         Raises:
@@ -181,7 +185,7 @@ class FlowerChannel:
             raise ChannelError(f"the SuperLink does not answer as it should; log={self._link.log} says why") from error
 
     def _await_link(self) -> None:
-        asked = {
+        config = {
             "host": self._host,
             "port": self._port,
             "certificate": str(self._files.certificate.resolve()),
@@ -190,7 +194,7 @@ class FlowerChannel:
             "keys": [key.decode() for key in self._keys.values()],
         }
         with suppress(OSError):
-            self._link.pipe.send_bytes(json.dumps(asked).encode())
+            self._link.pipe.send_bytes(json.dumps(config).encode())
         port = process.wait_for(self._link.pipe, START_S)
         if port is None:
             raise ChannelError(
@@ -220,24 +224,24 @@ class FlowerChannel:
 
     def _missing(self) -> list[str]:
         with self._answering():
-            return sorted(set(self.sites) - set(self._at_hand()))
+            return sorted(set(self.sites) - set(self._online()))
 
-    def _at_hand(self) -> dict[str, NodeInfo]:
-        """Sites that have joined and gave a sign of life lately, as Flower knows them."""
+    def _online(self) -> dict[str, NodeInfo]:
+        """Sites that have joined and sent a heartbeat lately, as Flower knows them."""
         now = time.time()
         return {
             self._site_of[node.node_id]: node
             for node in self._client.GetNodes(GetNodesRequest()).nodes
-            if node.node_id in self._site_of and now - _last_sign(node) < SILENCE_S
+            if node.node_id in self._site_of and now - _last_heartbeat(node) < SILENCE_S
         }
 
     def _send(self, requests: Mapping[str, bytes], kind: str, ttl_s: float) -> dict[str, _Sent]:
         """Requests under way by the names of their messages."""
-        at_hand = self._at_hand()
+        online = self._online()
         sent: dict[str, _Sent] = {}
-        for batch in _batches({site: requests[site] for site in sorted(set(requests) & set(at_hand))}):
+        for batch in _batches({site: requests[site] for site in sorted(set(requests) & set(online))}):
             messages = {
-                site: message(self._metadata(at_hand[site].node_id, kind, ttl_s), payload)
+                site: message(self._metadata(online[site].node_id, kind, ttl_s), payload)
                 for site, payload in batch.items()
             }
             response = self._client.PushMessages(
@@ -248,7 +252,7 @@ class FlowerChannel:
             taken = set(response.message_ids)
             for site, made in messages.items():
                 if made.metadata.message_id in taken:
-                    sent[made.metadata.message_id] = _Sent(site, at_hand[site].last_activated_at)
+                    sent[made.metadata.message_id] = _Sent(site, online[site].last_activated_at)
         if kind == REQUEST:
             for one in sent.values():
                 self._count.request(one.site, requests[one.site])
@@ -284,18 +288,18 @@ class FlowerChannel:
 
     def _drop_gone(self, pending: dict[str, _Sent]) -> None:
         """Take off the requests to sites that are gone, or that have joined again since."""
-        at_hand = self._at_hand()
+        online = self._online()
         for name, one in list(pending.items()):
-            node = at_hand.get(one.site)
+            node = online.get(one.site)
             if node is None or node.last_activated_at != one.joined_at:
                 del pending[name]
 
-    def _say_goodbye(self) -> None:
-        """Tell every site that is at hand to leave, and wait until it has."""
-        at_hand = dict.fromkeys(self._at_hand(), b"")
-        self._send(at_hand, END, GOODBYE_S)
-        until = time.monotonic() + GOODBYE_S
-        while self._at_hand() and time.monotonic() < until:
+    def _end_nodes(self) -> None:
+        """Tell every site that is online to leave, and wait until it has."""
+        online = dict.fromkeys(self._online(), b"")
+        self._send(online, END, END_NODES_S)
+        until = time.monotonic() + END_NODES_S
+        while self._online() and time.monotonic() < until:
             time.sleep(0.05)
 
 
@@ -312,7 +316,7 @@ def _batches(requests: Mapping[str, bytes]) -> Iterator[dict[str, bytes]]:
 
 
 class _ServerToken:
-    """What shows the admission that a request comes from the server."""
+    """The server's token, added to its requests."""
 
     def __init__(self, token: str) -> None:
         self._token = token
@@ -323,8 +327,8 @@ class _ServerToken:
         return call_next(context)
 
 
-def _last_sign(node: NodeInfo) -> float:
-    """The moment of a site's last sign of life, by the clock of this machine, on which the SuperLink runs too."""
+def _last_heartbeat(node: NodeInfo) -> float:
+    """The moment of a site's last heartbeat, by the clock of this machine, on which the SuperLink runs too."""
     return float(node.online_until - HEARTBEAT_PATIENCE * node.heartbeat_interval)
 
 

@@ -9,6 +9,7 @@ from understudy.sites.flower import process
 from understudy.sites.flower.credentials import SiteFiles
 
 JOIN_S = 60.0
+"""Seconds within which the server must be there, unless told."""
 
 
 def serve_site(
@@ -40,27 +41,27 @@ def serve_site(
     """
     child = process.start("understudy.sites.flower.supernode", folder, "supernode")
     try:
-        asked = {
+        config = {
             "address": address,
             "ca": str(files.ca.resolve()),
             "key": str(files.key.resolve()),
             "join_s": join_s,
         }
-        child.pipe.send_bytes(json.dumps(asked).encode())
+        child.pipe.send_bytes(json.dumps(config).encode())
         while True:
-            said = child.pipe.recv_bytes()
-            match said[:1]:
+            received = child.pipe.recv_bytes()
+            match received[:1]:
                 case process.JOINED if on_joined is not None:
                     on_joined()
                 case process.ASKED:
-                    child.pipe.send_bytes(_answer(respondent, said[1:], on_failure))
+                    child.pipe.send_bytes(_answer(respondent, received[1:], on_failure))
                 case process.ENDED:
                     return
                 case process.LOST | process.REFUSED:
-                    raise ChannelError(f"at address={address} {said[1:].decode()}")
+                    raise ChannelError(f"at address={address} {received[1:].decode()}")
+    except ChannelError:
+        raise
     except (EOFError, OSError) as error:
-        if isinstance(error, ChannelError):
-            raise
         raise ChannelError(f"the SuperNode ended unasked; log={child.log} says why") from error
     finally:
         child.close()

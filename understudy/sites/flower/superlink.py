@@ -22,9 +22,10 @@ from flwr.superlink.routers.control.middlewares import (
 from flwr.superlink.routers.fleet.middlewares import FleetEventLogMiddleware
 
 from understudy.sites.flower.admission import Admission
-from understudy.sites.flower.process import parents_end
+from understudy.sites.flower.process import parent_connection
 
 END_WITHIN_S = 2.0
+"""Seconds that the server has to end by itself before its process does."""
 IDLE = {
     ControlEventLogMiddleware,
     ControlLicenseMiddleware,
@@ -36,19 +37,19 @@ IDLE = {
 
 def main() -> None:
     """Serve until the parent's end of the pipe is gone."""
-    pipe = parents_end(sys.argv[1])
-    asked = json.loads(pipe.recv_bytes())
-    family = socket.AF_INET6 if ":" in asked["host"] else socket.AF_INET
-    listener = socket.create_server((asked["host"], asked["port"]), family=family, backlog=128)
+    pipe = parent_connection(sys.argv[1])
+    config = json.loads(pipe.recv_bytes())
+    family = socket.AF_INET6 if ":" in config["host"] else socket.AF_INET
+    listener = socket.create_server((config["host"], config["port"]), family=family, backlog=128)
     port = listener.getsockname()[1]
-    app = create_app(_config(asked["host"], port), SuperLinkLifespan)
+    app = create_app(_config(config["host"], port), SuperLinkLifespan)
     app.user_middleware = [part for part in app.user_middleware if part.cls not in IDLE]
-    keys = [key.encode() for key in asked["keys"]]
+    keys = [key.encode() for key in config["keys"]]
     server = uvicorn.Server(
         uvicorn.Config(
-            Admission(app, asked["token"], keys),
-            ssl_certfile=asked["certificate"],
-            ssl_keyfile=asked["key"],
+            Admission(app, config["token"], keys),
+            ssl_certfile=config["certificate"],
+            ssl_keyfile=config["key"],
             access_log=False,
             log_level="warning",
             timeout_keep_alive=60,

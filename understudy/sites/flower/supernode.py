@@ -35,18 +35,21 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from understudy.sites.flower.messages import END, connected, message, new_name, payload_of, tree
-from understudy.sites.flower.process import ASKED, ENDED, JOINED, LOST, REFUSED, REPLY, parents_end
+from understudy.sites.flower.process import ASKED, ENDED, JOINED, LOST, REFUSED, REPLY, parent_connection
 
-SIGN_EVERY_S = 1.0
+HEARTBEAT_EVERY_S = 1.0
+"""Seconds between two heartbeats."""
 LOST_AFTER_S = 10.0
 """Seconds for which a server that does not answer is asked again."""
-AGAIN_S = 0.5
+RETRY_EVERY_S = 0.5
+"""Seconds between two tries of a call."""
 SHORTEST_HOLD_S = 0.2
+"""Seconds between two empty pulls at least, should the SuperLink not hold them."""
 
 T = TypeVar("T")
 
 
-class Leave(Exception):
+class NodeExit(Exception):
     """The end of the process, and the message about it to the site's process."""
 
 
@@ -55,37 +58,37 @@ class SuperNode:
 
     Args:
         pipe: to the site's process.
-        asked: the SuperLink's address, files of the CA and the site's key, and the seconds to join within.
+        config: the SuperLink's address, files of the CA and the site's key, and the seconds to join within.
     """
 
-    def __init__(self, pipe: Connection, asked: dict[str, Any]) -> None:
-        key = load_pem_private_key(Path(asked["key"]).read_bytes(), None)
+    def __init__(self, pipe: Connection, config: dict[str, Any]) -> None:
+        key = load_pem_private_key(Path(config["key"]).read_bytes(), None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise Leave(REFUSED + b"the key of a site is one of a NIST curve, and this one is not")
+            raise NodeExit(REFUSED + b"the key of a site is one of a NIST curve, and this one is not")
         self._pipe = pipe
         self._public_key = public_key_to_bytes(key.public_key())
         self._client = connected(
             FleetHttpClient,
-            asked["address"],
-            Path(asked["ca"]),
+            config["address"],
+            Path(config["ca"]),
             [RuntimeVersionHttpInterceptor("SuperNode"), NodeAuthHttpInterceptor(key, key.public_key())],
         )
-        self._join_s = float(asked["join_s"])
+        self._join_s = float(config["join_s"])
         self._node = Node()
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._has_left = False
-        self._n_in_vain = 0
+        self._n_empty_pulls = 0
         self._leaving = threading.Lock()
 
     def run(self) -> None:
         """Join, hand requests over until the run or the site's process ends, and leave.
 
         Raises:
-            Leave: always, with the reason.
+            NodeExit: always, with the reason.
         """
         threading.Thread(target=self._read_answers, daemon=True).start()
         self._join()
-        threading.Thread(target=self._give_signs, daemon=True).start()
+        threading.Thread(target=self._send_heartbeats, daemon=True).start()
         self._pipe.send_bytes(JOINED)
         try:
             while True:
@@ -115,8 +118,8 @@ class SuperNode:
             except httpx.HTTPError as error:
                 reason = _refusal(error)
                 if time.monotonic() >= until or _is_final(error):
-                    raise Leave(REFUSED + reason.encode()) from error
-            time.sleep(AGAIN_S)
+                    raise NodeExit(REFUSED + reason.encode()) from error
+            time.sleep(RETRY_EVERY_S)
 
     def _read_answers(self) -> None:
         """Pass on what the site's process says; once that is gone, leave and end."""
@@ -127,29 +130,30 @@ class SuperNode:
             self.leave()
             os._exit(0)
 
-    def _give_signs(self) -> None:
+    def _send_heartbeats(self) -> None:
         request = SendNodeHeartbeatRequest(node=self._node, heartbeat_interval=HEARTBEAT_MIN_INTERVAL)
         while True:
-            # A sign after the leave would be another joining. A server that is gone shows where messages are pulled.
+            # A heartbeat after the leave would be another joining. That the server is gone shows where messages are
+            # pulled.
             with self._leaving, suppress(httpx.HTTPError):
                 if self._has_left:
                     return
                 self._client.SendNodeHeartbeat(request)
-            time.sleep(SIGN_EVERY_S)
+            time.sleep(HEARTBEAT_EVERY_S)
 
     def _serve_one(self) -> None:
         began = time.monotonic()
-        response = _insist(lambda: self._client.PullMessages(PullMessagesRequest(node=self._node)))
+        response = _retry(lambda: self._client.PullMessages(PullMessagesRequest(node=self._node)))
         if not response.messages_list:
             # The first question is answered at once, the next is held until there is something for this site.
-            self._n_in_vain += 1
-            if self._n_in_vain > 1:
+            self._n_empty_pulls += 1
+            if self._n_empty_pulls > 1:
                 time.sleep(max(0.0, SHORTEST_HOLD_S - (time.monotonic() - began)))
             return
-        self._n_in_vain = 0
+        self._n_empty_pulls = 0
         asked, came = response.messages_list[0], time.monotonic()
         if asked.metadata.message_type == END:
-            raise Leave(ENDED)
+            raise NodeExit(ENDED)
         request = payload_of(asked)
         if request is None:
             return
@@ -179,14 +183,14 @@ class SuperNode:
             message_object_trees=[tree(reply)],
             clientapp_runtime_list=[took_s],
         )
-        _insist(lambda: self._client.PushMessages(request))
+        _retry(lambda: self._client.PushMessages(request))
 
 
-def _insist(call: Callable[[], T]) -> T:
+def _retry(call: Callable[[], T]) -> T:
     """The result of a call, made again while the server cannot be reached.
 
     Raises:
-        Leave: it could not be reached for long, or refused the call.
+        NodeExit: it could not be reached for long, or refused the call.
     """
     until = time.monotonic() + LOST_AFTER_S
     while True:
@@ -194,10 +198,10 @@ def _insist(call: Callable[[], T]) -> T:
             return call()
         except httpx.TransportError as error:
             if time.monotonic() >= until:
-                raise Leave(LOST + _refusal(error).encode()) from error
+                raise NodeExit(LOST + _refusal(error).encode()) from error
         except httpx.HTTPError as error:
-            raise Leave(LOST + _refusal(error).encode()) from error
-        time.sleep(AGAIN_S)
+            raise NodeExit(LOST + _refusal(error).encode()) from error
+        time.sleep(RETRY_EVERY_S)
 
 
 def _is_final(error: httpx.HTTPError) -> bool:
@@ -223,11 +227,11 @@ def _refusal(error: httpx.HTTPError) -> str:
 
 def main() -> None:
     """Be a SuperNode for the parent process."""
-    pipe = parents_end(sys.argv[1])
+    pipe = parent_connection(sys.argv[1])
     with suppress(EOFError, OSError):
         try:
             SuperNode(pipe, json.loads(pipe.recv_bytes())).run()
-        except Leave as end:
+        except NodeExit as end:
             pipe.send_bytes(end.args[0])
 
 

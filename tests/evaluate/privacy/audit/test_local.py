@@ -23,7 +23,7 @@ from tests.synth.local.test_survey import schema_of
 TOWNS = ["Aston", "Bray", "Coln", "Dunn", "Esk", "Fife"]
 N_UNITS = 20_000
 _direct, _unary, _answers = DirectEncoding.randomize, UnaryEncoding.randomize, Survey.answers
-_respond, _asked_of, _places = SystemNoise.respond, Survey.respondents_of, local._places
+_respond, _asked_of, _slots = SystemNoise.respond, Survey.respondents_of, local._slots
 
 
 def towns(n_bins: int = 0) -> Schema:
@@ -49,9 +49,9 @@ def _of_epsilon(times: float) -> dict[str, Callable[..., Any]]:
 def _swapped(self: DirectEncoding, cells: np.ndarray, words: Any) -> np.ndarray:
     """The truth is told where a lie should be."""
     truth = np.where(cells == NO_ANSWER, self.n_cells, cells)
-    lies = words(len(cells), np.uint64) < np.uint64(self.kept)
+    is_other = words(len(cells), np.uint64) < np.uint64(self.n_true_words)
     other = np.random.default_rng(int(words(1, np.uint64)[0])).integers(0, self.n_symbols - 1, len(cells))
-    return np.where(lies, other + (other >= truth), truth)
+    return np.where(is_other, other + (other >= truth), truth)
 
 
 def _swapped_bits(self: UnaryEncoding, cells: np.ndarray, words: Any) -> np.ndarray:
@@ -88,7 +88,7 @@ def _one_more(self: Survey, question: int, n: int) -> np.ndarray:
 
 
 def _as_many_as_rows(n_rows: int, n_slots: int) -> np.ndarray:
-    return _places(n_rows, n_rows)
+    return _slots(n_rows, n_rows)
 
 
 def _beside_reports(self: SystemNoise, cells: np.ndarray, oracle: Any) -> np.ndarray:
@@ -108,7 +108,7 @@ FAULTS: dict[str, tuple[Any, str, Callable[..., Any], dict[str, Any]]] = {
     "silence not randomized": (DirectEncoding, "randomize", _silence_kept, {}),
     "a question answered twice": (Survey, "answers", _first_twice, {}),
     "one answer more": (Survey, "respondents_of", _one_more, {}),
-    "slots of rows alone": (local, "_places", _as_many_as_rows, {}),
+    "slots of rows alone": (local, "_slots", _as_many_as_rows, {}),
     "counts beside reports": (SystemNoise, "respond", _beside_reports, {}),
 }  # fmt: skip
 
