@@ -397,7 +397,6 @@ class Participant:
             progress=self.progress,
             statements={} if statement is None else {ALL_SITES: statement},
             generators={ALL_SITES: GeneratorRecord.of(chosen.name, chosen.parameters())},
-            self_tested=False,
         )
         self._deliver(evaluation, started)
 
@@ -420,6 +419,9 @@ class Participant:
             attempts=attempts,
             evaluated_at=started,
             seed=inputs.job.seed,
+            # The site split its rows itself, and what it showed was paid by this statement's events: its rows are
+            # protected as is claimed, whatever the server made of the sums.
+            split=f"keyed hash, seed {child_seed(inputs.job.seed, 'split')}",
             fingerprints={"table": self.fingerprint},
         )
         evaluation = replace(self._audited(evaluation), provenance=provenance.with_inputs(known, inputs.given))

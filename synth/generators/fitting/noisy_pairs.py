@@ -38,10 +38,11 @@ N_GROUPS, N_CATEGORIES = 4, 5
 """Coarse codes of a column with an order, and of one without; with more, noise hides which columns go together."""
 FOCUS_SHARE = 0.3
 """Share of the cost for pairs with the target or a sensitive column, where there are others, too."""
-FOCUS = 1.5
-"""Factor of the distances of such pairs where a tree is chosen: a larger one helps the target and harms other pairs.
+FOCUS, SEARCH_FOCUS = 1.5, 2.0
+"""Factors of the distances of such pairs where a tree is chosen, and where AIM searches.
 
-# DEVIATES: MST weighs all pairs alike.
+# DEVIATES: MST weighs all pairs alike. Noise hides pairs with a target that is hard to predict; larger factors help it,
+and harm other pairs.
 """
 ROWS_ALONE = 'choices="noisy_pairs" reads rows alone; set choices="exponential"'
 """The reason why the rows of an entity are drawn independently, and the remedy."""
@@ -161,7 +162,7 @@ class NoisyPairs:
         return self.coarsening.merged(counts, tuple(map(self.coarsening.coarsest, pair)))
 
     def distances(self, table: Counts, scale: float) -> dict[Clique, float]:
-        """The distance of every pair from the rows of a model.
+        """The distance of every pair from the rows of a model, focused pairs times `SEARCH_FOCUS`.
 
         Args:
             table: rows drawn from a model, by its codes.
@@ -171,7 +172,8 @@ class NoisyPairs:
         names = [tuple(map(self.coarsening.coarsest, pair)) for pair in self.released]
         found = {}
         for pair, drawn in zip(self.released, coarse.each(names), strict=True):
-            found[pair] = self.distance(pair, scale * drawn, scale**2 * float(drawn.mean()))
+            distance = self.distance(pair, scale * drawn, scale**2 * float(drawn.mean()))
+            found[pair] = distance * (SEARCH_FOCUS if pair in self.focused else 1.0)
         return found
 
 
