@@ -338,6 +338,8 @@ class Participant:
         if self.finished is not None:
             return self.finished.answer(request)
         content, body = unpack(request)
+        if content.get("task") == "done":
+            raise SitesError("the server has ended its run, and this site has no table; begin a new run")
         if content.get("task") != "deliver":
             return self.site.answer(request)
         self._take(self._checked(content), body)

@@ -133,8 +133,11 @@ def test_the_server_receives_masked_numbers_alone(sites_home: SitesHome) -> None
 def test_fewer_sites_than_the_threshold_give_no_sum(sites_home: SitesHome) -> None:
     sites_home.write(CELLS, dropouts=1, colluding=0)
     known = {**sites_of(sites_home), "west": Dead(), "north": Dead()}
+    channel = LocalChannel(known)
     with pytest.raises(SitesError, match="no sum of 'cells' came together"):
-        SecureSums(LocalChannel(known), sites_home.inputs).ask(cells_query(), "cells", 3)
+        SecureSums(channel, sites_home.inputs).ask(cells_query(), "cells", 3)
+    assert not are_enough(sites_home.inputs, channel)
+    assert are_enough(sites_home.inputs, LocalChannel({**known, "north": sites_of(sites_home)["north"]}))
 
 
 def audited_epsilon(inputs: SitesInputs, noise_of: Callable[[int], Any], n_trials: int = 4000) -> float:
@@ -161,7 +164,7 @@ def audited_epsilon(inputs: SitesInputs, noise_of: Callable[[int], Any], n_trial
 def test_two_colluding_sites_and_the_server_learn_no_more_than_is_stated(sites_home: SitesHome) -> None:
     inputs = sites_home.write({"name": "independent", "epsilon": 2.0}, colluding=2)
     found = audited_epsilon(inputs, lambda _: NoiseShare(inputs.job.n_honest))
-    assert 0.2 < found <= 2.0
+    assert 0.05 < found <= 2.0  # 0.23 on average, with a standard deviation of 0.03
     # Had honest sites left the noise to others, the same audit would prove the claim false.
     silent = audited_epsilon(inputs, lambda _: NoNoise())
     assert silent > 2.0
