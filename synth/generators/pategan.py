@@ -11,7 +11,6 @@ depends on no data. `synth.neural.pate_gan` has the training, and the errors of 
 Source: Jordon, Yoon, van der Schaar 2019; Papernot et al. 2018 (1802.08908).
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from synth.dp.budget import Budget
-from synth.dp.events import GaussianEvent, PlannedEvents, gaussian_of_rho
+from synth.dp.events import GaussianEvent, PlannedEvents, ceil_sqrt, gaussian_of_rho
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histograms import COLUMNS, Merging
 from synth.generators.fitting.private_fit import PrivateFit, start
@@ -98,7 +97,7 @@ class PateGan(PrivateGenerator):
         A round releases `labels_per_round` counts, and a unit moves each by 1: together by the root of their number.
         """
         k, n_columns = schema.max_rows_per_unit, len(schema.modeled)
-        moved = math.isqrt(self.labels_per_round - 1) + 1
+        moved = ceil_sqrt(self.labels_per_round)
 
         def events(rho: float) -> PateGanEvents:
             return PateGanEvents(
