@@ -24,7 +24,6 @@ from understudy.cli import (
     evidence,
     indexes,
     jobs,
-    json_schemas,
     ledgers,
     models,
     quickstart,
@@ -57,7 +56,6 @@ jobs.add_to(app)
 batches.add_to(app)
 schemas.add_to(app)
 checks.add_to(app)
-json_schemas.add_to(app)
 advice.add_to(app)
 models.add_to(app)
 surveys.add_to(app)

@@ -1,5 +1,6 @@
-"""`understudy check`: job files, schemas, policies and waivers, checked without reading a table."""
+"""`understudy check` and `json-schema`: files of settings checked without reading a table, and their JSON Schemas."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -9,11 +10,13 @@ from understudy.cli.options import console_of
 from understudy.console import BAD_INPUT, DONE
 
 CHECK = "Example: understudy check job.toml patients.schema.toml"
+JSON_SCHEMA = "Example: understudy json-schema policy > policy.schema.json"
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the command."""
+    """Register the commands."""
     app.command("check", epilog=CHECK)(check)
+    app.command("json-schema", epilog=JSON_SCHEMA)(json_schema)
 
 
 def check(
@@ -48,3 +51,26 @@ def check(
     for sentence in more:
         console.error(sentence, BAD_INPUT)
     raise JobError(last)
+
+
+def json_schema(
+    ctx: typer.Context,
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="schema, job, sites, policy, waivers, evaluation, model-card, manifest, sign-off or withdrawal.",
+            metavar="KIND",
+            show_default=False,
+        ),
+    ],
+) -> int:
+    """Print the JSON Schema of a kind of file, for editors and for checks by others."""
+    from understudy import json_schemas
+
+    console = console_of(ctx)
+    made = json_schemas.json_schema(kind)
+    if not console.json:
+        for line in json.dumps(made, indent=1, ensure_ascii=False).split("\n"):
+            console.say(line)
+    console.result(made)
+    return DONE
