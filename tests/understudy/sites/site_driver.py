@@ -20,6 +20,10 @@ class Obedient:
         match request.split(b":", 1):
             case [b"sleep", seconds]:
                 time.sleep(float(seconds))
+            case [b"hold", path]:
+                Path(path.decode()).touch()
+                while Path(path.decode()).exists():
+                    time.sleep(0.01)
             case [b"fail", text]:
                 raise RuntimeError(text.decode())
             case [b"count", _]:
