@@ -1,7 +1,7 @@
 """Column kinds: what is public about a single column.
 
-Numbers, categories, dates and times are learned; identifiers, personal data and free text never are. The domain of most
-kinds (bounds, categories) is either declared or, with `measure = true`, left for a private fit to measure under its
+Numbers, categories, dates and times are learned; identifiers and personal data never are. Free text is written by a
+language model where the schema says `learn = true`, given the rest of its row. The domain of most kinds (bounds, categories) is either declared or, with `measure = true`, left for a private fit to measure under its
 budget. So are the frequent values of numbers, with `measure_spikes = true`.
 """
 
@@ -560,9 +560,22 @@ class PersonalColumn(AnyColumn):
 
 
 class TextColumn(AnyColumn):
-    """Free text: no generator here learns to write any, so the schema drops it, or makes it personal."""
+    """Free text: a language model writes it, given the rest of its row, where `learn` is set; else the schema drops it.
+
+    Placeholder sentences that nobody learned from are of the kind personal.
+    """
 
     kind: Literal["text"] = "text"
+    learn: bool = Field(default=False, description="A language model learns to write such texts.")
+    length: int = Field(
+        default=400, ge=1, le=20_000, description="Characters of a learned text that are read or written at most."
+    )
+
+    @model_validator(mode="after")
+    def _either(self) -> Self:
+        if self.learn and self.drop:
+            raise ValueError("a text that is left out is not learned; set either drop = true or learn = true")
+        return self
 
 
 Column = Annotated[

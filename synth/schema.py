@@ -268,6 +268,11 @@ class Schema(Frozen):
         return tuple(name for name in self.kept if not isinstance(self.columns[name], unlearned))
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """Names of the kept columns of free text: a language model writes them, given the learned columns of a row."""
+        return tuple(name for name in self.kept if isinstance(self.columns[name], TextColumn))
+
+    @property
     def modeled(self) -> tuple[str, ...]:
         """Names of the learned columns that are not computed: what a generator counts and measures, in order."""
         computed = {constraint.column for constraint in self.constraints if isinstance(constraint, Formula)}
@@ -298,16 +303,16 @@ class Schema(Frozen):
         return tuple(name for name in self.modeled if measures_spikes(self.columns[name]))
 
     def refuse_text(self) -> None:
-        """Refuse free text that is kept.
+        """Refuse free text that is kept and not to be learned.
 
         Raises:
-            SchemaError: a kept column is free text; nothing was fitted.
+            SchemaError: there is such a column; nothing was fitted.
         """
-        for name in self.kept:
-            if isinstance(self.columns[name], TextColumn):
+        for name in self.texts:
+            if not getattr(self.columns[name], "learn", False):
                 raise SchemaError(
-                    f"free text is not synthesized: column={name!r} is of kind text; set drop = true for it, or "
-                    'kind = "personal" and personal = "text" for placeholder sentences'
+                    f"free text is learned where its column says so: column={name!r} is of kind text; set learn = true "
+                    'for it, drop = true, or kind = "personal" and personal = "text" for placeholder sentences'
                 )
 
 

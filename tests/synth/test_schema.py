@@ -322,7 +322,7 @@ def test_a_declared_schema_says_so_and_changes_nothing_else() -> None:
 
 
 def test_kept_free_text_is_refused() -> None:
-    with pytest.raises(SchemaError, match="column='note' is of kind text; set drop = true"):
+    with pytest.raises(SchemaError, match="column='note' is of kind text; set learn = true"):
         declare_schema(
             build_schema({"status": "inferred", "columns": {"note": {"kind": "text"}, "age": DECLARED_COLUMNS["age"]}})
         )

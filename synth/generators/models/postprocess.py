@@ -14,7 +14,7 @@ import pandas as pd
 
 from synth import identifiers, personal
 from synth.chunks import Part
-from synth.columns import IdentifierColumn, PersonalColumn
+from synth.columns import IdentifierColumn, PersonalColumn, TextColumn
 from synth.constraints import Unique
 from synth.domain.constraint_checks import repeated
 from synth.errors import JobError, ModelError
@@ -304,7 +304,9 @@ def _with_unlearned(
     columns: dict[str, Any] = {}
     for name in schema.kept:
         column = schema.columns[name]
-        if not isinstance(column, IdentifierColumn | PersonalColumn):
+        if isinstance(column, TextColumn):  # a language model writes it, once the row is whole
+            columns[name] = np.full(len(learned), None, dtype=object)
+        elif not isinstance(column, IdentifierColumn | PersonalColumn):
             columns[name] = learned[name]
         elif owner is not None and (name == schema.entity or name in schema.constant_in_entity):
             columns[name] = _made(name, column, int(owner.max()) + 1, rng, part)[owner]
