@@ -536,7 +536,13 @@ def real_facts(real: Real, measures: Iterable[str] | None = None, progress: Prog
     schema, shift = real.declared, _shift(real, MODULES if measures is None else measures, progress)
     rows = real.kept.once("facts", lambda: _row_facts(real)) if real.stored is None else real.stored.facts
     return RealFacts(
-        **rows, columns=len(schema.kept), target=schema.target, entity=schema.entity, shift=shift, order=schema.order
+        **rows,
+        columns=len(schema.kept),
+        target=schema.target,
+        entity=schema.entity,
+        shift=shift,
+        order=schema.order,
+        texts=schema.texts,
     )
 
 

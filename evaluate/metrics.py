@@ -83,6 +83,7 @@ class Metric:
             rows, or by chance or mechanism.
         of_histories: whether it is of histories: its rules apply only where the schema names the order of an entity's
             rows.
+        of_texts: whether it is of free text: its rules apply only where the schema keeps columns of it.
         by: the measure that gives it, by its name in `MODULES`; the registry writes it in.
     """
 
@@ -101,6 +102,7 @@ class Metric:
     criteria: tuple[str, ...] = ()
     without_holdout: bool = False
     of_histories: bool = False
+    of_texts: bool = False
     by: str = ""
 
     @property

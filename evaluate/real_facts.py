@@ -187,6 +187,7 @@ class RealFacts:
         shift: of train against holdout.
         sampled: rows of samples, where stored tables were not read whole; `None` where they were.
         order: the column by which rows of an entity follow each other; `None` where they make no history.
+        texts: columns of free text.
     """
 
     __pydantic_config__: ClassVar = CLOSED
@@ -201,3 +202,4 @@ class RealFacts:
     shift: Shift = field(default_factory=partial(Shift, untested=NOT_HELD))
     sampled: SampleSizes | None = None
     order: str | None = None
+    texts: tuple[str, ...] = ()

@@ -48,7 +48,7 @@ def evaluation_from(text: str) -> Evaluation:
         )
     content.pop("notice", None)
     try:
-        return _consistent(_typed(_with_trust(content)))
+        return _consistent(_typed(_with_texts(_with_trust(content))))
     except _DamagedError as damage:
         raise _damaged(str(damage)) from None
     except ValidationError as error:
@@ -78,6 +78,12 @@ def _with_trust(content: Any) -> Any:
         return content
     whole = {key: _with_trust(one) for key, one in content.items()}
     return with_trust(whole) if set(whole) >= _STATEMENT else whole
+
+
+def _with_texts(content: Any) -> Any:
+    """The content, in which facts of older versions, whose tables kept no free text, say so."""
+    real = content.get("real") if isinstance(content, dict) else None
+    return {**content, "real": {"texts": [], **real}} if isinstance(real, dict) else content
 
 
 def _typed(content: dict[str, Any]) -> Evaluation:
@@ -158,7 +164,8 @@ def evaluation_json() -> dict[str, Any]:
             _close(definition, classes.get(name))
         if name in _EITHER:
             definition["oneOf"] = [{"properties": case} for case in _EITHER[name]]
-    definitions["PrivacyStatement"]["required"].remove("trust")  # older versions wrote none
+    definitions["PrivacyStatement"]["required"].remove("trust")  # older versions wrote neither
+    definitions["RealFacts"]["required"].remove("texts")
     head = {
         "schema_version": {
             "const": SCHEMA_VERSION,

@@ -1,8 +1,9 @@
 """Column kinds: what is public about a single column.
 
 Numbers, categories, dates and times are learned; identifiers and personal data never are. Free text is written by a
-language model where the schema says `learn = true`, given the rest of its row. The domain of most kinds (bounds, categories) is either declared or, with `measure = true`, left for a private fit to measure under its
-budget. So are the frequent values of numbers, with `measure_spikes = true`.
+language model where its column says `learn = true`, given the rest of its row. The domain of most kinds (bounds,
+categories) is either declared or, with `measure = true`, left for a private fit to measure under its budget. So are the
+frequent values of numbers, with `measure_spikes = true`.
 """
 
 import datetime as dt

@@ -168,11 +168,14 @@ def _overall(outcomes: list[Outcome], checks: tuple[Check, ...]) -> Outcome:
 def _applies(candidate: Candidate, rule: Rule, real: RealFacts | None) -> bool:
     """True where a rule is about something that the table has.
 
-    A rule on histories applies wherever rows have an order, measured or not; without facts about the real table, where
-    it was measured.
+    A rule on histories applies wherever rows have an order, measured or not, and one on texts wherever there are any;
+    without facts about the real table, where it was measured.
     """
-    if rule.measure in CATALOG and CATALOG[rule.measure].of_histories:
-        return real.order is not None if real is not None else candidate.find(rule.measure, rule.subject) is not None
+    metric = CATALOG.get(rule.measure)
+    if metric is not None and (metric.of_histories or metric.of_texts):
+        if real is None:
+            return candidate.find(rule.measure, rule.subject) is not None
+        return real.order is not None if metric.of_histories else bool(real.texts)
     claims = candidate.statement is not None
     return claims or rule.measure not in WHERE_THERE or candidate.find(rule.measure, rule.subject) is not None
 
