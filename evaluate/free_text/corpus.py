@@ -81,5 +81,7 @@ class Corpora:
             name: of the column.
         """
         sides = (tables.train, tables.fresh, tables.control)
-        real = tables.kept_of_real.once(("texts", name), lambda: [Corpus.of(side[name]) for side in sides])
-        return cls(*real, synthetic=tables.kept.once(("texts", name), lambda: Corpus.of(tables.synthetic[name])))
+        train, fresh, control = tables.kept_of_real.once(
+            ("texts", name), lambda: [Corpus.of(side[name]) for side in sides]
+        )
+        return cls(train, fresh, control, tables.kept.once(("texts", name), lambda: Corpus.of(tables.synthetic[name])))
