@@ -1,6 +1,7 @@
 """A site in a process of its own, which does as each request says. Run as: FOLDER NAME ADDRESS."""
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -34,6 +35,7 @@ class Obedient:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background leaves it ignored
     folder, name = Path(sys.argv[1]), sys.argv[2]
     files = SiteFiles(folder / "ca.pem", folder / f"{name}.key", folder / f"{name}.pub")
     serve_site(Obedient(), files, sys.argv[3], folder / name, on_joined=(folder / f"{name}.joined").touch)
