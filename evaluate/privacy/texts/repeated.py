@@ -54,6 +54,8 @@ METRICS = (
 NAME, COPIED, PERSONAL, LONGEST = "privacy.texts", *(metric.name for metric in METRICS)
 N_RUN = 8
 """Words of the runs that are counted together."""
+N_TAIL = 50
+"""Held-out scores that the tail is estimated by, at most."""
 N_LONGEST = 10_000
 """Rows of each table whose longest runs are looked at, at most."""
 MOSTLY = 0.8
@@ -219,7 +221,7 @@ def _copied(sides: TokenSides, prices: RunPrices, search: RunSearch) -> tuple[Es
         why = f"it needs at least {LEAST_CONTROLS} held-out rows or entities with a text in either half"
         return Failure(COPIED, "skipped", why), np.zeros(0, dtype=np.int64)
     nats, n = search.dearest.nats, len(members)
-    tail = ScoreTail.of(nats[train.n_units + controls])
+    tail = _tail(nats[train.n_units + controls])
     scores, level = nats[members], CERTAIN / N_RULES
     by_model = float(len(train.ids)) * len(sides.synthetic.ids) * np.exp(-scores)
     is_copied = (n * tail.chance(scores) <= level) & (by_model <= level)
@@ -235,6 +237,18 @@ def _copied(sides: TokenSides, prices: RunPrices, search: RunSearch) -> tuple[Es
     certain = members[is_copied]
     certain = certain[np.argsort(-nats[certain], kind="stable")]
     return Estimate(COPIED, value, n, "lower", low=low, high=high, reference=0.0, note=note), certain
+
+
+def _tail(scores: np.ndarray) -> ScoreTail:
+    """The tail of the scores of held-out units: of the dearest of those that share a run at all, at most an eighth.
+
+    Runs of templates cost about as much each, so that only the end of all their prices is exponential.
+    """
+    ranked = np.sort(scores)[::-1]
+    k = min(N_TAIL, -(-int((ranked > 0).sum()) // 8))
+    threshold = float(ranked[k]) if k < len(ranked) else 0.0
+    above = ranked[ranked > threshold]
+    return ScoreTail(threshold, float((above - threshold).sum()), len(above), len(ranked))
 
 
 def _many(sides: TokenSides, real: TextTokens) -> tuple[float, float, float]:
