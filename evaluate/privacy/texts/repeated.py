@@ -5,12 +5,12 @@ that one unit of the training table alone has: a number, a name, a turn of phras
 
 Honest texts repeat runs, too: openings, phrases, amounts. Two rules tell what chance explains.
 
-**One sentence.** A run costs as many nats as the attacker's own texts say (`evaluate.privacy.texts.word_model`): a word
-that all texts have costs next to nothing, each digit of a number up to 2.3. The score of a unit is its dearest run that
-stands in a synthetic text and in texts of no other real unit. It is a copy where three things agree. Scores of held-out
-units, which no generator saw, leave it no chance (`evaluate.privacy.histories.ScoreTail`). As many pairs of words as
-there are make it unlikely by the model itself. And no two real units share a run that is nearly as dear: what several
-people wrote is nobody's secret. Texts of two units that are mostly the same do not count there.
+**One sentence.** A run costs as many nats as texts of all other real units say (`evaluate.privacy.texts.word_model`).
+A word that all texts have costs next to nothing, each digit of a number up to 2.3. The score of a unit is its dearest
+run that stands in a synthetic text and in texts of no other real unit. It is a copy where three things agree. Scores of
+held-out units, which no generator saw, leave it no chance (`evaluate.privacy.histories.ScoreTail`). As many pairs of
+words as there are make it unlikely by the prices themselves. And no two real units share a run that is nearly as dear:
+what several people wrote is nobody's secret. Texts of two units that are mostly the same do not count there.
 
 **Many sentences.** Runs of `N_RUN` words that one real unit alone has stand in an honest table whichever side the unit
 is on. Training units that are hit beyond what hits on held-out ones make likely are copies
@@ -35,7 +35,7 @@ from evaluate.privacy.histories import LEAST_CONTROLS, ScoreTail
 from evaluate.privacy.texts.listed import Leak, listed
 from evaluate.privacy.texts.personal_data import personal_of
 from evaluate.privacy.texts.tokens import TextTokens, TokenSides, repeated_windows, shared_windows
-from evaluate.privacy.texts.word_model import WordModel, word_bases
+from evaluate.privacy.texts.word_model import RunPrices
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 
@@ -56,6 +56,8 @@ N_RUN = 8
 """Words of the runs that are counted together."""
 N_TAIL = 50
 """Held-out scores that the tail is estimated by, at most."""
+SPREAD = 1.0
+"""Prior spread of these scores above their threshold, in nats: that of prices that are right."""
 N_LONGEST = 10_000
 """Rows of each table whose longest runs are looked at, at most."""
 MOSTLY = 0.8
@@ -93,41 +95,6 @@ class DearestRuns:
 
 
 @dataclass(frozen=True)
-class RunPrices:
-    """Prices of the runs of some texts, in nats. *Sensitive*.
-
-    Attributes:
-        first: of each word as the first one of a run, shape (n,).
-        sums: of all words up to each one after the words before it, from 0, shape (n + 1,).
-    """
-
-    first: np.ndarray
-    sums: np.ndarray
-
-    @classmethod
-    def of(cls, texts: TextTokens, sides: TokenSides) -> "RunPrices":
-        """Prices by the attacker's own texts.
-
-        A word costs no more than a whole text that is met once among all real ones does, and a number so much more as
-        its digits do: however odd it is, it was met once.
-
-        Args:
-            texts: whose runs are priced.
-            sides: all texts.
-        """
-        words = list(sides.vocabulary.numbers)
-        bases = word_bases(words, np.bincount(sides.fresh.ids, minlength=len(words)))
-        model = WordModel.fit(sides.fresh, bases)
-        most = np.log(2 + len(sides.train) + len(sides.control) + len(sides.fresh)) + bases.digits[texts.ids]
-        first, after = (np.minimum(-model.log_probabilities(texts, n), most) for n in (1, 3))
-        return cls(first, np.r_[0.0, np.cumsum(after)])
-
-    def nats(self, places: np.ndarray, length: int) -> np.ndarray:
-        """Prices of the runs of one length that begin at some places."""
-        return np.asarray(self.first[places] + self.sums[places + length] - self.sums[places + 1])
-
-
-@dataclass(frozen=True)
 class RunSearch:
     """Runs of real texts that were looked for in synthetic ones. *Sensitive*.
 
@@ -148,7 +115,7 @@ class RunSearch:
 
         Args:
             sides: all texts.
-            prices: of the runs of train and then of the control half.
+            prices: of the runs of `real`.
             real: as above.
         """
         n_train = sides.train.n_rows
@@ -161,7 +128,6 @@ class RunSearch:
         dearest = DearestRuns.none(real.n_units)
         for found in shared_windows(real, synthetic):
             places = found.ours[found.held_by_one(owners)]
-            places = places[places < len(prices.first)]
             dearest.learn(owners[places], prices.nats(places, found.length), places, found.length)
             for side in (0, 1):
                 held = found.also_in(cut[side][real.text[found.ours]]) & looked_at[found.theirs]
@@ -176,7 +142,7 @@ def dearest_twin(sides: TokenSides, prices: RunPrices) -> float:
 
     Args:
         sides: all texts.
-        prices: of the runs of train and then of the control half.
+        prices: of the runs of train, then of the control half.
     """
     best = 0.0
     for found in repeated_windows(sides.train.joined(sides.control)):
@@ -195,9 +161,9 @@ def measure(tables: Tables) -> MetricResult:
     sides = TokenSides.of(tables)
     if not len(sides.synthetic.ids) or not len(sides.train.ids):
         return MetricResult(failures=(Failure(NAME, "skipped", "the texts of train or of the table are all missing"),))
-    scored = sides.train.joined(sides.control)
-    prices = RunPrices.of(scored, sides)
-    search = RunSearch.of(sides, prices, scored.joined(sides.fresh))
+    real = sides.train.joined(sides.control).joined(sides.fresh)
+    prices = RunPrices.of(real, list(sides.vocabulary.numbers))
+    search = RunSearch.of(sides, prices, real)
     copied, certain = _copied(sides, prices, search)
     personal = personal_of(tables)
     share, known = personal.share, personal.held_out
@@ -248,7 +214,7 @@ def _tail(scores: np.ndarray) -> ScoreTail:
     k = min(N_TAIL, -(-int((ranked > 0).sum()) // 8))
     threshold = float(ranked[k]) if k < len(ranked) else 0.0
     above = ranked[ranked > threshold]
-    return ScoreTail(threshold, float((above - threshold).sum()), len(above), len(ranked))
+    return ScoreTail(threshold, float((above - threshold).sum()), len(above), len(ranked), SPREAD)
 
 
 def _many(sides: TokenSides, real: TextTokens) -> tuple[float, float, float]:

@@ -5,15 +5,19 @@ a probability by its form (`word_bases`): of a number that of each of its digits
 their places. So a number of seven digits that was never seen costs about what it takes to guess it, and one whose first
 digits are always the same costs less.
 
+`WordModel` is fitted on some texts and gives likelihoods of others. `RunPrices` are likelihoods of the real texts
+themselves, each by those of all other units, so that what several people write is cheap whoever writes it.
+
 Source: Witten & Bell 1991, "The zero-frequency problem"; Chen & Goodman 1999, "An empirical study of smoothing
 techniques for language modeling", section 2.6.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 
 from evaluate.privacy.texts.tokens import TextTokens
 
@@ -130,6 +134,90 @@ class WordModel:
         for k, level in enumerate(self.levels[:most]):
             probability = level.blended(*_hashes(tokens, k), probability)
         return np.asarray(np.log(probability))
+
+
+@dataclass(frozen=True)
+class RunPrices:
+    """Prices of runs of words in nats, each by the texts of all other units. *Sensitive*.
+
+    Attributes:
+        first: of each word as the first one of a run, shape (n,).
+        sums: of all words up to each one after the words before it, from 0, shape (n + 1,).
+    """
+
+    first: np.ndarray
+    sums: np.ndarray
+
+    @classmethod
+    def of(cls, texts: TextTokens, vocabulary: Sequence[str]) -> "RunPrices":
+        """Prices of the runs of some texts.
+
+        Words that hardly anybody has are taken together, numbers by their form (`_classes`): what stands around them is
+        known all the same. A word costs no more than what is met in one text of all, and a number its digits besides:
+        however odd it is, it was met once.
+
+        Args:
+            texts: *Sensitive*. Whose runs are priced, of all real units.
+            vocabulary: *Sensitive*. All words.
+        """
+        classes, emitted, digits = _classes(texts, vocabulary)
+        most = np.log(2 + len(texts)) + digits[texts.ids]
+        of_classes = replace(texts, ids=classes[texts.ids].astype(np.int32))
+        probability, prices = np.full(len(texts.ids), 1.0 / (int(classes.max(initial=0)) + 2)), []
+        for k in range(ORDER):
+            probability = _by_others(of_classes, k, probability)
+            prices.append(np.minimum(emitted[texts.ids] - np.log(probability), most))
+        return cls(prices[0], np.r_[0.0, np.cumsum(prices[-1])])
+
+    def nats(self, places: np.ndarray, length: int) -> np.ndarray:
+        """Prices of the runs of one length that begin at some places."""
+        return np.asarray(self.first[places] + self.sums[places + length] - self.sums[places + 1])
+
+
+KNOWN = 3
+"""Units that have a word, from which on it is one of its own."""
+
+
+def _classes(texts: TextTokens, vocabulary: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The class of each word, and what it costs to tell it from others of its class, with the part of its digits."""
+    counts = np.bincount(texts.ids, minlength=len(vocabulary))
+    pairs = np.unique(texts.ids.astype(np.int64) * texts.n_units + texts.owners)
+    n_units = np.bincount(pairs // texts.n_units, minlength=len(vocabulary))
+    bases = word_bases(vocabulary, counts)
+    numbers: dict[str, int] = {}
+    classes, emitted, digits = np.zeros(len(vocabulary), dtype=np.int64), bases.digits.copy(), bases.digits.copy()
+    rare = np.log(1 + int((n_units < KNOWN).sum()))
+    for index, word in enumerate(vocabulary):
+        shape = shape_of(word)
+        own = n_units[index] >= KNOWN
+        if own:
+            emitted[index] = digits[index] = 0.0
+        elif "#" not in shape:
+            shape, emitted[index] = " rare", rare
+        classes[index] = numbers.setdefault(word if own else " " + shape, len(numbers))
+    return classes, emitted, digits
+
+
+def _by_others(tokens: TextTokens, k: int, lower: np.ndarray) -> np.ndarray:
+    """Probabilities of words after k words, by Witten-Bell, from the texts of all units but each word's own."""
+    contexts, runs = _hashes(tokens, k)
+    units = tokens.owners.astype(np.uint64)
+    (c, n_c), (r, n_r), (oc, n_oc), (o, n_o) = (
+        _counted(hashes) for hashes in (contexts, runs, _mixed(contexts, units), _mixed(runs, units))
+    )
+    places = np.arange(len(runs))[::-1]
+    first_of_run, first_of_own = np.zeros(len(n_r), dtype=np.int64), np.zeros(len(n_o), dtype=np.int64)
+    first_of_run[r[::-1]], first_of_own[o[::-1]] = places, places
+    kinds = np.bincount(c[first_of_run], minlength=len(n_c))
+    only_own = first_of_own[n_r[r[first_of_own]] == n_o]
+    kinds_lost = np.bincount(oc[only_own], minlength=len(n_oc))
+    n, total, others = n_r[r] - n_o[o], n_c[c] - n_oc[oc], kinds[c] - kinds_lost[oc]
+    return np.where(total > 0, (n + others * lower) / np.maximum(total + others, 1), lower)
+
+
+def _counted(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    numbers, different = pd.factorize(hashes)
+    return numbers, np.bincount(numbers, minlength=len(different))
 
 
 def _hashes(tokens: TextTokens, k: int) -> tuple[np.ndarray, np.ndarray]:

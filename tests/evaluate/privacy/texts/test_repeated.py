@@ -65,7 +65,7 @@ def outcomes(of: Candidate, policy: str, texts: tuple[str, ...] = (TEXT,)) -> di
     return {finding.rule.measure: finding.outcome for finding in verdict.findings}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_another_draw_of_complaints_passes_every_policy(seed: int) -> None:
     assert number(honest(seed), COPIED).low == number(honest(seed), PERSONAL).high == 0.0
     assert sentences(honest(seed)) == []
@@ -74,7 +74,7 @@ def test_another_draw_of_complaints_passes_every_policy(seed: int) -> None:
         assert found[COPIED] == found[PERSONAL] == "PASS"
 
 
-@pytest.mark.parametrize(("seed", "n_leaks"), [(0, 1), (1, 1), (0, 2)])
+@pytest.mark.parametrize(("seed", "n_leaks"), [(0, 1), (1, 2)])
 def test_one_secret_among_thousands_fails_every_policy_with_its_sentence(seed: int, n_leaks: int) -> None:
     found = leaking(seed, n_leaks)
     assert number(found, COPIED).low == pytest.approx(1 / N)
@@ -121,10 +121,8 @@ def test_a_secret_that_a_held_out_text_has_too_is_no_leak() -> None:
 def test_a_number_that_every_text_has_may_be_repeated_by_chance() -> None:
     """Seven random digits in each text: one of 3,000 numbers is met again in every second honest table."""
     rng = np.random.default_rng(0)
-    tables = [
-        frame.assign(**{TEXT: [f"My case number is {rng.integers(10**6, 10**7)} and I wait." for _ in range(len(frame))]})
-        for frame in (complaints(N, 1), complaints(N_HELD_OUT, 2), complaints(N, 3))
-    ]  # fmt: skip
+    parts = (complaints(N, 1), complaints(N_HELD_OUT, 2), complaints(N, 3))
+    tables = [frame.assign(**{TEXT: cases(len(frame), rng)}) for frame in parts]
     tables[2].loc[4, TEXT] = tables[0].loc[8, TEXT]
     found = measured(Real.prepare(tables[0], tables[1], complaint_schema()), tables[2])
     assert number(found, COPIED).low == number(found, PERSONAL).value == 0.0
@@ -220,11 +218,16 @@ def phrases(n: int, rng: np.random.Generator) -> list[str]:
     return [" ".join(f"{p}a {p}b {p}c {p}d {p}e".translate(letters) for p in text) for text in drawn]
 
 
+def cases(n: int, rng: np.random.Generator) -> list[str]:
+    """A number of seven digits in each text: one in four honest tables repeats one."""
+    return [f"My case number is {case} and I wait." for case in rng.integers(10**6, 10**7, n)]
+
+
 @pytest.mark.statistical
-@pytest.mark.parametrize("texts", [natural, phrases])
+@pytest.mark.parametrize("texts", [natural, phrases, cases])
 def test_rare_words_and_phrases_of_everybody_raise_no_alarm(texts) -> None:
     schema = complaint_schema(length=1_000)
-    for seed in range(20):
+    for seed in range(40):
         rng = np.random.default_rng(seed)
         parts = [complaints(n, seed).assign(**{TEXT: texts(n, rng)}) for n in (1_500, 750, 1_500)]
         for part in parts:

@@ -1,11 +1,13 @@
 """The model of runs of words: it sums to 1, knows what it saw, and prices numbers by their digits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from evaluate.privacy.texts.tokens import TextTokens, Vocabulary, repeated_windows, shared_windows
-from evaluate.privacy.texts.word_model import WordModel, word_bases
+from evaluate.privacy.texts.word_model import RunPrices, WordModel, word_bases
 from tests.text_tables import TEXT, complaint_schema, complaints
 
 SCHEMA = complaint_schema()
@@ -47,6 +49,36 @@ def test_a_number_costs_its_digits_and_less_where_they_are_always_the_same() -> 
     found = bases(known, tokens).digits[asked.ids]
     assert found[1] == pytest.approx(7 * np.log(10), rel=0.05)
     assert found[4] > found[1] + 10
+
+
+def test_a_run_is_priced_by_the_texts_of_others_alone() -> None:
+    """What one unit writes again and again is as dear as if it were written once, and cheap where another writes it."""
+    known = Vocabulary()
+    others = [f"the {color} card is lost again" for color in ("red", "blue", "green") * 30]
+    alone = read(known, *others, "purple elephants dance slowly")
+    again = read(known, *others, " ".join(["purple elephants dance slowly"] * 5))
+    shared = read(known, *others, *["purple elephants dance slowly"] * 4)
+    priced = (RunPrices.of(texts, list(known.numbers)) for texts in (alone, again, shared))
+    prices = [float(one.nats(np.array([6 * 90]), 4)[0]) for one in priced]
+    assert prices[0] == pytest.approx(prices[1], abs=3)
+    assert prices[0] > 12
+    assert prices[2] < 7
+
+
+def test_prices_by_others_are_those_of_brute_force() -> None:
+    """A model fitted without each unit's texts, of frequent words alone."""
+    known, rng = Vocabulary(), np.random.default_rng(2)
+    made = [" ".join(rng.choice(list("abcd"), rng.integers(2, 9))) for _ in range(30)]
+    prices = RunPrices.of(read(known, *made), list(known.numbers))
+    whole = read(known, *made)
+    for left_out in range(30):
+        rest = read(known, *(text for at, text in enumerate(made) if at != left_out))
+        plain = word_bases(list(known.numbers), np.ones(4, dtype=np.int64))
+        base = replace(plain, log_probability=np.full(4, -np.log(5.0)))
+        expected = -WordModel.fit(rest, base).log_probabilities(read(known, made[left_out]))
+        start, end = whole.starts[left_out], whole.ends[left_out]
+        got = np.diff(prices.sums)[start:end]
+        assert got == pytest.approx(np.minimum(expected, np.log(32)), abs=1e-9)
 
 
 def test_shared_runs_are_those_of_brute_force() -> None:
