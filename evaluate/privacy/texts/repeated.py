@@ -62,7 +62,7 @@ N_LONGEST = 10_000
 """Rows of each table whose longest runs are looked at, at most."""
 MOSTLY = 0.8
 """Share of the words of a text from which on a run is the whole of it."""
-MARGIN = 1.5
+MARGIN = 1.25
 """How much dearer a run is than what several people wrote. A phrase of theirs with its neighbors costs some more."""
 N_RULES = 2
 """Rules by which texts are copied: each may be wrong in half of `CERTAIN` of honest tables."""
@@ -135,17 +135,17 @@ class RunSearch:
         return cls(real, dearest, longest)
 
 
-def dearest_twin(sides: TokenSides, prices: RunPrices) -> float:
-    """The price of the dearest run that two real units or more share.
+def dearest_twin(sides: TokenSides) -> float:
+    """The price of the dearest run that two real units or more share, as if one of them had written it alone.
 
     Runs that are most of their texts do not count: such texts are the same one, told twice.
 
     Args:
         sides: all texts.
-        prices: of the runs of train, then of the control half.
     """
-    best = 0.0
-    for found in repeated_windows(sides.train.joined(sides.control)):
+    best, real = 0.0, sides.train.joined(sides.control).joined(sides.fresh)
+    prices = RunPrices.of(real, list(sides.vocabulary.numbers), without_pairs=True)
+    for found in repeated_windows(real):
         part = found.length <= MOSTLY * found.longest
         best = max(best, float(prices.nats(found.places[part], found.length).max(initial=0.0)))
     return best
@@ -164,7 +164,7 @@ def measure(tables: Tables) -> MetricResult:
     real = sides.train.joined(sides.control).joined(sides.fresh)
     prices = RunPrices.of(real, list(sides.vocabulary.numbers))
     search = RunSearch.of(sides, prices, real)
-    copied, certain = _copied(sides, prices, search)
+    copied, certain = _copied(sides, search)
     personal = personal_of(tables)
     share, known = personal.share, personal.held_out
     found = [_longest(sides, search), Estimate(
@@ -179,7 +179,7 @@ def measure(tables: Tables) -> MetricResult:
     )
 
 
-def _copied(sides: TokenSides, prices: RunPrices, search: RunSearch) -> tuple[Estimate | Failure, np.ndarray]:
+def _copied(sides: TokenSides, search: RunSearch) -> tuple[Estimate | Failure, np.ndarray]:
     """The share of training units whose texts were copied, and which are copied for certain, dearest first."""
     train, control = sides.train, sides.control
     members, controls = np.unique(train.units), np.unique(control.units)
@@ -192,7 +192,7 @@ def _copied(sides: TokenSides, prices: RunPrices, search: RunSearch) -> tuple[Es
     by_model = float(len(train.ids)) * len(sides.synthetic.ids) * np.exp(-scores)
     is_copied = (n * tail.chance(scores) <= level) & (by_model <= level)
     if is_copied.any():
-        is_copied &= scores > MARGIN * dearest_twin(sides, prices)
+        is_copied &= scores > MARGIN * dearest_twin(sides)
     k, many = int(is_copied.sum()), _many(sides, search.real)
     value, low = (max(k, of) / n for of in many[:2])
     high = max(clopper_pearson(k, n)[1], min(many[2] / n, 1.0))

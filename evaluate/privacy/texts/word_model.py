@@ -149,7 +149,7 @@ class RunPrices:
     sums: np.ndarray
 
     @classmethod
-    def of(cls, texts: TextTokens, vocabulary: Sequence[str]) -> "RunPrices":
+    def of(cls, texts: TextTokens, vocabulary: Sequence[str], *, without_pairs: bool = False) -> "RunPrices":
         """Prices of the runs of some texts.
 
         Words that hardly anybody has are taken together, numbers by their form (`_classes`): what stands around them is
@@ -159,13 +159,14 @@ class RunPrices:
         Args:
             texts: *Sensitive*. Whose runs are priced, of all real units.
             vocabulary: *Sensitive*. All words.
+            without_pairs: price what two units alone have as if the other one had not written it either.
         """
         classes, emitted, digits = _classes(texts, vocabulary)
         most = np.log(2 + len(texts)) + digits[texts.ids]
         of_classes = replace(texts, ids=classes[texts.ids].astype(np.int32))
         probability, prices = np.full(len(texts.ids), 1.0 / (int(classes.max(initial=0)) + 2)), []
         for k in range(ORDER):
-            probability = _by_others(of_classes, k, probability)
+            probability = _by_others(of_classes, k, probability, without_pairs=without_pairs)
             prices.append(np.minimum(emitted[texts.ids] - np.log(probability), most))
         return cls(prices[0], np.r_[0.0, np.cumsum(prices[-1])])
 
@@ -198,8 +199,11 @@ def _classes(texts: TextTokens, vocabulary: Sequence[str]) -> tuple[np.ndarray, 
     return classes, emitted, digits
 
 
-def _by_others(tokens: TextTokens, k: int, lower: np.ndarray) -> np.ndarray:
-    """Probabilities of words after k words, by Witten-Bell, from the texts of all units but each word's own."""
+def _by_others(tokens: TextTokens, k: int, lower: np.ndarray, *, without_pairs: bool) -> np.ndarray:
+    """Probabilities of words after k words, by Witten-Bell, from the texts of all units but each word's own.
+
+    Without pairs, runs that two units alone have are taken out of all counts.
+    """
     contexts, runs = _hashes(tokens, k)
     units = tokens.owners.astype(np.uint64)
     (c, n_c), (r, n_r), (oc, n_oc), (o, n_o) = (
@@ -208,8 +212,13 @@ def _by_others(tokens: TextTokens, k: int, lower: np.ndarray) -> np.ndarray:
     places = np.arange(len(runs))[::-1]
     first_of_run, first_of_own = np.zeros(len(n_r), dtype=np.int64), np.zeros(len(n_o), dtype=np.int64)
     first_of_run[r[::-1]], first_of_own[o[::-1]] = places, places
+    if without_pairs:
+        kept = np.bincount(r[first_of_own], minlength=len(n_r)) > 2
+        n_r, n_o = n_r * kept, n_o * kept[r[first_of_own]]
+        n_c, n_oc = (np.bincount(of, kept[r], len(n)).astype(np.int64) for of, n in ((c, n_c), (oc, n_oc)))
+        first_of_run = first_of_run[kept]
     kinds = np.bincount(c[first_of_run], minlength=len(n_c))
-    only_own = first_of_own[n_r[r[first_of_own]] == n_o]
+    only_own = first_of_own[(n_o > 0) & (n_r[r[first_of_own]] == n_o)]
     kinds_lost = np.bincount(oc[only_own], minlength=len(n_oc))
     n, total, others = n_r[r] - n_o[o], n_c[c] - n_oc[oc], kinds[c] - kinds_lost[oc]
     return np.where(total > 0, (n + others * lower) / np.maximum(total + others, 1), lower)
