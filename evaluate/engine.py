@@ -41,7 +41,7 @@ from evaluate.real_facts import Duplicates, RealFacts, Shift
 from evaluate.result import UNASKED, Candidate, Evaluation, EvaluationError, Failure, GeneratorRecord, SelfTest
 from evaluate.sampling import learned_keys
 from evaluate.self_tests import self_tests_of
-from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, MetricResult, Real, Tables
+from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, MetricResult, Real, Tables, TextScorer
 from synth.dp.statement import PrivacyStatement
 from synth.errors import PlaceError, UnderstudyError, nearest
 from synth.progress import Progress, quiet, shown
@@ -256,6 +256,7 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
     progress: Progress = quiet,
     statements: Mapping[str, PrivacyStatement] | None = None,
     generators: Mapping[str, GeneratorRecord] | None = None,
+    scorers: Mapping[str, TextScorer] | None = None,
     self_tested: bool = True,
 ) -> Evaluation:
     """The evaluation of synthetic tables beside real rows that may serve others, too.
@@ -268,6 +269,8 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
         progress: as there.
         statements: as there.
         generators: as there.
+        scorers: losses of the models that wrote the texts, by name of the table; a table without one is not attacked
+            by them.
         self_tested: whether the self-tests run, too; one evaluation of the same rows in several parts needs them once.
 
     Raises:
@@ -275,7 +278,10 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
         TableError: a synthetic table lacks a column; nothing was measured.
     """
     chosen = _chosen(measures)
-    prepared = {name: _beside(real, table, (statements or {}).get(name)) for name, table in synthetic.items()}
+    prepared = {
+        name: _beside(real, table, (statements or {}).get(name), (scorers or {}).get(name))
+        for name, table in synthetic.items()
+    }
     candidates = []
     for name, tables in prepared.items():
         measured = measure_candidate(
@@ -306,8 +312,12 @@ def _tested(real: Real, progress: Progress) -> Shift:
     return Shift(untested=found.message) if isinstance(found, Failure) else found
 
 
-def _beside(real: Real, table: "pd.DataFrame | StoredTable", statement: PrivacyStatement | None) -> Tables:
-    return real.beside(table, statement) if isinstance(table, pd.DataFrame) else real.beside_stored(table, statement)
+def _beside(
+    real: Real, table: "pd.DataFrame | StoredTable", statement: PrivacyStatement | None, scorer: TextScorer | None
+) -> Tables:
+    if isinstance(table, pd.DataFrame):
+        return real.beside(table, statement, scorer)
+    return real.beside_stored(table, statement, scorer)
 
 
 def aimed(schema: Schema, target: str | None, task: Kind | None = None) -> Schema:

@@ -234,6 +234,26 @@ class Membership(FigurePart):
         return self
 
 
+class TextCopies(FigurePart):
+    """Sentences of training texts that synthetic texts repeat, as they stand there; the worst of each column first."""
+
+    class Column(FigurePart):
+        """The sentences of one column."""
+
+        class Sentence(FigurePart):
+            """One sentence, with how many rows of either table hold it."""
+
+            sentence: str
+            n_words: Count
+            synthetic_rows: Count
+            train_rows: Count
+
+        column: str
+        sentences: list[Sentence]
+
+    columns: list[Column]
+
+
 class Validity(FigurePart):
     """Constraints with how many rows break each, and columns that break a rule."""
 
@@ -275,6 +295,7 @@ _SHAPES: Mapping[str, Any] = {
     "histories": HistoryFigures,
     "distance": Distances,
     "membership": Membership,
+    "text_copies": TextCopies,
     "validity": Validity,
 }
 

@@ -141,6 +141,8 @@ _MODULES = {
     "privacy.vulnerable": "evaluate.privacy.vulnerable",
     "privacy.singling_out": "evaluate.privacy.singling_out",
     "privacy.histories": "evaluate.privacy.histories",
+    "privacy.texts": "evaluate.privacy.texts.repeated",
+    "privacy.texts.membership": "evaluate.privacy.texts.membership",
     "privacy.linkability": "evaluate.privacy.linkability",
     "privacy.inference": "evaluate.privacy.attribute_inference",
     "privacy.quasi_identifiers": "evaluate.privacy.quasi_identifiers",

@@ -7,7 +7,8 @@ several rows together shows even less of itself; nothing that was not searched i
 
 Nothing is ruled out, and the upper end is 1, where a share of the rows says nothing of the share of the leak:
 
-* one real person's data may stand in most synthetic rows, and that person not be in the sample (`privacy.personal`);
+* one real person's data may stand in most synthetic rows, and that person not be in the sample (`privacy.personal`,
+  `privacy.texts.personal`);
 * a description that is alone in a sample of the synthetic table need not be alone in the table. So those which single
   somebody out may be few among those tried (`privacy.singling_out`, `privacy.histories.singling_out`).
 """
@@ -26,6 +27,9 @@ from synth.columns import IdentifierColumn, PersonalColumn
 ON_ALL_ROWS = ("validity", "fidelity.columns", "fidelity.pairs", "fidelity.triples", "privacy.copies")
 """Measures that count where the tables are stored, and say of themselves on how many rows."""
 _SINGLED_OUT, _PERSONAL, _CROWDS = "privacy.singling_out", "privacy.personal", "privacy.quasi_identifiers"
+_COUNTED = (_PERSONAL, "privacy.texts.personal")
+"""Numbers that are counted in this very table, so that their interval is the number itself."""
+_PEOPLE = (VALUES, PARTS, NEAR, "privacy.texts.copied")
 _CHANCE = {".auc": 0.5, ".tpr_at_0.01": 0.01, ".tpr_at_0.001": 0.001}
 """The score of an attack without any success, by the end of its name; 0 for all others."""
 _AMONG = {
@@ -78,6 +82,8 @@ def sampled_rows(stored: StoredTables, sides: tuple[str, ...] = ("train", "holdo
 
 def _attack(measure: str, one: Estimate) -> str:
     """The measure whose samples a number depends on: histories are singled out as rows are."""
+    if one.measure in _COUNTED:
+        return _PERSONAL
     return _SINGLED_OUT if one.measure == SINGLED_OUT else measure
 
 
@@ -100,10 +106,10 @@ def _allowed(one: Estimate, share: float, stored: StoredTables) -> Estimate:
     """The number with an upper end that allows for what was not searched."""
     if one.direction != "lower" or one.low is None or one.high is None:
         return one
-    if one.measure == _PERSONAL and stored.searched < 1.0:
+    if one.measure in _COUNTED and stored.searched < 1.0:
         # As a sample, it has a sampling error; the rows that were found are in the table all the same.
         one = replace(one, low=one.value * stored.searched, high=_beyond(one))
-    if one.measure in (VALUES, PARTS, NEAR) and min(stored.searched, _real_share(stored)) < 1.0:
+    if one.measure in _PEOPLE and min(stored.searched, _real_share(stored)) < 1.0:
         one = replace(one, high=max(one.high or 0.0, clopper_pearson((one.high or 0.0) * one.n, one.n)[1]))
     if share == 1.0:
         return one

@@ -32,6 +32,9 @@ if TYPE_CHECKING:  # their libraries are slow to import
     from synth.stored import StoredTable
 
 T = TypeVar("T")
+TextScorer = Callable[[str, pd.DataFrame], np.ndarray]
+"""A fitted model's loss at texts: of a column's name and some rows, the mean loss per token of each, in nats, shape
+(n,); not a number where the text is missing."""
 
 N_TARGETS = 8_000
 """Rows of train, and as many of the holdout, that attacks are tried on at most, unless more are asked for."""
@@ -198,12 +201,15 @@ class Real:
         )  # fmt: skip
         return real
 
-    def beside(self, synthetic: pd.DataFrame, statement: PrivacyStatement | None = None) -> "Tables":
+    def beside(
+        self, synthetic: pd.DataFrame, statement: PrivacyStatement | None = None, scorer: TextScorer | None = None
+    ) -> "Tables":
         """These rows and a synthetic table; what measures keep of real rows is shared by all of them.
 
         Args:
             synthetic: the rows to judge; they may violate the schema, which `validity` counts.
             statement: their privacy statement; `None` where there is none.
+            scorer: the loss of the model that wrote their texts; `None` where it is not at hand.
 
         Raises:
             EvaluationError: the table has too few rows, or the real ones stay where they are stored; nothing was
@@ -215,14 +221,17 @@ class Real:
                 "the real table stays where it is stored, and a table in memory cannot be counted beside it; write the "
                 "synthetic one to a Parquet file and open that"
             )
-        return self._beside(synthetic, statement, None)
+        return self._beside(synthetic, statement, None, scorer)
 
-    def beside_stored(self, synthetic: "StoredTable", statement: PrivacyStatement | None = None) -> "Tables":
+    def beside_stored(
+        self, synthetic: "StoredTable", statement: PrivacyStatement | None = None, scorer: TextScorer | None = None
+    ) -> "Tables":
         """These rows and a synthetic table that stays where it is stored; the rest as in `beside`.
 
         Args:
             synthetic: the rows to judge; they may violate the schema, which `validity` counts.
             statement: their privacy statement; `None` where there is none.
+            scorer: as in `beside`.
 
         Raises:
             EvaluationError: the table has too few rows, or the real ones are in memory; nothing was measured.
@@ -236,10 +245,14 @@ class Real:
         from evaluate.stored.prepare import beside
 
         offered, stored = beside(self.stored, synthetic)
-        return self._beside(offered, statement, stored)
+        return self._beside(offered, statement, stored, scorer)
 
     def _beside(
-        self, offered: pd.DataFrame, statement: PrivacyStatement | None, stored: "StoredTables | None"
+        self,
+        offered: pd.DataFrame,
+        statement: PrivacyStatement | None,
+        stored: "StoredTables | None",
+        scorer: TextScorer | None,
     ) -> "Tables":
         if len(offered) < MIN_SYNTHETIC_ROWS:
             raise EvaluationError(f"a synthetic table needs at least {MIN_SYNTHETIC_ROWS} rows; sample more")
@@ -248,7 +261,7 @@ class Real:
             order = seeded_order(fitted, self.schema, side_seed(self.seed, "synthetic"))
             offered, fitted = (_taken(rows, order) for rows in (offered, fitted))
         real = {one.name: getattr(self, one.name) for one in fields(self)} | {"stored": stored}
-        made = Tables(**real, offered=offered, synthetic=fitted, claim=StatedClaim.of(statement))
+        made = Tables(**real, offered=offered, synthetic=fitted, claim=StatedClaim.of(statement), scorer=scorer)
         object.__setattr__(made, "kept_of_real", self.kept)  # a table that is changed by `replace` has its own
         return made
 
@@ -277,6 +290,7 @@ class Tables:
         n_targets: as in `Real`.
         n_rows: as there.
         stored: the three tables where they are stored; none: the frames are all there is.
+        scorer: the loss of the model that wrote the synthetic texts; none: it is not at hand.
         kept: *Sensitive*. What several measures need of these tables.
         kept_of_real: *Sensitive*. The same of real rows alone: other synthetic tables beside the same `Real` share it.
     """
@@ -294,6 +308,7 @@ class Tables:
     n_targets: int | None = N_TARGETS
     n_rows: int | None = N_ROWS
     stored: "StoredTables | None" = None
+    scorer: TextScorer | None = field(default=None, repr=False, compare=False)
     kept: SharedResults = field(default_factory=SharedResults, init=False, repr=False, compare=False)
     kept_of_real: SharedResults = field(default_factory=SharedResults, init=False, repr=False, compare=False)
 

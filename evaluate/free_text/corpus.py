@@ -85,3 +85,14 @@ class Corpora:
             ("texts", name), lambda: [Corpus.of(side[name]) for side in sides]
         )
         return cls(train, fresh, control, tables.kept.once(("texts", name), lambda: Corpus.of(tables.synthetic[name])))
+
+
+def spans(text: str) -> list[tuple[int, int]]:
+    """Places of the words of a text in it, in characters: the first, and after the last.
+
+    They are as many as `words`, but for a few letters that fold into several signs.
+
+    >>> spans("Call now!")
+    [(0, 4), (5, 8), (8, 9)]
+    """
+    return [match.span() for match in _WORDS.finditer(text)]

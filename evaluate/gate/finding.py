@@ -37,8 +37,11 @@ DISPUTED = "An audit disproves the claim, or that of a fit that counts with it, 
 VOID = "The statement is void: its noise was not drawn from a secure source."
 UNVERIFIED = "Nobody saw that the statement is of this table, so that what it claims is no number to judge by."
 
-BOUNDED = re.compile(r"privacy\.(?:membership|vulnerable)\.(?:\w+\.)?(?:auc|tpr_at_(?P<rate>0\.[0-9]+))")
-"""Measures that a privacy claim limits: rates and areas of tests of whether a unit is in the table."""
+BOUNDED = re.compile(
+    r"privacy\.(?:membership|vulnerable|texts\.membership|texts\.loss)\.(?:\w+\.)?(?:auc|tpr_at_(?P<rate>0\.[0-9]+))"
+)
+"""Measures that a privacy claim limits: rates and areas of tests of whether a unit is in the table. Texts are under the
+same statement as the other columns, and a model that wrote them is as noisy as what it wrote."""
 
 NEVER_WAIVED: Mapping[str, str] = {
     AUDITED: "the claim is false, and nobody can answer for a false claim; withdraw the statement",

@@ -233,12 +233,14 @@ class ScoreTail:
         excess: sum of the scores' excesses above it, in nats.
         k: scores above it.
         n: scores in all.
+        prior_spread: of `PRIOR_SCORES` more scores above it, in nats.
     """
 
     threshold: float
     excess: float
     k: int
     n: int
+    prior_spread: float = PRIOR_SPREAD
 
     @classmethod
     def of(cls, scores: np.ndarray) -> "ScoreTail":
@@ -253,7 +255,7 @@ class ScoreTail:
 
         With k known exceedances whose sum is s, the next one is above x with probability (1 + x / s)^-k.
         """
-        k, total = self.k + PRIOR_SCORES, self.excess + PRIOR_SCORES * PRIOR_SPREAD
+        k, total = self.k + PRIOR_SCORES, self.excess + PRIOR_SCORES * self.prior_spread
         tail = (self.k + 1) / (self.n + 1) * (1.0 + np.maximum(scores - self.threshold, 0.0) / total) ** -k
         return np.where(scores > self.threshold, np.minimum(tail, 1.0), 1.0)
 

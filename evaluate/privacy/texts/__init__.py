@@ -1,0 +1,1 @@
+"""Attacks on free text: repeated sentences, personal data, membership, and canary sentences."""
