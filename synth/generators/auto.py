@@ -1,5 +1,6 @@
 """The generator that public facts choose: one answer for whoever does not want to compare."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import pandas as pd
@@ -40,22 +41,22 @@ class Auto(PrivateGenerator):
 
     def chosen(self, schema: Schema) -> Generator:
         """The generator for tables of a schema, with this epsilon and delta."""
-        return Trees() if self.epsilon is None else self._private(schema)
+        return Trees(text=self.text) if self.epsilon is None else self._private(schema)
 
     def _private(self, schema: Schema) -> Aim | Independent | LatentClass:
-        classes, signal = LatentClass(epsilon=self.epsilon, delta=self.delta), self.signal(schema)
+        classes, signal = LatentClass(epsilon=self.epsilon, delta=self.delta, text=self.text), self.signal(schema)
         if signal < LEAST_SIGNAL or len(schema.modeled) == 1:
-            return Independent(epsilon=self.epsilon, delta=self.delta)
+            return Independent(epsilon=self.epsilon, delta=self.delta, text=self.text)
         is_between = TREE_SIGNAL[0] <= signal < TREE_SIGNAL[1]
         kinds = [isinstance(schema.columns[name], CategoricalColumn | BooleanColumn) for name in schema.modeled]
         if tells_pairs(schema, self.epsilon, self.delta):
-            return Aim(epsilon=self.epsilon, delta=self.delta)
+            return Aim(epsilon=self.epsilon, delta=self.delta, text=self.text)
         by_tree = len(kinds) < FEW_COLUMNS or (is_between and sum(kinds) > CATEGORICAL_SHARE * len(kinds))
-        return Aim(epsilon=self.epsilon, delta=self.delta) if by_tree else classes
+        return Aim(epsilon=self.epsilon, delta=self.delta, text=self.text) if by_tree else classes
 
     def signal(self, schema: Schema) -> float:
         """Units in standard deviations of the noise of a pair, had all pairs the whole budget; public."""
-        return LatentClass(epsilon=self.epsilon, delta=self.delta).signal(schema)
+        return LatentClass(epsilon=self.epsilon, delta=self.delta, text=self.text).signal(schema)
 
     def check(self, schema: Schema) -> None:
         """Refuse, before any row is read, a fit that the schema rules out.
@@ -83,6 +84,8 @@ class Auto(PrivateGenerator):
         seed: int = 0,
         progress: Progress = quiet,
         budget: Budget | None = None,
+        place: Path | None = None,
     ) -> Model:
         """A model of the table, fitted by the generator that is chosen."""
-        return fit_model(self.chosen(schema), train, schema, seed=seed, progress=progress, budget=budget)
+        chosen = self.chosen(schema)
+        return fit_model(chosen, train, schema, seed=seed, progress=progress, budget=budget, place=place)

@@ -139,7 +139,7 @@ class AutoregressiveGenerator(Generator):
             if units < LEAST_UNITS
         )
 
-    def fit(
+    def fit_rows(
         self,
         train: "pd.DataFrame | StoredTable",
         schema: Schema,

@@ -13,7 +13,9 @@ from synth.dp.mechanisms import require_sampler
 from synth.dp.schedule import EPSILON_RANGE, Plan, Schedule, calibrate, resolve_delta
 from synth.dp.statement import PrivacyStatement, guarantee_words
 from synth.errors import BudgetError, JobError, ModelError, SchemaError
+from synth.generators.fitting import texts
 from synth.generators.fitting.fixed_costs import with_overhead
+from synth.language.specification import LanguageModel
 from synth.notebook import html_table
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -104,6 +106,11 @@ class Generator(BaseModel):
     """True if it can draw the rows of an entity one after another, where the schema names an order."""
     resumes: ClassVar[bool] = False
     """True if a fit takes a `place`, a folder in which it keeps unfinished work or a log."""
+    writes_texts: ClassVar[bool] = True
+    """True if a language model may write columns of text beside it."""
+    text: LanguageModel | None = Field(
+        default=None, description='Language model of columns of text; "lm": the usual one. `None`: there are no texts.'
+    )
 
     def __hash__(self) -> int:
         """A hash of all parameters, of which a table of weights has none of its own."""
@@ -118,11 +125,16 @@ class Generator(BaseModel):
         """Refuse, before any row is read, a fit that the schema or the installation rules out.
 
         Raises:
-            SchemaError: free text is kept, or no column is there to learn.
+            SchemaError: free text is kept and nothing learns it, or no column is there to learn.
             BudgetError: the schema or the budget does not allow a private fit.
             MissingExtra: the generator's libraries are not installed.
+            JobError: texts cannot be learned beside this generator, or by the model that is named.
         """
-        schema.refuse_text()
+        texts.check_texts(self.text, schema)
+        if self.text is not None and not self.writes_texts:
+            raise JobError(
+                f"generator={self.name!r} has no language model beside it; leave out text, or choose another"
+            )
         if not schema.learned:
             raise SchemaError(
                 "a generator needs a column to learn, and the schema keeps none but those made anew; keep one"
@@ -187,20 +199,71 @@ class Generator(BaseModel):
 
         return MarginalModel
 
-    def fit(self, train: pd.DataFrame, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> Model:
-        """A model of the training table.
+    def fit(
+        self,
+        train: "pd.DataFrame | StoredTable",
+        schema: Schema,
+        *,
+        seed: int = 0,
+        progress: Progress = quiet,
+        budget: Budget | None = None,
+        place: Path | None = None,
+    ) -> Model:
+        """A model of the training table: of its rows first, then of their texts, where it has any.
 
         Args:
-            train: *Sensitive*. Real rows, conforming to the schema.
-            schema: the public facts about them.
+            train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
+            schema: the public facts about them; declared, where epsilon is set.
             seed: for everything but the noise and the sampling of a private fit.
             progress: told what is being done.
+            budget: of a private fit, on this generator's `schedule`; `None`: one of its own, outside any ledger.
+            place: a folder for unfinished work and logs; `None`: none is kept.
+
+        Raises:
+            SchemaError: free text is kept and nothing learns it.
+            BudgetError: the budget is not on this generator's schedule; nothing was drawn.
+            ModelError: training diverged, or a checkpoint cannot be used; there is no model.
+        """
+        if not schema.texts:
+            return self.fit_rows(train, schema, **self._taken(seed, progress, budget, place))  # type: ignore[arg-type]
+        self.check(schema)
+        if self.promises and budget is None:
+            progress("calibrating the noise", None)
+            budget = Budget(self.calibrated(schema))
+        rows = texts.prepared(train, schema, promises=self.promises, in_order=self.draws_histories(schema))
+        model = self.fit_rows(rows, schema, **self._taken(seed, progress, budget, place))
+        return self._with_texts(model, rows, seed, progress, budget, place)
+
+    def _taken(
+        self, seed: int, progress: Progress, budget: Budget | None, place: Path | None
+    ) -> dict[str, Any]:  # fmt: skip
+        """The arguments that `fit_rows` of this generator takes."""
+        taken: dict[str, Any] = {"seed": seed, "progress": progress}
+        return taken | ({"budget": budget} if self.private else {}) | ({"place": place} if self.resumes else {})
+
+    def _with_texts(
+        self, model: Model, rows: pd.DataFrame, seed: int, progress: Progress, budget: Budget | None, place: Path | None
+    ) -> Model:
+        """The model with one of texts beside it."""
+        from synth.generators.models.text_model import TextModel
+
+        if self.text is None:
+            raise JobError("a language model learns columns of text, and the option text is not set; set it")
+        apart = None if place is None else place / texts.PREPARED
+        paid = budget if self.promises else None
+        return TextModel(model, texts.fit_texts(self.text, rows, model, seed, progress, paid, apart))
+
+    def fit_rows(self, train: pd.DataFrame, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> Model:
+        """A model of all columns but texts, of which its samples have none; arguments as of `fit`.
+
+        Private generators take `budget` beside these, and those that keep unfinished work `place`.
         """
         raise NotImplementedError
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters as plain data."""
-        return self.model_dump(mode="json")
+        """The parameters as plain data; that of texts where there are any."""
+        plain = self.model_dump(mode="json")
+        return {name: value for name, value in plain.items() if name != "text" or value is not None}
 
 
 class PrivateGenerator(Generator):
@@ -280,9 +343,13 @@ class PrivateGenerator(Generator):
             schema: names the entity and the columns to measure.
             delta: of the guarantee.
         """
-        return with_overhead(self.plan(schema), schema, delta, sizes=not self.draws_histories(schema))
+        whole = with_overhead(self.plan(schema), schema, delta, sizes=not self.draws_histories(schema))
+        if self.text is None:
+            return whole
+        asked, share = self.text, self.text.share
+        return lambda rho: [*whole((1 - share) * rho), texts.text_event(asked, schema, share * rho)]
 
-    def fit(
+    def fit_rows(
         self,
         train: "pd.DataFrame | StoredTable",
         schema: Schema,
@@ -291,14 +358,7 @@ class PrivateGenerator(Generator):
         progress: Progress = quiet,
         budget: Budget | None = None,
     ) -> Model:
-        """A model of the training table.
-
-        Args:
-            train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
-            schema: declared, where epsilon is set.
-            seed: for everything but the noise of a private fit.
-            progress: told what is being done.
-            budget: on this generator's `schedule`; `None`: one of its own, outside any ledger.
+        """A model of all columns but texts, as `Generator.fit_rows` has it.
 
         Raises:
             BudgetError: the budget is not on this generator's schedule; nothing was drawn.
@@ -333,7 +393,7 @@ def fit_model(
     taken: dict[str, Any] = {"seed": seed, "progress": progress}
     if isinstance(generator, PrivateGenerator):
         taken["budget"] = budget
-    if generator.resumes:
+    if generator.resumes or generator.text is not None:
         taken["place"] = place
     model = generator.fit(train, schema, **taken)  # type: ignore[arg-type]
     if model.statement is not None and getattr(generator, "epsilon", None) is None:

@@ -43,6 +43,7 @@ class Local(PrivateGenerator):
     """Reports that respondents randomize on their own, for those who trust no collector."""
 
     name: ClassVar[str] = "local"
+    writes_texts: ClassVar[bool] = False
     stored: ClassVar[bool] = False
     local: ClassVar[bool] = True
     delta: Annotated[float, Field(ge=0, le=0)] | Literal["auto"] = Field(
@@ -112,7 +113,7 @@ class Local(PrivateGenerator):
         """The schedule: the answers of one respondent, at delta 0."""
         return self.survey(schema).schedule
 
-    def fit(
+    def fit_rows(
         self,
         train: "pd.DataFrame | StoredTable",
         schema: Schema,

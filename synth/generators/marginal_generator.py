@@ -75,7 +75,7 @@ class MarginalGenerator(PrivateGenerator):
     def _layout(self, schema: Schema, longest: int) -> HistoryLayout:
         return HistoryLayout(schema, longest, reads_domains=False, averages=False)
 
-    def fit(
+    def fit_rows(
         self,
         train: "pd.DataFrame | StoredTable",
         schema: Schema,

@@ -161,7 +161,7 @@ class NeuralGenerator(PrivateGenerator):
         expected = min(max(self.usual_rate * schema.n_units, EXPECTED_BATCH[0]), EXPECTED_BATCH[1])
         return min(1.0, expected / schema.n_units)
 
-    def fit(
+    def fit_rows(
         self,
         train: "pd.DataFrame | StoredTable",
         schema: Schema,

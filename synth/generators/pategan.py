@@ -58,6 +58,7 @@ class PateGan(PrivateGenerator):
     """A generator against a student, which learns from noisy votes of teachers."""
 
     name: ClassVar[str] = "pategan"
+    writes_texts: ClassVar[bool] = False
     n_teachers: Annotated[int, Field(ge=1, le=100_000)] | Literal["auto"] = Field(
         default="auto", description="Disjoint sets of units, a teacher for each; auto: by n_units."
     )
@@ -112,7 +113,7 @@ class PateGan(PrivateGenerator):
             return self.n_teachers
         return min(max(n_units // UNITS_PER_TEACHER, 1), MOST_TEACHERS)
 
-    def fit(
+    def fit_rows(
         self,
         train: "pd.DataFrame | StoredTable",
         schema: Schema,

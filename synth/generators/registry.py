@@ -18,6 +18,7 @@ from synth.errors import JobError, ModelError, nearest
 from synth.generators.base import Generator, Model
 from synth.generators.models.history_model import HISTORIES, HistoryModel
 from synth.generators.models.model_folder import load_content
+from synth.generators.models.text_model import TEXTS, TextModel
 from synth.validation import sentence
 
 _CLASSES = {
@@ -98,8 +99,12 @@ def generator(name: str, /, **parameters: Any) -> Generator:
         raise JobError(f"generator={name!r}: {sentence(error, chosen)}") from None
 
 
-def load_model(path: Path | str) -> Model:
+def load_model(path: Path | str, *, text_model: Path | str | None = None) -> Model:
     """A saved model. Nothing in the folder is run.
+
+    Args:
+        path: the folder.
+        text_model: the folder of the language model that was adapted, where it is elsewhere now.
 
     Raises:
         ModelError: the folder holds no model, a damaged one, or one of an unknown generator.
@@ -111,7 +116,15 @@ def load_model(path: Path | str) -> Model:
     if name not in _CLASSES and statement is not None:
         raise ModelError(f"the model in {str(path)!r} makes a claim that its generator cannot make; fit it again")
     part_class = generator_class(name).model_class()
+    of_texts = content.pop(TEXTS, None)
+    apart = {key: arrays.pop(key) for key in list(arrays) if of_texts is not None and key.startswith(f"{TEXTS}.")}
+    model: Model
     if HISTORIES in content:
-        return HistoryModel.load(content, arrays, schema, statement, part_class)
-    model: Model = part_class.load(content, arrays, schema, statement)
-    return model
+        model = HistoryModel.load(content, arrays, schema, statement, part_class)
+    else:
+        model = part_class.load(content, arrays, schema, statement)
+    if (of_texts is None) != (not schema.texts):
+        raise ModelError(f"the model in {str(path)!r} is damaged (texts without their model); fit it again")
+    if of_texts is None:
+        return model
+    return TextModel.load(model, of_texts, apart, None if text_model is None else str(text_model))

@@ -147,7 +147,7 @@ class _Sdv(Generator):
     def _synthesizer(self, metadata: Any) -> Any:
         raise NotImplementedError
 
-    def fit(self, train: pd.DataFrame, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> SdvModel:
+    def fit_rows(self, train: pd.DataFrame, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> SdvModel:
         """A model of the table, without a formal guarantee.
 
         Args:

@@ -5,14 +5,14 @@ no real row decides what a prompt can say.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.columns import LINE_COLUMNS, Column
+from synth.columns import Column, DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
 from synth.domain import numeric_scale
 from synth.domain.plain_arrays import reals
 from synth.schema import Schema
@@ -20,6 +20,7 @@ from synth.table.restore_dtypes import texts
 
 N_RANGES, MOST_VALUES = 16, 62
 """Ranges of a number or time, and values of any other column, that a prompt tells apart."""
+LINE = (IntegerColumn, RealColumn, WeightColumn, DateColumn, DatetimeColumn)
 OTHER = 0
 """Code of a value that no synthetic row holds."""
 
@@ -46,10 +47,11 @@ class KeyValues:
             series: canonical; synthetic.
             column: its kind.
         """
-        if isinstance(column, LINE_COLUMNS):
+        if isinstance(column, LINE):
             line = numeric_scale.positions(series, column)
             line = line[np.isfinite(line)]
-            edges = np.unique(np.quantile(line, np.linspace(0, 1, N_RANGES + 1)[1:-1])) if len(line) else []
+            places = np.linspace(0, 1, N_RANGES + 1)[1:-1]
+            edges = np.unique(np.quantile(line, places)) if len(line) else np.zeros(0)
             return cls(str(series.name), tuple(float(edge) for edge in edges))
         counted = pd.Series(texts(series, column), dtype=object).value_counts()
         order = sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))
@@ -62,7 +64,7 @@ class KeyValues:
 
     def codes(self, series: pd.Series, column: Column) -> NDArray[np.int64]:
         """The code of each row; shape (n,)."""
-        if self.edges is None:
+        if self.edges is None or not isinstance(column, LINE):
             known = {value: 1 + place for place, value in enumerate(self.values)}
             held = [self.size - 1 if text is None else known.get(text, OTHER) for text in texts(series, column)]
             return np.array(held, dtype=np.int64)
@@ -118,7 +120,7 @@ class Prompts:
 
     def to_plain(self) -> list[dict[str, Any]]:
         """The codes as plain data."""
-        return [{"name": one.name, "edges": one.edges, "values": one.values} for one in self.columns]
+        return [asdict(column) for column in self.columns]
 
     @classmethod
     def from_plain(cls, content: Sequence[Mapping[str, Any]], schema: Schema) -> Self:

@@ -24,7 +24,7 @@ class LanguageModel(BaseModel):
     model: str | None = Field(
         default=None,
         min_length=1,
-        description="Folder of a causal model as `transformers` saves it; `None`: a small decoder, trained from nothing.",
+        description="Folder of a causal model as `transformers` saves it; `None`: a small decoder of our own.",
     )
     public_text: str | None = Field(
         default=None,
@@ -33,7 +33,7 @@ class LanguageModel(BaseModel):
     )
     public_epochs: int = Field(default=10, ge=1, le=10_000, description="Passes over the file of public texts.")
     vocabulary: int = Field(default=1_000, ge=300, le=50_000, description="Tokens of the small decoder's tokenizer.")
-    d_model: int = Field(default=96, ge=8, le=1024, multiple_of=8, description="Width of the small decoder.")
+    d_model: int = Field(default=96, ge=16, le=1024, multiple_of=16, description="Width of the small decoder.")
     n_layers: int = Field(default=2, ge=1, le=24, description="Layers of the small decoder.")
     rank: int = Field(default=8, ge=1, le=256, description="Rank of the adapters of a folder's model.")
     epochs: int = Field(default=20, ge=1, le=10_000, description="Without epsilon: passes over the texts.")
@@ -70,7 +70,7 @@ class LanguageModel(BaseModel):
         if self.model is not None and set_of_decoder:
             raise ValueError(f"{set_of_decoder[0]} is of the small decoder, and model names another; leave out either")
         if self.model is None and "rank" in self.model_fields_set:
-            raise ValueError("rank is of the adapters of a folder's model, and none is named; set model, or leave it out")
+            raise ValueError("rank is of adapters, and no folder's model is named; set model, or leave rank out")
         if self.sampling_rate != "auto" and not 0 < self.sampling_rate <= 1:
             raise ValueError(f"sampling_rate={self.sampling_rate:g} is a probability in (0, 1]; choose one")
         return self

@@ -279,7 +279,8 @@ class OpacusSums:
     """Clipped sums by Opacus' hooks, which are on the networks during a call and at no other time.
 
     Args:
-        networks: of layers that Opacus has a rule for, in training mode.
+        networks: of layers that Opacus has a rule for, in training mode where they are trained. Parameters without
+            gradients are left as they are.
         tally: told every unit's norm before clipping; `None`: nobody is.
 
     Raises:
@@ -293,7 +294,7 @@ class OpacusSums:
 
     def __call__(self, losses: Losses, n_units: int, max_grad_norm: float) -> Tensor:
         """As `ClippedSums` says; gradients that the parameters hold stay as they are."""
-        parameters = list(self._networks.parameters())
+        parameters = self._trained()
         held = [parameter.grad for parameter in parameters]
         self._networks.zero_grad()  # or a backward pass would add to what is held
         of_units = [_summed(of_rows, n_units) for of_rows in self._of_rows(losses)]
@@ -309,9 +310,12 @@ class OpacusSums:
             of_units = [torch.where(counts.view(-1, *[1] * (part.ndim - 1)), part, 0.0) for part in of_units]
         return torch.cat([(factors.to(part.dtype) @ part.flatten(1)).double() for part in of_units])
 
+    def _trained(self) -> list[nn.Parameter]:
+        return [parameter for parameter in self._networks.parameters() if parameter.requires_grad]
+
     def _of_rows(self, losses: Losses) -> list[Tensor]:
         """The gradient of each row's loss by each parameter, shape (n_rows, ...)."""
-        from opacus import GradSampleModule  # type: ignore[import-untyped]
+        from opacus import GradSampleModule
 
         hooked = GradSampleModule(self._networks, batch_first=True, loss_reduction="sum")
         try:
@@ -319,7 +323,7 @@ class OpacusSums:
                 # The first layer's input is data, by which nobody takes a gradient.
                 warnings.filterwarnings("ignore", message="Full backward hook is firing", category=UserWarning)
                 losses().sum().backward()
-            return [parameter.grad_sample for parameter in self._networks.parameters()]
+            return [parameter.grad_sample for parameter in self._trained()]
         finally:
             hooked.to_standard_module()
 

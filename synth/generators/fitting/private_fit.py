@@ -18,6 +18,7 @@ from synth.errors import BudgetError
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.fixed_costs import SIZES, measure_domain, observe_spikes
 from synth.generators.fitting.histograms import Merging, measure_columns
+from synth.generators.fitting.texts import STEPS as TEXT_STEPS
 from synth.generators.fitting.training_data import HeldTable, TrainingTable, bound_contributions
 from synth.marginals import Measurement
 from synth.observed import observe
@@ -53,9 +54,9 @@ class PrivateFit:
     def planned(self, plan: Callable[[float], PlannedT]) -> PlannedT:
         """The generator's own events, as its plan has them and as the budget holds them."""
         events = plan(EXACT_RHO)
-        scheduled = self.budget.schedule.events
-        # What the schema adds comes first: see `with_overhead`.
-        return events.of(scheduled[len(scheduled) - len(events) :])
+        # What the schema adds comes first (see `with_overhead`), and what texts take last.
+        scheduled = [event for event in self.budget.schedule.events if event.what != TEXT_STEPS]
+        return events.of(tuple(scheduled[len(scheduled) - len(events) :]))
 
     def columns(
         self, event: GaussianEvent, merging: Merging, tell: Callable[[float], None]

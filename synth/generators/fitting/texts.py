@@ -1,0 +1,256 @@
+"""The fit of a language model to columns of free text, once the other columns have a model."""
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from synth.dp.budget import Budget
+from synth.dp.events import SubsampledGaussianEvent
+from synth.errors import BudgetError, JobError, SchemaError, TableError
+from synth.generators.fitting.training_data import bound_contributions
+from synth.language.specification import LanguageModel
+from synth.progress import Progress
+from synth.schema import Schema
+from synth.table import conform
+
+if TYPE_CHECKING:
+    from synth.generators.base import Model
+    from synth.language.writer import TextWriter
+
+STEPS = "steps of DP-SGD on texts"
+"""Their name in a statement."""
+USUAL_RATE, EXPECTED_BATCH = 0.1, (64, 512)
+"""Share of the units in a step's sample, and the units that it holds at least and at most, as expected."""
+N_PROMPT_ROWS = 2_000
+"""Synthetic rows that the domains of prompts are taken from."""
+PREPARED = "texts"
+"""Name of the folder of a fit's place in which its checkpoint of texts stands."""
+
+
+def check_texts(text: LanguageModel | None, schema: Schema) -> None:
+    """Refuse, before any row is read, texts that nothing would learn, or an option without texts.
+
+    Args:
+        text: the generator's option.
+        schema: names the columns of text.
+
+    Raises:
+        SchemaError: a text is kept and nothing is there to learn it, or the option has no text to learn.
+        JobError: the folder or the file that the option names cannot be used.
+        MissingExtra: its libraries are not installed.
+    """
+    schema.refuse_text()
+    if text is None:
+        if schema.texts:
+            raise SchemaError(
+                f"a language model learns free text: column={schema.texts[0]!r} is to be learned, and the generator has "
+                'no option text; set text = "lm", or drop = true for the column'
+            )
+        return
+    if not schema.texts:
+        raise SchemaError(
+            "the option text is for columns of text with learn = true, and the schema has none; leave it out"
+        )
+    from synth.language.adapters import check_folder, require_libraries
+
+    require_libraries()
+    if text.model is not None:
+        check_folder(text.model)
+    if text.public_text is not None:
+        public_texts(text.public_text)
+
+
+def text_event(text: LanguageModel, schema: Schema, rho: float) -> SubsampledGaussianEvent:
+    """The steps of DP-SGD on texts, at about a cost rho.
+
+    A step's own share is worked out as if samples were small and noise large; what is spent is accounted exactly.
+
+    Args:
+        text: names the steps and their sample.
+        schema: names the number of units.
+        rho: of all steps.
+
+    Raises:
+        BudgetError: a sample would hold less than one unit, as expected.
+    """
+    rate = _sampling_rate(text, schema)
+    return SubsampledGaussianEvent(STEPS, rate * math.sqrt(text.steps / (2 * rho)), rate, text.steps)
+
+
+def _sampling_rate(text: LanguageModel, schema: Schema) -> float:
+    if schema.n_units is None:
+        return USUAL_RATE if text.sampling_rate == "auto" else text.sampling_rate
+    if text.sampling_rate != "auto":
+        if text.sampling_rate * schema.n_units < 1:
+            raise BudgetError(
+                f"text.sampling_rate={text.sampling_rate:g} draws less than one unit a step, as expected; choose at "
+                f"least 1 / n_units = {1 / schema.n_units:.3g}"
+            )
+        return text.sampling_rate
+    expected = min(max(USUAL_RATE * schema.n_units, EXPECTED_BATCH[0]), EXPECTED_BATCH[1])
+    return min(1.0, expected / schema.n_units)
+
+
+def prepared(train: Any, schema: Schema, *, promises: bool, in_order: bool) -> pd.DataFrame:
+    """The rows that the models of all columns are fitted on: those of an entity are chosen once for all.
+
+    Args:
+        train: *Sensitive*. Real rows.
+        schema: the public facts about them.
+        promises: true if the fit gives a guarantee.
+        in_order: true if the first rows of an entity are kept.
+
+    Raises:
+        JobError: the table stays where it is stored.
+        TableError: the table does not fit the schema; a private fit refuses none for what it holds.
+    """
+    if not isinstance(train, pd.DataFrame):
+        raise JobError(
+            "free text is learned from rows in memory, and this table stays where it is stored; take a sample of its "
+            "rows and read that with `synth.read_table`, or drop the text"
+        )
+    if promises:
+        return bound_contributions(conform(train, schema, outside="clamp"), schema, in_order=in_order)
+    rows = conform(train, schema, part=True)
+    if len(rows) == 0:
+        raise TableError("a fit needs rows, and the table has none; give it a larger one")
+    return rows
+
+
+def fit_texts(
+    text: LanguageModel,
+    rows: pd.DataFrame,
+    model: "Model",
+    seed: int,
+    progress: Progress,
+    budget: Budget | None,
+    place: Path | None,
+) -> "TextWriter":
+    """A writer of texts, trained on the texts of real rows.
+
+    Args:
+        text: its specification.
+        rows: *Sensitive*. From `prepared`.
+        model: of the other columns. Its synthetic rows say what prompts can say, which costs no budget.
+        seed: of all but what a private fit draws for rows.
+        progress: told what is being done.
+        budget: of a private fit; `None`: without a guarantee.
+        place: a folder for checkpoint and log; `None`: neither is kept.
+
+    Raises:
+        ModelError: training diverged, or the checkpoint cannot be used; there is no model.
+        BudgetError: the journal does not fit the checkpoint.
+        JobError: the folder's model cannot be adapted, or there is no such device.
+    """
+    from synth.language.prompts import Prompts
+    from synth.language.tokenizer import BytePairs
+    from synth.language.writer import TextWriter
+    from synth.neural.training import device_of, seeded
+
+    schema, device, rng = model.schema, device_of(text.device), np.random.default_rng([seed, 31])
+    progress("prompts of texts", None)
+    drawn = conform(model.sample(N_PROMPT_ROWS, seed=int(rng.integers(2**31))), _without_texts(schema), outside="clamp")
+    public = [] if text.public_text is None else public_texts(text.public_text)
+    tokenizer = None
+    if text.model is None:
+        # Under a budget no token may come from a real text.
+        learned_from = public or ([] if budget is not None else _held_texts(rows, schema))
+        tokenizer = BytePairs.learned(learned_from, text.vocabulary)
+    start = int(rng.integers(2**63))
+    with seeded(start if budget is None else None, device):
+        writer = TextWriter.begun(text, schema, Prompts.of(drawn, schema), tokenizer, device)
+        if public:
+            _learn_public(writer, public, progress)
+        _train(writer, rows, start, progress, budget, place)
+    return writer
+
+
+def _without_texts(schema: Schema) -> Schema:
+    """The schema of a table whose texts are not written yet: they may be missing."""
+    columns: dict[str, Any] = dict(schema.columns)
+    for name in schema.texts:
+        columns[name] = columns[name].model_copy(update={"missing": True})
+    return schema.model_copy(update={"columns": columns})
+
+
+def _held_texts(rows: pd.DataFrame, schema: Schema) -> list[str]:
+    """*Sensitive*. All texts of a table."""
+    return [text for name in schema.texts for text in rows[name].tolist() if isinstance(text, str)]
+
+
+def public_texts(path: str) -> list[str]:
+    """The lines of a file of public texts; empty ones are left out.
+
+    Raises:
+        JobError: the file cannot be read, or holds no text.
+    """
+    try:
+        lines = [line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise JobError(f"public_text={path!r} cannot be read ({type(error).__name__}); name a file in UTF-8") from None
+    held = [line for line in lines if line]
+    if not held:
+        raise JobError(f"public_text={path!r} holds no text; name a file with one text a line")
+    return held
+
+
+def _learn_public(writer: "TextWriter", public: Sequence[str], progress: Progress) -> None:
+    """Train on public texts, whose prompts say the column alone."""
+    from synth.language.training import TextTraining
+    from synth.language.vocabularies import CodedVocabulary
+    from synth.neural.training import Course, train
+
+    text, vocabulary = writer.specification, writer.vocabulary
+    if not isinstance(vocabulary, CodedVocabulary):
+        return
+    made = np.zeros((len(public), vocabulary.n_prompt + text.max_tokens + 1), dtype=np.int32)
+    for row, line in enumerate(public):
+        tokens = [*vocabulary.tokens(line), vocabulary.end][: text.max_tokens + 1]
+        made[row, vocabulary.n_prompt - 1] = 1 + vocabulary.heading(writer.schema.texts[row % len(writer.schema.texts)])
+        made[row, vocabulary.n_prompt : vocabulary.n_prompt + len(tokens)] = np.array(tokens) + 1
+    training = TextTraining(writer.decoder, made, vocabulary.n_prompt, text.batch_size, text.rate, writer.device)
+    train(training, text.public_epochs, Course("public text", "", None, progress))
+
+
+def _train(
+    writer: "TextWriter", rows: pd.DataFrame, seed: int, progress: Progress, budget: Budget | None, place: Path | None
+) -> None:
+    from synth.language.training import PrivateTextTraining, TextTraining
+    from synth.neural.batches import UnitIndex
+    from synth.neural.training import CheckpointFolder, Course, train, train_privately
+    from synth.transforms.layout import Encoded
+
+    text, schema, n_prompt = writer.specification, writer.schema, writer.vocabulary.n_prompt
+    progress("reading texts", None)
+    sequences = np.concatenate([writer.sequences(rows, name) for name in schema.texts])
+    if place is not None:
+        place.mkdir(parents=True, exist_ok=True)
+    folder = None if place is None else CheckpointFolder(place)
+    known: dict[str, Any] = {**writer.to_plain(), "texts": schema.texts}
+    if budget is None:
+        known |= {"seed": seed, "rows": hashlib.sha256(np.ascontiguousarray(sequences).data).hexdigest()}
+    digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
+    course = Course("texts", digest, folder, progress)
+    if budget is None:
+        train(
+            TextTraining(writer.decoder, sequences, n_prompt, text.batch_size, text.rate, writer.device),
+            text.epochs,
+            course,
+        )
+        return
+    event = budget.schedule.required(STEPS, SubsampledGaussianEvent)
+    owners = np.arange(len(rows)) if schema.entity is None else rows[schema.entity].to_numpy()
+    owned = np.concatenate([owners] * len(schema.texts))
+    rows_per_unit = schema.max_rows_per_unit * len(schema.texts)
+    units = UnitIndex.of(Encoded(sequences, np.zeros((len(sequences), 0), dtype=np.float32)), owned, rows_per_unit)
+    expected = event.sampling_rate * float(schema.n_units or 1)
+    training = PrivateTextTraining(
+        writer.decoder, units, n_prompt, expected, text.max_grad_norm, text.rate, writer.device
+    )  # fmt: skip
+    train_privately(training, event, budget, course)

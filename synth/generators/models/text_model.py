@@ -1,0 +1,156 @@
+"""The model of a table with free text: a model of its other columns, and a language model that writes texts given them."""
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synth.chunks import Part
+from synth.dp.statement import PrivacyStatement
+from synth.errors import JobError, ModelError
+from synth.generators.base import Model, ModelDisplay
+from synth.generators.models.model_folder import load_content, save_model
+from synth.progress import Progress, quiet
+from synth.schema import Schema
+from synth.table import conform, present
+
+if TYPE_CHECKING:
+    from synth.language.writer import TextWriter
+
+TEXTS = "texts"
+"""Key in the content of a saved model that writes texts, and first part of the names of its arrays."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TextModel(ModelDisplay):
+    """A model of rows, and a language model of their texts: no row of the real table.
+
+    Attributes:
+        rows: of all columns but the texts.
+        writer: of the texts.
+    """
+
+    rows: Model
+    writer: "TextWriter"
+
+    @property
+    def name(self) -> str:
+        """Name of the generator of the other columns."""
+        return self.rows.name
+
+    @property
+    def schema(self) -> Schema:
+        """The schema it was fitted under."""
+        return self.rows.schema
+
+    @property
+    def statement(self) -> PrivacyStatement | None:
+        """Its guarantee, texts included; `None`: **no formal guarantee**."""
+        return self.rows.statement
+
+    @property
+    def default_rows(self) -> int:
+        """Rows that `sample` gives unless told."""
+        return self.rows.default_rows
+
+    @property
+    def entity_shares(self) -> tuple[float, ...] | None:
+        """Share of entities with 1, 2, ..., k rows; `None` where the unit is a row."""
+        found: tuple[float, ...] | None = getattr(self.rows, "entity_shares", None)
+        return found
+
+    def sample(
+        self,
+        n_rows: int | None = None,
+        *,
+        seed: int | None = None,
+        given: Mapping[str, Any] | None = None,
+        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
+        progress: Progress = quiet,
+        part: Part | None = None,
+    ) -> pd.DataFrame:
+        """A synthetic table, as `synth.generators.base.Model` has it: rows first, then their texts.
+
+        Raises:
+            JobError: as the model of the rows; there is no table.
+            ModelError: as there.
+        """
+        rng = np.random.default_rng(seed)
+        of_rows, of_texts = (int(one) for one in rng.integers(2**31, size=2))
+        table = self.rows.sample(
+            n_rows, seed=of_rows, given=given, balance=balance, progress=progress, part=part
+        )  # fmt: skip
+        progress("writing texts", None)
+        known = dict(table.attrs)
+        canonical = conform(table, self._unwritten(), outside="clamp")
+        written = present(canonical.assign(**self.writer.write(canonical, of_texts)), self.schema)
+        written.attrs.update(known)
+        return written
+
+    def text_losses(self, rows: pd.DataFrame, name: str) -> NDArray[np.float64]:
+        """The negative log-likelihood of each row's text, per token in nats; shape (n,). It reads these rows.
+
+        Args:
+            rows: *Sensitive* where they are real. Conforming to the schema.
+            name: of the column of text.
+
+        Raises:
+            JobError: there is no such column of text.
+        """
+        if name not in self.schema.texts:
+            raise JobError(f"text={name!r} is no column of learned text; name one of {', '.join(self.schema.texts)}")
+        return self.writer.losses(conform(rows, self._unwritten(), outside="clamp"), name)
+
+    def _unwritten(self) -> Schema:
+        """The schema of a table in which texts may be missing."""
+        columns: dict[str, Any] = dict(self.schema.columns)
+        columns |= {name: columns[name].model_copy(update={"missing": True}) for name in self.schema.texts}
+        return self.schema.model_copy(update={"columns": columns})
+
+    def save(self, path: Path | str) -> None:
+        """Write the model as a new folder, whole or not at all; of a folder's model, adapters alone.
+
+        Raises:
+            ModelError: the model of the rows cannot be saved; nothing was written.
+        """
+        with tempfile.TemporaryDirectory() as place:
+            apart = Path(place) / "rows"
+            self.rows.save(apart)
+            content, arrays, schema, statement = load_content(apart)
+        of_texts = {f"{TEXTS}.{name}": array for name, array in self.writer.to_arrays().items()}
+        save_model(path, {**content, TEXTS: self.writer.to_plain()}, {**arrays, **of_texts}, schema, statement)
+
+    @classmethod
+    def load(
+        cls, rows: Model, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], model: str | None = None
+    ) -> Self:
+        """A model from what `save` wrote.
+
+        Args:
+            rows: of the other columns.
+            content: under `TEXTS`.
+            arrays: those of the texts, by their full names.
+            model: the folder of the model that was adapted, where it is elsewhere now.
+
+        Raises:
+            ModelError: a part is missing or contradicts another, or the folder holds another model.
+            JobError: the folder holds none.
+            MissingExtra: the libraries of texts are not installed.
+        """
+        from synth.language.adapters import require_libraries
+
+        require_libraries()
+        from synth.language.writer import TextWriter
+
+        own = {name.removeprefix(f"{TEXTS}."): array for name, array in arrays.items()}
+        try:
+            return cls(rows, TextWriter.loaded(content, own, rows.schema, model))
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RuntimeError) as error:
+            if isinstance(error, ModelError | JobError):
+                raise
+            raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None

@@ -1,0 +1,181 @@
+"""A causal model from a folder, with LoRA adapters on its attention: nothing in the folder is run, nothing downloaded.
+
+The folder is as `transformers` saves it: `config.json`, weights as safetensors, and a fast tokenizer's
+`tokenizer.json`. Its weights stay as they are; adapters alone are trained and saved.
+
+Source: Hu et al. 2022 (2106.09685); for them under DP-SGD, Yu et al. 2022 (2110.06500).
+"""
+
+import hashlib
+import importlib.util
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from synth.distribution import missing_extra
+from synth.errors import JobError, ModelError
+from synth.language.decoder import Cache
+
+CONFIG, TOKENIZER = "config.json", "tokenizer.json"
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
+"""Names of files of weights that run code when they are read."""
+
+
+def require_libraries() -> None:
+    """Refuse work on free text where its libraries are not installed.
+
+    Raises:
+        MissingExtra: one is not.
+    """
+    for name in ("torch", "tokenizers", "transformers", "peft", "opacus"):
+        if importlib.util.find_spec(name) is None:
+            raise missing_extra("learning free text", "text")
+
+
+def check_folder(path: str) -> None:
+    """Refuse a folder that is no causal model as it can be read safely.
+
+    Raises:
+        JobError: it is none; nothing was loaded.
+    """
+    folder = Path(path)
+    if not (folder / CONFIG).is_file():
+        raise JobError(f"a language model is a folder with {CONFIG}, and model={path!r} is none; name one that is")
+    if not list(folder.glob("*.safetensors")):
+        held = any(list(folder.glob(pattern)) for pattern in PICKLES)
+        how = "only as pickles, which may run code" if held else "nowhere"
+        raise JobError(
+            f"weights are read from safetensors, and model={path!r} has them {how}; save it with `save_pretrained`"
+        )
+    if not (folder / TOKENIZER).is_file():
+        raise JobError(f"a language model needs {TOKENIZER}, and model={path!r} has none; save its tokenizer there")
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        told = config.get("auto_map") if isinstance(config, dict) else None
+    except (OSError, ValueError):
+        raise JobError(f"{CONFIG} of model={path!r} cannot be read; save the model anew") from None
+    if told:
+        raise JobError(f"model={path!r} brings code of its own, which is not run; name one that `transformers` knows")
+
+
+def digest_of(path: str) -> str:
+    """SHA-256 of a model's configuration, tokenizer and weights, in hexadecimal."""
+    digest, folder = hashlib.sha256(), Path(path)
+    for file in sorted([folder / CONFIG, folder / TOKENIZER, *folder.glob("*.safetensors")]):
+        with file.open("rb") as content:
+            digest.update(f"{file.name}\0{hashlib.file_digest(content, 'sha256').hexdigest()}\0".encode())
+    return digest.hexdigest()
+
+
+def load_tokenizer(path: str) -> Any:
+    """The tokenizer of a folder.
+
+    Raises:
+        JobError: it cannot be read, or has no token that ends a text.
+    """
+    from transformers import AutoTokenizer
+
+    with _quiet():
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(
+                path, local_files_only=True, trust_remote_code=False, use_fast=True
+            )
+        except Exception as error:  # noqa: BLE001 - the library raises of all kinds
+            raise _unreadable(path, error) from None
+    if tokenizer.eos_token_id is None:
+        raise JobError(f"the tokenizer of model={path!r} has no token that ends a text; set its eos_token")
+    return tokenizer
+
+
+class AdaptedDecoder:
+    """A folder's model with adapters.
+
+    Args:
+        path: the folder.
+        rank: of the adapters.
+        device: of all of it.
+
+    Raises:
+        JobError: the folder holds no causal model whose attention can be adapted; nothing was trained.
+    """
+
+    def __init__(self, path: str, rank: int, device: torch.device) -> None:
+        from peft import LoraConfig, get_peft_model
+        from transformers import AutoModelForCausalLM
+
+        check_folder(path)
+        with _quiet():
+            try:
+                base = AutoModelForCausalLM.from_pretrained(
+                    path, local_files_only=True, trust_remote_code=False, use_safetensors=True, dtype=torch.float32
+                )
+                asked = LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, bias="none", task_type="CAUSAL_LM")
+                self._network = get_peft_model(base, asked).to(device)
+            except Exception as error:  # noqa: BLE001 - the libraries raise of all kinds
+                raise _unreadable(path, error) from None
+        self._network.eval()  # no dropout: what is drawn for a text would have to be accounted for
+        for module in self._network.modules():
+            if isinstance(module, nn.Linear) and module.weight.requires_grad:
+                module.train()
+
+    @property
+    def size(self) -> int:
+        """Number of tokens that it has logits of."""
+        return int(self._network.config.vocab_size)
+
+    def __call__(self, tokens: Tensor, mask: Tensor, n_last: int) -> Tensor:
+        """As `Decoder` says."""
+        found = self._network(input_ids=tokens, attention_mask=mask.long(), position_ids=_places(mask), use_cache=False)
+        logits: Tensor = found.logits[:, -n_last:]
+        return logits
+
+    def follow(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
+        """As `Decoder` says."""
+        places = _places(mask)[:, -tokens.shape[1] :]
+        found = self._network(
+            input_ids=tokens, attention_mask=mask.long(), position_ids=places, past_key_values=cache, use_cache=True
+        )
+        return found.logits[:, -1], found.past_key_values
+
+    def trained(self) -> nn.Module:
+        """The module, of which adapters alone have gradients."""
+        module: nn.Module = self._network
+        return module
+
+
+def _places(mask: Tensor) -> Tensor:
+    return (mask.long().cumsum(1) - 1).clamp_min(0)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The library's own log and bars turned off within."""
+    from transformers.utils import logging as told
+
+    level, bars = told.get_verbosity(), told.is_progress_bar_enabled()
+    told.set_verbosity(logging.CRITICAL)
+    told.disable_progress_bar()
+    try:
+        yield
+    finally:
+        told.set_verbosity(level)
+        if bars:
+            told.enable_progress_bar()
+
+
+def _unreadable(path: str, error: Exception) -> JobError:
+    return JobError(
+        f"model={path!r} is no causal language model with an attention that can be adapted ({type(error).__name__}); "
+        "name another"
+    )
+
+
+def other_base(path: str) -> ModelError:
+    """The refusal of a folder that holds another model than the one that was adapted."""
+    return ModelError(f"the model was adapted from another than model={path!r} holds now; put that one back")

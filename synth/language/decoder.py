@@ -1,0 +1,157 @@
+"""Causal decoders: a small transformer of our own, and what training and sampling ask of any.
+
+Every parameter of ours is in an embedding, a linear layer or a normalization: all of them have exact gradients by unit.
+
+Source: Vaswani et al. 2017 (1706.03762); Radford et al. 2019, for normalization before each part.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+Cache = Any
+"""Keys and values of the tokens so far, in the form of the decoder that made them."""
+HEAD = 16
+"""Width of an attention head."""
+
+
+class Decoder(Protocol):
+    """A causal language model: `nn.Module` or what holds one."""
+
+    def __call__(self, tokens: Tensor, mask: Tensor, n_last: int) -> Tensor:
+        """Logits of the token after each of the last ones, shape (n, n_last, size).
+
+        Args:
+            tokens: shape (n, T), int64; anything where there is none.
+            mask: where there is a token, shape (n, T). Gaps stand on the left and the right only.
+            n_last: places from the right that logits are wanted of.
+        """
+
+    def follow(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
+        """Logits of the token after the last one, shape (n, size), and what is kept for the next call.
+
+        Args:
+            tokens: new ones, shape (n, t).
+            mask: of all tokens so far, the new ones last, shape (n, T).
+            cache: of the call before; `None`: there was none.
+        """
+
+    def trained(self) -> nn.Module:
+        """The module whose parameters with gradients are trained."""
+
+
+@dataclass(frozen=True)
+class DecoderShape:
+    """The shape of a small decoder.
+
+    Attributes:
+        size: of the vocabulary, codes of prompts among it.
+        d_model: width, a multiple of `HEAD`.
+        n_layers: layers.
+        length: tokens of a prompt and a text together at most.
+    """
+
+    size: int
+    d_model: int
+    n_layers: int
+    length: int
+
+
+class SmallDecoder(nn.Module):
+    """A transformer of a few layers.
+
+    Args:
+        shape: of it.
+    """
+
+    def __init__(self, shape: DecoderShape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.tokens = nn.Embedding(shape.size, shape.d_model)
+        self.places = nn.Embedding(shape.length, shape.d_model)
+        self.layers = nn.ModuleList(Layer(shape.d_model) for _ in range(shape.n_layers))
+        self.norm = nn.LayerNorm(shape.d_model)
+        self.head = nn.Linear(shape.d_model, shape.size)
+        for table in (self.tokens, self.places):
+            nn.init.normal_(table.weight, std=0.02)
+
+    def forward(self, tokens: Tensor, mask: Tensor, n_last: int) -> Tensor:
+        """As `Decoder` says."""
+        hidden, _ = self._hidden(tokens, mask, None)
+        logits: Tensor = self.head(hidden[:, -n_last:])
+        return logits
+
+    def follow(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
+        """As `Decoder` says."""
+        hidden, kept = self._hidden(tokens, mask, cache)
+        return self.head(hidden[:, -1]), kept
+
+    def trained(self) -> nn.Module:
+        """All of it."""
+        return self
+
+    def _hidden(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
+        n_new = tokens.shape[1]
+        places = (mask.long().cumsum(1) - 1).clamp(0, self.shape.length - 1)[:, -n_new:]
+        hidden = self.tokens(tokens) + self.places(places)
+        seen = attention_mask(mask, n_new)
+        kept = []
+        for index, layer in enumerate(self.layers):
+            hidden, pair = layer(hidden, seen, None if cache is None else cache[index])
+            kept.append(pair)
+        return self.norm(hidden), kept
+
+
+class Layer(nn.Module):
+    """Attention and a feed-forward network, each added to what came in.
+
+    Args:
+        d_model: width.
+    """
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.n_heads = d_model // HEAD
+        self.before, self.between = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.attend, self.mix = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+        self.widen, self.narrow = nn.Linear(d_model, 4 * d_model), nn.Linear(4 * d_model, d_model)
+
+    def forward(
+        self, hidden: Tensor, seen: Tensor, cache: tuple[Tensor, Tensor] | None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """The next hidden states, shape (n, t, d_model), and keys and values of all tokens so far.
+
+        Args:
+            hidden: of the new tokens, shape (n, t, d_model).
+            seen: which tokens each new one attends to, shape (n, 1, t, T).
+            cache: keys and values of the tokens before.
+        """
+        n, t, width = hidden.shape
+        parts = self.attend(self.before(hidden)).view(n, t, 3, self.n_heads, width // self.n_heads).transpose(1, 3)
+        query, key, value = parts.unbind(2)
+        if cache is not None:
+            key, value = torch.cat([cache[0], key], 2), torch.cat([cache[1], value], 2)
+        attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+        hidden = hidden + self.mix(attended.transpose(1, 2).reshape(n, t, width))
+        hidden = hidden + self.narrow(functional.gelu(self.widen(self.between(hidden))))
+        return hidden, (key, value)
+
+
+def attention_mask(mask: Tensor, n_new: int) -> Tensor:
+    """Which tokens each of the last ones attends to: those before it, and itself; shape (n, 1, n_new, T).
+
+    Args:
+        mask: where there is a token, shape (n, T).
+        n_new: places from the right that attend.
+
+    >>> attention_mask(torch.tensor([[False, True, True]]), 2).int().tolist()
+    [[[[0, 1, 0], [0, 1, 1]]]]
+    """
+    total = mask.shape[1]
+    place = torch.arange(total, device=mask.device)
+    new = place[total - n_new :, None]
+    seen = (place <= new) & mask[:, None, None, :]
+    return seen | (place == new)  # a gap attends to itself, since nothing at all gives no number

@@ -1,0 +1,165 @@
+"""Training of a language model on texts: epochs without privacy, DP-SGD over units with it.
+
+With privacy a unit is all texts of one entity. They are in a step's sample together, and their summed gradient is
+clipped as one. The number of steps is public, and nothing looks at a loss.
+"""
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from synth.language.decoder import Decoder
+from synth.language.sequences import ROWS_A_PASS, losses, trimmed
+from synth.neural.batches import Epochs, UnitIndex
+from synth.neural.dp_sgd import Clipping, ClipTally, OpacusSums, StepRelease, noisy_mean, write_gradients
+from synth.neural.networks import is_finite
+
+
+class TextTraining:
+    """Training without privacy, by Adam.
+
+    Args:
+        decoder: trained in place, on the device.
+        sequences: *Sensitive*. Shape (n, T).
+        n_prompt: places of the prompt.
+        batch_size: texts of a step.
+        rate: learning rate.
+        device: of the training.
+    """
+
+    def __init__(
+        self, decoder: Decoder, sequences: NDArray[np.int32], n_prompt: int, batch_size: int, rate: float,
+        device: torch.device,
+    ) -> None:  # fmt: skip
+        self._decoder, self._n_prompt = decoder, n_prompt
+        self._sequences = torch.from_numpy(sequences).to(device)
+        self._batches = Epochs(len(sequences), batch_size, device)
+        self._parameters = list(trainable(decoder))
+        self._optimizer = torch.optim.AdamW(self._parameters, rate)
+
+    @property
+    def n_steps_per_epoch(self) -> int:
+        """Steps of an epoch."""
+        return self._batches.n_steps
+
+    def step(self) -> dict[str, Tensor]:
+        """One step; its loss, left on the device."""
+        rows, weights = self._batches.draw()
+        loss = (losses(self._decoder, trimmed(self._sequences[rows].long()), self._n_prompt) * weights).sum()
+        self._optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(self._parameters, 1.0)
+        self._optimizer.step()
+        return {"loss": loss.detach()}
+
+    def state(self) -> dict[str, Any]:
+        """Weights, optimizer, and the position in an epoch."""
+        weights = {name: value.detach().clone() for name, value in named(self._decoder)}
+        return {
+            "weights": weights,
+            "optimizer": copy.deepcopy(self._optimizer.state_dict()),
+            "batches": self._batches.state(),
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave."""
+        put(self._decoder, state["weights"])
+        self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+        self._batches.load(state["batches"])
+
+
+class PrivateTextTraining:
+    """Training by DP-SGD, with each unit's gradient clipped, by Opacus' gradients of single texts.
+
+    Args:
+        decoder: trained in place, on the device.
+        units: *Sensitive*. Sequences by unit.
+        n_prompt: places of the prompt.
+        expected_batch: units of a step's sample, as released or public.
+        max_grad_norm: C.
+        rate: learning rate.
+        device: of the training.
+
+    Attributes:
+        tally: *Sensitive*. How many units were clipped.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        units: UnitIndex,
+        n_prompt: int,
+        expected_batch: float,
+        max_grad_norm: float,
+        rate: float,
+        device: torch.device,
+    ) -> None:
+        self._decoder, self._n_prompt, self._units = decoder, n_prompt, units.to(device)
+        self._parameters = list(trainable(decoder))
+        self._optimizer = torch.optim.Adam(self._parameters, rate)
+        self.tally = ClipTally()
+        self._clipped = OpacusSums(decoder.trained(), tally=self.tally)
+        self._clipping = Clipping.planned(max_grad_norm, expected_batch, units.max_rows_per_unit, ROWS_A_PASS)
+
+    def step(self, steps: StepRelease) -> None:
+        """Take one step.
+
+        Args:
+            steps: charged by the budget.
+        """
+        write_gradients(self._parameters, noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum))
+        self._optimizer.step()
+
+    def _clipped_sum(self, sampled: NDArray[np.int64]) -> Tensor:
+        size = self._clipping.pass_units
+        self.tally.sampled(len(sampled))
+        batch = self._units.batch(sampled, size)
+        return self._clipped(
+            lambda: torch.where(batch.mask, losses(self._decoder, batch.codes, self._n_prompt), 0.0),
+            size,
+            self._clipping.max_grad_norm,
+        )
+
+    @property
+    def finite(self) -> bool:
+        """True if all weights are finite numbers."""
+        return is_finite(self._decoder.trained())
+
+    def state(self) -> dict[str, Any]:
+        """Weights that noise has made releasable, and the optimizer's moments of them."""
+        weights = {name: value.detach().clone() for name, value in named(self._decoder)}
+        return {"weights": weights, "optimizer": copy.deepcopy(self._optimizer.state_dict())}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave."""
+        put(self._decoder, state["weights"])
+        self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+
+
+def named(decoder: Decoder) -> Iterator[tuple[str, nn.Parameter]]:
+    """Names and parameters that are trained."""
+    return ((name, p) for name, p in decoder.trained().named_parameters() if p.requires_grad)
+
+
+def trainable(decoder: Decoder) -> Iterator[nn.Parameter]:
+    """Parameters that are trained."""
+    return (parameter for _, parameter in named(decoder))
+
+
+def put(decoder: Decoder, weights: Mapping[str, Tensor]) -> None:
+    """Set the trained parameters to these.
+
+    Raises:
+        ValueError: they are of another model; nothing was set.
+    """
+    own = dict(named(decoder))
+    if {name: tuple(p.shape) for name, p in own.items()} != {name: tuple(w.shape) for name, w in weights.items()}:
+        raise ValueError("the weights are of another model")
+    with torch.no_grad():
+        for name, parameter in own.items():
+            parameter.copy_(weights[name])

@@ -1,0 +1,193 @@
+"""The writer of texts: a trained language model and all that it needs to write the texts of a table's rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from synth.columns import TextColumn
+from synth.language.adapters import AdaptedDecoder, check_folder, digest_of, load_tokenizer, other_base
+from synth.language.decoder import Decoder, DecoderShape, SmallDecoder
+from synth.language.prompts import Prompts
+from synth.language.sampling import Limits, sample
+from synth.language.sequences import Vocabulary, losses_of, sequences_of
+from synth.language.specification import LanguageModel
+from synth.language.tokenizer import BytePairs
+from synth.language.training import named, put
+from synth.language.vocabularies import CodedVocabulary, WordedVocabulary
+from synth.neural.training import device_of
+from synth.schema import Schema
+
+MOST_TOKENS = 10**6
+"""Tokens of a saved vocabulary at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class TextWriter:
+    """A language model of the texts of a table, given their rows.
+
+    Attributes:
+        specification: its parameters.
+        schema: of the table.
+        vocabulary: of prompts and texts.
+        decoder: the network.
+        base: digest of the folder's model that was adapted; `None` of a small decoder.
+    """
+
+    specification: LanguageModel
+    schema: Schema
+    vocabulary: CodedVocabulary | WordedVocabulary
+    decoder: Decoder
+    base: str | None
+
+    @classmethod
+    def begun(
+        cls,
+        specification: LanguageModel,
+        schema: Schema,
+        row: Prompts,
+        tokenizer: BytePairs | None,
+        device: torch.device,
+    ) -> Self:
+        """An untrained writer: a folder's model with fresh adapters, or a small decoder at random.
+
+        Args:
+            specification: its parameters.
+            schema: of the table.
+            row: the prompts.
+            tokenizer: of a small decoder; `None` of a folder's model, which has its own.
+            device: of the network.
+
+        Raises:
+            JobError: the folder holds no model that can be adapted.
+        """
+        vocabulary: CodedVocabulary | WordedVocabulary
+        if specification.model is None:
+            if tokenizer is None:
+                raise ValueError("a small decoder needs a tokenizer")
+            vocabulary = CodedVocabulary(tokenizer, row, schema.texts)
+            length = vocabulary.n_prompt + specification.max_tokens + 1
+            shape = DecoderShape(vocabulary.size, specification.d_model, specification.n_layers, length)
+            return cls(specification, schema, vocabulary, SmallDecoder(shape).to(device), None)
+        check_folder(specification.model)
+        held, adapted = (
+            load_tokenizer(specification.model),
+            AdaptedDecoder(specification.model, specification.rank, device),
+        )
+        vocabulary = WordedVocabulary(held, row, specification.max_prompt, adapted.size, int(held.eos_token_id))
+        return cls(specification, schema, vocabulary, adapted, digest_of(specification.model))
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the network."""
+        found: torch.device = next(self.decoder.trained().parameters()).device
+        return found
+
+    def write(self, rows: pd.DataFrame, seed: int) -> dict[str, NDArray[np.object_]]:
+        """A text of each column of text for each row; shapes (n,), `None` where it is missing.
+
+        Args:
+            rows: canonical; synthetic.
+            seed: of all draws.
+        """
+        generator = torch.Generator(self.device).manual_seed(seed)
+        asked = self.specification
+        limits = Limits(asked.max_tokens, asked.temperature, asked.top_p, asked.no_repeat)
+        written: dict[str, NDArray[np.object_]] = {}
+        for name in self.schema.texts:
+            column = self.schema.columns[name]
+            prompts = self.vocabulary.prompts(rows, name)
+            vocabulary: Vocabulary = self.vocabulary
+            drawn = sample(self.decoder, vocabulary, prompts, limits, may_miss=column.missing, generator=generator)
+            texts = np.full(len(rows), None, dtype=object)
+            texts[:] = [self._fitting(self.vocabulary.text(tokens), column) for tokens in drawn]
+            written[name] = texts
+        return written
+
+    def _fitting(self, text: str | None, column: Any) -> str | None:
+        """The text as its column may hold it."""
+        most = column.length if isinstance(column, TextColumn) else None
+        plain = "" if text is None else text.replace("\0", "")[:most]
+        if plain and plain not in self.schema.missing_values:
+            return plain
+        return None if column.missing else f"{plain}."[:most]
+
+    def losses(self, rows: pd.DataFrame, name: str) -> NDArray[np.float64]:
+        """The negative log-likelihood of each row's text, per token in nats; shape (n,). It reads these rows.
+
+        Args:
+            rows: *Sensitive* where they are real. Canonical.
+            name: of the column of text.
+        """
+        sequences = self.sequences(rows, name)
+        found: NDArray[np.float64] = losses_of(self.decoder, sequences, self.vocabulary.n_prompt, self.device)
+        return found
+
+    def sequences(self, rows: pd.DataFrame, name: str) -> NDArray[np.int32]:
+        """Prompt and text of each row as tokens.
+
+        Args:
+            rows: *Sensitive* where they are real. Canonical.
+            name: of the column of text.
+        """
+        column = self.schema.columns[name]
+        length = column.length if isinstance(column, TextColumn) else 0
+        vocabulary: Vocabulary = self.vocabulary
+        return sequences_of(vocabulary, rows, name, max_tokens=self.specification.max_tokens, length=length)
+
+    def to_plain(self) -> dict[str, Any]:
+        """All but the weights, as plain data."""
+        return {
+            "parameters": dict(self.specification.plain()),
+            "prompts": self.vocabulary.row.to_plain(),
+            "tokenizer": self.vocabulary.tokenizer.to_text() if isinstance(self.vocabulary, CodedVocabulary) else None,
+            "base": self.base,
+        }
+
+    def to_arrays(self) -> dict[str, NDArray[np.float32]]:
+        """The weights that were trained, by name."""
+        return {name: value.detach().cpu().numpy().astype(np.float32) for name, value in named(self.decoder)}
+
+    @classmethod
+    def loaded(
+        cls, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], schema: Schema, model: str | None = None
+    ) -> Self:
+        """What `to_plain` and `to_arrays` gave.
+
+        Args:
+            content: plain data.
+            arrays: weights by name.
+            schema: of the table.
+            model: the folder of the model that was adapted, where it is elsewhere now.
+
+        Raises:
+            ModelError: the folder holds another model.
+            JobError: the folder holds none.
+            ValueError, KeyError, TypeError: a part is missing or contradicts another.
+        """
+        parameters = dict(content["parameters"])
+        if model is not None and parameters.get("model") is not None:
+            parameters["model"] = model
+        specification = LanguageModel.model_validate(_set_alone(parameters))
+        device = device_of("cpu" if specification.device == "cpu" else "auto")
+        row, told = Prompts.from_plain(content["prompts"], schema), content["tokenizer"]
+        tokenizer = None if told is None else BytePairs.from_text(str(told))
+        if tokenizer is not None and tokenizer.size > MOST_TOKENS:
+            raise ValueError("the vocabulary is too large")
+        if specification.model is not None and content["base"] is not None:
+            check_folder(specification.model)
+            if digest_of(specification.model) != content["base"]:
+                raise other_base(specification.model)
+        writer = cls.begun(specification, schema, row, tokenizer, device)
+        put(writer.decoder, {name: torch.from_numpy(np.asarray(array)) for name, array in arrays.items()})
+        return writer
+
+
+def _set_alone(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that differ from the usual ones: others count as not set."""
+    usual = LanguageModel().plain()
+    return {name: value for name, value in parameters.items() if name not in usual or value != usual[name]}
