@@ -132,9 +132,7 @@ class Generator(BaseModel):
         """
         texts.check_texts(self.text, schema)
         if self.text is not None and not self.writes_texts:
-            raise JobError(
-                f"generator={self.name!r} has no language model beside it; leave out text, or choose another"
-            )
+            raise JobError(f"generator={self.name!r} has no language model beside it; leave out text")
         if not schema.learned:
             raise SchemaError(
                 "a generator needs a column to learn, and the schema keeps none but those made anew; keep one"
@@ -227,7 +225,7 @@ class Generator(BaseModel):
         if not schema.texts:
             return self.fit_rows(train, schema, **self._taken(seed, progress, budget, place))  # type: ignore[arg-type]
         self.check(schema)
-        if self.promises and budget is None:
+        if isinstance(self, PrivateGenerator) and self.promises and budget is None:
             progress("calibrating the noise", None)
             budget = Budget(self.calibrated(schema))
         rows = texts.prepared(train, schema, promises=self.promises, in_order=self.draws_histories(schema))
@@ -395,7 +393,7 @@ def fit_model(
         taken["budget"] = budget
     if generator.resumes or generator.text is not None:
         taken["place"] = place
-    model = generator.fit(train, schema, **taken)  # type: ignore[arg-type]
+    model = generator.fit(train, schema, **taken)
     if model.statement is not None and getattr(generator, "epsilon", None) is None:
         raise ModelError(
             f"generator={generator.name!r} has no epsilon, and its model makes a claim; correct the generator"

@@ -91,8 +91,8 @@ def losses(decoder: Decoder, sequences: Tensor, n_prompt: int) -> Tensor:
     asked = tokens[:, n_prompt:]
     logits = decoder(tokens[:, :-1], mask[:, :-1], asked.shape[1])
     counted = mask[:, n_prompt:].float()
-    of_tokens = functional.cross_entropy(logits.transpose(1, 2), asked, reduction="none") * counted
-    return of_tokens.sum(1) / counted.sum(1).clamp_min(1.0)
+    of_tokens = functional.cross_entropy(logits.flatten(0, 1), asked.flatten(), reduction="none").view_as(counted)
+    return (of_tokens * counted).sum(1) / counted.sum(1).clamp_min(1.0)
 
 
 @torch.no_grad()

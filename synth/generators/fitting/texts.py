@@ -49,14 +49,12 @@ def check_texts(text: LanguageModel | None, schema: Schema) -> None:
     if text is None:
         if schema.texts:
             raise SchemaError(
-                f"a language model learns free text: column={schema.texts[0]!r} is to be learned, and the generator has "
-                'no option text; set text = "lm", or drop = true for the column'
+                f"column={schema.texts[0]!r} is free text to be learned, and the generator has no option text; set "
+                'text = "lm", or drop = true for the column'
             )
         return
     if not schema.texts:
-        raise SchemaError(
-            "the option text is for columns of text with learn = true, and the schema has none; leave it out"
-        )
+        raise SchemaError("the option text is for columns with learn = true, and the schema has none; leave it out")
     from synth.language.adapters import check_folder, require_libraries
 
     require_libraries()

@@ -1,4 +1,4 @@
-"""The model of a table with free text: a model of its other columns, and a language model that writes texts given them."""
+"""The model of a table with free text: a model of its rows, and a language model that writes their texts."""
 
 import tempfile
 from collections.abc import Mapping
