@@ -111,7 +111,7 @@ class TextWriter:
     def _fitting(self, text: str | None, column: Any) -> str | None:
         """The text as its column may hold it."""
         most = column.length if isinstance(column, TextColumn) else None
-        plain = "" if text is None else text.replace("\0", "")[:most]
+        plain = "" if text is None else "".join(c for c in text if c.isprintable() or c in "\n\t")[:most]
         if plain and plain not in self.schema.missing_values:
             return plain
         return None if column.missing else f"{plain}."[:most]
