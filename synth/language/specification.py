@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 OF_DECODER = ("d_model", "n_layers", "vocabulary", "public_text", "public_epochs")
 """Parameters of the decoder that is trained from nothing."""
@@ -80,6 +80,12 @@ class LanguageModel(BaseModel):
         """The learning rate."""
         return self.learning_rate or USUAL_RATE["decoder" if self.model is None else "adapters"]
 
+    @model_serializer(mode="wrap")
+    def _effective(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """The parameters that have an effect: what is read back is not refused for the others."""
+        idle = ("rank",) if self.model is None else OF_DECODER
+        return {name: value for name, value in written(self).items() if name not in idle}
+
     def plain(self) -> Mapping[str, Any]:
-        """The parameters as plain data."""
+        """The parameters that have an effect, as plain data."""
         return self.model_dump(mode="json")

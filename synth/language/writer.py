@@ -172,7 +172,7 @@ class TextWriter:
         parameters = dict(content["parameters"])
         if model is not None and parameters.get("model") is not None:
             parameters["model"] = model
-        specification = LanguageModel.model_validate(_set_alone(parameters))
+        specification = LanguageModel.model_validate(parameters)
         device = device_of("cpu" if specification.device == "cpu" else "auto")
         row, told = Prompts.from_plain(content["prompts"], schema), content["tokenizer"]
         tokenizer = None if told is None else BytePairs.from_text(str(told))
@@ -185,9 +185,3 @@ class TextWriter:
         writer = cls.begun(specification, schema, row, tokenizer, device)
         put(writer.decoder, {name: torch.from_numpy(np.asarray(array)) for name, array in arrays.items()})
         return writer
-
-
-def _set_alone(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that differ from the usual ones: others count as not set."""
-    usual = LanguageModel().plain()
-    return {name: value for name, value in parameters.items() if name not in usual or value != usual[name]}

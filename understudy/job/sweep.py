@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NONE = "none"
 """The text for a fit without epsilon in a list of epsilons."""
-TABLES = ("workload",)
+TABLES = ("workload", "text")
 """Parameters of a generator that are tables of TOML."""
 
 

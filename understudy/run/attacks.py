@@ -20,6 +20,7 @@ from synth.generators.models.autoregressive_model import AutoregressiveModel
 from synth.generators.models.history_model import HistoryModel
 from synth.generators.models.marginal_model import MarginalModel
 from synth.generators.models.neural_model import NeuralModel
+from synth.generators.models.text_model import rows_of
 from synth.generators.registry import generator
 from synth.progress import Progress
 from synth.schema import Schema
@@ -118,7 +119,8 @@ def claimed_generator(model: Model, statement: PrivacyStatement) -> PrivateGener
         AuditError: the model does not tell it, or it is of another claim than the statement's.
         JobError: the parameters are none of the generator's.
     """
-    parameters = model.parameters if isinstance(model, HistoryModel | MarginalModel | NeuralModel) else None
+    of_rows = rows_of(model)
+    parameters = of_rows.parameters if isinstance(of_rows, HistoryModel | MarginalModel | NeuralModel) else None
     if not isinstance(parameters, Mapping):
         raise AuditError(
             "a model's claim is audited by its generator's parameters, and this one holds none; fit it again"
@@ -190,11 +192,8 @@ def specification_of(model: Model) -> Generator:
         ModelError: the model does not hold them.
         JobError: they are none of the generator's.
     """
-    parameters = (
-        model.parameters
-        if isinstance(model, AutoregressiveModel | HistoryModel | MarginalModel | NeuralModel)
-        else None
-    )
+    of_rows, kinds = rows_of(model), AutoregressiveModel | HistoryModel | MarginalModel | NeuralModel
+    parameters = of_rows.parameters if isinstance(of_rows, kinds) else None
     if parameters is None:
         raise ModelError("shadow models are fitted by a model's parameters, and this one holds none; fit it again")
     return generator(model.name, **parameters)

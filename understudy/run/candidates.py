@@ -17,10 +17,11 @@ from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.metrics import CLIPPED
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from evaluate.result_io import evaluation_from
-from evaluate.tables import Real
+from evaluate.tables import Real, TextScorer
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError
 from synth.generators.base import Model
+from synth.generators.models.text_model import scorer_of
 from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.registry import load_model
 from synth.output import whole_file
@@ -191,6 +192,15 @@ def table_path(plan: Plan, work: RunWorkspace, label: str) -> Path:
     return work.result / SYNTHETIC / f"{label}{plan.suffix}"
 
 
+def _scorers(bench: CandidateContext, label: str) -> dict[str, TextScorer]:
+    """The loss of the model that wrote a candidate's texts, where there are any and it could be saved."""
+    place = bench.work.model(label)
+    if not bench.plan.schema.texts or not place.is_dir():
+        return {}
+    scorer = scorer_of(load_model(place))
+    return {} if scorer is None else {label: scorer}
+
+
 def _measure(bench: CandidateContext, label: str) -> None:
     """Measured once, and its claim audited; what is judged is what was written."""
     plan, work, done = bench.plan, bench.work, made(bench.work, label)
@@ -199,8 +209,9 @@ def _measure(bench: CandidateContext, label: str) -> None:
             # Of one evaluation in several parts, the first alone carries the self-tests: they are of the real rows.
             first = label == next(iter(plan.points))
             evaluation = stages.evaluate(
-                plan, bench.real, {label: synthetic}, {label: done.statement}, progress, self_tested=first
-            )
+                plan, bench.real, {label: synthetic}, {label: done.statement}, progress,
+                scorers=_scorers(bench, label), self_tested=first,
+            )  # fmt: skip
         (candidate,) = evaluation.candidates
         stages.check_reached(bench.sides)  # else what was lost is listed as failed, and an unreached table is none
         if plan.job.evaluation.shadow_models is not None:

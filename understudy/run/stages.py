@@ -30,6 +30,7 @@ from understudy.run.attacks import SHADOW, Trial, attacked, audit_trial, shadow_
 from understudy.run.plan import Plan
 
 if TYPE_CHECKING:
+    from evaluate.tables import TextScorer
     from synth.stored import StoredTable
 
 ENGINES = 2
@@ -153,6 +154,7 @@ def evaluate(
     statements: Mapping[str, PrivacyStatement | None],
     progress: Progress,
     *,
+    scorers: "Mapping[str, TextScorer] | None" = None,
     self_tested: bool = True,
 ) -> Evaluation:
     """Every synthetic table measured against train and holdout, each with its generator's specification.
@@ -163,6 +165,7 @@ def evaluate(
         synthetic: the tables, by label.
         statements: what they promise, by label.
         progress: told what is being measured.
+        scorers: losses of the models that wrote texts, by label.
         self_tested: whether the self-tests run, too; once is enough for a run.
     """
     return evaluate_beside(
@@ -173,6 +176,7 @@ def evaluate(
         progress=progress,
         statements={label: stated for label, stated in statements.items() if stated is not None},
         generators={label: _specification(plan, label) for label in synthetic},
+        scorers=scorers,
         self_tested=self_tested,
     )
 

@@ -1,7 +1,7 @@
 """The model of a table with free text: a model of its rows, and a language model that writes their texts."""
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -154,3 +154,13 @@ class TextModel(ModelDisplay):
             if isinstance(error, ModelError | JobError):
                 raise
             raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
+
+
+def rows_of(model: Model) -> Model:
+    """The model of the rows alone, where another one writes texts beside it."""
+    return model.rows if isinstance(model, TextModel) else model
+
+
+def scorer_of(model: Model) -> Callable[[str, pd.DataFrame], NDArray[np.float64]] | None:
+    """The loss of a model on texts, by their column and their rows; `None` where it writes none."""
+    return (lambda name, rows: model.text_losses(rows, name)) if isinstance(model, TextModel) else None
