@@ -1,0 +1,247 @@
+"""Samples of texts as codes of words: training, synthetic and fresh ones, and training texts with their words shuffled.
+
+Synthetic and fresh rows are cut to one n where a distance is taken: a small sample adds to it. All are in the groups
+that half-samples are made of, whole entities together. Shuffled texts are as many and as long as the training ones and
+hold the same words; no word has to do with the one before it, nor with its text.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evaluate.fidelity.in_memory import HeldRows
+from evaluate.fidelity.protocol import OrderedValues
+from evaluate.fidelity.samples import AnySamples
+from evaluate.free_text.corpus import words
+from evaluate.intervals import N_GROUPS, replicate_groups
+from evaluate.tables import Tables
+
+MOST_ROWS = 10_000
+"""Rows of each table whose texts are compared at most."""
+MIN_TEXTS = 4 * N_GROUPS
+"""Texts of each table that a comparison needs."""
+_CHUNK = 20_000
+"""Runs of words that are counted by replicate at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class CodedTexts:
+    """Texts of one column of one table as codes of words. *Sensitive* where the table is real.
+
+    Attributes:
+        texts: as they are, `None` where missing; shape (n_rows,).
+        codes: words of all texts, one behind the other, shape (n_words,); the less, the more frequent in train.
+        rows: the row of each word, ascending, shape (n_words,).
+        units: the entity of each row, from 0 in a seeded order; shape (n_rows,).
+    """
+
+    texts: np.ndarray
+    codes: np.ndarray
+    rows: np.ndarray
+    units: np.ndarray
+
+    @property
+    def n_rows(self) -> int:
+        """Rows, with a text or without."""
+        return len(self.texts)
+
+    @property
+    def present(self) -> np.ndarray:
+        """Mask of the rows that have a text, shape (n_rows,)."""
+        return np.array([text is not None for text in self.texts], dtype=bool)
+
+    @property
+    def groups(self) -> np.ndarray:
+        """The half-sample group of each row, shape (n_rows,)."""
+        return self.units % N_GROUPS
+
+    def first(self, n: int) -> "CodedTexts":
+        """The first n rows, which are a sample."""
+        end = np.searchsorted(self.rows, n)
+        return CodedTexts(self.texts[:n], self.codes[:end], self.rows[:end], self.units[:n])
+
+    def shuffled(self, rng: np.random.Generator) -> "CodedTexts":
+        """The same words dealt at random to texts of the same lengths."""
+        return replace(self, codes=rng.permutation(self.codes))
+
+    @property
+    def lengths(self) -> OrderedValues:
+        """Words of each text that is there, by group."""
+        n_words = np.bincount(self.rows, minlength=self.n_rows).astype(np.float64)
+        return OrderedValues.of(np.where(self.present, n_words, np.nan), self.groups, N_GROUPS)
+
+    def pairs(self, most: int) -> np.ndarray:
+        """Counts of two words that follow each other, by group, rarer words as one; shape (n_groups, (most + 2)^2)."""
+        size = most + 2
+        codes, inside = np.minimum(self.codes, most), self.rows[1:] == self.rows[:-1]
+        cells = codes[:-1][inside] * size + codes[1:][inside]
+        cells += self.groups[self.rows[1:][inside]] * size**2
+        return np.bincount(cells, minlength=N_GROUPS * size**2).reshape(N_GROUPS, -1)
+
+    def beside(self, codes: np.ndarray, size: int, most: int) -> np.ndarray:
+        """Counts of a word in a text together with a column's code in its row, by group.
+
+        Args:
+            codes: of the column, shape (n_rows,).
+            size: how many codes the column has.
+            most: words that are told apart, the most frequent ones; behind them come all others, and no text.
+
+        Returns:
+            Shape (n_groups, (most + 2) * size).
+        """
+        held = np.unique(self.rows * (most + 2) + np.minimum(self.codes, most))
+        rows, of = np.divmod(held, most + 2)
+        missing = np.flatnonzero(~self.present)
+        rows, of = np.concatenate([rows, missing]), np.concatenate([of, np.full(len(missing), most + 1)])
+        cells = (self.groups[rows] * (most + 2) + of) * size + codes[rows]
+        return np.bincount(cells, minlength=N_GROUPS * (most + 2) * size).reshape(N_GROUPS, -1)
+
+    def runs(self, n: int, n_words: int) -> tuple[np.ndarray, np.ndarray]:
+        """Runs of n words as whole numbers, and the row of each.
+
+        Args:
+            n: words of a run.
+            n_words: different words of all tables.
+        """
+        n_runs = max(len(self.codes) - n + 1, 0)
+        found = np.zeros(n_runs, dtype=np.int64)
+        for place in range(n):
+            found = found * n_words + self.codes[place : place + n_runs]
+        inside = self.rows[:n_runs] == self.rows[n - 1 : n - 1 + n_runs]
+        return found[inside], self.rows[:n_runs][inside]
+
+
+@dataclass(frozen=True, eq=False)
+class TextSamples:
+    """Texts of one column in the training table, and in the tables that are compared with it.
+
+    Attributes:
+        name: of the column.
+        train: *Sensitive*.
+        others: synthetic, fresh and shuffled ones, in this order.
+        n_words: different words of all of them.
+    """
+
+    name: str
+    train: CodedTexts
+    others: tuple[CodedTexts, CodedTexts, CodedTexts]
+    n_words: int
+
+    @classmethod
+    def of(cls, tables: Tables, name: str) -> "TextSamples":
+        """The texts of a column, made once for the same tables."""
+        return tables.kept.once(("text samples", name), lambda: cls._made(tables, name))
+
+    @classmethod
+    def _made(cls, tables: Tables, name: str) -> "TextSamples":
+        train, synthetic, fresh, _ = rows_of(tables).all
+        split = [_Split.of(one, name) for one in (train, synthetic, fresh)]
+        counts = split[0].counts
+        known = sorted(counts, key=lambda word: (-counts[word], word))
+        rest = sorted({word for one in split[1:] for text in one.words for word in text} - {*known})
+        codes = {word: code for code, word in enumerate((*known, *rest))}
+        first, *others = (one.coded(codes) for one in split)
+        shuffled = first.shuffled(np.random.default_rng([tables.seed, 21]))
+        return cls(name, first, (others[0], others[1], shuffled), len(codes))
+
+    @property
+    def all(self) -> tuple[CodedTexts, ...]:
+        """The training texts, then the others."""
+        return (self.train, *self.others)
+
+    @property
+    def n_texts(self) -> int:
+        """Texts, or entities with one, of the table that has the fewest."""
+        return min(len(np.unique(one.units[one.present])) for one in self.all)
+
+    def equal(self) -> "TextSamples":
+        """The others cut to equally many rows."""
+        n = min(one.n_rows for one in self.others)
+        return replace(self, others=tuple(one.first(n) for one in self.others))
+
+    def distances(self, n: int) -> np.ndarray:
+        """Total variation from the training texts of which runs of n words texts hold; shape (3, n_replicates).
+
+        A text counts once for each different run in it.
+        """
+        found = [one.runs(n, max(self.n_words, 1)) for one in self.all]
+        distinct, ids = np.unique(np.concatenate([runs for runs, _ in found]), return_inverse=True)
+        ends = np.cumsum([len(runs) for runs, _ in found])[:-1]
+        held = [
+            _Held.of(of, rows, one.groups)
+            for of, (_, rows), one in zip(np.split(ids, ends), found, self.all, strict=True)
+        ]
+        distance = np.zeros((3, len(replicate_groups(N_GROUPS))))
+        for start in range(0, len(distinct), _CHUNK):
+            train, *others = (one.shares(start, min(start + _CHUNK, len(distinct))) for one in held)
+            distance += [np.abs(train - other).sum(axis=1) / 2 for other in others]
+        return distance
+
+
+@dataclass(frozen=True, eq=False)
+class _Split:
+    """*Sensitive*. Texts of one table in words."""
+
+    texts: np.ndarray
+    words: Sequence[Sequence[str]]
+    units: np.ndarray
+
+    @classmethod
+    def of(cls, rows: HeldRows, name: str) -> "_Split":
+        held = [value if isinstance(value, str) else None for value in rows.rows[name].tolist()]
+        texts = np.empty(len(held), dtype=object)
+        texts[:] = held
+        return cls(texts, [() if text is None else words(text) for text in held], rows.units)
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many texts hold each word."""
+        return Counter(word for text in self.words for word in set(text))
+
+    def coded(self, codes: dict[str, int]) -> CodedTexts:
+        flat = np.array([codes[word] for text in self.words for word in text], dtype=np.int64)
+        rows = np.repeat(np.arange(len(self.words)), [len(text) for text in self.words])
+        return CodedTexts(self.texts, flat, rows, self.units)
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """Which texts hold which runs: runs in ascending order, each with the group of its text, and totals by group."""
+
+    runs: np.ndarray
+    groups: np.ndarray
+    totals: np.ndarray
+
+    @classmethod
+    def of(cls, runs: np.ndarray, rows: np.ndarray, groups: np.ndarray) -> "_Held":
+        pairs = np.unique(runs * len(groups) + rows)
+        runs, rows = np.divmod(pairs, len(groups))
+        of = groups[rows]
+        return cls(runs, of, replicate_groups(N_GROUPS) @ np.bincount(of, minlength=N_GROUPS))
+
+    def shares(self, start: int, end: int) -> np.ndarray:
+        """Of runs in a range, shape (n_replicates, end - start)."""
+        within = slice(*np.searchsorted(self.runs, [start, end]))
+        cells = self.groups[within] * (end - start) + self.runs[within] - start
+        counts = np.bincount(cells, minlength=N_GROUPS * (end - start)).reshape(N_GROUPS, -1)
+        return np.asarray(replicate_groups(N_GROUPS) @ counts / np.maximum(self.totals, 1.0)[:, None])
+
+
+def rows_of(tables: Tables) -> AnySamples[HeldRows]:
+    """The rows whose texts are compared: in a seeded order, all that are held up to `MOST_ROWS`."""
+
+    def draw() -> AnySamples[HeldRows]:
+        most = MOST_ROWS if tables.n_rows is None else min(MOST_ROWS, tables.n_rows)
+        return AnySamples.draw(replace(tables, n_rows=most)).whole()
+
+    return tables.kept.once("rows of texts", draw)
+
+
+def each(tables: Tables) -> Iterator[TextSamples]:
+    """The samples of each column of texts that every table has enough of."""
+    for name in tables.schema.texts:
+        samples = TextSamples.of(tables, name)
+        if samples.n_texts >= MIN_TEXTS:
+            yield samples
