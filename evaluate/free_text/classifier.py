@@ -8,6 +8,7 @@ Source: Lopez-Paz and Oquab 2017, "Revisiting Classifier Two-Sample Tests", arXi
 Laan 2015 (the variance of a cross-fitted area under the curve); Salton & Buckley 1988 for the weights.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -110,8 +111,8 @@ def told_apart(samples: TextSamples, seed: int) -> Told:
     features = _weighted([texts for texts, _ in taken])
     sides = [_Side(matrix, units) for matrix, (_, units) in zip(features, taken, strict=True)]
     held_out, synthetic, train, shuffled = sides
-    skills = [_skill(held_out, other) for other in (synthetic, train, shuffled)]
-    return Told(n, *skills, (held_out.units, synthetic.units, train.units))
+    of_synthetic, of_train, of_shuffled = (_skill(held_out, other) for other in (synthetic, train, shuffled))
+    return Told(n, of_synthetic, of_train, of_shuffled, (held_out.units, synthetic.units, train.units))
 
 
 def _taken(one: CodedTexts, n: int) -> tuple[list[str], np.ndarray]:
@@ -135,19 +136,19 @@ def _weighted(tables: Sequence[Sequence[str]]) -> list[Any]:
 
     texts = [text[:MOST_LETTERS] for of in tables for text in of]
     kinds = (
-        {"analyzer": _runs},
+        {"analyzer": runs_of},
         {"analyzer": "char_wb", "ngram_range": LETTERS, "lowercase": True},
     )
     found = [HashingVectorizer(n_features=N_FEATURES, alternate_sign=False, norm=None, **kind) for kind in kinds]
     weighted = [TfidfTransformer(sublinear_tf=True).fit_transform(one.transform(texts)) for one in found]
     whole, ends = sparse.hstack(weighted, format="csr"), np.cumsum([0, *map(len, tables)])
-    return [whole[first:last] for first, last in zip(ends, ends[1:], strict=False)]
+    return [whole[first:last] for first, last in itertools.pairwise(ends)]
 
 
-def _runs(text: str) -> list[str]:
+def runs_of(text: str) -> list[str]:
     """Words and runs of two words."""
     single = words(text)
-    return [*single, *map(" ".join, zip(single, single[1:], strict=False))]
+    return [*single, *map(" ".join, itertools.pairwise(single))]
 
 
 def _skill(held_out: _Side, table: _Side) -> Skill:

@@ -18,6 +18,7 @@ Source: Kilgarriff 2001, "Comparing Corpora", on distances of word frequencies; 
 estimate of variance", for repeated texts; `evaluate.fidelity.dependence` names those of dependence.
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -142,7 +143,8 @@ def _worst_of(subject: Sequence[str]) -> str:
 def _distances(columns: Sequence[TextSamples]) -> list[Estimate | Failure]:
     """Distances of lengths and of runs of words."""
     found, equal = list[Estimate | Failure](), [samples.equal() for samples in columns]
-    n, names = min(one.others[SYNTHETIC].n_rows for one in equal), [(one.name,) for one in equal]
+    n = min(one.others[SYNTHETIC].n_rows for one in equal)
+    names: list[tuple[str, ...]] = [(one.name,) for one in equal]
     measured = {"lengths": [_of_lengths(one) for one in equal]}
     measured |= {kind: [one.distances(length) for one in equal] for kind, length in _RUNS.items()}
     for kind, replicates in measured.items():
@@ -166,7 +168,7 @@ def _of_lengths(samples: TextSamples) -> np.ndarray:
 
 def _order(columns: Sequence[TextSamples]) -> Estimate | Failure:
     """How far the dependence of a word on the one before is from the real one."""
-    size, squares = N_ORDERED + 2, {}
+    size, squares = N_ORDERED + 2, dict[tuple[str, ...], Squares]()
     for samples in columns:
         counts = tuple(replicated(one.pairs(N_ORDERED)) for one in samples.all)
         squares[samples.name,] = Squares.of(dependence_of(counts, (size, size), (False, False)))
@@ -178,7 +180,7 @@ def _agreement(columns: Sequence[TextSamples], tables: Tables) -> list[Estimate 
     if not tables.schema.learned:
         return [Failure(AGREEMENT, "skipped", "no column is learned beside the texts")]
     coded = EncodedSamples.of(tables, rows_of(tables))
-    found, totals = list[Estimate | Failure](), {}
+    found, totals = list[Estimate | Failure](), dict[tuple[str, ...], Squares]()
     for samples in columns:
         ratio, n = _ratio(samples), samples.others[SYNTHETIC].n_rows
         squares = {name: _beside(samples, coded, place) for place, name in enumerate(coded.columns)}
@@ -333,7 +335,7 @@ def _drawn(samples: TextSamples, tables: Tables) -> dict[str, Any]:
     edges[-1] += 1.0
     bins = [np.clip(np.searchsorted(edges, one, side="right") - 1, 0, len(edges) - 2) for one in counted]
     shares = [np.bincount(one, minlength=len(edges) - 1) / len(one) for one in bins]
-    labels = [_label(int(low + 0.5), int(high - 0.5)) for low, high in zip(edges, edges[1:], strict=False)]
+    labels = [_label(int(low + 0.5), int(high - 0.5)) for low, high in itertools.pairwise(edges)]
     return {
         "column": samples.name,
         "lengths": {

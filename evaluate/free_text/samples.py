@@ -159,7 +159,8 @@ class TextSamples:
     def equal(self) -> "TextSamples":
         """The others cut to equally many rows."""
         n = min(one.n_rows for one in self.others)
-        return replace(self, others=tuple(one.first(n) for one in self.others))
+        synthetic, fresh, shuffled = (one.first(n) for one in self.others)
+        return replace(self, others=(synthetic, fresh, shuffled))
 
     def distances(self, n: int) -> np.ndarray:
         """Total variation from the training texts of which runs of n words texts hold; shape (3, n_replicates).
