@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluate.result import Candidate, Estimate
+from evaluate.result import UNASKED, Candidate, Estimate
 from evaluate.text import number
 from reports.glossary import entry
 
 TEXTS, UTILITY, PRIVACY = "texts.", "utility.texts.", "privacy.texts."
 """Beginnings of the names of what is measured of texts."""
-FAMILIES = ("texts.", "fidelity.texts", "utility.texts", "privacy.texts")
+FIDELITY, ATTACKS = ("texts.", "fidelity.texts", "utility.texts"), ("privacy.texts",)
 """The same with the measures themselves, under which failures stand."""
 DISTANCES = ("texts.words", "texts.bigrams", "texts.trigrams", "texts.lengths")
 SHARES = ("texts.c2st.auc", "texts.repeated", "texts.missing")
@@ -88,14 +88,21 @@ class TextSection:
     Attributes:
         rows: figures of fidelity and utility of the whole table.
         attacks: figures of privacy.
-        absent: titles and reasons of those that were not measured.
+        absent: titles and reasons of figures of the table that were not measured.
+        unattacked: the same of attacks.
         parts: by column.
     """
 
     rows: tuple[Estimate, ...]
     attacks: tuple[Estimate, ...]
     absent: tuple[tuple[str, str], ...]
+    unattacked: tuple[tuple[str, str], ...]
     parts: tuple[TextPart, ...]
+
+    @property
+    def copied(self) -> tuple[TextPart, ...]:
+        """Columns of which sentences are repeated."""
+        return tuple(part for part in self.parts if part.sentences)
 
 
 def texts_of(candidate: Candidate, names: Sequence[str]) -> TextSection | None:
@@ -108,13 +115,22 @@ def texts_of(candidate: Candidate, names: Sequence[str]) -> TextSection | None:
     if not names:
         return None
     whole = [one for one in candidate.estimates if not one.subject]
-    missing = [one for one in candidate.failures if one.measure.startswith(FAMILIES)]
     return TextSection(
         rows=tuple(one for one in whole if one.measure.startswith((TEXTS, UTILITY))),
         attacks=tuple(one for one in whole if one.measure.startswith(PRIVACY)),
-        absent=tuple((entry(one.measure).title, one.message.rstrip(".")) for one in missing),
+        absent=_absent(candidate, FIDELITY),
+        unattacked=_absent(candidate, ATTACKS),
         parts=tuple(_part(name, candidate) for name in names),
     )
+
+
+def _absent(candidate: Candidate, families: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Titles and reasons, one for each reason: a measure that fails takes all of its numbers with it."""
+    found: dict[str, str] = {}
+    for one in candidate.failures:
+        if one.measure.startswith(families) and one.message != UNASKED:
+            found.setdefault(one.message.rstrip("."), entry(one.measure).title)
+    return tuple((title, message) for message, title in found.items())
 
 
 def _part(name: str, candidate: Candidate) -> TextPart:
