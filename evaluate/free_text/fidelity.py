@@ -30,12 +30,11 @@ from evaluate.fidelity.columns import Gaps
 from evaluate.fidelity.dependence import Squares, dependence_of
 from evaluate.fidelity.encoded import EncodedSamples, replicated
 from evaluate.fidelity.estimates import Distance, worst
-from evaluate.fidelity.protocol import MissingCounts
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC
 from evaluate.free_text.classifier import Told, told_apart
 from evaluate.free_text.corpus import NO_TEXTS
 from evaluate.free_text.samples import MIN_TEXTS, CodedTexts, TextSamples, each, rows_of
-from evaluate.intervals import Rate, newcombe, wilson
+from evaluate.intervals import Rate, design_effect, newcombe, wilson
 from evaluate.metrics import Counted, Metric, biased
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
@@ -124,16 +123,22 @@ def _missing(tables: Tables) -> list[Estimate | Failure]:
     found, names = list[Estimate](), tables.schema.texts
     for name in names:
         all_of = TextSamples.of(tables, name).all[:3]
-        train, *others = (MissingCounts.of(~one.present, one.units).rate() for one in all_of)
+        train, *others = (_missing_rate(one, len(names)) for one in all_of)
         _, low, high = newcombe(others[SYNTHETIC], train)
         differences = [abs(share - train[0]) for share, _, _ in others]
         found.append(Estimate(
             "texts.missing", differences[SYNTHETIC], all_of[1].n_rows, "lower", subject=(name,),
-            low=max(low, -high, 0.0), high=max(-low, high), reference=differences[FRESH], floor=0.0,
+            low=max(low, -high, 0.0), high=max(-low, high), reference=differences[FRESH],
         ))  # fmt: skip
     last = max(found, key=lambda one: one.value)
     low, high = (max(end for one in found if (end := one.interval[side]) is not None) for side in (0, 1))
     return [*found, replace(last, measure=MISSING, subject=(), low=low, high=high, note=_worst_of(last.subject))]
+
+
+def _missing_rate(one: CodedTexts, n_comparisons: int) -> Rate:
+    """The share of rows without a text, with its score interval where rows of an entity are alike."""
+    gone = ~one.present
+    return wilson(float(gone.mean()), len(gone) / design_effect(gone, one.units), n_comparisons)
 
 
 def _worst_of(subject: Sequence[str]) -> str:

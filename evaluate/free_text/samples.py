@@ -174,11 +174,8 @@ class TextSamples:
             _Held.of(of, rows, one.groups)
             for of, (_, rows), one in zip(np.split(ids, ends), found, self.all, strict=True)
         ]
-        distance = np.zeros((3, len(replicate_groups(N_GROUPS))))
-        for start in range(0, len(distinct), _CHUNK):
-            train, *others = (one.shares(start, min(start + _CHUNK, len(distinct))) for one in held)
-            distance += [np.abs(train - other).sum(axis=1) / 2 for other in others]
-        return distance
+        first, *rest = held
+        return np.array([first.distance(other, len(distinct)) for other in rest])
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,11 +219,30 @@ class _Held:
         of = groups[rows]
         return cls(runs, of, replicate_groups(N_GROUPS) @ np.bincount(of, minlength=N_GROUPS))
 
-    def shares(self, start: int, end: int) -> np.ndarray:
-        """Of runs in a range, shape (n_replicates, end - start)."""
-        within = slice(*np.searchsorted(self.runs, [start, end]))
-        cells = self.groups[within] * (end - start) + self.runs[within] - start
-        counts = np.bincount(cells, minlength=N_GROUPS * (end - start)).reshape(N_GROUPS, -1)
+    def distance(self, other: "_Held", n_distinct: int) -> np.ndarray:
+        """Total variation of the shares of runs in two tables, shape (n_replicates,)."""
+        sides = (self, other)
+        there = [np.bincount(one.runs, minlength=n_distinct) > 0 for one in sides]
+        both = np.flatnonzero(there[0] & there[1])
+        # Most runs stand in one table alone, and add what they are there: they need not be told apart.
+        total = sum(one.share_of(~there[1 - i][one.runs]) for i, one in enumerate(sides))
+        for start in range(0, len(both), _CHUNK):
+            shares = [one.shares(both[start : start + _CHUNK]) for one in sides]
+            total = total + np.abs(shares[0] - shares[1]).sum(axis=1)
+        return np.asarray(total / 2)
+
+    def share_of(self, chosen: np.ndarray) -> np.ndarray:
+        """Of all runs of a mask together, shape (n_replicates,)."""
+        counts = np.bincount(self.groups[chosen], minlength=N_GROUPS)
+        return np.asarray(replicate_groups(N_GROUPS) @ counts / np.maximum(self.totals, 1.0))
+
+    def shares(self, runs: np.ndarray) -> np.ndarray:
+        """Of each of some runs in ascending order, shape (n_replicates, n_runs)."""
+        within = slice(*np.searchsorted(self.runs, [runs[0], runs[-1] + 1]))
+        places = np.searchsorted(runs, self.runs[within])
+        known = runs[places] == self.runs[within]
+        cells = self.groups[within][known] * len(runs) + places[known]
+        counts = np.bincount(cells, minlength=N_GROUPS * len(runs)).reshape(N_GROUPS, -1)
         return np.asarray(replicate_groups(N_GROUPS) @ counts / np.maximum(self.totals, 1.0)[:, None])
 
 

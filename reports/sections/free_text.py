@@ -9,7 +9,7 @@ from typing import Any
 
 from evaluate.result import UNASKED, Candidate, Estimate
 from evaluate.text import number
-from reports.glossary import entry
+from reports.glossary import METRICS, entry
 
 TEXTS, UTILITY, PRIVACY = "texts.", "utility.texts.", "privacy.texts."
 """Beginnings of the names of what is measured of texts."""
@@ -55,6 +55,13 @@ class Agreement:
     lost: Estimate | None
     tstr: Estimate | None
     gap: Estimate | None
+
+    @property
+    def metric(self) -> str:
+        """The score of its models as one writes it; empty without models."""
+        if self.tstr is None:
+            return ""
+        return METRICS["r2" if self.tstr.note.startswith("R2") else "roc_auc"]
 
 
 @dataclass(frozen=True)
