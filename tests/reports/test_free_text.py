@@ -20,7 +20,7 @@ from synth.schema import Schema, build_schema
 from tests.evaluate.free_text.spoiled import dealt
 from tests.text_tables import TEXT, complaint_schema, complaints
 
-N = 400
+N = 300
 MEASURES = ["validity", "fidelity.texts", "utility.texts"]
 SECRET = "Call Aldana at 617-555-0143, code QX77777."
 COPIES = {"columns": [{"column": TEXT, "sentences": [
