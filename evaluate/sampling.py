@@ -58,7 +58,8 @@ def seeded_order(frame: pd.DataFrame, schema: Schema, seed: int) -> np.ndarray:
 def _digest_ranks(column: pd.Series) -> np.ndarray:
     """The place of each value among the digests of all of them, shape (n,); missing ones come last."""
     codes, values = pd.factorize(column)
-    digests = [hashlib.md5(str(value).encode(), usedforsecurity=False).hexdigest() for value in values]
+    texts = [str(value).encode(errors="surrogatepass") for value in values]
+    digests = [hashlib.md5(text, usedforsecurity=False).hexdigest() for text in texts]
     _, ranks = np.unique(np.array(digests, dtype=str), return_inverse=True)
     return np.append(ranks, len(ranks))[codes]
 

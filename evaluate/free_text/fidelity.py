@@ -336,8 +336,8 @@ N_BARS, MOST_EXAMPLES, MOST_FIELDS = 20, 5, 6
 def _drawn(samples: TextSamples, tables: Tables) -> dict[str, Any]:
     """Shares of lengths, and a few synthetic texts with the values beside them. No real text is in it."""
     counted = [np.repeat(one.values, counts) for one, counts in _present_lengths(samples)]
-    edges = np.unique(np.quantile(counted[0], np.linspace(0, 1, N_BARS + 1)).round()) - 0.5
-    edges[-1] += 1.0
+    ends = np.unique(np.quantile(counted[0], np.linspace(0, 1, N_BARS + 1)).round())
+    edges = np.append(ends if len(ends) == 1 else ends[:-1], ends[-1] + 1) - 0.5
     bins = [np.clip(np.searchsorted(edges, one, side="right") - 1, 0, len(edges) - 2) for one in counted]
     shares = [np.bincount(one, minlength=len(edges) - 1) / len(one) for one in bins]
     labels = [_label(int(low + 0.5), int(high - 0.5)) for low, high in itertools.pairwise(edges)]
