@@ -73,11 +73,24 @@ class CodedTexts:
         return OrderedValues.of(np.where(self.present, n_words, np.nan), self.groups, N_GROUPS)
 
     def pairs(self, most: int) -> np.ndarray:
-        """Counts of two words that follow each other, by group, rarer words as one; shape (n_groups, (most + 2)^2)."""
-        size = most + 2
-        codes, inside = np.minimum(self.codes, most), self.rows[1:] == self.rows[:-1]
+        """Counts of two words that follow each other, by group.
+
+        A text begins and ends with a sign of its own, which is the last code.
+
+        Args:
+            most: words that are told apart, the most frequent ones; behind them come all others.
+
+        Returns:
+            Shape (n_groups, (most + 2)^2).
+        """
+        size, there = most + 2, np.flatnonzero(self.present)
+        ends = np.full(len(there), most + 1)
+        order = np.argsort(np.concatenate([there, self.rows, there]), kind="stable")
+        codes = np.concatenate([ends, np.minimum(self.codes, most), ends])[order]
+        rows = np.concatenate([there, self.rows, there])[order]
+        inside = rows[1:] == rows[:-1]
         cells = codes[:-1][inside] * size + codes[1:][inside]
-        cells += self.groups[self.rows[1:][inside]] * size**2
+        cells += self.groups[rows[1:][inside]] * size**2
         return np.bincount(cells, minlength=N_GROUPS * size**2).reshape(N_GROUPS, -1)
 
     def beside(self, codes: np.ndarray, size: int, most: int) -> np.ndarray:
@@ -86,14 +99,14 @@ class CodedTexts:
         Args:
             codes: of the column, shape (n_rows,).
             size: how many codes the column has.
-            most: words that are told apart, the most frequent ones; behind them come all others, and no text.
+            most: words that are told apart, the most frequent ones; behind them come all others, and no word.
 
         Returns:
             Shape (n_groups, (most + 2) * size).
         """
         held = np.unique(self.rows * (most + 2) + np.minimum(self.codes, most))
         rows, of = np.divmod(held, most + 2)
-        missing = np.flatnonzero(~self.present)
+        missing = np.flatnonzero(np.bincount(self.rows, minlength=self.n_rows) == 0)
         rows, of = np.concatenate([rows, missing]), np.concatenate([of, np.full(len(missing), most + 1)])
         cells = (self.groups[rows] * (most + 2) + of) * size + codes[rows]
         return np.bincount(cells, minlength=N_GROUPS * (most + 2) * size).reshape(N_GROUPS, -1)
