@@ -164,8 +164,8 @@ def _agreements(name: str, estimates: Iterable[Estimate]) -> tuple[Agreement, ..
     return tuple(sorted(found, key=_worst_first))
 
 
-def _worst_first(one: Agreement) -> tuple[float, float]:
-    return (-one.lost.value if one.lost else 0.0, -one.gap.value if one.gap else 0.0)
+def _worst_first(one: Agreement) -> tuple[bool, float, float]:
+    return (one.lost is None, -one.lost.value if one.lost else 0.0, -one.gap.value if one.gap else 0.0)
 
 
 def _sentences(name: str, candidate: Candidate) -> list[dict[str, Any]]:
