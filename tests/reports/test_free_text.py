@@ -6,10 +6,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from evaluate.engine import evaluate
+from evaluate.engine import evaluate, evaluate_beside
 from evaluate.gate.policy import load_policy
 from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.result_io import evaluation_from
+from evaluate.tables import Real
 from reports import compose, render_html
 from reports.glossary import evidence
 from reports.public.facts import public_facts
@@ -20,7 +21,7 @@ from synth.schema import Schema, build_schema
 from tests.evaluate.free_text.spoiled import dealt
 from tests.text_tables import TEXT, complaint_schema, complaints
 
-N = 300
+N = 250
 MEASURES = ["validity", "fidelity.texts", "utility.texts"]
 SECRET = "Call Aldana at 617-555-0143, code QX77777."
 COPIES = {"columns": [{"column": TEXT, "sentences": [
@@ -33,9 +34,8 @@ LEAK = Estimate("privacy.texts.copied", 0.02, N, "lower", low=0.01, high=0.03, r
 def measured() -> Evaluation:
     """Honest texts, and texts dealt to other rows of which an attack found one that is copied."""
     schema, table = complaint_schema(n_units=N), complaints(N, 2)
-    found = evaluate(
-        complaints(N, 0), complaints(N, 1), {"honest": table, "dealt": dealt(table)}, schema, measures=MEASURES,
-    )  # fmt: skip
+    real = Real.prepare(complaints(N, 0), complaints(N, 1), schema)
+    found = evaluate_beside(real, {"honest": table, "dealt": dealt(table)}, measures=MEASURES, self_tested=False)
     honest, leaking = found.candidates
     figures: dict[str, Any] = {**leaking.figures, "text_copies": COPIES}
     leaking = replace(leaking, estimates=(*leaking.estimates, LEAK), figures=figures)

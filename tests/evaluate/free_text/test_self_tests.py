@@ -15,7 +15,7 @@ AGREEMENT = "texts.agreement.floor_share"
 
 @pytest.fixture(scope="module")
 def measured() -> Evaluation:
-    parts = (complaints(n, seed) for n, seed in ((400, 0), (800, 1), (300, 2)))
+    parts = (complaints(n, seed) for n, seed in ((300, 0), (600, 1), (100, 2)))
     return evaluate(*parts, complaint_schema(), measures=["fidelity.texts"])
 
 
