@@ -38,7 +38,8 @@ def measured() -> Evaluation:
     found = evaluate_beside(real, {"honest": table, "dealt": dealt(table)}, measures=MEASURES, self_tested=False)
     honest, leaking = found.candidates
     figures: dict[str, Any] = {**leaking.figures, "text_copies": COPIES}
-    leaking = replace(leaking, estimates=(*leaking.estimates, LEAK), figures=figures)
+    failures = tuple(one for one in leaking.failures if not one.measure.startswith("privacy.texts"))
+    leaking = replace(leaking, estimates=(*leaking.estimates, LEAK), failures=failures, figures=figures)
     return replace(found, candidates=(honest, leaking))
 
 
