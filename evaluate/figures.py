@@ -197,6 +197,20 @@ class HistoryFigures(FigurePart):
     transitions: list[Clique]
 
 
+class TextFigures(FigurePart):
+    """Words of a text as one column, and a few synthetic texts with values of their row, for one column of texts."""
+
+    class Example(FigurePart):
+        """A synthetic text, and columns of its row with their values as texts."""
+
+        text: str
+        row: list[Annotated[list[str], Field(min_length=2, max_length=2)]]
+
+    column: str
+    lengths: ColumnShares
+    examples: list[Example]
+
+
 class Distances(FigurePart):
     """Quantiles of distances to the nearest training row."""
 
@@ -293,6 +307,7 @@ _SHAPES: Mapping[str, Any] = {
     "fairness_columns": list[GroupShares],
     "fairness_models": list[GroupModels],
     "histories": HistoryFigures,
+    "texts": list[TextFigures],
     "distance": Distances,
     "membership": Membership,
     "text_copies": TextCopies,

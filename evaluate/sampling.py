@@ -43,16 +43,25 @@ def drawn_order(keys: np.ndarray, seed: int, ties: np.ndarray | None = None) -> 
 def seeded_order(frame: pd.DataFrame, schema: Schema, seed: int) -> np.ndarray:
     """Positions of the rows in a seeded random order, whatever their order was: `drawn_order` of what they hold.
 
-    Rows that are equal in all learned columns are told apart by their entities, so that the units come out alike, too.
+    Rows that are equal in all learned columns are told apart by their entities and free texts, so that units and texts
+    come out alike, too.
     """
     keys = learned_keys(frame, schema)
-    if schema.entity is None:
+    names = [name for name in (schema.entity, *schema.texts) if name is not None]
+    if not names:
         return drawn_order(keys, seed)
-    codes, entities = pd.factorize(frame[schema.entity])
-    digests = [hashlib.md5(str(entity).encode(), usedforsecurity=False).hexdigest() for entity in entities]
+    ranks = [_digest_ranks(frame[name]) for name in names]
+    _, ties = np.unique(np.stack(ranks, axis=1), axis=0, return_inverse=True)
+    return drawn_order(keys, seed, ties.reshape(-1))
+
+
+def _digest_ranks(column: pd.Series) -> np.ndarray:
+    """The place of each value among the digests of all of them, shape (n,); missing ones come last."""
+    codes, values = pd.factorize(column)
+    texts = [str(value).encode(errors="surrogatepass") for value in values]
+    digests = [hashlib.md5(text, usedforsecurity=False).hexdigest() for text in texts]
     _, ranks = np.unique(np.array(digests, dtype=str), return_inverse=True)
-    # A row without an entity comes after those with one.
-    return drawn_order(keys, seed, np.append(ranks, len(ranks))[codes])
+    return np.append(ranks, len(ranks))[codes]
 
 
 def one_per_entity(order: np.ndarray, frame: pd.DataFrame, schema: Schema) -> np.ndarray:

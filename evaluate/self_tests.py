@@ -3,7 +3,8 @@
 * honest: a half of the holdout, which no rule may fail;
 * copy: the training rows themselves, which must fail on privacy;
 * some copies: the honest rows, of which `COPIED` are replaced by training rows, which must fail on copies;
-* shuffled: the training rows with every column shuffled, which must fail on what holds between columns;
+* shuffled: the training rows with every column shuffled, which must fail on what holds between columns, or between
+  texts and their rows;
 * sorted: the training rows with every column sorted, so that all columns rise together, which must fail likewise;
 * dealt: the training rows dealt at random to their entities, which must fail on what depends on the row before. Where
   the schema names no order there is no such case.
@@ -34,16 +35,16 @@ MAX_COLUMNS = 32
 counted."""
 
 COPIES, MEMBERSHIP, COLUMNS, PAIRS = "privacy.copies", "privacy.membership", "fidelity.columns", "fidelity.pairs"
-HISTORIES = "fidelity.histories"
+HISTORIES, TEXTS = "fidelity.histories", "fidelity.texts"
 TELLING: dict[Case, tuple[str, ...]] = {
-    "honest": (COPIES, COLUMNS, PAIRS, MEMBERSHIP),
+    "honest": (COPIES, COLUMNS, PAIRS, MEMBERSHIP, TEXTS),
     "copy": (COPIES, MEMBERSHIP),
     "some copies": (COPIES,),
-    "shuffled": (PAIRS,),
+    "shuffled": (PAIRS, TEXTS),
     "sorted": (PAIRS,),
     "dealt": (HISTORIES,),
 }
-"""The measures of each case."""
+"""The measures of each case; that of texts only where the schema keeps some."""
 NARROWED = (PAIRS, MEMBERSHIP)
 """Measures that look at `MAX_COLUMNS` at most."""
 
@@ -114,7 +115,8 @@ def self_tests_of(real: Real, measures: Collection[str], run: Run) -> tuple[Self
         run: measures.
     """
     cases = [case for case in TELLING if case != "dealt" or real.schema.order is not None]
-    asked = {case: [name for name in TELLING[case] if name in measures] for case in cases}
+    there = {name for name in measures if name != TEXTS or real.schema.texts}
+    asked = {case: [name for name in TELLING[case] if name in there] for case in cases}
     absent = {case: _unasked(case) for case, names in asked.items() if not names}
     sample = None if len(absent) == len(asked) else _sampled(real)
     if sample is None:
@@ -131,7 +133,7 @@ def _measured(
 ) -> dict[Case, Candidate]:  # fmt: skip
     """The numbers of each table that a rule may rest on, without what a report draws."""
     found: dict[Case, list[MetricResult]] = {case: [] for case in tables}
-    for name in (COPIES, COLUMNS, PAIRS, MEMBERSHIP, HISTORIES):
+    for name in (COPIES, COLUMNS, PAIRS, MEMBERSHIP, HISTORIES, TEXTS):
         for case, given in tables.items():
             if name in asked[case]:
                 found[case].append(run(name, _narrowed(given) if name in NARROWED else given))

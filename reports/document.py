@@ -28,6 +28,7 @@ from reports.sections.fidelity import (
     score_extent,
     worst_cliques,
 )
+from reports.sections.free_text import TextSection, texts_of
 from reports.sections.guidelines import GuidelineRow, criteria_rows
 from reports.sections.histories import HistorySection, histories_of
 from reports.sections.limitations import (
@@ -85,7 +86,7 @@ class Section:
 
     `claims` are `None` where no statement can be read. `protection` is `None` without an undisputed guarantee. `audit`
     is `None` where no audit ran. `expectations` are empty where nothing was expected from public facts. `histories` are
-    `None` where rows of an entity have no order.
+    `None` where rows of an entity have no order, `texts` where the schema keeps no free text.
     """
 
     index: int
@@ -104,6 +105,7 @@ class Section:
     audit: AuditNote | None
     expectations: tuple[ExpectationLine, ...]
     histories: HistorySection | None = None
+    texts: TextSection | None = None
 
     @property
     def void(self) -> bool:
@@ -159,6 +161,11 @@ class Document:
     def histories(self) -> bool:
         """True where something is known of a table's histories."""
         return any(section.histories is not None for section in self.sections)
+
+    @property
+    def texts(self) -> bool:
+        """True where the schema keeps free text."""
+        return any(section.texts is not None for section in self.sections)
 
     @property
     def row_of(self) -> Mapping[str, ColumnRow]:
@@ -281,6 +288,7 @@ def _section(
         audit=audit_note(candidate),
         expectations=expectations(candidate),
         histories=histories_of(candidate),
+        texts=texts_of(candidate, evaluation.schema.texts),
     )
 
 

@@ -122,4 +122,6 @@ def evidence(measure: str) -> str:
     """The section of the report that shows what a measure rests on."""
     if measure == AUDITED:
         return "guarantee"
+    if entry(measure).of_texts:
+        return "texts"
     return _EVIDENCE.get(measure.split(".")[0], "comparison")

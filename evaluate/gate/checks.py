@@ -1,8 +1,9 @@
 """Checks of self-tests: a policy's verdicts on tables of which the answer is known.
 
 A half of the holdout must fail nothing. A copy of train must fail on privacy, a few copies among honest rows on copies.
-Columns shuffled or sorted one by one must fail on what holds between columns. Rows dealt at random to entities must
-fail on the dependence on the row before. A case speaks only through rules that could show it on this table:
+Columns shuffled or sorted one by one must fail on what holds between columns; texts are shuffled with them. Rows dealt
+at random to entities must fail on the dependence on the row before. A case speaks only through rules that could show it
+on this table:
 
 * an interval that holds the limit has too few rows behind it to decide, which is no fault;
 * a rule that a fresh real sample breaks itself (the reference) tells nothing of the table;
@@ -27,8 +28,8 @@ PRIVACY = ("privacy.",)
 COPYING = ("privacy.copies",)
 COPIED = 0.05
 """Share of training rows among honest ones in the self-test of some copies."""
-BETWEEN = ("pairs.", "triples.", "joint.")
-"""Of fidelity, what looks at several columns at once: each alone, shuffled columns are right."""
+BETWEEN = ("pairs.", "triples.", "joint.", "texts.agreement.")
+"""Of fidelity, what looks at several columns at once: each alone, shuffled columns and texts are right."""
 BEFORE = ("histories.dependence.", "histories.lag.")
 """Of histories, what depends on the row before: dealing keeps rows per entity."""
 UNMEASURED = (STATEMENT, AUDITED)

@@ -11,6 +11,8 @@ SCORES = ("utility.tstr.", "utility.gap.")
 VARIANTS = ("without", "uncut")
 """Endings of those that it lists: without columns that give the target away, and with a number's outliers."""
 FAMILIES = ("utility.", "fairness.")
+TEXTS = "utility.texts"
+"""The measure of texts, which have a section of their own."""
 NEXT_EVENT = "utility.next_event"
 """The measure of the next event, which fails as a whole where there is none."""
 
@@ -22,7 +24,9 @@ def utility_rows(candidate: Candidate) -> tuple[Estimate, ...]:
     shown = [
         e
         for e in candidate.estimates
-        if e.measure.startswith(FAMILIES) and (not e.measure.startswith(SCORES) or e.measure.endswith(varied))
+        if e.measure.startswith(FAMILIES)
+        and not e.measure.startswith(TEXTS)
+        and (not e.measure.startswith(SCORES) or e.measure.endswith(varied))
     ]
     of_table = [e for e in shown if not e.subject]
     return (*of_table, *sorted((e for e in shown if e.subject), key=lambda e: (e.measure, -e.value)))
@@ -33,6 +37,8 @@ def utility_absent(candidate: Candidate) -> tuple[Mapping[str, str], ...]:
     found: dict[str, str] = {}
     for failure in candidate.failures:
         if failure.measure == NEXT_EVENT and failure.reason == "skipped":  # rows of an entity have no order
+            continue
+        if failure.measure.startswith(TEXTS):
             continue
         if failure.measure.startswith(FAMILIES) and not failure.measure.startswith(SCORES):
             title = entry(failure.measure).title

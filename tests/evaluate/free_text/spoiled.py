@@ -1,0 +1,53 @@
+"""Tables of complaints that are spoiled in one way each, for measures of free text."""
+
+import numpy as np
+import pandas as pd
+
+from tests.text_tables import TEXT
+
+
+def dealt(table: pd.DataFrame) -> pd.DataFrame:
+    """Every text in the row of another one."""
+    return table.assign(**{TEXT: np.random.default_rng(1).permutation(table[TEXT].to_numpy(dtype=object))})
+
+
+def half_dealt(table: pd.DataFrame) -> pd.DataFrame:
+    """Half of the rows with the texts of others, whichever they are."""
+    n = len(table) // 2
+    return pd.concat([dealt(table.iloc[:n]), table.iloc[n:]], ignore_index=True)
+
+
+def one_text(table: pd.DataFrame) -> pd.DataFrame:
+    """The same text in every row."""
+    return table.assign(**{TEXT: table[TEXT].iloc[0]})
+
+
+def twice(table: pd.DataFrame) -> pd.DataFrame:
+    """Every row of the first half again."""
+    half = table.iloc[: len(table) // 2]
+    return pd.concat([half, half], ignore_index=True)
+
+
+def words_dealt(table: pd.DataFrame) -> pd.DataFrame:
+    """The words of all texts, dealt at random to texts of the same lengths."""
+    split = [text.split() for text in table[TEXT]]
+    words = iter(np.random.default_rng(2).permutation([word for text in split for word in text]))
+    return table.assign(**{TEXT: [" ".join(next(words) for _ in text) for text in split]})
+
+
+def garbage(table: pd.DataFrame) -> pd.DataFrame:
+    """Words of random letters."""
+    rng = np.random.default_rng(3)
+    texts = [" ".join("".join(rng.choice(list("abcdefgh"), 5)) for _ in text.split()) for text in table[TEXT]]
+    return table.assign(**{TEXT: texts})
+
+
+def cut_short(table: pd.DataFrame) -> pd.DataFrame:
+    """The first ten words of each text."""
+    return table.assign(**{TEXT: [" ".join(text.split()[:10]) for text in table[TEXT]]})
+
+
+def often_missing(table: pd.DataFrame) -> pd.DataFrame:
+    """A third of the rows without a text."""
+    gone = np.random.default_rng(4).random(len(table)) < 1 / 3
+    return table.assign(**{TEXT: table[TEXT].mask(gone, None)})
