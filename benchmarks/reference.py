@@ -17,6 +17,7 @@ import typer
 
 from evaluate.metrics import CATALOG, Metric
 from synth.generators.registry import generator_class, names
+from synth.language.specification import LanguageModel
 from understudy.cli import app
 from understudy.json_schemas import json_schema
 
@@ -189,13 +190,20 @@ def _owners(found: list[str], n_all: int) -> str:
     return "all" if len(found) == n_all else ", ".join(f"`{name}`" for name in found)
 
 
+OF_TEXTS = """Every generator but `local` and `pategan` takes it, for columns of free text: `text = "lm"`, or a table of
+these keys. `docs/how-to/free-text.md` explains them."""
+
+
 def parameters() -> str:
     """The parameters of each generator of ours."""
     parts = []
     for name in names():
         if generator_class(name).__module__.startswith("synth."):
             found = generator_class(name).model_json_schema()["properties"]
-            parts.append(f"## `{name}`\n\n{_keys(found, ())}")
+            found.pop("text")
+            parts.append(f"## `{name}`\n\n{_keys(found, ())}" if found else f"## `{name}`\n\nIt has none.")
+    of_texts = LanguageModel.model_json_schema()["properties"]
+    parts.append(f"## The option `text`\n\n{OF_TEXTS}\n\n{_keys(of_texts, ())}")
     return "\n\n".join(parts)
 
 

@@ -304,8 +304,9 @@ def attack_note(candidate: Candidate) -> AttackNote:
 
 
 def _has(candidate: Candidate, measure: str) -> bool:
-    """True unless an attack is on histories, and the table has none."""
-    return not CATALOG[measure].of_histories or candidate.find(measure) is not None
+    """True unless an attack is on histories or on free text, and the table has none."""
+    metric = CATALOG[measure]
+    return not (metric.of_histories or metric.of_texts) or candidate.find(measure) is not None
 
 
 def _ran(candidate: Candidate, measure: str) -> bool:
