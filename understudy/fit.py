@@ -76,7 +76,7 @@ def plan_fit(
     Raises:
         BadInput: the schema, the output or the ledger does not allow the fit, or it keeps nothing in a `place`.
     """
-    if place is not None and not chosen.resumes:
+    if place is not None and not chosen.resumes and chosen.text is None:
         raise JobError(f"generator={chosen.name!r} keeps no log and no unfinished work; leave --training out")
     if table.stored:
         check_fit(chosen, "the fit")

@@ -9,6 +9,8 @@ OF_DECODER = ("d_model", "n_layers", "vocabulary", "public_text", "public_epochs
 """Parameters of the decoder that is trained from nothing."""
 USUAL_RATE = {"decoder": 2e-3, "adapters": 1e-3}
 """Learning rates of Adam, unless told."""
+FILES = ("model", "public_text")
+"""Parameters that name files: from the folder of a job, where one holds them."""
 LM = "lm"
 """The short form of a specification: the usual parameters."""
 

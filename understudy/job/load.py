@@ -24,6 +24,7 @@ from evaluate.metrics import MODULES
 from synth.errors import JobError, SchemaError, nearest
 from synth.generators.base import Generator
 from synth.generators.registry import generator
+from synth.language.specification import FILES
 from synth.parsing import GivenFile, read_given
 from synth.schema import Schema
 from synth.schema_file import schema_of
@@ -102,7 +103,7 @@ def read_inputs(job_path: Path) -> Inputs:
     check_waivers(waivers, [policy], list(job.points))
     check_measures(job.evaluation.measures or ())
     aimed(schema, job.evaluation.target, job.evaluation.task)
-    return Inputs(job, given, schema, policy, waivers, _generators(job, schema))
+    return Inputs(job, given, schema, policy, waivers, _generators(job, schema, home))
 
 
 def read_waivers(path: str | None, home: Path, given: dict[str, GivenFile]) -> tuple[Waiver, ...]:
@@ -162,23 +163,24 @@ def check_file(path: Path) -> str:
     return "job"
 
 
-def _generators(job: Job, schema: Schema) -> dict[str, Generator]:
+def _generators(job: Job, schema: Schema, home: Path) -> dict[str, Generator]:
     """The specification of every candidate, checked; the seeds of a sweep share theirs."""
     found: dict[tuple[str, float | None], Generator] = {}
     for point in job.points.values():
         if point.setting not in found:
             place = f"generators.{point.family}{_at(job, point)}"
-            found[point.setting] = generator_of(point, schema, place)
+            found[point.setting] = generator_of(point, schema, place, home)
     return {label: found[point.setting] for label, point in job.points.items()}
 
 
-def generator_of(point: PlannedCandidate, schema: Schema, place: str, **changed: Any) -> Generator:
+def generator_of(point: PlannedCandidate, schema: Schema, place: str, home: Path, **changed: Any) -> Generator:
     """The specification of a candidate's generator, checked.
 
     Args:
         point: the candidate.
         schema: of the table.
         place: its name in messages.
+        home: the folder of the job, from which files of texts are named.
         changed: parameters that take the place of its own.
 
     Raises:
@@ -186,6 +188,9 @@ def generator_of(point: PlannedCandidate, schema: Schema, place: str, **changed:
         MissingExtra: the generator needs what is not installed.
     """
     parameters: dict[str, Any] = {**point.spec.parameters, **changed}
+    if isinstance(of_texts := parameters.get("text"), dict):
+        named = {key: str(home / path) for key, path in of_texts.items() if key in FILES and isinstance(path, str)}
+        parameters["text"] = {**of_texts, **named}
     try:
         asked = generator(point.spec.generator or point.family, **parameters)
         asked.check(schema)

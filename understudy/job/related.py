@@ -71,6 +71,12 @@ def read_related(job_path: Path) -> RelatedInputs:
     check_waivers(waivers, [policy], list(job.points))
     check_measures(job.evaluation.measures or ())
     schemas: dict[TableRole, Schema] = {"parents": relation.parents, "rows": relation.rows}
+    for role, schema in schemas.items():
+        if schema.texts:
+            raise JobError(
+                f"free text is learned of one table alone, and {role} of two hold column={schema.texts[0]!r}; set "
+                "drop = true for it"
+            )
     epsilons: dict[str, float] = {}
     together: dict[str, ComposedClaim] = {}
     for point in job.points.values():
@@ -83,7 +89,8 @@ def read_related(job_path: Path) -> RelatedInputs:
         own = job.of_table(role, epsilons, role == aimed_at)
         aimed(schemas[role], own.evaluation.target, own.evaluation.task)
         generators = {
-            label: generator_of(point, schemas[role], f"generators.{label}") for label, point in own.points.items()
+            label: generator_of(point, schemas[role], f"generators.{label}", home)
+            for label, point in own.points.items()
         }
         if role == "rows":
             _check_histories(generators, schemas[role])
@@ -149,7 +156,7 @@ def _shared(point: PlannedCandidate, schemas: Mapping[TableRole, Schema]) -> tup
 
 
 def _schedule(point: PlannedCandidate, role: TableRole, schema: Schema, epsilon: float) -> Schedule:
-    chosen = generator_of(point, schema, f"generators.{point.label} of the {role}", epsilon=epsilon)
+    chosen = generator_of(point, schema, f"generators.{point.label} of the {role}", Path(), epsilon=epsilon)
     schedule = chosen.schedule(schema) if isinstance(chosen, PrivateGenerator) else None
     if schedule is None:
         raise JobError(f"generators.{point.label}: generator={chosen.name!r} takes no epsilon; leave it out")

@@ -36,10 +36,11 @@ def check_fit(chosen: Generator, place: str) -> None:
     Raises:
         JobError: it does; nothing was read.
     """
-    if not chosen.stored:
+    if not chosen.stored or chosen.text is not None:
+        reads = "reads the whole table into memory" if chosen.text is None else "learns texts from rows in memory"
         raise JobError(
-            f"{place}: generator={chosen.name!r} reads the whole table into memory, and this table stays where it is "
-            "stored; choose one of ours (`understudy generators`), or give it a sample as a file"
+            f"{place}: generator={chosen.name!r} {reads}, and this table stays where it is stored; choose one of ours "
+            "(`understudy generators`) without texts, or give it a sample as a file"
         )
 
 

@@ -32,6 +32,7 @@ from filelock import FileLock
 
 from synth.dp.noise_journal import Journal
 from synth.errors import JobError
+from synth.generators.fitting.texts import PREPARED
 from synth.output import (
     ROWS,
     RUN,
@@ -165,22 +166,31 @@ class RunWorkspace:
 
     def keep_log(self, label: str) -> None:
         """Make the log of a finished training part of the result."""
-        for log in self.training(label).glob(LOG):
-            kept = self.result / TRAINING / f"{label}.jsonl"
-            kept.parent.mkdir(exist_ok=True)
-            log.replace(kept)
+        logs = {self.training(label): f"{label}.jsonl", self.training(label) / PREPARED: f"{label}.texts.jsonl"}
+        for folder, name in logs.items():
+            for log in folder.glob(LOG):
+                kept = self.result / TRAINING / name
+                kept.parent.mkdir(exist_ok=True)
+                log.replace(kept)
 
-    def expect_clipping(self, label: str) -> None:
-        """Have a training by DP-SGD note how many units it clips; what an earlier start noted stays."""
-        self.training(label).mkdir(parents=True, exist_ok=True)
-        (self.training(label) / CLIPPING).touch()
+    def expect_clipping(self, label: str, *, of_texts: bool = False) -> None:
+        """Have a training by DP-SGD note how many units it clips; what an earlier start noted stays.
+
+        Args:
+            label: of the generator.
+            of_texts: of the language model that writes texts beside it.
+        """
+        folder = self.training(label) / PREPARED if of_texts else self.training(label)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / CLIPPING).touch()
 
     def clipped(self, label: str) -> tuple[int, int] | None:
         """*Sensitive*. Units that a network's training clipped, and those sampled; `None` where it is no DP-SGD."""
-        path = self.training(label) / CLIPPING
-        if not path.exists():
+        folder = self.training(label)
+        paths = [path for path in (folder / CLIPPING, folder / PREPARED / CLIPPING) if path.exists()]
+        if not paths:
             return None
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [json.loads(line) for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
         return sum(line["clipped"] for line in lines), sum(line["units"] for line in lines)
 
     def forget_training(self, label: str) -> None:

@@ -260,6 +260,10 @@ def _generator(job: SitesJob) -> PrivateGenerator:
 def _check(chosen: PrivateGenerator, schema: Schema) -> None:
     """Refuse what sums of several sites cannot serve."""
     chosen.check(schema)
+    if schema.texts:
+        raise SchemaError(
+            f"several sites learn no free text, and the schema keeps column={schema.texts[0]!r}; set drop = true for it"
+        )
     if chosen.name in BY_SUMS and not chosen.promises:
         raise BudgetError(
             f"several sites add noise to what they show, and generator={chosen.name!r} has no epsilon; set one"
