@@ -27,7 +27,7 @@ from evaluate.audit_result import AuditCheck, Power
 from evaluate.privacy.audit.bounds import epsilon_of_less
 from evaluate.privacy.audit.power import N_SIMULATED, power_of
 from evaluate.privacy.audit.rehearsal import ChoiceArguments, Script, rehearse, schedule_like
-from evaluate.privacy.audit.stand_in import IDENTIFIER, ORDER, UNIT
+from evaluate.privacy.audit.stand_in import IDENTIFIER, ORDER, UNIT, text_columns, with_texts
 from synth.dp.budget import Budget
 from synth.dp.events import SelectionEvent
 from synth.dp.schedule import Schedule
@@ -72,6 +72,7 @@ class ChoiceTable:
             f"column {i + 1}": {"kind": "integer", "bounds": [0, N_CODES - 1], "bins": list(range(N_CODES + 1))}
             for i in range(4)
         }
+        columns |= text_columns(schema)
         content = {"status": "declared", "n_units": schema.n_units, "columns": columns}
         if schema.entity is not None:
             columns[UNIT] = IDENTIFIER
@@ -96,12 +97,13 @@ class ChoiceTable:
         moving = np.resize(cells, (n, 4)) if present else np.zeros((0, 4), dtype=np.int64)
         names = list(self.schema.modeled)
         if histories:
-            return self._of_histories([rows[: n // 2], rows[n // 2 :], moving]).set_axis([*names, UNIT, ORDER], axis=1)
+            made = self._of_histories([rows[: n // 2], rows[n // 2 :], moving]).set_axis([*names, UNIT, ORDER], axis=1)
+            return with_texts(made, self.schema)
         frame = pd.DataFrame(np.concatenate([rows, moving]), columns=names)
         if self.schema.entity is not None:
             units = len(rows) + np.repeat(np.arange(self.n_units), k)
             frame[UNIT] = np.concatenate([np.arange(len(rows)), units[: len(moving)]])
-        return frame
+        return with_texts(frame, self.schema)
 
     def _of_histories(self, kinds: list[np.ndarray]) -> pd.DataFrame:
         """Histories of k rows, all of one kind and in turn any of it, so that no row tells the next one.

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from evaluate.privacy.audit.stand_in import with_texts
 from synth.columns import BooleanColumn, CategoricalColumn, is_measured
 from synth.domain import numeric_scale
 from synth.schema import Schema, build_schema
@@ -55,7 +56,7 @@ class Worlds:
             rows[schema.entity], target[schema.entity] = np.arange(N_ROWS), np.full(k, N_ROWS)
         if plain.order is not None and plain.order not in rows:
             rows[plain.order], target[plain.order] = np.arange(N_ROWS), np.arange(k)
-        fitting = [conform(side, plain, part=True) for side in (rows, target)]
+        fitting = [conform(with_texts(side, plain), plain, part=True) for side in (rows, target)]
         return cls(plain, fitting[0], fitting[1])
 
 
@@ -66,7 +67,7 @@ def without_constraints(schema: Schema, *, histories: bool) -> Schema:
         schema: declared.
         histories: whether its order stays.
     """
-    columns: dict[str, Any] = {name: schema.columns[name].model_dump() for name in schema.learned}
+    columns: dict[str, Any] = {name: schema.columns[name].model_dump() for name in (*schema.learned, *schema.texts)}
     content: dict[str, Any] = {"status": schema.status, "n_units": schema.n_units}
     if schema.entity is not None:
         columns[schema.entity] = UNIT

@@ -26,6 +26,18 @@ EXCESS = 3
 """A canary's rows in multiples of those that a fit may use, where a unit may have several rows."""
 UNIT, ORDER, GROWING = "unit", "order", "growing column"
 IDENTIFIER = {"kind": "identifier", "bounds": [0, 10**12]}
+OF_TEXT = {"kind": "text", "learn": True, "length": 16}
+"""A column of text of a stand-in."""
+
+
+def text_columns(schema: Schema) -> dict[str, Any]:
+    """As many columns of text as a schema has, for a stand-in: as their number sets how many texts a unit has."""
+    return {f"text {place + 1}": OF_TEXT for place in range(len(schema.texts))}
+
+
+def with_texts(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """A made-up table with texts, which are all alike, where its schema has columns of them."""
+    return frame.assign(**dict.fromkeys(schema.texts, "a made-up text")) if schema.texts else frame
 
 
 @dataclass(frozen=True)
@@ -60,6 +72,7 @@ class StandIn:
             }
             for i in range(n_columns)
         }
+        columns |= text_columns(schema)
         content = {"status": "declared", "n_units": schema.n_units, "columns": columns}
         if schema.entity is None:
             return cls(build_schema(content), n_codes)
@@ -125,7 +138,7 @@ class StandIn:
                 frame[name] = rows * (4 * self.k + 2 * places)
             if ORDER not in self.schema.growing:
                 frame[ORDER] = places
-        return frame
+        return with_texts(frame, self.schema)
 
     def probes(self, n_units: int) -> pd.DataFrame:
         """A table of units that are all like canaries: each has one code, and more rows than a fit may use.
@@ -135,7 +148,8 @@ class StandIn:
         """
         unit = np.repeat(np.arange(n_units), self.n_brought)
         frame = pd.DataFrame(dict.fromkeys(self.schema.modeled, unit % self.n_codes))
-        return frame if self.schema.entity is None else frame.assign(**{UNIT: unit})
+        owned = frame if self.schema.entity is None else frame.assign(**{UNIT: unit})
+        return with_texts(owned, self.schema)
 
     def weight(self, counts: np.ndarray, cells: np.ndarray, present: np.ndarray) -> float | None:
         """The weight of each unit's rows in a release; `None` where these cells do not keep the codes apart.

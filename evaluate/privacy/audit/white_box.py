@@ -25,6 +25,9 @@ the program does is checked, too, event by event, where a fault shows at any eps
 - choices, again and again by the scores of two tables (`choices`),
 - the split, with one unit really gone (`split`).
 
+Where a language model writes texts, the stand-in has as many columns of text, and its steps are attacked like others.
+Beside a network the audit attacks the steps of that alone, and names those on texts among what it did not cover.
+
 Where a fit draws histories, all of it is done on histories. A canary is one of the first rows, and k - 1 of the later
 ones. A stand-in that would be fitted otherwise than the real table is refused. So is an audit that saw nothing of first
 rows, or nothing of later ones.
@@ -74,7 +77,6 @@ from synth.dp.accounting import epsilon_pld
 from synth.dp.events import GaussianEvent, SelectionEvent, SubsampledGaussianEvent
 from synth.dp.schedule import Schedule, resolve_delta
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.histograms import COLUMNS
 from synth.generators.fitting.histories import FIRST_ROWS, LATER_ROWS
 from synth.generators.fitting.marginal_selection import column_weights
 from synth.generators.local import Local
@@ -121,22 +123,25 @@ def of_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> Audit
 
 
 def of_counts(schedule: Schedule, trials: CountTrials, confidence: float) -> AuditPart:
-    """The conclusion on a whole schedule from guesses about its one-way histograms.
+    """The conclusion on a whole schedule from guesses about its counts.
 
     Args:
-        schedule: with other events beside.
+        schedule: with steps of DP-SGD beside them.
         trials: the guesses.
         confidence: of the bounds.
     """
     claim = (schedule.epsilon, schedule.delta)
     alone = conclude(claim, trials.errors, trials.n_each, confidence, ran_on=trials.ran_on)
-    rho = schedule.required(COLUMNS, GaussianEvent).rho
+    counted = [event for event in schedule.events if isinstance(event, GaussianEvent)]
+    rho = sum(event.rho for event in counted)
     mu = gaussian_mu(alone.false_positives[2], alone.false_negatives[2])
     bound, factor = alone.bound, math.sqrt(2 * rho) / mu if mu > 0 else math.inf
     if factor < 1:
-        bound = max(bound, epsilon_of_less(schedule, COLUMNS, max(factor, LEAST_FACTOR)))
+        # One of them has so much less noise at least.
+        least = (epsilon_of_less(schedule, event.what, max(factor, LEAST_FACTOR)) for event in counted)
+        bound = max(bound, *least)
     return AuditPart(
-        COLUMNS, bound, alone.distribution_free, alone.strongest, alone.n_trials,
+        ", ".join(event.what for event in counted), bound, alone.distribution_free, alone.strongest, alone.n_trials,
         alone.false_positives, alone.false_negatives, alone.ran_on,
         power_of_counts(trials.signal, trials.n_each, confidence, min(mu_of_claim(*claim), math.sqrt(2 * rho))),
     )  # fmt: skip
@@ -259,6 +264,8 @@ SHORTCUTS: Mapping[str, Any] = {
 
 One class holds no pair of columns, so that units move the scores of choices as far as units can."""
 WIDTHS = ("generator_widths", "critic_widths", "encoder_widths", "decoder_widths")
+SMALLEST_DECODER: Mapping[str, Any] = {"d_model": 16, "n_layers": 1, "max_tokens": 8, "public_text": None}
+"""Of texts in an audit. A folder's model stays as it is."""
 WIDEST = 64
 """Of a network's layers in an audit: any network of as many layers is clipped and noised alike."""
 N_CODES_BESIDE_STEPS = 32
@@ -443,6 +450,8 @@ def _shortcuts(generator: PrivateGenerator) -> dict[str, Any]:
     for name in (name for name in WIDTHS if name in known):
         widths = getattr(generator, name) or (WIDEST, WIDEST)
         short[name] = tuple(min(width, WIDEST) for width in widths)
+    if generator.text is not None and generator.text.model is None:
+        short["text"] = generator.text.model_copy(update=SMALLEST_DECODER)
     return short
 
 
