@@ -10,6 +10,7 @@ import hashlib
 import importlib.util
 import json
 import logging
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,8 @@ from synth.language.decoder import Cache
 CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
 """Names of files of weights that run code when they are read."""
+LENGTHS = ("max_position_embeddings", "n_positions")
+"""Keys of a configuration that say how many tokens a model reads."""
 
 
 def require_libraries() -> None:
@@ -62,6 +65,26 @@ def check_folder(path: str) -> None:
         raise JobError(f"{CONFIG} of model={path!r} cannot be read; save the model anew") from None
     if told:
         raise JobError(f"model={path!r} brings code of its own, which is not run; name one that `transformers` knows")
+
+
+def check_length(path: str, n_tokens: int) -> None:
+    """Refuse texts that are longer, with their prompts, than the model of a folder reads.
+
+    Where such a model stops depends on the rows. So a fit that meets its end would tell of them.
+
+    Args:
+        path: the folder, from `check_folder`.
+        n_tokens: of a prompt and a text together at most.
+
+    Raises:
+        JobError: they are longer; no row was read.
+    """
+    config = json.loads((Path(path) / CONFIG).read_text(encoding="utf-8"))
+    read = next((config[key] for key in LENGTHS if isinstance(config.get(key), int)), None)
+    if read is not None and read < n_tokens:
+        raise JobError(
+            f"model={path!r} reads {read:,} tokens, and max_prompt + max_tokens + 1 = {n_tokens:,}; lower either"
+        )
 
 
 def digest_of(path: str) -> str:
@@ -138,9 +161,10 @@ class AdaptedDecoder:
     def follow(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
         """As `Decoder` says."""
         places = _places(mask)[:, -tokens.shape[1] :]
-        found = self._network(
-            input_ids=tokens, attention_mask=mask.long(), position_ids=places, past_key_values=cache, use_cache=True
-        )
+        with _quiet():  # the library renames arguments between versions, and warns of it
+            found = self._network(
+                input_ids=tokens, attention_mask=mask.long(), position_ids=places, past_key_values=cache, use_cache=True
+            )
         return found.logits[:, -1], found.past_key_values
 
     def trained(self) -> nn.Module:
@@ -155,14 +179,16 @@ def _places(mask: Tensor) -> Tensor:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The library's own log and bars turned off within."""
+    """The libraries' own logs, bars and warnings turned off within."""
     from transformers.utils import logging as told
 
     level, bars = told.get_verbosity(), told.is_progress_bar_enabled()
     told.set_verbosity(logging.CRITICAL)
     told.disable_progress_bar()
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         told.set_verbosity(level)
         if bars:
