@@ -135,14 +135,23 @@ class AdaptedDecoder:
         check_folder(path)
         with _quiet():
             try:
-                base = AutoModelForCausalLM.from_pretrained(
-                    path, local_files_only=True, trust_remote_code=False, use_safetensors=True, dtype=torch.float32
+                base, told = AutoModelForCausalLM.from_pretrained(
+                    path,
+                    local_files_only=True,
+                    trust_remote_code=False,
+                    use_safetensors=True,
+                    dtype=torch.float32,
+                    output_loading_info=True,
                 )
                 asked = LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, bias="none", task_type="CAUSAL_LM")
                 self._network = get_peft_model(base, asked).to(device)
             except Exception as error:  # noqa: BLE001 - the libraries raise of all kinds
                 raise _unreadable(path, error) from None
         self._network.eval()  # no dropout: what is drawn for a text would have to be accounted for
+        if told["missing_keys"] or told["mismatched_keys"]:
+            raise JobError(f"model={path!r} lacks weights of a causal language model; name one that has them all")
+        if not self._is_causal():
+            raise JobError(f"model={path!r} reads a text from both sides, and writes none; name a causal one")
         for module in self._network.modules():
             if isinstance(module, nn.Linear) and module.weight.requires_grad:
                 module.train()
@@ -165,7 +174,17 @@ class AdaptedDecoder:
             found = self._network(
                 input_ids=tokens, attention_mask=mask.long(), position_ids=places, past_key_values=cache, use_cache=True
             )
-        return found.logits[:, -1], found.past_key_values
+            return found.logits[:, -1], found.past_key_values
+
+    @torch.no_grad()
+    def _is_causal(self) -> bool:
+        """True if no token has a say in the logits before it. The library takes encoders for causal models, too."""
+        device = next(self._network.parameters()).device
+        one, other = (torch.tensor([[0, 1, last]], device=device) for last in (0, 1))
+        mask = torch.ones_like(one, dtype=torch.bool)
+        with _quiet():
+            first, second = self(one, mask, 3), self(other, mask, 3)
+        return bool(torch.allclose(first[:, :2], second[:, :2], rtol=1e-4, atol=1e-5))
 
     def trained(self) -> nn.Module:
         """The module, of which adapters alone have gradients."""
