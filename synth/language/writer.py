@@ -81,8 +81,8 @@ class TextWriter:
         )
         if len(held) > adapted.size:
             raise JobError(
-                f"the tokenizer of model={specification.model!r} has {len(held):,} tokens, and the model {adapted.size:,}; "
-                "save the tokenizer that belongs to it"
+                f"the tokenizer of model={specification.model!r} has {len(held):,} tokens, and the model "
+                f"{adapted.size:,}; save the tokenizer that belongs to it"
             )
         vocabulary = WordedVocabulary(held, row, specification.max_prompt, adapted.size, int(held.eos_token_id))
         return cls(specification, schema, vocabulary, adapted, digest_of(specification.model))

@@ -309,7 +309,11 @@ def test_either_training_goes_on_from_its_state_to_the_same_weights() -> None:
 def test_weights_of_another_shape_are_refused_and_none_is_set() -> None:
     model, other = decoder(VOCABULARY, seed=1), decoder(VOCABULARY, seed=2)
     weights = {name: value.detach() for name, value in named(other)}
-    for damaged in ({**weights, "head.bias": torch.zeros(3)}, dict(list(weights.items())[1:]), {**weights, "x": torch.zeros(1)}):
+    for damaged in (
+        {**weights, "head.bias": torch.zeros(3)},
+        dict(list(weights.items())[1:]),
+        {**weights, "x": torch.zeros(1)},
+    ):
         before = model.head.weight.clone()
         with pytest.raises(ValueError, match="another model"):
             put(model, damaged)

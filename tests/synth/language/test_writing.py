@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -87,7 +88,9 @@ def test_losses_of_a_table_are_those_of_each_row_and_padding_has_none() -> None:
     assert trimmed(torch.tensor([[1, 2, 0, 0], [1, 0, 0, 0]])).tolist() == [[1, 2], [1, 0]]
 
 
-def written(limits: Limits, seed: int = 0, may_miss: bool = True, n: int = 300, model: SmallDecoder | None = None) -> list[list[int]]:
+def written(
+    limits: Limits, seed: int = 0, may_miss: bool = True, n: int = 300, model: SmallDecoder | None = None
+) -> list[list[int]]:
     prompts = VOCABULARY.prompts(canonical(n), TEXT)
     generator = torch.Generator().manual_seed(seed)
     return sample(model or decoder(VOCABULARY), VOCABULARY, prompts, limits, may_miss=may_miss, generator=generator)
@@ -145,7 +148,7 @@ def test_a_run_of_tokens_comes_once_where_repetition_is_limited() -> None:
             runs = [tuple(text[at : at + length]) for at in range(len(text) - length + 1)]
             assert len(runs) == len(set(runs))
     free = written(replace(LIMITS, top_p=1.0), model=model, n=50)
-    assert any(len(set(zip(text, text[1:], strict=False))) < len(text) - 1 for text in free)
+    assert any(len(set(pairwise(text))) < len(text) - 1 for text in free)
 
 
 def test_tokens_are_drawn_by_their_shares_among_the_likeliest() -> None:
@@ -172,7 +175,5 @@ def test_prompts_of_unequal_length_are_followed_as_if_each_were_alone() -> None:
     likeliest = replace(LIMITS, temperature=1e-4)
     generator = torch.Generator().manual_seed(0)
     together = sample(model, VOCABULARY, uneven, likeliest, may_miss=True, generator=generator)
-    alone = [
-        sample(model, VOCABULARY, [prompt], likeliest, may_miss=True, generator=generator)[0] for prompt in uneven
-    ]
+    alone = [sample(model, VOCABULARY, [prompt], likeliest, may_miss=True, generator=generator)[0] for prompt in uneven]
     assert together == alone
