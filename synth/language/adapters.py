@@ -10,6 +10,7 @@ import hashlib
 import importlib.util
 import json
 import logging
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,8 @@ from synth.language.decoder import Cache
 CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
 """Names of files of weights that run code when they are read."""
+LENGTHS = ("max_position_embeddings", "n_positions")
+"""Keys of a configuration that say how many tokens a model reads."""
 
 
 def require_libraries() -> None:
@@ -62,6 +65,26 @@ def check_folder(path: str) -> None:
         raise JobError(f"{CONFIG} of model={path!r} cannot be read; save the model anew") from None
     if told:
         raise JobError(f"model={path!r} brings code of its own, which is not run; name one that `transformers` knows")
+
+
+def check_length(path: str, n_tokens: int) -> None:
+    """Refuse texts that are longer, with their prompts, than the model of a folder reads.
+
+    Where such a model stops depends on the rows. So a fit that meets its end would tell of them.
+
+    Args:
+        path: the folder, from `check_folder`.
+        n_tokens: of a prompt and a text together at most.
+
+    Raises:
+        JobError: they are longer; no row was read.
+    """
+    config = json.loads((Path(path) / CONFIG).read_text(encoding="utf-8"))
+    read = next((config[key] for key in LENGTHS if isinstance(config.get(key), int)), None)
+    if read is not None and read < n_tokens:
+        raise JobError(
+            f"model={path!r} reads {read:,} tokens, and max_prompt + max_tokens + 1 = {n_tokens:,}; lower either"
+        )
 
 
 def digest_of(path: str) -> str:
@@ -112,14 +135,23 @@ class AdaptedDecoder:
         check_folder(path)
         with _quiet():
             try:
-                base = AutoModelForCausalLM.from_pretrained(
-                    path, local_files_only=True, trust_remote_code=False, use_safetensors=True, dtype=torch.float32
+                base, told = AutoModelForCausalLM.from_pretrained(
+                    path,
+                    local_files_only=True,
+                    trust_remote_code=False,
+                    use_safetensors=True,
+                    dtype=torch.float32,
+                    output_loading_info=True,
                 )
                 asked = LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, bias="none", task_type="CAUSAL_LM")
                 self._network = get_peft_model(base, asked).to(device)
             except Exception as error:  # noqa: BLE001 - the libraries raise of all kinds
                 raise _unreadable(path, error) from None
         self._network.eval()  # no dropout: what is drawn for a text would have to be accounted for
+        if told["missing_keys"] or told["mismatched_keys"]:
+            raise JobError(f"model={path!r} lacks weights of a causal language model; name one that has them all")
+        if not self._is_causal():
+            raise JobError(f"model={path!r} reads a text from both sides, and writes none; name a causal one")
         for module in self._network.modules():
             if isinstance(module, nn.Linear) and module.weight.requires_grad:
                 module.train()
@@ -138,10 +170,21 @@ class AdaptedDecoder:
     def follow(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
         """As `Decoder` says."""
         places = _places(mask)[:, -tokens.shape[1] :]
-        found = self._network(
-            input_ids=tokens, attention_mask=mask.long(), position_ids=places, past_key_values=cache, use_cache=True
-        )
-        return found.logits[:, -1], found.past_key_values
+        with _quiet():  # the library renames arguments between versions, and warns of it
+            found = self._network(
+                input_ids=tokens, attention_mask=mask.long(), position_ids=places, past_key_values=cache, use_cache=True
+            )
+            return found.logits[:, -1], found.past_key_values
+
+    @torch.no_grad()
+    def _is_causal(self) -> bool:
+        """True if no token has a say in the logits before it. The library takes encoders for causal models, too."""
+        device = next(self._network.parameters()).device
+        one, other = (torch.tensor([[0, 1, last]], device=device) for last in (0, 1))
+        mask = torch.ones_like(one, dtype=torch.bool)
+        with _quiet():
+            first, second = self(one, mask, 3), self(other, mask, 3)
+        return bool(torch.allclose(first[:, :2], second[:, :2], rtol=1e-4, atol=1e-5))
 
     def trained(self) -> nn.Module:
         """The module, of which adapters alone have gradients."""
@@ -155,14 +198,16 @@ def _places(mask: Tensor) -> Tensor:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The library's own log and bars turned off within."""
+    """The libraries' own logs, bars and warnings turned off within."""
     from transformers.utils import logging as told
 
     level, bars = told.get_verbosity(), told.is_progress_bar_enabled()
     told.set_verbosity(logging.CRITICAL)
     told.disable_progress_bar()
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         told.set_verbosity(level)
         if bars:

@@ -68,6 +68,8 @@ def _some(
     mask, tokens = tokens > 0, (tokens - 1).clamp_min(0)
     never = torch.from_numpy(vocabulary.never_sampled()).to(device)
     first = never.clone()
+    if vocabulary.missing is not None:
+        never[vocabulary.missing] = True  # a text that has begun is not missing
     if not may_miss:
         first[[token for token in (vocabulary.end, vocabulary.missing) if token is not None]] = True
     written: list[list[int]] = [[] for _ in prompts]

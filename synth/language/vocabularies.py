@@ -118,5 +118,6 @@ class WordedVocabulary:
         return barred
 
     def _encoded(self, text: str) -> list[int]:
-        found: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
+        # Without `verbose=False` the library logs the length of a text that is long: a number read off a row.
+        found: list[int] = self.tokenizer.encode(text, add_special_tokens=False, verbose=False)
         return found

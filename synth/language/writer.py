@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from synth.columns import TextColumn
+from synth.errors import JobError
 from synth.language.adapters import AdaptedDecoder, check_folder, digest_of, load_tokenizer, other_base
 from synth.language.decoder import Decoder, DecoderShape, SmallDecoder
 from synth.language.prompts import Prompts
@@ -78,6 +79,11 @@ class TextWriter:
             load_tokenizer(specification.model),
             AdaptedDecoder(specification.model, specification.rank, device),
         )
+        if len(held) > adapted.size:
+            raise JobError(
+                f"the tokenizer of model={specification.model!r} has {len(held):,} tokens, and the model "
+                f"{adapted.size:,}; save the tokenizer that belongs to it"
+            )
         vocabulary = WordedVocabulary(held, row, specification.max_prompt, adapted.size, int(held.eos_token_id))
         return cls(specification, schema, vocabulary, adapted, digest_of(specification.model))
 

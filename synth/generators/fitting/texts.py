@@ -55,11 +55,12 @@ def check_texts(text: LanguageModel | None, schema: Schema) -> None:
         return
     if not schema.texts:
         raise SchemaError("the option text is for columns with learn = true, and the schema has none; leave it out")
-    from synth.language.adapters import check_folder, require_libraries
+    from synth.language.adapters import check_folder, check_length, require_libraries
 
     require_libraries()
     if text.model is not None:
         check_folder(text.model)
+        check_length(text.model, text.max_prompt + text.max_tokens + 1)
     if text.public_text is not None:
         public_texts(text.public_text)
 
@@ -118,7 +119,19 @@ def prepared(train: Any, schema: Schema, *, promises: bool, in_order: bool) -> p
     rows = conform(train, schema, part=True)
     if len(rows) == 0:
         raise TableError("a fit needs rows, and the table has none; give it a larger one")
+    for name in schema.texts:
+        if not all(_is_whole(text) for text in rows[name] if isinstance(text, str)):
+            raise TableError(f"text={name!r} holds half a surrogate pair, which is no character; mend its encoding")
     return rows
+
+
+def _is_whole(text: str) -> bool:
+    """True if a text has no half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def fit_texts(

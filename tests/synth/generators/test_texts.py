@@ -1,0 +1,570 @@
+"""Fits with columns of free text: what is refused, what is stated and paid, what is saved, and where a fit goes on.
+
+A private fit is answered without a look at its table. Whatever of the table is then left shows, and so do lies.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from evaluate.gate.accounting import cost
+from evaluate.gate.policy import build_policy
+from evaluate.gate.verdict import judge
+from evaluate.result import Candidate, EvaluationError
+from evaluate.result_io import evaluation_from
+from synth.dp.budget import Budget
+from synth.dp.events import SubsampledGaussianEvent
+from synth.dp.noise_journal import Journal
+from synth.dp.schedule import Schedule
+from synth.errors import BudgetError, JobError, ModelError, SchemaError, TableError, UnderstudyError
+from synth.generators.base import PrivateGenerator, fit_model
+from synth.generators.fitting import texts
+from synth.generators.models.text_model import TextModel
+from synth.generators.registry import generator, load_model
+from synth.language.prompts import Prompts
+from synth.language.tokenizer import BytePairs
+from synth.language.training import PrivateTextTraining, named
+from synth.language.vocabularies import CodedVocabulary
+from synth.neural import training as loop
+from synth.neural.batches import UnitIndex
+from synth.schema import Schema, build_schema
+from synth.stored import open_table
+from tests.evaluations import ABSENT, evaluation_of
+from tests.synth.generators.deaf_noise import N_UNITS, Watched
+from tests.synth.language.tiny import TINY
+from tests.text_tables import TEXT, complaint_schema, complaints
+
+K, SPY = 3, "zebrafish"
+NOTES = {TEXT: {"kind": "text", "learn": True, "length": 60, "missing": True}, "reply": {"kind": "text", "learn": True}}
+
+
+@cache
+def schema_of(entities: bool) -> Schema:
+    """Two columns of text, of rows or of entities."""
+    columns: dict[str, Any] = {
+        "product": {"kind": "categorical", "categories": ["card", "loan", "mortgage", "transfer"]},
+        "rating": {"kind": "integer", "bounds": [1, 5]},
+        **NOTES,
+    }
+    content: dict[str, Any] = {"status": "declared", "n_units": N_UNITS, "columns": columns}
+    if entities:
+        who = {"who": {"kind": "identifier", "bounds": [0, 10**6]}}
+        content |= {"entity": "who", "max_rows_per_unit": K, "columns": {**who, **columns}}
+    return build_schema(content)
+
+
+def people(entities: bool) -> dict[str, pd.DataFrame]:
+    """Tables that have nothing in common but their columns."""
+    plain = complaints(80, 0).drop(columns=["channel", "amount"])
+    plain = plain.assign(reply=plain[TEXT].str[:30], who=np.arange(80) // 2)
+    odd = complaints(130, 1).drop(columns=["channel", "amount"])
+    odd = odd.assign(
+        product=SPY, rating=9, reply=[f"{SPY} {i}" * (i % 40) for i in range(130)], who=np.arange(130) // 9
+    )
+    odd.loc[::2, TEXT] = None
+    tables = {"plain": plain, "odd": odd, "empty": plain.iloc[:0]}
+    return tables if entities else {name: frame.drop(columns="who") for name, frame in tables.items()}
+
+
+@cache
+def specified(entities: bool) -> tuple[PrivateGenerator, Schema, Schedule]:
+    """A private generator with texts, its schema, and what a fit will draw."""
+    made = generator("independent", epsilon=2.0, text={**TINY, "steps": 4, "learning_rate": 0.05, "sampling_rate": 0.1})
+    assert isinstance(made, PrivateGenerator)
+    schedule = made.schedule(schema_of(entities))
+    assert schedule is not None
+    return made, schema_of(entities), schedule
+
+
+def left(table: pd.DataFrame, entities: bool, folder: Path, has_place: bool) -> dict[str, Any]:
+    """All that a private fit leaves: files, statement, a sample, questions, messages, the log."""
+    made, schema, schedule = specified(entities)
+    budget, told = Watched(schedule), list[tuple[str, float | None]]()
+    place = folder / "place" if has_place else None
+    model = made.fit(table, schema, budget=budget, place=place, progress=lambda what, share: told.append((what, share)))
+    model.save(folder / "model")
+    logs = list((folder / "place").rglob("log.jsonl"))
+    assert len(logs) == has_place
+    assert model.statement is not None
+    return {
+        "statement": model.statement.to_dict(), "rows": model.default_rows, "questions": budget.deaf.questions,
+        "messages": told, "log": [{**json.loads(one), "seconds": 0} for log in logs for one in log.open()],
+        "places": sorted(str(path.relative_to(folder)) for path in (folder / "place").rglob("*")),
+        "sample": model.sample(10, seed=0).to_csv(),
+        **{path.name: path.read_bytes() for path in (folder / "model").iterdir()},
+    }  # fmt: skip
+
+
+def differences(entities: bool, names: Sequence[str], folder: Path, has_place: bool = False) -> list[str]:
+    """Which parts of what is left are not the same for all tables."""
+    tables, found = people(entities), list[str]()
+    first: dict[str, Any] | None = None
+    for name in names:
+        (folder / name).mkdir()
+        parts = left(tables[name], entities, folder / name, has_place)
+        first = first or parts
+        found += [f"{name}: {part}" for part in {*first, *parts} if parts.get(part) != first.get(part)]
+    return found
+
+
+@pytest.fixture
+def alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decoders start alike: no start reads a real row."""
+    monkeypatch.setattr(torch, "seed", lambda: torch.manual_seed(0).initial_seed())
+    monkeypatch.setattr(texts, "N_PROMPT_ROWS", 200)
+
+
+@pytest.mark.usefixtures("alike")
+@pytest.mark.parametrize("entities", [pytest.param(False, marks=pytest.mark.statistical), True])
+def test_what_a_private_fit_leaves_is_a_function_of_its_noisy_answers(entities: bool, tmp_path: Path) -> None:
+    assert differences(entities, ("plain", "odd", "empty"), tmp_path, has_place=True) == []
+
+
+_fit_texts, _of, _learned = texts.fit_texts, Prompts.of, BytePairs.learned
+_step = PrivateTextTraining.step
+
+
+def _with_rows(name: str, owner: type, lie: Callable[..., Any]) -> tuple[Any, str, Any]:
+    """A lie that knows the real rows."""
+
+    def lying(text: Any, rows: pd.DataFrame, model: Any, *more: Any) -> Any:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(owner, name, classmethod(lambda cls, *given: lie(rows, *given)))
+            return _fit_texts(text, rows, model, *more)
+
+    return texts, "fit_texts", lying
+
+
+def _progress_of_rows(text: Any, rows: pd.DataFrame, model: Any, seed: int, progress: Any, *more: Any) -> Any:
+    progress(f"reading {len(rows)} texts", None)
+    return _fit_texts(text, rows, model, seed, progress, *more)
+
+
+def _as_long_as_most(text: Any, rows: pd.DataFrame, *more: Any) -> Any:
+    most = 4 + min(8, int(rows[TEXT].fillna("").str.len().median()))
+    return _fit_texts(text.model_copy(update={"max_tokens": most}), rows, *more)
+
+
+def _batch_of_table(self: Any, decoder: Any, units: Any, n_prompt: int, expected: float, *more: Any) -> None:
+    _init(self, decoder, units, n_prompt, max(len(units), 1) / 2, *more)
+
+
+_init = PrivateTextTraining.__init__
+
+LIES: Mapping[str, tuple[Any, str, Any]] = {
+    "a vocabulary learned on the texts": _with_rows(
+        "learned", BytePairs, lambda rows, given, size: _learned(rows["reply"].dropna().tolist(), size)
+    ),
+    "domains of prompts read off real rows": _with_rows(
+        "of", Prompts, lambda rows, drawn, schema: _of(rows if len(rows) else drawn, schema)
+    ),
+    "as many tokens as most texts have": (texts, "fit_texts", _as_long_as_most),
+    "a message with the number of rows": (texts, "fit_texts", _progress_of_rows),
+    "an exact expected batch": (PrivateTextTraining, "__init__", _batch_of_table),
+}
+
+FAST = ("a vocabulary learned on the texts", "domains of prompts read off real rows")
+
+
+@pytest.mark.usefixtures("alike")
+@pytest.mark.parametrize(
+    "lie", [pytest.param(lie, marks=[] if n in FAST else pytest.mark.statistical, id=n) for n, lie in LIES.items()]
+)
+def test_a_lie_about_what_reaches_the_model_is_caught(
+    lie: tuple[Any, str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(*lie)
+    assert differences(True, ("plain", "odd"), tmp_path) != []
+
+
+def weights(model: Any) -> np.ndarray:
+    assert isinstance(model, TextModel)
+    return np.concatenate([array.ravel() for array in model.writer.to_arrays().values()])
+
+
+def same_seed_gives_other_private_weights() -> None:
+    # All noise is the same, so that the start alone can tell two fits of one seed apart.
+    made, schema, schedule = specified(True)
+    frame = people(True)["plain"]
+    one, other = (weights(made.fit(frame, schema, seed=5, budget=Watched(schedule))) for _ in range(2))
+    assert abs(np.corrcoef(one, other)[0, 1]) < 0.999
+    assert not np.array_equal(one, other)
+
+
+def texts_of_a_unit_are_sampled_and_clipped_together() -> None:
+    # One entity of 3 rows, whose 6 texts are the same: 6 clipped gradients would add up to 6 times the bound.
+    made, schema, schedule = specified(True)
+    frame = people(True)["plain"].iloc[[0, 0, 0]].assign(who=7, reply="same", **{TEXT: "same"})
+    budget, seen = Watched(schedule), list[float]()
+    floats, sample = budget.deaf.floats, budget.deaf.sample
+    n_units: list[int] = []
+    budget.deaf.floats = lambda values, sigma: seen.append(float(np.linalg.norm(values))) or floats(values, sigma)  # type: ignore[method-assign,func-returns-value]
+    budget.deaf.sample = lambda n, rate: n_units.append(n) or sample(n, rate)  # type: ignore[method-assign,func-returns-value]
+    made.fit(frame, schema, budget=budget)
+    assert n_units == [1] * 4
+    assert len(seen) == 4
+    assert all(0.9 < norm < 1 + 1e-5 for norm in seen)
+
+
+Check = Callable[[], None]
+CHECKS: tuple[Check, ...] = (same_seed_gives_other_private_weights, texts_of_a_unit_are_sampled_and_clipped_together)
+_seeded, _unit_index = loop.seeded, UnitIndex.of
+MUTANTS: Mapping[str, tuple[tuple[Any, str, Any], Check]] = {
+    "the seed of the job": ((loop, "seeded", lambda seed, device: _seeded(5, device)), CHECKS[0]),
+    "a unit's texts in samples of their own": (
+        (UnitIndex, "of", classmethod(
+            lambda cls, encoded, ids=None, k=1: _unit_index(encoded, np.arange(len(encoded)), k)
+        )), CHECKS[1],
+    ),
+    "a unit's columns in samples of their own": (
+        (UnitIndex, "of", classmethod(
+            lambda cls, encoded, ids=None, k=1: _unit_index(encoded, np.arange(len(encoded)) // 3, k)
+        )), CHECKS[1],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=[check.__name__ for check in CHECKS])
+def test_private_fits_on_texts(check: Check) -> None:
+    check()
+
+
+@pytest.mark.parametrize(("plant", "check"), MUTANTS.values(), ids=MUTANTS)
+def test_every_mutant_is_caught(plant: tuple[Any, str, Any], check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*plant)
+    with pytest.raises(AssertionError):
+        check()
+
+
+def test_one_statement_covers_rows_and_texts() -> None:
+    made, schema, schedule = specified(True)
+    model = made.fit(people(True)["plain"], schema, budget=Budget(schedule))
+    stated = model.statement
+    assert stated is not None
+    assert stated.epsilon == schedule.epsilon
+    assert stated.epsilon <= 2.0
+    (of_texts,) = (event for event in schedule.events if event.what == texts.STEPS)
+    assert isinstance(of_texts, SubsampledGaussianEvent)
+    assert [event.what for event in stated.events].count(texts.STEPS) == 1
+    assert len(stated.events) == len(schedule.events) > 1
+    whole = cost(schedule.events, stated.delta)
+    assert whole == pytest.approx(stated.epsilon, rel=1e-6)
+    others = cost(tuple(event for event in schedule.events if event != of_texts), stated.delta)
+    alone = cost((of_texts,), stated.delta)
+    assert others is not None
+    assert alone is not None
+    assert max(others, alone) < stated.epsilon < others + alone
+
+
+@pytest.mark.statistical
+def test_the_share_of_texts_decides_how_much_noise_they_get() -> None:
+    def noise(share: float) -> tuple[float, float]:
+        made = generator("independent", epsilon=2.0, text={**TINY, "share": share})
+        assert isinstance(made, PrivateGenerator)
+        schedule = made.calibrated(schema_of(False))
+        of_texts = schedule.required(texts.STEPS, SubsampledGaussianEvent)
+        rest = [event for event in schedule.events if event != of_texts]
+        return of_texts.noise_multiplier, cost(tuple(rest), 1e-6) or 0.0
+
+    small, large = noise(0.1), noise(0.9)
+    assert small[0] > large[0]
+    assert small[1] > large[1]
+
+
+def test_a_claim_without_the_cost_of_its_texts_is_damage() -> None:
+    _, schema, schedule = specified(False)
+    stated = Budget(schedule).statement(schema)
+    one = Candidate("independent", (), statement=stated)
+    content = json.loads(evaluation_of(one, self_tests=ABSENT, release="independent").to_json())
+    policy = build_policy({"name": "house", "version": 1, "audience": "us", "rules": [
+        {"measure": "statement.epsilon", "limit": 0.1, "why": "w"},
+    ]})  # fmt: skip
+    rest = tuple(event for event in schedule.events if event.what != texts.STEPS)
+    content["schema"] = json.loads(json.dumps({**content["schema"], "n_units": N_UNITS}))
+    content["candidates"][0]["statement"].update(epsilon=cost(rest, stated.delta))
+    with pytest.raises(EvaluationError, match="its own events cost"):
+        judge(evaluation_from(json.dumps(content)), [policy])
+
+
+def test_steps_on_texts_are_paid_once_and_on_their_schedule_alone() -> None:
+    made, schema, schedule = specified(False)
+    event = schedule.required(texts.STEPS, SubsampledGaussianEvent)
+    budget = Budget(schedule)
+    frame = people(False)["plain"]
+    made.fit(frame, schema, budget=budget)
+    with pytest.raises(BudgetError, match="no further release"):
+        budget.step(event, 1, lambda _: "")
+    with pytest.raises(BudgetError):
+        made.fit(frame, schema, budget=budget)
+    rest = Schedule(tuple(one for one in schedule.events if one != event), schedule.delta)
+    with pytest.raises(BudgetError):
+        made.fit(frame, schema, budget=Budget(rest))
+
+
+def test_a_sample_of_less_than_one_unit_is_refused_before_any_row_is_read() -> None:
+    made = generator("independent", epsilon=1.0, text={**TINY, "sampling_rate": 0.001})
+    with pytest.raises(BudgetError, match=r"text.sampling_rate=0.001 draws less than one unit"):
+        made.fit(complaints(5, 0), complaint_schema(90))
+
+
+def bare(n_units: int | None = None) -> Schema:
+    """The schema without its text."""
+    known = complaint_schema(n_units)
+    columns = {name: column for name, column in known.columns.items() if name != TEXT}
+    return known.model_copy(update={"columns": columns})
+
+
+LM: dict[str, Any] = {"text": "lm"}
+REFUSED: dict[str, tuple[str, dict[str, Any], Callable[[], Schema], str]] = {
+    "an option and no text": ("independent", LM, bare, "for columns with learn = true, and the schema has none"),
+    "a text and no option": ("mst", {}, complaint_schema, f"column={TEXT!r} is free text to be learned"),
+    "a text to keep that is not learned": (
+        "independent", LM, lambda: complaint_schema(learn=False), f"column={TEXT!r} is of kind text; set learn = true"
+    ),
+    "local": ("local", {**LM, "epsilon": 1.0}, lambda: complaint_schema(90), "generator='local' has no language"),
+    "pategan": ("pategan", {**LM, "epsilon": 1.0}, lambda: complaint_schema(90), "generator='pategan' has no language"),
+    "a table of public texts that is not there": (
+        "independent", {"text": {"public_text": "absent"}}, complaint_schema, "public_text='absent' cannot be read"
+    ),
+    "a model that is not there": (
+        "independent", {"text": {"model": "absent"}}, complaint_schema, "model='absent' is none"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "parameters", "schema", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_learned_is_refused_in_a_sentence_before_a_row_is_read(
+    name: str, parameters: dict[str, Any], schema: Callable[[], Schema], said: str
+) -> None:
+    with pytest.raises((JobError, SchemaError), match=said) as caught:
+        fit_model(generator(name, **parameters), pd.DataFrame(), schema())
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).count(". ") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ({"rank": 4}, "rank is of adapters"),
+        ({"model": "x", "d_model": 32}, "d_model is of the small decoder"),
+        ({"model": "x", "public_text": "y"}, "public_text is of the small decoder"),
+        ({"model": "x", "vocabulary": 400}, "vocabulary is of the small decoder"),
+        ({"sampling_rate": 1.5}, "a probability in"),
+        ({"sampling_rate": 0.0}, "a probability in"),
+        ({"d_model": 20}, "multiple of 16"),
+        ({"share": 1.0}, "less than 1"),
+        ({"steps": 0}, "at least 1|greater"),
+        ({"unknown": 1}, "unknown"),
+        ("gpt", "text"),
+    ],
+)
+def test_parameters_that_are_wrong_or_idle_are_refused(text: Any, said: str) -> None:
+    with pytest.raises(JobError, match=said) as caught:
+        generator("independent", text=text)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"  \n \n", b"\xff\xfe\x00"])
+def test_public_texts_that_are_none_are_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "public.txt"
+    path.write_bytes(content)
+    made = generator("independent", text={**TINY, "public_text": str(path)})
+    with pytest.raises(JobError, match=r"holds no text|cannot be read"):
+        made.fit(complaints(5, 0), complaint_schema())
+
+
+def test_a_stored_table_is_refused(tmp_path: Path) -> None:
+    complaints(40, 0).to_parquet(tmp_path / "table.parquet", index=False)
+    with open_table(tmp_path / "table.parquet") as stored, pytest.raises(JobError, match="rows in memory"):
+        generator("trees", text=dict(TINY)).fit(stored, complaint_schema())
+
+
+@pytest.mark.parametrize("bad", ["", "a\ud800b"])
+def test_a_text_that_is_no_text_is_refused_without_a_word_of_it(bad: str) -> None:
+    frame = complaints(30, 0)
+    frame.loc[3, TEXT] = bad or 7
+    made = generator("independent", text={**TINY, "epochs": 1})
+    try:
+        made.fit(frame, complaint_schema())
+    except UnderstudyError as error:
+        assert isinstance(error, TableError)
+        assert TEXT in str(error)
+        assert "\ud800" not in str(error)
+    else:
+        assert not bad
+
+
+def test_a_private_fit_refuses_no_text_for_what_it_is() -> None:
+    frame = complaints(30, 0)
+    frame[TEXT] = frame[TEXT].astype(object)
+    frame.loc[:4, TEXT] = ["a\ud800b", "\0", 7, "x" * 100_000, float("nan")]
+    made = generator("independent", epsilon=2.0, text={**TINY, "steps": 1, "sampling_rate": 0.1})
+    model = made.fit(frame, complaint_schema(90))
+    assert model.sample(5, seed=0)[TEXT].str.len().gt(0).all()
+
+
+def fitted(epsilon: float | None = None, name: str = "independent", **text: Any) -> TextModel:
+    more = {} if epsilon is None else {"epsilon": epsilon}
+    made = generator(name, text={**TINY, "epochs": 2, "steps": 3, "sampling_rate": 0.1, **text}, **more)
+    model = made.fit(complaints(60, 1), complaint_schema(None if epsilon is None else 60), seed=1)
+    assert isinstance(model, TextModel)
+    return model
+
+
+@pytest.mark.parametrize("epsilon", [None, 2.0])
+def test_a_saved_model_is_safetensors_and_json_and_gives_the_same_sample(epsilon: float | None, tmp_path: Path) -> None:
+    model = fitted(epsilon)
+    model.save(tmp_path / "model")
+    files = sorted((tmp_path / "model").iterdir())
+    assert {path.suffix for path in files} == {".json", ".safetensors"}
+    again = load_model(tmp_path / "model")
+    assert again.sample(20, seed=3).equals(model.sample(20, seed=3))
+    assert again.sample(20, seed=3).equals(model.sample(20, seed=3))
+    assert not again.sample(20, seed=4).equals(model.sample(20, seed=3))
+    assert again.statement == model.statement
+    content = b"".join(path.read_bytes() for path in files)
+    for text in complaints(60, 1)[TEXT]:
+        assert text.encode() not in content
+
+
+def test_a_sample_has_the_columns_of_its_table_and_texts_as_long_as_they_may_be() -> None:
+    model = fitted(max_tokens=40)
+    sample = model.sample(50, seed=0)
+    assert list(sample.columns) == list(complaints(1, 0).columns)
+    assert sample[TEXT].map(type).eq(str).all()
+    assert sample[TEXT].str.len().between(1, 240).all()
+    short = model.sample(50, seed=0, given={"product": "loan"})
+    assert short["product"].eq("loan").all()
+    assert len(short[TEXT]) == 50
+
+
+@pytest.mark.statistical
+def test_a_text_that_may_be_missing_is_missing_about_as_often() -> None:
+    frame = complaints(200, 1)
+    frame.loc[frame["product"] == "card", TEXT] = None
+    made = generator("independent", text={**TINY, "epochs": 30, "learning_rate": 0.01, "d_model": 32})
+    sample = made.fit(frame, complaint_schema(missing=True), seed=0).sample(200, seed=0)
+    found = sample[TEXT].isna().groupby(sample["product"]).mean()
+    assert found["card"] > 0.8
+    assert found.drop("card").max() < 0.2
+
+
+def test_a_damaged_model_of_texts_is_refused(tmp_path: Path) -> None:
+    fitted().save(tmp_path / "model")
+    (path,) = (file for file in (tmp_path / "model").glob("*.json") if "texts" in json.loads(file.read_text()))
+    whole = json.loads(path.read_text())
+    of_texts = whole["texts"]
+    damages: list[dict[str, Any]] = [
+        {key: value for key, value in whole.items() if key != "texts"},
+        {**whole, "texts": {}},
+        {**whole, "texts": 3},
+        {**whole, "texts": {**of_texts, "tokenizer": "{}"}},
+        {**whole, "texts": {**of_texts, "tokenizer": None}},
+        {**whole, "texts": {**of_texts, "prompts": of_texts["prompts"][1:]}},
+        {**whole, "texts": {**of_texts, "parameters": {**of_texts["parameters"], "d_model": 32}}},
+        {**whole, "texts": {**of_texts, "parameters": {**of_texts["parameters"], "n_layers": 2}}},
+        {**whole, "texts": {**of_texts, "parameters": {**of_texts["parameters"], "d_model": "x"}}},
+    ]
+    for damaged in damages:
+        path.write_text(json.dumps(damaged))
+        with pytest.raises(ModelError, match=r"damaged|fit its description"):
+            load_model(tmp_path / "model")
+
+
+class Killed(BaseException):
+    """The end of a process."""
+
+
+def _cut_at(n_steps: int, patch: pytest.MonkeyPatch) -> None:
+    """Private training ends in the middle."""
+    done: list[int] = []
+
+    def step(self: Any, steps: Any) -> None:
+        if len(done) == n_steps:
+            raise Killed
+        done.append(1)
+        _step(self, steps)
+
+    patch.setattr(PrivateTextTraining, "step", step)
+
+
+def test_a_fit_that_was_cut_short_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "CHECKPOINT_S", 0.0)
+    made = generator("independent", text={**TINY, "epochs": 6})
+    frame, schema = complaints(60, 1), complaint_schema()
+    whole = fit_model(made, frame, schema, seed=3, place=tmp_path / "whole")
+
+    def cut(what: str, share: float | None) -> None:
+        if what == "epoch 4 of 6":
+            raise Killed
+
+    with pytest.raises(Killed):
+        fit_model(made, frame, schema, seed=3, place=tmp_path / "cut", progress=cut)
+    told: list[str] = []
+    again = fit_model(made, frame, schema, seed=3, place=tmp_path / "cut", progress=lambda what, _: told.append(what))
+    assert "going on after 3" in told
+    assert np.array_equal(weights(again), weights(whole))
+    with pytest.raises(ModelError, match="another fit"):
+        fit_model(made, complaints(60, 2), schema, seed=3, place=tmp_path / "cut")
+
+
+@pytest.mark.parametrize("name", ["independent", pytest.param("tvae", marks=pytest.mark.slow)])
+def test_a_private_fit_that_was_cut_short_pays_again_for_a_stretch_at_most(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = {} if name == "independent" else {"steps": 2, "d_latent": 2, "encoder_widths": (8,), "decoder_widths": (8,)}
+    made = generator(name, epsilon=2.0, text={**TINY, "steps": 30, "sampling_rate": 0.1}, **small)
+    assert isinstance(made, PrivateGenerator)
+    schema, frame = complaint_schema(60), complaints(60, 1)
+    schedule = made.schedule(schema)
+    assert schedule is not None
+    (tmp_path / "place").mkdir()
+
+    def fit(journal: Journal) -> Any:
+        return fit_model(made, frame, schema, budget=Budget(schedule, journal=journal), place=tmp_path / "place")
+
+    with Journal(tmp_path / "journal") as journal, monkeypatch.context() as patch, pytest.raises(Killed):
+        _cut_at(13, patch)
+        fit(journal)
+    (kept,) = (tmp_path / "place" / texts.PREPARED).glob("checkpoint*")
+    begun = torch.load(kept, weights_only=True)
+    assert begun["step"] == 12
+    steps: list[int] = []
+    monkeypatch.setattr(PrivateTextTraining, "step", lambda self, draws: steps.append(1) or _step(self, draws))
+    with Journal(tmp_path / "journal") as journal:
+        lost = [(record.what, record.count) for record in journal.lost]
+        journal.settle()
+        model = fit(journal)
+    assert lost == [(texts.STEPS, 2)]
+    assert len(steps) == 18
+    assert isinstance(model, TextModel)
+    assert {key for key, _ in named(model.writer.decoder)} == set(begun["state"]["weights"])
+
+
+@pytest.mark.statistical
+def test_public_texts_teach_the_tokenizer_and_the_decoder_of_a_private_fit(tmp_path: Path) -> None:
+    path = tmp_path / "public.txt"
+    path.write_text("\n".join(complaints(150, 7)[TEXT]))
+    model = fitted(2.0, public_text=str(path), public_epochs=3, vocabulary=400, max_tokens=40)
+    assert isinstance(model.writer.vocabulary, CodedVocabulary)
+    text = complaints(1, 8)[TEXT][0]
+    assert len(model.writer.vocabulary.tokens(text)) < len(text) / 2
+    plain = fitted(2.0)
+    assert isinstance(plain.writer.vocabulary, CodedVocabulary)
+    assert plain.writer.vocabulary.tokenizer.size == 258
+
+
+def test_losses_of_texts_are_told_for_their_column_alone() -> None:
+    model = fitted()
+    found = model.text_losses(complaints(10, 3), TEXT)
+    assert found.shape == (10,)
+    assert (found > 0).all()
+    with pytest.raises(JobError, match="is no column of learned text"):
+        model.text_losses(complaints(10, 3), "product")
