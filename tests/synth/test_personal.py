@@ -285,7 +285,7 @@ def test_personal_columns_are_kept_and_never_learned_nor_named_by_roles_that_nee
 
 
 def test_kept_free_text_is_refused_and_both_ways_out_are_named() -> None:
-    with pytest.raises(SchemaError, match=r'drop = true for it, or kind = "personal"'):
+    with pytest.raises(SchemaError, match=r'learn = true for it, drop = true, or kind = "personal"'):
         schema_of(note={"kind": "text"}).refuse_text()
 
 
