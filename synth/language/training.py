@@ -141,6 +141,37 @@ class PrivateTextTraining:
         self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
 
 
+N_TRIED, TOLERANCE = 6, 1e-3
+"""Tokens of the texts that gradients are tried on, and what rounding may make of them, as a share."""
+
+
+def has_gradients_by_text(decoder: Decoder, size: int, n_prompt: int, device: torch.device) -> bool:
+    """True if Opacus' gradients of single texts are those of autograd, one text after another.
+
+    It has a rule for each layer, and takes the first axis of its input for texts. A model that lays its tokens out in
+    another way, or in which texts see each other, would not be clipped by unit. The texts tried are made up.
+
+    Args:
+        decoder: of the model, on the device.
+        size: of its vocabulary.
+        n_prompt: places of the prompt.
+        device: of the decoder.
+    """
+    made = torch.randint(1, size + 1, (4, n_prompt + N_TRIED), generator=torch.Generator().manual_seed(0))
+    made[0, : n_prompt // 2], made[1, n_prompt + 2 :], made[3] = 0, 0, 0
+    units, parameters, bound = made.to(device).view(2, 2, -1), list(trainable(decoder)), 1e-3
+    expected = torch.zeros(sum(parameter.numel() for parameter in parameters), dtype=torch.float64, device=device)
+    for unit in units:
+        of_texts = [torch.autograd.grad(losses(decoder, text[None], n_prompt).sum(), parameters) for text in unit]
+        gradient = sum(torch.cat([part.flatten() for part in of_text]).double() for of_text in of_texts)
+        expected += gradient * (bound / torch.as_tensor(gradient).norm().clamp_min(1e-12)).clamp_max(1.0)
+    try:
+        found = OpacusSums(decoder.trained())(lambda: losses(decoder, units.flatten(0, 1), n_prompt), 2, bound)
+    except (RuntimeError, ValueError, NotImplementedError):
+        return False
+    return bool((found - expected).norm() <= TOLERANCE * bound)
+
+
 def named(decoder: Decoder) -> Iterator[tuple[str, nn.Parameter]]:
     """Names and parameters that are trained."""
     return ((name, p) for name, p in decoder.trained().named_parameters() if p.requires_grad)

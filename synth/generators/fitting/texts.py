@@ -232,7 +232,7 @@ def _learn_public(writer: "TextWriter", public: Sequence[str], progress: Progres
 def _train(
     writer: "TextWriter", rows: pd.DataFrame, seed: int, progress: Progress, budget: Budget | None, place: Path | None
 ) -> None:
-    from synth.language.training import PrivateTextTraining, TextTraining
+    from synth.language.training import PrivateTextTraining, TextTraining, has_gradients_by_text
     from synth.neural.batches import UnitIndex
     from synth.neural.training import CheckpointFolder, Course, train, train_privately
     from synth.transforms.layout import Encoded
@@ -255,6 +255,10 @@ def _train(
             course,
         )
         return
+    if text.model is not None and not has_gradients_by_text(
+        writer.decoder, writer.vocabulary.size, n_prompt, writer.device
+    ):
+        raise JobError(f"gradients of model={text.model!r} cannot be clipped text by text; name another, or no epsilon")
     event = budget.schedule.required(STEPS, SubsampledGaussianEvent)
     owners = np.arange(len(rows)) if schema.entity is None else rows[schema.entity].to_numpy()
     owned = np.concatenate([owners] * len(schema.texts))

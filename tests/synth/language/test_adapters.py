@@ -16,14 +16,16 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from synth.errors import JobError, ModelError
+from synth.generators.base import PrivateGenerator
 from synth.generators.models.text_model import TextModel
 from synth.generators.registry import generator, load_model
 from synth.language.adapters import AdaptedDecoder
 from synth.language.prompts import Prompts
 from synth.language.sequences import sequences_of
 from synth.language.specification import LanguageModel
-from synth.language.training import PrivateTextTraining, named, trainable
+from synth.language.training import PrivateTextTraining, has_gradients_by_text, named, trainable
 from synth.language.writer import TextWriter
+from tests.synth.generators.deaf_noise import Watched
 from tests.synth.language.tiny import (
     ARCHITECTURES,
     CPU,
@@ -76,6 +78,23 @@ def test_clipped_sums_over_adapters_equal_autograds_one_text_at_a_time(name: str
         trained.step(purse)
         expected = clipped([of_units[unit] for unit in sampled], bound) if len(sampled) else 0.0
         assert np.abs(purse.totals[0] - expected).max() < 1e-4 * bound
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_a_private_fit_tries_whether_gradients_are_those_of_single_texts(
+    name: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = writer(folders[name])
+    assert has_gradients_by_text(made.decoder, made.vocabulary.size, made.vocabulary.n_prompt, CPU)
+    logits_of = AdaptedDecoder.__call__
+
+    def mixing(self: AdaptedDecoder, tokens: torch.Tensor, mask: torch.Tensor, n_last: int) -> torch.Tensor:
+        logits = logits_of(self, tokens, mask, n_last)
+        return logits - logits.mean(0, keepdim=True)
+
+    monkeypatch.setattr(AdaptedDecoder, "__call__", mixing)
+    with pytest.raises(JobError, match="cannot be clipped text by text"):
+        fitted(folders[name], epsilon=2.0)
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -278,6 +297,28 @@ def test_a_folder_that_is_something_else_is_refused_in_a_sentence(
     assert "\n" not in str(caught.value)
     assert f"model={str(folder)!r}" in str(caught.value)
     assert not Path("sprung").exists()
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_what_a_private_fit_of_adapters_leaves_is_a_function_of_its_noisy_answers(
+    name: str, folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "seed", lambda: torch.manual_seed(0).initial_seed())
+    text = {"model": str(folders[name]), "steps": 2, "sampling_rate": 0.1, **SETTINGS}
+    made, schema = generator("independent", epsilon=2.0, text=text), complaint_schema(90)
+    assert isinstance(made, PrivateGenerator)
+    odd = complaints(120, 3).assign(product="zebrafish", amount=10**7)
+    odd[TEXT] = [None if place % 2 else "zebrafish " * (1 + place) for place in range(120)]
+    left: list[dict[str, Any]] = []
+    for place, table in enumerate((complaints(60, 2), odd, odd.iloc[:0])):
+        budget = Watched(made.calibrated(schema))
+        model = made.fit(table, schema, budget=budget)
+        model.save(tmp_path / str(place))
+        files = {path.name: path.read_bytes() for path in (tmp_path / str(place)).iterdir()}
+        left.append({**files, "questions": budget.deaf.questions, "sample": model.sample(5, seed=0).to_csv()})
+    assert left[1] == left[0]
+    assert left[2] == left[0]
 
 
 def test_nothing_is_said_of_how_long_the_texts_are(

@@ -16,7 +16,7 @@ from torch import Tensor
 from synth.language import training as language_training
 from synth.language.decoder import Decoder, SmallDecoder
 from synth.language.sequences import ROWS_A_PASS, losses, losses_of, sequences_of, trimmed
-from synth.language.training import PrivateTextTraining, TextTraining, named, put
+from synth.language.training import PrivateTextTraining, TextTraining, has_gradients_by_text, named, put
 from synth.neural import dp_sgd
 from synth.neural.batches import UnitIndex
 from synth.neural.networks import is_finite
@@ -304,6 +304,42 @@ def test_either_training_goes_on_from_its_state_to_the_same_weights() -> None:
         go(other, 3)
         for (name, value), (_, again) in zip(named(one._decoder), named(other._decoder), strict=True):
             assert torch.equal(value, again), name
+
+
+class Mixing(SmallDecoder):
+    """Texts see each other: their logits are centered over the batch."""
+
+    def forward(self, tokens: Tensor, mask: Tensor, n_last: int) -> Tensor:
+        logits = super().forward(tokens, mask, n_last)
+        return logits - logits.mean(0, keepdim=True)
+
+
+class PlacesFirst(SmallDecoder):
+    """The first axis of its last layer's input counts places, not texts."""
+
+    def forward(self, tokens: Tensor, mask: Tensor, n_last: int) -> Tensor:
+        hidden, _ = self._hidden(tokens, mask, None)
+        logits: Tensor = self.head(hidden[:, -n_last:].transpose(0, 1)).transpose(0, 1)
+        return logits
+
+
+class Random(SmallDecoder):
+    """What it says of a text is drawn at random."""
+
+    def forward(self, tokens: Tensor, mask: Tensor, n_last: int) -> Tensor:
+        return super().forward(tokens, mask, n_last) * (1 + torch.rand(1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [(SmallDecoder, True), (Mixing, False), (PlacesFirst, False), (Random, False)]
+)
+def test_a_decoder_whose_gradients_are_not_those_of_single_texts_is_found_out(
+    kind: type[SmallDecoder], expected: bool
+) -> None:
+    torch.manual_seed(0)
+    made = kind(decoder(VOCABULARY).shape)
+    assert has_gradients_by_text(made, VOCABULARY.size, N_PROMPT, CPU) == expected
+    assert all(parameter.grad is None for parameter in made.parameters())
 
 
 def test_weights_of_another_shape_are_refused_and_none_is_set() -> None:
