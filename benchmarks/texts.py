@@ -3,7 +3,7 @@
 ``python -m benchmarks.texts --out texts.json`` measures whatever the file does not hold, some minutes a fit, and draws
 the tables; ``--seeds 0`` only draws them. Every fit is written as soon as it is done.
 
-Public texts "of the same kind" are complaints of other people without secrets, from the templates of the private ones:
+`internal` judges texts by its rules on texts alone. Public texts "of the same kind" are complaints of other people without secrets, from the templates of the private ones:
 no real public text comes as near. Those "of another kind" are notices to visitors of a town.
 """
 
@@ -25,17 +25,15 @@ from benchmarks.text_training import CASES
 EPSILONS = (None, 8.0, 1.0)
 BEST, MORE_STEPS = "of the same kind", 300
 """Public texts, and steps, of fits with epsilon that take longer; of one seed."""
-LEAKS = {
-    "secrets": "secrets of 40", "canaries, single": "canaries of 8", "canaries, repeated": "of 4, in 8 rows each",
-    "exposure, single": "exposure", "exposure, repeated": "exposure, 8 rows",
-    "privacy.texts.copied": "copied", "privacy.texts.personal": "personal",
-    "privacy.texts.membership.auc": "membership AUC", "privacy.texts.loss.auc": "by loss",
-}  # fmt: skip
-USES = {
+COLUMNS = {
+    "secrets": "secrets of 40", "canaries, single": "canaries of 8", "canaries, repeated": "of 4, 8 rows each",
+    "exposure, single": "exposure, bits", "privacy.texts.copied": "copied", "privacy.texts.loss.auc": "by loss",
     "texts.words.excess": "words", "texts.order.floor_share": "order", "texts.agreement.floor_share": "agreement",
-    "texts.repeated.excess": "repeated", "texts.c2st.excess": "told apart", "utility.texts.tstr": "rating, TSTR",
-    "utility.texts.gap.worst": "worst loss", "fit_cpu_s": "fit, CPU s",
+    "utility.texts.tstr": "rating",
 }  # fmt: skip
+"""Numbers that are drawn, by name; the file has more."""
+WARNED = ("utility.", "texts.lengths.", "texts.missing.")
+"""Numbers on which no verdict rests."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -59,7 +57,7 @@ def main(arguments: Sequence[str]) -> None:
             runs[name] = measure()
             options.out.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
             print(name, json.dumps(runs[name]), file=sys.stderr, flush=True)
-    print("\n".join([*_training(held.get("training", {})), "", *_leaks(held.get("fits", {}))]))
+    print("\n".join([*_training(held.get("training", {})), "", *_fits(held.get("fits", {}))]))
 
 
 def _tasks(seeds: int, sizes: Sizes) -> Iterator[tuple[str, str, Any]]:
@@ -120,19 +118,27 @@ def _training(runs: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
             yield f"| {case} | {' | '.join(cells)} |"
 
 
-def _leaks(runs: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Medians over seeds: leaks, then utility, and the verdict of each seed."""
-    cases = list(dict.fromkeys((run["case"], run["public"]) for run in runs.values()))
-    for columns in (LEAKS, USES):
-        yield f"| table | public text | {' | '.join(columns.values())} | {'verdicts |' if columns is LEAKS else ''}"
-        yield f"| --- | --- |{' ---: |' * len(columns)}{' --- |' if columns is LEAKS else ''}"
-        for case in cases:
-            same = [run for run in runs.values() if (run["case"], run["public"]) == case]
-            values = [median(same, name) for name in columns]
-            cells = ["" if value is None else f"{value:.3g}" for value in values]
-            cells += [", ".join(run["verdict"] for run in same)] if columns is LEAKS else []
-            yield f"| {' | '.join([*case, *cells])} |"
-        yield ""
+def _fits(runs: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Leaks and utility as medians over seeds, and the verdicts."""
+    yield f"| texts | public texts | {' | '.join(COLUMNS.values())} | verdict |"
+    yield f"| --- | --- |{' ---: |' * len(COLUMNS)} --- |"
+    for case in dict.fromkeys((run["case"], run["public"]) for run in runs.values()):
+        same = [run for run in runs.values() if (run["case"], run["public"]) == case]
+        values = [median(same, name) for name in COLUMNS]
+        cells = ["" if value is None else f"{value:.2f}".removesuffix(".00") for value in values]
+        yield f"| {' | '.join([*case, *cells, _verdicts(same)])} |"
+
+
+def _verdicts(runs: Sequence[Mapping[str, Any]]) -> str:
+    """The verdict of each seed, and whether rules on leaks or on likeness failed."""
+    told = []
+    for run in runs:
+        failed = [
+            name for name, outcome in run["findings"].items() if outcome == "FAIL" and not name.startswith(WARNED)
+        ]
+        kinds = dict.fromkeys("leaks" if name.startswith("privacy.") else "unlike" for name in failed)
+        told.append(run["verdict"] + (f": {' and '.join(kinds)}" if kinds else ""))
+    return ", ".join(dict.fromkeys(told))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,9 +60,27 @@ def test_medians_are_over_seeds_and_of_canaries() -> None:
 
 
 def test_what_a_file_holds_is_drawn_without_a_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = {"case": "epsilon 1", "public": "none", "seed": 0, "secrets": 7, "verdict": "FAIL", "numbers of texts": {}}
+    run: dict[str, Any] = {
+        "case": "epsilon 1",
+        "public": "none",
+        "seed": 0,
+        "secrets": 7,
+        "verdict": "FAIL",
+        "numbers of texts": {},
+    }
+    run["findings"] = {"privacy.texts.copied": "FAIL", "texts.words.excess": "PASS", "utility.texts.gap.worst": "FAIL"}
     kept = tmp_path / "texts.json"
     kept.write_text(json.dumps({"fits": {"it": run}}))
     texts.main(["--seeds", "0", "--out", str(kept)])
-    assert "| epsilon 1 | none | 7 |" in capsys.readouterr().out
+    drawn = capsys.readouterr().out
+    assert "| epsilon 1 | none | 7 |" in drawn
+    assert "| FAIL: leaks |" in drawn
     assert json.loads(kept.read_text()) == {"fits": {"it": run}}
+
+
+def test_the_page_shows_what_was_measured() -> None:
+    root = Path(__file__).parents[2]
+    held = json.loads((root / "benchmarks/texts.json").read_text(encoding="utf-8"))
+    page = (root / "docs/how-to/free-text.md").read_text(encoding="utf-8")
+    for drawn in (texts._training(held["training"]), texts._fits(held["fits"])):
+        assert "\n".join(drawn) in page
