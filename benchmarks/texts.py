@@ -3,8 +3,9 @@
 ``python -m benchmarks.texts --out texts.json`` measures whatever the file does not hold, some minutes a fit, and draws
 the tables; ``--seeds 0`` only draws them. Every fit is written as soon as it is done.
 
-`internal` judges texts by its rules on texts alone. Public texts "of the same kind" are complaints of other people without secrets, from the templates of the private ones:
-no real public text comes as near. Those "of another kind" are notices to visitors of a town.
+Public texts "of the same kind" are complaints of other people without secrets, from the templates of the private ones:
+no real public text comes as near. Those "of another kind" are notices to visitors of a town. Verdicts are those of the
+policy `internal` with its rules on texts alone. Membership by the model's loss is no rule of it.
 """
 
 import argparse
@@ -32,7 +33,7 @@ COLUMNS = {
     "utility.texts.tstr": "rating",
 }  # fmt: skip
 """Numbers that are drawn, by name; the file has more."""
-WARNED = ("utility.", "texts.lengths.", "texts.missing.")
+WARNED = ("utility.", "texts.lengths.")
 """Numbers on which no verdict rests."""
 
 
@@ -125,7 +126,7 @@ def _fits(runs: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for case in dict.fromkeys((run["case"], run["public"]) for run in runs.values()):
         same = [run for run in runs.values() if (run["case"], run["public"]) == case]
         values = [median(same, name) for name in COLUMNS]
-        cells = ["" if value is None else f"{value:.2f}".removesuffix(".00") for value in values]
+        cells = ["" if value is None else f"{round(value, 2) + 0.0:.2f}".removesuffix(".00") for value in values]
         yield f"| {' | '.join([*case, *cells, _verdicts(same)])} |"
 
 
@@ -136,7 +137,7 @@ def _verdicts(runs: Sequence[Mapping[str, Any]]) -> str:
         failed = [
             name for name, outcome in run["findings"].items() if outcome == "FAIL" and not name.startswith(WARNED)
         ]
-        kinds = dict.fromkeys("leaks" if name.startswith("privacy.") else "unlike" for name in failed)
+        kinds = dict.fromkeys("leaks" if one.startswith("privacy.") else "unlike" for one in failed)
         told.append(run["verdict"] + (f": {' and '.join(kinds)}" if kinds else ""))
     return ", ".join(dict.fromkeys(told))
 
