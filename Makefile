@@ -70,6 +70,7 @@ bench: $(VENV)/.dev
 	@echo "A hundred million rows of it: make bench-stored-100m ADULT=adult.data"
 	@echo "Verdicts on honest, leaking and ruined tables made of yours: $(BIN)/python -m benchmarks.verdicts FOLDER --out verdicts.json"
 	@echo "Measured bounds, with few rows and many: $(BIN)/python -m benchmarks.bounds --clamped insurance.csv:charges --out bounds.json"
+	@echo "Free text with secrets, with epsilon and without: $(BIN)/python -m benchmarks.texts --out texts.json"
 	@echo "CTGAN and TVAE beside their library and private peers: $(BIN)/python -m benchmarks.neural adult.data --out neural.json"
 
 # A hundred million rows: some 2 GB beside the system's temporary files. ADULT=adult.data takes UCI's Adult for its model.

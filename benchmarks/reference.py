@@ -191,7 +191,7 @@ def _owners(found: list[str], n_all: int) -> str:
 
 
 OF_TEXTS = """Every generator but `local` and `pategan` takes it, for columns of free text: `text = "lm"`, or a table of
-these keys. `docs/how-to/free-text.md` explains them."""
+these keys. [Free text](../how-to/free-text.md) explains them."""
 
 
 def parameters() -> str:

@@ -1,0 +1,146 @@
+"""Free text with secrets, learned with epsilon and without: leaks and utility; speed and memory of training.
+
+``python -m benchmarks.texts --out texts.json`` measures whatever the file does not hold, some minutes a fit, and draws
+the tables; ``--seeds 0`` only draws them. Every fit is written as soon as it is done.
+
+Public texts "of the same kind" are complaints of other people without secrets, from the templates of the private ones:
+no real public text comes as near. Those "of another kind" are notices to visitors of a town. Verdicts are those of the
+policy `internal` with its rules on texts alone. Membership by the model's loss is no rule of it.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.text_fits import LANDMARKS, PUBLIC, Case, Sizes, fitted, landmark, median
+from benchmarks.text_training import CASES
+
+EPSILONS = (None, 8.0, 1.0)
+BEST, MORE_STEPS = "of the same kind", 300
+"""Public texts, and steps, of fits with epsilon that take longer; of one seed."""
+COLUMNS = {
+    "secrets": "secrets of 40", "canaries, single": "canaries of 8", "canaries, repeated": "of 4, 8 rows each",
+    "exposure, single": "exposure, bits", "privacy.texts.copied": "copied", "privacy.texts.loss.auc": "by loss",
+    "texts.words.excess": "words", "texts.order.floor_share": "order", "texts.agreement.floor_share": "agreement",
+    "utility.texts.tstr": "rating",
+}  # fmt: skip
+"""Numbers that are drawn, by name; the file has more."""
+WARNED = ("utility.", "texts.lengths.")
+"""Numbers on which no verdict rests."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure what is not there yet, keep it, and draw it."""
+    sizes = Sizes()
+    parser = argparse.ArgumentParser("python -m benchmarks.texts", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=3, help="of tables and fits")
+    parser.add_argument("--epochs", type=int, default=sizes.epochs, help="without epsilon")
+    parser.add_argument("--steps", type=int, default=sizes.steps, help="with epsilon")
+    parser.add_argument("--rows", type=int, default=sizes.rows)
+    parser.add_argument("--parts", nargs="+", default=["training", "fits"], choices=["training", "fits"])
+    parser.add_argument("--out", type=Path, required=True, help="JSON file of the results, read and continued")
+    options = parser.parse_args(arguments)
+    held: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
+    sizes = Sizes(options.rows, options.epochs, options.steps)
+    if options.seeds:
+        held.setdefault("about", {"cores": os.cpu_count(), "python": platform.python_version(), "sizes": vars(sizes)})
+    for part, name, measure in _tasks(options.seeds, sizes):
+        runs = held.setdefault(part, {})
+        if part in options.parts and name not in runs:
+            runs[name] = measure()
+            options.out.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
+            print(name, json.dumps(runs[name]), file=sys.stderr, flush=True)
+    print("\n".join([*_training(held.get("training", {})), "", *_fits(held.get("fits", {}))]))
+
+
+def _tasks(seeds: int, sizes: Sizes) -> Iterator[tuple[str, str, Any]]:
+    """Part of the file, name in it, and the measurement."""
+    for case in CASES if seeds else ():
+        for private in (False, True):
+            yield "training", f"{case}{', private' if private else ''}", lambda c=case, p=private: _speed(c, p)
+    for seed in range(seeds):
+        for name in LANDMARKS:
+            yield "fits", f"{name}, seed {seed}", lambda s=seed, n=name: _of_landmark(s, n, sizes)
+        for public in PUBLIC:
+            for epsilon in EPSILONS:
+                told = _told(epsilon)
+                name = f"{told}, public text {public}, seed {seed}"
+                yield "fits", name, lambda s=seed, e=epsilon, p=public, t=told: _of_fit(t, s, e, p, sizes)
+    longer = replace(sizes, steps=MORE_STEPS)
+    for seed in range(min(seeds, 1)):
+        for epsilon in EPSILONS[1:]:
+            told = f"{_told(epsilon)}, {MORE_STEPS} steps"
+            name = f"{told}, public text {BEST}, seed {seed}"
+            yield "fits", name, lambda s=seed, e=epsilon, t=told: _of_fit(t, s, e, BEST, longer)
+
+
+def _told(epsilon: float | None) -> str:
+    return "no epsilon" if epsilon is None else f"epsilon {epsilon:g}"
+
+
+def _speed(case: str, private: bool) -> dict[str, Any]:
+    asked = [sys.executable, "-m", "benchmarks.text_training", case, *(["--private"] if private else [])]
+    ran = subprocess.run(asked, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return found
+
+
+def _of_landmark(seed: int, name: str, sizes: Sizes) -> dict[str, Any]:
+    return {"case": name, "public": "", "seed": seed, **landmark(Case.of(sizes.rows, seed), name)}
+
+
+def _of_fit(case: str, seed: int, epsilon: float | None, public: str, sizes: Sizes) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as place:
+        found = fitted(Case.of(sizes.rows, seed), epsilon, public, sizes, Path(place))
+    return {"case": case, "public": public, "seed": seed, **found}
+
+
+def _training(runs: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """Speed and memory, with DP-SGD over without."""
+    head = ("weights trained", "texts a CPU second", "with DP-SGD", "tokens", "with DP-SGD", "MiB", "with DP-SGD")
+    yield f"| model | {' | '.join(head)} |"
+    yield "| --- |" + " ---: |" * len(head)
+    for case in CASES:
+        plain, private = runs.get(case), runs.get(f"{case}, private")
+        if plain is not None and private is not None:
+            cells = [f"{plain['trained']:,}"]
+            for key in ("texts_s", "tokens_s"):
+                cells += [f"{plain[key]:,.0f}", f"{private[key]:,.0f} ({private[key] / plain[key]:.2f}x)"]
+            above = [one["peak_mib"] - one["before_mib"] for one in (plain, private)]
+            cells += [f"{above[0]:,.0f}", f"{above[1]:,.0f} ({above[1] / above[0]:.1f}x)"]
+            yield f"| {case} | {' | '.join(cells)} |"
+
+
+def _fits(runs: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Leaks and utility as medians over seeds, and the verdicts."""
+    yield f"| texts | public texts | {' | '.join(COLUMNS.values())} | verdict |"
+    yield f"| --- | --- |{' ---: |' * len(COLUMNS)} --- |"
+    for case in dict.fromkeys((run["case"], run["public"]) for run in runs.values()):
+        same = [run for run in runs.values() if (run["case"], run["public"]) == case]
+        values = [median(same, name) for name in COLUMNS]
+        cells = ["" if value is None else f"{round(value, 2) + 0.0:.2f}".removesuffix(".00") for value in values]
+        yield f"| {' | '.join([*case, *cells, _verdicts(same)])} |"
+
+
+def _verdicts(runs: Sequence[Mapping[str, Any]]) -> str:
+    """The verdict of each seed, and whether rules on leaks or on likeness failed."""
+    told = []
+    for run in runs:
+        failed = [
+            name for name, outcome in run["findings"].items() if outcome == "FAIL" and not name.startswith(WARNED)
+        ]
+        kinds = dict.fromkeys("leaks" if one.startswith("privacy.") else "unlike" for one in failed)
+        told.append(run["verdict"] + (f": {' and '.join(kinds)}" if kinds else ""))
+    return ", ".join(dict.fromkeys(told))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
