@@ -247,7 +247,7 @@ def _train(
     if budget is None:
         known |= {"seed": seed, "rows": hashlib.sha256(np.ascontiguousarray(sequences).data).hexdigest()}
     digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
-    course = Course("texts", digest, folder, progress)
+    course = Course("text", digest, folder, progress)
     if budget is None:
         train(
             TextTraining(writer.decoder, sequences, n_prompt, text.batch_size, text.rate, writer.device),
