@@ -225,6 +225,8 @@ class Generator(BaseModel):
         if not schema.texts:
             return self.fit_rows(train, schema, **self._taken(seed, progress, budget, place))  # type: ignore[arg-type]
         self.check(schema)
+        if self.text is not None:
+            texts.try_folder(self.text, promises=self.promises)
         if isinstance(self, PrivateGenerator) and self.promises and budget is None:
             progress("calibrating the noise", None)
             budget = Budget(self.calibrated(schema))

@@ -23,6 +23,8 @@ from synth.distribution import missing_extra
 from synth.errors import JobError, ModelError
 from synth.language.decoder import Cache
 
+ADAPTER = "adapter_config.json"
+"""Names another folder, which nothing here has looked at."""
 CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
 """Names of files of weights that run code when they are read."""
@@ -50,6 +52,8 @@ def check_folder(path: str) -> None:
     folder = Path(path)
     if not (folder / CONFIG).is_file():
         raise JobError(f"a language model is a folder with {CONFIG}, and model={path!r} is none; name one that is")
+    if (folder / ADAPTER).exists():
+        raise JobError(f"model={path!r} holds adapters of another model; merge them into it and save that")
     if not list(folder.glob("*.safetensors")):
         held = any(list(folder.glob(pattern)) for pattern in PICKLES)
         how = "only as pickles, which may run code" if held else "nowhere"
@@ -88,9 +92,9 @@ def check_length(path: str, n_tokens: int) -> None:
 
 
 def digest_of(path: str) -> str:
-    """SHA-256 of a model's configuration, tokenizer and weights, in hexadecimal."""
+    """SHA-256 of all that is read of a model, its configuration, tokenizer and weights, in hexadecimal."""
     digest, folder = hashlib.sha256(), Path(path)
-    for file in sorted([folder / CONFIG, folder / TOKENIZER, *folder.glob("*.safetensors")]):
+    for file in sorted([*folder.glob("*.json"), *folder.glob("*.safetensors")]):
         with file.open("rb") as content:
             digest.update(f"{file.name}\0{hashlib.file_digest(content, 'sha256').hexdigest()}\0".encode())
     return digest.hexdigest()

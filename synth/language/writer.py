@@ -117,7 +117,8 @@ class TextWriter:
     def _fitting(self, text: str | None, column: Any) -> str | None:
         """The text as its column may hold it."""
         most = column.length if isinstance(column, TextColumn) else None
-        plain = "" if text is None else "".join(c for c in text if c.isprintable() or c in "\n\t")[:most]
+        plain = "" if text is None else "".join(" " if c.isspace() and c not in "\n\t" else c for c in text)
+        plain = "".join(c for c in plain if c.isprintable() or c in "\n\t")[:most]
         if plain and plain not in self.schema.missing_values:
             return plain
         return None if column.missing else f"{plain}."[:most]
@@ -184,7 +185,9 @@ class TextWriter:
         tokenizer = None if told is None else BytePairs.from_text(str(told))
         if tokenizer is not None and tokenizer.size > MOST_TOKENS:
             raise ValueError("the vocabulary is too large")
-        if specification.model is not None and content["base"] is not None:
+        if (specification.model is None) != (content["base"] is None):
+            raise ValueError("a model that was adapted is known by its digest")
+        if specification.model is not None:
             check_folder(specification.model)
             if digest_of(specification.model) != content["base"]:
                 raise other_base(specification.model)

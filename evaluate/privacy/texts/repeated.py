@@ -180,7 +180,7 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def _copied(sides: TokenSides, search: RunSearch) -> tuple[Estimate | Failure, np.ndarray]:
-    """The share of training units whose texts were copied, and which are copied for certain, dearest first."""
+    """The share of training units whose texts were copied, and whose runs are to be looked at, the dearest first."""
     train, control = sides.train, sides.control
     members, controls = np.unique(train.units), np.unique(control.units)
     if len(controls) < LEAST_CONTROLS:
@@ -200,7 +200,8 @@ def _copied(sides: TokenSides, search: RunSearch) -> tuple[Estimate | Failure, n
         f"share of people of whose texts a run of words that nobody else has is repeated beyond chance: {k:,} of {n:,} "
         f"by a run that chance does not make, and at least {int(np.ceil(many[1])):,} by runs of {N_RUN} words together"
     )
-    certain = members[is_copied]
+    # Where runs together show it and no single one is certain, the dearest are what somebody has to look at.
+    certain = members[is_copied if is_copied.any() or low == 0 else scores > 0]
     certain = certain[np.argsort(-nats[certain], kind="stable")]
     return Estimate(COPIED, value, n, "lower", low=low, high=high, reference=0.0, note=note), certain
 

@@ -12,6 +12,7 @@ import pandas as pd
 
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
+from synth.dp.schedule import require_declared
 from synth.errors import BudgetError, JobError, SchemaError, TableError
 from synth.generators.fitting.training_data import bound_contributions
 from synth.language.specification import LanguageModel
@@ -63,6 +64,49 @@ def check_texts(text: LanguageModel | None, schema: Schema) -> None:
         check_length(text.model, text.max_prompt + text.max_tokens + 1)
     if text.public_text is not None:
         public_texts(text.public_text)
+
+
+def try_folder(text: LanguageModel, *, promises: bool) -> None:
+    """Refuse a folder's model that cannot be trained or read to the end, before a budget is charged.
+
+    It is tried on made-up tokens, as many as a row and its text may have.
+
+    Args:
+        text: names the folder; nothing is tried where it names none.
+        promises: true if gradients are to be clipped text by text.
+
+    Raises:
+        JobError: it cannot; no row was read.
+    """
+    if text.model is None:
+        return
+    import torch
+
+    from synth.language.adapters import AdaptedDecoder, load_tokenizer
+    from synth.language.training import has_gradients_by_text
+    from synth.neural.training import device_of, seeded
+
+    device, length = device_of(text.device), text.max_prompt + text.max_tokens + 1
+    with seeded(None, device):
+        decoder = AdaptedDecoder(text.model, text.rank, device)
+        n_tokens = len(load_tokenizer(text.model))
+        if n_tokens > decoder.size:
+            raise JobError(
+                f"the tokenizer of model={text.model!r} has {n_tokens:,} tokens, and the model {decoder.size:,}; save "
+                "the tokenizer that belongs to it"
+            )
+        made = torch.zeros((1, length), dtype=torch.long, device=device)
+        try:
+            with torch.no_grad():
+                decoder(made, made == 0, 1)
+        except (RuntimeError, IndexError, ValueError):
+            raise JobError(
+                f"model={text.model!r} does not read max_prompt + max_tokens + 1 = {length:,} tokens; lower either"
+            ) from None
+        if promises and not has_gradients_by_text(decoder, decoder.size, text.max_prompt, device):
+            raise JobError(
+                f"gradients of model={text.model!r} cannot be clipped text by text; name another, or no epsilon"
+            )
 
 
 def text_event(text: LanguageModel, schema: Schema, rho: float) -> SubsampledGaussianEvent:
@@ -264,7 +308,7 @@ def _train(
     owned = np.concatenate([owners] * len(schema.texts))
     rows_per_unit = schema.max_rows_per_unit * len(schema.texts)
     units = UnitIndex.of(Encoded(sequences, np.zeros((len(sequences), 0), dtype=np.float32)), owned, rows_per_unit)
-    expected = event.sampling_rate * float(schema.n_units or 1)
+    expected = event.sampling_rate * require_declared(schema)
     training = PrivateTextTraining(
         writer.decoder, units, n_prompt, expected, text.max_grad_norm, text.rate, writer.device
     )  # fmt: skip
