@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 CONNECT_S = 10
 """Seconds that a scheduler has to answer."""
+TELL_AGAIN_S = 2.0
+"""Seconds after which a status is told again: a client that began to listen after the first time heard nothing."""
 LOOK_EVERY_S = 0.5
 PLATFORM = ("platform", "python")
 """Versions that may differ between machines, save Python's minor one."""
@@ -73,7 +75,7 @@ def carried_out(errand: Errand) -> Ended:
         return Ended(errand.name, LOST)
     except OSError as error:
         return Ended(errand.name, f"its worker could not write beside the output ({error.strerror})")
-    told = None
+    told, told_at = None, began
     with Processes(errand.service, 1, worker.state.nthreads, errand.session, apart=True) as processes:
         try:
             processes.start(errand.name, errand.claim)
@@ -87,8 +89,8 @@ def carried_out(errand: Errand) -> Ended:
             if dropped or not errand.session.exists():
                 return next(iter(processes.stop()), Ended(errand.name, stopped=CUT, seconds=time.monotonic() - began))
             status = processes.at_work[errand.name]
-            if status.text != told:
-                told = status.text
+            if status.text != told or time.monotonic() - told_at >= TELL_AGAIN_S:
+                told, told_at = status.text, time.monotonic()
                 worker.log_event(errand.topic, (errand.name, status.text, status.share))
 
 
