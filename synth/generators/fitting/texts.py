@@ -203,6 +203,7 @@ def fit_texts(
         BudgetError: the journal does not fit the checkpoint.
         JobError: the folder's model cannot be adapted, or there is no such device.
     """
+    from synth.generators.models.text_model import unwritten
     from synth.language.prompts import Prompts
     from synth.language.tokenizer import BytePairs
     from synth.language.writer import TextWriter
@@ -210,7 +211,7 @@ def fit_texts(
 
     schema, device, rng = model.schema, device_of(text.device), np.random.default_rng([seed, 31])
     progress("prompts of texts", None)
-    drawn = conform(model.sample(N_PROMPT_ROWS, seed=int(rng.integers(2**31))), _without_texts(schema), outside="clamp")
+    drawn = conform(model.sample(N_PROMPT_ROWS, seed=int(rng.integers(2**31))), unwritten(schema), outside="clamp")
     public = [] if text.public_text is None else public_texts(text.public_text)
     tokenizer = None
     if text.model is None:
@@ -224,14 +225,6 @@ def fit_texts(
             _learn_public(writer, public, progress)
         _train(writer, rows, start, progress, budget, place)
     return writer
-
-
-def _without_texts(schema: Schema) -> Schema:
-    """The schema of a table whose texts are not written yet: they may be missing."""
-    columns: dict[str, Any] = dict(schema.columns)
-    for name in schema.texts:
-        columns[name] = columns[name].model_copy(update={"missing": True})
-    return schema.model_copy(update={"columns": columns})
 
 
 def _held_texts(rows: pd.DataFrame, schema: Schema) -> list[str]:
@@ -276,7 +269,7 @@ def _learn_public(writer: "TextWriter", public: Sequence[str], progress: Progres
 def _train(
     writer: "TextWriter", rows: pd.DataFrame, seed: int, progress: Progress, budget: Budget | None, place: Path | None
 ) -> None:
-    from synth.language.training import PrivateTextTraining, TextTraining, has_gradients_by_text
+    from synth.language.training import PrivateTextTraining, TextTraining
     from synth.neural.batches import UnitIndex
     from synth.neural.training import CheckpointFolder, Course, train, train_privately
     from synth.transforms.layout import Encoded
@@ -299,10 +292,6 @@ def _train(
             course,
         )
         return
-    if text.model is not None and not has_gradients_by_text(
-        writer.decoder, writer.vocabulary.size, n_prompt, writer.device
-    ):
-        raise JobError(f"gradients of model={text.model!r} cannot be clipped text by text; name another, or no epsilon")
     event = budget.schedule.required(STEPS, SubsampledGaussianEvent)
     owners = np.arange(len(rows)) if schema.entity is None else rows[schema.entity].to_numpy()
     owned = np.concatenate([owners] * len(schema.texts))

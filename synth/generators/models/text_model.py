@@ -87,7 +87,7 @@ class TextModel(ModelDisplay):
         )  # fmt: skip
         progress("writing texts", None)
         known = dict(table.attrs)
-        canonical = conform(table, self._unwritten(), outside="clamp")
+        canonical = conform(table, unwritten(self.schema), outside="clamp")
         written = present(canonical.assign(**self.writer.write(canonical, of_texts)), self.schema)
         written.attrs.update(known)
         return written
@@ -104,13 +104,7 @@ class TextModel(ModelDisplay):
         """
         if name not in self.schema.texts:
             raise JobError(f"text={name!r} is no column of learned text; name one of {', '.join(self.schema.texts)}")
-        return self.writer.losses(conform(rows, self._unwritten(), outside="clamp"), name)
-
-    def _unwritten(self) -> Schema:
-        """The schema of a table in which texts may be missing."""
-        columns: dict[str, Any] = dict(self.schema.columns)
-        columns |= {name: columns[name].model_copy(update={"missing": True}) for name in self.schema.texts}
-        return self.schema.model_copy(update={"columns": columns})
+        return self.writer.losses(conform(rows, unwritten(self.schema), outside="clamp"), name)
 
     def save(self, path: Path | str) -> None:
         """Write the model as a new folder, whole or not at all; of a folder's model, adapters alone.
@@ -154,6 +148,13 @@ class TextModel(ModelDisplay):
             if isinstance(error, ModelError | JobError):
                 raise
             raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
+
+
+def unwritten(schema: Schema) -> Schema:
+    """The schema of a table whose texts are not written yet: they may be missing."""
+    columns: dict[str, Any] = dict(schema.columns)
+    columns |= {name: columns[name].model_copy(update={"missing": True}) for name in schema.texts}
+    return schema.model_copy(update={"columns": columns})
 
 
 def rows_of(model: Model) -> Model:
