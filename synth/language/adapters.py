@@ -100,11 +100,15 @@ def digest_of(path: str) -> str:
     return digest.hexdigest()
 
 
-def load_tokenizer(path: str) -> Any:
+def load_tokenizer(path: str, size: int) -> Any:
     """The tokenizer of a folder.
 
+    Args:
+        path: the folder.
+        size: tokens that its model has logits of.
+
     Raises:
-        JobError: it cannot be read, or has no token that ends a text.
+        JobError: it cannot be read, has no token that ends a text, or more tokens than the model.
     """
     from transformers import AutoTokenizer
 
@@ -117,6 +121,11 @@ def load_tokenizer(path: str) -> Any:
             raise _unreadable(path, error) from None
     if tokenizer.eos_token_id is None:
         raise JobError(f"the tokenizer of model={path!r} has no token that ends a text; set its eos_token")
+    if len(tokenizer) > size:
+        raise JobError(
+            f"the tokenizer of model={path!r} has {len(tokenizer):,} tokens, and the model {size:,}; save the "
+            "tokenizer that belongs to it"
+        )
     return tokenizer
 
 

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from synth.columns import TextColumn
-from synth.errors import JobError
 from synth.language.adapters import AdaptedDecoder, check_folder, digest_of, load_tokenizer, other_base
 from synth.language.decoder import Decoder, DecoderShape, SmallDecoder
 from synth.language.prompts import Prompts
@@ -75,15 +74,8 @@ class TextWriter:
             shape = DecoderShape(vocabulary.size, specification.d_model, specification.n_layers, length)
             return cls(specification, schema, vocabulary, SmallDecoder(shape).to(device), None)
         check_folder(specification.model)
-        held, adapted = (
-            load_tokenizer(specification.model),
-            AdaptedDecoder(specification.model, specification.rank, device),
-        )
-        if len(held) > adapted.size:
-            raise JobError(
-                f"the tokenizer of model={specification.model!r} has {len(held):,} tokens, and the model "
-                f"{adapted.size:,}; save the tokenizer that belongs to it"
-            )
+        adapted = AdaptedDecoder(specification.model, specification.rank, device)
+        held = load_tokenizer(specification.model, adapted.size)
         vocabulary = WordedVocabulary(held, row, specification.max_prompt, adapted.size, int(held.eos_token_id))
         return cls(specification, schema, vocabulary, adapted, digest_of(specification.model))
 
