@@ -196,7 +196,8 @@ class ClassEstimation:
         by_share = self._block.spread(known, shares, by_table)
         for measured in self._others:
             by_share += _spread(measured, known, shares, by_table)
-        columns = tables @ shares
+        # Not by BLAS: OpenBLAS 0.3.31 with AVX-512 reads past a matrix of five columns, and NumPy may warn of NaN.
+        columns = np.einsum("ck,k->c", tables, shares)
         residuals = (columns - self._lone.shares) * self._lone.precisions
         by_share += residuals @ tables
         by_code = np.outer(residuals, shares)
