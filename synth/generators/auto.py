@@ -7,7 +7,7 @@ import pandas as pd
 
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.dp.budget import Budget
-from synth.dp.schedule import Plan
+from synth.dp.schedule import Plan, Schedule
 from synth.generators.aim import Aim
 from synth.generators.base import Generator, Model, PrivateGenerator, fit_model
 from synth.generators.fitting.histories import tells_pairs
@@ -71,6 +71,12 @@ class Auto(PrivateGenerator):
     def draws_histories(self, schema: Schema) -> bool:
         """True if the generator that is chosen draws them."""
         return self.chosen(schema).draws_histories(schema)
+
+    def schedule(self, schema: Schema) -> Schedule | None:
+        """The schedule of the generator that is chosen."""
+        self.check(schema)
+        chosen = self.chosen(schema)
+        return chosen.schedule(schema) if isinstance(chosen, PrivateGenerator) else None
 
     def plan(self, schema: Schema) -> Plan:
         """The plan of the generator that is chosen."""

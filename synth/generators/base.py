@@ -229,10 +229,22 @@ class Generator(BaseModel):
             texts.try_folder(self.text, promises=self.promises)
         if isinstance(self, PrivateGenerator) and self.promises and budget is None:
             progress("calibrating the noise", None)
-            budget = Budget(self.calibrated(schema))
+            budget = Budget(self.calibrated(self.themed(schema)))
         rows = texts.prepared(train, schema, promises=self.promises, in_order=self.draws_histories(schema))
-        model = self.fit_rows(rows, schema, **self._taken(seed, progress, budget, place))
+        themes = texts.learned_themes(self.text, schema, promises=self.promises)
+        if themes is not None:
+            rows = themes.beside(rows, schema.texts)
+        model = self.fit_rows(rows, self.themed(schema), **self._taken(seed, progress, budget, place))
         return self._with_texts(model, rows, seed, progress, budget, place)
+
+    def themed(self, schema: Schema) -> Schema:
+        """The schema of the rows that a fit counts: with columns of themes, where public texts have any.
+
+        Raises:
+            SchemaError: a column has the name of a theme.
+            JobError: the public texts cannot be read, or have too few sentences.
+        """
+        return texts.themed(self.text, schema, promises=self.promises)
 
     def _taken(
         self, seed: int, progress: Progress, budget: Budget | None, place: Path | None
@@ -323,10 +335,10 @@ class PrivateGenerator(Generator):
             BudgetError: the schema is not declared, or the budget leaves no room.
         """
         self.check(schema)
-        return None if self.epsilon is None else self.calibrated(schema)
+        return None if self.epsilon is None else self.calibrated(self.themed(schema))
 
     def calibrated(self, schema: Schema) -> Schedule:
-        """The schedule of a generator with an epsilon.
+        """The schedule of a generator with an epsilon, for rows of a schema as they are counted.
 
         Raises:
             BudgetError: it has no epsilon, the schema is not declared, or the budget leaves no room.
@@ -344,7 +356,7 @@ class PrivateGenerator(Generator):
             delta: of the guarantee.
         """
         whole = with_overhead(self.plan(schema), schema, delta, sizes=not self.draws_histories(schema))
-        if self.text is None:
+        if self.text is None or self.text.steps == 0:
             return whole
         asked, share = self.text, self.text.share
         return lambda rho: [*whole((1 - share) * rho), texts.text_event(asked, schema, share * rho)]

@@ -280,6 +280,7 @@ def outlook(
         SchemaError: the schema rules the fit out.
     """
     schedule = generator.schedule(schema) if schedule is None else schedule
+    schema = generator.themed(schema)
     if schedule is None:
         raise BudgetError(
             f"an outlook needs an epsilon: generator={generator.name!r} has none; set one such as epsilon=1.0"

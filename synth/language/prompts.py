@@ -5,7 +5,7 @@ no real row decides what a prompt can say.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -80,20 +80,24 @@ class Prompts:
     Attributes:
         columns: of the codes, in the schema's order.
         schema: of the table.
+        themes: the words of each column that is a theme of texts.
     """
 
     columns: tuple[KeyValues, ...]
     schema: Schema
+    themes: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, synthetic: pd.DataFrame, schema: Schema) -> Self:
+    def of(cls, synthetic: pd.DataFrame, schema: Schema, themes: Mapping[str, str] | None = None) -> Self:
         """Prompts whose codes tell apart what synthetic rows hold.
 
         Args:
             synthetic: canonical rows of a fitted model.
             schema: with the domains that it found.
+            themes: the words of each column that is a theme of texts.
         """
-        return cls(tuple(KeyValues.of(synthetic[name], schema.columns[name]) for name in schema.learned), schema)
+        columns = tuple(KeyValues.of(synthetic[name], schema.columns[name]) for name in schema.learned)
+        return cls(columns, schema, themes or {})
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -114,8 +118,16 @@ class Prompts:
             rows: canonical.
             text_column: its name.
         """
-        told = [(name, texts(rows[name], self.schema.columns[name])) for name in self.schema.learned]
+        told = [
+            (name, texts(rows[name], self.schema.columns[name]))
+            for name in self.schema.learned
+            if name not in self.themes
+        ]
         parts = [[f"{name}: {'missing' if value is None else value}" for value in held] for name, held in told]
+        if self.themes:
+            held = rows[list(self.themes)].fillna(False).to_numpy(dtype=bool)
+            words = np.array(list(self.themes.values()), dtype=object)
+            parts.append(["themes: " + ", ".join(words[row]) for row in held])
         return ["\n".join([*row, f"{text_column}:"]) for row in zip(*parts, strict=True)]
 
     def to_plain(self) -> list[dict[str, Any]]:
@@ -123,8 +135,15 @@ class Prompts:
         return [asdict(column) for column in self.columns]
 
     @classmethod
-    def from_plain(cls, content: Sequence[Mapping[str, Any]], schema: Schema) -> Self:
+    def from_plain(
+        cls, content: Sequence[Mapping[str, Any]], schema: Schema, themes: Mapping[str, str] | None = None
+    ) -> Self:
         """What `to_plain` wrote.
+
+        Args:
+            content: the codes.
+            schema: of the table.
+            themes: as of `Prompts`.
 
         Raises:
             ValueError, KeyError, TypeError: it is not of these columns.
@@ -137,4 +156,4 @@ class Prompts:
             columns.append(KeyValues(one["name"], edges, tuple(one["values"])))
         if tuple(column.name for column in columns) != schema.learned:
             raise ValueError("a prompt has all learned columns")
-        return cls(tuple(columns), schema)
+        return cls(tuple(columns), schema, themes or {})

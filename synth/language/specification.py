@@ -5,8 +5,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-OF_DECODER = ("d_model", "n_layers", "vocabulary", "public_text", "public_epochs")
-"""Parameters of the decoder that is trained from nothing."""
+OF_DECODER, OF_PUBLIC = ("d_model", "n_layers", "vocabulary"), ("public_epochs", "themes")
+"""Parameters of the decoder that is trained from nothing, and of public texts."""
 USUAL_RATE = {"decoder": 2e-3, "adapters": 1e-3}
 """Learning rates of Adam, unless told."""
 FILES = ("model", "public_text")
@@ -31,16 +31,21 @@ class LanguageModel(BaseModel):
     public_text: str | None = Field(
         default=None,
         min_length=1,
-        description="File of public texts, one a line, that the small decoder and its tokenizer learn from first.",
+        description="File of public texts, one a line, that the model learns from first, and a decoder's tokenizer.",
     )
     public_epochs: int = Field(default=10, ge=1, le=10_000, description="Passes over the file of public texts.")
+    themes: int = Field(
+        default=16, ge=0, le=256, description="With epsilon: themes of public texts that rows are counted by; 0: none."
+    )
     vocabulary: int = Field(default=1_000, ge=300, le=50_000, description="Tokens of the small decoder's tokenizer.")
     d_model: int = Field(default=96, ge=16, le=1024, multiple_of=16, description="Width of the small decoder.")
     n_layers: int = Field(default=2, ge=1, le=24, description="Layers of the small decoder.")
     rank: int = Field(default=8, ge=1, le=256, description="Rank of the adapters of a folder's model.")
     epochs: int = Field(default=20, ge=1, le=10_000, description="Without epsilon: passes over the texts.")
     batch_size: int = Field(default=32, ge=1, le=4096, description="Without epsilon: texts of a step.")
-    steps: int = Field(default=300, ge=1, le=1_000_000, description="With epsilon: steps of DP-SGD.")
+    steps: int = Field(
+        default=300, ge=0, le=1_000_000, description="With epsilon: steps of DP-SGD; 0: public texts alone are learned."
+    )
     sampling_rate: float | Literal["auto"] = Field(
         default="auto", description="With epsilon: probability of a unit to be in a step's sample, in (0, 1]."
     )
@@ -73,6 +78,11 @@ class LanguageModel(BaseModel):
             raise ValueError(f"{set_of_decoder[0]} is of the small decoder, and model names another; leave out either")
         if self.model is None and "rank" in self.model_fields_set:
             raise ValueError("rank is of adapters, and no folder's model is named; set model, or leave rank out")
+        set_of_public = [name for name in OF_PUBLIC if name in self.model_fields_set]
+        if self.public_text is None and set_of_public:
+            raise ValueError(f"{set_of_public[0]} is of public texts, and there are none; set public_text")
+        if self.public_text is None and self.steps == 0:
+            raise ValueError("steps=0 learns public texts alone, and there are none; set public_text, or choose steps")
         if self.sampling_rate != "auto" and not 0 < self.sampling_rate <= 1:
             raise ValueError(f"sampling_rate={self.sampling_rate:g} is a probability in (0, 1]; choose one")
         return self
@@ -85,7 +95,7 @@ class LanguageModel(BaseModel):
     @model_serializer(mode="wrap")
     def _effective(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """The parameters that have an effect: what is read back is not refused for the others."""
-        idle = ("rank",) if self.model is None else OF_DECODER
+        idle = (*(("rank",) if self.model is None else OF_DECODER), *(() if self.public_text else OF_PUBLIC))
         return {name: value for name, value in written(self).items() if name not in idle}
 
     def plain(self) -> Mapping[str, Any]:

@@ -16,14 +16,15 @@ from synth.language.prompts import Prompts
 from synth.language.sampling import Limits, sample
 from synth.language.sequences import Vocabulary, losses_of, sequences_of
 from synth.language.specification import LanguageModel
+from synth.language.themes import Themes, theme_names
 from synth.language.tokenizer import BytePairs
 from synth.language.training import named, put
 from synth.language.vocabularies import CodedVocabulary, WordedVocabulary
 from synth.neural.training import device_of
 from synth.schema import Schema
 
-MOST_TOKENS = 10**6
-"""Tokens of a saved vocabulary at most."""
+MOST_TOKENS, THEMES = 10**6, "themes "
+"""Tokens of a saved vocabulary at most, and first part of the names of arrays that themes are told by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +33,11 @@ class TextWriter:
 
     Attributes:
         specification: its parameters.
-        schema: of the table.
+        schema: of the table, themes included.
         vocabulary: of prompts and texts.
         decoder: the network.
         base: digest of the folder's model that was adapted; `None` of a small decoder.
+        themes: by which rows are counted; `None`: by none.
     """
 
     specification: LanguageModel
@@ -43,6 +45,7 @@ class TextWriter:
     vocabulary: CodedVocabulary | WordedVocabulary
     decoder: Decoder
     base: str | None
+    themes: Themes | None = None
 
     @classmethod
     def begun(
@@ -52,6 +55,7 @@ class TextWriter:
         row: Prompts,
         tokenizer: BytePairs | None,
         device: torch.device,
+        themes: Themes | None = None,
     ) -> Self:
         """An untrained writer: a folder's model with fresh adapters, or a small decoder at random.
 
@@ -61,6 +65,7 @@ class TextWriter:
             row: the prompts.
             tokenizer: of a small decoder; `None` of a folder's model, which has its own.
             device: of the network.
+            themes: by which rows are counted.
 
         Raises:
             JobError: the folder holds no model that can be adapted.
@@ -72,12 +77,12 @@ class TextWriter:
             vocabulary = CodedVocabulary(tokenizer, row, schema.texts)
             length = vocabulary.n_prompt + specification.max_tokens + 1
             shape = DecoderShape(vocabulary.size, specification.d_model, specification.n_layers, length)
-            return cls(specification, schema, vocabulary, SmallDecoder(shape).to(device), None)
+            return cls(specification, schema, vocabulary, SmallDecoder(shape).to(device), None, themes)
         check_folder(specification.model)
         adapted = AdaptedDecoder(specification.model, specification.rank, device)
         held = load_tokenizer(specification.model, adapted.size)
         vocabulary = WordedVocabulary(held, row, specification.max_prompt, adapted.size, int(held.eos_token_id))
-        return cls(specification, schema, vocabulary, adapted, digest_of(specification.model))
+        return cls(specification, schema, vocabulary, adapted, digest_of(specification.model), themes)
 
     @property
     def device(self) -> torch.device:
@@ -119,10 +124,10 @@ class TextWriter:
         """The negative log-likelihood of each row's text, per token in nats; shape (n,). It reads these rows.
 
         Args:
-            rows: *Sensitive* where they are real. Canonical.
+            rows: *Sensitive* where they are real. Canonical, without columns of themes.
             name: of the column of text.
         """
-        sequences = self.sequences(rows, name)
+        sequences = self.sequences(rows if self.themes is None else self.themes.beside(rows, self.schema.texts), name)
         found: NDArray[np.float64] = losses_of(self.decoder, sequences, self.vocabulary.n_prompt, self.device)
         return found
 
@@ -130,7 +135,7 @@ class TextWriter:
         """Prompt and text of each row as tokens.
 
         Args:
-            rows: *Sensitive* where they are real. Canonical.
+            rows: *Sensitive* where they are real. Canonical, with columns of themes where there are any.
             name: of the column of text.
         """
         column = self.schema.columns[name]
@@ -145,11 +150,14 @@ class TextWriter:
             "prompts": self.vocabulary.row.to_plain(),
             "tokenizer": self.vocabulary.tokenizer.to_text() if isinstance(self.vocabulary, CodedVocabulary) else None,
             "base": self.base,
+            "themes": None if self.themes is None else list(self.themes.words),
         }
 
     def to_arrays(self) -> dict[str, NDArray[np.float32]]:
-        """The weights that were trained, by name."""
-        return {name: value.detach().cpu().numpy().astype(np.float32) for name, value in named(self.decoder)}
+        """The weights that were trained, by name, and what themes are told by."""
+        told = {} if self.themes is None else self.themes.to_arrays()
+        trained = {name: value.detach().cpu().numpy().astype(np.float32) for name, value in named(self.decoder)}
+        return {**trained, **{THEMES + name: array for name, array in told.items()}}
 
     @classmethod
     def loaded(
@@ -173,7 +181,11 @@ class TextWriter:
             parameters["model"] = model
         specification = LanguageModel.model_validate(parameters)
         device = device_of("cpu" if specification.device == "cpu" else "auto")
-        row, told = Prompts.from_plain(content["prompts"], schema), content["tokenizer"]
+        words, themes, told = content.get("themes"), None, content["tokenizer"]
+        apart = {name.removeprefix(THEMES): array for name, array in arrays.items() if name.startswith(THEMES)}
+        if words is not None:
+            themes = Themes.loaded(words, apart)
+        row = Prompts.from_plain(content["prompts"], schema, told_by(themes, schema))
         tokenizer = None if told is None else BytePairs.from_text(str(told))
         if tokenizer is not None and tokenizer.size > MOST_TOKENS:
             raise ValueError("the vocabulary is too large")
@@ -183,6 +195,26 @@ class TextWriter:
             check_folder(specification.model)
             if digest_of(specification.model) != content["base"]:
                 raise other_base(specification.model)
-        writer = cls.begun(specification, schema, row, tokenizer, device)
-        put(writer.decoder, {name: torch.from_numpy(np.asarray(array)) for name, array in arrays.items()})
+        writer = cls.begun(specification, schema, row, tokenizer, device, themes)
+        rest = {name: array for name, array in arrays.items() if not name.startswith(THEMES)}
+        put(writer.decoder, {name: torch.from_numpy(np.asarray(array)) for name, array in rest.items()})
         return writer
+
+
+def told_by(themes: Themes | None, schema: Schema) -> dict[str, str]:
+    """The words of each column of themes that a schema has.
+
+    Raises:
+        ValueError: it has not all of them.
+    """
+    if themes is None:
+        return {}
+    words = themes.described()
+    found = {
+        column: word
+        for name in schema.texts
+        for column, word in zip(theme_names(name, len(themes)), words, strict=True)
+    }
+    if not found.keys() <= schema.columns.keys():
+        raise ValueError("the schema of a model has all themes of its texts")
+    return found

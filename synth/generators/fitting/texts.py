@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from synth.table import conform
 
 if TYPE_CHECKING:
     from synth.generators.base import Model
+    from synth.language.themes import Themes
     from synth.language.writer import TextWriter
 
 STEPS = "steps of DP-SGD on texts"
@@ -102,6 +104,42 @@ def try_folder(text: LanguageModel, *, promises: bool) -> None:
             raise JobError(
                 f"gradients of model={text.model!r} cannot be clipped text by text; name another, or no epsilon"
             )
+
+
+def themed(text: LanguageModel | None, schema: Schema, *, promises: bool) -> Schema:
+    """The schema of the rows of a fit: with columns of themes, where they are counted by any.
+
+    Raises:
+        SchemaError: a column has the name of a theme.
+        JobError: the public texts cannot be read, or have too few sentences.
+    """
+    from synth.language.themes import with_themes
+
+    themes = learned_themes(text, schema, promises=promises)
+    return schema if themes is None else with_themes(schema, len(themes))
+
+
+def learned_themes(text: LanguageModel | None, schema: Schema, *, promises: bool) -> "Themes | None":
+    """The themes of public texts that the rows of a fit are counted by; `None`: they are counted by none.
+
+    Args:
+        text: names their number, and public texts.
+        schema: names the columns of text.
+        promises: true if the fit gives a guarantee; without one the language model learns from the rows themselves.
+
+    Raises:
+        JobError: the public texts cannot be read, or have too few sentences.
+    """
+    if text is None or text.public_text is None or not (promises and text.themes and schema.texts):
+        return None
+    return _themes(tuple(public_texts(text.public_text)), text.themes)
+
+
+@lru_cache(maxsize=2)
+def _themes(public: tuple[str, ...], number: int) -> "Themes":
+    from synth.language.themes import Themes
+
+    return Themes.learned(public, number)
 
 
 def text_event(text: LanguageModel, schema: Schema, rho: float) -> SubsampledGaussianEvent:
@@ -186,7 +224,7 @@ def fit_texts(
 
     Args:
         text: its specification.
-        rows: *Sensitive*. From `prepared`.
+        rows: *Sensitive*. From `prepared`, with columns of themes where there are any.
         model: of the other columns. Its synthetic rows say what prompts can say, which costs no budget.
         seed: of all but what a private fit draws for rows.
         progress: told what is being done.
@@ -201,9 +239,10 @@ def fit_texts(
     from synth.generators.models.text_model import unwritten
     from synth.language.prompts import Prompts
     from synth.language.tokenizer import BytePairs
-    from synth.language.writer import TextWriter
+    from synth.language.writer import TextWriter, told_by
     from synth.neural.training import device_of, seeded
 
+    themes = learned_themes(text, model.schema, promises=budget is not None)
     schema, device, rng = model.schema, device_of(text.device), np.random.default_rng([seed, 31])
     progress("prompts of texts", None)
     drawn = conform(model.sample(N_PROMPT_ROWS, seed=int(rng.integers(2**31))), unwritten(schema), outside="clamp")
@@ -215,10 +254,12 @@ def fit_texts(
         tokenizer = BytePairs.learned(learned_from, text.vocabulary)
     start = int(rng.integers(2**63))
     with seeded(start if budget is None else None, device):
-        writer = TextWriter.begun(text, schema, Prompts.of(drawn, schema), tokenizer, device)
+        row = Prompts.of(drawn, schema, told_by(themes, schema))
+        writer = TextWriter.begun(text, schema, row, tokenizer, device, themes)
         if public:
-            _learn_public(writer, public, progress)
-        _train(writer, rows, start, progress, budget, place)
+            _learn_public(writer, public, drawn, rng, progress)
+        if budget is None or text.steps:
+            _train(writer, rows, start, progress, budget, place)
     return writer
 
 
@@ -243,21 +284,30 @@ def public_texts(path: str) -> list[str]:
     return held
 
 
-def _learn_public(writer: "TextWriter", public: Sequence[str], progress: Progress) -> None:
-    """Train on public texts, whose prompts say the column alone."""
+def _learn_public(
+    writer: "TextWriter", public: Sequence[str], drawn: pd.DataFrame, rng: np.random.Generator, progress: Progress
+) -> None:
+    """Train on public texts.
+
+    The prompt of each is a synthetic row that has about its themes. Without themes a row would tell it nothing: there
+    the prompt of the small decoder names the column alone, and that of a folder's model is a row at random.
+    """
     from synth.language.training import TextTraining
     from synth.language.vocabularies import CodedVocabulary
     from synth.neural.training import Course, train
 
-    text, vocabulary = writer.specification, writer.vocabulary
-    if not isinstance(vocabulary, CodedVocabulary):
-        return
-    made = np.zeros((len(public), vocabulary.n_prompt + text.max_tokens + 1), dtype=np.int32)
-    for row, line in enumerate(public):
-        tokens = [*vocabulary.tokens(line), vocabulary.end][: text.max_tokens + 1]
-        made[row, vocabulary.n_prompt - 1] = 1 + vocabulary.heading(writer.schema.texts[row % len(writer.schema.texts)])
-        made[row, vocabulary.n_prompt : vocabulary.n_prompt + len(tokens)] = np.array(tokens) + 1
-    training = TextTraining(writer.decoder, made, vocabulary.n_prompt, text.batch_size, text.rate, writer.device)
+    text, vocabulary, made = writer.specification, writer.vocabulary, []
+    for place, name in enumerate(writer.schema.texts):
+        lines = public[place :: len(writer.schema.texts)]
+        if writer.themes is not None:
+            rows = writer.themes.dealt(lines, drawn, name, rng)
+        else:
+            rows = drawn.iloc[rng.integers(len(drawn), size=len(lines))].reset_index(drop=True)
+        made.append(writer.sequences(rows.assign(**{name: list(lines)}), name))
+        if writer.themes is None and isinstance(vocabulary, CodedVocabulary):
+            made[-1][:, : vocabulary.n_prompt - 1] = 0
+    sequences = np.concatenate(made)
+    training = TextTraining(writer.decoder, sequences, vocabulary.n_prompt, text.batch_size, text.rate, writer.device)
     train(training, text.public_epochs, Course("public text", "", None, progress))
 
 

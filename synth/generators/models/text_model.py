@@ -46,7 +46,15 @@ class TextModel(ModelDisplay):
     @property
     def schema(self) -> Schema:
         """The schema it was fitted under."""
-        return self.rows.schema
+        known, of_themes = self.rows.schema, set(self._theme_columns)
+        if not of_themes:
+            return known
+        columns = {name: column for name, column in known.columns.items() if name not in of_themes}
+        return known.model_copy(update={"columns": columns})
+
+    @property
+    def _theme_columns(self) -> tuple[str, ...]:
+        return tuple(self.writer.vocabulary.row.themes)
 
     @property
     def statement(self) -> PrivacyStatement | None:
@@ -87,8 +95,9 @@ class TextModel(ModelDisplay):
         )  # fmt: skip
         progress("writing texts", None)
         known = dict(table.attrs)
-        canonical = conform(table, unwritten(self.schema), outside="clamp")
-        written = present(canonical.assign(**self.writer.write(canonical, of_texts)), self.schema)
+        canonical = conform(table, unwritten(self.rows.schema), outside="clamp")
+        texts = self.writer.write(canonical, of_texts)
+        written = present(canonical.drop(columns=list(self._theme_columns)).assign(**texts), self.schema)
         written.attrs.update(known)
         return written
 

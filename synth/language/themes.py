@@ -1,0 +1,191 @@
+"""Themes of texts: clusters of the sentences of public texts, by which private rows are counted.
+
+A text has a theme if one of its sentences is nearest to that cluster. So a text adds columns of true and false to its
+row. The generator of rows counts them as it counts others, under the same epsilon. How a theme reads, the language
+model learns from public texts, which costs nothing.
+
+Source: clusters by k-means (Lloyd 1982) over TF-IDF (Sparck Jones 1972). Counting private texts by public ones is the
+idea of private evolution (Xie et al. 2024, 2403.01749), which has no other columns.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+
+from synth.columns import BooleanColumn
+from synth.errors import JobError, SchemaError
+from synth.schema import Schema
+
+MOST_WORDS, LEAST_TEXTS = 2_000, 2
+"""Words that sentences are told apart by, and public sentences that a word stands in at least."""
+N_TOLD, TEXTS_A_PASS = 3, 2_048
+"""Words that describe a theme in a prompt, and public texts that rows are dealt to at once."""
+_BETWEEN = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|\n+")
+
+
+@dataclass(frozen=True, eq=False)
+class Themes:
+    """Clusters of sentences.
+
+    Attributes:
+        words: that sentences are told apart by.
+        weights: inverse document frequency of each; shape (n_words,).
+        centers: of the clusters; shape (n_themes, n_words).
+    """
+
+    words: tuple[str, ...]
+    weights: NDArray[np.float32]
+    centers: NDArray[np.float32]
+
+    @classmethod
+    def learned(cls, public: Sequence[str], n_themes: int) -> Self:
+        """Themes of public texts.
+
+        Args:
+            public: the texts.
+            n_themes: their number.
+
+        Raises:
+            JobError: the texts have fewer sentences that differ.
+        """
+        from sklearn.cluster import KMeans
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        sentences = [sentence for text in public for sentence in _sentences(text)]
+        vectorizer = TfidfVectorizer(min_df=LEAST_TEXTS, max_features=MOST_WORDS, sublinear_tf=True)
+        try:
+            vectors = vectorizer.fit_transform(sentences)
+        except ValueError:  # no word stands in two sentences
+            vectors = sparse.csr_matrix((0, 1))
+        told = vectors[np.flatnonzero(np.diff(vectors.indptr))]
+        n_unlike = len({(row.indices.tobytes(), row.data.tobytes()) for row in told})
+        if n_unlike < n_themes:
+            raise JobError(
+                f"themes={n_themes} are told from public texts, and public_text has {n_unlike:,} sentences that "
+                "differ; lower themes, or give more texts"
+            )
+        centers = KMeans(n_themes, n_init=3, random_state=0).fit(told).cluster_centers_
+        weights, centers = (values.astype(np.float32) for values in (vectorizer.idf_, centers))
+        return cls(tuple(vectorizer.get_feature_names_out().tolist()), weights, centers)
+
+    def __len__(self) -> int:
+        """Number of themes."""
+        return len(self.centers)
+
+    def of(self, texts: Iterable[Any]) -> NDArray[np.bool_]:
+        """The themes of each text; shape (n, n_themes). A missing text has no theme, nor has a sentence of other words.
+
+        Each row depends on its own text alone.
+
+        Args:
+            texts: *Sensitive* where they are real; what is no string is missing.
+        """
+        from sklearn.feature_extraction.text import CountVectorizer
+        from sklearn.preprocessing import normalize
+
+        parts = [_sentences(text) if isinstance(text, str) else [] for text in texts]
+        found = np.zeros((len(parts), len(self)), dtype=bool)
+        owners = np.repeat(np.arange(len(parts)), [len(sentences) for sentences in parts])
+        if not len(owners):
+            return found
+        counts = CountVectorizer(vocabulary=list(self.words)).transform([one for held in parts for one in held])
+        weighed = counts.astype(np.float64)
+        weighed.data = 1 + np.log(weighed.data)
+        vectors = normalize(weighed @ sparse.diags_array(self.weights))
+        nearest = (vectors @ self.centers.T - np.square(self.centers).sum(1) / 2).argmax(1)
+        known = np.diff(counts.indptr) > 0
+        found[owners[known], nearest[known]] = True
+        return found
+
+    def described(self) -> tuple[str, ...]:
+        """A theme's heaviest words, of each theme."""
+        heaviest = np.argsort(-self.centers, axis=1, kind="stable")[:, :N_TOLD]
+        return tuple(" ".join(self.words[place] for place in row) for row in heaviest)
+
+    def beside(self, rows: pd.DataFrame, texts: Sequence[str]) -> pd.DataFrame:
+        """Rows with the themes of their texts as columns.
+
+        Args:
+            rows: *Sensitive* where they are real. Canonical.
+            texts: names of the columns of text.
+        """
+        columns: dict[str, Any] = {}
+        for name in texts:
+            columns |= dict(zip(theme_names(name, len(self)), self.of(rows[name].tolist()).T, strict=True))
+        return pd.concat([rows, pd.DataFrame(columns, index=rows.index).astype("boolean")], axis=1)
+
+    def dealt(self, public: Sequence[str], rows: pd.DataFrame, name: str, rng: np.random.Generator) -> pd.DataFrame:
+        """A synthetic row for each public text, with the text's themes: one of the rows whose own are nearest.
+
+        Args:
+            public: the texts.
+            rows: canonical; synthetic, with columns of themes.
+            name: of the column of text.
+            rng: breaks ties.
+        """
+        columns = list(theme_names(name, len(self)))
+        held, found = rows[columns].fillna(False).to_numpy(dtype=np.float64), self.of(public)
+        chosen = np.zeros(len(found), dtype=np.intp)
+        for at in range(0, len(found), TEXTS_A_PASS):
+            part = found[at : at + TEXTS_A_PASS].astype(np.float64)
+            apart = held.sum(1) - 2 * part @ held.T  # but for a constant of each text
+            chosen[at : at + TEXTS_A_PASS] = (apart + rng.random(apart.shape) / 2).argmin(1)
+        dealt = rows.iloc[chosen].reset_index(drop=True)
+        dealt[columns] = pd.DataFrame(found, columns=columns).astype("boolean")
+        return dealt
+
+    def to_arrays(self) -> dict[str, NDArray[np.float32]]:
+        """Weights and centers."""
+        return {"weights": self.weights, "centers": self.centers}
+
+    @classmethod
+    def loaded(cls, words: Sequence[Any], arrays: Mapping[str, np.ndarray]) -> Self:
+        """Themes from their words and what `to_arrays` gave.
+
+        Raises:
+            ValueError, KeyError: one contradicts another.
+        """
+        weights, centers = (np.asarray(arrays[key], dtype=np.float32) for key in ("weights", "centers"))
+        if not all(isinstance(word, str) for word in words) or len(set(words)) < len(words):
+            raise ValueError("words of themes are texts that differ")
+        if weights.shape != (len(words),) or centers.ndim != 2 or centers.shape[1:] != weights.shape:
+            raise ValueError("themes have a weight for each word")
+        if not (np.isfinite(weights).all() and np.isfinite(centers).all()):
+            raise ValueError("weights of themes are finite")
+        return cls(tuple(words), weights, centers)
+
+
+def _sentences(text: str) -> list[str]:
+    return [sentence for sentence in _BETWEEN.split(text) if sentence.strip()]
+
+
+def theme_names(name: str, n_themes: int) -> tuple[str, ...]:
+    """Names of the columns of themes of a column of text.
+
+    >>> theme_names("note", 2)
+    ('note: theme 1', 'note: theme 2')
+    """
+    return tuple(f"{name}: theme {place + 1}" for place in range(n_themes))
+
+
+def with_themes(schema: Schema, n_themes: int) -> Schema:
+    """The schema with a column of true and false for each theme of each column of text.
+
+    Args:
+        schema: names the columns of text.
+        n_themes: of each.
+
+    Raises:
+        SchemaError: a column has the name of a theme.
+    """
+    names = [theme for name in schema.texts for theme in theme_names(name, n_themes)]
+    for name in names:
+        if name in schema.columns:
+            raise SchemaError(f"column={name!r} has the name of a theme of texts; rename it, or set themes = 0")
+    return schema.model_copy(update={"columns": {**schema.columns, **{name: BooleanColumn() for name in names}}})
