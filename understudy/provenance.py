@@ -35,7 +35,7 @@ KEY_BYTES = 32
 INPUTS = ("job", "schema", "policy", "waivers")
 PACKAGES = (
     "numpy", "pandas", "scipy", "scikit-learn", "pyarrow", "pydantic", "opendp", "dp-accounting",
-    "safetensors", "sdv", "ctgan", "torch", "opacus", "cryptography",
+    "safetensors", "sdv", "ctgan", "torch", "opacus", "transformers", "peft", "tokenizers", "cryptography",
 )  # fmt: skip
 
 

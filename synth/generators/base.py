@@ -161,10 +161,12 @@ class Generator(BaseModel):
         return "choose trees, arn, aim or mst for rows that follow each other"
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
-        """Sentences on settings that are allowed and leak, or that ignore an order; without a final stop."""
+        """Sentences on settings that are allowed and leak, ignore an order, or cut texts; without a final stop."""
+        of_texts = texts.cautions(self.text, schema, promises=self.promises)
         if schema.order is None or self.draws_histories(schema):
-            return ()
+            return of_texts
         return (
+            *of_texts,
             f"generator={self.name!r} draws the rows of an entity independently, and order={schema.order!r} counts for "
             f"nothing: {self.independent_rows_reason}",
         )

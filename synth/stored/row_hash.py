@@ -21,15 +21,18 @@ if TYPE_CHECKING:
     from synth.stored.table import StoredTable
 
 KEY, TIE, TARGET, NAME = "understudy_key", "understudy_tie", "understudy_target", "understudy_name"
+OF_TEXT, LAST = "understudy_text_", "g"
+"""First part of the names of columns that order rows by their texts, and what comes after all hexadecimal digests."""
 OWNER = "understudy_owner"
 """The column that holds a keyed digest of each row's entity, where contributions are bounded."""
 _HEXADECIMALS, _WORD, _N_WORDS = "0123456789abcdef", 8, 4
 
 
 def with_keys(table: "StoredTable", schema: Schema, also: Sequence[str] = ()) -> ir.Table:
-    """The kept columns of a table beside each row's key, what tells equal rows of different entities apart, and target.
+    """The kept columns of a table beside each row's key, what tells rows of one key apart, and target.
 
-    `understudy_tie` is there with entities, and alike for equal ones. `understudy_target` is there where the target has
+    `understudy_tie` is there with entities, and alike for equal ones; so are, with free texts, `understudy_text_0` and
+    further ones. `understudy_target` is there where the target has
     categories or is true or false, and alike for equal targets.
 
     Args:
@@ -43,6 +46,8 @@ def with_keys(table: "StoredTable", schema: Schema, also: Sequence[str] = ()) ->
     table.check(schema)
     digits: dict[str, Any] = {}
     more: dict[str, Any] = {} if schema.entity is None else {TIE: md5(table.text(schema.entity, schema))}
+    for place, name in enumerate(schema.texts):
+        more[f"{OF_TEXT}{place}"] = ibis.coalesce(md5(table.text(name, schema)), LAST)
     for name in sorted(schema.learned):
         column, found = schema.columns[name], _digits(table, name, schema)
         digits |= {f"understudy_{len(digits) + place}": digit for place, digit in enumerate(found)}
@@ -242,13 +247,15 @@ def whole_entities(table: "StoredTable", schema: Schema, *, seed: int, limit: in
 
 
 def ticketed(keyed: ir.Table, seed: int) -> ir.Table:
-    """Each row with its count among equal ones, told apart by their entities, and its ticket.
+    """Each row with its count among equal ones, told apart by their entities and free texts, and its ticket.
 
     Args:
         keyed: *Sensitive*. As `with_keys` gives it.
         seed: another seed gives other tickets.
     """
-    order = {"order_by": [keyed[TIE]]} if TIE in keyed.columns else {}
+    ties = [ibis.coalesce(keyed[TIE], LAST)] if TIE in keyed.columns else []
+    ties += [keyed[name] for name in keyed.columns if name.startswith(OF_TEXT)]
+    order = {"order_by": ties} if ties else {}
     counted = keyed.mutate(**{_COUNT: ibis.row_number().over(group_by=keyed[KEY], **order)})
     text = ibis.literal(draw_salt(seed)) + counted[KEY] + ":" + counted[_COUNT].cast("string")
     return counted.mutate(**{TICKET: md5(text).substr(0, DIGITS)})

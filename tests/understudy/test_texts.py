@@ -66,3 +66,21 @@ def test_no_secret_is_repeated_under_epsilon(tmp_path: Any, epsilon: float) -> N
     assert outcomes[PERSONAL] != "FAIL"
     assert repeated(evaluation) == []
     assert evaluation.candidates[0].statement.epsilon <= epsilon
+
+
+def test_themes_of_public_texts_make_private_texts_agree_with_their_rows(tmp_path: Any) -> None:
+    train, public = complaints(1_500, 5), tmp_path / "public.txt"
+    public.write_text("\n".join(complaints(600, 77)[TEXT]), encoding="utf-8")
+    real = Real.prepare(train, complaints(800, 6), complaint_schema(len(train)))
+
+    def agreement(themes: int) -> float:
+        text = {"d_model": 64, "public_text": str(public), "public_epochs": 20, "steps": 0, "themes": themes}
+        model = generator("aim", epsilon=4.0, text=text).fit(train, complaint_schema(len(train)), seed=1)
+        assert model.statement is not None
+        synthetic = model.sample(1_500, seed=2)
+        evaluation = evaluate_beside(real, {"made": synthetic}, measures=("fidelity.texts",))
+        return next(e.value for e in evaluation.candidates[0].estimates if e.measure == "texts.agreement.floor_share")
+
+    # 0 is agreement as of fresh real texts, and 1 that of texts dealt at random.
+    assert agreement(24) < 0.5
+    assert agreement(0) > 0.8

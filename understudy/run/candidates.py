@@ -168,7 +168,8 @@ def _fit(bench: CandidateContext, label: str) -> tuple[Model, str]:
         with bench.stage(f"fit {label}") as progress, plan.payment(work).budget(label) as budget:
             if budget is not None and isinstance(plan.generators[label], NeuralGenerator):
                 work.expect_clipping(label)
-            if budget is not None and plan.generators[label].text is not None:
+            text = plan.generators[label].text
+            if budget is not None and text is not None and text.steps:
                 work.expect_clipping(label, of_texts=True)
             model = stages.fit(plan, label, bench.sides.train, budget, work.training(label), progress)
         # Before the model: where that is, these are too.

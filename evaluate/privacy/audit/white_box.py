@@ -266,7 +266,7 @@ SHORTCUTS: Mapping[str, Any] = {
 
 One class holds no pair of columns, so that units move the scores of choices as far as units can."""
 WIDTHS = ("generator_widths", "critic_widths", "encoder_widths", "decoder_widths")
-SMALLEST_DECODER: Mapping[str, Any] = {"d_model": 16, "n_layers": 1, "max_tokens": 8, "public_text": None}
+SMALLEST_DECODER: Mapping[str, Any] = {"d_model": 16, "n_layers": 1, "max_tokens": 8}
 """Of texts in an audit. A folder's model stays as it is."""
 WIDEST = 64
 """Of a network's layers in an audit: any network of as many layers is clipped and noised alike."""
@@ -452,8 +452,10 @@ def _shortcuts(generator: PrivateGenerator) -> dict[str, Any]:
     for name in (name for name in WIDTHS if name in known):
         widths = getattr(generator, name) or (WIDEST, WIDEST)
         short[name] = tuple(min(width, WIDEST) for width in widths)
-    if generator.text is not None and generator.text.model is None:
-        short["text"] = generator.text.model_copy(update=SMALLEST_DECODER)
+    if generator.text is not None:
+        # Without public texts the stand-in has no themes: it has columns enough that are counted as they are.
+        smaller = SMALLEST_DECODER if generator.text.model is None else {}
+        short["text"] = generator.text.model_copy(update={**smaller, "public_text": None})
     return short
 
 

@@ -68,6 +68,25 @@ def check_texts(text: LanguageModel | None, schema: Schema) -> None:
         public_texts(text.public_text)
 
 
+def cautions(text: LanguageModel | None, schema: Schema, *, promises: bool) -> tuple[str, ...]:
+    """Sentences on texts that are cut where tokens are bytes; without a final stop. They rest on public numbers.
+
+    Args:
+        text: the generator's option.
+        schema: names lengths of texts.
+        promises: true if the fit gives a guarantee, so that no token comes from a private text.
+    """
+    if text is None or text.model is not None or text.public_text is not None or not promises:
+        return ()
+    lengths = {name: getattr(schema.columns[name], "length", 0) for name in schema.texts}
+    return tuple(
+        f"text={name!r} has up to length={length:,} characters, of which text.max_tokens={text.max_tokens} keeps as "
+        "many bytes at most; raise it, or give public_text"
+        for name, length in lengths.items()
+        if length > text.max_tokens
+    )
+
+
 def try_folder(text: LanguageModel, *, promises: bool) -> None:
     """Refuse a folder's model that cannot be trained or read to the end, before a budget is charged.
 

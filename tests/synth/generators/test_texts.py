@@ -29,6 +29,7 @@ from synth.generators.fitting import texts
 from synth.generators.models.text_model import TextModel
 from synth.generators.registry import generator, load_model
 from synth.language.prompts import Prompts
+from synth.language.themes import Themes
 from synth.language.tokenizer import BytePairs
 from synth.language.training import PrivateTextTraining, named
 from synth.language.vocabularies import CodedVocabulary
@@ -74,18 +75,23 @@ def people(entities: bool) -> dict[str, pd.DataFrame]:
 
 
 @cache
-def specified(entities: bool) -> tuple[PrivateGenerator, Schema, Schedule]:
-    """A private generator with texts, its schema, and what a fit will draw."""
-    made = generator("independent", epsilon=2.0, text={**TINY, "steps": 4, "learning_rate": 0.05, "sampling_rate": 0.1})
+def specified(entities: bool, public: str | None = None) -> tuple[PrivateGenerator, Schema, Schedule]:
+    """A private generator with texts, its schema, and what a fit will draw; with themes of public texts."""
+    text: dict[str, Any] = {**TINY, "steps": 4, "learning_rate": 0.05, "sampling_rate": 0.1}
+    if public is not None:
+        text |= {"public_text": public, "public_epochs": 1, "themes": 5}
+    made = generator("independent", epsilon=2.0, text=text)
     assert isinstance(made, PrivateGenerator)
     schedule = made.schedule(schema_of(entities))
     assert schedule is not None
     return made, schema_of(entities), schedule
 
 
-def left(table: pd.DataFrame, entities: bool, folder: Path, has_place: bool) -> dict[str, Any]:
+def left(
+    table: pd.DataFrame, entities: bool, folder: Path, has_place: bool, public: str | None
+) -> dict[str, Any]:  # fmt: skip
     """All that a private fit leaves: files, statement, a sample, questions, messages, the log."""
-    made, schema, schedule = specified(entities)
+    made, schema, schedule = specified(entities, public)
     budget, told = Watched(schedule), list[tuple[str, float | None]]()
     place = folder / "place" if has_place else None
     model = made.fit(table, schema, budget=budget, place=place, progress=lambda what, share: told.append((what, share)))
@@ -102,13 +108,15 @@ def left(table: pd.DataFrame, entities: bool, folder: Path, has_place: bool) -> 
     }  # fmt: skip
 
 
-def differences(entities: bool, names: Sequence[str], folder: Path, has_place: bool = False) -> list[str]:
+def differences(
+    entities: bool, names: Sequence[str], folder: Path, has_place: bool = False, public: str | None = None
+) -> list[str]:
     """Which parts of what is left are not the same for all tables."""
     tables, found = people(entities), list[str]()
     first: dict[str, Any] | None = None
     for name in names:
         (folder / name).mkdir()
-        parts = left(tables[name], entities, folder / name, has_place)
+        parts = left(tables[name], entities, folder / name, has_place, public)
         first = first or parts
         found += [f"{name}: {part}" for part in {*first, *parts} if parts.get(part) != first.get(part)]
     return found
@@ -125,6 +133,104 @@ def alike(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("entities", [pytest.param(False, marks=pytest.mark.statistical), True])
 def test_what_a_private_fit_leaves_is_a_function_of_its_noisy_answers(entities: bool, tmp_path: Path) -> None:
     assert differences(entities, ("plain", "odd", "empty"), tmp_path, has_place=True) == []
+
+
+@pytest.fixture(scope="module")
+def public(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of public texts."""
+    path = tmp_path_factory.mktemp("public") / "public.txt"
+    path.write_text("\n".join(complaints(60, 4)[TEXT]) + "\n", encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.usefixtures("alike")
+def test_themes_are_read_off_no_real_text(public: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert differences(True, ("plain", "odd", "empty"), tmp_path, public=public) == []
+    learned, fit = texts.learned_themes, PrivateGenerator.fit
+
+    def lying(self: PrivateGenerator, train: pd.DataFrame, *more: Any, **named: Any) -> Any:
+        held = tuple(text for text in train[TEXT].dropna()) * 5
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(texts, "learned_themes", lambda *given, promises: Themes.learned(held, 5))
+            return fit(self, train, *more, **named)
+
+    monkeypatch.setattr(PrivateGenerator, "fit", lying)
+    (tmp_path / "lie").mkdir()
+    assert differences(True, ("plain", "odd"), tmp_path / "lie", public=public) != []
+    assert texts.learned_themes is learned
+
+
+def test_themes_are_counted_and_paid_as_columns_are(public: str) -> None:
+    bare, schema, without = specified(False)
+    made, _, schedule = specified(False, public)
+    themed = made.themed(schema)
+    assert len(themed.modeled) == len(schema.modeled) + 2 * 5
+    assert bare.themed(schema) == schema
+    assert schedule.epsilon <= 2.0
+    counts, fewer = (
+        sum(event.count for event in one.events if event.what != texts.STEPS) for one in (schedule, without)
+    )
+    assert counts == fewer + 2 * 5
+    model = made.fit(people(False)["plain"], schema, budget=Budget(schedule))
+    assert model.schema.learned == schema.learned
+    table = model.sample(30, seed=2)
+    assert list(table.columns) == list(schema.kept)
+    with pytest.raises(BudgetError, match="schedule"):
+        made.fit(people(False)["plain"], schema, budget=Budget(without))
+
+
+def test_one_text_changes_one_cell_of_each_theme(public: str) -> None:
+    made, schema, schedule = specified(False, public)
+    frame = people(False)["plain"]
+
+    def asked(table: pd.DataFrame) -> list[np.ndarray]:
+        budget, seen = Watched(schedule), list[np.ndarray]()
+        gaussian = budget.deaf.gaussian
+        budget.deaf.gaussian = lambda exact, sigma: seen.append(np.array(exact)) or gaussian(exact, sigma)  # type: ignore[method-assign,func-returns-value]
+        made.fit(table, schema, budget=budget)
+        return seen
+
+    moved = [np.abs(one - other).sum() for one, other in zip(asked(frame), asked(frame.iloc[1:]), strict=True)]
+    assert len(moved) >= len(made.themed(schema).modeled)
+    assert all(0 <= one <= 1 for one in moved)
+    assert sum(moved) == len(made.themed(schema).modeled)
+
+
+def test_no_steps_leave_texts_to_public_ones_and_themes(public: str, tmp_path: Path) -> None:
+    text = {**TINY, "public_text": public, "public_epochs": 1, "themes": 5, "steps": 0}
+    made, schema = generator("auto", epsilon=2.0, text=text), schema_of(True)
+    assert isinstance(made, PrivateGenerator)
+    schedule = made.schedule(schema)
+    assert schedule is not None
+    assert all(not isinstance(event, SubsampledGaussianEvent) for event in schedule.events)
+    place = tmp_path / "place"
+    model = made.fit(people(True)["plain"], schema, budget=Budget(schedule), place=place)
+    assert not (place / texts.PREPARED).exists()
+    model.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert again.sample(20, seed=1).equals(model.sample(20, seed=1))
+    assert isinstance(again, TextModel)
+    rows = people(True)["plain"].iloc[:9]
+    assert isinstance(model, TextModel)
+    assert np.array_equal(again.text_losses(rows, TEXT), model.text_losses(rows, TEXT))
+
+
+def test_without_epsilon_texts_are_learned_from_rows_and_no_themes_are(public: str) -> None:
+    text = {**TINY, "public_text": public, "public_epochs": 1, "themes": 5, "epochs": 1}
+    made, schema = generator("mst", text=text), complaint_schema()
+    assert made.themed(schema) == schema
+    model = made.fit(complaints(60, 0), schema)
+    assert isinstance(model, TextModel)
+    assert model.writer.themes is None
+
+
+def test_bytes_that_cut_a_text_are_told(public: str) -> None:
+    made, schema, _ = specified(False)
+    (told, other) = made.cautions(schema)
+    assert told.startswith(f"text={TEXT!r} has up to length=60 characters, of which text.max_tokens=12 keeps as many")
+    assert other.startswith("text='reply'")
+    assert specified(False, public)[0].cautions(schema) == ()
+    assert generator("independent", text=TINY).cautions(schema) == ()
 
 
 _fit_texts, _of, _learned = texts.fit_texts, Prompts.of, BytePairs.learned
@@ -163,7 +269,7 @@ LIES: Mapping[str, tuple[Any, str, Any]] = {
         "learned", BytePairs, lambda rows, given, size: _learned(rows["reply"].dropna().tolist(), size)
     ),
     "domains of prompts read off real rows": _with_rows(
-        "of", Prompts, lambda rows, drawn, schema: _of(rows if len(rows) else drawn, schema)
+        "of", Prompts, lambda rows, drawn, schema, themes: _of(rows if len(rows) else drawn, schema, themes)
     ),
     "fewer tokens where many texts are missing": (texts, "fit_texts", _fewer_where_some_are_missing),
     "a message with the number of rows": (texts, "fit_texts", _progress_of_rows),
@@ -355,13 +461,14 @@ def test_what_cannot_be_learned_is_refused_in_a_sentence_before_a_row_is_read(
     [
         ({"rank": 4}, "rank is of adapters"),
         ({"model": "x", "d_model": 32}, "d_model is of the small decoder"),
-        ({"model": "x", "public_text": "y"}, "public_text is of the small decoder"),
+        ({"public_epochs": 3}, "public_epochs is of public texts, and there are none; set public_text"),
+        ({"themes": 3}, "themes is of public texts"),
         ({"model": "x", "vocabulary": 400}, "vocabulary is of the small decoder"),
         ({"sampling_rate": 1.5}, "a probability in"),
         ({"sampling_rate": 0.0}, "a probability in"),
         ({"d_model": 20}, "multiple of 16"),
         ({"share": 1.0}, "less than 1"),
-        ({"steps": 0}, "at least 1|greater"),
+        ({"steps": 0}, "steps=0 learns public texts alone"),
         ({"unknown": 1}, "unknown"),
         ("gpt", "text"),
     ],

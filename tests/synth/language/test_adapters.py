@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
 from synth.errors import JobError, ModelError
 from synth.generators.base import PrivateGenerator
-from synth.generators.models.text_model import TextModel
+from synth.generators.models.text_model import TextModel, unwritten
 from synth.generators.registry import generator, load_model
 from synth.language.adapters import AdaptedDecoder
 from synth.language.prompts import Prompts
@@ -25,6 +26,7 @@ from synth.language.sequences import sequences_of
 from synth.language.specification import LanguageModel
 from synth.language.training import PrivateTextTraining, has_gradients_by_text, named, trainable
 from synth.language.writer import TextWriter
+from synth.table import conform
 from tests.synth.generators.deaf_noise import Watched
 from tests.synth.language.tiny import (
     ARCHITECTURES,
@@ -175,6 +177,28 @@ def test_a_folders_model_is_adapted_saved_and_loaded_again(
     again = load_model(tmp_path / "saved")
     assert again.sample(12, seed=3).equals(model.sample(12, seed=3))
     assert (again.statement is None) == (epsilon is None)
+
+
+def test_a_folders_model_learns_public_texts_and_their_themes_first(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:  # fmt: skip
+    public = tmp_path / "public.txt"
+    public.write_text("\n".join(complaints(40, 8)[TEXT]) + "\n", encoding="utf-8")
+    # No step reads a real text: the adapters move by public ones alone.
+    told = {"public_text": str(public), "public_epochs": 1, "themes": 4, "steps": 0}
+    model = fitted(folders["gpt2"], 2.0, **told)
+    state = model.writer.decoder.trained().state_dict()
+    assert any(value.abs().max() > 0 for key, value in state.items() if "lora_B" in key)
+    row = model.writer.vocabulary.row
+    assert len(row.themes) == 4
+    assert "themes:" in row.lines(row_of_themes(model), TEXT)[0]
+    model.save(tmp_path / "saved")
+    assert load_model(tmp_path / "saved").sample(12, seed=3).equals(model.sample(12, seed=3))
+
+
+def row_of_themes(model: TextModel) -> pd.DataFrame:
+    """Rows with columns of themes, as the model of rows draws them."""
+    return conform(model.rows.sample(3, seed=0), unwritten(model.rows.schema), outside="clamp")
 
 
 def test_the_folder_may_be_elsewhere_at_load_and_must_hold_the_same_model(

@@ -200,6 +200,28 @@ def test_entities_are_numbered_as_in_memory(put: Any, limit: int | None) -> None
     assert there[UNIT].tolist() == pd.factorize(entity_codes(frame, schema)[order])[0].tolist()
 
 
+@pytest.mark.parametrize("has_entities", [False, True])
+def test_rows_that_differ_in_their_texts_alone_come_as_in_memory(put: Any, has_entities: bool) -> None:
+    rng = np.random.default_rng(2)
+    notes = np.array([None, "It is late.", "Caf\u00e9 closed", "zebra", "10", " a"], dtype=object)
+    who = rng.choice([f"P{i:04d}" for i in range(60)], 600)
+    frame = pd.DataFrame({"who": who, "x": rng.integers(0, 3, 600), "note": rng.choice(notes, 600)})
+    columns = {"who": COLUMNS["who"], "x": {"kind": "integer", "bounds": [0, 2]},
+               "note": {"kind": "text", "learn": True, "length": 40, "missing": True}}  # fmt: skip
+    of_rows = {"entity": "who"} if has_entities else {}
+    if not has_entities:
+        frame, columns = frame.drop(columns="who"), {name: column for name, column in columns.items() if name != "who"}
+    schema = build_schema({"status": "declared", "columns": columns, **of_rows})
+    both = put(frame)
+    held = conform(frame, schema)
+    there, order = drawn(both.stored, schema, seed=3, limit=250), seeded_order(held, schema, 3)[:250]
+    kept = list(schema.kept)
+    here = held[kept].iloc[order].reset_index(drop=True)
+    assert there[kept].astype(object).where(there[kept].notna(), None).to_numpy().tolist() == (
+        here.astype(object).where(here.notna(), None).to_numpy().tolist()
+    )
+
+
 def test_sums_of_all_rows_are_those_of_memory(put: Any) -> None:
     more: dict[str, Any] = {
         "mail": {"kind": "personal", "personal": "email", "missing": True},
