@@ -46,6 +46,8 @@ same statement as the other columns, and a model that wrote them is as noisy as 
 NEVER_WAIVED: Mapping[str, str] = {
     AUDITED: "the claim is false, and nobody can answer for a false claim; withdraw the statement",
     "privacy.personal": "values of real people stand in the table, and nobody can answer in their place; remove them",
+    "privacy.texts.personal": "personal data of real people stand in texts, and nobody can answer for that; write "
+    "the texts anew",
 }
 """Measures whose FAIL no waiver covers, nor a number beyond the limit that has no interval, and why. Where they are
 merely not known, an owner may answer for that."""

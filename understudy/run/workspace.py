@@ -90,7 +90,7 @@ class RunWorkspace:
     def is_worth_keeping(self) -> bool:
         """True where anything was reserved, drawn or trained, or a fit is finished, and the output is not made yet."""
         has_name = bool(self.unfinished.state) and self.result.exists()
-        trained = any((self.folder / TRAINING).glob("*/*.pt"))
+        trained = any((self.folder / TRAINING).rglob("*.pt"))
         return has_name and (
             trained or any(p.stat().st_size > 0 for part in _PARTS for p in (self.folder / part).glob("*"))
         )
@@ -166,11 +166,11 @@ class RunWorkspace:
 
     def keep_log(self, label: str) -> None:
         """Make the log of a finished training part of the result."""
-        logs = {self.training(label): f"{label}.jsonl", self.training(label) / PREPARED: f"{label}.texts.jsonl"}
+        logs = {self.training(label): f"{label}.jsonl", self.training(label) / PREPARED: f"{PREPARED}/{label}.jsonl"}
         for folder, name in logs.items():
             for log in folder.glob(LOG):
                 kept = self.result / TRAINING / name
-                kept.parent.mkdir(exist_ok=True)
+                kept.parent.mkdir(parents=True, exist_ok=True)
                 log.replace(kept)
 
     def expect_clipping(self, label: str, *, of_texts: bool = False) -> None:
