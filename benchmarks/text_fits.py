@@ -49,12 +49,16 @@ class Sizes:
         epochs: without epsilon.
         steps: with epsilon.
         d_model: width of the decoder.
+        themes: with epsilon, that rows are counted by.
+        generator: of rows.
     """
 
     rows: int = 800
     epochs: int = 40
     steps: int = 60
     d_model: int = 64
+    themes: int = 0
+    generator: str = "mst"
 
 
 @dataclass(frozen=True)
@@ -120,11 +124,12 @@ def fitted(case: Case, epsilon: float | None, public: str, sizes: Sizes, place: 
     text: dict[str, Any] = {"d_model": sizes.d_model, "vocabulary": 800, "top_p": 1.0, "device": "cpu"}
     offered = PUBLIC[public]
     if offered is not None:
-        text |= {"public_text": str(written(offered(), place / "public.txt")), "public_epochs": 20}
+        path = written(offered(), place / "public.txt")
+        text |= {"public_text": str(path), "public_epochs": 20, "themes": sizes.themes}
     text |= {"epochs": sizes.epochs} if epsilon is None else {"steps": sizes.steps}
     text |= {"max_tokens": MAX_TOKENS["of another kind" if epsilon is None else public]}
     watch = Watch()
-    model: Any = synth.fit(case.train, case.schema, "mst", epsilon=epsilon, seed=case.seed, text=text)
+    model: Any = synth.fit(case.train, case.schema, sizes.generator, epsilon=epsilon, seed=case.seed, text=text)
     _, fit_s = watch.read()
     synthetic = model.sample(len(case.train), seed=case.seed)
     _, sample_s = watch.read()

@@ -26,6 +26,8 @@ from benchmarks.text_training import CASES
 EPSILONS = (None, 8.0, 1.0)
 BEST, MORE_STEPS = "of the same kind", 300
 """Public texts, and steps, of fits with epsilon that take longer; of one seed."""
+MORE_ROWS, THEMES, OF_THEMES = 8_000, 32, "aim"
+"""Rows of larger tables; themes of public texts, and the generator of rows that counts them."""
 COLUMNS = {
     "secrets": "secrets of 40", "canaries, single": "canaries of 8", "canaries, repeated": "of 4, 8 rows each",
     "exposure, single": "exposure, bits", "privacy.texts.copied": "copied", "privacy.texts.loss.auc": "by loss",
@@ -74,12 +76,26 @@ def _tasks(seeds: int, sizes: Sizes) -> Iterator[tuple[str, str, Any]]:
                 told = _told(epsilon)
                 name = f"{told}, public text {public}, seed {seed}"
                 yield "fits", name, lambda s=seed, e=epsilon, p=public, t=told: _of_fit(t, s, e, p, sizes)
+    yield from _more_tasks(seeds, sizes)
+
+
+def _more_tasks(seeds: int, sizes: Sizes) -> Iterator[tuple[str, str, Any]]:
+    """The same for fits with themes, and for those that take longer."""
+    themed = replace(sizes, steps=0, themes=THEMES, generator=OF_THEMES)
     longer = replace(sizes, steps=MORE_STEPS)
-    for seed in range(min(seeds, 1)):
-        for epsilon in EPSILONS[1:]:
-            told = f"{_told(epsilon)}, {MORE_STEPS} steps"
-            name = f"{told}, public text {BEST}, seed {seed}"
-            yield "fits", name, lambda s=seed, e=epsilon, t=told: _of_fit(t, s, e, BEST, longer)
+    others = [
+        (f"{THEMES} themes", seeds, list(PUBLIC)[1:], themed),
+        (f"{MORE_ROWS:,} rows, {THEMES} themes", seeds, [BEST], replace(themed, rows=MORE_ROWS)),
+        (f"{MORE_STEPS} steps", min(seeds, 1), [BEST], longer),
+        (f"{MORE_ROWS:,} rows, {MORE_STEPS} steps", min(seeds, 1), [BEST], replace(longer, rows=MORE_ROWS)),
+    ]
+    for words, n_seeds, offered, asked in others:
+        for seed in range(n_seeds):
+            for public in offered:
+                for epsilon in EPSILONS[1:]:
+                    told = f"{_told(epsilon)}, {words}"
+                    name = f"{told}, public text {public}, seed {seed}"
+                    yield "fits", name, lambda s=seed, e=epsilon, p=public, t=told, a=asked: _of_fit(t, s, e, p, a)
 
 
 def _told(epsilon: float | None) -> str:
