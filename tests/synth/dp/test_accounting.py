@@ -619,3 +619,13 @@ def test_the_area_under_the_curve_is_that_of_discrete_gaussian_noise_and_never_b
     out, member = (weights / weights.sum() for weights in (stats.norm.pdf(places, at, sigma) for at in (0, 1)))
     exact = float(member @ (np.cumsum(out) - out / 2))  # a later count ranks higher, and an equal one half
     assert exact <= trade_off((GaussianEvent("a", sigma),)).area <= exact + 1e-3
+
+
+def test_orders_whose_series_does_not_converge_are_left_out_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
+    # At these numbers the library leaves out six orders, and logs each.
+    alone = epsilon_rdp([SubsampledGaussianEvent("steps", 0.9675, 0.1, 60)], 1e-6)
+    assert caplog.records == []
+    accountant = RdpAccountant()
+    accountant.compose(dp_accounting.PoissonSampledDpEvent(0.1, dp_accounting.GaussianDpEvent(0.9675)), 60)
+    assert any("failed to converge" in record.getMessage() for record in caplog.records)
+    assert alone == pytest.approx(accountant.get_epsilon(1e-6), rel=0.05)
