@@ -35,7 +35,7 @@ class LanguageModel(BaseModel):
     )
     public_epochs: int = Field(default=10, ge=1, le=10_000, description="Passes over the file of public texts.")
     themes: int = Field(
-        default=32, ge=0, le=256, description="With epsilon: themes of public texts that rows are counted by; 0: without."
+        default=32, ge=0, le=256, description="With epsilon: themes of public texts, by which rows are counted; 0: off."
     )
     vocabulary: int = Field(default=1_000, ge=300, le=50_000, description="Tokens of the small decoder's tokenizer.")
     d_model: int = Field(default=96, ge=16, le=1024, multiple_of=16, description="Width of the small decoder.")
