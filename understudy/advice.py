@@ -24,6 +24,7 @@ from synth.generators.fitting.fixed_costs import domain_event_name, domain_share
 from synth.generators.fitting.histograms import RARE
 from synth.generators.forecast import ASSUMED_CATEGORIES, MarginalNoise, Outlook, Planned, assumed, outlook
 from synth.generators.registry import generator
+from synth.language.specification import LM
 from synth.schema import Schema
 from understudy.console import duration
 from understudy.job.spec import SplitSpec
@@ -115,7 +116,8 @@ class Advice:
     def job_lines(self) -> tuple[str, ...]:
         """The recommendation as lines of a job file."""
         delta = {} if self.delta == "auto" else {"delta": self.delta}
-        values = {"epsilon": self.epsilon, **delta, **self.chosen.settings}
+        written = {"text": LM} if self.schema.texts else {}
+        values = {"epsilon": self.epsilon, **delta, **self.chosen.settings, **written}
         # A job holds out something; without a holdout there is a fit, and no job.
         said = self.holdout_share not in (0.0, HOLDOUT_SHARE)
         split = ("[split]", f"holdout_share = {self.holdout_share}", "") if said else ()
@@ -168,8 +170,9 @@ def advise(
     """
     if not 0 <= holdout_share < 1:
         raise JobError(f"a holdout is a share in [0, 1): holdout_share={holdout_share:g}; choose one inside")
+    written = {"text": LM} if schema.texts else {}
     made = [
-        _option(generator(kind.name, epsilon=epsilon, delta=delta), schema, 1 - holdout_share)
+        _option(generator(kind.name, epsilon=epsilon, delta=delta, **written), schema, 1 - holdout_share)
         for kind in get_args(Planned)
     ]
     options = {option.name: option for option in made}
@@ -202,7 +205,7 @@ def _choice(options: Mapping[str, Option], schema: Schema) -> tuple[Option, list
     alone, tree, rounds = options["independent"], options["mst"], options["aim"]
     if tree.outlook.tree is None:
         return alone, ["one column is to be learned, so that there are no pairs to measure"]
-    auto = Auto(epsilon=rounds.generator.epsilon, delta=rounds.generator.delta)
+    auto = Auto(epsilon=rounds.generator.epsilon, delta=rounds.generator.delta, text=rounds.generator.text)
     suited = auto.chosen(schema)
     if suited.name == alone.name:
         return alone, [_against_pairs(auto.signal(schema))]
@@ -368,6 +371,7 @@ def _warnings_of(facts: AdviceFacts) -> Iterator[str]:
     yield from _of_categories(facts)
     yield from _of_bounds(facts)
     yield from _of_identifiers(facts)
+    yield from _of_texts(facts)
 
 
 def _of_epsilon(facts: AdviceFacts) -> Iterator[str]:
@@ -461,6 +465,16 @@ def _of_identifiers(facts: AdviceFacts) -> Iterator[str]:
     names = [name for name in facts.schema.kept if isinstance(facts.schema.columns[name], PersonalColumn)]
     if names:
         yield f"{_listed(names)}: personal data is written anew by Faker; nothing about it is learned"
+
+
+def _of_texts(facts: AdviceFacts) -> Iterator[str]:
+    text = facts.generator.text
+    if text is not None and facts.schema.texts:
+        yield (
+            f'column={facts.schema.texts[0]!r} is free text, so that the generator needs text = "{LM}": share='
+            f"{text.share:g} of the budget is set apart here for steps of DP-SGD on texts, whose time is not in the "
+            "forecast; with public texts of the same kind their themes do more, and steps = 0 leaves all of it to rows"
+        )
 
 
 def _listed(names: tuple[str, ...] | list[str]) -> str:

@@ -16,6 +16,7 @@ from synth.generators.forecast import outlook
 from synth.schema import Schema, build_schema
 from synth.table import read_table
 from synth.table.reading import check_header, read_header
+from tests.text_tables import complaint_schema
 from understudy.advice import DROWNED, MOST_SECONDS, Advice, advise
 
 if TYPE_CHECKING:
@@ -138,6 +139,16 @@ def test_two_columns_are_enough_for_a_pair() -> None:
 )
 def test_what_to_mind_is_said(changes: dict[str, Any], epsilon: float, start: str) -> None:
     assert warned(advise(schema_of(6, 50_000, **changes), epsilon), start)
+
+
+def test_a_table_with_free_text_is_advised_on_with_a_model_of_texts() -> None:
+    found = advise(complaint_schema(5_000), 2.0)
+    assert found.job_lines[-1] == 'text = "lm"'
+    assert warned(found, "column='complaint' is free text, so that the generator needs text = \"lm\": share=0.5 of the")
+    bare = advise(complaint_schema(5_000, drop=True, learn=False), 2.0)
+    assert "text" not in "".join(bare.job_lines)
+    # Steps on texts take their share, so that noise on columns is larger.
+    assert found.chosen.outlook.column > bare.chosen.outlook.column
 
 
 def test_a_log_scale_is_not_wide() -> None:
