@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.text_tables import complaints
+
 
 def infer(workspace: Any) -> Path:
     out: Path = workspace.folder / "inferred.toml"
@@ -35,6 +37,14 @@ def test_personal_data_is_proposed_as_such_and_said_to_be(workspace: Any) -> Non
         "kind": "personal", "personal": "email", "unique": True,
     }  # fmt: skip
     assert workspace.run("schema", "check", table, "--schema", out).exit_code == 0
+
+
+def test_a_column_of_sentences_is_told_to_be_what_a_language_model_could_write(workspace: Any) -> None:
+    table = workspace.folder / "complaints.csv"
+    complaints(300, 0).to_csv(table, index=False)
+    ran = workspace.run("schema", "infer", table, "--out", workspace.folder / "complaints.toml")
+    assert ran.exit_code == 0, ran.stderr
+    assert "Free text: 'complaint'. Placeholder sentences stand in its place; with kind = \"text\"" in ran.stdout
 
 
 def visits(workspace: Any) -> Path:

@@ -109,6 +109,12 @@ def infer(  # noqa: PLR0913 - options of the command line
             f"personal data was told by names and patterns: {', '.join(map(repr, personal))}; it is never learned and "
             "written anew by Faker, so correct what is none, and look for what was not found"
         )
+    sentences = [name for name in personal if getattr(schema.columns[name], "personal", "") == "text"]
+    if sentences:
+        console.say(
+            f"Free text: {', '.join(map(repr, sentences))}. Placeholder sentences stand in its place; with "
+            'kind = "text" and learn = true a language model writes it, given its row'
+        )
     missing = [text for text in schema.missing_values if text]
     if missing:
         console.say(f"Texts that stand for a missing value: {', '.join(map(repr, missing))}")
