@@ -235,7 +235,7 @@ class Generator(BaseModel):
         rows = texts.prepared(train, schema, promises=self.promises, in_order=self.draws_histories(schema))
         themes = texts.learned_themes(self.text, schema, promises=self.promises)
         if themes is not None:
-            rows = themes.beside(rows, schema.texts)
+            rows = themes.beside(rows, schema)
         model = self.fit_rows(rows, self.themed(schema), **self._taken(seed, progress, budget, place))
         return self._with_texts(model, rows, seed, progress, budget, place)
 

@@ -294,7 +294,7 @@ def public_texts(path: str) -> list[str]:
         JobError: the file cannot be read, or holds no text.
     """
     try:
-        lines = [line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines()]
+        lines = [line.strip() for line in Path(path).read_text(encoding="utf-8-sig").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         raise JobError(f"public_text={path!r} cannot be read ({type(error).__name__}); name a file in UTF-8") from None
     held = [line for line in lines if line]
@@ -311,13 +311,14 @@ def _learn_public(
     The prompt of each is a synthetic row that has about its themes. Without themes a row would tell it nothing: there
     the prompt of the small decoder names the column alone, and that of a folder's model is a row at random.
     """
+    from synth.language.themes import cut
     from synth.language.training import TextTraining
     from synth.language.vocabularies import CodedVocabulary
     from synth.neural.training import Course, train
 
     text, vocabulary, made = writer.specification, writer.vocabulary, []
     for place, name in enumerate(writer.schema.texts):
-        lines = public[place :: len(writer.schema.texts)]
+        lines = cut(public[place :: len(writer.schema.texts)], writer.schema, name)
         if writer.themes is not None:
             rows = writer.themes.dealt(lines, drawn, name, rng)
         else:
