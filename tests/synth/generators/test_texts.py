@@ -18,6 +18,7 @@ from safetensors.numpy import load_file, save_file
 from evaluate.gate.accounting import cost
 from evaluate.gate.policy import build_policy
 from evaluate.gate.verdict import judge
+from evaluate.privacy.audit.white_box import audit
 from evaluate.result import Candidate, EvaluationError
 from evaluate.result_io import evaluation_from
 from synth.dp.budget import Budget
@@ -27,8 +28,10 @@ from synth.dp.schedule import Schedule
 from synth.errors import BudgetError, JobError, ModelError, SchemaError, TableError, UnderstudyError
 from synth.generators.base import PrivateGenerator, fit_model
 from synth.generators.fitting import texts
+from synth.generators.fitting.histories import LATER_ROWS
 from synth.generators.forecast import Planned, outlook
-from synth.generators.models.text_model import TextModel
+from synth.generators.models.history_model import HistoryModel
+from synth.generators.models.text_model import TextModel, rows_of
 from synth.generators.registry import generator, load_model
 from synth.language.prompts import Prompts
 from synth.language.themes import Themes
@@ -244,6 +247,21 @@ def test_an_outlook_is_of_the_columns_of_a_table_and_allows_for_themes(public: s
     without, found = outlook(bare, schema), outlook(made, schema)
     assert found.columns.keys() == without.columns.keys() == set(schema.modeled)
     assert all(found.columns[name] > error for name, error in without.columns.items())
+
+
+@pytest.mark.parametrize("name", ["mst", "aim"])
+def test_columns_of_themes_count_where_a_budget_decides_on_histories(public: str, name: str) -> None:
+    content = schema_of(True).model_dump(mode="json", exclude_none=True)
+    schema = build_schema({**content, "n_units": 200, "order": "rating"})
+    text = {**TINY, "public_text": public, "public_epochs": 1, "steps": 0}
+    for epsilon, n_themes, drawn in ((0.3, 0, True), (0.3, 16, False), (20.0, 16, True)):
+        made = generator(name, epsilon=epsilon, text={**text, "themes": n_themes})
+        model = made.fit(people(True)["plain"], schema)
+        assert isinstance(rows_of(model), HistoryModel) == drawn
+        assert (made.cautions(schema) == ()) == drawn
+        assert isinstance(made, PrivateGenerator)
+        covered = audit(made, schema, n_fits=1).covered
+        assert any(what.endswith(LATER_ROWS) for what in covered) == drawn
 
 
 def test_a_mark_of_byte_order_is_no_part_of_a_public_text(tmp_path: Path) -> None:
