@@ -72,6 +72,10 @@ class Auto(PrivateGenerator):
         """True if the generator that is chosen draws them."""
         return self.chosen(schema).draws_histories(schema)
 
+    def cautions(self, schema: Schema) -> tuple[str, ...]:
+        """Those of the generator that is chosen."""
+        return self.chosen(schema).cautions(schema)
+
     def schedule(self, schema: Schema) -> Schedule | None:
         """The schedule of the generator that is chosen."""
         self.check(schema)

@@ -130,7 +130,7 @@ class Generator(BaseModel):
             MissingExtra: the generator's libraries are not installed.
             JobError: texts cannot be learned beside this generator, or by the model that is named.
         """
-        texts.check_texts(self.text, schema)
+        texts.check_texts(self.text, schema, promises=self.promises)
         if self.text is not None and not self.writes_texts:
             raise JobError(f"generator={self.name!r} has no language model beside it; leave out text")
         if not schema.learned:
@@ -163,7 +163,7 @@ class Generator(BaseModel):
     def cautions(self, schema: Schema) -> tuple[str, ...]:
         """Sentences on settings that are allowed and leak, ignore an order, or cut texts; without a final stop."""
         of_texts = texts.cautions(self.text, schema, promises=self.promises)
-        if schema.order is None or self.draws_histories(schema):
+        if schema.order is None or self.draws_histories(self.themed(schema)):
             return of_texts
         return (
             *of_texts,
@@ -229,14 +229,15 @@ class Generator(BaseModel):
         self.check(schema)
         if self.text is not None:
             texts.try_folder(self.text, promises=self.promises)
+        themed = self.themed(schema)
         if isinstance(self, PrivateGenerator) and self.promises and budget is None:
             progress("calibrating the noise", None)
-            budget = Budget(self.calibrated(self.themed(schema)))
-        rows = texts.prepared(train, schema, promises=self.promises, in_order=self.draws_histories(schema))
+            budget = Budget(self.calibrated(themed))
+        rows = texts.prepared(train, schema, promises=self.promises, in_order=self.draws_histories(themed))
         themes = texts.learned_themes(self.text, schema, promises=self.promises)
         if themes is not None:
-            rows = themes.beside(rows, schema.texts)
-        model = self.fit_rows(rows, self.themed(schema), **self._taken(seed, progress, budget, place))
+            rows = themes.beside(rows, schema)
+        model = self.fit_rows(rows, themed, **self._taken(seed, progress, budget, place))
         return self._with_texts(model, rows, seed, progress, budget, place)
 
     def themed(self, schema: Schema) -> Schema:
@@ -244,7 +245,6 @@ class Generator(BaseModel):
 
         Raises:
             SchemaError: a column has the name of a theme.
-            JobError: the public texts cannot be read, or have too few sentences.
         """
         return texts.themed(self.text, schema, promises=self.promises)
 

@@ -280,7 +280,7 @@ def outlook(
         SchemaError: the schema rules the fit out.
     """
     schedule = generator.schedule(schema) if schedule is None else schedule
-    schema = generator.themed(schema)
+    asked, schema = schema, generator.themed(schema)
     if schedule is None:
         raise BudgetError(
             f"an outlook needs an epsilon: generator={generator.name!r} has none; set one such as epsilon=1.0"
@@ -306,7 +306,12 @@ def outlook(
         delta=schedule.delta,
         n_rows=n_rows,
         sizes=sizes,
-        columns={name: _column_error(one_way.sigma, sizes[name], cells[name], n_rows) for name in sizes},
+        # Themes of texts are counted, and no table has them.
+        columns={
+            name: _column_error(one_way.sigma, sizes[name], cells[name], n_rows)
+            for name in sizes
+            if name in asked.columns
+        },
         tree=_noise(_median(_smallest_tree(coarse)) if n_marginals else None, sigma, n_rows),
         pair=_noise(_median(pairs), sigma, n_rows),
         triple=_noise(_median(triples), sigma, n_rows),

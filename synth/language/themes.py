@@ -18,14 +18,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from synth.columns import BooleanColumn
+from synth.columns import BooleanColumn, TextColumn
 from synth.errors import JobError, SchemaError
 from synth.schema import Schema
 
 MOST_WORDS, LEAST_TEXTS = 2_000, 2
 """Words that sentences are told apart by, and public sentences that a word stands in at least."""
-N_TOLD, TEXTS_A_PASS = 3, 2_048
-"""Words that describe a theme in a prompt, and public texts that rows are dealt to at once."""
+N_TOLD, TEXTS_A_PASS, SENTENCES_A_PASS = 3, 2_048, 65_536
+"""Words that describe a theme in a prompt, public texts that rows are dealt to at once, and sentences told at once."""
 _BETWEEN = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|\n+")
 
 
@@ -98,9 +98,10 @@ class Themes:
         weighed = counts.astype(np.float64)
         weighed.data = 1 + np.log(weighed.data)
         vectors = normalize(weighed @ sparse.diags_array(self.weights))
-        nearest = (vectors @ self.centers.T - np.square(self.centers).sum(1) / 2).argmax(1)
-        known = np.diff(counts.indptr) > 0
-        found[owners[known], nearest[known]] = True
+        centers, known = self.centers.astype(np.float64), np.flatnonzero(np.diff(counts.indptr))
+        for at in range(0, len(known), SENTENCES_A_PASS):
+            part = known[at : at + SENTENCES_A_PASS]
+            found[owners[part], (vectors[part] @ centers.T - np.square(centers).sum(1) / 2).argmax(1)] = True
         return found
 
     def described(self) -> tuple[str, ...]:
@@ -108,16 +109,17 @@ class Themes:
         heaviest = np.argsort(-self.centers, axis=1, kind="stable")[:, :N_TOLD]
         return tuple(" ".join(self.words[place] for place in row) for row in heaviest)
 
-    def beside(self, rows: pd.DataFrame, texts: Sequence[str]) -> pd.DataFrame:
+    def beside(self, rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
         """Rows with the themes of their texts as columns.
 
         Args:
             rows: *Sensitive* where they are real. Canonical.
-            texts: names of the columns of text.
+            schema: names the columns of text, and the characters of each that are read at most.
         """
         columns: dict[str, Any] = {}
-        for name in texts:
-            columns |= dict(zip(theme_names(name, len(self)), self.of(rows[name].tolist()).T, strict=True))
+        for name in schema.texts:
+            found = self.of(cut(rows[name].tolist(), schema, name))
+            columns |= dict(zip(theme_names(name, len(self)), found.T, strict=True))
         return pd.concat([rows, pd.DataFrame(columns, index=rows.index).astype("boolean")], axis=1)
 
     def dealt(self, public: Sequence[str], rows: pd.DataFrame, name: str, rng: np.random.Generator) -> pd.DataFrame:
@@ -152,13 +154,26 @@ class Themes:
             ValueError, KeyError: one contradicts another.
         """
         weights, centers = (np.asarray(arrays[key], dtype=np.float32) for key in ("weights", "centers"))
-        if not all(isinstance(word, str) for word in words) or len(set(words)) < len(words):
-            raise ValueError("words of themes are texts that differ")
+        if not words or not all(isinstance(word, str) for word in words) or len(set(words)) < len(words):
+            raise ValueError("words of themes are texts that differ, one at least")
         if weights.shape != (len(words),) or centers.ndim != 2 or centers.shape[1:] != weights.shape:
             raise ValueError("themes have a weight for each word")
         if not (np.isfinite(weights).all() and np.isfinite(centers).all()):
             raise ValueError("weights of themes are finite")
         return cls(tuple(words), weights, centers)
+
+
+def cut(texts: Iterable[Any], schema: Schema, name: str) -> list[Any]:
+    """Texts without the characters that a column of text has no room for, which nothing reads.
+
+    Args:
+        texts: *Sensitive* where they are real; what is no string stays as it is.
+        schema: holds the column.
+        name: of the column.
+    """
+    column = schema.columns[name]
+    most = column.length if isinstance(column, TextColumn) else None
+    return [text[:most] if isinstance(text, str) else text for text in texts]
 
 
 def _sentences(text: str) -> list[str]:

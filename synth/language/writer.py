@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from synth.columns import TextColumn
+from synth.columns import BooleanColumn, TextColumn
 from synth.language.adapters import AdaptedDecoder, check_folder, digest_of, load_tokenizer, other_base
 from synth.language.decoder import Decoder, DecoderShape, SmallDecoder
 from synth.language.prompts import Prompts
@@ -127,7 +127,7 @@ class TextWriter:
             rows: *Sensitive* where they are real. Canonical, without columns of themes.
             name: of the column of text.
         """
-        sequences = self.sequences(rows if self.themes is None else self.themes.beside(rows, self.schema.texts), name)
+        sequences = self.sequences(rows if self.themes is None else self.themes.beside(rows, self.schema), name)
         found: NDArray[np.float64] = losses_of(self.decoder, sequences, self.vocabulary.n_prompt, self.device)
         return found
 
@@ -185,6 +185,8 @@ class TextWriter:
         apart = {name.removeprefix(THEMES): array for name, array in arrays.items() if name.startswith(THEMES)}
         if words is not None:
             themes = Themes.loaded(words, apart)
+        if (apart and themes is None) or (themes is not None and len(themes) != specification.themes):
+            raise ValueError("a model has as many themes as its parameters name")
         row = Prompts.from_plain(content["prompts"], schema, told_by(themes, schema))
         tokenizer = None if told is None else BytePairs.from_text(str(told))
         if tokenizer is not None and tokenizer.size > MOST_TOKENS:
@@ -215,6 +217,6 @@ def told_by(themes: Themes | None, schema: Schema) -> dict[str, str]:
         for name in schema.texts
         for column, word in zip(theme_names(name, len(themes)), words, strict=True)
     }
-    if not found.keys() <= schema.columns.keys():
-        raise ValueError("the schema of a model has all themes of its texts")
+    if not all(isinstance(schema.columns.get(column), BooleanColumn) for column in found):
+        raise ValueError("the schema of a model has all themes of its texts, which are true or false")
     return found

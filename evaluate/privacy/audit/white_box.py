@@ -356,7 +356,9 @@ def audit(
             progress=progress,
         )  # fmt: skip
     audited = generator.model_copy(update={**_shortcuts(generator), "delta": resolve_delta(generator.delta, schema)})
-    histories = audited.draws_histories(schema)
+    # Columns of themes share the budget, and the stand-in has none.
+    counted = generator.themed(schema)
+    histories = generator.draws_histories(counted)
     stand_in = StandIn.like(schema, histories=histories)
     weighed = audited.model_copy(update=_weights(generator, schema, stand_in))
     if weighed.draws_histories(stand_in.schema) != histories:
@@ -380,7 +382,7 @@ def audit(
     if subject.steps is not None:
         covered.add(subject.steps.what)
     # Names need no calibration, which costs more than the checks do.
-    named = [event.what for event in generator.whole_plan(schema, schedule.delta)(1.0)]
+    named = [event.what for event in generator.whole_plan(counted, schedule.delta)(1.0)]
     _check_coverage(named, covered, histories=histories)
     return replace(
         found,

@@ -36,16 +36,17 @@ PREPARED = "texts"
 """Name of the folder of a fit's place in which its checkpoint of texts stands."""
 
 
-def check_texts(text: LanguageModel | None, schema: Schema) -> None:
+def check_texts(text: LanguageModel | None, schema: Schema, *, promises: bool) -> None:
     """Refuse, before any row is read, texts that nothing would learn, or an option without texts.
 
     Args:
         text: the generator's option.
         schema: names the columns of text.
+        promises: true if the fit gives a guarantee.
 
     Raises:
         SchemaError: a text is kept and nothing is there to learn it, or the option has no text to learn.
-        JobError: the folder or the file that the option names cannot be used.
+        JobError: the folder or the file that the option names cannot be used, or has too few sentences for themes.
         MissingExtra: its libraries are not installed.
     """
     schema.refuse_text()
@@ -66,6 +67,7 @@ def check_texts(text: LanguageModel | None, schema: Schema) -> None:
         check_length(text.model, text.max_prompt + text.max_tokens + 1)
     if text.public_text is not None:
         public_texts(text.public_text)
+    learned_themes(text, schema, promises=promises)
 
 
 def cautions(text: LanguageModel | None, schema: Schema, *, promises: bool) -> tuple[str, ...]:
@@ -128,14 +130,20 @@ def try_folder(text: LanguageModel, *, promises: bool) -> None:
 def themed(text: LanguageModel | None, schema: Schema, *, promises: bool) -> Schema:
     """The schema of the rows of a fit: with columns of themes, where they are counted by any.
 
+    No public text is read: their number is known.
+
     Raises:
         SchemaError: a column has the name of a theme.
-        JobError: the public texts cannot be read, or have too few sentences.
     """
+    if text is None or not _has_themes(text, schema, promises):
+        return schema
     from synth.language.themes import with_themes
 
-    themes = learned_themes(text, schema, promises=promises)
-    return schema if themes is None else with_themes(schema, len(themes))
+    return with_themes(schema, text.themes)
+
+
+def _has_themes(text: LanguageModel, schema: Schema, promises: bool) -> bool:
+    return text.public_text is not None and promises and text.themes > 0 and bool(schema.texts)
 
 
 def learned_themes(text: LanguageModel | None, schema: Schema, *, promises: bool) -> "Themes | None":
@@ -149,7 +157,7 @@ def learned_themes(text: LanguageModel | None, schema: Schema, *, promises: bool
     Raises:
         JobError: the public texts cannot be read, or have too few sentences.
     """
-    if text is None or text.public_text is None or not (promises and text.themes and schema.texts):
+    if text is None or text.public_text is None or not _has_themes(text, schema, promises):
         return None
     return _themes(tuple(public_texts(text.public_text)), text.themes)
 
@@ -294,7 +302,7 @@ def public_texts(path: str) -> list[str]:
         JobError: the file cannot be read, or holds no text.
     """
     try:
-        lines = [line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines()]
+        lines = [line.strip() for line in Path(path).read_text(encoding="utf-8-sig").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         raise JobError(f"public_text={path!r} cannot be read ({type(error).__name__}); name a file in UTF-8") from None
     held = [line for line in lines if line]
@@ -311,13 +319,14 @@ def _learn_public(
     The prompt of each is a synthetic row that has about its themes. Without themes a row would tell it nothing: there
     the prompt of the small decoder names the column alone, and that of a folder's model is a row at random.
     """
+    from synth.language.themes import cut
     from synth.language.training import TextTraining
     from synth.language.vocabularies import CodedVocabulary
     from synth.neural.training import Course, train
 
     text, vocabulary, made = writer.specification, writer.vocabulary, []
     for place, name in enumerate(writer.schema.texts):
-        lines = public[place :: len(writer.schema.texts)]
+        lines = cut(public[place :: len(writer.schema.texts)], writer.schema, name)
         if writer.themes is not None:
             rows = writer.themes.dealt(lines, drawn, name, rng)
         else:

@@ -13,10 +13,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from safetensors.numpy import load_file, save_file
 
 from evaluate.gate.accounting import cost
 from evaluate.gate.policy import build_policy
 from evaluate.gate.verdict import judge
+from evaluate.privacy.audit.white_box import audit
 from evaluate.result import Candidate, EvaluationError
 from evaluate.result_io import evaluation_from
 from synth.dp.budget import Budget
@@ -26,7 +28,10 @@ from synth.dp.schedule import Schedule
 from synth.errors import BudgetError, JobError, ModelError, SchemaError, TableError, UnderstudyError
 from synth.generators.base import PrivateGenerator, fit_model
 from synth.generators.fitting import texts
-from synth.generators.models.text_model import TextModel
+from synth.generators.fitting.histories import LATER_ROWS
+from synth.generators.forecast import Planned, outlook
+from synth.generators.models.history_model import HistoryModel
+from synth.generators.models.text_model import TextModel, rows_of
 from synth.generators.registry import generator, load_model
 from synth.language.prompts import Prompts
 from synth.language.themes import Themes
@@ -213,6 +218,55 @@ def test_no_steps_leave_texts_to_public_ones_and_themes(public: str, tmp_path: P
     rows = people(True)["plain"].iloc[:9]
     assert isinstance(model, TextModel)
     assert np.array_equal(again.text_losses(rows, TEXT), model.text_losses(rows, TEXT))
+
+
+@pytest.mark.parametrize(
+    "words_or_centers",
+    [lambda words, centers: (None, centers), lambda words, centers: (words, centers[:3])],
+    ids=["no words", "fewer centers"],
+)
+def test_a_saved_model_whose_themes_are_incomplete_is_damaged(
+    words_or_centers: Callable[..., Any], public: str, tmp_path: Path
+) -> None:
+    # Else columns of themes would stand in its samples.
+    text = {**TINY, "public_text": public, "public_epochs": 1, "themes": 5, "steps": 0}
+    generator("independent", epsilon=2.0, text=text).fit(people(False)["plain"], schema_of(False)).save(tmp_path / "m")
+    content = json.loads((tmp_path / "m" / "model.json").read_text())
+    arrays, name = load_file(tmp_path / "m" / "arrays.safetensors"), "texts.themes centers"
+    content["texts"]["themes"], arrays[name] = words_or_centers(content["texts"]["themes"], arrays[name])
+    (tmp_path / "m" / "model.json").write_text(json.dumps(content))
+    save_file(arrays, tmp_path / "m" / "arrays.safetensors")
+    with pytest.raises(ModelError, match="damaged"):
+        load_model(tmp_path / "m")
+
+
+def test_an_outlook_is_of_the_columns_of_a_table_and_allows_for_themes(public: str) -> None:
+    (bare, schema, _), (made, *_) = specified(False), specified(False, public)
+    assert isinstance(bare, Planned)
+    assert isinstance(made, Planned)
+    without, found = outlook(bare, schema), outlook(made, schema)
+    assert found.columns.keys() == without.columns.keys() == set(schema.modeled)
+    assert all(found.columns[name] > error for name, error in without.columns.items())
+
+
+@pytest.mark.parametrize("name", ["mst", "aim"])
+def test_columns_of_themes_count_where_a_budget_decides_on_histories(public: str, name: str) -> None:
+    content = schema_of(True).model_dump(mode="json", exclude_none=True)
+    schema = build_schema({**content, "n_units": 200, "order": "rating"})
+    text = {**TINY, "public_text": public, "public_epochs": 1, "steps": 0}
+    for epsilon, n_themes, drawn in ((0.3, 0, True), (0.3, 16, False), (20.0, 16, True)):
+        made = generator(name, epsilon=epsilon, text={**text, "themes": n_themes})
+        model = made.fit(people(True)["plain"], schema)
+        assert isinstance(rows_of(model), HistoryModel) == drawn
+        assert (made.cautions(schema) == ()) == drawn
+        assert isinstance(made, PrivateGenerator)
+        covered = audit(made, schema, n_fits=1).covered
+        assert any(what.endswith(LATER_ROWS) for what in covered) == drawn
+
+
+def test_a_mark_of_byte_order_is_no_part_of_a_public_text(tmp_path: Path) -> None:
+    (tmp_path / "public.txt").write_text("One.\nTwo.\n", encoding="utf-8-sig")
+    assert texts.public_texts(str(tmp_path / "public.txt")) == ["One.", "Two."]
 
 
 def test_without_epsilon_texts_are_learned_from_rows_and_no_themes_are(public: str) -> None:

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from synth.errors import JobError, SchemaError
+from synth.language import themes as module
 from synth.language.prompts import Prompts
 from synth.language.themes import Themes, theme_names, with_themes
 from synth.table import conform
@@ -28,6 +29,21 @@ def test_themes_of_a_text_depend_on_that_text_alone(themes: Themes) -> None:
     assert not together[-4:].any()
     assert together[:40].any(axis=1).all()
     assert not themes.of([]).size
+
+
+def test_sentences_are_told_pass_by_pass_as_at_once(themes: Themes, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = themes.of(PUBLIC)
+    monkeypatch.setattr(module, "SENTENCES_A_PASS", 7)
+    assert np.array_equal(themes.of(PUBLIC), at_once)
+
+
+def test_no_theme_is_read_off_characters_beyond_the_length_of_a_column(themes: Themes) -> None:
+    schema = complaint_schema(length=20)
+    rows = conform(complaints(40, 5), schema)
+    short = rows.assign(**{TEXT: rows[TEXT].str[:20]})
+    columns = list(theme_names(TEXT, N))
+    assert themes.beside(rows, schema)[columns].equals(themes.beside(short, schema)[columns])
+    assert not themes.beside(rows, complaint_schema())[columns].equals(themes.beside(rows, schema)[columns])
 
 
 def test_themes_tell_of_a_row_what_its_text_says(themes: Themes) -> None:
@@ -54,6 +70,7 @@ def test_themes_are_saved_whole(themes: Themes) -> None:
     assert again.described() == themes.described()
     for words, arrays in (
         (themes.words[1:], themes.to_arrays()),
+        ((), {"weights": themes.weights[:0], "centers": themes.centers[:, :0]}),
         ((*themes.words[1:], themes.words[1]), themes.to_arrays()),
         (themes.words, {**themes.to_arrays(), "centers": themes.centers[:, 1:]}),
         (themes.words, {**themes.to_arrays(), "weights": themes.weights * np.float32(np.nan)}),
@@ -78,7 +95,7 @@ def test_columns_of_themes_stand_beside_the_others() -> None:
 def test_a_public_text_is_dealt_a_row_of_about_its_themes(themes: Themes) -> None:
     schema = with_themes(complaint_schema(), N)
     table = complaints(300, 9)
-    rows = themes.beside(conform(table, complaint_schema()), (TEXT,))
+    rows = themes.beside(conform(table, complaint_schema()), complaint_schema())
     dealt = themes.dealt(PUBLIC, rows, TEXT, np.random.default_rng(0))
     columns, asked = list(theme_names(TEXT, N)), themes.of(PUBLIC)
     assert np.array_equal(dealt[columns].to_numpy(dtype=bool), asked)
@@ -91,7 +108,7 @@ def test_a_public_text_is_dealt_a_row_of_about_its_themes(themes: Themes) -> Non
 def test_a_prompt_in_words_names_the_themes_of_its_row(themes: Themes) -> None:
     schema = with_themes(complaint_schema(), N)
     words = dict(zip(theme_names(TEXT, N), themes.described(), strict=True))
-    rows = themes.beside(conform(complaints(20, 1), complaint_schema()), (TEXT,))
+    rows = themes.beside(conform(complaints(20, 1), complaint_schema()), complaint_schema())
     told = Prompts.of(rows, schema, words)
     for line, flags in zip(told.lines(rows, TEXT), themes.of(rows[TEXT]), strict=True):
         *_, of_themes, last = line.split("\n")
