@@ -226,6 +226,8 @@ class Generator(BaseModel):
         """
         if not schema.texts:
             return self.fit_rows(train, schema, **self._taken(seed, progress, budget, place))  # type: ignore[arg-type]
+        from synth.generators.models.text_model import TextModel
+
         self.check(schema)
         if self.text is not None:
             texts.try_folder(self.text, promises=self.promises)
@@ -234,11 +236,15 @@ class Generator(BaseModel):
             progress("calibrating the noise", None)
             budget = Budget(self.calibrated(themed))
         rows = texts.prepared(train, schema, promises=self.promises, in_order=self.draws_histories(themed))
-        themes = texts.learned_themes(self.text, schema, promises=self.promises)
-        if themes is not None:
-            rows = themes.beside(rows, schema)
+        public = texts.PublicTexts.read(self.text, schema, promises=self.promises)
+        if public.themes is not None:
+            rows = public.themes.beside(rows, schema)
         model = self.fit_rows(rows, themed, **self._taken(seed, progress, budget, place))
-        return self._with_texts(model, rows, seed, progress, budget, place)
+        if self.text is None:
+            raise JobError("a language model learns columns of text, and the option text is not set; set it")
+        asked, paid = (self.text, public), budget if self.promises else None
+        apart = None if place is None else place / texts.PREPARED
+        return TextModel(model, texts.fit_texts(asked, rows, model, seed, progress, paid, apart))
 
     def themed(self, schema: Schema) -> Schema:
         """The schema of the rows that a fit counts: with columns of themes, where public texts have any.
@@ -254,18 +260,6 @@ class Generator(BaseModel):
         """The arguments that `fit_rows` of this generator takes."""
         taken: dict[str, Any] = {"seed": seed, "progress": progress}
         return taken | ({"budget": budget} if self.private else {}) | ({"place": place} if self.resumes else {})
-
-    def _with_texts(
-        self, model: Model, rows: pd.DataFrame, seed: int, progress: Progress, budget: Budget | None, place: Path | None
-    ) -> Model:
-        """The model with one of texts beside it."""
-        from synth.generators.models.text_model import TextModel
-
-        if self.text is None:
-            raise JobError("a language model learns columns of text, and the option text is not set; set it")
-        apart = None if place is None else place / texts.PREPARED
-        paid = budget if self.promises else None
-        return TextModel(model, texts.fit_texts(self.text, rows, model, seed, progress, paid, apart))
 
     def fit_rows(self, train: pd.DataFrame, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> Model:
         """A model of all columns but texts, of which its samples have none; arguments as of `fit`.

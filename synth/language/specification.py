@@ -5,8 +5,12 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-OF_DECODER, OF_PUBLIC = ("d_model", "n_layers", "vocabulary"), ("public_epochs", "themes")
-"""Parameters of the decoder that is trained from nothing, and of public texts."""
+OF_DECODER = ("d_model", "n_layers", "vocabulary")
+"""Parameters of the decoder that is trained from nothing."""
+OF_PUBLIC = ("public_epochs", "themes")
+"""Parameters of public texts."""
+OF_STEPS = ("sampling_rate", "max_grad_norm", "share")
+"""Parameters of the steps of DP-SGD."""
 USUAL_RATE = {"decoder": 2e-3, "adapters": 1e-3}
 """Learning rates of Adam, unless told."""
 FILES = ("model", "public_text")
@@ -83,6 +87,9 @@ class LanguageModel(BaseModel):
             raise ValueError(f"{set_of_public[0]} is of public texts, and there are none; set public_text")
         if self.public_text is None and self.steps == 0:
             raise ValueError("steps=0 learns public texts alone, and there are none; set public_text, or choose steps")
+        set_of_steps = [name for name in OF_STEPS if name in self.model_fields_set]
+        if self.steps == 0 and set_of_steps:
+            raise ValueError(f"{set_of_steps[0]} is of steps of DP-SGD, and steps=0 leaves them out; leave out either")
         if self.sampling_rate != "auto" and not 0 < self.sampling_rate <= 1:
             raise ValueError(f"sampling_rate={self.sampling_rate:g} is a probability in (0, 1]; choose one")
         return self
@@ -95,7 +102,8 @@ class LanguageModel(BaseModel):
     @model_serializer(mode="wrap")
     def _effective(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """The parameters that have an effect: what is read back is not refused for the others."""
-        idle = (*(("rank",) if self.model is None else OF_DECODER), *(() if self.public_text else OF_PUBLIC))
+        idle = {*(("rank",) if self.model is None else OF_DECODER)}
+        idle |= {*(() if self.public_text else OF_PUBLIC), *(() if self.steps else OF_STEPS)}
         return {name: value for name, value in written(self).items() if name not in idle}
 
     def plain(self) -> Mapping[str, Any]:

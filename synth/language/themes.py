@@ -4,8 +4,10 @@ A text has a theme if one of its sentences is nearest to that cluster. So a text
 row. The generator of rows counts them as it counts others, under the same epsilon. How a theme reads, the language
 model learns from public texts, which costs nothing.
 
-Source: clusters by k-means (Lloyd 1982) over TF-IDF (Sparck Jones 1972). Counting private texts by public ones is the
-idea of private evolution (Xie et al. 2024, 2403.01749), which has no other columns.
+DEVIATES: private evolution (Xie et al. 2024, 2403.01749) counts by public texts, too. It goes on by varying those with
+many votes, in rounds that are each paid for. Here they are counted once, together with the other columns.
+
+Source: clusters by k-means (Lloyd 1982) over TF-IDF (Sparck Jones 1972).
 """
 
 import re
@@ -22,11 +24,21 @@ from synth.columns import BooleanColumn, TextColumn
 from synth.errors import JobError, SchemaError
 from synth.schema import Schema
 
-MOST_WORDS, LEAST_TEXTS = 2_000, 2
-"""Words that sentences are told apart by, and public sentences that a word stands in at least."""
-N_TOLD, TEXTS_A_PASS, SENTENCES_A_PASS = 3, 2_048, 65_536
-"""Words that describe a theme in a prompt, public texts that rows are dealt to at once, and sentences told at once."""
-_BETWEEN = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|\n+")
+MOST_WORDS = 2_000
+"""Words that sentences are told apart by, at most."""
+LEAST_SENTENCES = 2
+"""Public sentences that such a word stands in at least."""
+N_TOLD = 3
+"""Words that describe a theme in a prompt."""
+TEXTS_A_PASS = 2_048
+"""Public texts that rows are dealt to at once."""
+SENTENCES_A_PASS = 65_536
+"""Sentences that centers are compared with at once."""
+PLACES = 6
+"""Decimal places by which sentences differ: k-means does not tell nearer ones apart."""
+_BETWEEN = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])\s*|\n+")
+_WORD = r"[\u3040-\u30ff\u3400-\u9fff]|\b\w\w+\b"
+"""A word; of Chinese and Japanese, which put no blanks between words, a character."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,19 +70,21 @@ class Themes:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         sentences = [sentence for text in public for sentence in _sentences(text)]
-        vectorizer = TfidfVectorizer(min_df=LEAST_TEXTS, max_features=MOST_WORDS, sublinear_tf=True)
+        vectorizer = TfidfVectorizer(
+            token_pattern=_WORD, min_df=LEAST_SENTENCES, max_features=MOST_WORDS, sublinear_tf=True
+        )
         try:
             vectors = vectorizer.fit_transform(sentences)
         except ValueError:  # no word stands in two sentences
             vectors = sparse.csr_matrix((0, 1))
-        told = vectors[np.flatnonzero(np.diff(vectors.indptr))]
-        n_unlike = len({(row.indices.tobytes(), row.data.tobytes()) for row in told})
+        vectors = vectors[np.flatnonzero(np.diff(vectors.indptr))]
+        n_unlike = len({(row.indices.tobytes(), row.data.round(PLACES).tobytes()) for row in vectors})
         if n_unlike < n_themes:
             raise JobError(
-                f"themes={n_themes} are told from public texts, and public_text has {n_unlike:,} sentences that "
-                "differ; lower themes, or give more texts"
+                f"themes={n_themes} is more than the sentences of public_text that differ, which are {n_unlike:,}; "
+                "lower themes, or give more texts"
             )
-        centers = KMeans(n_themes, n_init=3, random_state=0).fit(told).cluster_centers_
+        centers = KMeans(n_themes, n_init=3, random_state=0).fit(vectors).cluster_centers_
         weights, centers = (values.astype(np.float32) for values in (vectorizer.idf_, centers))
         return cls(tuple(vectorizer.get_feature_names_out().tolist()), weights, centers)
 
@@ -94,7 +108,8 @@ class Themes:
         owners = np.repeat(np.arange(len(parts)), [len(sentences) for sentences in parts])
         if not len(owners):
             return found
-        counts = CountVectorizer(vocabulary=list(self.words)).transform([one for held in parts for one in held])
+        sentences = [sentence for part in parts for sentence in part]
+        counts = CountVectorizer(token_pattern=_WORD, vocabulary=list(self.words)).transform(sentences)
         weighed = counts.astype(np.float64)
         weighed.data = 1 + np.log(weighed.data)
         vectors = normalize(weighed @ sparse.diags_array(self.weights))

@@ -23,8 +23,10 @@ from synth.language.vocabularies import CodedVocabulary, WordedVocabulary
 from synth.neural.training import device_of
 from synth.schema import Schema
 
-MOST_TOKENS, THEMES = 10**6, "themes "
-"""Tokens of a saved vocabulary at most, and first part of the names of arrays that themes are told by."""
+MOST_TOKENS = 10**6
+"""Tokens of a saved vocabulary at most."""
+THEMES = "themes "
+"""First part of the names of arrays that themes are told by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +189,7 @@ class TextWriter:
             themes = Themes.loaded(words, apart)
         if (apart and themes is None) or (themes is not None and len(themes) != specification.themes):
             raise ValueError("a model has as many themes as its parameters name")
-        row = Prompts.from_plain(content["prompts"], schema, told_by(themes, schema))
+        row = Prompts.from_plain(content["prompts"], schema, theme_words(themes, schema))
         tokenizer = None if told is None else BytePairs.from_text(str(told))
         if tokenizer is not None and tokenizer.size > MOST_TOKENS:
             raise ValueError("the vocabulary is too large")
@@ -203,7 +205,7 @@ class TextWriter:
         return writer
 
 
-def told_by(themes: Themes | None, schema: Schema) -> dict[str, str]:
+def theme_words(themes: Themes | None, schema: Schema) -> dict[str, str]:
     """The words of each column of themes that a schema has.
 
     Raises:

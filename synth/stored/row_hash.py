@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from synth.stored.table import StoredTable
 
 KEY, TIE, TARGET, NAME = "understudy_key", "understudy_tie", "understudy_target", "understudy_name"
-OF_TEXT, LAST = "understudy_text_", "g"
-"""First part of the names of columns that order rows by their texts, and what comes after all hexadecimal digests."""
+OF_TEXT = "understudy_text_"
+"""First part of the names of columns that order rows by their texts."""
+LAST = "g"
+"""Comes after all hexadecimal digests."""
 OWNER = "understudy_owner"
 """The column that holds a keyed digest of each row's entity, where contributions are bounded."""
 _HEXADECIMALS, _WORD, _N_WORDS = "0123456789abcdef", 8, 4

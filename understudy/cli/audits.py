@@ -57,7 +57,8 @@ def audit(  # noqa: PLR0913 - options of the command line
     if out is not None:
         check_writable(out)
     chosen, declared = _chosen(name, schema, model, parameters_of(parameters or [], epsilon, delta))
-    chosen.check(declared)
+    if model is None:
+        chosen.check(declared)  # a model was fitted: what its fit alone needed may be gone
     with console.stage(f"audit {chosen.name}") as progress:
         found = white_box.audit(
             chosen,

@@ -130,10 +130,21 @@ def _names(plan: Plan) -> dict[str, str | None]:
     """The identity of a run, as far as it is known before the table is read."""
     return {
         **{name: plan.given[name].sha256 if name in plan.given else None for name in provenance.INPUTS},
+        **_public_texts(plan),
         "version of understudy": VERSION,
         # A copy of unfinished work would draw under the same reservation once more.
         "output": str(plan.out.parent.resolve() / plan.out.name),
         "ledger": None if plan.fund is None else plan.fund.place,
+    }
+
+
+def _public_texts(plan: Plan) -> dict[str, str | None]:
+    """The SHA-256 of each file of public texts: their themes say what a noisy count is a count of."""
+    named = {label: chosen.text.public_text for label, chosen in plan.generators.items() if chosen.text is not None}
+    return {
+        f"public_text of generators.{label}": provenance.sha256(Path(path))
+        for label, path in named.items()
+        if path is not None
     }
 
 

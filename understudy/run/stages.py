@@ -20,6 +20,7 @@ from synth.generators.forecast import Planned, outlook
 from synth.generators.models.chunked_output import write_rows
 from synth.generators.models.constraints import REJECTED
 from synth.generators.models.history_model import HistoryModel
+from synth.language.specification import FILES
 from synth.progress import Progress
 from synth.split import Split, split_table
 from synth.table import read_table, write_table
@@ -247,4 +248,9 @@ def verdicts_of(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:
 
 def _specification(plan: Plan, label: str) -> GeneratorRecord:
     chosen = plan.generators[label]
-    return GeneratorRecord.of(chosen.name, chosen.parameters())
+    parameters = chosen.parameters()
+    if chosen.text is not None:
+        # A public page names a file, and not where it lies on this machine.
+        names = {key: Path(path).name for key in FILES if (path := parameters["text"].get(key)) is not None}
+        parameters["text"] = {**parameters["text"], **names}
+    return GeneratorRecord.of(chosen.name, parameters)

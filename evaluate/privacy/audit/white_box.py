@@ -55,7 +55,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluate.audit_result import OUTSIDE, Audit, AuditCheck, AuditError, AuditPart
+from evaluate.audit_result import OUTSIDE, THEMES, Audit, AuditCheck, AuditError, AuditPart
 from evaluate.intervals import clopper_pearson
 from evaluate.privacy.audit.bounds import (
     LEAST_FACTOR,
@@ -390,8 +390,10 @@ def audit(
         bound=max(found.bound, *(_proved(check, schedule.epsilon) for check in (*of_noise, *checks))),
         checks=(*of_noise, *checks),
         covered=tuple(what for what in named if what in covered),
-        not_covered=(*(what for what in named if what not in covered), *OUTSIDE),
-    )
+        not_covered=(
+            *(what for what in named if what not in covered), *((THEMES,) if counted is not schema else ()), *OUTSIDE
+        ),
+    )  # fmt: skip
 
 
 def _n_fits(schedule: Schedule) -> int:

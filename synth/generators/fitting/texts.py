@@ -4,9 +4,10 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -62,12 +63,15 @@ def check_texts(text: LanguageModel | None, schema: Schema, *, promises: bool) -
     from synth.language.adapters import check_folder, check_length, require_libraries
 
     require_libraries()
+    if text.steps == 0 and not promises:
+        raise JobError(
+            "steps=0 is of fits with epsilon: without one, texts are learned for `epochs`; set epsilon, or leave out "
+            "steps"
+        )
     if text.model is not None:
         check_folder(text.model)
         check_length(text.model, text.max_prompt + text.max_tokens + 1)
-    if text.public_text is not None:
-        public_texts(text.public_text)
-    learned_themes(text, schema, promises=promises)
+    PublicTexts.read(text, schema, promises=promises)
 
 
 def cautions(text: LanguageModel | None, schema: Schema, *, promises: bool) -> tuple[str, ...]:
@@ -146,23 +150,37 @@ def _has_themes(text: LanguageModel, schema: Schema, promises: bool) -> bool:
     return text.public_text is not None and promises and text.themes > 0 and bool(schema.texts)
 
 
-def learned_themes(text: LanguageModel | None, schema: Schema, *, promises: bool) -> "Themes | None":
-    """The themes of public texts that the rows of a fit are counted by; `None`: they are counted by none.
+@dataclass(frozen=True, eq=False)
+class PublicTexts:
+    """The public texts of a fit, read once.
 
-    Args:
-        text: names their number, and public texts.
-        schema: names the columns of text.
-        promises: true if the fit gives a guarantee; without one the language model learns from the rows themselves.
-
-    Raises:
-        JobError: the public texts cannot be read, or have too few sentences.
+    Attributes:
+        lines: the texts; empty where none are named.
+        themes: that rows are counted by; `None`: by none.
     """
-    if text is None or text.public_text is None or not _has_themes(text, schema, promises):
-        return None
-    return _themes(tuple(public_texts(text.public_text)), text.themes)
+
+    lines: tuple[str, ...] = ()
+    themes: "Themes | None" = None
+
+    @classmethod
+    def read(cls, text: LanguageModel | None, schema: Schema, *, promises: bool) -> Self:
+        """Those that an option names.
+
+        Args:
+            text: names them, and the number of themes.
+            schema: names the columns of text.
+            promises: true if the fit gives a guarantee; without one the language model learns from the rows themselves.
+
+        Raises:
+            JobError: they cannot be read, or have too few sentences for the themes.
+        """
+        if text is None or text.public_text is None:
+            return cls()
+        lines = tuple(public_texts(text.public_text))
+        return cls(lines, _themes(lines, text.themes) if _has_themes(text, schema, promises) else None)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=1)
 def _themes(public: tuple[str, ...], number: int) -> "Themes":
     from synth.language.themes import Themes
 
@@ -239,7 +257,7 @@ def _is_whole(text: str) -> bool:
 
 
 def fit_texts(
-    text: LanguageModel,
+    asked: tuple[LanguageModel, PublicTexts],
     rows: pd.DataFrame,
     model: "Model",
     seed: int,
@@ -250,7 +268,7 @@ def fit_texts(
     """A writer of texts, trained on the texts of real rows.
 
     Args:
-        text: its specification.
+        asked: its specification, and the public texts that it names.
         rows: *Sensitive*. From `prepared`, with columns of themes where there are any.
         model: of the other columns. Its synthetic rows say what prompts can say, which costs no budget.
         seed: of all but what a private fit draws for rows.
@@ -266,25 +284,24 @@ def fit_texts(
     from synth.generators.models.text_model import unwritten
     from synth.language.prompts import Prompts
     from synth.language.tokenizer import BytePairs
-    from synth.language.writer import TextWriter, told_by
+    from synth.language.writer import TextWriter, theme_words
     from synth.neural.training import device_of, seeded
 
-    themes = learned_themes(text, model.schema, promises=budget is not None)
+    text, public = asked
     schema, device, rng = model.schema, device_of(text.device), np.random.default_rng([seed, 31])
     progress("prompts of texts", None)
     drawn = conform(model.sample(N_PROMPT_ROWS, seed=int(rng.integers(2**31))), unwritten(schema), outside="clamp")
-    public = [] if text.public_text is None else public_texts(text.public_text)
     tokenizer = None
     if text.model is None:
         # Under a budget no token may come from a real text.
-        learned_from = public or ([] if budget is not None else _held_texts(rows, schema))
+        learned_from = public.lines or ([] if budget is not None else _held_texts(rows, schema))
         tokenizer = BytePairs.learned(learned_from, text.vocabulary)
     start = int(rng.integers(2**63))
     with seeded(start if budget is None else None, device):
-        row = Prompts.of(drawn, schema, told_by(themes, schema))
-        writer = TextWriter.begun(text, schema, row, tokenizer, device, themes)
-        if public:
-            _learn_public(writer, public, drawn, rng, progress)
+        row = Prompts.of(drawn, schema, theme_words(public.themes, schema))
+        writer = TextWriter.begun(text, schema, row, tokenizer, device, public.themes)
+        if public.lines:
+            _learn_public(writer, public.lines, drawn, rng, progress)
         if budget is None or text.steps:
             _train(writer, rows, start, progress, budget, place)
     return writer

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 TEXTS = "texts"
 """Key in the content of a saved model that writes texts, and first part of the names of its arrays."""
+PUBLIC_CAVEAT = (
+    "The public texts that were named are taken to be public: nothing limits what is told of them, and released texts "
+    "may repeat them."
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,7 +63,14 @@ class TextModel(ModelDisplay):
     @property
     def statement(self) -> PrivacyStatement | None:
         """Its guarantee, texts included; `None`: **no formal guarantee**."""
-        return self.rows.statement
+        stated, text = self.rows.statement, self.writer.specification
+        if stated is None or text.public_text is None:
+            return stated
+        n_themes = len(self._theme_columns)
+        counted = f"{n_themes} of the counted columns are themes of texts: clusters of public sentences."
+        unread = "No step was trained on a real text."
+        caveats = (PUBLIC_CAVEAT, *((counted,) if n_themes else ()), *(() if text.steps else (unread,)))
+        return replace(stated, caveats=(*stated.caveats, *(each for each in caveats if each not in stated.caveats)))
 
     @property
     def default_rows(self) -> int:
@@ -88,6 +99,8 @@ class TextModel(ModelDisplay):
             JobError: as the model of the rows; there is no table.
             ModelError: as there.
         """
+        for name in sorted({*(given or {}), *(balance or {})} & {*self._theme_columns}):
+            raise JobError(f"column={name!r} is a theme of texts, which no sample has; name another column")
         rng = np.random.default_rng(seed)
         of_rows, of_texts = (int(one) for one in rng.integers(2**31, size=2))
         table = self.rows.sample(
@@ -124,9 +137,9 @@ class TextModel(ModelDisplay):
         with tempfile.TemporaryDirectory() as place:
             apart = Path(place) / "rows"
             self.rows.save(apart)
-            content, arrays, schema, statement = load_content(apart)
+            content, arrays, schema, _ = load_content(apart)
         of_texts = {f"{TEXTS}.{name}": array for name, array in self.writer.to_arrays().items()}
-        save_model(path, {**content, TEXTS: self.writer.to_plain()}, {**arrays, **of_texts}, schema, statement)
+        save_model(path, {**content, TEXTS: self.writer.to_plain()}, {**arrays, **of_texts}, schema, self.statement)
 
     @classmethod
     def load(

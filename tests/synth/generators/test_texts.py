@@ -151,18 +151,17 @@ def public(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.usefixtures("alike")
 def test_themes_are_read_off_no_real_text(public: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert differences(True, ("plain", "odd", "empty"), tmp_path, public=public) == []
-    learned, fit = texts.learned_themes, PrivateGenerator.fit
+    fit = PrivateGenerator.fit
 
     def lying(self: PrivateGenerator, train: pd.DataFrame, *more: Any, **named: Any) -> Any:
         held = tuple(text for text in train[TEXT].dropna()) * 5
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(texts, "learned_themes", lambda *given, promises: Themes.learned(held, 5))
+            patch.setattr(texts, "_themes", lambda public, number: Themes.learned(held, number))
             return fit(self, train, *more, **named)
 
     monkeypatch.setattr(PrivateGenerator, "fit", lying)
     (tmp_path / "lie").mkdir()
     assert differences(True, ("plain", "odd"), tmp_path / "lie", public=public) != []
-    assert texts.learned_themes is learned
 
 
 def test_themes_are_counted_and_paid_as_columns_are(public: str) -> None:
@@ -309,7 +308,7 @@ def _progress_of_rows(text: Any, rows: pd.DataFrame, model: Any, seed: int, prog
 
 def _fewer_where_some_are_missing(text: Any, rows: pd.DataFrame, *more: Any) -> Any:
     most = 12 - int(8 * rows[TEXT].isna().mean())
-    return _fit_texts(text.model_copy(update={"max_tokens": most}), rows, *more)
+    return _fit_texts((text[0].model_copy(update={"max_tokens": most}), text[1]), rows, *more)
 
 
 def _batch_of_table(self: Any, decoder: Any, units: Any, n_prompt: int, expected: float, *more: Any) -> None:
