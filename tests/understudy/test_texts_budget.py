@@ -10,6 +10,7 @@ from synth.dp.ledger import open_ledger
 from synth.generators.fitting.texts import STEPS
 from synth.generators.registry import load_model
 from tests.text_tables import TEXT, complaints
+from understudy.run import stages
 
 COLUMNS: dict[str, Any] = {
     "product": {"kind": "categorical", "categories": ["card", "loan", "mortgage", "transfer"]},
@@ -60,6 +61,40 @@ def test_a_job_with_texts_reserves_rows_and_texts_together_and_states_both(compl
     statement = load_model(complained.folder / "out" / "models" / "independent").statement
     assert statement is not None
     assert statement.epsilon == pytest.approx(stated["epsilon"])
+
+
+def test_a_run_goes_on_with_the_public_texts_that_it_began_with_and_names_no_place_of_theirs(
+    complained: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    public = complained.folder / "public.txt"
+    public.write_text("\n".join(complaints(60, 4)[TEXT]), encoding="utf-8")
+    text = {name: value for name, value in TINY.items() if name != "sampling_rate"}
+    text |= {"public_text": "public.txt", "public_epochs": 1, "themes": 3, "steps": 0}
+    complained.write_job(
+        generators={"independent": {"epsilon": 1.0, "text": text}}, release="independent",
+        evaluation={"measures": ["validity"]},
+    )  # fmt: skip
+
+    def cut_short(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stages, "sample", cut_short)
+        assert run(complained).exit_code != 0
+    before = public.read_text(encoding="utf-8")
+    public.write_text(before.upper(), encoding="utf-8")
+    ran = run(complained)
+    assert ran.exit_code == 2
+    assert "of another public_text of generators.independent" in ran.stderr
+    public.write_text(before, encoding="utf-8")
+    ran = run(complained)
+    assert ran.exit_code == 3, ran.stderr  # one measure decides nothing
+    out = complained.folder / "out"
+    page = (out / "public" / "report.public.html").read_text(encoding="utf-8")
+    assert "public.txt" in page
+    assert "3 of the counted columns are themes of texts" in page
+    for path in (out / "public" / "report.public.html", out / "public" / "model-card.yaml", out / "evaluation.json"):
+        assert str(complained.folder) not in path.read_text(encoding="utf-8"), path.name
 
 
 @pytest.mark.parametrize(

@@ -213,6 +213,7 @@ def test_no_steps_leave_texts_to_public_ones_and_themes(public: str, tmp_path: P
     model.save(tmp_path / "model")
     again = load_model(tmp_path / "model")
     assert again.sample(20, seed=1).equals(model.sample(20, seed=1))
+    assert again.statement == model.statement
     assert isinstance(again, TextModel)
     rows = people(True)["plain"].iloc[:9]
     assert isinstance(model, TextModel)
@@ -275,6 +276,35 @@ def test_without_epsilon_texts_are_learned_from_rows_and_no_themes_are(public: s
     model = made.fit(complaints(60, 0), schema)
     assert isinstance(model, TextModel)
     assert model.writer.themes is None
+
+
+def test_without_epsilon_no_steps_are_refused(public: str) -> None:
+    made = generator("mst", text={**TINY, "public_text": public, "steps": 0})
+    with pytest.raises(JobError, match="steps=0 is of fits with epsilon"):
+        made.check(complaint_schema())
+
+
+def test_a_statement_says_that_public_texts_are_not_covered_and_how_many_columns_are_themes(public: str) -> None:
+    text = {**TINY, "public_text": public, "public_epochs": 1, "themes": 5, "steps": 0}
+    made, schema = generator("independent", epsilon=2.0, text=text), schema_of(False)
+    stated = made.fit(people(False)["plain"], schema).statement
+    assert stated is not None
+    assert any("taken to be public" in caveat for caveat in stated.caveats)
+    assert "10 of the counted columns are themes of texts: clusters of public sentences." in stated.caveats
+    assert stated.caveats[-1] == "No step was trained on a real text."
+    plain = specified(False)[0].fit(people(False)["plain"], schema).statement
+    assert plain is not None
+    assert not any("public texts" in caveat or "themes" in caveat for caveat in plain.caveats)
+
+
+def test_no_row_is_asked_for_by_a_theme(public: str) -> None:
+    made, schema, schedule = specified(False, public)
+    model = made.fit(people(False)["plain"], schema, budget=Budget(schedule))
+    theme = f"{TEXT}: theme 1"
+    assert theme in made.themed(schema).learned
+    for asked in ({"given": {theme: True}}, {"balance": {theme: None}}):
+        with pytest.raises(JobError, match="is a theme of texts, which no sample has"):
+            model.sample(5, seed=0, **asked)  # type: ignore[arg-type]
 
 
 def test_bytes_that_cut_a_text_are_told(public: str) -> None:
@@ -522,6 +552,7 @@ def test_what_cannot_be_learned_is_refused_in_a_sentence_before_a_row_is_read(
         ({"d_model": 20}, "multiple of 16"),
         ({"share": 1.0}, "less than 1"),
         ({"steps": 0}, "steps=0 learns public texts alone"),
+        ({"public_text": "x", "steps": 0, "share": 0.3}, "share is of steps of DP-SGD, and steps=0 leaves them out"),
         ({"unknown": 1}, "unknown"),
         ("gpt", "text"),
     ],

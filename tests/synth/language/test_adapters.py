@@ -141,7 +141,8 @@ def weights_of(folder: Path) -> dict[str, str]:
 
 def fitted(folder: Path, epsilon: float | None = None, **settings: Any) -> TextModel:
     more = {} if epsilon is None else {"epsilon": epsilon}
-    text = {"model": str(folder), "epochs": 1, "steps": 2, "sampling_rate": 0.1, **SETTINGS, **settings}
+    steps = {"steps": 2, "sampling_rate": 0.1} if settings.get("steps") != 0 else {}
+    text = {"model": str(folder), "epochs": 1, **steps, **SETTINGS, **settings}
     schema = complaint_schema(None if epsilon is None else 60)
     model = generator("independent", text=text, **more).fit(complaints(60, 2), schema, seed=4)
     assert isinstance(model, TextModel)

@@ -64,6 +64,17 @@ def test_a_sentence_has_the_theme_of_the_nearest_center(themes: Themes) -> None:
     assert themes.of([" ".join(sentences)])[0].sum() == len(set(apart.argmin(1)))
 
 
+def test_sentences_that_no_blank_follows_have_themes_of_their_own() -> None:
+    public = [
+        "\u304a\u91d1\u304c\u306a\u3044\u3002\u96fb\u8a71\u304c\u5207\u308c\u305f\uff01",
+        "\u96fb\u8a71\u3060\u3002",
+        "\u304a\u91d1\u3060\u3002",
+    ] * 3
+    apart = Themes.learned(public, 2)
+    assert apart.of(public[:1]).tolist() == [[True, True]]
+    assert apart.of(public[1:3]).sum(axis=1).tolist() == [1, 1]
+
+
 def test_themes_are_saved_whole(themes: Themes) -> None:
     again = Themes.loaded(list(themes.words), themes.to_arrays())
     assert np.array_equal(again.of(PUBLIC), themes.of(PUBLIC))
@@ -79,7 +90,9 @@ def test_themes_are_saved_whole(themes: Themes) -> None:
             Themes.loaded(list(words), arrays)
 
 
-@pytest.mark.parametrize("public", [[], ["One two."], ["The same one."] * 50, ["a", "b", "c"]])
+@pytest.mark.parametrize(
+    "public", [[], ["One two."], ["The same one."] * 50, ["a", "b", "c"], ["aa bb"] * 10 + ["aa aa bb bb"] * 10]
+)
 def test_too_few_sentences_are_refused(public: list[str]) -> None:
     with pytest.raises(JobError, match=r"themes=8 .* lower themes, or give more texts"):
         Themes.learned(public, N)
