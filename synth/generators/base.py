@@ -238,7 +238,7 @@ class Generator(BaseModel):
         rows = texts.prepared(train, schema, promises=self.promises, in_order=self.draws_histories(themed))
         public = texts.PublicTexts.read(self.text, schema, promises=self.promises)
         if public.themes is not None:
-            rows = public.themes.beside(rows, schema)
+            rows = public.themes.add_columns(rows, schema)
         model = self.fit_rows(rows, themed, **self._taken(seed, progress, budget, place))
         if self.text is None:
             raise JobError("a language model learns columns of text, and the option text is not set; set it")

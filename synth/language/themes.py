@@ -124,7 +124,7 @@ class Themes:
         heaviest = np.argsort(-self.centers, axis=1, kind="stable")[:, :N_TOLD]
         return tuple(" ".join(self.words[place] for place in row) for row in heaviest)
 
-    def beside(self, rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    def add_columns(self, rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
         """Rows with the themes of their texts as columns.
 
         Args:
@@ -137,7 +137,7 @@ class Themes:
             columns |= dict(zip(theme_names(name, len(self)), found.T, strict=True))
         return pd.concat([rows, pd.DataFrame(columns, index=rows.index).astype("boolean")], axis=1)
 
-    def dealt(self, public: Sequence[str], rows: pd.DataFrame, name: str, rng: np.random.Generator) -> pd.DataFrame:
+    def deal(self, public: Sequence[str], rows: pd.DataFrame, name: str, rng: np.random.Generator) -> pd.DataFrame:
         """A synthetic row for each public text, with the text's themes: one of the rows whose own are nearest.
 
         Args:

@@ -129,7 +129,7 @@ class TextWriter:
             rows: *Sensitive* where they are real. Canonical, without columns of themes.
             name: of the column of text.
         """
-        sequences = self.sequences(rows if self.themes is None else self.themes.beside(rows, self.schema), name)
+        sequences = self.sequences(rows if self.themes is None else self.themes.add_columns(rows, self.schema), name)
         found: NDArray[np.float64] = losses_of(self.decoder, sequences, self.vocabulary.n_prompt, self.device)
         return found
 

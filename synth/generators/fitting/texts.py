@@ -345,7 +345,7 @@ def _learn_public(
     for place, name in enumerate(writer.schema.texts):
         lines = cut(public[place :: len(writer.schema.texts)], writer.schema, name)
         if writer.themes is not None:
-            rows = writer.themes.dealt(lines, drawn, name, rng)
+            rows = writer.themes.deal(lines, drawn, name, rng)
         else:
             rows = drawn.iloc[rng.integers(len(drawn), size=len(lines))].reset_index(drop=True)
         made.append(writer.sequences(rows.assign(**{name: list(lines)}), name))

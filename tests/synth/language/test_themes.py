@@ -42,8 +42,8 @@ def test_no_theme_is_read_off_characters_beyond_the_length_of_a_column(themes: T
     rows = conform(complaints(40, 5), schema)
     short = rows.assign(**{TEXT: rows[TEXT].str[:20]})
     columns = list(theme_names(TEXT, N))
-    assert themes.beside(rows, schema)[columns].equals(themes.beside(short, schema)[columns])
-    assert not themes.beside(rows, complaint_schema())[columns].equals(themes.beside(rows, schema)[columns])
+    assert themes.add_columns(rows, schema)[columns].equals(themes.add_columns(short, schema)[columns])
+    assert not themes.add_columns(rows, complaint_schema())[columns].equals(themes.add_columns(rows, schema)[columns])
 
 
 def test_themes_tell_of_a_row_what_its_text_says(themes: Themes) -> None:
@@ -108,8 +108,8 @@ def test_columns_of_themes_stand_beside_the_others() -> None:
 def test_a_public_text_is_dealt_a_row_of_about_its_themes(themes: Themes) -> None:
     schema = with_themes(complaint_schema(), N)
     table = complaints(300, 9)
-    rows = themes.beside(conform(table, complaint_schema()), complaint_schema())
-    dealt = themes.dealt(PUBLIC, rows, TEXT, np.random.default_rng(0))
+    rows = themes.add_columns(conform(table, complaint_schema()), complaint_schema())
+    dealt = themes.deal(PUBLIC, rows, TEXT, np.random.default_rng(0))
     columns, asked = list(theme_names(TEXT, N)), themes.of(PUBLIC)
     assert np.array_equal(dealt[columns].to_numpy(dtype=bool), asked)
     # The channel that a row of those themes has is the channel that the text tells of.
@@ -121,7 +121,7 @@ def test_a_public_text_is_dealt_a_row_of_about_its_themes(themes: Themes) -> Non
 def test_a_prompt_in_words_names_the_themes_of_its_row(themes: Themes) -> None:
     schema = with_themes(complaint_schema(), N)
     words = dict(zip(theme_names(TEXT, N), themes.described(), strict=True))
-    rows = themes.beside(conform(complaints(20, 1), complaint_schema()), complaint_schema())
+    rows = themes.add_columns(conform(complaints(20, 1), complaint_schema()), complaint_schema())
     told = Prompts.of(rows, schema, words)
     for line, flags in zip(told.lines(rows, TEXT), themes.of(rows[TEXT]), strict=True):
         *_, of_themes, last = line.split("\n")
