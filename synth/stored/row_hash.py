@@ -34,8 +34,8 @@ def with_keys(table: "StoredTable", schema: Schema, also: Sequence[str] = ()) ->
     """The kept columns of a table beside each row's key, what tells rows of one key apart, and target.
 
     `understudy_tie` is there with entities, and alike for equal ones; so are, with free texts, `understudy_text_0` and
-    further ones. `understudy_target` is there where the target has
-    categories or is true or false, and alike for equal targets.
+    further ones. `understudy_target` is there where the target has categories or is true or false, and alike for equal
+    targets.
 
     Args:
         table: *Sensitive*. Where the rows are.
