@@ -561,7 +561,7 @@ class PersonalColumn(AnyColumn):
 
 
 class TextColumn(AnyColumn):
-    """Free text: a language model writes it, given the rest of its row, where `learn` is set; else the schema drops it.
+    """Free text: a language model writes it, given the rest of its row, where `learn` is set; else set `drop`.
 
     Placeholder sentences that nobody learned from are of the kind personal.
     """

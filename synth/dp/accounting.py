@@ -477,12 +477,12 @@ def _subsampled_rdp(event: SubsampledGaussianEvent, orders: np.ndarray) -> np.nd
 
     accountant = RdpAccountant(np.where(orders > _WHOLE_FROM, np.ceil(orders), orders))
     step = PoissonSampledDpEvent(event.sampling_rate, GaussianDpEvent(event.noise_multiplier))
-    # The library tells of each order at which its series does not converge. It leaves these out, which is sound.
-    told = logging.getLogger("absl")
-    level = told.level
-    told.setLevel(logging.ERROR)
+    # The library warns of each order at which its series does not converge, and leaves it out, which is sound.
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
     try:
         accountant.compose(step, event.count)
     finally:
-        told.setLevel(level)
+        logger.setLevel(level)
     return np.asarray(accountant.rdp)

@@ -220,17 +220,19 @@ class Generator(BaseModel):
             place: a folder for unfinished work and logs; `None`: none is kept.
 
         Raises:
-            SchemaError: free text is kept and nothing learns it.
+            SchemaError: free text is kept and nothing learns it, or a column has the name of a theme.
             BudgetError: the budget is not on this generator's schedule; nothing was drawn.
             ModelError: training diverged, or a checkpoint cannot be used; there is no model.
+            JobError: public texts or the folder's model cannot be used; nothing was drawn.
         """
         if not schema.texts:
             return self.fit_rows(train, schema, **self._taken(seed, progress, budget, place))  # type: ignore[arg-type]
         from synth.generators.models.text_model import TextModel
 
         self.check(schema)
-        if self.text is not None:
-            texts.try_folder(self.text, promises=self.promises)
+        if self.text is None:
+            raise JobError("a language model learns columns of text, and the option text is not set; set it")
+        texts.try_folder(self.text, promises=self.promises)
         themed = self.themed(schema)
         if isinstance(self, PrivateGenerator) and self.promises and budget is None:
             progress("calibrating the noise", None)
@@ -240,8 +242,6 @@ class Generator(BaseModel):
         if public.themes is not None:
             rows = public.themes.add_columns(rows, schema)
         model = self.fit_rows(rows, themed, **self._taken(seed, progress, budget, place))
-        if self.text is None:
-            raise JobError("a language model learns columns of text, and the option text is not set; set it")
         asked, paid = (self.text, public), budget if self.promises else None
         apart = None if place is None else place / texts.PREPARED
         return TextModel(model, texts.fit_texts(asked, rows, model, seed, progress, paid, apart))

@@ -229,8 +229,8 @@ class Outlook:
         epsilon: that the schedule claims.
         delta: of the guarantee.
         n_rows: rows that the fit is taken to see, a public number.
-        sizes: codes of each modeled column, about.
-        columns: expected total variation of each modeled column.
+        sizes: codes of each modeled column, themes of texts among them, about.
+        columns: expected total variation of each modeled column of the table, themes left out.
         tree: the median pair of the spanning tree with the fewest cells; `None` where no pair is measured.
         pair: the median pair of those that may be measured; `None` where no pair is.
         triple: the median triple of those that may be measured; `None` where no triple is.

@@ -26,7 +26,7 @@ from synth.schema import Schema
 MOST_TOKENS = 10**6
 """Tokens of a saved vocabulary at most."""
 THEMES = "themes "
-"""First part of the names of arrays that themes are told by."""
+"""First part of the names of the arrays of themes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,10 +156,11 @@ class TextWriter:
         }
 
     def to_arrays(self) -> dict[str, NDArray[np.float32]]:
-        """The weights that were trained, by name, and what themes are told by."""
-        told = {} if self.themes is None else self.themes.to_arrays()
+        """The weights that were trained, and the arrays of themes, by name."""
         trained = {name: value.detach().cpu().numpy().astype(np.float32) for name, value in named(self.decoder)}
-        return {**trained, **{THEMES + name: array for name, array in told.items()}}
+        if self.themes is None:
+            return trained
+        return {**trained, **{THEMES + name: array for name, array in self.themes.to_arrays().items()}}
 
     @classmethod
     def loaded(
@@ -169,8 +170,8 @@ class TextWriter:
 
         Args:
             content: plain data.
-            arrays: weights by name.
-            schema: of the table.
+            arrays: weights, and arrays of themes, by name.
+            schema: of the table, themes included.
             model: the folder of the model that was adapted, where it is elsewhere now.
 
         Raises:

@@ -360,7 +360,7 @@ def audit(
     counted = generator.themed(schema)
     histories = generator.draws_histories(counted)
     stand_in = StandIn.like(schema, histories=histories)
-    weighed = audited.model_copy(update=_weights(generator, schema, stand_in))
+    weighed = audited.model_copy(update=_weights(generator, counted, stand_in))
     if weighed.draws_histories(stand_in.schema) != histories:
         raise AuditError(
             f"the stand-in must be fitted as the real table is, and generator={generator.name!r} draws histories of "

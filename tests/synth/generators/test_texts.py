@@ -15,6 +15,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
+from evaluate.audit_result import THEMES
 from evaluate.gate.accounting import cost
 from evaluate.gate.policy import build_policy
 from evaluate.gate.verdict import judge
@@ -260,8 +261,9 @@ def test_columns_of_themes_count_where_a_budget_decides_on_histories(public: str
         assert isinstance(rows_of(model), HistoryModel) == drawn
         assert (made.cautions(schema) == ()) == drawn
         assert isinstance(made, PrivateGenerator)
-        covered = audit(made, schema, n_fits=1).covered
-        assert any(what.endswith(LATER_ROWS) for what in covered) == drawn
+        audited = audit(made, schema, n_fits=1)
+        assert any(what.endswith(LATER_ROWS) for what in audited.covered) == drawn
+        assert (THEMES in audited.not_covered) == (n_themes > 0)
 
 
 def test_a_mark_of_byte_order_is_no_part_of_a_public_text(tmp_path: Path) -> None:
