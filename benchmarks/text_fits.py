@@ -8,6 +8,7 @@ whom a guarantee for single rows protects less.
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,29 @@ def fitted(case: Case, epsilon: float | None, public: str, sizes: Sizes, place: 
         "fit_cpu_s": round(fit_s, 1), "sample_cpu_s": round(sample_s, 1), "scored_cpu_s": round(scored_s, 1),
         "text": {name: value for name, value in text.items() if name != "public_text"}, **scores, "examples": examples,
     }  # fmt: skip
+
+
+def pairs_off(rows: int, seed: int, epsilon: float, sizes: Sizes, place: Path) -> float:
+    """How far pairs of the other columns are off by total variation, on average, where no step is taken on texts.
+
+    Args:
+        rows: of the training table.
+        seed: of table and fit.
+        epsilon: of the fit.
+        sizes: its themes, and the generator of rows. The decoder plays no part, and is as small as it can be.
+        place: folder for the public texts.
+    """
+    train = complaints(rows, seed)
+    text = {"public_text": str(written(like(), place / "public.txt")), "themes": sizes.themes, "steps": 0}
+    text |= {"public_epochs": 1, "d_model": 16, "n_layers": 1, "max_tokens": 8, "device": "cpu"}
+    schema = complaint_schema(rows, length=LENGTH)
+    model: Any = synth.fit(train, schema, sizes.generator, epsilon=epsilon, seed=seed, text=text)
+    drawn = model.rows.sample(rows, seed=seed)
+    shares = [
+        [frame.groupby([frame[name].astype(str) for name in pair]).size() / rows for frame in (train, drawn)]
+        for pair in combinations(("product", "channel", "rating"), 2)
+    ]
+    return float(np.mean([one.sub(other, fill_value=0).abs().sum() / 2 for one, other in shares]))
 
 
 def landmark(case: Case, name: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -20,14 +21,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.text_fits import LANDMARKS, PUBLIC, Case, Sizes, fitted, landmark, median
+from benchmarks.text_fits import LANDMARKS, PUBLIC, Case, Sizes, fitted, landmark, median, pairs_off
 from benchmarks.text_training import CASES
 
+PARTS = ("training", "fits", "pairs")
+"""Of the file of results."""
 EPSILONS = (None, 8.0, 1.0)
 BEST, MORE_STEPS = "of the same kind", 300
 """Public texts, and steps, of fits with epsilon that take longer; of one seed."""
-MORE_ROWS, THEMES, OF_THEMES = 8_000, 32, "aim"
-"""Rows of larger tables; themes of public texts, and the generator of rows that counts them."""
+MORE_ROWS = 8_000
+"""Of larger tables."""
+THEMES, OF_THEMES = 32, "aim"
+"""Themes of public texts, and the generator of rows that counts them."""
 COLUMNS = {
     "secrets": "secrets of 40", "canaries, single": "canaries of 8", "canaries, repeated": "of 4, 8 rows each",
     "exposure, single": "exposure, bits", "privacy.texts.copied": "copied", "privacy.texts.loss.auc": "by loss",
@@ -47,7 +52,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--epochs", type=int, default=sizes.epochs, help="without epsilon")
     parser.add_argument("--steps", type=int, default=sizes.steps, help="with epsilon")
     parser.add_argument("--rows", type=int, default=sizes.rows)
-    parser.add_argument("--parts", nargs="+", default=["training", "fits"], choices=["training", "fits"])
+    parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
     parser.add_argument("--out", type=Path, required=True, help="JSON file of the results, read and continued")
     options = parser.parse_args(arguments)
     held: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
@@ -60,7 +65,8 @@ def main(arguments: Sequence[str]) -> None:
             runs[name] = measure()
             options.out.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
             print(name, json.dumps(runs[name]), file=sys.stderr, flush=True)
-    print("\n".join([*_training(held.get("training", {})), "", *_fits(held.get("fits", {}))]))
+    drawn = [draw(held.get(part, {})) for part, draw in zip(PARTS, (_training, _fits, _pairs), strict=True)]
+    print("\n\n".join("\n".join(lines) for lines in drawn))
 
 
 def _tasks(seeds: int, sizes: Sizes) -> Iterator[tuple[str, str, Any]]:
@@ -82,6 +88,13 @@ def _tasks(seeds: int, sizes: Sizes) -> Iterator[tuple[str, str, Any]]:
 def _more_tasks(seeds: int, sizes: Sizes) -> Iterator[tuple[str, str, Any]]:
     """The same for fits with themes, and for those that take longer."""
     themed = replace(sizes, steps=0, themes=THEMES, generator=OF_THEMES)
+    for seed in range(seeds):
+        for rows in (sizes.rows, MORE_ROWS):
+            for epsilon in EPSILONS[1:]:
+                for number in (0, THEMES):
+                    name = f"{_told(epsilon)}, {rows:,} rows, {number} themes, seed {seed}"
+                    asked = replace(themed, rows=rows, themes=number)
+                    yield "pairs", name, lambda s=seed, e=epsilon, a=asked: _of_pairs(s, e, a)
     longer = replace(sizes, steps=MORE_STEPS)
     others = [
         (f"{THEMES} themes", seeds, list(PUBLIC)[1:], themed),
@@ -119,6 +132,12 @@ def _of_fit(case: str, seed: int, epsilon: float | None, public: str, sizes: Siz
     return {"case": case, "public": public, "seed": seed, **found}
 
 
+def _of_pairs(seed: int, epsilon: float, sizes: Sizes) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as place:
+        found = pairs_off(sizes.rows, seed, epsilon, sizes, Path(place))
+    return {"epsilon": epsilon, "rows": sizes.rows, "themes": sizes.themes, "tvd": found}
+
+
 def _training(runs: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
     """Speed and memory, with DP-SGD over without."""
     head = ("weights trained", "texts a CPU second", "with DP-SGD", "tokens", "with DP-SGD", "MiB", "with DP-SGD")
@@ -144,6 +163,18 @@ def _fits(runs: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         values = [median(same, name) for name in COLUMNS]
         cells = ["" if value is None else f"{round(value, 2) + 0.0:.2f}".removesuffix(".00") for value in values]
         yield f"| {' | '.join([*case, *cells, _verdicts(same)])} |"
+
+
+def _pairs(runs: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Pairs of other columns without themes and with them, as medians over seeds."""
+    yield f"| rows | epsilon | pairs off, no themes | {THEMES} themes |"
+    yield "| ---: | ---: | ---: | ---: |"
+    for rows, epsilon in dict.fromkeys((run["rows"], run["epsilon"]) for run in runs.values()):
+        of = [
+            [run["tvd"] for run in runs.values() if (run["rows"], run["epsilon"], run["themes"]) == (rows, epsilon, n)]
+            for n in (0, THEMES)
+        ]
+        yield f"| {rows:,} | {epsilon:g} | {' | '.join(f'{statistics.median(one):.3f}' for one in of)} |"
 
 
 def _verdicts(runs: Sequence[Mapping[str, Any]]) -> str:

@@ -471,10 +471,10 @@ def _of_texts(facts: AdviceFacts) -> Iterator[str]:
     text = facts.generator.text
     if text is not None and facts.schema.texts:
         yield (
-            f'column={facts.schema.texts[0]!r} is free text, so that the generator needs text = "{LM}": share='
-            f"{text.share:g} of the budget is set apart here for steps of DP-SGD on texts, whose time is not in the "
-            "forecast; with public texts of the same kind their themes do more, and steps = 0 leaves all of it to rows"
+            f'{_listed(facts.schema.texts)}: free text needs text = "{LM}", and share={text.share:g} of the budget is '
+            "counted here for its steps of DP-SGD; their time is not in the forecast"
         )
+        yield "public texts of the same kind have themes, which do more: with steps = 0 all of the budget is for rows"
 
 
 def _listed(names: tuple[str, ...] | list[str]) -> str:

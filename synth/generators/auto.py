@@ -40,7 +40,7 @@ class Auto(PrivateGenerator):
     learns_histories: ClassVar[bool] = True
 
     def chosen(self, schema: Schema) -> Generator:
-        """The generator for tables of a schema, with this epsilon and delta."""
+        """The generator for tables of a schema, with this epsilon and delta; themes of texts are not looked at."""
         return Trees(text=self.text) if self.epsilon is None else self._private(schema)
 
     def _private(self, schema: Schema) -> Aim | Independent | LatentClass:

@@ -130,9 +130,9 @@ class Generator(BaseModel):
             MissingExtra: the generator's libraries are not installed.
             JobError: texts cannot be learned beside this generator, or by the model that is named.
         """
-        texts.check_texts(self.text, schema, promises=self.promises)
         if self.text is not None and not self.writes_texts:
             raise JobError(f"generator={self.name!r} has no language model beside it; leave out text")
+        texts.check_texts(self.text, schema, promises=self.promises)
         if not schema.learned:
             raise SchemaError(
                 "a generator needs a column to learn, and the schema keeps none but those made anew; keep one"

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from synth.columns import Column, DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
 from synth.domain import numeric_scale
 from synth.domain.plain_arrays import reals
+from synth.language.themes import theme_names
 from synth.schema import Schema
 from synth.table.restore_dtypes import texts
 
@@ -124,9 +125,10 @@ class Prompts:
             if name not in self.themes
         ]
         parts = [[f"{name}: {'missing' if value is None else value}" for value in held] for name, held in told]
-        if self.themes:
-            held = rows[list(self.themes)].fillna(False).to_numpy(dtype=bool)
-            words = np.array(list(self.themes.values()), dtype=object)
+        own = [name for name in theme_names(text_column, len(self.themes)) if name in self.themes]
+        if own:
+            held = rows[own].fillna(False).to_numpy(dtype=bool)
+            words = np.array([self.themes[name] for name in own], dtype=object)
             parts.append(["themes: " + ", ".join(words[row]) for row in held])
         return ["\n".join([*row, f"{text_column}:"]) for row in zip(*parts, strict=True)]
 

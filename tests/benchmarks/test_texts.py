@@ -82,5 +82,5 @@ def test_the_page_shows_what_was_measured() -> None:
     root = Path(__file__).parents[2]
     held = json.loads((root / "benchmarks/texts.json").read_text(encoding="utf-8"))
     page = (root / "docs/how-to/free-text.md").read_text(encoding="utf-8")
-    for drawn in (texts._training(held["training"]), texts._fits(held["fits"])):
+    for drawn in (texts._training(held["training"]), texts._fits(held["fits"]), texts._pairs(held["pairs"])):
         assert "\n".join(drawn) in page

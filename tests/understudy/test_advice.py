@@ -144,7 +144,7 @@ def test_what_to_mind_is_said(changes: dict[str, Any], epsilon: float, start: st
 def test_a_table_with_free_text_is_advised_on_with_a_model_of_texts() -> None:
     found = advise(complaint_schema(5_000), 2.0)
     assert found.job_lines[-1] == 'text = "lm"'
-    assert warned(found, "column='complaint' is free text, so that the generator needs text = \"lm\": share=0.5 of the")
+    assert warned(found, "column='complaint': free text needs text = \"lm\", and share=0.5 of the budget is counted")
     bare = advise(complaint_schema(5_000, drop=True, learn=False), 2.0)
     assert "text" not in "".join(bare.job_lines)
     # Steps on texts take their share, so that noise on columns is larger.

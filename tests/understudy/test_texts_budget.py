@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from evaluate.audit_result import THEMES
 from synth.dp.ledger import open_ledger
 from synth.generators.fitting.texts import STEPS
 from synth.generators.registry import load_model
@@ -58,6 +59,7 @@ def test_a_job_with_texts_reserves_rows_and_texts_together_and_states_both(compl
     assert ran.json["ledger"]["reserved_epsilon"]["independent"] >= stated["epsilon"] - 1e-6
     (holding,) = ledger.holdings()
     assert holding.left_epsilon < 3.0 - 0.9
+    assert (complained.folder / "out" / "training" / "texts" / "independent.jsonl").is_file()
     statement = load_model(complained.folder / "out" / "models" / "independent").statement
     assert statement is not None
     assert statement.epsilon == pytest.approx(stated["epsilon"])
@@ -95,6 +97,11 @@ def test_a_run_goes_on_with_the_public_texts_that_it_began_with_and_names_no_pla
     assert "3 of the counted columns are themes of texts" in page
     for path in (out / "public" / "report.public.html", out / "public" / "model-card.yaml", out / "evaluation.json"):
         assert str(complained.folder) not in path.read_text(encoding="utf-8"), path.name
+    # The file was for the fit: a claim is audited without it.
+    public.unlink()
+    audited = complained.run("audit", "--model", out / "models" / "independent", "--time-limit-s", "1", "--json")
+    assert audited.exit_code != 2, audited.stderr
+    assert THEMES in audited.json["white_box"]["not_covered"]
 
 
 @pytest.mark.parametrize(

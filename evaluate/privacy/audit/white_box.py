@@ -391,7 +391,7 @@ def audit(
         checks=(*of_noise, *checks),
         covered=tuple(what for what in named if what in covered),
         not_covered=(
-            *(what for what in named if what not in covered), *((THEMES,) if counted is not schema else ()), *OUTSIDE
+            *(what for what in named if what not in covered), *((THEMES,) if counted != schema else ()), *OUTSIDE
         ),
     )  # fmt: skip
 

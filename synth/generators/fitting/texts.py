@@ -371,6 +371,8 @@ def _train(
         place.mkdir(parents=True, exist_ok=True)
     folder = None if place is None else CheckpointFolder(place)
     known: dict[str, Any] = {**writer.to_plain(), "texts": schema.texts}
+    if writer.themes is not None:
+        known["themes"] = [hashlib.sha256(one.tobytes()).hexdigest() for one in writer.themes.to_arrays().values()]
     if budget is None:
         known |= {"seed": seed, "rows": hashlib.sha256(np.ascontiguousarray(sequences).data).hexdigest()}
     digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()

@@ -128,5 +128,7 @@ def test_a_prompt_in_words_names_the_themes_of_its_row(themes: Themes) -> None:
         assert last == f"{TEXT}:"
         assert of_themes == "themes: " + ", ".join(np.array(themes.described(), dtype=object)[flags])
         assert "theme 1" not in line
+    # Of another column of text a row says nothing here.
+    assert not any("themes:" in line for line in told.lines(rows, "another"))
     again = Prompts.from_plain(told.to_plain(), schema, words)
     assert again.lines(rows, TEXT) == told.lines(rows, TEXT)
