@@ -53,6 +53,7 @@ KEPT = Counted("synthetic rows, beside which the training rows have to grow alik
 COUNTS = Counted("synthetic rows, beside which the training rows have to grow alike", 0, None, "train")
 COPIED = Counted("synthetic rows, beside which the holdout has to grow alike", 0, None, "holdout")
 COPIED_PEOPLE = Counted("people who could be copied, beside whom the holdout has to grow alike", 1, None, "holdout")
+HELD_OUT_PEOPLE = Counted("held-out people, beside whom train has to grow alike", 1, None, "train")
 THREE = Counted("rows of each of three tables: training table, holdout and synthetic table", 2, 5_000)
 TEST = Counted("test rows, which are half of the holdout", 2, 20_000)
 PEOPLE = Counted("training rows and held-out rows, as many as the job\u2019s targets let attacks try", 1)

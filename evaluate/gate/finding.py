@@ -53,6 +53,11 @@ NEVER_WAIVED: Mapping[str, str] = {
 merely not known, an owner may answer for that."""
 
 
+SWAPPED = "Were the two sides, train and holdout, swapped? Else somebody has seen the holdout."
+ASKED: Mapping[str, str] = {"privacy.copies.holdout": SWAPPED}
+"""What a finding asks where its rule is not kept, by its measure."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """The outcome of one rule for one table.
@@ -158,6 +163,8 @@ def _measured(found: Estimate | Failure | None, rule: Rule) -> Finding:
         finding = Finding(rule, "INCONCLUSIVE", "It has no interval, so it cannot show that the limit is kept.", found)
     else:
         finding = _of_interval(found, rule)
+    if finding.outcome != "PASS" and rule.measure in ASKED:
+        finding = replace(finding, reason=f"{finding.reason} {ASKED[rule.measure]}")
     said = sampled(found)
     return replace(finding, reason=f"{finding.reason} {said}") if said else finding
 
