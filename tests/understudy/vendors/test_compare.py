@@ -56,7 +56,9 @@ def test_two_numbers_never_go_by_one_name(market: Compared) -> None:
     with (market.out / "comparison.csv").open(encoding="utf-8", newline="") as file:
         reasons = {row["vendor"]: row["reason"] for row in csv.DictReader(file)}
     assert words in reasons["diluted"]
-    assert "rows that stand in the holdout" in reasons["leaked"]
+    assert "privacy.copies.holdout 1 [" in reasons["leaked"]
+    asked = [one["reason"] for one in market.vendor("leaked")["evidence"] if one["name"] == "privacy.copies.holdout"]
+    assert "swapped?" in asked[0]
     page = (market.out / "report.html").read_text(encoding="utf-8")
     assert "Training rows that stand anywhere in the delivery" in page
     assert "Share of training rows that stand in all 6,000 delivered rows, less that of held-out rows." in page
