@@ -247,7 +247,7 @@ class Site:
         self._budget = Budget(schedule, shares if noise is None else noise)
         self._spent: dict[Event, int] = {}
         for query in self._answers.restored():
-            self._charge(query, self._n_releases(query))
+            self._spent |= self._charged(query)
         self._aggregation: SiteAggregation | None = None
         self._asked: dict[int, str] = {}
         folder = self._answers.folder
@@ -305,19 +305,21 @@ class Site:
         query: CountQuery | TrainingQuery = read(content.get("query"))
         if type(number) is not int:
             raise SitesError("a vector is masked for a round, and the request names none; correct the server")
+        aggregation.check_mask(number)
         vector = self._noisy(query) if isinstance(query, CountQuery) else self._steps(query, body)
+        masked = aggregation.mask(number, vector)
         self._asked[number] = f"{query.task}={query.number}"
-        return aggregation.mask(number, vector)
+        return masked
 
     def _noisy(self, query: CountQuery) -> NDArray[np.int64]:
         """The site's noisy counts: those that were kept, else drawn, kept and given."""
         kept = self._answers.find(query)
         if kept is not None:
             return kept
-        event = self._event(query)
-        self._charge(query, self._n_releases(query))
-        self._before_draws()
+        event, spent = self._event(query), self._charged(query)
         counts = query.counts(self._rows, self.inputs.schema)
+        self._before_draws()
+        self._spent |= spent
         values = flat(self._budget.release_each(counts, event))
         self._answers.keep(query, values)
         return values
@@ -347,17 +349,17 @@ class Site:
     def _n_releases(self, query: CountQuery) -> int:
         return {"cells": len(self.inputs.schema.modeled), "sizes": 1, "cliques": len(query.cliques)}[query.kind]
 
-    def _charge(self, query: CountQuery, n_releases: int) -> None:
-        """Spend releases, those of an earlier start included.
+    def _charged(self, query: CountQuery) -> dict[Event, int]:
+        """What is spent of the query's event with it, releases of an earlier start included.
 
         Raises:
             BudgetError: the event has no so many left; nothing was drawn.
         """
         event = self._event(query)
-        spent = self._spent.get(event, 0) + n_releases
+        spent = self._spent.get(event, 0) + self._n_releases(query)
         if spent > event.count:
             raise BudgetError(f"the budget holds no further release of {event.what!r}; plan it before drawing")
-        self._spent[event] = spent
+        return {event: spent}
 
 
 def plan_of(inputs: SitesInputs, run: str) -> AggregationPlan:

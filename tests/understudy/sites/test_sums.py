@@ -21,7 +21,7 @@ from understudy.sites.channel import ChannelError, LocalChannel
 from understudy.sites.job import SitesInputs
 from understudy.sites.messages import CountQuery, SitesError, pack, read_query, unpack
 from understudy.sites.remote_table import RemoteTable, SitesBudget
-from understudy.sites.secure_aggregation import AggregationError
+from understudy.sites.secure_aggregation import AggregationError, UnmaskRequest, written
 from understudy.sites.secure_sum import SecureSums
 from understudy.sites.server import are_enough, serve
 from understudy.sites.site import NoiseShare, NoisyAnswers, Site, share_of
@@ -453,6 +453,32 @@ def test_a_sum_is_recorded_once_its_request_is_in_order(sites_home: SitesHome) -
     assert site._answers._file("sums.json", {}) == {"mask=0": list(NAMES)}
 
 
+def test_a_request_for_a_round_that_is_over_changes_nothing(sites_home: SitesHome) -> None:
+    """Were it to name the round anew, the server would get a second sum of the same answers, without one site."""
+    inputs = sites_home.write({"name": "mst", "epsilon": 1.0}, dropouts=1, colluding=0)
+    sites = sites_of(sites_home)
+    plan, site = SecureSums(LocalChannel(sites), inputs)._ready().plan, sites["east"]
+    other = CountQuery.model_validate({**CLIQUES, "discretizer": bad_codes(inputs), "cliques": [["town", "ill"]]})
+
+    def mask(round_index: int, query: CountQuery) -> None:
+        asked = {"job": inputs.digest, "task": "mask", "round": round_index, "query": query.model_dump(mode="json")}
+        site.answer(pack(asked))
+
+    def unmask(round_index: int, answered: tuple[str, ...]) -> None:
+        request = written(UnmaskRequest(plan=plan.digest, round_index=round_index, answered=answered))
+        site.answer(pack({"job": inputs.digest, "task": "unmask"}, request))
+
+    mask(0, cells_query())
+    spent = dict(site._spent)
+    with pytest.raises(AggregationError, match="taken once"):
+        mask(0, other)
+    assert (len(site._answers), site._spent) == (1, spent)
+    unmask(0, NAMES)
+    mask(1, cells_query())
+    with pytest.raises(SitesError, match="in a sum of other sites"):
+        unmask(1, NAMES[:3])
+
+
 def test_a_write_that_was_cut_short_leaves_no_answer(sites_home: SitesHome, tmp_path: Any) -> None:
     inputs = sites_home.write(CELLS)
     (tmp_path / ".0.npz.k3j2.npz").write_bytes(b"half")
@@ -473,6 +499,7 @@ def bad_codes(inputs: SitesInputs) -> dict[str, Any]:
     ("changed", "reason"),
     [
         ({"discretizer": {}}, "its codes are not those"),
+        ({"cliques": []}, "no marginal"),
         ({"cliques": [["age", "age"]]}, "different columns"),
         ({"cliques": [["age", "nobody"]]}, "different columns"),
         ({"cliques": [["age", "income", "town", "ill"]]}, "different columns"),
@@ -492,7 +519,7 @@ def test_a_site_refuses_what_its_schedule_does_not_pay_for(
     content = {**CLIQUES, "discretizer": bad_codes(inputs), "groups": {}, "cliques": [["town", "ill"]], **changed}
     with pytest.raises(SitesError, match=reason):
         site._noisy(read_query(json.loads(json.dumps(content))))
-    assert len(site._answers) == 0
+    assert len(site._answers) == 0 and site._spent == {}
 
 
 @pytest.mark.parametrize("use", [
