@@ -5,6 +5,7 @@ its share of the noise, and keeps each noisy answer before it is sent. The same 
 is not drawn twice. It refuses a query beyond its schedule.
 """
 
+import hashlib
 import json
 import math
 import os
@@ -273,9 +274,10 @@ class Site:
         if task == "hello":
             return pack({"answer_id": self._answers.answer_id})
         if task == "advertise":
-            self._answers.check_peers(self.name, content.get("answer_ids"))
+            answer_ids = content.get("answer_ids")
+            self._answers.check_peers(self.name, answer_ids)
             self._asked = {}
-            self._aggregation = SiteAggregation(plan_of(self.inputs, str(content.get("run"))), self.name)
+            self._aggregation = SiteAggregation(plan_of(self.inputs, str(content.get("run")), answer_ids), self.name)
             return self._aggregation.advertise()
         if task == "train" and not self.inputs.job.training.secure:
             vector = self._steps(read_training_query(content.get("query")), body)
@@ -362,14 +364,16 @@ class Site:
         return {event: spent}
 
 
-def plan_of(inputs: SitesInputs, run: str) -> AggregationPlan:
+def plan_of(inputs: SitesInputs, run: str, answer_ids: Any) -> AggregationPlan:
     """The public facts of one set-up of secure aggregation.
 
     Args:
         inputs: the job.
         run: names the set-up, and no other one.
+        answer_ids: names of the answers by site: masks of sites that are told of other ones do not cancel.
     """
-    return AggregationPlan(f"{inputs.digest}:{run}", inputs.names, inputs.job.threshold, ROUNDS_A_PLAN)
+    answers = hashlib.sha256(json.dumps(answer_ids, sort_keys=True).encode()).hexdigest()
+    return AggregationPlan(f"{inputs.digest}:{run}:{answers}", inputs.names, inputs.job.threshold, ROUNDS_A_PLAN)
 
 
 def training_rows(train: "pd.DataFrame | StoredTable", inputs: SitesInputs) -> TrainingTable:

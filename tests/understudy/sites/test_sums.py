@@ -320,6 +320,29 @@ def old_answers_are_not_mixed_with_new_ones(home: SitesHome) -> None:
         sum_of(home, {**folders, **anew})
 
 
+class TellsOldAnswers:
+    """A site as a server that departs from the protocol asks it: as if all others had their old answers still."""
+
+    def __init__(self, site: Site, answer_ids: Mapping[str, str]) -> None:
+        self._site, self._answer_ids = site, answer_ids
+
+    def answer(self, request: bytes) -> bytes:
+        content, body = unpack(request)
+        if content["task"] == "advertise":
+            content["answer_ids"] = self._answer_ids
+        return self._site.answer(pack(content, body))
+
+
+def test_sites_that_are_told_of_other_answers_share_no_masks(sites_home: SitesHome) -> None:
+    sites_home.write(CELLS)
+    sites: dict[str, Any] = dict(sites_of(sites_home))
+    old = {name: site._answers.answer_id for name, site in sites.items()}
+    SecureSums(LocalChannel(sites), sites_home.inputs).ask(cells_query(), "cells", len(exact_cells(sites_home)))
+    anew = {**sites_of(sites_home), "east": TellsOldAnswers(sites["east"], old)}
+    with pytest.raises(SitesError, match="no sum"):
+        SecureSums(LocalChannel(anew), sites_home.inputs).ask(cells_query(), "cells", len(exact_cells(sites_home)))
+
+
 RULES = {"record_sum": a_second_sum_is_refused, "check_peers": old_answers_are_not_mixed_with_new_ones}
 """Rules of a site's answers, and the check that each is kept."""
 
