@@ -338,7 +338,7 @@ def test_sites_that_are_told_of_other_answers_share_no_masks(sites_home: SitesHo
     sites: dict[str, Any] = dict(sites_of(sites_home))
     old = {name: site._answers.answer_id for name, site in sites.items()}
     SecureSums(LocalChannel(sites), sites_home.inputs).ask(cells_query(), "cells", len(exact_cells(sites_home)))
-    anew = {**sites_of(sites_home), "east": TellsOldAnswers(sites["east"], old)}
+    anew: dict[str, Any] = {**sites_of(sites_home), "east": TellsOldAnswers(sites["east"], old)}
     with pytest.raises(SitesError, match="no sum"):
         SecureSums(LocalChannel(anew), sites_home.inputs).ask(cells_query(), "cells", len(exact_cells(sites_home)))
 
