@@ -137,7 +137,7 @@ def facts_of(
     if dtype == "object" and given.form == "mixed":
         dtype = _of_decimals(given) or dtype
     try:
-        dtype_of(dtype)
+        dtype_of(str(dtype))
     except (TypeError, ValueError, NotImplementedError):
         dtype = None
     if dtype == "object" and given.form == "text":

@@ -26,9 +26,9 @@ Parse = Callable[[str], dt.datetime | None]
 def parser(column: DateColumn | DatetimeColumn) -> Parse:
     """The parser of one text of the column; it gives `None` for a text that is not in the column's form."""
     if isinstance(column, DateColumn) and column.format == "%Y-%m-%d":
-        return lambda text: _iso(text) if ISO_DATE.fullmatch(text) else None
+        return lambda text: iso(text) if ISO_DATE.fullmatch(text) else None
     if column.format is None:
-        return lambda text: _iso(text) if ISO_DATETIME.fullmatch(text) else None
+        return lambda text: iso(text) if ISO_DATETIME.fullmatch(text) else None
     form = read_as(column.format)
 
     def by_format(text: str) -> dt.datetime | None:
@@ -40,7 +40,8 @@ def parser(column: DateColumn | DatetimeColumn) -> Parse:
     return by_format
 
 
-def _iso(text: str) -> dt.datetime | None:
+def iso(text: str) -> dt.datetime | None:
+    """The moment of a text of ISO 8601; `None` where it is of no calendar."""
     try:
         return dt.datetime.fromisoformat(text)
     except ValueError:
