@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from synth.stored import StoredTable
 
 CLAMPED = (
-    "values of the real tables outside the schema were clamped, as --clamp asks; every number is about these tables as "
-    "they were clamped"
+    "values of the real tables outside the schema were clamped, as --clamp asks; every number but the share of valid "
+    "rows is about these tables as they were clamped"
 )
 """Warning where real tables were clamped."""
 

@@ -116,10 +116,13 @@ class Judged:
         return MetricResult(estimates=(whole, *columns, *constraints), figures=self._figure(lawful, columns))
 
     def _column(self, name: str, tally: ViolationCounts, marks: Marks) -> Estimate:
-        notes = [in_words({name: self.translated[name]})] if name in self.translated else []
+        notes = []
         if tally.n_broken:
             rules = ", and ".join(self.rules[name])
-            notes.insert(0, f"{tally.n_broken:,} of {tally.n:,} rows break a rule: the column {rules}.")
+            notes.append(f"{tally.n_broken:,} of {tally.n:,} rows break a rule: the column {rules}.")
+        if name in self.translated:
+            listed = in_words(self.translated[name])
+            notes.append(f"Cells in another form than the schema's, taken for what they mean: {listed}.")
         return share("validity.column", tally, (name,), " ".join(notes), marks=marks)
 
     def _rows_note(self, schema: Schema) -> str:
@@ -130,7 +133,8 @@ class Judged:
         if extra:
             notes.append(f"Columns that the schema does not know: {', '.join(map(repr, extra))}.")
         if self.translated:
-            notes.append(in_words(self.translated))
+            columns = ", ".join(f"{name!r} ({in_words(counted)})" for name, counted in self.translated.items())
+            notes.append(f"Cells in another form than the schema's, taken for what they mean: {columns}.")
         return " ".join(notes)
 
     def _figure(self, lawful: Landmarks, columns: Sequence[Estimate]) -> dict[str, Any]:

@@ -62,11 +62,9 @@ def translate(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, Transl
     return (frame.assign(**columns) if columns else frame), counts
 
 
-def in_words(translations: Translations) -> str:
-    """A sentence on what was translated."""
-    kinds = {name: ", ".join(f"{kind}: {n:,}" for kind, n in counted.items()) for name, counted in translations.items()}
-    columns = [f"{name!r} ({listed})" for name, listed in kinds.items()]
-    return f"Cells in another form than the schema's were taken for what they mean: {', '.join(columns)}."
+def in_words(counted: Mapping[str, int]) -> str:
+    """What was translated in one column."""
+    return ", ".join(f"{kind}: {n:,}" for kind, n in counted.items())
 
 
 def _translated(series: pd.Series, column: Column, missing_texts: frozenset[str]) -> tuple[np.ndarray, Counter[str]]:

@@ -106,8 +106,8 @@ def clamped(shares: Mapping[str, float]) -> str:
     more = f", and {n_more} more column{'' if n_more == 1 else 's'}" if n_more else ""
     return (
         f"values outside the schema were clamped, or became missing where they cannot be read: {', '.join(shown)} of "
-        f"cells{more}, counted on the real rows outside any guarantee; every number is about the table as clamped; "
-        "check the bounds and categories in the schema"
+        f"cells{more}, counted on the real rows outside any guarantee; every number but the share of valid rows is "
+        "about the table as clamped; check the bounds and categories in the schema"
     )
 
 
