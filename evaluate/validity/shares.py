@@ -10,8 +10,10 @@ from typing import Any, Self
 import numpy as np
 
 from evaluate.intervals import clopper_pearson, design_effect
+from evaluate.metrics import UNJUDGED
 from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
+from evaluate.text import MOST_NAMED, listed
 from synth.columns import Column, PersonalColumn
 from synth.constraints import Constraint, Unique
 from synth.domain.constraint_checks import broken
@@ -90,20 +92,18 @@ class Judged:
         columns: rows that break a rule of each column.
         rules: the rules that a column breaks, in words, of the columns that break any.
         laws: the constraints.
-        names: of all columns that the table has.
     """
 
     rows: ViolationCounts
     columns: Mapping[str, ViolationCounts]
     rules: Mapping[str, Sequence[str]]
     laws: Sequence[Law]
-    names: Sequence[str]
 
-    def measurement(self, schema: Schema, lawful: Landmarks) -> MetricResult:
+    def measurement(self, lawful: Landmarks) -> MetricResult:
         """The estimates, and what the report lists."""
         columns = [self._column(name, tally) for name, tally in self.columns.items()]
         constraints = [_constraint(law, marks) for law, marks in zip(self.laws, lawful.each, strict=True)]
-        whole = share("validity.rows", self.rows, (), self._rows_note(schema), marks=lawful.rows)
+        whole = share("validity.rows", self.rows, (), self._rows_note, marks=lawful.rows)
         return MetricResult(estimates=(whole, *columns, *constraints), figures=self._figure(lawful, columns))
 
     def _column(self, name: str, tally: ViolationCounts) -> Estimate:
@@ -113,14 +113,9 @@ class Judged:
             note = f"{tally.n_broken:,} of {tally.n:,} rows break a rule: the column {rules}."
         return share("validity.column", tally, (name,), note)
 
-    def _rows_note(self, schema: Schema) -> str:
-        notes = []
-        if self.rules:
-            notes.append(f"Columns that break a rule: {', '.join(map(repr, self.rules))}.")
-        extra = [name for name in self.names if name not in schema.columns]
-        if extra:
-            notes.append(f"Columns that the schema does not know: {', '.join(map(repr, extra))}.")
-        return " ".join(notes)
+    @property
+    def _rows_note(self) -> str:
+        return f"Columns that break a rule: {', '.join(map(repr, self.rules))}." if self.rules else ""
 
     def _figure(self, lawful: Landmarks, columns: Sequence[Estimate]) -> dict[str, Any]:
         """The report's list: every constraint, every column that breaks a rule; empty where there is neither."""
@@ -166,6 +161,21 @@ def share(
         measure, found, tally.n, "higher", subject=subject, low=low, high=high, reference=marks[0], floor=marks[1],
         note=note,
     )  # fmt: skip
+
+
+def unjudged(tables: Tables) -> tuple[Estimate, ...]:
+    """The columns of the offered table that no measure compares, as one number; none where there are none."""
+    from synth.infer.personal import kind_of  # slow to import
+
+    names = tables.unjudged
+    if not names:
+        return ()
+    what = "a column" if len(names) == 1 else f"{len(names):,} columns"
+    kinds = {name: kind_of(str(name), tables.offered[name].dropna().tolist()) for name in names[:MOST_NAMED]}
+    personal = [f"{listed([name])} looks like {kind}" for name, kind in kinds.items() if kind is not None]
+    note = "; ".join([f"the file holds {what} that nobody judged: {listed(names)}", *personal])
+    share = len(names) / tables.offered.shape[1]
+    return (Estimate(UNJUDGED, share, tables.offered.shape[1], "lower", (), share, share, 0.0, note=note),)
 
 
 def only(schema: Schema, name: str) -> Schema:
