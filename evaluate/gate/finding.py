@@ -32,7 +32,7 @@ SEARCH_MORE = (
     "rows"
 )
 
-JUDGE = "Take them out of the file, declare them in the schema, or let somebody answer for them by a waiver."
+JUDGE = "take them out of the file, declare them in the schema, or let somebody answer for them by a waiver"
 NO_GUARANTEE = "There is no formal guarantee: the generator gave no privacy statement."
 CLAIMED = "A claim, not measured."
 DISPUTED = "An audit disproves the claim, or that of a fit that counts with it, so that it must not be relied on."
@@ -279,7 +279,7 @@ def _of_interval(estimate: Estimate, rule: Rule) -> Finding:
         return Finding(rule, "INCONCLUSIVE", f"{where}; {SEARCH_MORE}.{_worst(estimate)}", estimate)
     if estimate.measure == UNJUDGED:
         note = f"{estimate.note[:1].upper()}{estimate.note[1:]}"
-        return Finding(rule, "INCONCLUSIVE", f"{note}. {JUDGE}", estimate)
+        return Finding(rule, "INCONCLUSIVE", f"{note}; {JUDGE}.", estimate)
     n_needed = _n_needed(estimate, rule)
     remedy = "more rows would hardly settle it"
     if n_needed is not None:

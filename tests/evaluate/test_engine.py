@@ -173,7 +173,7 @@ def test_columns_that_nobody_judged_leave_open_what_any_policy_says_until_somebo
         judged = judge_candidate(found.candidates[0], HOUSE)
         assert judged.verdict == verdict
     assert judged.findings[0].reason == (
-        "The file holds 2 columns that nobody judged: 'iban', 'me\ufffdmo'; 'me\ufffdmo' looks like email. Take them "
+        "The file holds 2 columns that nobody judged: 'iban', 'me\ufffdmo'; 'me\ufffdmo' looks like email; take them "
         "out of the file, declare them in the schema, or let somebody answer for them by a waiver."
     )
     waived = {"policy": "house", "version": 1, "candidate": "synthetic", "measure": UNJUDGED}

@@ -14,6 +14,7 @@ from evaluate.tables import Tables
 from evaluate.validity import validity
 from synth import identifiers
 from synth.columns import IdentifierColumn, PersonalColumn
+from synth.infer import infer_schema
 from synth.personal import generate
 from synth.schema import Schema, build_schema
 
@@ -136,8 +137,6 @@ def test_a_real_mail_in_a_column_that_the_schema_does_not_know_is_found_and_said
 
 
 def test_training_rows_told_in_a_text_are_found_and_rows_that_tell_of_themselves_are_not() -> None:
-    kinds = {"age": {"kind": "integer"}, "pay": {"kind": "integer"}, "town": {"kind": "categorical"}}
-    schema = build_schema({"columns": {**kinds, "day": {"kind": "date"}}})
     rng = np.random.default_rng(5)
 
     def people(n: int) -> pd.DataFrame:
@@ -149,6 +148,7 @@ def test_training_rows_told_in_a_text_are_found_and_rows_that_tell_of_themselves
         return [f"{row}" for row in rows.to_dict("records")]
 
     train, holdout, synthetic = people(400), people(400), people(300)
+    schema = infer_schema(train)
     for memo, share in ((told(train.head(300)), 1.0), (told(synthetic), 0.0)):
         tables = Tables.prepare(train, holdout, synthetic.assign(memo=memo), schema, seed=3)
         whole = pii.measure(tables).estimates[0]
