@@ -188,6 +188,7 @@ ANYWHERE: Mapping[str, Callable[[str], bool]] = {
 """Kinds that no other column may hold, and the form without which a real value is anybody's: "unknown"."""
 _BETWEEN_WORDS = re.compile(r"[\s<>,;:()\"']+")
 _CARD = re.compile(r"\d(?:[ -]?\d){12,18}")
+_IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d\d(?: ?[A-Za-z0-9]){11,30}")
 
 
 def formed(real: pd.Series, personal: str) -> frozenset[str]:
@@ -212,7 +213,7 @@ def readable(values: pd.Series, personal: str) -> bool:
 
 
 def amid(values: pd.Series, personal: str, real: frozenset[str]) -> np.ndarray:
-    """Mask of texts that hold a real e-mail address or card number among other words; shape (n,).
+    """Mask of texts that hold a real e-mail address, card number or IBAN among other words; shape (n,).
 
     Args:
         values: of a synthetic table, in canonical form.
@@ -222,14 +223,17 @@ def amid(values: pd.Series, personal: str, real: frozenset[str]) -> np.ndarray:
     >>> amid(pd.Series(["write to <ann@example.org>.", "or not"]), "email", frozenset({"annexampleorg"})).tolist()
     [True, False]
     """
-    if personal not in ("email", "card_number") or values.dtype != object:
+    if personal not in ("email", "card_number", "iban") or values.dtype != object:
         return np.zeros(len(values), dtype=bool)
     known = {value: _holds(str(value), personal, real) for value in values.dropna().unique()}
     return np.array([known.get(value, False) for value in values.tolist()], dtype=bool)
 
 
 def _holds(text: str, personal: str, real: frozenset[str]) -> bool:
-    parts = _CARD.findall(text) if personal == "card_number" else _BETWEEN_WORDS.split(text)
+    if personal == "iban":  # words may follow it: its country says where it ends
+        parts = [part.replace(" ", "")[: IBAN_LENGTHS.get(part[:2].upper())] for part in _IBAN.findall(text)]
+    else:
+        parts = _CARD.findall(text) if personal == "card_number" else _BETWEEN_WORDS.split(text)
     return any(likeness(part, personal) in real for part in parts if ANYWHERE[personal](part))
 
 

@@ -155,7 +155,7 @@ def test_training_rows_told_in_a_text_are_found_and_rows_that_tell_of_themselves
         assert whole.value == pytest.approx(share, abs=0.1)
 
 
-@pytest.mark.parametrize("column", ["mail", "card"])
+@pytest.mark.parametrize("column", ["mail", "card", "iban"])
 def test_a_real_value_amid_a_text_is_found(real: pd.DataFrame, column: str) -> None:
     columns = {**COLUMNS, "note": {"kind": "personal", "personal": "text"}}
     synthetic = made(300, seed=2).assign(note="a")
