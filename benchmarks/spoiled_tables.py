@@ -327,7 +327,8 @@ def labels_swapped(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
 def triple_made_up(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
     """Fresh rows in which the last of three coarse columns follows from the other two, and from neither alone."""
     spoiled = sides.fresh.copy()
-    names = finest(spoiled, len(spoiled.columns))[-3:]
+    varied = spoiled[[name for name in spoiled.columns if spoiled[name].nunique() > 1]]
+    names = finest(varied, len(varied.columns))[-3:]
     if len(names) < 3:
         return spoiled
     halves = [pd.Series(_coded(spoiled[name])).rank(method="first").to_numpy() > len(spoiled) / 2 for name in names]

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from evaluate.estimate import Direction, Estimate
 from synth.dp.statement import CLOSED
+from synth.notebook import brief_repr
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -101,7 +102,7 @@ class VendorResult:
         rows_offered: rows of the file; `None` where it could not be read.
         rows_compared: rows of it that were compared; `None` where none were.
         missing_columns: columns of the schema that it lacks.
-        extra_columns: columns that the schema does not know, the first of them.
+        extra_columns: columns that the schema drops or does not know, the first of them.
         n_extra_columns: all of these.
         formula_cells: cells that a spreadsheet would run as formulas; `None` where it could not be read.
         claim: of the vendor, unverified; empty where nothing is claimed.
@@ -276,7 +277,7 @@ class Order:
     comparisons: tuple[PairResult, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class VendorRanking:
     """A comparison of vendors.
 
@@ -286,6 +287,8 @@ class VendorRanking:
         order: of those that are ranked.
         picture: of utility against exposure; `None` where no table has both.
     """
+
+    __repr__ = brief_repr
 
     __pydantic_config__: ClassVar = CLOSED
 

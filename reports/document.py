@@ -35,6 +35,7 @@ from reports.sections.limitations import (
     AttackPower,
     TableLimitations,
     attempts_on,
+    left_out,
     limits_of,
     powers,
     twins,
@@ -80,7 +81,7 @@ TITLE = "Evaluation of synthetic tables"
 NOTICE = "Internal: this report reads real data and is outside the privacy guarantee. Do not pass it on."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Section:
     """Everything about one candidate; `index` counts from one and names its anchors; no epsilon, no `books`.
 
@@ -107,6 +108,10 @@ class Section:
     histories: HistorySection | None = None
     texts: TextSection | None = None
 
+    def __repr__(self) -> str:
+        """The section in one line."""
+        return f"<Section {self.index} of {self.candidate.name!r}>"
+
     @property
     def void(self) -> bool:
         """True where noise of its fit, or of what counts with it, was not drawn from a secure source."""
@@ -123,7 +128,7 @@ class Section:
         return Guarantee(self.protection, unit, lacks)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Document:
     """One report on one or more synthetic tables of one real table; `verified`: their run is seen to have made them."""
 
@@ -144,6 +149,8 @@ class Document:
     rules: bool
     twins: tuple[str, ...]
     warnings: tuple[str, ...]
+    unlearned: tuple[str, ...]
+    left_out: tuple[str, ...]
     powers: tuple[AttackPower, ...]
     self_checks: tuple[SelfCheck, ...]
     attempts: str
@@ -156,6 +163,11 @@ class Document:
     ranking: Ranking | None = None
     intervals: Mapping[tuple[str, str], Estimate] = field(default_factory=dict)
     verified: bool = True
+
+    def __repr__(self) -> str:
+        """The report in one line."""
+        names = ", ".join(repr(one.candidate.name) for one in self.sections[:3])
+        return f"<Document of {names}{' and others' if len(self.sections) > 3 else ''}>"
 
     @property
     def histories(self) -> bool:
@@ -239,7 +251,9 @@ def compose(
         release=release,
         policies=tuple({(v.policy, v.version): v for v in ruled}.values()),
         sections=sections,
-        overview=overview_of(candidates, [section.guarantee(made_here(evaluation)) for section in sections]),
+        overview=overview_of(
+            candidates, [section.guarantee(made_here(evaluation)) for section in sections], evaluation.schema.unlearned
+        ),
         comparison=comparisons(candidates),
         columns=column_rows(candidates),
         difference_top=difference_top(candidates),
@@ -247,6 +261,8 @@ def compose(
         rules=any(candidate.figures.get("validity") for candidate in candidates),
         twins=twins(evaluation),
         warnings=warnings_of(evaluation),
+        unlearned=evaluation.schema.unlearned,
+        left_out=left_out(evaluation.schema),
         powers=powers([section.attacks for section in sections]),
         self_checks=self_checks(evaluation, ruled),
         attempts=attempts_on(evaluation),

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from evaluate.gate.checks import STRETCH
-from evaluate.gate.finding import SWAPPED, Finding, finding_of
-from evaluate.metrics import CATALOG
+from evaluate.gate.finding import Finding, finding_of
+from evaluate.metrics import CATALOG, SWAPPED
 from evaluate.real_facts import NOT_HELD, RealFacts
 from evaluate.result import Candidate, Estimate
 

@@ -43,9 +43,8 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
-from evaluate.gate.finding import SWAPPED
 from evaluate.intervals import Rate, clustered, design_effect_of_units, newcombe, wilson
-from evaluate.metrics import COPIED, COPIED_PEOPLE, COUNTS, HELD_OUT_PEOPLE, SYNTHETIC, Metric
+from evaluate.metrics import COPIED, COPIED_PEOPLE, COUNTS, HELD_OUT_PEOPLE, SWAPPED, SYNTHETIC, Metric
 from evaluate.privacy.coincidence import COMMON, FITTED, Alone, Coincidences
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import entity_codes, learned_keys

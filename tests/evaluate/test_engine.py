@@ -5,6 +5,8 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,12 +15,16 @@ import pytest
 import evaluate as package
 from evaluate import engine
 from evaluate.engine import OutOfTimeError, deadline
+from evaluate.gate.policy import build_policy, build_waivers, check_waivers
+from evaluate.gate.verdict import judge_candidate
+from evaluate.metrics import UNJUDGED
 from evaluate.real_facts import Duplicates
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
 from evaluate.result_io import evaluation_from
 from evaluate.tables import MetricResult, Tables
 from synth.errors import PlaceError, SchemaError, TableError
 from synth.schema import Schema, build_schema
+from synth.stored import open_table
 from tests.evaluations import stated
 
 STATED = stated()
@@ -134,7 +140,14 @@ def test_an_empty_list_of_measures_is_refused(tables: Tables) -> None:
 
 def test_the_same_seed_gives_the_same_evaluation_and_it_survives_json() -> None:
     def run(seed: int) -> Evaluation:
-        found = engine.evaluate(_rows(200, 0), _rows(160, 1), _rows(90, 2), SCHEMA, measures=FIDELITY, seed=seed)
+        found = engine.evaluate(
+            train=_rows(200, 0),
+            holdout=_rows(160, 1),
+            synthetic=_rows(90, 2),
+            schema=SCHEMA,
+            measures=FIDELITY,
+            seed=seed,
+        )
         return evaluation_from(found.to_json())
 
     first, second, third = run(0), run(0), run(1)
@@ -143,9 +156,44 @@ def test_the_same_seed_gives_the_same_evaluation_and_it_survives_json() -> None:
     assert first.candidates[0].estimates != third.candidates[0].estimates
 
 
+RULES = {"name": "house", "version": 1, "audience": "us"}
+HOUSE = build_policy({**RULES, "rules": [{"measure": "privacy.personal", "limit": 0.0, "why": "w"}]})
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_columns_that_nobody_judged_leave_open_what_any_policy_says_until_somebody_answers(
+    tmp_path: Path, stored: bool
+) -> None:
+    left_out = {"kind": "personal", "personal": "iban", "drop": True}
+    schema = build_schema({**SCHEMA.model_dump(), "columns": {**SCHEMA.model_dump()["columns"], "iban": left_out}})
+    sides = [_rows(100, 0).assign(iban="x"), _rows(100, 1).assign(iban="x"), _rows(90, 2)]
+    mails = [f"p{i}@example.org" for i in range(90)]
+    for columns, verdict in (({}, "PASS"), ({"iban": "x", "me\u202emo": mails}, "INCONCLUSIVE")):
+        tables: list[Any] = [*sides[:2], sides[2].assign(**columns)]
+        with contextlib.ExitStack() as until_the_end:
+            if stored:
+                for i, frame in enumerate(tables):
+                    frame.to_parquet(tmp_path / f"{i}.parquet")
+                    tables[i] = until_the_end.enter_context(open_table(tmp_path / f"{i}.parquet"))
+            evaluate = engine.evaluate_stored if stored else engine.evaluate
+            named: dict[str, Any] = dict(zip(("train", "holdout", "synthetic"), tables, strict=True))
+            made = evaluate(**named, schema=schema, measures=["privacy.personal"])
+            found = evaluation_from(made.to_json())
+        judged = judge_candidate(found.candidates[0], HOUSE)
+        assert judged.verdict == verdict
+    assert judged.findings[0].reason == (
+        "The file holds 2 columns that nobody judged: 'iban', 'me\ufffdmo'; 'me\ufffdmo' looks like email; take them "
+        "out of the file, declare them in the schema, or let somebody answer for them by a waiver."
+    )
+    waived = {"policy": "house", "version": 1, "candidate": "synthetic", "measure": UNJUDGED}
+    waivers = build_waivers({"waivers": [{**waived, "owner": "A. Owner", "reason": "r", "until": "2999-12-31"}]})
+    check_waivers(waivers, [HOUSE], ["synthetic"])
+    assert judge_candidate(found.candidates[0], HOUSE, waivers=waivers).verdict == "PASS"
+
+
 def test_tables_by_name_become_candidates_with_their_statements() -> None:
     found = engine.evaluate(
-        _rows(100, 0), _rows(100, 1), {"a": _rows(90, 2), "b": _rows(50, 3)}, SCHEMA,
+        train=_rows(100, 0), holdout=_rows(100, 1), synthetic={"a": _rows(90, 2), "b": _rows(50, 3)}, schema=SCHEMA,
         measures=["validity"], statements={"b": STATED},
     )  # fmt: skip
     assert [candidate.name for candidate in found.candidates] == ["a", "b"]
@@ -155,7 +203,7 @@ def test_tables_by_name_become_candidates_with_their_statements() -> None:
 
 def test_facts_of_the_real_table_count_twins() -> None:
     train, holdout = _rows(100, 0), _rows(100, 1)
-    facts = engine.evaluate(train, holdout, train, SCHEMA, measures=["validity"]).real
+    facts = engine.evaluate(train=train, holdout=holdout, synthetic=train, schema=SCHEMA, measures=["validity"]).real
     keys = set(train.itertuples(index=False, name=None))
     across = sum(row in keys for row in holdout.itertuples(index=False, name=None))
     assert facts.duplicates_across == Duplicates(across, across / 100)
@@ -174,14 +222,25 @@ def test_progress_is_told_every_measure(tables: Tables) -> None:
 
 def test_too_few_rows_are_refused() -> None:
     with pytest.raises(EvaluationError, match="at least"):
-        engine.evaluate(_rows(10, 0), _rows(100, 1), _rows(100, 2), SCHEMA)
+        engine.evaluate(train=_rows(10, 0), holdout=_rows(100, 1), synthetic=_rows(100, 2), schema=SCHEMA)
     with pytest.raises(EvaluationError, match="at least 2 rows"):
-        engine.evaluate(_rows(100, 0), _rows(100, 1), _rows(0, 2), SCHEMA)
+        engine.evaluate(train=_rows(100, 0), holdout=_rows(100, 1), synthetic=_rows(0, 2), schema=SCHEMA)
+
+
+@pytest.mark.parametrize("work", [engine.evaluate, engine.evaluate_stored])
+def test_tables_are_named_so_that_no_order_of_them_is_taken_for_another(work: Any) -> None:
+    real, synthetic = _rows(100, 0), _rows(100, 1)
+    with pytest.raises(TypeError, match=rf"{work.__name__}\(train=..., holdout=..., synthetic=..., schema=...\)"):
+        work(real, synthetic, real, SCHEMA)
+    with pytest.raises(TypeError, match="by keyword"):
+        work(real, holdout=real, synthetic=synthetic, schema=SCHEMA)
 
 
 def test_a_synthetic_table_that_lacks_a_column_is_refused() -> None:
     with pytest.raises(TableError, match="region"):
-        engine.evaluate(_rows(100, 0), _rows(100, 1), _rows(100, 2).drop(columns="region"), SCHEMA)
+        engine.evaluate(
+            train=_rows(100, 0), holdout=_rows(100, 1), synthetic=_rows(100, 2).drop(columns="region"), schema=SCHEMA
+        )
 
 
 @pytest.mark.parametrize("columns", [["age"], ["region"], ["smoker", "age"]])
@@ -189,8 +248,10 @@ def test_narrow_tables_are_measured(columns: list[str]) -> None:
     schema: Schema = build_schema(
         {"status": "declared", "columns": {n: SCHEMA.columns[n].model_dump(mode="json") for n in columns}}
     )
-    parts = [_rows(100, seed)[columns] for seed in range(3)]
-    candidate = engine.evaluate(*parts, schema, measures=FIDELITY).candidates[0]
+    train, holdout, synthetic = (_rows(100, seed)[columns] for seed in range(3))
+    candidate = engine.evaluate(
+        train=train, holdout=holdout, synthetic=synthetic, schema=schema, measures=FIDELITY
+    ).candidates[0]
     assert isinstance(candidate.find("columns.tvd.excess"), Estimate)
     assert (candidate.find("pairs.tvd.excess").__class__ is Failure) == (len(columns) == 1)
 
@@ -279,12 +340,12 @@ def test_the_package_says_which_distribution_it_is_from() -> None:
 
 
 def test_real_tables_outside_the_schema_are_refused_or_clamped_as_asked() -> None:
-    rows = [_rows(n, seed) for seed, n in enumerate((300, 200, 250))]
-    rows[0].loc[:4, "region"] = "east"
-    rows[1].loc[:2, "age"] = 500
+    rows = {"train": _rows(300, 0), "holdout": _rows(200, 1), "synthetic": _rows(250, 2)}
+    rows["train"].loc[:4, "region"] = "east"
+    rows["holdout"].loc[:2, "age"] = 500
     with pytest.raises(TableError, match="region"):
-        engine.evaluate(*rows, SCHEMA)
-    candidate = engine.evaluate(*rows, SCHEMA, outside="clamp").candidates[0]
+        engine.evaluate(**rows, schema=SCHEMA)
+    candidate = engine.evaluate(**rows, schema=SCHEMA, outside="clamp").candidates[0]
     assert {f.reason for f in candidate.failures} <= {"skipped"}
     assert set(candidate.seconds) == set(engine.MODULES)
     assert isinstance(candidate.find("utility.gap.boosting"), Estimate)
@@ -293,11 +354,15 @@ def test_real_tables_outside_the_schema_are_refused_or_clamped_as_asked() -> Non
 
 def test_another_target_may_be_named():
     train, holdout, synthetic = _rows(300, 0), _rows(200, 1), _rows(250, 2)
-    measured = engine.evaluate(train, holdout, synthetic, SCHEMA, measures=["utility.tstr"], target="region")
+    measured = engine.evaluate(
+        train=train, holdout=holdout, synthetic=synthetic, schema=SCHEMA, measures=["utility.tstr"], target="region"
+    )
     assert measured.real.target == "region"
     assert measured.candidates[0].figures["utility"]["target"] == "region"
     with pytest.raises(SchemaError, match="nobody"):
-        engine.evaluate(train, holdout, synthetic, SCHEMA, measures=["utility.tstr"], target="nobody")
+        engine.evaluate(
+            train=train, holdout=holdout, synthetic=synthetic, schema=SCHEMA, measures=["utility.tstr"], target="nobody"
+        )
 
 
 def test_what_one_candidate_breaks_is_a_failure_by_its_name() -> None:
@@ -319,5 +384,7 @@ def test_three_functions_stand_between_an_evaluation_and_a_metric(monkeypatch) -
         return MetricResult()
 
     monkeypatch.setattr("evaluate.validity.validity.measure", seen)
-    engine.evaluate(_rows(300, 0), _rows(200, 1), _rows(250, 2), SCHEMA, measures=["validity"])
+    engine.evaluate(
+        train=_rows(300, 0), holdout=_rows(200, 1), synthetic=_rows(250, 2), schema=SCHEMA, measures=["validity"]
+    )
     assert stacks[0][: stacks[0].index("evaluate")] == ["seen", "_run", "measure_candidate", "evaluate_beside"]

@@ -80,7 +80,7 @@ def test_cells_that_a_spreadsheet_would_run_are_counted_and_not_shown(market: Co
 def test_a_vendor_who_has_seen_the_holdout_is_disqualified(market: Compared) -> None:
     leaked = market.vendor("leaked")
     assert leaked["standing"] == "disqualified"
-    assert any("the holdout, which no vendor has" in one["estimate"]["note"] for one in leaked["evidence"])
+    assert any("share of held-out people" in one["estimate"]["note"] for one in leaked["evidence"])
 
 
 def test_a_table_of_one_row_repeated_is_not_ahead_of_anybody(market: Compared) -> None:
