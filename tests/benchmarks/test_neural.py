@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from benchmarks import neural
 from benchmarks.adult_table import DELTA
@@ -93,9 +94,9 @@ def test_the_step_that_dp_sgd_is_measured_against_clips_nothing(name: str, monke
     schema = build_schema({"status": "declared", "n_units": 60, "columns": columns})
     adult: Any = SimpleNamespace(train=pd.DataFrame({"a": [True, False] * 30, "b": list("xyz") * 20}), binned=schema)
     monkeypatch.setattr(dp_sgd, "clip_factors", refused)
-    _private_step(name, adult, "plain")()
+    _private_step(name, adult, "plain", torch.device("cpu"))()
     with pytest.raises(AssertionError, match="clipped"):
-        _private_step(name, adult, "private")()
+        _private_step(name, adult, "private", torch.device("cpu"))()
 
 
 def test_tables_show_medians_spans_and_ratios() -> None:
