@@ -43,6 +43,11 @@ def test_a_point_has_one_name_for_all_its_repeats_and_epsilons() -> None:
     assert names == {"quality tvae, 5 epochs, 1 threads"}
 
 
+def test_a_device_or_a_way_to_clip_that_is_asked_for_is_in_the_name() -> None:
+    names = [Point("fit", "tvae", device=device, backend="opacus").name for device in ("auto", "cpu", "cuda")]
+    assert names == [f"fit tvae, 1 threads, opacus{on}" for on in ("", ", on cpu", ", on cuda")]
+
+
 def test_every_part_yields_points_that_a_task_is_there_for() -> None:
     from benchmarks.neural_task import TASKS
 
