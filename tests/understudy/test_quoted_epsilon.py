@@ -51,7 +51,7 @@ def evaluation() -> Evaluation:
     )
     published = {"statement": alone, "together": both}
     known = altered(found.provenance, {
-        "release": "mst", "sweep": None, "public_report": published,
+        "release": "mst", "sweep": None, "released_numbers": published,
         "composed": {"epsilon": EXACT, "delta": 1e-6, "n_fits": 2},
     })  # fmt: skip
     return replace(found, candidates=(replace(first, statement=fit, audit=None),), provenance=known)
@@ -77,9 +77,9 @@ def quoted(evaluation: Evaluation) -> dict[str, str]:
         "report": _said(render_html(evaluation, verdicts=verdicts, release="mst")),
         "summary": to_summary(evaluation, verdicts, release="mst"),
         "junit": render_junit(verdicts),
-        "public report": render_public(facts),
+        "report to hand on": render_public(facts),
         "card": to_markdown(internal_card(evaluation, "mst", FACTS, verdicts)),
-        "public card": to_markdown(public_card(evaluation, "mst", FACTS)),
+        "card to hand on": to_markdown(public_card(evaluation, "mst", FACTS)),
         "warning": of_publication("mst", cast("Any", SimpleNamespace(epsilon=EXACT, delta=1e-6))),
         "ledger line": release_line(noted),
     }
@@ -128,7 +128,7 @@ def test_bound_claim_and_excess_add_up_where_a_claim_is_disproved(evaluation: Ev
 def test_a_claim_that_an_audit_disproves_passes_no_rule(evaluation: Evaluation) -> None:
     for bound, outcome in ((0.2, "PASS"), (0.9, "INCONCLUSIVE")):
         found = audited(evaluation, bound)
-        alone = replace(found, provenance=altered(found.provenance, {"public_report": None, "composed": None}))
+        alone = replace(found, provenance=altered(found.provenance, {"released_numbers": None, "composed": None}))
         for one in (found, alone):
             (verdict,) = judge(one, [POLICY])
             assert [finding.outcome for finding in verdict.findings] == [outcome]
