@@ -224,7 +224,7 @@ def test_a_holdout_of_another_population_is_said_on_the_first_screen_with_its_co
     assert "AUC of 0.700" in screen
     assert "a&lt;b&gt;" in screen
     assert "\u202e" not in page
-    assert "INCONCLUSIVE: for" in screen
+    assert "INCONCLUSIVE: <small>for" in screen
     assert "Train and holdout are not samples of one population" in to_summary(other, [])
     assert "not samples of one population" not in render_html(evaluation)
 

@@ -199,7 +199,7 @@ def test_a_comparison_releases_nothing_and_says_who_is_disqualified_first(verdic
     cover = render_html(found, verdicts=verdicts).split('id="ranking"')[0].partition("<main>")[2]
     assert "Place 1 of 1, group a" in cover.partition(f"<bdi>{first}</bdi>")[2].partition("</li>")[0]
     barred = cover.partition(f"<bdi>{second}</bdi>")[2].partition("</li>")[0]
-    assert "<span>FAIL: for <bdi>" in barred
+    assert "<span>FAIL: <small>for <bdi>" in barred
     assert "Not ranked: disqualified" in barred
     assert "<bdi>delta</bdi></b> could not be evaluated" in cover
     head = to_summary(found, verdicts).split("\n## ")

@@ -84,13 +84,13 @@ def test_a_waiver_that_ended_is_struck_and_said_so() -> None:
     assert "1 waiver does <b>not count</b>." in page
     assert "<s>by <bdi>Ada</bdi> until 2026-05-31" in page
     assert "with 1 waiver" not in page
-    assert "FAIL: for <bdi>" in page
+    assert "FAIL: <small>for <bdi>" in page
 
 
 def test_the_verdict_stands_in_one_line_with_its_audience_and_its_policy() -> None:
     verdict, evaluation = judged(date(2026, 5, 31))
     page = render_html(evaluation, verdicts=[verdict])
-    assert ": for <bdi>partners</bdi></span>" in page
+    assert ": <small>for <bdi>partners</bdi></small></span>" in page
     assert "under policy <b><bdi>p</bdi></b>, version 2" in page
 
 

@@ -373,7 +373,7 @@ def test_what_left_no_output_is_a_row(output: Path) -> None:
     shutil.rmtree(folder / "small")
     found = states(folder)
     assert found == {
-        "public:": NOT_JUDGED, "later:": UNFINISHED, "nightly/cut:": NO_OUTPUT,
+        "to-hand-on:": NOT_JUDGED, "later:": UNFINISHED, "nightly/cut:": NO_OUTPUT,
         "nightly/slow:": "TIMED OUT", "evaluation.json:": NOT_SOUND,
         "alone.json:sdv.gaussian_copula": NOT_JUDGED, **{f"nightly/fair:{name}": "PASS" for name in NAMES},
     }  # fmt: skip

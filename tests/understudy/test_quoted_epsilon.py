@@ -23,6 +23,7 @@ from reports.model_card.card import CardFacts, internal_card, public_card
 from reports.model_card.render import to_markdown
 from reports.public.facts import public_facts
 from reports.public.page import render_public
+from synth.dp.statement import IN_LEDGER
 from synth.schema import build_schema
 from synth.usage_terms import Terms
 from tests.evaluations import altered, stated
@@ -94,7 +95,8 @@ def test_every_place_quotes_the_claim_with_the_same_digits(evaluation: Evaluatio
     assert SHOWN in rows_of([outcome])[0]
     held = {"ledger": "l", "dataset": "d", "unit": "row", "spent_epsilon": EXACT, "total_epsilon": 3.0}
     assert f"epsilon {SHOWN} of 3 is spent" in account_line({**held, "total_delta": 1e-6})
-    assert "1.2 of 3 is left, at delta 1e-6" in quoted(evaluation)["ledger line"]
+    places = quoted(evaluation)
+    assert f"1.2 of 3 is left, at delta 1e-6. {IN_LEDGER}" in places["ledger line"]
 
 
 @pytest.mark.parametrize("epsilon", [EXACT, 0.8, 1.0001, 9.994, 12.34, 0.0123456])

@@ -76,7 +76,7 @@ def test_by_default_nothing_is_sent_that_was_computed_from_real_rows(tmp_path: P
     assert sent(found) == {"README.md"}
     assert child.metrics["claim.epsilon"] == child.metrics["fit.epsilon"] == 1.0
     assert child.params["generator"] == "mst"
-    assert parent.tags["understudy.verdict_to_hand_on"].startswith("PASS of the rules that can be shown")
+    assert parent.tags["understudy.to_hand_on.verdict"].startswith("PASS of the rules that can be shown")
     assert parent.params["schema_sha256"] == "5" * 64
     text = found.to_json()
     assert not any(hidden in text for hidden in ("4711", AUC, COLUMNS, CLAMPED, "0.5123", "understudy.verdict", "seed"))

@@ -184,7 +184,7 @@ class _Known:
             yield "understudy.releasable", str(sweep.releasable).lower()
         public = json.loads((self.folder / VERDICT).read_text(encoding="utf-8"))["verdict_to_hand_on"]
         if public is not None and self._promises:
-            yield "understudy.verdict_to_hand_on", f"{public} of the rules that can be shown; the others stay inside"
+            yield "understudy.to_hand_on.verdict", f"{public} of the rules that can be shown; the others stay inside"
         if self.internal and released is not None:
             yield "understudy.verdict", released.verdict
 

@@ -323,7 +323,7 @@ def test_a_table_that_passes_inside_and_fails_in_public_is_not_signed_off(worksp
     assert "counts until 2999-01-01, longer than the valid_days=30" in ran.stderr
     said = json.loads((folder / "out" / "verdict.json").read_text())
     assert (said["verdict"], said["verdict_to_hand_on"]) == ("PASS", "FAIL")
-    assert "<span>FAIL: for <bdi>" in (folder / "out" / "to-hand-on" / "report-to-hand-on.html").read_text()
+    assert "FAIL: <small>for <bdi>" in (folder / "out" / "to-hand-on" / "report-to-hand-on.html").read_text()
     people = ("--name", "A. Lind", "--role", "officer", "--second-name", "B. Ode", "--second-role", "auditor")
     refused = workspace.run("sign-off", folder / "out", *people)
     assert refused.exit_code == 2
