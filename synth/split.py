@@ -7,7 +7,7 @@ seed, stratified on the target.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,9 +23,9 @@ MIN_SIDE_ROWS = 40
 """Rows that either side needs, so that the evaluation's intervals mean something."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Split:
-    """The two sides of one table.
+    """The two sides of one table, which unpack as train and holdout.
 
     Attributes:
         train: *Sensitive*. What generators are fitted on.
@@ -38,6 +38,14 @@ class Split:
     holdout: pd.DataFrame
     duplicates_across: int
     keyed: bool
+
+    def __iter__(self) -> Iterator[pd.DataFrame]:
+        """Train, then holdout: `train, holdout = split_table(table, schema)`."""
+        return iter((self.train, self.holdout))
+
+    def __repr__(self) -> str:
+        """The sides in one line."""
+        return f"<Split: {len(self.train):,} training rows and {len(self.holdout):,} held out>"
 
 
 def split_table(

@@ -351,7 +351,14 @@ def found() -> Evaluation:
     train, holdout, synthetic = (population(n, rng) for n in (900, 700, 900))
     holdout["age"] = holdout["age"] + 15
     schema = build_schema(SCHEMA)
-    return evaluate(train, holdout, synthetic, schema, measures=["privacy.membership"], outside="clamp")
+    return evaluate(
+        train=train,
+        holdout=holdout,
+        synthetic=synthetic,
+        schema=schema,
+        measures=["privacy.membership"],
+        outside="clamp",
+    )
 
 
 def test_an_evaluation_says_which_columns_differ_and_a_file_keeps_it(found: Evaluation) -> None:
