@@ -35,6 +35,7 @@ from reports.sections.limitations import (
     AttackPower,
     TableLimitations,
     attempts_on,
+    left_out,
     limits_of,
     powers,
     twins,
@@ -148,6 +149,8 @@ class Document:
     rules: bool
     twins: tuple[str, ...]
     warnings: tuple[str, ...]
+    unlearned: tuple[str, ...]
+    left_out: tuple[str, ...]
     powers: tuple[AttackPower, ...]
     self_checks: tuple[SelfCheck, ...]
     attempts: str
@@ -248,7 +251,9 @@ def compose(
         release=release,
         policies=tuple({(v.policy, v.version): v for v in ruled}.values()),
         sections=sections,
-        overview=overview_of(candidates, [section.guarantee(made_here(evaluation)) for section in sections]),
+        overview=overview_of(
+            candidates, [section.guarantee(made_here(evaluation)) for section in sections], evaluation.schema.unlearned
+        ),
         comparison=comparisons(candidates),
         columns=column_rows(candidates),
         difference_top=difference_top(candidates),
@@ -256,6 +261,8 @@ def compose(
         rules=any(candidate.figures.get("validity") for candidate in candidates),
         twins=twins(evaluation),
         warnings=warnings_of(evaluation),
+        unlearned=evaluation.schema.unlearned,
+        left_out=left_out(evaluation.schema),
         powers=powers([section.attacks for section in sections]),
         self_checks=self_checks(evaluation, ruled),
         attempts=attempts_on(evaluation),

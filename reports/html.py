@@ -101,7 +101,8 @@ def environment() -> "Environment":
         made.filters[function.__name__] = function
     made.filters.update(shown=shown, reading=reading, exact=exact, bound_of=bound_of, first_sentence=first_sentence)
     made.filters.update(breakable=breakable, together=together, deciding=deciding)
-    made.globals.update(alike=text.alike, charts=charts, entry=entry, evidence=evidence, symbols=SYMBOLS)
+    made.globals.update(alike=text.alike, MOST_NAMED=text.MOST_NAMED, charts=charts)
+    made.globals.update(entry=entry, evidence=evidence, symbols=SYMBOLS)
     made.globals.update(TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE, IN_LEDGER=IN_LEDGER)
     made.globals.update(AUDITED=AUDITED, audit_failed=audit_failed, NOT_COVERED=NOT_COVERED, UNVERIFIED=UNVERIFIED)
     made.globals.update(utility_rows=utility_rows, utility_absent=utility_absent, subgroups=subgroups)

@@ -32,12 +32,14 @@ class Split:
         holdout: *Sensitive*. What no generator sees.
         duplicates_across: rows of the holdout that have an exact twin in train (identifiers aside).
         keyed: whether the sides came from hashes of names (private) rather than a stratified draw.
+        inside: *Sensitive*. Which rows of the table are the holdout, boolean.
     """
 
     train: pd.DataFrame
     holdout: pd.DataFrame
     duplicates_across: int
     keyed: bool
+    inside: np.ndarray
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Train, then holdout: `train, holdout = split_table(table, schema)`."""
@@ -78,7 +80,7 @@ def split_table(
     train, holdout = frame[~inside].reset_index(drop=True), frame[inside].reset_index(drop=True)
     if not any_size:
         refuse_small_sides(len(train), len(holdout), holdout_share)
-    return Split(train, holdout, int(twins(holdout, train, schema.learned).sum()), private)
+    return Split(train, holdout, int(twins(holdout, train, schema.learned).sum()), private, inside)
 
 
 def check_share(holdout_share: float) -> None:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from evaluate.engine import aimed, evaluate_beside
+from evaluate.gate.finding import JUDGE
 from evaluate.gate.policy import Policy, Waiver, build_waivers
+from evaluate.metrics import UNJUDGED
 from evaluate.provenance import Provenance
-from evaluate.result import Candidate, Evaluation, EvaluationError, GeneratorRecord
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, GeneratorRecord
 from evaluate.result_io import evaluation_from
 from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, Real
 from synth.errors import JobError, SchemaError
@@ -26,7 +28,7 @@ from synth.parsing import GivenFile, read_given
 from synth.progress import Progress
 from synth.schema import Kind, Schema
 from synth.schema_file import schema_of
-from synth.table import conform, read_table
+from synth.table import read_table
 from synth.table.conforming import Outside
 from synth.table.limits import SizeLimits
 from synth.validation import parse_toml
@@ -44,8 +46,8 @@ if TYPE_CHECKING:
     from synth.stored import StoredTable
 
 CLAMPED = (
-    "values of the real tables outside the schema were clamped, as --clamp asks; every number is about these tables as "
-    "they were clamped"
+    "values of the real tables outside the schema were clamped, as --clamp asks; every number but the share of valid "
+    "rows is about these tables as they were clamped"
 )
 """Warning where real tables were clamped."""
 
@@ -144,16 +146,14 @@ def laid_out(given: ExternalTables, schema: Schema, draws: Draws) -> Iterator[La
         with _where_stored(given, schema, key, draws) as laid:
             yield laid
         return
-    train, holdout = (
-        conform(read_table(one.file), schema, outside=draws.outside, part=True) for one in (given.train, given.holdout)
-    )
+    real = Real.prepare(read_table(given.train.file), read_table(given.holdout.file), schema, **draws.terms)
     # As they were given, violations and all: how many rows are valid is one of the measures.
-    read = {name: read_digested(one.file, SizeLimits.beside(train)) for name, one in given.synthetic.items()}
+    read = {name: read_digested(one.file, SizeLimits.beside(real.train)) for name, one in given.synthetic.items()}
     yield Laid(
-        Real.prepare(train, holdout, schema, **draws.terms),
+        real,
         {name: table.frame for name, table in read.items()},
         {f"synthetic/{table.path.name}": table.sha256 for table in read.values()},
-        provenance.fingerprints(train, holdout, schema, key),
+        provenance.fingerprints(real.train, real.holdout, schema, key),
     )
 
 
@@ -299,7 +299,7 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     if model is not None and offer.audit:
         candidates = tuple(_audited(offer, candidate, model, progress) for candidate in candidates)
     evaluation = replace(evaluation, candidates=candidates)
-    warned = (*unverified(offer), *disputed(evaluation), *given_away(evaluation))
+    warned = (*unverified(offer), *unjudged(evaluation), *disputed(evaluation), *given_away(evaluation))
     known = Provenance(
         warnings=warned, attempts=attempts, evaluated_at=started, seed=offer.seed, fingerprints=laid.prints,
         files_sha256=laid.sha256,
@@ -336,6 +336,12 @@ def parsed_rows(text: str, option: str = "targets") -> int | None:
 def disputed(evaluation: Evaluation) -> tuple[str, ...]:
     """Warnings for each claim that its audit disproves."""
     return tuple(dict.fromkeys(sentence for one in evaluation.candidates for sentence in disproved(one)))
+
+
+def unjudged(evaluation: Evaluation) -> tuple[str, ...]:
+    """Warnings for each table with columns that no measure compared."""
+    known = ((one.name, one.find(UNJUDGED)) for one in evaluation.candidates)
+    return tuple(f"{name}: {found.note}; {JUDGE}" for name, found in known if isinstance(found, Estimate))
 
 
 def _audited(offer: Offer, candidate: Candidate, model: Model, progress: Progress) -> Candidate:

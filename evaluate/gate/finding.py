@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.claim import Claim
 from evaluate.gate.policy import STATEMENT, Rule, Waiver
+from evaluate.metrics import UNJUDGED
 from evaluate.result import Candidate, Estimate, Failure
 from synth.errors import JobError
 
@@ -31,6 +32,7 @@ SEARCH_MORE = (
     "rows"
 )
 
+JUDGE = "take them out of the file, declare them in the schema, or let somebody answer for them by a waiver"
 NO_GUARANTEE = "There is no formal guarantee: the generator gave no privacy statement."
 CLAIMED = "A claim, not measured."
 DISPUTED = "An audit disproves the claim, or that of a fit that counts with it, so that it must not be relied on."
@@ -283,6 +285,9 @@ def _of_interval(estimate: Estimate, rule: Rule) -> Finding:
     where = _where(estimate, rule)
     if UNSEARCHED in estimate.note:
         return Finding(rule, "INCONCLUSIVE", f"{where}; {SEARCH_MORE}.{_worst(estimate)}", estimate)
+    if estimate.measure == UNJUDGED:
+        note = f"{estimate.note[:1].upper()}{estimate.note[1:]}"
+        return Finding(rule, "INCONCLUSIVE", f"{note}; {JUDGE}.", estimate)
     n_needed = _n_needed(estimate, rule)
     remedy = "more rows would hardly settle it"
     if n_needed is not None:

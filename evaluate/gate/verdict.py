@@ -19,7 +19,7 @@ from evaluate.gate.policy import STATEMENT, Policy, Rule, Waiver, check_waivers,
 from evaluate.gate.protection import proven_limit
 from evaluate.gate.sample_size import deciding
 from evaluate.gate.shift import questioned
-from evaluate.metrics import CATALOG
+from evaluate.metrics import CATALOG, UNJUDGED
 from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest
 from synth.errors import nearest
@@ -133,7 +133,7 @@ def judge_candidate(  # noqa: PLR0913 (one table, then what the verdict may rest
             of.get(_key(candidate, policy, rule)),
             day,
         )
-        for rule in policy.rules
+        for rule in policy.all_rules
         if _applies(candidate, rule, real)
     )
     histories = real is not None and real.order is not None
@@ -174,6 +174,8 @@ def _applies(candidate: Candidate, rule: Rule, real: RealFacts | None) -> bool:
     on histories applies wherever rows have an order, measured or not, and one on texts wherever there are any; without
     facts about the real table, where it was measured.
     """
+    if rule.measure == UNJUDGED:
+        return candidate.find(rule.measure, rule.subject) is not None
     metric = CATALOG.get(rule.measure)
     if metric is not None and (metric.of_histories or metric.of_texts):
         if real is None:

@@ -14,7 +14,7 @@ from reports.markdown import bullets, document, name, table, text
 from reports.model_card.privacy import privacy_of
 from reports.model_card.schema import Promise
 from reports.model_card.wording import NO_GUARANTEE
-from reports.sections.limitations import on_samples, warnings_of
+from reports.sections.limitations import left_out, on_samples, warnings_of
 from reports.sections.ranking import VendorRow, ranking_of
 from reports.sections.verdicts import Ruling, ruling_of
 
@@ -80,10 +80,10 @@ def _standing(row: VendorRow) -> tuple[str, ...]:
 
 def _warnings(evaluation: Evaluation) -> Iterator[str]:
     """The warnings before and during the work."""
-    said = warnings_of(evaluation)
-    if said:
-        yield "\n## Warnings\n"
-        yield from bullets(said)
+    for title, said in (("Warnings", warnings_of(evaluation)), ("Left out or replaced", left_out(evaluation.schema))):
+        if said:
+            yield f"\n## {title}\n"
+            yield from bullets(said)
 
 
 def _unjudged(evaluation: Evaluation) -> Iterator[str]:

@@ -33,7 +33,7 @@ from reports.model_card.schema import (
     Trained,
     Use,
 )
-from reports.sections.limitations import evaluations_of, limits_of, warnings_of
+from reports.sections.limitations import evaluations_of, left_out, limits_of, warnings_of
 from reports.sections.sweep import is_releasable
 from synth.errors import BadInput, nearest
 from synth.schema import Schema
@@ -220,7 +220,12 @@ def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form
         "made_on": facts.made_on,
         "privacy": privacy,
         "table": Table(
-            file=facts.file, n_rows=facts.n_rows, n_columns=facts.n_columns, task=task_of(evaluation.schema, form)
+            file=facts.file,
+            n_rows=facts.n_rows,
+            n_columns=facts.n_columns,
+            task=task_of(evaluation.schema, form),
+            # A schema that is not declared was read off the real table.
+            left_out=() if form == "public" and evaluation.schema.status != "declared" else left_out(evaluation.schema),
         ),
         "trained": trained_of(evaluation, privacy, facts.holdout_share, form),
         "made": made_of(candidate, known, privacy, form),

@@ -160,6 +160,7 @@ class Table(Frozen):
     n_rows: int | None
     n_columns: int | None
     task: Literal["tabular-classification", "tabular-regression"] | None
+    left_out: tuple[str, ...] = Field(description="Sentences on real columns that are left out or replaced.")
 
 
 class Trained(Frozen):

@@ -29,7 +29,7 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Any]:
     workspace = Workspace(tmp_path_factory.mktemp("tried"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UNDERSTUDY_KEY_FILE", str(workspace.folder / "fingerprint.key"))
-        workspace.write_table(small_table())
+        workspace.write_table(small_table().assign(price=[f"${n}.00" for n in range(900)]))
         out = workspace.folder / "out"
         return workspace, workspace.run("try", workspace.folder / "table.csv", "--target", "ill", "--out", out)
 
@@ -47,6 +47,7 @@ def test_a_table_alone_gives_a_report_a_verdict_its_reason_and_the_next_steps(tr
     assert bool(reasons) == (ran.exit_code != 0)
     assert "on a terminal, without --yes and with `--epsilon 1 --out DIR`" in said
     assert "no formal guarantee" in said
+    assert "numbers nor times as they are written: 'price'. To keep them, write kind = " in said
     assert SECRET not in ran.stdout + ran.stderr
 
 

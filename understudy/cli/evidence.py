@@ -107,7 +107,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
     from reports.sections.utility import given_away, predicted
     from synth.output import check_new_file, whole_file
-    from understudy.evaluate_external import Offer, disputed, measure_offer, parsed_rows, unverified
+    from understudy.evaluate_external import Offer, disputed, measure_offer, parsed_rows, unjudged, unverified
 
     console = console_of(ctx)
     check_new_file(out, force=force)
@@ -122,7 +122,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     with console.stage("evaluate") as progress:
         evaluation = measure_offer(offer, progress)
     shift = evaluation.real.shift
-    said = (*shift.warnings, *disputed(evaluation), *given_away(evaluation))
+    said = (*shift.warnings, *unjudged(evaluation), *disputed(evaluation), *given_away(evaluation))
     for sentence in said:
         console.warn(sentence)
     with whole_file(out) as path:

@@ -160,7 +160,7 @@ def show_plan(plan: "Plan", console: "Console") -> None:
 
 def show(outcome: "RunOutcome", console: "Console") -> None:
     """The findings on the candidates, then the verdict and the report's path."""
-    from reports.sections.limitations import on_samples
+    from reports.sections.limitations import left_out, on_samples
     from understudy.artifacts import REPORT
     from understudy.budget.account import release_line
 
@@ -173,6 +173,8 @@ def show(outcome: "RunOutcome", console: "Console") -> None:
     else:
         _show_candidates(outcome, console)
     for said in dict.fromkeys(said for one in outcome.evaluation.candidates for said in on_samples(one)):
+        console.say(said)
+    for said in left_out(outcome.plan.schema):
         console.say(said)
     _show_utility(outcome, console)
     _show_shift(outcome, console)

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from understudy.run.run import RunOutcome
 
 EXAMPLE = "Example: understudy try patients.csv --target readmitted"
-MOST_NAMED = 6
-"""Columns that a line names."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -113,6 +111,8 @@ def is_terminal() -> bool:
 
 def _tell_schema(start: "QuickStart", console: "Console") -> None:
     """The kinds of the columns, those that are left out, and the unit of privacy."""
+    from evaluate.text import MOST_NAMED
+
     schema = start.schema
     kinds: dict[str, list[str]] = {}
     for name, column in schema.columns.items():

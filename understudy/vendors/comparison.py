@@ -32,12 +32,13 @@ from evaluate.ranking.ranking import FrontierPoint, frontier, ranked
 from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, GeneratorRecord
 from evaluate.tables import Real
+from evaluate.text import MOST_NAMED, listed
 from synth.errors import SchemaError
 from synth.parsing import GivenFile, read_given
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.schema_file import schema_of
-from synth.table import conform, read_table
+from synth.table import read_table
 from synth.table.limits import SizeLimits
 from understudy import provenance
 from understudy.evaluate_external import CLAMPED
@@ -156,8 +157,6 @@ def measure(bench: VendorContext, offered: DeliveredTable, n_rows: int) -> Measu
     return MeasuredVendor(lacking_columns(candidate, offered.lacking), figures, barred, left_open, own)
 
 
-MOST_NAMED = 50
-"""Extra columns that are named; of more only the number is told."""
 EXPOSURE = "privacy.membership.auc"
 UTILITIES = ("utility.tstr.boosting", "utility.tstr.linear")
 """Measures of utility for the picture: the first that every table in it has."""
@@ -294,13 +293,10 @@ def compare(asked: Asked, progress: Progress) -> VendorComparison:
     given["schema"] = read_given(asked.schema, "schema", SchemaError)
     schema = aimed(schema_of(given["schema"]), asked.target, asked.task)
     key = provenance.fingerprint_key(provenance.key_path())
-    outside = asked.outside
-    train, holdout = (
-        conform(read_table(path), schema, outside=outside, part=True) for path in (asked.train, asked.holdout)
-    )
-    real = Real.prepare(train, holdout, schema, seed=asked.seed, outside=outside, n_targets=asked.n_targets)
+    train, holdout = read_table(asked.train), read_table(asked.holdout)
+    real = Real.prepare(train, holdout, schema, seed=asked.seed, outside=asked.outside, n_targets=asked.n_targets)
     bench = VendorContext(
-        asked, schema, policy, train, holdout, SizeLimits.beside(train), real, progress, given, started
+        asked, schema, policy, train, holdout, SizeLimits.beside(real.train), real, progress, given, started
     )
 
     offers, unusable = looked_at(bench, named)
@@ -353,8 +349,8 @@ def _vendor(
     if measured.barred:
         return replace(made, standing="disqualified", reason=_why(measured.barred))
     if offered.lacking:
-        names = ", ".join(map(repr, offered.lacking[:5])) + (", and others" if len(offered.lacking) > 5 else "")
-        return replace(made, standing="incomplete", reason=f"it lacks columns of the schema: {names}")
+        reason = f"it lacks columns of the schema: {listed(offered.lacking)}"
+        return replace(made, standing="incomplete", reason=reason)
     return made
 
 
@@ -388,7 +384,7 @@ def _ranking(
 
 
 def _provenance(bench: VendorContext, offers: Mapping[str, DeliveredTable], key: bytes) -> Provenance:
-    prints = provenance.fingerprints(bench.train, bench.holdout, bench.schema, key)
+    prints = provenance.fingerprints(bench.real.train, bench.real.holdout, bench.schema, key)
     attempts = count_attempt(prints["table"], bench.schema, attempt=secrets.token_hex(8), n_tables=len(offers))
     known = Provenance(
         warnings=(CLAMPED,) if bench.asked.outside == "clamp" else (),

@@ -22,6 +22,7 @@ from synth.split import row_keys
 from synth.table import conform
 from synth.table.conforming import Outside
 from synth.table.limits import SizeLimits
+from synth.table.translating import translate
 from synth.validation import Frozen, read_toml, sentence
 from understudy.hashed_table import read_digested
 
@@ -179,7 +180,7 @@ class DeliveredTable:
         content: a digest of its rows, the same in another order, with other extra columns or in another format.
         n_rows: rows that were delivered.
         lacking: columns that the schema keeps and the table has not.
-        extra: columns that the schema does not know.
+        extra: columns that the schema drops or does not know.
         schema: with the columns that are lacking dropped.
         n_formulas: cells, headings among them, that a spreadsheet would run instead of showing them.
     """
@@ -219,13 +220,13 @@ def look_at(name: str, path: Path, schema: Schema, limits: SizeLimits) -> Delive
     read = read_digested(path, limits)
     frame = read.frame
     lacking = tuple(column for column in schema.kept if column not in frame.columns)
-    extra = tuple(str(column) for column in frame.columns if column not in schema.columns)
+    extra = tuple(str(column) for column in frame.columns if column not in schema.kept)
     if not set(schema.learned) - set(lacking):
         raise TableError(
             f"a table needs columns of the schema: path={str(path)!r} has none that is learned; rename its"
         )
     part = without(schema, lacking)
-    rows = conform(frame, part, outside="clamp", part=True)
+    rows = conform(translate(frame, part)[0], part, outside="clamp", part=True)
     content = hashlib.sha256(np.sort(row_keys(rows, sorted(part.kept))).astype("<u8").tobytes())
     content.update("\0".join(sorted(part.kept)).encode("utf-8", "surrogatepass"))
     return DeliveredTable(

@@ -13,6 +13,7 @@ from evaluate.fidelity.detection import design, propensity
 from evaluate.fidelity.joint_samples import JointSamples, JointSide
 from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
+from synth.columns import TextColumn
 from synth.schema import Schema, build_schema
 
 
@@ -41,8 +42,12 @@ def test_shuffled_columns_are_told_from_real_ones_and_fresh_rows_are_not(tables,
         assert shuffled[name].value > fresh[name].value
 
 
-def test_a_copy_of_train_is_what_the_reference_is(tables, offer):
-    copy = found(detection.measure(offer(tables.train)))
+def test_a_copy_of_train_is_what_the_reference_is_and_columns_that_are_not_compared_are_named(tables, offer):
+    copied = offer(tables.train)
+    left_out = {**copied.schema.columns, "said": TextColumn(drop=True)}
+    copied = replace(copied, schema=copied.schema.model_copy(update={"columns": left_out}))
+    copy = found(detection.measure(copied))
+    assert copy["joint.c2st.auc"].note == "Without the columns 'said'. 0.5 is a coin."
     assert copy["joint.c2st.excess"].value == 0.0
     assert copy["joint.c2st.auc"].value == copy["joint.c2st.auc"].reference
     assert copy["joint.pmse.ratio"].value == pytest.approx(copy["joint.pmse.ratio"].reference)
