@@ -266,7 +266,10 @@ def _unguarded(finding: Finding) -> bool:
 
 
 def _did_not(failure: Failure) -> str:
-    return {"failed": "failed", "timed out": "ran out of time", "skipped": "could not be measured"}[failure.reason]
+    return {
+        "failed": "failed", "timed out": "ran out of time", "skipped": "could not be measured",
+        "not applicable": "does not apply",
+    }[failure.reason]  # fmt: skip
 
 
 def _of_interval(estimate: Estimate, rule: Rule) -> Finding:
