@@ -128,7 +128,6 @@ _MODULES = {
     "utility.tstr": "evaluate.utility.tstr",
     "utility.next_event": "evaluate.histories.next_event",
     "utility.texts": "evaluate.free_text.utility",
-    "utility.importance": "evaluate.utility.importance",
     "utility.queries": "evaluate.utility.queries",
     "utility.dp_alternative": "evaluate.utility.dp_alternative",
     "utility.clusters": "evaluate.utility.clusters",

@@ -192,7 +192,6 @@ def drawn() -> dict[str, Any]:
         "pairs": {"columns": ["a", "b"], "tvd": [[0.0]], "worst": [clique]},
         "triples": {"worst": [clique], "n_triples": 1, "share": 1.0},
         "utility": {"target": "b", "task": "binary", "metric": "roc_auc", "models": [scores]},
-        "importance": [{"model": "linear", "columns": [{"column": "a", "real": 0.1, "synthetic": 0.2}]}],
         "fairness_columns": [
             {"column": "b", "groups": [{"group": "x", "real": 0.5, "synthetic": 0.5, "few": False, "excess": 0.1}]}
         ],
