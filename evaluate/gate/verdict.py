@@ -14,9 +14,9 @@ from evaluate.comparison import BarringFinding, VendorRanking
 from evaluate.gate.checks import BROKEN, Check, checks_of
 from evaluate.gate.claim import Claim, Composition
 from evaluate.gate.finding import Finding, Outcome, Proof, answered, finding_of
-from evaluate.gate.policy import STATEMENT, Policy, Rule, Waiver, check_waivers
+from evaluate.gate.policy import STATEMENT, Policy, Rule, Waiver, check_name, check_waivers
 from evaluate.gate.protection import proven_limit
-from evaluate.gate.sample_size import deciding
+from evaluate.gate.sample_size import settled
 from evaluate.gate.shift import questioned
 from evaluate.metrics import CATALOG
 from evaluate.real_facts import RealFacts
@@ -31,6 +31,10 @@ __all__ = ["WHERE_THERE", "Check", "Finding", "Outcome", "Verdict", "judge", "ju
 WHERE_THERE = (AUDITED,)
 """Measures of what only some tables have. Their rules apply to every table that makes a claim, audited or not, and to
 every one for which an audit was tried; without either there is nothing to audit, and nothing to break."""
+
+
+ON_PRIVACY = ("privacy.", STATEMENT)
+NO_PRIVACY = "The policy has no binding rule on privacy that is about this table, so it shows nothing of that; add one."
 
 
 @dataclass(frozen=True, repr=False)
@@ -136,12 +140,17 @@ def judge_candidate(  # noqa: PLR0913 (one table, then what the verdict may rest
     )
     histories = real is not None and real.order is not None
     checks = () if self_tests is None else checks_of(self_tests, policy, histories=histories)
+    overall = _overall([f.outcome for f in findings if f.counts], checks)
+    if overall == "PASS" and not any(f.binding and f.rule.measure.startswith(ON_PRIVACY) for f in findings):
+        why = "A copy of the training table keeps every rule on validity and use."
+        missing = Finding(Rule(measure="privacy.copies.people", limit=0.0, why=why), "INCONCLUSIVE", NO_PRIVACY)
+        overall, findings = "INCONCLUSIVE", (*findings, missing)
     return Verdict(
         candidate=candidate.name,
         policy=policy.name,
         version=policy.version,
         audience=policy.audience,
-        verdict=_overall([f.outcome for f in findings if f.counts], checks),
+        verdict=overall,
         findings=findings,
         checks=checks,
     )
@@ -236,13 +245,15 @@ def judge(
         today: the day on which waivers have to be in force; `None`: today, in UTC.
 
     Raises:
-        JobError: a waiver is for something else than these policies and candidates, or a rule names a measure that says
-            of itself that it only describes; nothing was judged.
+        JobError: a waiver is for something else than these policies and candidates, a policy takes the name of one that
+            ships, or a rule names a measure that says of itself that it only describes; nothing was judged.
         EvaluationError: what it says of a sweep, of published numbers, or of all that its run drew, is damaged; nothing
             was judged.
     """
     policies = (policies,) if isinstance(policies, Policy) else tuple(policies)
     waivers = tuple(waivers)
+    for policy in policies:
+        check_name(policy)
     check_waivers(waivers, policies, [one.name for one in evaluation.candidates])
     wanted = None if names is None else set(names)
     chosen = [one for one in evaluation.candidates if wanted is None or one.name in wanted]
@@ -325,12 +336,5 @@ def _restored(found: BarringFinding) -> Finding:
 
 
 def _settled(verdict: Verdict, real: RealFacts) -> Verdict:
-    """The verdict with what would settle each of its rules in the rule's reason, for whoever reads no report.
-
-    Args:
-        verdict: of any policy.
-        real: as in `deciding`. *Sensitive*: so is the verdict.
-    """
-    said = ((finding, deciding(finding, real)) for finding in verdict.findings)
-    findings = tuple(replace(one, reason=f"{one.reason} {more}") if more else one for one, more in said)
-    return replace(verdict, findings=findings)
+    """The verdict with what would settle each of its rules in the rule's reason, for whoever reads no report."""
+    return replace(verdict, findings=tuple(settled(finding, real) for finding in verdict.findings))

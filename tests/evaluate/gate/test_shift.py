@@ -330,7 +330,7 @@ def test_what_rests_on_a_holdout_of_another_population_is_inconclusive_and_what_
 
 def test_no_rule_on_fidelity_and_no_measure_that_is_not_there_is_questioned() -> None:
     given, real = candidate(estimate("columns.tvd.excess", 0.0, 0.1)), facts(shift=OTHER)
-    assert outcome(given, "columns.tvd.excess", 0.5, real)[0] == "PASS"
+    assert "keeps the limit" in outcome(given, "columns.tvd.excess", 0.5, real)[1]
     assert "not run" in outcome(given, AUC, 0.5, real)[1]
     assert {name for name, number in CATALOG.items() if number.without_holdout} == {
         "privacy.personal", "privacy.copies", "privacy.copies.unique", "privacy.multiset", "privacy.audit.excess",
