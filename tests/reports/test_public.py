@@ -66,7 +66,7 @@ SCHEMA = build_schema({
     },
 })  # fmt: skip
 POLICY = build_policy({
-    "name": "partner", "version": 3, "audience": "a partner under contract", "description": "What a partner may have.",
+    "name": "clinic", "version": 3, "audience": "a partner under contract", "description": "What a partner may have.",
     "rules": [
         {"measure": "statement.epsilon", "limit": 5.0, "why": "More than 5 is a weak promise."},
         {"measure": "validity.rows", "limit": 0.98, "why": "Rows keep the schema."},
@@ -529,7 +529,7 @@ def test_a_table_without_a_guarantee_never_looks_like_one_that_has_it(
 def test_the_verdict_stands_with_its_audience_its_policy_and_what_is_not_guaranteed(
     evaluation: Evaluation, synthetic: pd.DataFrame, page: str
 ) -> None:
-    ruled = "For <b><bdi>a partner under contract</bdi></b>, under policy <b><bdi>partner</bdi></b>, version 3"
+    ruled = "For <b><bdi>a partner under contract</bdi></b>, under policy <b><bdi>clinic</bdi></b>, version 3"
     assert f"{ruled}.</p>" in page
     bare = with_candidate(with_provenance(evaluation), statement=None, audit=None)
     assert f"{ruled}; <b>no formal guarantee</b>.</p>" in render_public(facts(bare, synthetic))
