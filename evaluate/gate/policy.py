@@ -105,6 +105,11 @@ class Policy(Frozen):
     )
     rules: tuple[Rule, ...] = Field(default=(), description="Without a binding one on privacy, nothing passes.")
 
+    @property
+    def on_privacy(self) -> bool:
+        """True where a binding rule is on privacy: without one, nothing passes."""
+        return any(r.severity == "fail" and r.measure.startswith(("privacy.", STATEMENT)) for r in self.rules)
+
     @field_validator("name", "audience")
     @classmethod
     def _said(cls, text: str) -> str:

@@ -33,8 +33,7 @@ WHERE_THERE = (AUDITED,)
 every one for which an audit was tried; without either there is nothing to audit, and nothing to break."""
 
 
-ON_PRIVACY = ("privacy.", STATEMENT)
-NO_PRIVACY = "The policy has no binding rule on privacy that is about this table, so it shows nothing of that; add one."
+NO_PRIVACY = "The policy has no binding rule on privacy, so that a copy of the training table might keep it; add one."
 
 
 @dataclass(frozen=True, repr=False)
@@ -140,17 +139,12 @@ def judge_candidate(  # noqa: PLR0913 (one table, then what the verdict may rest
     )
     histories = real is not None and real.order is not None
     checks = () if self_tests is None else checks_of(self_tests, policy, histories=histories)
-    overall = _overall([f.outcome for f in findings if f.counts], checks)
-    if overall == "PASS" and not any(f.binding and f.rule.measure.startswith(ON_PRIVACY) for f in findings):
-        why = "A copy of the training table keeps every rule on validity and use."
-        missing = Finding(Rule(measure="privacy.copies.people", limit=0.0, why=why), "INCONCLUSIVE", NO_PRIVACY)
-        overall, findings = "INCONCLUSIVE", (*findings, missing)
     return Verdict(
         candidate=candidate.name,
         policy=policy.name,
         version=policy.version,
         audience=policy.audience,
-        verdict=overall,
+        verdict=_overall([f.outcome for f in findings if f.counts], checks),
         findings=findings,
         checks=checks,
     )
@@ -262,18 +256,21 @@ def judge(
     claiming = [_Claiming.of(candidate, evaluation, together) for candidate in chosen]
     judged = (
         _settled(
-            _explained(
-                judge_candidate(
-                    one.candidate,
-                    policy,
-                    waivers=waivers,
-                    today=today,
-                    self_tests=tests,
-                    limit=one.limit,
-                    real=evaluation.real,
-                    counted=one.counted,
+            _on_privacy(
+                _explained(
+                    judge_candidate(
+                        one.candidate,
+                        policy,
+                        waivers=waivers,
+                        today=today,
+                        self_tests=tests,
+                        limit=one.limit,
+                        real=evaluation.real,
+                        counted=one.counted,
+                    ),
+                    one.reading,
                 ),
-                one.reading,
+                policy,
             ),
             evaluation.real,
         )
@@ -284,6 +281,15 @@ def judge(
         _with_comparison(_barred(verdict, together.sweep) if unpaid else verdict, evaluation.ranking)
         for verdict in judged
     )
+
+
+def _on_privacy(verdict: Verdict, policy: Policy) -> Verdict:
+    """The verdict, which is no PASS of a policy without a binding rule on privacy."""
+    if verdict.verdict != "PASS" or policy.on_privacy:
+        return verdict
+    rule = Rule(measure="privacy.copies.people", limit=0.0, why="Validity and use alone say nothing of privacy.")
+    missing = Finding(rule, "INCONCLUSIVE", NO_PRIVACY)
+    return replace(verdict, verdict="INCONCLUSIVE", findings=(*verdict.findings, missing))
 
 
 def _explained(verdict: Verdict, reading: str) -> Verdict:

@@ -330,7 +330,7 @@ def test_what_rests_on_a_holdout_of_another_population_is_inconclusive_and_what_
 
 def test_no_rule_on_fidelity_and_no_measure_that_is_not_there_is_questioned() -> None:
     given, real = candidate(estimate("columns.tvd.excess", 0.0, 0.1)), facts(shift=OTHER)
-    assert "keeps the limit" in outcome(given, "columns.tvd.excess", 0.5, real)[1]
+    assert outcome(given, "columns.tvd.excess", 0.5, real)[0] == "PASS"
     assert "not run" in outcome(given, AUC, 0.5, real)[1]
     assert {name for name, number in CATALOG.items() if number.without_holdout} == {
         "privacy.personal", "privacy.copies", "privacy.copies.unique", "privacy.multiset", "privacy.audit.excess",
@@ -351,7 +351,14 @@ def found() -> Evaluation:
     train, holdout, synthetic = (population(n, rng) for n in (900, 700, 900))
     holdout["age"] = holdout["age"] + 15
     schema = build_schema(SCHEMA)
-    return evaluate(train, holdout, synthetic, schema, measures=["privacy.membership"], outside="clamp")
+    return evaluate(
+        train=train,
+        holdout=holdout,
+        synthetic=synthetic,
+        schema=schema,
+        measures=["privacy.membership"],
+        outside="clamp",
+    )
 
 
 def test_an_evaluation_says_which_columns_differ_and_a_file_keeps_it(found: Evaluation) -> None:
