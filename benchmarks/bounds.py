@@ -195,7 +195,9 @@ def _column_distance(frame: pd.DataFrame, schema: Schema, seed: int) -> float:
     model = synth.fit(sides.train, schema, GENERATOR, seed=seed, epsilon=1.0)
     synthetic = model.sample(len(sides.train), seed=seed)
     measures = ["fidelity.columns"]
-    found = evaluate.evaluate(sides.train, sides.holdout, synthetic, schema, measures=measures, seed=seed)
+    found = evaluate.evaluate(
+        train=sides.train, holdout=sides.holdout, synthetic=synthetic, schema=schema, measures=measures, seed=seed
+    )
     estimate = found.candidates[0].find("columns.tvd.mean")
     assert isinstance(estimate, evaluate.Estimate)
     return float(estimate.value)

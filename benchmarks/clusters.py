@@ -76,8 +76,8 @@ def _run(table: pd.DataFrame, schema: Schema, generator: str, seed: int) -> dict
     synthetic = model.sample(len(sides.train), seed=seed)
     statement = {name: model.statement} if epsilon else None
     found = evaluate(
-        sides.train, sides.holdout, {name: synthetic}, schema, measures=["utility.clusters"], seed=seed,
-        statements=statement,
+        train=sides.train, holdout=sides.holdout, synthetic={name: synthetic}, schema=schema,
+        measures=["utility.clusters"], seed=seed, statements=statement,
     ).candidates[0]  # fmt: skip
     numbers = {
         one.measure: {key: round(getattr(one, key), 4) for key in ("value", "reference", "floor")}

@@ -6,11 +6,12 @@ From a notebook: an evaluation, what one of its numbers says, and the verdict of
 >>> rng = np.random.default_rng(0)
 >>> real = pd.DataFrame({"age": rng.integers(18, 90, 400), "smoker": rng.random(400) < 0.3})
 >>> schema = synth.infer_schema(real)
->>> evaluation = evaluate.evaluate(real[:200], real[200:300], real[300:], schema, measures=["validity"])
+>>> evaluation = evaluate.evaluate(
+...     train=real[:200], holdout=real[200:300], synthetic=real[300:], schema=schema, measures=["validity"]
+... )
 >>> evaluation.candidates[0].find("validity.rows").value
 1.0
->>> policy = evaluate.load_policy("internal")
->>> (verdict,) = evaluate.judge(evaluation, policy)
+>>> (verdict,) = evaluate.judge(evaluation, "internal")
 >>> verdict.verdict, [one.rule.measure for one in verdict.findings if one.outcome == "PASS"]
 ('INCONCLUSIVE', ['validity.rows'])
 >>> print(verdict)  # doctest: +ELLIPSIS

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from evaluate.estimate import Direction, Estimate
 from synth.dp.statement import CLOSED
+from synth.notebook import brief_repr
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -276,7 +277,7 @@ class Order:
     comparisons: tuple[PairResult, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class VendorRanking:
     """A comparison of vendors.
 
@@ -286,6 +287,8 @@ class VendorRanking:
         order: of those that are ranked.
         picture: of utility against exposure; `None` where no table has both.
     """
+
+    __repr__ = brief_repr
 
     __pydantic_config__: ClassVar = CLOSED
 

@@ -29,8 +29,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -131,12 +132,31 @@ def _dealt_with(error: BaseException | None) -> bool:
 T = TypeVar("T")
 
 
-def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest by keyword)
+P = ParamSpec("P")
+
+
+def _by_keyword(work: Callable[P, T]) -> Callable[P, T]:
+    """The function, called by keywords alone: other libraries take real and synthetic rows in another order."""
+
+    @wraps(work)
+    def called(*args: P.args, **keywords: P.kwargs) -> T:
+        if args:
+            raise TypeError(
+                f"{work.__name__} takes its tables by keyword, so that none is taken for another: write "
+                f"{work.__name__}(train=..., holdout=..., synthetic=..., schema=...)"
+            )
+        return work(*args, **keywords)
+
+    return called
+
+
+@_by_keyword
+def evaluate(  # noqa: PLR0913 (the front door)
+    *,
     train: pd.DataFrame,
     holdout: pd.DataFrame,
     synthetic: pd.DataFrame | Mapping[str, pd.DataFrame],
     schema: Schema,
-    *,
     measures: Iterable[str] | None = None,
     time_limit_s: float | None = None,
     seed: int = 0,
@@ -149,7 +169,7 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
     n_targets: int | None = N_TARGETS,
     n_rows: int | None = N_ROWS,
 ) -> Evaluation:
-    """The evaluation of one or more synthetic tables of one real table.
+    """The evaluation of one or more synthetic tables of one real table; all is passed by keyword.
 
     Args:
         train: *Sensitive*. Real rows that the generator saw.
@@ -185,12 +205,13 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
         )  # fmt: skip
 
 
+@_by_keyword
 def evaluate_stored(  # noqa: PLR0913 (as `evaluate`)
+    *,
     train: "StoredTable",
     holdout: "StoredTable",
     synthetic: "StoredTable | Mapping[str, StoredTable]",
     schema: Schema,
-    *,
     measures: Iterable[str] | None = None,
     time_limit_s: float | None = None,
     seed: int = 0,
@@ -525,8 +546,8 @@ def _failures(measure: str, reason: Any, message: str) -> tuple[Failure, ...]:
     return tuple(Failure(name, reason, message) for name in names)
 
 
-def _chosen(measures: Iterable[str] | None) -> list[str]:
-    names = list(MODULES) if measures is None else list(dict.fromkeys(measures))
+def _chosen(measures: str | Iterable[str] | None) -> list[str]:
+    names = [measures] if isinstance(measures, str) else list(dict.fromkeys(MODULES if measures is None else measures))
     for name in names:
         if name not in MODULES:
             raise EvaluationError(f"there is no measure {name!r}; {nearest(name, MODULES)}")

@@ -22,7 +22,7 @@ class EvaluationError(BadInput):
     """An evaluation cannot be read, or its inputs do not belong together; nothing was measured."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Estimate:
     """One number about one synthetic table, with what is needed to judge it.
 
@@ -62,6 +62,14 @@ class Estimate:
                 raise ValueError(f"an estimate is finite: measure={self.measure!r} has {name}={number}")
         if (self.low is None) != (self.high is None):
             raise ValueError(f"an interval has two ends: measure={self.measure!r}")
+
+    def __repr__(self) -> str:
+        """The number in one line, with its interval and landmarks."""
+        subject = f" of {', '.join(map(repr, self.subject))}" if self.subject else ""
+        interval = "" if self.low is None else f" ({self.low:.4g} to {self.high:.4g})"
+        marks = (("fresh real", self.reference), ("shuffled", self.floor))
+        landmarks = "".join(f", {name} {value:.4g}" for name, value in marks if value is not None)
+        return f"<Estimate {self.measure}{subject}: {self.value:.4g}{interval}, n {self.n:,}{landmarks}>"
 
     @property
     def interval(self) -> tuple[float, float]:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from evaluate.released import Released
 from synth.dp.statement import CLOSED, LARGEST, PrivacyStatement
+from synth.notebook import brief_repr
 
 Loss = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
@@ -142,7 +143,7 @@ class PublishedNumbers:
     every: ComposedClaim | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Provenance:
     """The origin of an evaluation; `None` or empty where there is no such thing.
 
@@ -168,6 +169,8 @@ class Provenance:
         versions: of what was installed.
         public_report: numbers that were released about a table.
     """
+
+    __repr__ = brief_repr
 
     __pydantic_config__: ClassVar = CLOSED
 

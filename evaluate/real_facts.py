@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from synth.dp.statement import CLOSED
+from synth.notebook import brief_repr
 
 LEVEL = 5e-4
 """Significance level of all tests together."""
@@ -172,7 +173,7 @@ class SampleSizes:
     holdout_rows: Count | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RealFacts:
     """Facts about the real table.
 
@@ -189,6 +190,8 @@ class RealFacts:
         order: the column by which rows of an entity follow each other; `None` where they make no history.
         texts: columns of free text.
     """
+
+    __repr__ = brief_repr
 
     __pydantic_config__: ClassVar = CLOSED
 

@@ -5,7 +5,7 @@ Nothing here computes; everything here can be written to `evaluation.json` and r
 
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal
@@ -15,11 +15,13 @@ from pydantic import Field, JsonValue, TypeAdapter
 from evaluate.audit_result import Audit
 from evaluate.comparison import VendorRanking
 from evaluate.estimate import UNASKED, Direction, Estimate, EvaluationError, Failure, Reason
+from evaluate.metrics import CATALOG, MODULES, is_ours
 from evaluate.provenance import Provenance
 from evaluate.real_facts import RealFacts
-from evaluate.text import number
+from evaluate.text import number, plain
 from synth.dp.statement import CLOSED, NO_GUARANTEE, PrivacyStatement, guarantee_words
-from synth.notebook import html_table
+from synth.errors import nearest
+from synth.notebook import html_table, text_table
 from synth.schema import Schema
 
 __all__ = [
@@ -31,6 +33,9 @@ SCHEMA_VERSION = 3
 """Version of `evaluation.json`; another one is refused."""
 
 NOTICE = "Internal: this file holds numbers computed from real rows, outside any privacy guarantee."
+
+MOST_SHOWN = 10
+"""Candidates whose figures are shown at once."""
 
 Case = Literal["honest", "copy", "some copies", "shuffled", "sorted", "dealt"]
 
@@ -79,7 +84,7 @@ class Expectation:
     n_rows: Annotated[int, Field(ge=0)] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Candidate:
     """The evaluation of one synthetic table.
 
@@ -110,14 +115,39 @@ class Candidate:
     expected: Expectation | None = None
     n_rejected_rows: Annotated[int, Field(ge=0)] | None = None
 
-    def find(self, measure: str, subject: tuple[str, ...] = ()) -> Estimate | Failure | None:
-        """The estimate of a measure, else its failure, else `None`."""
+    def __repr__(self) -> str:
+        """The candidate in one line; printed, it shows its key figures."""
+        failures = f" and {len(self.failures):,} that are missing" if self.failures else ""
+        return f"<Candidate {self.name!r}: {len(self.estimates):,} numbers{failures}>"
+
+    def __str__(self) -> str:
+        """Its key figures beside a fresh real sample and shuffled columns, one a line."""
+        header = ("", "", "fresh", "shuffled"), ("", "", "real", "columns")
+        return f"{plain(self.name)}: {guarantee_words(self.statement)}\n{text_table([*header, *_key_figures([self])])}"
+
+    def _repr_html_(self) -> str:
+        """Its key figures, for a notebook."""
+        return html_table(repr(self).strip("<>"), _header([self.name]), _key_figures([self]))
+
+    def find(self, measure: str, subject: str | tuple[str, ...] = ()) -> Estimate | Failure | None:
+        """The estimate of a measure, else its failure, else `None`: it was not measured.
+
+        Args:
+            measure: name of a number or of a measure.
+            subject: the columns it is about, or the only one; empty for the whole table.
+
+        Raises:
+            EvaluationError: there is no such measure.
+        """
+        subject = (subject,) if isinstance(subject, str) else subject
         for estimate in self.estimates:
             if estimate.measure == measure and estimate.subject == subject:
                 return estimate
         for failure in self.failures:
             if failure.measure == measure and failure.subject in (subject, ()):
                 return failure
+        if measure not in CATALOG and measure not in MODULES and not is_ours(measure):
+            raise EvaluationError(f"there is no measure {measure!r}; {nearest(measure, [*CATALOG, *MODULES])}")
         return None
 
 
@@ -144,7 +174,7 @@ class SelfTest:
             raise ValueError(f"a self-test was measured, or says why not: case={self.case!r}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """One real table's evaluation of one or more synthetic tables. It reads real data: outside any guarantee.
 
@@ -167,25 +197,25 @@ class Evaluation:
     ranking: VendorRanking | None = None
 
     def __repr__(self) -> str:
-        """The evaluation in one line."""
+        """The evaluation in one line; printed, it shows its key figures."""
         names = ", ".join(repr(one.name) for one in self.candidates[:3])
         more = f" and {len(self.candidates) - 3} more" if len(self.candidates) > 3 else ""
         return f"<Evaluation of {names}{more} beside {self.real.train_rows:,} training rows>"
 
+    def __str__(self) -> str:
+        """Key figures of each table, one table below the other."""
+        return "\n\n".join([repr(self).strip("<>"), *map(str, self.candidates[:MOST_SHOWN]), *self._left_out()])
+
     def _repr_html_(self) -> str:
         """Key figures of each table beside a fresh real sample and shuffled columns, for a notebook."""
-        from evaluate.metrics import CATALOG
+        shown = self.candidates[:MOST_SHOWN]
+        rows = [("guarantee", *(guarantee_words(one.statement) for one in shown), *(NO_GUARANTEE,) * 2)]
+        caption = "; ".join([repr(self).strip("<>"), *self._left_out()])
+        return html_table(caption, _header([one.name for one in shown]), [*rows, *_key_figures(shown)])
 
-        plain = (NO_GUARANTEE,) * 2
-        rows = [("guarantee", *(guarantee_words(one.statement) for one in self.candidates), *plain)]
-        for measure, known in CATALOG.items():
-            found = [one.find(measure) for one in self.candidates]
-            first = next((one for one in found if isinstance(one, Estimate)), None)
-            if known.key and first is not None:
-                marks = ("" if mark is None else number(mark) for mark in (first.reference, first.floor))
-                rows.append((known.title, *map(_cell, found), *marks))
-        names = (one.name for one in self.candidates)
-        return html_table(repr(self).strip("<>"), ("", *names, "fresh real sample", "shuffled columns"), rows)
+    def _left_out(self) -> list[str]:
+        n_more = len(self.candidates) - MOST_SHOWN
+        return [f"{n_more:,} more tables are in its candidates"] if n_more > 0 else []
 
     @property
     def plot(self) -> Any:
@@ -200,6 +230,20 @@ class Evaluation:
         """The evaluation as JSON text."""
         content = {"schema_version": SCHEMA_VERSION, "notice": NOTICE, **plain_content(self)}
         return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
+
+
+def _header(names: Iterable[str]) -> tuple[str, ...]:
+    return ("", *names, "fresh real sample", "shuffled columns")
+
+
+def _key_figures(candidates: Sequence[Candidate]) -> Iterator[tuple[str, ...]]:
+    """Title, number of each candidate and landmarks of every key figure that was measured or failed."""
+    for measure, metric in CATALOG.items():
+        results = [one.find(measure) for one in candidates] if metric.key else []
+        if any(isinstance(one, Estimate) or (one is not None and one.reason != "skipped") for one in results):
+            first = next((one for one in results if isinstance(one, Estimate)), None)
+            marks = (None, None) if first is None else (first.reference, first.floor)
+            yield metric.title, *map(_cell, results), *("" if mark is None else number(mark) for mark in marks)
 
 
 def _cell(found: Estimate | Failure | None) -> str:

@@ -1,6 +1,7 @@
 """The tables that every measure is given, prepared once, so that all of them compare the same rows."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -25,7 +26,8 @@ from synth.observed import observe
 from synth.schema import Schema
 from synth.split import halves
 from synth.table import conform
-from synth.table.conforming import Outside
+from synth.table.conforming import Outside, faulty_cells
+from synth.table.translating import Translations, translate
 
 if TYPE_CHECKING:  # their libraries are slow to import
     from evaluate.stored.tables import StoredReal, StoredTables
@@ -42,6 +44,7 @@ N_ROWS = 50_000
 """Rows of each table that marginal fidelity compares at most, unless more are asked for."""
 SAMPLE_ROWS = 100_000
 """Rows of each side of a table that stays where it is stored that are drawn for measures that need rows."""
+_AT = "understudy_at"
 
 
 class SharedResults:
@@ -109,6 +112,8 @@ class Real:
         n_targets: rows of either side that attacks are tried on at most; none: all.
         n_rows: rows of each table that marginal fidelity compares at most; none: all.
         stored: the tables that the frames are seeded samples of, where they are stored; none: the frames are all.
+        faulty: *Sensitive*. Which cells of `holdout` and of `shuffled` did not fit the schema before they were clamped,
+            by column; none: they all did.
     """
 
     schema: Schema
@@ -121,6 +126,7 @@ class Real:
     n_targets: int | None = N_TARGETS
     n_rows: int | None = N_ROWS
     stored: "StoredReal | None" = None
+    faulty: tuple[pd.DataFrame, pd.DataFrame] | None = field(default=None, repr=False)
 
     @classmethod
     def prepare(
@@ -137,8 +143,8 @@ class Real:
         """The real side of an evaluation.
 
         Args:
-            train: *Sensitive*. Real rows that the generator saw.
-            holdout: *Sensitive*. Real rows that it did not see.
+            train: *Sensitive*. Real rows that the generator saw, not clamped yet.
+            holdout: *Sensitive*. Real rows that it did not see, not clamped yet.
             schema: inferred or declared.
             seed: for the halves of the holdout, the shuffle, and all that measures draw.
             outside: what to do with values that do not fit the schema: "refuse", or "clamp" as `synth.table.conform`
@@ -151,15 +157,22 @@ class Real:
             TableError: a table does not fit the schema.
         """
         refuse_few(len(train), len(holdout))
-        sides = (("train", train), ("holdout", holdout))
-        train, holdout = (_conform(name, rows, schema, outside) for name, rows in sides)
+        as_read = train, holdout
+        train, holdout = _conform("train", train, schema, outside), _conform("holdout", holdout, schema, outside)
         declared, schema = schema, observe(schema, train, holdout)
         refuse_overlap(train, holdout, schema)
-        train, holdout = _in_order(train, schema, seed, "train"), _in_order(holdout, schema, seed, "holdout")
-        fresh, control = halves(holdout, schema, seed=seed)
+        # In an order that depends on what rows hold, not on how they came, so that all that is drawn does too.
+        order = seeded_order(train, schema, side_seed(seed, "train"))
+        order_of_holdout = seeded_order(holdout, schema, side_seed(seed, "holdout"))
+        train, holdout = _taken(train, order), _taken(holdout, order_of_holdout)
+        fresh, control = halves(holdout.assign(**{_AT: order_of_holdout}), schema, seed=seed)
         refuse_one_unit(fresh, control)
-        shuffled = shuffle_columns(train, np.random.default_rng([seed, 0]))
-        return cls(schema, declared, train, fresh, control, shuffled, seed, n_targets, n_rows)
+        at = np.concatenate([fresh.pop(_AT), control.pop(_AT)])
+        shuffled, faulty = _shuffled(train, seed), None
+        if outside == "clamp":
+            before = [faulty_cells(rows, declared) for rows in as_read]
+            faulty = _taken(before[1], at), _shuffled(_taken(before[0], order), seed)
+        return cls(schema, declared, train, fresh, control, shuffled, seed, n_targets, n_rows, faulty=faulty)
 
     @classmethod
     def prepare_stored(  # noqa: PLR0913 (as `prepare`, and how large samples are)
@@ -256,14 +269,26 @@ class Real:
     ) -> "Tables":
         if len(offered) < MIN_SYNTHETIC_ROWS:
             raise EvaluationError(f"a synthetic table needs at least {MIN_SYNTHETIC_ROWS} rows; sample more")
+        translated: Translations = {}
+        if stored is None:  # where all rows are counted, none are translated
+            with _naming("synthetic"):
+                offered, translated = translate(offered, self.schema)
         fitted = _conform("synthetic", offered, self.schema, "clamp")
         if stored is None:  # else it was drawn in this order
             order = seeded_order(fitted, self.schema, side_seed(self.seed, "synthetic"))
             offered, fitted = (_taken(rows, order) for rows in (offered, fitted))
         real = {one.name: getattr(self, one.name) for one in fields(self)} | {"stored": stored}
-        made = Tables(**real, offered=offered, synthetic=fitted, claim=StatedClaim.of(statement), scorer=scorer)
+        made = Tables(
+            **real, offered=offered, synthetic=fitted, claim=StatedClaim.of(statement), scorer=scorer,
+            translated=translated,
+        )  # fmt: skip
         object.__setattr__(made, "kept_of_real", self.kept)  # a table that is changed by `replace` has its own
         return made
+
+    @property
+    def holdout(self) -> pd.DataFrame:
+        """*Sensitive*. `fresh` and `control` together."""
+        return pd.concat([self.fresh, self.control], ignore_index=True)
 
     @cached_property
     def kept(self) -> SharedResults:
@@ -281,8 +306,8 @@ class Tables:
         train: *Sensitive*.
         fresh: *Sensitive*.
         control: *Sensitive*.
-        offered: the rows to judge as they were given, in the order of `synthetic`: `validity` looks at these, and
-            `privacy.personal` at columns that the schema does not know.
+        offered: the rows to judge as they were given, but for values in another form than the schema's, in the order
+            of `synthetic`: `validity` looks at these, and `privacy.personal` at columns that the schema does not know.
         synthetic: the rows to judge, clamped to the schema.
         shuffled: *Sensitive*.
         seed: every draw of every measure derives from it.
@@ -291,6 +316,8 @@ class Tables:
         n_rows: as there.
         stored: the three tables where they are stored; none: the frames are all there is.
         scorer: the loss of the model that wrote the synthetic texts; none: it is not at hand.
+        faulty: *Sensitive*. As in `Real`.
+        translated: the cells of `offered` that were written in another form than the schema's.
         kept: *Sensitive*. What several measures need of these tables.
         kept_of_real: *Sensitive*. The same of real rows alone: other synthetic tables beside the same `Real` share it.
     """
@@ -309,6 +336,8 @@ class Tables:
     n_rows: int | None = N_ROWS
     stored: "StoredTables | None" = None
     scorer: TextScorer | None = field(default=None, repr=False, compare=False)
+    translated: Translations = field(default_factory=dict)
+    faulty: tuple[pd.DataFrame, pd.DataFrame] | None = field(default=None, repr=False, compare=False)
     kept: SharedResults = field(default_factory=SharedResults, init=False, repr=False, compare=False)
     kept_of_real: SharedResults = field(default_factory=SharedResults, init=False, repr=False, compare=False)
 
@@ -343,8 +372,15 @@ class Tables:
 
 
 def _conform(name: str, rows: pd.DataFrame, schema: Schema, outside: Outside) -> pd.DataFrame:
-    try:
+    with _naming(name):
         return conform(rows, schema, outside=outside, part=True)
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """A block whose errors about a table say which of them is at fault."""
+    try:
+        yield
     except TableError as error:
         raise TableError(f"{name}: {error}") from None
 
@@ -354,6 +390,6 @@ def _taken(rows: pd.DataFrame, order: np.ndarray) -> pd.DataFrame:
     return rows.iloc[order].reset_index(drop=True)
 
 
-def _in_order(rows: pd.DataFrame, schema: Schema, seed: int, side: Side) -> pd.DataFrame:
-    """Rows in an order that depends on what they hold, not on how they came, so that all that is drawn does too."""
-    return _taken(rows, seeded_order(rows, schema, side_seed(seed, side)))
+def _shuffled(train: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Each column in an order of its own, the same whatever its cells are."""
+    return shuffle_columns(train, np.random.default_rng([seed, 0]))

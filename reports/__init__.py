@@ -10,9 +10,9 @@ From a notebook: a schema, a fit and a sample, then an evaluation and a report.
 >>> age = rng.integers(18, 90, 600)
 >>> real = pd.DataFrame({"age": age, "smoker": rng.random(600) < 0.3, "ill": rng.random(600) < age / 100})
 >>> schema = synth.infer_schema(real, target="ill")
->>> sides = synth.split_table(real, schema)
->>> synthetic = synth.fit(sides.train, schema, "mst").sample(seed=0)
->>> evaluation = evaluate.evaluate(sides.train, sides.holdout, synthetic, schema)
+>>> train, holdout = synth.split_table(real, schema)
+>>> synthetic = synth.fit(train, schema, "mst").sample(seed=0)
+>>> evaluation = evaluate.evaluate(train=train, holdout=holdout, synthetic=synthetic, schema=schema)
 >>> page = reports.write_html(evaluation, Path(tempfile.mkdtemp()) / "report.html")
 >>> page.read_text(encoding="utf-8").startswith("<!doctype html>")
 True

@@ -80,7 +80,7 @@ TITLE = "Evaluation of synthetic tables"
 NOTICE = "Internal: this report reads real data and is outside the privacy guarantee. Do not pass it on."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Section:
     """Everything about one candidate; `index` counts from one and names its anchors; no epsilon, no `books`.
 
@@ -107,6 +107,10 @@ class Section:
     histories: HistorySection | None = None
     texts: TextSection | None = None
 
+    def __repr__(self) -> str:
+        """The section in one line."""
+        return f"<Section {self.index} of {self.candidate.name!r}>"
+
     @property
     def void(self) -> bool:
         """True where noise of its fit, or of what counts with it, was not drawn from a secure source."""
@@ -123,7 +127,7 @@ class Section:
         return Guarantee(self.protection, unit, lacks)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Document:
     """One report on one or more synthetic tables of one real table; `verified`: their run is seen to have made them."""
 
@@ -156,6 +160,11 @@ class Document:
     ranking: Ranking | None = None
     intervals: Mapping[tuple[str, str], Estimate] = field(default_factory=dict)
     verified: bool = True
+
+    def __repr__(self) -> str:
+        """The report in one line."""
+        names = ", ".join(repr(one.candidate.name) for one in self.sections[:3])
+        return f"<Document of {names}{' and others' if len(self.sections) > 3 else ''}>"
 
     @property
     def histories(self) -> bool:

@@ -26,6 +26,7 @@ from reports.sections.fidelity import associations, column_rows, difference_top
 from reports.sections.ranking import Mark, ranking_of
 from reports.sections.sweep import sweep_of
 from synth.errors import OutputError, nearest
+from synth.notebook import brief_repr
 from synth.output import whole_file
 
 ROOT = "understudy-chart"
@@ -52,7 +53,7 @@ _SIMPLE = re.compile(r"(?:(?:svg|text)?(?:\.[\w-]+)*\s?)+")
 """A selector of elements of a chart, and of no state of theirs."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Drawing:
     """One picture of a chart.
 
@@ -61,6 +62,8 @@ class Drawing:
         caption: the name that stands above it, on the left.
         number: the number that stands above it, on the right.
     """
+
+    __repr__ = brief_repr
 
     svg: Markup
     caption: str = ""

@@ -62,31 +62,49 @@ __all__ = [
 
 def fit(
     real: "pd.DataFrame",
-    schema: "Schema",
-    name: str = "auto",
+    schema: "Schema | str | None" = None,
+    name: str | None = None,
     *,
     seed: int = 0,
     progress: "Progress | None" = None,
     **parameters: Any,
 ) -> "Model":
-    """A fitted generator.
+    """A fitted generator: `fit(real)`, `fit(real, "trees")`, `fit(real, schema)` or `fit(real, schema, "trees")`.
 
     Args:
         real: *Sensitive*. Rows to learn from; `synth.split_table` keeps a holdout apart first.
-        schema: what is public about them; declared, where `epsilon` is given.
-        name: of a generator (`synth.generators.registry.names()`); `auto` is the one that public facts choose.
+        schema: what is public about them; declared, where `epsilon` is set. Left out, it is inferred and shown, on
+            standard error or in the notebook; the model has it as `schema`. A name here is that of a generator.
+        name: of a generator (`synth.generators.registry.names()`); left out: `auto`, the one that public facts choose.
         seed: for everything but the noise of a private fit.
-        progress: told what is being done; `None`: a bar in a notebook, nothing elsewhere; `synth.quiet`: nothing.
+        progress: told what is being done; `None`: a bar in a notebook, nothing elsewhere; `synth.quiet`: nothing, nor
+            is an inferred schema shown.
         parameters: of the generator, such as `epsilon=1.0`.
 
     Raises:
         BadInput: a parameter, the schema or the table cannot be used; nothing was fitted.
     """
+    from synth.errors import BudgetError, JobError
     from synth.generators.base import fit_model
     from synth.generators.registry import generator
-    from synth.progress import shown
+    from synth.infer import infer_schema
+    from synth.progress import quiet, show, shown
 
-    chosen = generator(name, **parameters)
+    if isinstance(schema, str):
+        if name is not None:
+            raise JobError(f"schema={schema!r} is a text; read a schema file by `synth.read_schema`, or leave it out")
+        schema, name = None, schema
+    chosen = generator("auto" if name is None else name, **parameters)
+    if schema is None:
+        if chosen.promises:
+            raise BudgetError(
+                "a private fit needs a declared schema, and none is named: what is read off the table is not public; "
+                "read `synth.infer_schema(real)`, and declare it by `synth.declare_schema(schema, n_units=..., "
+                "measure=[...])`, where measure names each column whose bounds or categories are not public"
+            )
+        schema = infer_schema(real)
+        if progress is not quiet:
+            show(schema)
     for sentence in chosen.cautions(schema):
         warnings.warn(sentence, stacklevel=2)
     with shown(progress) as tell:

@@ -405,7 +405,7 @@ class DatetimeColumn(MeasurableColumn):
     timezone: str | None = Field(
         default=None, description='An IANA name, or "mixed": each value has its own offset. Left out: wall clock.'
     )
-    precision: Literal["us", "ms", "s", "min", "h"] = Field(default="s", description="Of every value.")
+    precision: Literal["us", "ms", "s", "min", "h", "day"] = Field(default="s", description="Of every value.")
 
     @classmethod
     def widest(cls, content: Mapping[str, Any]) -> tuple[dt.datetime, dt.datetime]:

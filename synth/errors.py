@@ -63,6 +63,10 @@ class OutputError(BadInput):
     """A place cannot be written; nothing was left there."""
 
 
+class TableNote(UserWarning):
+    """How a file was read that says less than a table should; nothing stops for it, and it holds no cell value."""
+
+
 class MissingExtra(UnderstudyError, ImportError):
     """An optional dependency is not installed; the message names the extra that brings it."""
 

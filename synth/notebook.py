@@ -1,14 +1,66 @@
-"""Objects in a notebook: a small table as HTML, in which every text is escaped."""
+"""Objects as a notebook and a terminal show them: small tables, in which long lists are cut."""
 
+import reprlib
 from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import islice
+
+MOST_ROWS = 200
+"""Rows of a table that is shown; the rest is counted."""
+WIDTH = 80
+"""Characters of a line in a terminal."""
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel = 3
+_SHORT.maxtuple = _SHORT.maxlist = _SHORT.maxdict = 6
+_SHORT.maxstring = _SHORT.maxother = 120
+
+
+def brief_repr(thing: object) -> str:
+    """The `__repr__` of a model or a dataclass with long content: without what is empty, and with long lists cut."""
+    fields = ((name, value) for name, value in vars(thing).items() if not _is_empty(value))
+    return f"{type(thing).__name__}({', '.join(f'{name}={_SHORT.repr(value)}' for name, value in fields)})"
+
+
+def _is_empty(value: object) -> bool:
+    return value is None or value is False or (isinstance(value, str | tuple | list | dict) and not value)
+
+
+def text_table(rows: Iterable[Sequence[str]]) -> str:
+    """A table as indented lines of at most `WIDTH` characters; where they are longer, the widest column is cut."""
+    shown, n_more = _first(rows)
+    widths = [max(map(len, cells)) for cells in zip(*shown, strict=True)]
+    excess = sum(widths) + 2 * len(widths) - WIDTH
+    if excess > 0:
+        widths[widths.index(max(widths))] = max(max(widths) - excess, 1)
+    lines = (
+        "".join(f"  {_cut(cell, width):{width}}" for cell, width in zip(cells, widths, strict=True)) for cells in shown
+    )
+    more = [f"  and {n_more:,} more"] if n_more else []
+    return "\n".join([*(line.rstrip() for line in lines), *more])
+
+
+def _cut(text: str, longest: int) -> str:
+    """A text of at most so many characters, none of which moves a cursor or turns a line around."""
+    text = "".join(c if c.isprintable() else "\ufffd" for c in text[: longest + 1])
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _first(rows: Iterable[Sequence[str]]) -> tuple[list[Sequence[str]], int]:
+    """The rows that are shown, and how many are not."""
+    remaining = iter(rows)
+    shown = list(islice(remaining, MOST_ROWS))
+    return shown, sum(1 for _ in remaining)
 
 
 def html_table(caption: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table with a caption; the first cell of a row is its heading."""
+    shown, n_more = _first(rows)
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
     body = "".join(
         f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in rest)}</tr>'
-        for first, *rest in rows
+        for first, *rest in shown
     )
+    if n_more:
+        body += f'<tr><td colspan="{len(header)}">and {n_more:,} more</td></tr>'
     return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -36,6 +36,15 @@ def shown(progress: Progress | None) -> Iterator[Progress]:
         bar.remove()
 
 
+def show(thing: object) -> None:
+    """Show an object as a notebook does, and elsewhere as text on standard error."""
+    display = _display()
+    if display is None:
+        sys.stderr.write(f"{thing}\n")
+    else:
+        display(thing)
+
+
 def _display() -> Any:
     """IPython's function to show something that changes later; `None` where no notebook runs this."""
     ipython: Any = sys.modules.get("IPython")

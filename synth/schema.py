@@ -5,7 +5,7 @@ An *inferred* schema was proposed from the data by `synth.infer_schema`, so noth
 """
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -26,13 +26,15 @@ from synth.columns import (
 )
 from synth.constraints import Constraint, Dependency, Formula, Inequality, Unique, check, dependencies, equivalents
 from synth.errors import SchemaError, nearest
-from synth.notebook import html_table
+from synth.notebook import html_table, text_table
 from synth.validation import Frozen, is_plain, require_plain, sentence
 
 Kind = Literal["classification", "regression"]
 """Of the models that predict the target."""
 LINE_COLUMNS = (IntegerColumn, RealColumn, DateColumn, DatetimeColumn)
 """Kinds of columns whose values follow each other."""
+MOST_LEVELS = 8
+"""Categories of a column that are shown; the rest is counted."""
 FORMAT = 1
 """Version of the schema file; a newer one is refused."""
 
@@ -76,28 +78,34 @@ class Schema(Frozen):
     constraints: tuple[Constraint, ...] = Field(default=(), description="What holds in every row, as public facts.")
 
     def __repr__(self) -> str:
-        """The schema in one line."""
+        """The schema in one line; printed, it says one for each column."""
         units = "" if self.n_units is None else f", {self.n_units:,} units"
         target = "" if self.target is None else f", target {self.target!r}"
-        return f"<Schema {self.status}: {len(self.kept)} columns{units}{target}>"
+        n = len(self.constraints)
+        constraints = f", {n} constraint{'s' * (n > 1)}" if n else ""
+        return f"<Schema {self.status}: {len(self.kept)} columns{units}{target}{constraints}>"
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        """The schema with a line for each column."""
+        rows = ((*cells, ", ".join(filter(None, notes))) for *cells, notes in self._rows())
+        return f"{repr(self).strip('<>')}\n{text_table(rows)}"
 
     def _repr_html_(self) -> str:
         """The schema as a table of its columns, for a notebook."""
-        roles = {self.target: "target", self.entity: "unit of privacy"}
-        roles |= {name: "sensitive" for name in self.sensitive if name not in roles}
-        rows = (
-            (
-                name,
-                column.kind,
-                "left out" if column.drop else "measured" if is_measured(column) else domain_words(column),
-                "may be missing" if column.missing else "",
-                roles.get(name, ""),
-            )
-            for name, column in self.columns.items()
-        )
+        rows = ((*cells, *notes) for *cells, notes in self._rows())
         return html_table(repr(self).strip("<>"), ("column", "kind", "domain", "missing", "role"), rows)
+
+    def _rows(self) -> Iterator[tuple[str, str, str, tuple[str, str]]]:
+        """Each column with its kind, its domain in words, and whether it may be missing and its role."""
+        roles = {self.target: "target", self.entity: "unit of privacy", self.order: "order"}
+        roles |= {name: "sensitive" for name in self.sensitive if name not in roles}
+        for name, column in self.columns.items():
+            words = "left out" if column.drop else "measured" if is_measured(column) else domain_words(column)
+            levels = getattr(column, "categories", ())
+            if levels and not (column.drop or is_measured(column)):
+                shown = ", ".join(map(str, levels[:MOST_LEVELS]))
+                words = shown if len(levels) <= MOST_LEVELS else f"{words}: {shown}, ..."
+            yield name, column.kind, words, ("may be missing" if column.missing else "", roles.get(name, ""))
 
     @field_validator("dataset")
     @classmethod

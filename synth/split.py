@@ -7,7 +7,7 @@ seed, stratified on the target.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,21 +23,31 @@ MIN_SIDE_ROWS = 40
 """Rows that either side needs, so that the evaluation's intervals mean something."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Split:
-    """The two sides of one table.
+    """The two sides of one table, which unpack as train and holdout.
 
     Attributes:
         train: *Sensitive*. What generators are fitted on.
         holdout: *Sensitive*. What no generator sees.
         duplicates_across: rows of the holdout that have an exact twin in train (identifiers aside).
         keyed: whether the sides came from hashes of names (private) rather than a stratified draw.
+        inside: *Sensitive*. Which rows of the table are the holdout, boolean.
     """
 
     train: pd.DataFrame
     holdout: pd.DataFrame
     duplicates_across: int
     keyed: bool
+    inside: np.ndarray
+
+    def __iter__(self) -> Iterator[pd.DataFrame]:
+        """Train, then holdout: `train, holdout = split_table(table, schema)`."""
+        return iter((self.train, self.holdout))
+
+    def __repr__(self) -> str:
+        """The sides in one line."""
+        return f"<Split: {len(self.train):,} training rows and {len(self.holdout):,} held out>"
 
 
 def split_table(
@@ -70,7 +80,7 @@ def split_table(
     train, holdout = frame[~inside].reset_index(drop=True), frame[inside].reset_index(drop=True)
     if not any_size:
         refuse_small_sides(len(train), len(holdout), holdout_share)
-    return Split(train, holdout, int(twins(holdout, train, schema.learned).sum()), private)
+    return Split(train, holdout, int(twins(holdout, train, schema.learned).sum()), private, inside)
 
 
 def check_share(holdout_share: float) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from synth.errors import BadInput, nearest
+from synth.notebook import brief_repr
 from synth.parsing import GivenFile, NotPlain, be, plain_toml, read_given
 from synth.url import without_addresses
 
@@ -76,6 +77,8 @@ class Frozen(BaseModel):
     """The content of a file, which never changes: unknown keys and numbers that are not finite are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    __repr__ = __str__ = brief_repr
 
 
 def read_toml(path: Path, what: str, error: type[BadInput]) -> dict[str, Any]:

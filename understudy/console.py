@@ -170,6 +170,11 @@ class Console:
         self.note(f"{label}: {time.monotonic() - started:.1f} s")
 
 
+def show_table_note(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A `TableNote` as a line beside the result, in the place of Python's own form of warnings."""
+    Console().note(f"Note: {message}.")
+
+
 _STYLES = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow"}
 
 

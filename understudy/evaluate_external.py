@@ -26,7 +26,7 @@ from synth.parsing import GivenFile, read_given
 from synth.progress import Progress
 from synth.schema import Kind, Schema
 from synth.schema_file import schema_of
-from synth.table import conform, read_table
+from synth.table import read_table
 from synth.table.conforming import Outside
 from synth.table.limits import SizeLimits
 from synth.validation import parse_toml
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from synth.stored import StoredTable
 
 CLAMPED = (
-    "values of the real tables outside the schema were clamped, as --clamp asks; every number is about these tables as "
-    "they were clamped"
+    "values of the real tables outside the schema were clamped, as --clamp asks; every number but the share of valid "
+    "rows is about these tables as they were clamped"
 )
 """Warning where real tables were clamped."""
 
@@ -144,16 +144,14 @@ def laid_out(given: ExternalTables, schema: Schema, draws: Draws) -> Iterator[La
         with _where_stored(given, schema, key, draws) as laid:
             yield laid
         return
-    train, holdout = (
-        conform(read_table(one.file), schema, outside=draws.outside, part=True) for one in (given.train, given.holdout)
-    )
+    real = Real.prepare(read_table(given.train.file), read_table(given.holdout.file), schema, **draws.terms)
     # As they were given, violations and all: how many rows are valid is one of the measures.
-    read = {name: read_digested(one.file, SizeLimits.beside(train)) for name, one in given.synthetic.items()}
+    read = {name: read_digested(one.file, SizeLimits.beside(real.train)) for name, one in given.synthetic.items()}
     yield Laid(
-        Real.prepare(train, holdout, schema, **draws.terms),
+        real,
         {name: table.frame for name, table in read.items()},
         {f"synthetic/{table.path.name}": table.sha256 for table in read.values()},
-        provenance.fingerprints(train, holdout, schema, key),
+        provenance.fingerprints(real.train, real.holdout, schema, key),
     )
 
 

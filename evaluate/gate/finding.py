@@ -55,7 +55,7 @@ NEVER_WAIVED: Mapping[str, str] = {
 merely not known, an owner may answer for that."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Finding:
     """The outcome of one rule for one table.
 
@@ -80,6 +80,11 @@ class Finding:
     waiver: Waiver | None = None
     waived: bool = False
     proven: float | None = None
+
+    def __repr__(self) -> str:
+        """The finding in one line."""
+        subject = f" of {', '.join(map(repr, self.rule.subject))}" if self.rule.subject else ""
+        return f"<Finding {self.outcome} {self.rule.measure}{subject}: {self.reason}>"
 
     @property
     def binding(self) -> bool:

@@ -4,7 +4,7 @@ What a rule may rest on is in `evaluate.metrics`; what a policy says of a table 
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import date, datetime
 from functools import cache
 from pathlib import Path
@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 from evaluate.metrics import CATALOG, GATEABLE
 from evaluate.result import Direction
 from synth.errors import JobError, nearest
+from synth.notebook import html_table, text_table
 from synth.validation import Frozen, read_toml, sentence
 
 SHIPPED = Path(__file__).parents[1] / "policies"
@@ -109,6 +110,24 @@ class Policy(Frozen):
     def on_privacy(self) -> bool:
         """True where a binding rule is on privacy: without one, nothing passes."""
         return any(r.severity == "fail" and r.measure.startswith(("privacy.", STATEMENT)) for r in self.rules)
+
+    def __repr__(self) -> str:
+        """The policy in one line; printed, it says one for each rule."""
+        return f"<Policy {self.name!r} {self.version}, {len(self.rules)} rules, for {self.audience}>"
+
+    def __str__(self) -> str:
+        """The policy with a line for each rule."""
+        return f"{repr(self).strip('<>')}\n{text_table(self._rows())}"
+
+    def _repr_html_(self) -> str:
+        """The rules as a table, for a notebook."""
+        return html_table(repr(self).strip("<>"), ("rule", "limit", "columns"), self._rows())
+
+    def _rows(self) -> Iterator[tuple[str, str, str]]:
+        for rule in self.rules:
+            limit = f"{'at most' if rule.direction == 'lower' else 'at least'} {rule.limit:g}{rule.second}"
+            warns = "" if rule.severity == "fail" else " (warning)"
+            yield rule.measure, f"{limit}{warns}", ", ".join(rule.subject)
 
     @field_validator("name", "audience")
     @classmethod

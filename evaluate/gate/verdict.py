@@ -7,6 +7,7 @@ that show, on tables of which the answer is known, that they work: see `evaluate
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evaluate.audit_result import MEASURE as AUDITED
@@ -14,13 +15,14 @@ from evaluate.comparison import BarringFinding, VendorRanking
 from evaluate.gate.checks import BROKEN, Check, checks_of
 from evaluate.gate.claim import Claim, Composition
 from evaluate.gate.finding import Finding, Outcome, Proof, answered, finding_of
-from evaluate.gate.policy import STATEMENT, Policy, Rule, Waiver, check_name, check_waivers
+from evaluate.gate.policy import STATEMENT, Policy, Rule, Waiver, check_name, check_waivers, load_policy
 from evaluate.gate.protection import proven_limit
 from evaluate.gate.sample_size import settled
 from evaluate.gate.shift import questioned
 from evaluate.metrics import CATALOG
 from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, SelfTest
+from synth.errors import nearest
 from synth.notebook import html_table
 
 if TYPE_CHECKING:
@@ -220,8 +222,8 @@ class _Claiming:
 
 def judge(
     evaluation: Evaluation,
-    policies: Policy | Iterable[Policy],
-    names: Iterable[str] | None = None,
+    policies: Policy | Path | str | Iterable[Policy | Path | str],
+    names: str | Iterable[str] | None = None,
     *,
     waivers: Iterable[Waiver] = (),
     today: date | None = None,
@@ -233,24 +235,30 @@ def judge(
 
     Args:
         evaluation: of a run, of a sweep, or of tables from elsewhere.
-        policies: to judge by, one or several, in this order.
+        policies: to judge by, one or several, in this order; each a policy, or what `load_policy` takes.
         names: of candidates; `None`: all.
         waivers: of rules of these policies, for candidates of this evaluation.
         today: the day on which waivers have to be in force; `None`: today, in UTC.
 
     Raises:
-        JobError: a waiver is for something else than these policies and candidates, a policy takes the name of one that
-            ships, or a rule names a measure that says of itself that it only describes; nothing was judged.
-        EvaluationError: what it says of a sweep, of published numbers, or of all that its run drew, is damaged; nothing
-            was judged.
+        JobError: a waiver is for something else than these policies and candidates, a rule names a measure that says of
+            itself that it only describes, or a policy cannot be read or takes the name of one that ships; nothing was
+            judged.
+        EvaluationError: it has no candidate of that name, or what it says of a sweep, of published numbers, or of all
+            that its run drew, is damaged; nothing was judged.
     """
-    policies = (policies,) if isinstance(policies, Policy) else tuple(policies)
+    several = (policies,) if isinstance(policies, Policy | Path | str) else policies
+    policies = tuple(one if isinstance(one, Policy) else load_policy(one) for one in several)
     waivers = tuple(waivers)
     for policy in policies:
         check_name(policy)
     check_waivers(waivers, policies, [one.name for one in evaluation.candidates])
-    wanted = None if names is None else set(names)
-    chosen = [one for one in evaluation.candidates if wanted is None or one.name in wanted]
+    known = [one.name for one in evaluation.candidates]
+    wanted = known if names is None else [names] if isinstance(names, str) else list(names)
+    for name in wanted:
+        if name not in known:
+            raise EvaluationError(f"candidate={name!r} is not in the evaluation; {nearest(name, known)}")
+    chosen = [one for one in evaluation.candidates if one.name in wanted]
     tests, sweep, together = evaluation.self_tests, evaluation.provenance.sweep, Composition.of(evaluation)
     unpaid = sweep is not None and not sweep.releasable
     claiming = [_Claiming.of(candidate, evaluation, together) for candidate in chosen]

@@ -28,7 +28,7 @@ from synth.stored.table import observed
 from synth.stored.violations import refuse_violations
 from synth.table import conform
 from synth.table.cells import from_arrow
-from synth.table.conforming import Outside
+from synth.table.conforming import Outside, faulty_cells
 
 R = TypeVar("R")
 
@@ -62,23 +62,32 @@ def prepared(
     sides = StoredSides(train, holdout, schema, seed)
     twins = _twins(sides)
     refuse_shared(twins["train_alone"] / n_rows["train"], twins["holdout_in_alone"] / n_rows["holdout"])
-    drawn, frames = {}, {}
+    drawn, frames, before = {}, {}, {}
     for name in tables:
         with _named(name):
             drawn[name] = sides.drawer(name).sample(sample_rows)
-            frames[name] = conform(_fetched(drawn[name]), declared, outside=outside, part=True)
+            fetched = _fetched(drawn[name])
+            frames[name] = conform(fetched, declared, outside=outside, part=True)
+            before[name] = faulty_cells(fetched, declared)
     n_sampled = {name: len(frame) for name, frame in frames.items()}
     refuse_few(n_sampled["train"], n_sampled["holdout"])
     numbered = frames["holdout"].assign(**{_AT: np.arange(n_sampled["holdout"])})
     fresh, control = halves(numbered, schema, seed=seed)
     refuse_one_unit(fresh, control)
     in_train = _counts_in_train(sides, drawn["holdout"])
+    of_fresh, of_control = (half.pop(_AT).to_numpy() for half in (fresh, control))
     stored = StoredReal(
-        sides, sample_rows, n_rows, n_sampled, twins, in_train[fresh.pop(_AT).to_numpy()], drawn["holdout"],
-        control.pop(_AT).to_numpy(),
+        sides, sample_rows, n_rows, n_sampled, twins, in_train[of_fresh], drawn["holdout"], of_control
     )  # fmt: skip
-    shuffled = shuffle_columns(frames["train"], np.random.default_rng([seed, 0]))
-    return cls(schema, declared, frames["train"], fresh, control, shuffled, seed, stored=stored, **options)
+    of_holdout = before["holdout"].iloc[np.concatenate([of_fresh, of_control])].reset_index(drop=True)
+    # The same order within each column, whatever its cells are.
+    shuffled, of_train = (
+        shuffle_columns(rows, np.random.default_rng([seed, 0])) for rows in (frames["train"], before["train"])
+    )
+    return cls(
+        schema, declared, frames["train"], fresh, control, shuffled, seed, stored=stored,
+        faulty=(of_holdout, of_train) if outside == "clamp" else None, **options,
+    )  # fmt: skip
 
 
 def beside(real: StoredReal, synthetic: StoredTable) -> tuple[pd.DataFrame, StoredTables]:

@@ -4,7 +4,7 @@ Counts come from memory (`evaluate.validity.validity`) or from where a table is 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from synth.constraints import Constraint, Unique
 from synth.domain.constraint_checks import broken
 from synth.personal.formats import form_of
 from synth.schema import Schema
+from synth.table.translating import Translations, in_words
 
 Marks = tuple[float, float]
 """The share of rows without a violation among fresh real rows, and among rows with shuffled columns."""
@@ -44,24 +45,28 @@ class ViolationCounts:
 
 @dataclass(frozen=True)
 class Landmarks:
-    """Of all constraints together, and of each: real values are all valid, and shuffling them changes none."""
+    """Of all rules together, of each constraint, and of each column: of real rows as they were before any clamping."""
 
     rows: Marks
     each: tuple[Marks, ...]
+    columns: Mapping[str, Marks]
 
     @classmethod
     def of(cls, tables: Tables) -> Self:
         """The landmarks of the real rows at hand."""
         constraints, columns = tables.declared.constraints, tables.schema.columns
-        if not constraints:
-            return cls((1.0, 1.0), ())
-        flags = [
-            [broken(frame, constraint, columns) for constraint in constraints]
-            for frame in (tables.holdout, tables.shuffled)
-        ]
-        real, shuffled = (float(1 - np.logical_or.reduce(side).mean()) for side in flags)
-        each = zip(*([float(1 - broken.mean()) for broken in side] for side in flags), strict=True)
-        return cls((real, shuffled), tuple(each))
+        rows, each, of_columns = [], [], []
+        for frame, faulty in zip((tables.holdout, tables.shuffled), tables.faulty or (None, None), strict=True):
+            cells = {} if faulty is None else {name: faulty[name].to_numpy() for name in faulty.columns}
+            laws = [
+                np.logical_or.reduce([broken(frame, law, columns), *(cells[n] for n in law.columns if n in cells)])
+                for law in constraints
+            ]
+            rows.append(float(1 - np.logical_or.reduce([np.zeros(len(frame), bool), *cells.values(), *laws]).mean()))
+            each.append([float(1 - law.mean()) for law in laws])
+            of_columns.append({name: float(1 - flags.mean()) for name, flags in cells.items()})
+        by_column = {name: (valid, of_columns[1][name]) for name, valid in of_columns[0].items()}
+        return cls((rows[0], rows[1]), tuple(zip(*each, strict=True)), by_column)
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,7 @@ class Judged:
         rules: the rules that a column breaks, in words, of the columns that break any.
         laws: the constraints.
         names: of all columns that the table has.
+        translated: cells of each column that were written in another form.
     """
 
     rows: ViolationCounts
@@ -98,20 +104,26 @@ class Judged:
     rules: Mapping[str, Sequence[str]]
     laws: Sequence[Law]
     names: Sequence[str]
+    translated: Translations = field(default_factory=dict)
 
     def measurement(self, schema: Schema, lawful: Landmarks) -> MetricResult:
         """The estimates, and what the report lists."""
-        columns = [self._column(name, tally) for name, tally in self.columns.items()]
+        columns = [
+            self._column(name, tally, lawful.columns.get(name, (1.0, 1.0))) for name, tally in self.columns.items()
+        ]
         constraints = [_constraint(law, marks) for law, marks in zip(self.laws, lawful.each, strict=True)]
         whole = share("validity.rows", self.rows, (), self._rows_note(schema), marks=lawful.rows)
         return MetricResult(estimates=(whole, *columns, *constraints), figures=self._figure(lawful, columns))
 
-    def _column(self, name: str, tally: ViolationCounts) -> Estimate:
-        note = ""
+    def _column(self, name: str, tally: ViolationCounts, marks: Marks) -> Estimate:
+        notes = []
         if tally.n_broken:
             rules = ", and ".join(self.rules[name])
-            note = f"{tally.n_broken:,} of {tally.n:,} rows break a rule: the column {rules}."
-        return share("validity.column", tally, (name,), note)
+            notes.append(f"{tally.n_broken:,} of {tally.n:,} rows break a rule: the column {rules}.")
+        if name in self.translated:
+            listed = in_words(self.translated[name])
+            notes.append(f"Cells in another form than the schema's, taken for what they mean: {listed}.")
+        return share("validity.column", tally, (name,), " ".join(notes), marks=marks)
 
     def _rows_note(self, schema: Schema) -> str:
         notes = []
@@ -120,10 +132,13 @@ class Judged:
         extra = [name for name in self.names if name not in schema.columns]
         if extra:
             notes.append(f"Columns that the schema does not know: {', '.join(map(repr, extra))}.")
+        if self.translated:
+            columns = ", ".join(f"{name!r} ({in_words(counted)})" for name, counted in self.translated.items())
+            notes.append(f"Cells in another form than the schema's, taken for what they mean: {columns}.")
         return " ".join(notes)
 
     def _figure(self, lawful: Landmarks, columns: Sequence[Estimate]) -> dict[str, Any]:
-        """The report's list: every constraint, every column that breaks a rule; empty where there is neither."""
+        """The report's list: every constraint, every column with a note; empty where there is neither."""
         constraints = [
             {
                 "rule": str(law.constraint), "n": law.tally.n, "n_broken": law.tally.n_broken,
@@ -135,7 +150,7 @@ class Judged:
         wrong = [
             {"column": name, "n": tally.n, "n_broken": tally.n_broken, "note": column.note}
             for (name, tally), column in zip(self.columns.items(), columns, strict=True)
-            if tally.n_broken
+            if column.note
         ]
         return {"validity": {"constraints": constraints, "columns": wrong}} if constraints or wrong else {}
 
@@ -189,7 +204,7 @@ def _constraint(law: Law, marks: Marks) -> Estimate:
             "columns that the schema does not allow."
         )
     if marks[0] < 1:
-        notes.append("Fresh real rows break it, too: the constraint is wrong.")
+        notes.append("Fresh real rows break it, too: the constraint, or a limit of its columns, is wrong.")
     # Rows that repeat each other come in pairs at least.
     least = 2.0 if isinstance(law.constraint, Unique) else 1.0
     return share("validity.constraint", law.tally, law.constraint.columns, " ".join(notes), marks=marks, least=least)

@@ -25,7 +25,8 @@ from synth.domain.constraint_checks import broken
 from synth.observed import observe
 from synth.personal.formats import ill_formed
 from synth.schema import Schema
-from synth.table import conform, faulty_rows, violations
+from synth.table import conform, violations
+from synth.table.conforming import faulty_cells
 
 METRICS = (
     Metric("validity.rows", "higher", "Valid rows", "Share of synthetic rows that keep every rule of the schema.",
@@ -45,7 +46,7 @@ def measure(tables: Tables) -> MetricResult:
         return measure_stored(tables, tables.stored.offered)
     offered, schema = tables.offered, tables.declared
     read = conform(offered, schema, outside="clamp", part=True)
-    faulty = {name: faulty_rows(offered, only(schema, name)) | _misshapen(read, schema, name) for name in schema.kept}
+    faulty = _faulty(offered, read, schema)
     units = entity_codes(read, schema)
     kept = [_kept(read, constraint, tables.schema, faulty) for constraint in schema.constraints]
     rows = np.logical_or.reduce([*faulty.values(), *(broken for _, broken in kept)])
@@ -55,6 +56,7 @@ def measure(tables: Tables) -> MetricResult:
         {name: _rules(offered, schema, name) for name, flags in faulty.items() if flags.any()},
         tuple(law for law, _ in kept),
         tuple(map(str, offered.columns)),
+        tables.translated,
     )
     return judged.measurement(schema, Landmarks.of(tables))
 
@@ -72,7 +74,7 @@ def valid_rows(offered: pd.DataFrame, schema: Schema) -> Estimate:
         TableError: a column is missing; nothing was measured.
     """
     read = conform(offered, schema, outside="clamp", part=True)
-    faulty = {name: faulty_rows(offered, only(schema, name)) | _misshapen(read, schema, name) for name in schema.kept}
+    faulty = _faulty(offered, read, schema)
     seen = observe(schema, read)
     kept = [_kept(read, constraint, seen, faulty) for constraint in schema.constraints]
     rows = np.logical_or.reduce([*faulty.values(), *(broken for _, broken in kept)])
@@ -102,6 +104,12 @@ def _alike(read: pd.DataFrame, repeated: np.ndarray, constraint: Unique) -> np.n
     groups = read[list(constraint.columns)].iloc[places].groupby(list(constraint.columns), sort=False).ngroup()
     units[places] = len(read) + groups.to_numpy()
     return np.unique(units, return_inverse=True)[1]
+
+
+def _faulty(offered: pd.DataFrame, read: pd.DataFrame, schema: Schema) -> dict[str, np.ndarray]:
+    """Masks of the rows that break a rule of each column."""
+    cells = faulty_cells(offered, schema)
+    return {name: cells[name].to_numpy() | _misshapen(read, schema, name) for name in schema.kept}
 
 
 def _misshapen(read: pd.DataFrame, schema: Schema, name: str) -> np.ndarray:

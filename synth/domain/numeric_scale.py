@@ -8,16 +8,15 @@ import numpy as np
 import pandas as pd
 
 from synth.columns import DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
+from synth.table import datetime_codec
 
 LineColumn = IntegerColumn | RealColumn | WeightColumn | DateColumn | DatetimeColumn
 ROUNDING = 8.0
 """Float spacings by which a quotient may miss a whole number."""
 NEARLY_ALL = 0.9
 """Share of the values on a step from which on every cell of a grid holds one of its multiples."""
-MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6}
+DAY, MICROSECONDS = datetime_codec.DAY, datetime_codec.MICROSECONDS
 _EPOCH = dt.datetime(1970, 1, 1)
-DAY = 24 * 3600 * 10**6
-"""Microseconds of one."""
 LARGEST = 2.0**62
 """Steps of a precision that are counted at most, either way: as many as int64 holds."""
 

@@ -30,6 +30,7 @@ from synth.marginals import Measurement
 from synth.marginals.factor import CELLS_A_MB
 from synth.progress import Progress, quiet
 from synth.schema import Schema
+from synth.table import conform
 
 if TYPE_CHECKING:
     from synth.stored import StoredTable
@@ -169,7 +170,8 @@ class Local(PrivateGenerator):
 
     def _reported(self, train: Any, survey: Survey, budget: Budget) -> ReportCounts:
         """The reports of all slots, counted; nothing but these leaves."""
-        rows = bound_contributions(train, survey.schema)
+        # Conformed first: one name may be spelled in several ways, and each would send a report.
+        rows = bound_contributions(conform(train, survey.schema, outside="clamp"), survey.schema)
         n_slots = require_declared(survey.schema)
         order = _slots(len(rows), n_slots)
         cells = list(survey.answers(survey.codes(rows), order))

@@ -2,13 +2,14 @@
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from synth.table.cells import RawColumn
+from synth.table.cells import RawColumn, dtype_of
 
 Role = Literal["target", "entity"] | None
 
@@ -133,11 +134,22 @@ def facts_of(
         role: what the caller says the column is.
     """
     dtype: str | None = str(series.dtype)
+    if dtype == "object" and given.form == "mixed":
+        dtype = _of_decimals(given) or dtype
     try:
-        pd.api.types.pandas_dtype(dtype)
+        dtype_of(str(dtype))
     except (TypeError, ValueError, NotImplementedError):
         dtype = None
     if dtype == "object" and given.form == "text":
         dtype = None if all_text else "str" if numbers_in_text else dtype
     ordered = isinstance(series.dtype, pd.CategoricalDtype) and bool(series.dtype.ordered)
     return ColumnFacts(name, given, dtype, ordered, all_text or numbers_in_text, role)
+
+
+def _of_decimals(given: RawColumn) -> str | None:
+    """The dtype of Python's decimals, with room for 21 digits before the point; `None` where it does not hold them."""
+    cells = given.cells[~given.missing]
+    if not len(cells) or not all(type(cell) is Decimal and cell.is_finite() and cell.adjusted() < 20 for cell in cells):
+        return None
+    decimals = max(0, *(-int(cell.as_tuple().exponent) for cell in cells))
+    return f"decimal128(38, {decimals})[pyarrow]" if decimals <= 17 else None

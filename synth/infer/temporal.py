@@ -37,7 +37,8 @@ _COMPACT = re.compile(r"(19|20)\d{6}|21000101", re.ASCII)
 """Eight digits that may be a day from 1900 to 2100."""
 _FEWEST = 3
 """Different numbers of eight digits that are days, from which on they are no chance."""
-_PRECISIONS: tuple[Literal["h", "min", "s", "ms"], ...] = ("h", "min", "s", "ms")
+_PRECISIONS: tuple[Literal["day", "h", "min", "s", "ms"], ...] = ("day", "h", "min", "s", "ms")
+_ZONED_MIDNIGHT = re.compile(r"[T ]00:00(:00([.,]0+)?)?(Z|[+-]\d\d:?\d\d)", re.ASCII)
 
 
 def of_texts(about: ColumnFacts) -> Column | None:
@@ -72,6 +73,11 @@ def _iso(about: ColumnFacts, texts: list[str]) -> Column | None:
     for form in ("%Y-%m-%d", *(f"%Y-%m-%d{joint}{clock}" for joint in _JOINTS[:2] for clock in _CLOCKS[:3])):
         parsed = _parsed(texts, form)
         if parsed is not None and ("T" not in form or _only_days(parsed)):  # others with a T need no form
+            return _of_form(about, parsed, form)
+    ends = {text[10:] for text in texts}
+    if len(ends) == 1 and _ZONED_MIDNIGHT.fullmatch(end := ends.pop()):  # days, whatever zone they are written in
+        form = f"%Y-%m-%d{end}"
+        if (parsed := _parsed(texts, form)) is not None:
             return _of_form(about, parsed, form)
     parse = datetime_codec.parser(DatetimeColumn(bounds=(dt.datetime.min, dt.datetime.max)))
     made = [parse(text) for text in texts]

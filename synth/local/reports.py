@@ -26,6 +26,7 @@ from synth.local.oracles import DirectEncoding, UnaryEncoding
 from synth.local.survey import Pairs, Question, Survey
 from synth.parsing import NotPlain, plain_json
 from synth.schema import build_schema
+from synth.table import conform
 from synth.validation import sentence
 
 HEADER, LINES = "survey.json", "reports.csv"
@@ -61,6 +62,7 @@ class Reports:
         Raises:
             TableError: a column is missing.
         """
+        frame = conform(frame, survey.schema, outside="clamp")  # one name may be spelled in several ways
         order = np.argsort(words(len(frame), np.uint64), kind="stable")
         entity = survey.schema.entity
         if entity is not None:  # one row of each, whichever comes first in an order that says nothing

@@ -88,6 +88,8 @@ ARRAY_POSITION = {kind: _array_position(kind) for kind in ("string", "float64", 
 
 def one_text(cells: ir.Column, backend: str) -> ir.StringColumn:
     """Cells as texts, one for each value: a `numeric` of PostgreSQL has as many as there are scales to write it in."""
+    if cells.type().is_floating():
+        cells = ibis.ifelse(cells == exactly(0.0), cells.abs(), cells)  # one zero
     return (_trim_scale(cells) if backend == "postgres" and cells.type().is_decimal() else cells).cast("string")
 
 

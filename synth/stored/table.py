@@ -301,6 +301,8 @@ class StoredTable:
             # A whole number has one name, however it is written.
             return reader.wholes(cells, name).cast("string")
         text = self._written_as(name)
+        if cells.type().is_floating():
+            return ibis.ifelse(reader.reals(cells, name).isnull(), ibis.null("string"), text)
         return reader.present(text) if cells.type().is_string() else text
 
     def _written_as(self, name: str) -> Any:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -124,6 +125,38 @@ def from_arrow(column: Any) -> pd.Series:
     except (pa.ArrowException, UnicodeDecodeError):
         return _decoded(column)
     return series
+
+
+def as_frame_column(column: Any) -> pd.Series:
+    """A column of Arrow as a frame keeps it: as `from_arrow`, but for decimals, whose type is that of Arrow."""
+    import pyarrow as pa
+
+    if pa.types.is_decimal(column.type):
+        return pd.Series(pd.arrays.ArrowExtensionArray(column))
+    return from_arrow(column)
+
+
+_DECIMAL = re.compile(r"(decimal(?:32|64|128|256))\((\d+), ?(-?\d+)\)\[pyarrow\]", re.ASCII)
+
+
+def dtype_of(text: str) -> Any:
+    """The dtype of a name, also of decimals, which pandas writes so and does not read.
+
+    Raises:
+        TypeError: it is none.
+
+    >>> dtype_of("decimal128(10, 2)[pyarrow]").pyarrow_dtype.scale
+    2
+    """
+    import pyarrow as pa
+
+    digits = _DECIMAL.fullmatch(text)
+    if digits is None:
+        return pd.api.types.pandas_dtype(text)
+    try:
+        return pd.ArrowDtype(getattr(pa, digits[1])(int(digits[2]), int(digits[3])))
+    except (AttributeError, ValueError):  # more digits than there are, or than this version of Arrow has
+        raise TypeError(text) from None
 
 
 def _decoded(column: Any) -> pd.Series:

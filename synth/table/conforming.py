@@ -132,13 +132,16 @@ def faulty_rows(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
     Raises:
         TableError: a column is missing.
     """
+    return np.asarray(faulty_cells(frame, schema).to_numpy(dtype=bool).any(axis=1))
+
+
+def faulty_cells(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """Flags of the cells that do not fit, by kept column; the rest as of `faulty_rows`."""
     for violation in of_names(frame, schema, extra=False):
         raise TableError(str(violation))
-    faulty = np.zeros(len(frame), dtype=bool)
-    for name, checked in _checked(frame, schema):
-        for flags in _all_faults(name, checked, schema).values():
-            faulty |= flags
-    return faulty
+    columns = ((name, _all_faults(name, checked, schema)) for name, checked in _checked(frame, schema))
+    flags = {name: np.logical_or.reduce([np.zeros(len(frame), bool), *faults.values()]) for name, faults in columns}
+    return pd.DataFrame(flags, index=pd.RangeIndex(len(frame)), columns=pd.Index(list(flags), dtype=object))
 
 
 def readable(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
@@ -186,6 +189,11 @@ def _check(series: pd.Series, column: Column, missing_texts: frozenset[str], *, 
     faults = {fault: given.rows(flags) for fault, flags in done.faults.items() if flags.any()}
     faults[Fault.MISSING] = given.missing_rows
     return _Checked(values, faults)
+
+
+def check_column(series: pd.Series, column: Column, missing_texts: frozenset[str]) -> dict[Fault, np.ndarray]:
+    """Flags of the rows of a column with each fault of a cell."""
+    return _check(series, column, missing_texts, clamp=False).faults
 
 
 def _known_texts(series: pd.Series, column: Column, missing_texts: frozenset[str]) -> np.ndarray | None:

@@ -13,7 +13,7 @@ import pandas as pd
 from synth.columns import DateColumn, DatetimeColumn, read_as, write_as
 from synth.table.cells import Fault
 
-MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6}
+MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "day": 24 * 3600 * 10**6}
 DAY = 24 * 3600 * 10**6
 ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 ISO_DATETIME = re.compile(
@@ -26,9 +26,9 @@ Parse = Callable[[str], dt.datetime | None]
 def parser(column: DateColumn | DatetimeColumn) -> Parse:
     """The parser of one text of the column; it gives `None` for a text that is not in the column's form."""
     if isinstance(column, DateColumn) and column.format == "%Y-%m-%d":
-        return lambda text: _iso(text) if ISO_DATE.fullmatch(text) else None
+        return lambda text: iso(text) if ISO_DATE.fullmatch(text) else None
     if column.format is None:
-        return lambda text: _iso(text) if ISO_DATETIME.fullmatch(text) else None
+        return lambda text: iso(text) if ISO_DATETIME.fullmatch(text) else None
     form = read_as(column.format)
 
     def by_format(text: str) -> dt.datetime | None:
@@ -40,7 +40,8 @@ def parser(column: DateColumn | DatetimeColumn) -> Parse:
     return by_format
 
 
-def _iso(text: str) -> dt.datetime | None:
+def iso(text: str) -> dt.datetime | None:
+    """The moment of a text of ISO 8601; `None` where it is of no calendar."""
     try:
         return dt.datetime.fromisoformat(text)
     except ValueError:

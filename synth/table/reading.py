@@ -13,6 +13,7 @@ import gzip
 import io
 import json
 import re
+import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -20,9 +21,9 @@ from typing import Any
 
 import pandas as pd
 
-from synth.errors import TableError
+from synth.errors import TableError, TableNote
 from synth.schema import Schema
-from synth.table.cells import from_arrow
+from synth.table.cells import as_frame_column, from_arrow
 from synth.table.conforming import Outside, conform, names_at_fault, readable
 from synth.table.limits import HEADER_BYTES, NO_MORE, SizeLimits, content_of, opened
 
@@ -49,11 +50,17 @@ def arrow_table(content: bytes, limits: SizeLimits, place: str) -> Any:
         _refuse_large(file.metadata, limits, place)
         kinds = file.schema_arrow
         _refuse_nested(kinds, place)
-        texts = [name for name, kind in zip(kinds.names, kinds.types, strict=True) if _is_text(kind)]
+        names, delta = list(kinds.names), _delta_encoded(file.metadata)
+        texts = [names[i] for i, kind in enumerate(kinds.types) if _is_text(kind) and i not in delta]
         # Of two columns of one name, neither may be read as codes: the caller refuses them by name.
-        table = _parquet_file(content, texts if len(set(kinds.names)) == len(kinds.names) else ()).read(
-            use_threads=False
-        )
+        file = _parquet_file(content, texts if len(set(names)) == len(names) else ())
+        for name in {names[i] for i in delta}:
+            _refuse_expanding(file, name, limits, place)
+        table = file.read(use_threads=False)
+    except pa.ArrowNotImplementedError:
+        raise TableError(
+            f"a Parquet file must be of encodings that pyarrow reads: {place} has another; write it anew with pyarrow"
+        ) from None
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError):
         raise TableError(
             f"a Parquet file must be whole: {place} is cut short or of another format; copy it again"
@@ -71,6 +78,27 @@ def _parquet_file(content: bytes, as_codes: Any) -> Any:
         pa.BufferReader(content), read_dictionary=list(as_codes), thrift_string_size_limit=THRIFT_STRING_BYTES,
         thrift_container_size_limit=THRIFT_ITEMS,
     )  # fmt: skip
+
+
+_DELTA_ROWS = 1_024
+"""Rows that are decoded at once: Arrow gives up where their texts have over 2 GB."""
+
+
+def _delta_encoded(metadata: Any) -> frozenset[int]:
+    """The columns with texts that are told by how they differ from the one before; Arrow reads no codes of these."""
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    return frozenset(
+        i for group in groups for i in range(metadata.num_columns)
+        if {"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"} & set(group.column(i).encodings)
+    )  # fmt: skip
+
+
+def _refuse_expanding(file: Any, name: str, limits: SizeLimits, place: str) -> None:
+    """Refuse a column whose few bytes stand for too much text, before it is held as a whole."""
+    total = 0
+    for batch in file.iter_batches(batch_size=_DELTA_ROWS, columns=[name], use_threads=False):
+        total += batch.nbytes
+        limits.refuse_over("bytes", total, place)
 
 
 def _refuse_large(said: Any, limits: SizeLimits, place: str) -> None:
@@ -212,10 +240,25 @@ def _csv(path: Path, suffix: str, limits: SizeLimits) -> pd.DataFrame:
     limits.refuse_over("rows", table.num_rows - 1, place)
     names = [table.column(i)[0].as_py() or "" for i in range(table.num_columns)]
     _refuse_line_breaks(names, place)
+    named = _with_names(names)
+    if named != names:
+        shown = ", ".join(repr(new) for new, old in zip(named, names, strict=True) if not old)
+        note = f"the first column of {place} has no name, as row names have none; it is read as {shown}"
+        warnings.warn(TableNote(note), stacklevel=2)
     columns = [from_arrow(table.column(i).slice(1)) for i in range(table.num_columns)]
     frame = pd.DataFrame(dict(enumerate(columns)))
-    frame.columns = pd.Index(names, dtype=object)
+    frame.columns = pd.Index(named, dtype=object)
     return frame
+
+
+def _with_names(names: list[str]) -> list[str]:
+    """The names with those of leading columns that have none, such as row names of pandas and R, as pandas calls them.
+
+    >>> _with_names(["", "a", ""])
+    ['Unnamed: 0', 'a', '']
+    """
+    n_unnamed = next((i for i, name in enumerate(names) if name), 0)
+    return [f"Unnamed: {i}" if i < n_unnamed else name for i, name in enumerate(names)]
 
 
 def _bytes(path: Path, suffix: str, limits: SizeLimits) -> bytes:
@@ -323,7 +366,10 @@ def _parsed(content: bytes, n_columns: int, place: str) -> Any:
     try:
         table = pa.csv.read_csv(
             pa.BufferReader(content),
-            read_options=pa.csv.ReadOptions(column_names=names, block_size=max(1 << 24, min(len(content), 1 << 30))),
+            # Arrow's threads would still be starting where a small table is refused, and abort the process as it ends.
+            read_options=pa.csv.ReadOptions(
+                column_names=names, block_size=max(1 << 24, min(len(content), 1 << 30)), use_threads=False
+            ),
             parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note),
             convert_options=pa.csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
@@ -355,25 +401,32 @@ def _parquet(path: Path, limits: SizeLimits) -> pd.DataFrame:
     with opened(path, limits) as file:
         content = content_of(file, limits, place)
     table = arrow_table(content, limits, place)
-    index = index_names(table.schema.metadata)
+    index = index_names(table.schema)
+    if index:
+        shown = ", ".join(map(repr, sorted(index)))
+        note = f"the row numbers that pandas stored in {place} ({shown}) are left out"
+        warnings.warn(TableNote(note), stacklevel=2)
     kept = [i for i, name in enumerate(table.schema.names) if name not in index]
-    columns = {i: from_arrow(table.column(i)) for i in kept}
+    columns = {i: as_frame_column(table.column(i)) for i in kept}
     frame = pd.DataFrame(columns, index=pd.RangeIndex(table.num_rows))
     frame.columns = pd.Index([table.schema.names[i] for i in kept], dtype=object)
     return frame
 
 
-def index_names(metadata: Mapping[bytes, bytes] | None) -> frozenset[str]:
-    """The columns of a Parquet file that are nothing but the row numbers that pandas stored beside a table.
+def index_names(kinds: Any) -> frozenset[str]:
+    """The columns of a Parquet file's schema that are nothing but the row numbers that pandas stored beside a table.
 
-    The file says so itself: a column of such a name that pandas did not number is a column like any other.
-
-    Args:
-        metadata: of the file's schema.
+    The file says so itself: a column of such a name that pandas did not number, or that holds texts, is one like any
+    other.
     """
+    import pyarrow as pa
+
+    metadata: Mapping[bytes, bytes] = kinds.metadata or {}
     try:
-        named = json.loads((metadata or {}).get(b"pandas", b"{}"))["index_columns"]
-        return frozenset(name for name in named if isinstance(name, str) and _NUMBERED.fullmatch(name))
+        named = json.loads(metadata.get(b"pandas", b"{}"))["index_columns"]
+        listed = {name for name in named if isinstance(name, str) and _NUMBERED.fullmatch(name)}
+        numbers = {name for name, kind in zip(kinds.names, kinds.types, strict=True) if pa.types.is_integer(kind)}
+        return frozenset(listed & numbers)
     except (ValueError, KeyError, TypeError, RecursionError):  # somebody's own, of which nothing follows
         return frozenset()
 
@@ -417,7 +470,7 @@ def _names_of_csv(path: Path, suffix: str, place: str) -> tuple[str, ...]:
     # Latin-1 stands for the bytes as they are, so that rows behind the header need not even be text.
     opened = gzip.open if suffix == ".csv.gz" else open
     with opened(path, "rt", encoding="latin-1", newline="") as stream:
-        return tuple(header_names(_header_lines(stream), place))
+        return tuple(_with_names(header_names(_header_lines(stream), place)))
 
 
 def _header_lines(stream: Iterable[str]) -> Iterator[str]:
@@ -439,5 +492,5 @@ def _names_of_parquet(path: Path) -> tuple[str, ...]:
         raise TableError(
             f"a Parquet file must be whole: path={str(path)!r} is cut short or of another format; copy it again"
         ) from None
-    index = index_names(kinds.metadata)
+    index = index_names(kinds)
     return tuple(name for name in kinds.names if name not in index)

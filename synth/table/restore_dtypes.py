@@ -1,5 +1,6 @@
 """Restored dtypes: a canonical table with the dtypes and the text forms of the real one."""
 
+from decimal import Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from synth.columns import (
 from synth.errors import TableError
 from synth.schema import Schema
 from synth.table import datetime_codec
-from synth.table.cells import look
+from synth.table.cells import dtype_of, look
 from synth.table.decode import read, rounded
 
 
@@ -59,7 +60,7 @@ def shown_column(series: pd.Series, name: str, column: Column) -> pd.Series:
     if column.dtype == "category":
         return _categories(series, column)
     try:
-        return _cast(series, column.dtype)
+        return _cast(series, column)
     except (TypeError, ValueError, OverflowError, ArithmeticError):
         raise TableError(f"column={name!r} {'; '.join(_unfit(column.dtype))}") from None
 
@@ -97,8 +98,15 @@ def _extremes(column: Column) -> pd.Series:
     return series
 
 
-def _cast(series: pd.Series, dtype: str) -> pd.Series:
-    known = _holding(dtype, series)
+def _cast(series: pd.Series, column: Column) -> pd.Series:
+    known = _holding(str(column.dtype), series)
+    if known.name.startswith("decimal"):
+        # By way of texts: Arrow's own cast refuses whole numbers, and floats are only near to a decimal.
+        step, exact = Decimal(1).scaleb(-known.pyarrow_dtype.scale), Context(prec=76)
+        cells = [
+            None if text is None else Decimal(text).quantize(step, context=exact) for text in texts(series, column)
+        ]
+        return pd.Series(pd.array(cells, dtype=known), index=series.index)
     if pd.api.types.is_integer_dtype(known):
         # pandas would let a number that is too large wrap around.
         room = np.iinfo(getattr(known, "numpy_dtype", known))
@@ -121,7 +129,7 @@ def _by_default(series: pd.Series, column: Column) -> pd.Series:
 
 def _holding(dtype: str, series: pd.Series) -> Any:
     """The declared dtype, in its nullable form where a missing value asks for it."""
-    known: Any = pd.api.types.pandas_dtype(dtype)
+    known: Any = dtype_of(dtype)
     if isinstance(known, np.dtype) and series.isna().any():
         if known.kind in "iu":
             return pd.api.types.pandas_dtype(dtype.replace("uint", "UInt").replace("int", "Int"))

@@ -39,10 +39,10 @@ def look_alone(series: pd.Series, column: Column, missing_texts: frozenset[str])
             return _within_the_calendar(given)
         if given.form != "mixed":
             return given
-    cells = _objects(series)
+    cells = as_objects(series)
     if isinstance(column, DateColumn | DatetimeColumn):
         return _given("mixed", [_time(cell, missing_texts) for cell in cells])
-    return _given("text", [_text(cell, column, missing_texts) for cell in cells])
+    return _given("text", [cell_text(cell, column, missing_texts) for cell in cells])
 
 
 def _unwrapped(series: pd.Series) -> pd.Series:
@@ -51,7 +51,7 @@ def _unwrapped(series: pd.Series) -> pd.Series:
     if isinstance(dtype, pd.ArrowDtype) or (isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"):
         return from_arrow(series.array.__arrow_array__())
     if isinstance(dtype, pd.CategoricalDtype):
-        levels = np.append(_objects(pd.Series(series.cat.categories)), [None])
+        levels = np.append(as_objects(pd.Series(series.cat.categories)), [None])
         return pd.Series(levels[series.cat.codes.to_numpy()], dtype=object)
     return series.astype(dtype.subtype) if isinstance(dtype, pd.SparseDtype) else series
 
@@ -62,7 +62,7 @@ def _within_the_calendar(given: RawColumn) -> RawColumn:
     return replace(given, missing=given.missing | (years < dt.MINYEAR) | (years > dt.MAXYEAR))
 
 
-def _objects(series: pd.Series) -> np.ndarray:
+def as_objects(series: pd.Series) -> np.ndarray:
     """The cells as Python objects; pandas itself may crash on times of far years."""
     dtype: Any = series.dtype
     if not isinstance(dtype, pd.DatetimeTZDtype) and dtype.kind != "M":
@@ -87,7 +87,7 @@ def _reads_alike(dtype: Any, column: Column) -> bool:
         if isinstance(dtype, pd.DatetimeTZDtype):
             return zone not in (None, "mixed")
         return bool(dtype.kind == "M") and zone is None
-    numeric = _is_number(column) or isinstance(column, BooleanColumn)
+    numeric = is_number(column) or isinstance(column, BooleanColumn)
     return numeric and bool(dtype.kind in "iub" or (dtype.kind == "f" and dtype.itemsize <= 8))
 
 
@@ -102,7 +102,7 @@ def _given(form: Any, cells: list[Any]) -> RawColumn:
     return RawColumn(form, values, np.fromiter((cell is None for cell in cells), dtype=bool, count=len(cells)))
 
 
-def _text(cell: Any, column: Column, missing_texts: frozenset[str]) -> str | None:
+def cell_text(cell: Any, column: Column, missing_texts: frozenset[str]) -> str | None:
     """The content of a cell as text; `None` where it is missing or nothing that a table holds."""
     kind = type(cell)
     if kind is str or issubclass(kind, np.str_):
@@ -127,10 +127,11 @@ def _truth(cell: bool, column: Column) -> str:
     """True and false in the words of a boolean column, as 1 and 0 where numbers are, else as Python writes them."""
     if isinstance(column, BooleanColumn):
         return column.tokens[int(cell)]
-    return str(int(cell)) if _is_number(column) else str(cell)
+    return str(int(cell)) if is_number(column) else str(cell)
 
 
-def _is_number(column: Column) -> bool:
+def is_number(column: Column) -> bool:
+    """True if a column holds numbers."""
     return isinstance(column, IntegerColumn | RealColumn | WeightColumn) or holds_whole_numbers(column)
 
 

@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -134,7 +135,14 @@ def test_an_empty_list_of_measures_is_refused(tables: Tables) -> None:
 
 def test_the_same_seed_gives_the_same_evaluation_and_it_survives_json() -> None:
     def run(seed: int) -> Evaluation:
-        found = engine.evaluate(_rows(200, 0), _rows(160, 1), _rows(90, 2), SCHEMA, measures=FIDELITY, seed=seed)
+        found = engine.evaluate(
+            train=_rows(200, 0),
+            holdout=_rows(160, 1),
+            synthetic=_rows(90, 2),
+            schema=SCHEMA,
+            measures=FIDELITY,
+            seed=seed,
+        )
         return evaluation_from(found.to_json())
 
     first, second, third = run(0), run(0), run(1)
@@ -145,7 +153,7 @@ def test_the_same_seed_gives_the_same_evaluation_and_it_survives_json() -> None:
 
 def test_tables_by_name_become_candidates_with_their_statements() -> None:
     found = engine.evaluate(
-        _rows(100, 0), _rows(100, 1), {"a": _rows(90, 2), "b": _rows(50, 3)}, SCHEMA,
+        train=_rows(100, 0), holdout=_rows(100, 1), synthetic={"a": _rows(90, 2), "b": _rows(50, 3)}, schema=SCHEMA,
         measures=["validity"], statements={"b": STATED},
     )  # fmt: skip
     assert [candidate.name for candidate in found.candidates] == ["a", "b"]
@@ -155,7 +163,7 @@ def test_tables_by_name_become_candidates_with_their_statements() -> None:
 
 def test_facts_of_the_real_table_count_twins() -> None:
     train, holdout = _rows(100, 0), _rows(100, 1)
-    facts = engine.evaluate(train, holdout, train, SCHEMA, measures=["validity"]).real
+    facts = engine.evaluate(train=train, holdout=holdout, synthetic=train, schema=SCHEMA, measures=["validity"]).real
     keys = set(train.itertuples(index=False, name=None))
     across = sum(row in keys for row in holdout.itertuples(index=False, name=None))
     assert facts.duplicates_across == Duplicates(across, across / 100)
@@ -174,14 +182,25 @@ def test_progress_is_told_every_measure(tables: Tables) -> None:
 
 def test_too_few_rows_are_refused() -> None:
     with pytest.raises(EvaluationError, match="at least"):
-        engine.evaluate(_rows(10, 0), _rows(100, 1), _rows(100, 2), SCHEMA)
+        engine.evaluate(train=_rows(10, 0), holdout=_rows(100, 1), synthetic=_rows(100, 2), schema=SCHEMA)
     with pytest.raises(EvaluationError, match="at least 2 rows"):
-        engine.evaluate(_rows(100, 0), _rows(100, 1), _rows(0, 2), SCHEMA)
+        engine.evaluate(train=_rows(100, 0), holdout=_rows(100, 1), synthetic=_rows(0, 2), schema=SCHEMA)
+
+
+@pytest.mark.parametrize("work", [engine.evaluate, engine.evaluate_stored])
+def test_tables_are_named_so_that_no_order_of_them_is_taken_for_another(work: Any) -> None:
+    real, synthetic = _rows(100, 0), _rows(100, 1)
+    with pytest.raises(TypeError, match=rf"{work.__name__}\(train=..., holdout=..., synthetic=..., schema=...\)"):
+        work(real, synthetic, real, SCHEMA)
+    with pytest.raises(TypeError, match="by keyword"):
+        work(real, holdout=real, synthetic=synthetic, schema=SCHEMA)
 
 
 def test_a_synthetic_table_that_lacks_a_column_is_refused() -> None:
     with pytest.raises(TableError, match="region"):
-        engine.evaluate(_rows(100, 0), _rows(100, 1), _rows(100, 2).drop(columns="region"), SCHEMA)
+        engine.evaluate(
+            train=_rows(100, 0), holdout=_rows(100, 1), synthetic=_rows(100, 2).drop(columns="region"), schema=SCHEMA
+        )
 
 
 @pytest.mark.parametrize("columns", [["age"], ["region"], ["smoker", "age"]])
@@ -189,8 +208,10 @@ def test_narrow_tables_are_measured(columns: list[str]) -> None:
     schema: Schema = build_schema(
         {"status": "declared", "columns": {n: SCHEMA.columns[n].model_dump(mode="json") for n in columns}}
     )
-    parts = [_rows(100, seed)[columns] for seed in range(3)]
-    candidate = engine.evaluate(*parts, schema, measures=FIDELITY).candidates[0]
+    train, holdout, synthetic = (_rows(100, seed)[columns] for seed in range(3))
+    candidate = engine.evaluate(
+        train=train, holdout=holdout, synthetic=synthetic, schema=schema, measures=FIDELITY
+    ).candidates[0]
     assert isinstance(candidate.find("columns.tvd.excess"), Estimate)
     assert (candidate.find("pairs.tvd.excess").__class__ is Failure) == (len(columns) == 1)
 
@@ -279,12 +300,12 @@ def test_the_package_says_which_distribution_it_is_from() -> None:
 
 
 def test_real_tables_outside_the_schema_are_refused_or_clamped_as_asked() -> None:
-    rows = [_rows(n, seed) for seed, n in enumerate((300, 200, 250))]
-    rows[0].loc[:4, "region"] = "east"
-    rows[1].loc[:2, "age"] = 500
+    rows = {"train": _rows(300, 0), "holdout": _rows(200, 1), "synthetic": _rows(250, 2)}
+    rows["train"].loc[:4, "region"] = "east"
+    rows["holdout"].loc[:2, "age"] = 500
     with pytest.raises(TableError, match="region"):
-        engine.evaluate(*rows, SCHEMA)
-    candidate = engine.evaluate(*rows, SCHEMA, outside="clamp").candidates[0]
+        engine.evaluate(**rows, schema=SCHEMA)
+    candidate = engine.evaluate(**rows, schema=SCHEMA, outside="clamp").candidates[0]
     assert {f.reason for f in candidate.failures} <= {"skipped"}
     assert set(candidate.seconds) == set(engine.MODULES)
     assert isinstance(candidate.find("utility.gap.boosting"), Estimate)
@@ -293,11 +314,15 @@ def test_real_tables_outside_the_schema_are_refused_or_clamped_as_asked() -> Non
 
 def test_another_target_may_be_named():
     train, holdout, synthetic = _rows(300, 0), _rows(200, 1), _rows(250, 2)
-    measured = engine.evaluate(train, holdout, synthetic, SCHEMA, measures=["utility.tstr"], target="region")
+    measured = engine.evaluate(
+        train=train, holdout=holdout, synthetic=synthetic, schema=SCHEMA, measures=["utility.tstr"], target="region"
+    )
     assert measured.real.target == "region"
     assert measured.candidates[0].figures["utility"]["target"] == "region"
     with pytest.raises(SchemaError, match="nobody"):
-        engine.evaluate(train, holdout, synthetic, SCHEMA, measures=["utility.tstr"], target="nobody")
+        engine.evaluate(
+            train=train, holdout=holdout, synthetic=synthetic, schema=SCHEMA, measures=["utility.tstr"], target="nobody"
+        )
 
 
 def test_what_one_candidate_breaks_is_a_failure_by_its_name() -> None:
@@ -319,5 +344,7 @@ def test_three_functions_stand_between_an_evaluation_and_a_metric(monkeypatch) -
         return MetricResult()
 
     monkeypatch.setattr("evaluate.validity.validity.measure", seen)
-    engine.evaluate(_rows(300, 0), _rows(200, 1), _rows(250, 2), SCHEMA, measures=["validity"])
+    engine.evaluate(
+        train=_rows(300, 0), holdout=_rows(200, 1), synthetic=_rows(250, 2), schema=SCHEMA, measures=["validity"]
+    )
     assert stacks[0][: stacks[0].index("evaluate")] == ["seen", "_run", "measure_candidate", "evaluate_beside"]

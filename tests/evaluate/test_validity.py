@@ -13,6 +13,8 @@ from evaluate.validity import shares as validity_shares
 from evaluate.validity import validity
 from evaluate.validity.shares import ViolationCounts
 from synth.schema import build_schema
+from synth.table import conform
+from synth.table.translating import translate
 
 SCHEMA = build_schema(
     {
@@ -248,7 +250,7 @@ def test_a_constraint_that_real_rows_break_is_said_to_be_wrong() -> None:
     estimate = next(e for e in _of_key(_keyed(50), _rows(80)).estimates if e.measure == "validity.constraint")
     assert estimate.reference is not None
     assert estimate.reference < 1.0
-    assert estimate.note == "Fresh real rows break it, too: the constraint is wrong."
+    assert estimate.note == "Fresh real rows break it, too: the constraint, or a limit of its columns, is wrong."
 
 
 def test_landmarks_are_what_fresh_rows_and_shuffled_columns_keep() -> None:
@@ -320,3 +322,95 @@ def test_intervals_of_repeated_values_are_rather_too_wide(n: int, n_values: int)
         estimate = validity_shares.share("validity.constraint", ViolationCounts.of(repeats, units), (), "", least=2.0)
         held += estimate.low <= expected <= estimate.high  # type: ignore[operator]
     assert held >= 950
+
+
+FORMS = build_schema(
+    {
+        "status": "declared",
+        "columns": {
+            "member": {"kind": "boolean", "tokens": ["no", "yes"]},
+            "day": {"kind": "date", "bounds": ["2020-01-01", "2030-01-01"]},
+            "code": {"kind": "categorical", "categories": ["27", "3", "08"]},
+            "money": {"kind": "real", "bounds": [0, 1e6], "decimals": 3, "missing": True},
+            "status": {"kind": "categorical", "categories": ["married", " single"]},
+        },
+    }
+)
+SAME = {
+    "member": ("yes", ["true", "TRUE", "1", " Yes", 1.0], ["maybe", "2", "yess"]),
+    "day": (
+        "2024-01-31",
+        ["2024-01-31 00:00:00", "2024-01-31T00:00:00Z", pd.Timestamp("2024-01-31", tz="Europe/Paris")],
+        ["2024-01-31T01:00:00", "31.01.2024"],
+    ),
+    "code": ("27", ["27.0", 27.0, 27, "2.7e1"], ["8.5", True]),
+    "money": ("1234", ["1,234.00", "1,234.0", " 1234 "], ["1,234", "1,5", "0,123,456", "12,34.0"]),
+    "status": (" single", ["single", "  single "], ["Single", "sing le"]),
+}
+
+
+def _forms(n: int = 100) -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    return pd.DataFrame({
+        "member": rng.choice(["no", "yes"], n), "day": [f"2024-01-{1 + i % 31:02d}" for i in range(n)],
+        "code": rng.choice(["27", "3", "08"], n), "money": [f"{i * 1.125}" for i in range(n)],
+        "status": rng.choice(["married", " single"], n),
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("column", SAME)
+def test_an_equal_value_in_another_form_is_equal_and_what_may_be_two_values_is_none(column: str) -> None:
+    own, equal, other = SAME[column]
+    for cell in [*equal, *other]:
+        frame = _forms(3).astype(object)
+        frame[column] = pd.Series([own, cell, own], dtype=object)
+        shown, counts = translate(frame, FORMS)
+        known = conform(shown, FORMS, outside="clamp")[column]
+        assert known[[0]].equals(known[[1]].set_axis([0])) == (cell in equal), cell
+        assert sum(counts.get(column, {}).values()) == (cell in equal), cell
+        assert frame[column][1] is cell, "what was handed over is not changed"
+
+
+def test_a_cell_that_is_valid_as_it_stands_is_never_translated() -> None:
+    schema = build_schema(
+        {
+            "status": "declared",
+            "columns": {
+                "code": {"kind": "categorical", "categories": ["27", "27.0", " 27"]},
+                "sex": {"kind": "boolean", "tokens": ["1", "2"]},
+            },
+        }
+    )
+    frame = pd.DataFrame({"code": ["27", "27.0", " 27", "27.00"], "sex": ["1", "2", "true", "0"]})
+    shown, counts = translate(frame, schema)
+    assert (shown.equals(frame), counts) == (True, {})
+
+
+def test_copies_that_hide_in_another_form_are_copies_and_what_was_translated_is_listed() -> None:
+    real = _forms(200)
+    member = {"yes": "TRUE", "no": "f"}
+    hidden = real.head(100).assign(
+        member=lambda rows: rows["member"].map(member), day=lambda rows: rows["day"] + "T00:00:00Z",
+        code=lambda rows: rows["code"].astype(float), status=lambda rows: " " + rows["status"],
+    )  # fmt: skip
+    tables = Tables.prepare(real.head(100), real.tail(100), hidden, FORMS)
+    plain = Tables.prepare(real.head(100), real.tail(100), real.head(100), FORMS)
+    pd.testing.assert_frame_equal(tables.synthetic, plain.synthetic)
+    measured = validity.measure(tables)
+    found = {estimate.subject: estimate for estimate in measured.estimates}
+    assert found[()].value == 1.0
+    assert "'member' (another word for true or false: 100)" in found[()].note
+    assert "blanks around a value: 100" in found[("status",)].note
+    assert [one["column"] for one in measured.figures["validity"]["columns"]] == ["member", "day", "code", "status"]
+
+
+def test_landmarks_are_of_real_rows_as_they_were_before_any_was_clamped() -> None:
+    real = _rows(800)
+    real.loc[real.index[::5], "age"] = 200
+    real.loc[real.index[::10], "color"] = "violet"
+    tables = Tables.prepare(real.head(400), real.tail(400), _rows(50), SCHEMA, outside="clamp")
+    found = {estimate.subject: estimate for estimate in validity.measure(tables).estimates}
+    assert (found[("age",)].reference, found[("age",)].floor) == (0.8, 0.8)
+    assert found[("color",)].reference == 0.9
+    assert found[()].reference == 0.8, "rows with both count once"
+    assert found[()].floor == pytest.approx(0.8 * 0.9, abs=0.04), "shuffled, they fall apart"

@@ -109,7 +109,7 @@ def plain() -> tuple[Schema, list[pd.DataFrame]]:
 
 def test_a_table_without_texts_has_no_section_and_no_rule_of_them_is_hidden() -> None:
     schema, (train, holdout, table) = plain()
-    found = evaluate(train, holdout, table, schema, measures=MEASURES)
+    found = evaluate(train=train, holdout=holdout, synthetic=table, schema=schema, measures=MEASURES)
     assert not compose(found).texts
     assert 'id="texts"' not in render_html(found)
     policy = load_policy("public")

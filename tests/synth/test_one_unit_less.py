@@ -7,6 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,9 +24,13 @@ from scipy import stats
 from synth.declare import declare_schema
 from synth.domain import Discretizer, dp_bounds
 from synth.dp.budget import Budget
+from synth.dp.schedule import Schedule
+from synth.generators.fitting import private_fit
+from synth.generators.fitting.private_fit import start
 from synth.generators.fitting.training_data import HeldTable, TrainingTable, bound_contributions
 from synth.generators.mst import Mst
 from synth.infer import infer_schema
+from synth.progress import quiet
 from synth.schema import Schema, build_schema
 from synth.split import split_table
 from synth.stored import StoredTable
@@ -203,6 +208,79 @@ def stored_is_as_held(made: tuple[pd.DataFrame, Schema], store: Callable[[pd.Dat
                 assert distance(counts[name], counted[name]) == 0, name
             found.append(counts)
         assert_near(found[0], found[1], schema.max_rows_per_unit)
+
+
+HISTORIES = build_schema({
+    "status": "declared", "n_units": 20, "entity": "who", "max_rows_per_unit": 3, "order": "day",
+    "columns": {
+        "who": WHO, "day": {**COLUMNS["day"], "missing": False}, "word": COLUMNS["word"], "wide": COLUMNS["wide"],
+    },
+})  # fmt: skip
+
+
+class Recorded(Budget):
+    """Answers alike whatever is asked, and keeps what it is asked: counts, and what one unit may move them by."""
+
+    def __init__(self) -> None:
+        super().__init__(histories_schedule())
+        self.asked: list[tuple[Any, float]] = []
+
+    def release(self, exact: np.ndarray, event: Any) -> np.ndarray:
+        self.asked.append((exact, event.sensitivity))
+        return np.zeros_like(exact)
+
+    def name_stable(self, counts: Any, event: Any) -> list[Any]:
+        self.asked.append((counts, event.sensitivity))
+        return []
+
+
+@cache
+def histories_schedule() -> Schedule:
+    generator, delta = Mst(epsilon=100.0, delta=1e-6), 1e-6
+    assert generator.draws_histories(HISTORIES)
+    return Schedule(tuple(generator.whole_plan(HISTORIES, delta)(1.0)), delta)  # some noise: none is drawn
+
+
+def measured_alike(put: Callable[[pd.DataFrame], Any]) -> None:
+    """One history less moves what domains are measured from by no more than is paid for."""
+    busy = [(0, pd.Timestamp("2020-03-01"), "a", 0.05)] * 9
+    others = [(who, pd.Timestamp("2020-02-29"), "B", -2.5) for who in (None, None, 1, 1, 1, 1)]
+    frame = conform(pd.DataFrame([*busy, *others], columns=list(HISTORIES.columns)), HISTORIES, outside="clamp")
+
+    def asked(rows: pd.DataFrame) -> list[tuple[Any, float]]:
+        budget = Recorded()
+        start(Mst(epsilon=100.0, delta=1e-6), put(rows), HISTORIES, budget, quiet)
+        return budget.asked
+
+    with tiny_tables_and_one_key():
+        whole = asked(frame)
+        assert [stated for _, stated in whole] == [3, 3, 3]  # categories, bounds and spikes
+        for _, rest in less_one(frame, HISTORIES):
+            for (before, stated), (after, _) in zip(whole, asked(rest), strict=True):
+                assert distance(before, after) <= stated
+
+
+def as_it_is(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame
+
+
+def test_one_history_less_moves_measured_domains_by_what_is_paid_for(
+    store: Callable[[pd.DataFrame], StoredTable],
+) -> None:
+    for put in (as_it_is, store):
+        measured_alike(put)
+
+
+def test_histories_whose_rows_are_not_bounded_are_caught(
+    store: Callable[[pd.DataFrame], StoredTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(private_fit, "bound_contributions", lambda train, schema, **_: train)
+    monkeypatch.setattr(
+        StoredTable, "training", lambda self, schema, *, in_order: self.whole(schema, in_order=in_order)
+    )
+    for put in (as_it_is, store):
+        with pytest.raises(AssertionError):
+            measured_alike(put)
 
 
 @pytest.mark.slow

@@ -55,7 +55,10 @@ def test_an_entity_is_on_one_side_only(visits: tuple[pd.DataFrame, Schema], priv
     assert not set(sides.train["patient"]) & set(sides.holdout["patient"])
     assert len(sides.train) + len(sides.holdout) == len(frame)
     assert 0.2 < len(sides.holdout) / len(frame) < 0.4
-    first, second = halves(sides.holdout, schema, seed=1)
+    train, holdout = sides
+    assert train is sides.train and holdout is sides.holdout
+    assert repr(sides) == f"<Split: {len(train):,} training rows and {len(holdout):,} held out>"
+    first, second = halves(holdout, schema, seed=1)
     assert not set(first["patient"]) & set(second["patient"])
 
 

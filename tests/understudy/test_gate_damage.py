@@ -240,7 +240,8 @@ def honest() -> dict[str, Any]:
     )
     measures = ["validity", "privacy.membership", "fidelity.columns"]
     schema = build_schema({"status": "declared", "columns": columns})
-    made = evaluate(train, holdout, {"a": other, "b": train.assign(age=other["age"])}, schema, measures=measures,
+    tables = {"a": other, "b": train.assign(age=other["age"])}
+    made = evaluate(train=train, holdout=holdout, synthetic=tables, schema=schema, measures=measures,
                     statements={"a": stated()})  # fmt: skip
     provenance = origin(versions={"understudy": "1"})
     small = tuple(replace(one, figures={"columns": []}) for one in made.candidates)

@@ -1,16 +1,21 @@
 """Objects in a notebook: one line as text, a small table as HTML, and names that stay text."""
 
+import re
+from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import evaluate
+import reports
 import synth
-from evaluate.gate.policy import load_policy
-from evaluate.result import Candidate, Estimate
+from evaluate.result import Candidate, Estimate, EvaluationError, Failure, SelfTest
 from synth.dp.statement import guarantee_words
+from synth.errors import BudgetError, JobError
 from synth.schema import build_schema
 from tests.evaluations import evaluation_of, stated
 
@@ -42,10 +47,14 @@ def test_a_schema_is_one_line_and_a_table_of_its_columns() -> None:
         "note": {"kind": "text", "drop": True},
     }
     schema = build_schema({"status": "declared", "n_units": 1200, "target": "town", "columns": columns})
-    assert repr(schema) == str(schema) == "<Schema declared: 5 columns, 1,200 units, target 'town'>"
+    assert repr(schema) == "<Schema declared: 5 columns, 1,200 units, target 'town'>"
+    assert [line.split()[:3] for line in str(schema).splitlines()[2:4]] == [
+        ["town", "categorical", "a,"],
+        ["income", "real", "measured"],
+    ]
     page = schema._repr_html_()
     assert Tags(page).found == TABLE
-    for said in ("0 to 99", "2 categories", "<td>measured</td>", "P-###", "email, de_DE", "left out", "target"):
+    for said in ("0 to 99", "<td>a, b</td>", "<td>measured</td>", "P-###", "email, de_DE", "left out", "target"):
         assert said in page
 
 
@@ -78,8 +87,97 @@ def test_an_evaluation_shows_key_figures_beside_its_landmarks() -> None:
 
 @pytest.mark.parametrize(("policy", "first"), [("internal", "INCONCLUSIVE"), ("public", "FAIL")])
 def test_a_verdict_shows_its_rules_those_first_that_do_not_pass(policy: str, first: str) -> None:
-    (verdict,) = evaluate.judge(evaluation_of(Candidate(HOSTILE, ())), load_policy(policy))
+    (verdict,) = evaluate.judge(evaluation_of(Candidate(HOSTILE, ())), policy)
     page = verdict._repr_html_()
     assert Tags(page).found == TABLE
     assert page.count("<tr>") == 1 + len(verdict.findings)
     assert f"<td>{first}" in page.split("</tr>")[1]
+
+
+def people(n: int = 210) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    age = rng.integers(18, 91, n)
+    return pd.DataFrame({"age": age, "sex": rng.choice(["f", "m"], n), "ill": rng.random(n) < age / 120})
+
+
+def test_a_fit_without_a_schema_says_a_line_for_each_column_it_inferred(capsys: pytest.CaptureFixture[str]) -> None:
+    model = synth.fit(people(), "independent")
+    out, lines = capsys.readouterr()
+    assert out == ""
+    assert [line.split()[:2] for line in lines.splitlines()[1:]] == [
+        ["age", "integer"],
+        ["sex", "categorical"],
+        ["ill", "boolean"],
+    ]
+    assert (model.name, model.schema.status) == ("independent", "inferred")
+    synth.fit(people(), "independent", progress=synth.quiet)
+    synth.fit(people(), model.schema, "independent")
+    assert capsys.readouterr() == ("", "")
+    with pytest.raises(JobError, match="read_schema"):
+        synth.fit(people(), "schema.toml", "trees")
+
+
+@pytest.mark.parametrize("how", [("mst",), (None, "aim"), ()])
+def test_a_private_fit_without_a_schema_says_how_to_declare_one(
+    how: tuple[Any, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(BudgetError, match=r"declare_schema\(schema, n_units"):
+        synth.fit(people(), *how, epsilon=1.0)
+    assert capsys.readouterr().err == ""  # nothing was read off the table
+
+
+def test_a_printed_evaluation_shows_key_figures_in_80_columns_and_what_failed() -> None:
+    measured = Estimate("columns.tvd.mean", 0.021, 900, "lower", low=0.02, high=0.03, reference=0.01, floor=0.5)
+    failed = Failure("privacy.membership.auc", "failed", "because")
+    skipped = Failure("privacy.texts.copied", "skipped", "because")
+    several = [Candidate(f"t{i}", (measured,), (failed, skipped)) for i in range(12)]
+    text = str(evaluation_of(*several))
+    assert re.search(
+        r"Column distance, mean +0.021 \(0.020 to 0.030\) +0.010 +0.500\n +Membership attack, AUC +failed\n", text
+    )
+    assert "Sentences copied" not in text
+    assert text.count("no formal guarantee") == 10
+    assert "2 more tables" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_no_object_shows_itself_at_length_however_much_it_holds() -> None:
+    many = tuple(f"a category of {i}" for i in range(5_000))
+    columns = {f"c{i}": {"kind": "categorical", "categories": many if i == 0 else many[:9]} for i in range(300)}
+    schema = build_schema({"status": "declared", "columns": columns})
+    estimates = tuple(Estimate("columns.tvd", 0.1, 900, "lower", (f"c{i}",)) for i in range(3_000))
+    candidate = Candidate("t", estimates, figures={"drawn": many})
+    evaluation = replace(evaluation_of(candidate), schema=schema, self_tests=(SelfTest("copy", candidate),))
+    (verdict,) = evaluate.judge(evaluation, "internal")
+    sides = synth.split_table(people(), synth.infer_schema(people()))
+    shown = (candidate, evaluation, evaluation.self_tests, evaluation.provenance, evaluation.real, sides, schema)
+    shown += (*schema.columns.values(), estimates[0], verdict, verdict.findings[0], evaluate.load_policy("internal"))
+    assert max(len(repr(one)) for one in (*shown, reports.compose(evaluation, verdicts=[verdict]))) < 600
+    assert max(len(str(one)) for one in shown if one is not verdict) < 20_000
+    assert len(schema._repr_html_()) < 100_000
+    assert "and 100 more" in str(schema)
+    assert "and 100 more" in schema._repr_html_()
+
+
+def test_a_measure_that_is_misspelled_is_no_measure_that_was_left_out() -> None:
+    candidate = Candidate("t", (Estimate("columns.tvd", 0.1, 900, "lower", ("age",)),))
+    assert candidate.find("columns.tvd", "age") == candidate.estimates[0]
+    assert candidate.find("privacy.membership.auc") is None
+    assert candidate.find("privacy.membership") is candidate.find("privacy.shadow") is None
+    with pytest.raises(EvaluationError, match=r"did you mean 'privacy\.membership\.auc'"):
+        candidate.find("privacy.membership.acu")
+    with pytest.raises(EvaluationError, match="did you mean 't1'"):
+        evaluate.judge(evaluation_of(replace(candidate, name="t1")), "internal", "tt1")
+
+
+def test_the_python_of_the_readme_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    people()[["age", "ill"]].to_csv("patients.csv", index=False)
+    exec(compile(block, "README.md", "exec"), {})
+    out = capsys.readouterr().out
+    assert "Column distance, mean" in out
+    assert re.search("^synthetic: (PASS|FAIL|INCONCLUSIVE) under policy internal", out, re.MULTILINE)

@@ -43,7 +43,13 @@ def plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def evaluated(synthetic: pd.DataFrame, *measures: str) -> Evaluation:
-    return evaluate(table(300, 1), table(200, 2), synthetic, synth.infer_schema(table(300, 1)), measures=measures)
+    return evaluate(
+        train=table(300, 1),
+        holdout=table(200, 2),
+        synthetic=synthetic,
+        schema=synth.infer_schema(table(300, 1)),
+        measures=measures,
+    )
 
 
 def table(n: int, seed: int) -> pd.DataFrame:

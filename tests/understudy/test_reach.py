@@ -96,7 +96,9 @@ def test_shares_of_synthetic_rows_end_where_those_of_honest_rows_do(n: int) -> N
     rng = np.random.default_rng(n)
     schema = build_schema({"status": "declared", "columns": {"x": {"kind": "real", "bounds": [0, 1]}}})
     train, holdout, fresh = (pd.DataFrame({"x": rng.random(size)}) for size in (100, 80, n))
-    found = evaluate(train, holdout, {"a": fresh}, schema, measures=["validity", "privacy.copies"]).candidates[0]
+    found = evaluate(
+        train=train, holdout=holdout, synthetic={"a": fresh}, schema=schema, measures=["validity", "privacy.copies"]
+    ).candidates[0]
     ends = {"validity.rows": "low", "privacy.copies.excess": "high", "privacy.copies.unique.excess": "high"}
     for measure, end in ends.items():
         assert unfavorable(measure, Size(7, 0.2, None, n_rows=n)) == pytest.approx(getattr(found.find(measure), end))

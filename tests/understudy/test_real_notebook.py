@@ -13,19 +13,20 @@ import numpy as np, pandas as pd, evaluate, synth
 rng = np.random.default_rng(0)
 real = pd.DataFrame({"age": rng.integers(18, 90, 900), "town": rng.choice(list("xyz"), 900)})
 schema = synth.infer_schema(real)
-sides = synth.split_table(real, schema)
+train, holdout = synth.split_table(real, schema)
+tables = {"train": train, "holdout": holdout, "schema": schema}
 """,
-    "model = synth.fit(sides.train, schema)",
+    "model = synth.fit(train)",
     """
 measures = ["validity", "fidelity.columns", "fidelity.pairs"]
-evaluation = evaluate.evaluate(sides.train, sides.holdout, model.sample(seed=0), schema, measures=measures)
+evaluation = evaluate.evaluate(**tables, synthetic=model.sample(seed=0), measures=measures)
 """,
     """
 quiet = synth.quiet
-again = evaluate.evaluate(sides.train, sides.holdout, model.sample(), schema, measures=measures, progress=quiet)
+again = evaluate.evaluate(**tables, synthetic=model.sample(), measures=measures, progress=quiet)
 """,
     "evaluation.plot.columns()",
-    '(verdict,) = evaluate.judge(evaluation, evaluate.load_policy("internal"))\nverdict',
+    '(verdict,) = evaluate.judge(evaluation, "internal")\nverdict',
 )
 
 
@@ -53,6 +54,8 @@ def test_a_bar_comes_and_goes_and_charts_and_verdicts_stay(monkeypatch: pytest.M
     assert (2, "measure synthetic: fidelity.pairs") in said
     left = [[output.get("data", {}) for output in cell.outputs] for cell in notebook.cells]
     gone = {"text/plain": "", "text/html": ""}
-    assert left[:4] == [[], [gone], [gone], []]
+    inferred, *rest = left[1]
+    assert (inferred["text/plain"], "<table>" in inferred["text/html"]) == ("<Schema inferred: 2 columns>", True)
+    assert [left[0], rest, *left[2:4]] == [[], [gone], [gone], []]
     assert left[4][0].keys() == {"text/plain", "text/html", "image/svg+xml"}
     assert left[5][0]["text/plain"].startswith("<Verdict ")

@@ -227,7 +227,10 @@ def test_values_that_were_clamped_are_told_inside_and_nowhere_else_however_often
     ran = run(workspace, "--json")
     assert (ran.exit_code, ran.stderr.count(told)) == (0, 1), ran.stderr
     out = workspace.folder / "out"
-    warnings = evaluation_from((out / "evaluation.json").read_text()).provenance.warnings
+    evaluation = evaluation_from((out / "evaluation.json").read_text())
+    ages = [one for one in evaluation.candidates[0].estimates if one.subject == ("age",)]
+    assert ages[0].reference < 0.9 < ages[0].value == 1.0, "real rows are judged as they were before they were clamped"
+    warnings = evaluation.provenance.warnings
     assert told in warnings[0]
     assert len([said for said in warnings if CLAMPED in said]) == 1
     assert CLAMPED in (out / "report.html").read_text()

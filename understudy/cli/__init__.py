@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from synth.errors import TableNote
 from understudy.cli import (
     accounts,
     advice,
@@ -33,6 +34,7 @@ from understudy.cli import (
     vendors,
 )
 from understudy.cli.root import Root
+from understudy.console import show_table_note
 
 ROOT_HELP = """A real table goes in; a synthetic table comes out, with the evidence for deciding on its release.
 
@@ -114,5 +116,8 @@ def main() -> None:
     if "--debug" not in sys.argv:
         # Warnings and logs of libraries may quote values of the table.
         warnings.simplefilter("ignore")
+        if not {"--quiet", "-q"} & set(sys.argv):
+            warnings.simplefilter("once", TableNote)
+            warnings.showwarning = show_table_note
         logging.getLogger().addHandler(logging.NullHandler())
     app()

@@ -308,7 +308,7 @@ def check(
     said = [{"column": v.column, "rule": v.rule, "remedy": v.remedy} for v in found]
     console.result({"fits": not found, "violations": said, "exit_code": BAD_INPUT if found else DONE})
     if not found:
-        console.say(f"The table fits: {place.shown} under {schema}")
+        console.say(f"The table fits: {place.shown} under {schema!r}")
         return 0
     console.table(("column", "does not fit", "remedy"), [(v.column or "table", v.rule, v.remedy) for v in found])
     if not console.json:

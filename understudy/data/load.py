@@ -13,6 +13,7 @@ from synth.schema import Schema
 from synth.table import conform, read_table, violations, write_table
 from synth.table.conforming import Outside, Violation, clamp, readable
 from synth.table.reading import check_header
+from synth.table.translating import translate
 from understudy.data.source import RealTable
 
 if TYPE_CHECKING:
@@ -105,8 +106,8 @@ def clamped(shares: Mapping[str, float]) -> str:
     more = f", and {n_more} more column{'' if n_more == 1 else 's'}" if n_more else ""
     return (
         f"values outside the schema were clamped, or became missing where they cannot be read: {', '.join(shown)} of "
-        f"cells{more}, counted on the real rows outside any guarantee; every number is about the table as clamped; "
-        "check the bounds and categories in the schema"
+        f"cells{more}, counted on the real rows outside any guarantee; every number but the share of valid rows is "
+        "about the table as clamped; check the bounds and categories in the schema"
     )
 
 
@@ -187,4 +188,5 @@ def rewrite(source: Path, to: Path, schema: Schema) -> None:
     for part in parts_of(source):
         place = to / part.relative_to(source)
         place.parent.mkdir(parents=True, exist_ok=True)
-        write_table(conform(read_table(part), schema, outside="clamp", part=True), place, schema)
+        rows, _ = translate(read_table(part), schema)
+        write_table(conform(rows, schema, outside="clamp", part=True), place, schema)

@@ -14,7 +14,7 @@ from evaluate.result import Candidate, Evaluation, Expectation, GeneratorRecord
 from evaluate.tables import SAMPLE_ROWS, Real
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
-from synth.errors import ModelError
+from synth.errors import ModelError, TableError
 from synth.generators.base import Model, PrivateGenerator, fit_model
 from synth.generators.forecast import Planned, outlook
 from synth.generators.models.chunked_output import write_rows
@@ -139,6 +139,12 @@ def real(plan: Plan, sides: Sides) -> Real:
         "n_targets": plan.job.evaluation.n_targets,
         "n_rows": plan.job.evaluation.n_rows,
     }
+    if isinstance(sides, Split) and plan.job.outside == "clamp" and plan.related is None:
+        # How many real values are valid is measured before any was clamped, as it is of a synthetic table.
+        rows = read_table(plan.table.file)
+        if len(rows) != len(sides.inside):
+            raise TableError("the real table changed while it was read; wait until it is written, and run again")
+        return Real.prepare(rows[~sides.inside], rows[sides.inside], schema, **terms)
     if isinstance(sides, Split):
         return Real.prepare(sides.train, sides.holdout, schema, **terms)
     # Whatever does not fit was refused when the whole table was read.

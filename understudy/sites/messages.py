@@ -104,6 +104,8 @@ class CountQuery(Frozen):
                 raise _refused("its coarse codes are no grouping of a column's codes")
         coarsening = Coarsening(groups)
         domain = coarsening.domain(sizes)
+        if not self.cliques:
+            raise _refused("it asks for no marginal")
         for clique in self.cliques:
             columns = [fine(name) for name in clique]
             if (

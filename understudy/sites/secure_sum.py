@@ -118,7 +118,7 @@ class SecureSums:
         if self._aggregation is not None and self._round < ROUNDS_A_PLAN:
             return self._aggregation
         run, answer_ids = secrets.token_hex(16), self._answer_ids()
-        made = ServerAggregation(plan_of(self.inputs, run))
+        made = ServerAggregation(plan_of(self.inputs, run, answer_ids))
         asked = {"task": "advertise", "run": run, "answer_ids": answer_ids}
         self._collect(self._each(tuple(answer_ids), asked), made.take_advertisement)
         keys = made.keys()

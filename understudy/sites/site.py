@@ -5,6 +5,7 @@ its share of the noise, and keeps each noisy answer before it is sent. The same 
 is not drawn twice. It refuses a query beyond its schedule.
 """
 
+import hashlib
 import json
 import math
 import os
@@ -247,7 +248,7 @@ class Site:
         self._budget = Budget(schedule, shares if noise is None else noise)
         self._spent: dict[Event, int] = {}
         for query in self._answers.restored():
-            self._charge(query, self._n_releases(query))
+            self._spent |= self._charged(query)
         self._aggregation: SiteAggregation | None = None
         self._asked: dict[int, str] = {}
         folder = self._answers.folder
@@ -273,9 +274,10 @@ class Site:
         if task == "hello":
             return pack({"answer_id": self._answers.answer_id})
         if task == "advertise":
-            self._answers.check_peers(self.name, content.get("answer_ids"))
+            answer_ids = content.get("answer_ids")
+            self._answers.check_peers(self.name, answer_ids)
             self._asked = {}
-            self._aggregation = SiteAggregation(plan_of(self.inputs, str(content.get("run"))), self.name)
+            self._aggregation = SiteAggregation(plan_of(self.inputs, str(content.get("run")), answer_ids), self.name)
             return self._aggregation.advertise()
         if task == "train" and not self.inputs.job.training.secure:
             vector = self._steps(read_training_query(content.get("query")), body)
@@ -305,19 +307,21 @@ class Site:
         query: CountQuery | TrainingQuery = read(content.get("query"))
         if type(number) is not int:
             raise SitesError("a vector is masked for a round, and the request names none; correct the server")
+        aggregation.check_mask(number)
         vector = self._noisy(query) if isinstance(query, CountQuery) else self._steps(query, body)
+        masked = aggregation.mask(number, vector)
         self._asked[number] = f"{query.task}={query.number}"
-        return aggregation.mask(number, vector)
+        return masked
 
     def _noisy(self, query: CountQuery) -> NDArray[np.int64]:
         """The site's noisy counts: those that were kept, else drawn, kept and given."""
         kept = self._answers.find(query)
         if kept is not None:
             return kept
-        event = self._event(query)
-        self._charge(query, self._n_releases(query))
-        self._before_draws()
+        event, spent = self._event(query), self._charged(query)
         counts = query.counts(self._rows, self.inputs.schema)
+        self._before_draws()
+        self._spent |= spent
         values = flat(self._budget.release_each(counts, event))
         self._answers.keep(query, values)
         return values
@@ -347,27 +351,29 @@ class Site:
     def _n_releases(self, query: CountQuery) -> int:
         return {"cells": len(self.inputs.schema.modeled), "sizes": 1, "cliques": len(query.cliques)}[query.kind]
 
-    def _charge(self, query: CountQuery, n_releases: int) -> None:
-        """Spend releases, those of an earlier start included.
+    def _charged(self, query: CountQuery) -> dict[Event, int]:
+        """What is spent of the query's event with it, releases of an earlier start included.
 
         Raises:
             BudgetError: the event has no so many left; nothing was drawn.
         """
         event = self._event(query)
-        spent = self._spent.get(event, 0) + n_releases
+        spent = self._spent.get(event, 0) + self._n_releases(query)
         if spent > event.count:
             raise BudgetError(f"the budget holds no further release of {event.what!r}; plan it before drawing")
-        self._spent[event] = spent
+        return {event: spent}
 
 
-def plan_of(inputs: SitesInputs, run: str) -> AggregationPlan:
+def plan_of(inputs: SitesInputs, run: str, answer_ids: Any) -> AggregationPlan:
     """The public facts of one set-up of secure aggregation.
 
     Args:
         inputs: the job.
         run: names the set-up, and no other one.
+        answer_ids: names of the answers by site: masks of sites that are told of other ones do not cancel.
     """
-    return AggregationPlan(f"{inputs.digest}:{run}", inputs.names, inputs.job.threshold, ROUNDS_A_PLAN)
+    answers = hashlib.sha256(json.dumps(answer_ids, sort_keys=True).encode()).hexdigest()
+    return AggregationPlan(f"{inputs.digest}:{run}:{answers}", inputs.names, inputs.job.threshold, ROUNDS_A_PLAN)
 
 
 def training_rows(train: "pd.DataFrame | StoredTable", inputs: SitesInputs) -> TrainingTable:

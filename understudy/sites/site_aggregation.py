@@ -170,6 +170,14 @@ class SiteAggregation:
         opened = {site: self._open(site, bytes.fromhex(shares)).hex() for site, shares in sealed.items()}
         self._go(stage="rounds", shares=state.shares | opened)
 
+    def check_mask(self, round_index: int) -> None:
+        """Refuse a round that `mask` would refuse.
+
+        Raises:
+            AggregationError: as `mask` does.
+        """
+        self.plan.check_round(round_index, max(self._at("rounds").masked, default=-1))
+
     def mask(self, round_index: int, vector: Vector) -> bytes:
         """Stage 3: a vector under masks, which are uniform whatever it holds.
 
@@ -180,8 +188,8 @@ class SiteAggregation:
         Raises:
             AggregationError: the round was masked before or is not in the plan, or the vector is none.
         """
-        state = self._at("rounds")
-        self.plan.check_round(round_index, max(state.masked, default=-1))
+        self.check_mask(round_index)
+        state = self._state
         if vector.dtype != np.int64 or vector.ndim != 1 or not vector.size:
             raise AggregationError(
                 f"a vector has one axis of int64 numbers: dtype={str(vector.dtype)!r}, shape={vector.shape}; convert it"

@@ -37,7 +37,7 @@ from synth.parsing import GivenFile, read_given
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.schema_file import schema_of
-from synth.table import conform, read_table
+from synth.table import read_table
 from synth.table.limits import SizeLimits
 from understudy import provenance
 from understudy.evaluate_external import CLAMPED
@@ -294,13 +294,10 @@ def compare(asked: Asked, progress: Progress) -> VendorComparison:
     given["schema"] = read_given(asked.schema, "schema", SchemaError)
     schema = aimed(schema_of(given["schema"]), asked.target, asked.task)
     key = provenance.fingerprint_key(provenance.key_path())
-    outside = asked.outside
-    train, holdout = (
-        conform(read_table(path), schema, outside=outside, part=True) for path in (asked.train, asked.holdout)
-    )
-    real = Real.prepare(train, holdout, schema, seed=asked.seed, outside=outside, n_targets=asked.n_targets)
+    train, holdout = read_table(asked.train), read_table(asked.holdout)
+    real = Real.prepare(train, holdout, schema, seed=asked.seed, outside=asked.outside, n_targets=asked.n_targets)
     bench = VendorContext(
-        asked, schema, policy, train, holdout, SizeLimits.beside(train), real, progress, given, started
+        asked, schema, policy, train, holdout, SizeLimits.beside(real.train), real, progress, given, started
     )
 
     offers, unusable = looked_at(bench, named)
@@ -388,7 +385,7 @@ def _ranking(
 
 
 def _provenance(bench: VendorContext, offers: Mapping[str, DeliveredTable], key: bytes) -> Provenance:
-    prints = provenance.fingerprints(bench.train, bench.holdout, bench.schema, key)
+    prints = provenance.fingerprints(bench.real.train, bench.real.holdout, bench.schema, key)
     attempts = count_attempt(prints["table"], bench.schema, attempt=secrets.token_hex(8), n_tables=len(offers))
     known = Provenance(
         warnings=(CLAMPED,) if bench.asked.outside == "clamp" else (),

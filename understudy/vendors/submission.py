@@ -22,6 +22,7 @@ from synth.split import row_keys
 from synth.table import conform
 from synth.table.conforming import Outside
 from synth.table.limits import SizeLimits
+from synth.table.translating import translate
 from synth.validation import Frozen, read_toml, sentence
 from understudy.hashed_table import read_digested
 
@@ -225,7 +226,7 @@ def look_at(name: str, path: Path, schema: Schema, limits: SizeLimits) -> Delive
             f"a table needs columns of the schema: path={str(path)!r} has none that is learned; rename its"
         )
     part = without(schema, lacking)
-    rows = conform(frame, part, outside="clamp", part=True)
+    rows = conform(translate(frame, part)[0], part, outside="clamp", part=True)
     content = hashlib.sha256(np.sort(row_keys(rows, sorted(part.kept))).astype("<u8").tobytes())
     content.update("\0".join(sorted(part.kept)).encode("utf-8", "surrogatepass"))
     return DeliveredTable(

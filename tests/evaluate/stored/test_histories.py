@@ -16,15 +16,15 @@ ON_DUCKDB = pytest.mark.parametrize("put", ["duckdb"], indirect=True)
 @ON_DUCKDB
 def test_tables_that_a_sample_holds_whole_give_the_numbers_of_memory(put: Put) -> None:
     stored = put(FRAMES)
-    there = evaluate_stored(*stored.values(), SCHEMA, measures=MEASURES)
-    here = evaluate(*FRAMES.values(), SCHEMA, measures=MEASURES)
+    there = evaluate_stored(**stored, schema=SCHEMA, measures=MEASURES)
+    here = evaluate(**FRAMES, schema=SCHEMA, measures=MEASURES)
     assert there.candidates[0].estimates == here.candidates[0].estimates
     assert there.real.order == here.real.order == "day"
 
 
 @ON_DUCKDB
 def test_a_sample_of_histories_says_so_and_its_attacks_allow_for_the_rest(put: Put) -> None:
-    found = evaluate_stored(*put(FRAMES).values(), SCHEMA, measures=MEASURES, sample_rows=900).candidates[0]
+    found = evaluate_stored(**put(FRAMES), schema=SCHEMA, measures=MEASURES, sample_rows=900).candidates[0]
     there = [one for one in found.estimates if one.measure.startswith(("histories.", "privacy.histories"))]
     assert there
     assert all(SAMPLED in one.note for one in there)
@@ -39,6 +39,6 @@ def test_a_sample_of_histories_says_so_and_its_attacks_allow_for_the_rest(put: P
 
 @ON_DUCKDB
 def test_too_few_histories_in_a_sample_are_not_measured(put: Put) -> None:
-    found = evaluate_stored(*put(FRAMES).values(), SCHEMA, measures=MEASURES, sample_rows=60).candidates[0]
+    found = evaluate_stored(**put(FRAMES), schema=SCHEMA, measures=MEASURES, sample_rows=60).candidates[0]
     assert not [one for one in found.estimates if one.measure.startswith("histories.")]
     assert not isinstance(found.find("privacy.histories.copied"), Estimate)

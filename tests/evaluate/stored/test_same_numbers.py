@@ -47,9 +47,7 @@ def same(here: Evaluation, there: Evaluation) -> None:
 @functools.cache
 def in_memory(entities: bool, measures: tuple[str, ...]) -> Evaluation:
     frames, schema = sides(entities=entities), schema_of(entities=entities)
-    return evaluate(
-        frames["train"], frames["holdout"], frames["synthetic"], schema, seed=3, outside="clamp", measures=measures
-    )
+    return evaluate(**frames, schema=schema, seed=3, outside="clamp", measures=measures)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +71,6 @@ def test_every_measure_gives_the_numbers_that_it_gives_in_memory(
 ) -> None:
     stored, schema = put(sides(entities=entities)), schema_of(entities=entities)
     here = in_memory(entities, measures)
-    there = evaluate_stored(
-        stored["train"], stored["holdout"], stored["synthetic"], schema, seed=3, outside="clamp", measures=measures
-    )
+    there = evaluate_stored(**stored, schema=schema, seed=3, outside="clamp", measures=measures)
     assert any(e.measure == "privacy.copies" and e.value > 0.1 for e in there.candidates[0].estimates)
     same(here, there)

@@ -97,10 +97,8 @@ def test_facts_are_of_all_rows_and_tell_of_samples(put: Put) -> None:
     frames["holdout"] = pd.concat([frames["holdout"], frames["train"].head(12)], ignore_index=True)
     stored = put(frames)
     options = {"measures": ["privacy.copies"], "outside": "clamp"}
-    there = evaluate_stored(
-        stored["train"], stored["holdout"], stored["synthetic"], schema_of(), sample_rows=100, **options
-    )
-    here = evaluate(frames["train"], frames["holdout"], frames["synthetic"], schema_of(), **options)
+    there = evaluate_stored(**stored, schema=schema_of(), sample_rows=100, **options)
+    here = evaluate(**frames, schema=schema_of(), **options)
     assert there.real.sampled == SampleSizes(100, 100)
     assert there.real.duplicate_share_train == pytest.approx(here.real.duplicate_share_train)
     sizes = [(one.shift.n_train, one.shift.n_holdout) for one in (there.real, here.real)]
@@ -114,7 +112,7 @@ def test_an_attack_on_a_sample_says_so_and_allows_for_what_it_did_not_search(put
     frames = sides(n={"train": 1_500, "holdout": 900, "synthetic": 3_000})
     stored = put(frames)
     found = evaluate_stored(
-        stored["train"], stored["holdout"], stored["synthetic"], schema_of(), outside="clamp", sample_rows=120,
+        **stored, schema=schema_of(), outside="clamp", sample_rows=120,
         measures=["privacy.membership", "utility.queries", "privacy.copies"],
     ).candidates[0]  # fmt: skip
     numbers = {estimate.measure: estimate for estimate in found.estimates}

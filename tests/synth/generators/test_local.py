@@ -1,5 +1,6 @@
 """The generator `local`: its statement, what leaves a fit, and a table from reports alone."""
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from synth.errors import BudgetError, JobError, ModelError, SchemaError
 from synth.generators import local
 from synth.generators.local import Local
 from synth.generators.registry import generator, load_model
+from synth.local import reports
 from synth.local.reports import Reports
 from synth.local.survey import Survey
 from synth.schema import Schema, build_schema
@@ -71,15 +73,56 @@ def _exact(self: Budget, answers: Any, event: RandomizedResponseEvent) -> list[n
     return [np.bincount(cells[cells >= 0], minlength=oracle.size) for cells, oracle in answers]
 
 
-@pytest.mark.parametrize(
-    ("place", "name", "plant"), [(local, "_slots", _as_many_slots_as_rows), (Budget, "respond", _exact)]
+class Counting(Budget):
+    """Counts the answers that reach the randomization."""
+
+    n_sent = 0
+
+    def respond(self, answers: Any, event: RandomizedResponseEvent) -> list[np.ndarray]:
+        self.n_sent += sum(int((cells >= 0).sum()) for cells, _ in answers)
+        return super().respond(answers, event)
+
+
+SPELLED = ["7", "7.0", "07", "+7", 7, 7.0, Decimal("7.00"), np.int64(7), np.str_("7")]
+NAMELESS = [" 7", "seven", b"7", 7.5, np.inf, "", None, pd.NA, pd.Timestamp(7)]
+"""Cells that are no whole number name nobody, whose report could be bounded."""
+
+
+def check_one_report(folder: Path) -> None:
+    """A respondent sends one report, however their name is spelled and by whichever way they report."""
+    schema = schema_of(40, entity="who", columns={"who": {"kind": "identifier", "bounds": [0, 99]}, **COLUMNS})
+    chosen = Local(epsilon=2.0, pairs="none", answers=1)
+    survey = chosen.survey(schema)
+    names = pd.Series([*SPELLED, *NAMELESS, *range(20, 31)], dtype=object)
+    for who in (names, names[: len(SPELLED)].map(str).astype("category"), pd.Series([7.0, 7.0, np.nan])):
+        rows = people(len(who)).assign(who=who)
+        n_people = 1 + 11 * (who is names)
+        budget = Counting(survey.schedule)
+        chosen.fit(rows, schema, budget=budget)
+        assert budget.n_sent == n_people
+        assert Reports.of(rows, survey).n == n_people
+
+
+MUTANTS = (
+    (local, "_slots", _as_many_slots_as_rows, check_deaf),
+    (Budget, "respond", _exact, check_deaf),
+    (local, "bound_contributions", lambda rows, schema: rows, check_one_report),
+    (local, "conform", lambda rows, *_, **__: rows, check_one_report),
+    (reports, "conform", lambda rows, *_, **__: rows, check_one_report),
 )
+
+
+def test_a_respondent_sends_one_report_however_their_name_is_spelled(tmp_path: Path) -> None:
+    check_one_report(tmp_path)
+
+
+@pytest.mark.parametrize(("place", "name", "plant", "check"), MUTANTS)
 def test_a_lie_about_what_reaches_the_model_is_caught(
-    place: Any, name: str, plant: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Any, name: str, plant: Any, check: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(place, name, plant)
     with pytest.raises(AssertionError):
-        check_deaf(tmp_path)
+        check(tmp_path)
 
 
 @pytest.mark.statistical

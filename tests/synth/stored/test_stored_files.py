@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from synth.columns import IdentifierColumn
 from synth.domain import Discretizer
 from synth.errors import TableError
 from synth.generators.fitting.training_data import HeldTable
@@ -367,6 +368,15 @@ def test_an_entity_spelled_in_several_ways_has_k_rows(
         n = stored.place.number(kept.rows.filter(kept.rows["x"] == "1").count())
         assert n == K
         assert kept.rows_per_entity().tolist() == [20, 1]
+
+
+def test_one_zero_is_one_name_and_a_number_that_is_not_finite_is_none(owned: Schema, tmp_path: Path) -> None:
+    named = owned.model_copy(update={"columns": {**owned.columns, "who": IdentifierColumn(template="##")}})
+    numbers = "'-0.0', '0.0', '-0.0', '0.0', 'inf', 'nan'"
+    for kind in ("DOUBLE", "FLOAT"):
+        _write(tmp_path / "t.parquet", f"SELECT unnest([{numbers}])::{kind} AS who, '1' AS x")
+        with open_table(tmp_path / "t.parquet") as stored:
+            assert stored.training(named).rows_per_entity().tolist() == [0, 1]
 
 
 def test_names_that_a_collation_takes_for_one_are_two(server: Server) -> None:

@@ -55,6 +55,15 @@ def bomb(folder: Path) -> Path:
     return path
 
 
+def expanding(folder: Path) -> Path:
+    """Eight megabytes of one text, each told as equal to the one before it."""
+    table = pa.table({"a": pa.array(["x" * 8_192] * 1_000)})
+    path = folder / "t.parquet"
+    pq.write_table(table, path, use_dictionary=False, column_encoding={"a": "DELTA_BYTE_ARRAY"}, compression="NONE")
+    assert path.stat().st_size < 100_000
+    return path
+
+
 def pipe(folder: Path) -> Path:
     os.mkfifo(folder / "t.csv")
     return folder / "t.csv"
@@ -109,6 +118,7 @@ REFUSED: dict[str, tuple[Write, str]] = {
         parquet_of(pa.table({f"c{i}": [1] for i in range(60)})),
         "may have 50 columns",
     ),
+    "a Parquet file of texts that repeat the one before": (expanding, "bytes once it is uncompressed"),
     "a header without an end": (bytes_of(b"a" * (2 << 20) + b"\n1\n"), "header row"),
     "gzip within gzip": (bytes_of(zipped(zipped(b"a\n1\n")), "t.csv.gz"), "gzip file once it is uncompressed"),
     "gzip named CSV": (bytes_of(zipped(b"a\n1\n")), "gzip file whatever its name says"),

@@ -3,6 +3,8 @@
 Every check passes on the code as it is. A mutant that survives its check means that the check guards nothing.
 """
 
+import functools
+import hashlib
 import itertools
 import os
 from collections.abc import Callable
@@ -11,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.synth.dp.test_mutants import in_a_fork
 from tests.understudy.sites.protocol_run import LENGTH, Run, collect, counts, is_uniform, plan_of, set_up, total
 from understudy.sites import secure_aggregation, server_aggregation, site_aggregation
 from understudy.sites.secure_aggregation import (
@@ -139,7 +142,47 @@ def no_two_sets_of_sites_can_each_reach_the_threshold() -> None:
             raise AssertionError(f"{threshold} of {n}")
 
 
+def secrets_of_a_site() -> list[str]:
+    site = SiteAggregation(plan_of(3, n_rounds=32), "site-0")
+    state = site._state
+    shares = [share.hex() for share in secure_aggregation.split_secret(bytes(32), site.plan)]
+    return [state.encryption_key, *state.mask_keys.values(), *state.seeds.values(), *shares]
+
+
+def sites_that_were_one_process_share_no_secret() -> None:
+    # Whatever a program remembers, a counter or a generator, is the same in both.
+    one, other = (in_a_fork(secrets_of_a_site) for _ in range(2))
+    assert len({*one, *other}) == len(one) + len(other)
+
+
+def secrets_have_256_bits() -> None:
+    # Of 65 secrets some have each bit and some have not, but for one time in 2^56.
+    drawn = b"".join(map(bytes.fromhex, secrets_of_a_site()[:65]))
+    bits = np.unpackbits(np.frombuffer(drawn, dtype=np.uint8).reshape(65, 32), axis=1)
+    assert (bits.any(0) & ~bits.all(0)).all()
+
+
 # Mutants
+
+
+def counted_secrets(plant: pytest.MonkeyPatch) -> None:
+    numbers = itertools.count()
+    plant.setattr(site_aggregation, "_random", lambda: hashlib.sha256(str(next(numbers)).encode()).hexdigest())
+
+
+def secrets_of_a_generator(plant: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng()
+    plant.setattr(site_aggregation, "_random", lambda: rng.bytes(32).hex())
+
+
+def shares_by_a_fixed_polynomial(plant: pytest.MonkeyPatch) -> None:
+    true_split = secure_aggregation.split_secret
+    plant.setattr(secure_aggregation, "split_secret", functools.cache(true_split))
+    secure_aggregation.split_secret(bytes(32), plan_of(3, n_rounds=32))
+
+
+def short_secrets(plant: pytest.MonkeyPatch) -> None:
+    plant.setattr(site_aggregation, "_random", lambda: bytes(24).hex() + os.urandom(8).hex())
 
 
 def both_sides(plant: pytest.MonkeyPatch, name: str, fault: Callable[..., Any]) -> None:
@@ -236,12 +279,16 @@ MUTANTS: tuple[tuple[Callable[[pytest.MonkeyPatch], None], Callable[[], None]], 
     (answers_forgotten, sites_take_masks_off_one_sum_a_round),
     (rounds_unchecked, sites_mask_one_vector_a_round),
     (any_threshold, no_two_sets_of_sites_can_each_reach_the_threshold),
+    (counted_secrets, sites_that_were_one_process_share_no_secret),
+    (secrets_of_a_generator, sites_that_were_one_process_share_no_secret),
+    (shares_by_a_fixed_polynomial, sites_that_were_one_process_share_no_secret),
+    (short_secrets, secrets_have_256_bits),
 )
-SILENT = (no_own_mask, no_pair_mask, repeated_secrets, seeds_of_32_bits)
+SILENT = (no_own_mask, no_pair_mask, repeated_secrets, seeds_of_32_bits, counted_secrets, short_secrets)
 """Mutants whose sums are right: no sum would ever show them."""
 
 
-@pytest.mark.parametrize("check", [check for _, check in MUTANTS])
+@pytest.mark.parametrize("check", dict.fromkeys(check for _, check in MUTANTS))
 def test_each_check_passes_on_the_code_as_it_is(check: Callable[[], None]) -> None:
     check()
 

@@ -21,7 +21,7 @@ from understudy.sites.channel import ChannelError, LocalChannel
 from understudy.sites.job import SitesInputs
 from understudy.sites.messages import CountQuery, SitesError, pack, read_query, unpack
 from understudy.sites.remote_table import RemoteTable, SitesBudget
-from understudy.sites.secure_aggregation import AggregationError
+from understudy.sites.secure_aggregation import AggregationError, UnmaskRequest, written
 from understudy.sites.secure_sum import SecureSums
 from understudy.sites.server import are_enough, serve
 from understudy.sites.site import NoiseShare, NoisyAnswers, Site, share_of
@@ -320,6 +320,29 @@ def old_answers_are_not_mixed_with_new_ones(home: SitesHome) -> None:
         sum_of(home, {**folders, **anew})
 
 
+class TellsOldAnswers:
+    """A site as a server that departs from the protocol asks it: as if all others had their old answers still."""
+
+    def __init__(self, site: Site, answer_ids: Mapping[str, str]) -> None:
+        self._site, self._answer_ids = site, answer_ids
+
+    def answer(self, request: bytes) -> bytes:
+        content, body = unpack(request)
+        if content["task"] == "advertise":
+            content["answer_ids"] = self._answer_ids
+        return self._site.answer(pack(content, body))
+
+
+def test_sites_that_are_told_of_other_answers_share_no_masks(sites_home: SitesHome) -> None:
+    sites_home.write(CELLS)
+    sites: dict[str, Any] = dict(sites_of(sites_home))
+    old = {name: site._answers.answer_id for name, site in sites.items()}
+    SecureSums(LocalChannel(sites), sites_home.inputs).ask(cells_query(), "cells", len(exact_cells(sites_home)))
+    anew: dict[str, Any] = {**sites_of(sites_home), "east": TellsOldAnswers(sites["east"], old)}
+    with pytest.raises(SitesError, match="no sum"):
+        SecureSums(LocalChannel(anew), sites_home.inputs).ask(cells_query(), "cells", len(exact_cells(sites_home)))
+
+
 RULES = {"record_sum": a_second_sum_is_refused, "check_peers": old_answers_are_not_mixed_with_new_ones}
 """Rules of a site's answers, and the check that each is kept."""
 
@@ -453,6 +476,32 @@ def test_a_sum_is_recorded_once_its_request_is_in_order(sites_home: SitesHome) -
     assert site._answers._file("sums.json", {}) == {"mask=0": list(NAMES)}
 
 
+def test_a_request_for_a_round_that_is_over_changes_nothing(sites_home: SitesHome) -> None:
+    """Were it to name the round anew, the server would get a second sum of the same answers, without one site."""
+    inputs = sites_home.write({"name": "mst", "epsilon": 1.0}, dropouts=1, colluding=0)
+    sites = sites_of(sites_home)
+    plan, site = SecureSums(LocalChannel(sites), inputs)._ready().plan, sites["east"]
+    other = CountQuery.model_validate({**CLIQUES, "discretizer": bad_codes(inputs), "cliques": [["town", "ill"]]})
+
+    def mask(round_index: int, query: CountQuery) -> None:
+        asked = {"job": inputs.digest, "task": "mask", "round": round_index, "query": query.model_dump(mode="json")}
+        site.answer(pack(asked))
+
+    def unmask(round_index: int, answered: tuple[str, ...]) -> None:
+        request = written(UnmaskRequest(plan=plan.digest, round_index=round_index, answered=answered))
+        site.answer(pack({"job": inputs.digest, "task": "unmask"}, request))
+
+    mask(0, cells_query())
+    spent = dict(site._spent)
+    with pytest.raises(AggregationError, match="taken once"):
+        mask(0, other)
+    assert (len(site._answers), site._spent) == (1, spent)
+    unmask(0, NAMES)
+    mask(1, cells_query())
+    with pytest.raises(SitesError, match="in a sum of other sites"):
+        unmask(1, NAMES[:3])
+
+
 def test_a_write_that_was_cut_short_leaves_no_answer(sites_home: SitesHome, tmp_path: Any) -> None:
     inputs = sites_home.write(CELLS)
     (tmp_path / ".0.npz.k3j2.npz").write_bytes(b"half")
@@ -473,6 +522,7 @@ def bad_codes(inputs: SitesInputs) -> dict[str, Any]:
     ("changed", "reason"),
     [
         ({"discretizer": {}}, "its codes are not those"),
+        ({"cliques": []}, "no marginal"),
         ({"cliques": [["age", "age"]]}, "different columns"),
         ({"cliques": [["age", "nobody"]]}, "different columns"),
         ({"cliques": [["age", "income", "town", "ill"]]}, "different columns"),
@@ -492,7 +542,7 @@ def test_a_site_refuses_what_its_schedule_does_not_pay_for(
     content = {**CLIQUES, "discretizer": bad_codes(inputs), "groups": {}, "cliques": [["town", "ill"]], **changed}
     with pytest.raises(SitesError, match=reason):
         site._noisy(read_query(json.loads(json.dumps(content))))
-    assert len(site._answers) == 0
+    assert len(site._answers) == 0 and site._spent == {}
 
 
 @pytest.mark.parametrize("use", [

@@ -114,7 +114,7 @@ def test_a_schema_without_columns_is_consistent(gone: tuple[str, ...]) -> None:
 def test_the_same_rows_are_known_in_any_order_and_format(schema: Schema, tmp_path: Path) -> None:
     frame = people(200, 1)
     frame.to_csv(tmp_path / "a.csv", index=False)
-    frame.sample(frac=1.0, random_state=1)[frame.columns[::-1]].to_parquet(tmp_path / "b.parquet")
+    frame.sample(frac=1.0, random_state=1)[frame.columns[::-1]].to_parquet(tmp_path / "b.parquet", index=False)
     frame.assign(more=1).to_csv(tmp_path / "c.csv.gz", index=False)
     people(200, 2).to_csv(tmp_path / "d.csv", index=False)
     names = ("a.csv", "b.parquet", "c.csv.gz", "d.csv")

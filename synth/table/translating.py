@@ -1,0 +1,177 @@
+"""Values in another form than the schema's: others write true for yes, 27.0 for 27, and midnights for days.
+
+Only tables of others are translated, cell by cell and from the schema alone. A cell that is valid as it stands stays,
+and so does one whose text may mean several values.
+"""
+
+import datetime as dt
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from synth.columns import BooleanColumn, CategoricalColumn, Column, DateColumn, DatetimeColumn, RealColumn, WeightColumn
+from synth.errors import TableError
+from synth.schema import Schema
+from synth.table import datetime_codec
+from synth.table.cells import UNREADABLE, Fault
+from synth.table.conforming import check_column, of_names
+from synth.table.decode import NUMBER, holds_whole_numbers
+from synth.table.strict_decode import as_objects, cell_text, is_number
+
+Translations = Mapping[str, Mapping[str, int]]
+"""For each column with any, the number of translated cells by the kind of what was other about them."""
+
+BLANKS, WORD, NUMERAL, COMMAS, TIME, MISSING = (
+    "blanks around a value", "another word for true or false", "a number written in another way",
+    "commas between thousands", "a day or time written in another way", "a word for missing",
+)  # fmt: skip
+_PLAIN = (str, bool, int, float, np.generic, Decimal, dt.datetime)
+_FAULTS = (*UNREADABLE, Fault.CATEGORY)
+_FALSE, _TRUE = ("false", "f", "no", "n", "0", "0.0"), ("true", "t", "yes", "y", "1", "1.0")
+_MISSING = frozenset({"nan", "NaN", "None", "null", "NULL", "<NA>", "NaT"})
+"""As Python, pandas, JSON and SQL write a missing value."""
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}((,\d{3})+)(\.\d*)?", re.ASCII)
+_MIDNIGHT = re.compile(r"[T ]00:00(:00(\.0+)?)?(Z|[+-]00:?00)?\Z", re.ASCII)
+
+
+def translate(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, Translations]:
+    """The table with values of another form in the form of the schema, and what was translated; it is not changed.
+
+    Raises:
+        TableError: it lacks a column.
+
+    >>> from synth.schema import build_schema
+    >>> schema = build_schema({"status": "declared", "columns": {"paid": {"kind": "boolean", "tokens": ["no", "yes"]}}})
+    >>> translate(pd.DataFrame({"paid": ["yes", "TRUE", "0"]}), schema)[0]["paid"].tolist()
+    ['yes', 'yes', 'no']
+    """
+    for violation in of_names(frame, schema, extra=False):
+        raise TableError(str(violation))
+    missing_texts = frozenset({"", *schema.missing_values})
+    columns, counts = {}, {}
+    for name in schema.kept:
+        cells, counted = _translated(frame[name], schema.columns[name], missing_texts)
+        if counted:
+            columns[name], counts[name] = pd.Series(cells, index=frame.index, dtype=object), dict(counted)
+    return (frame.assign(**columns) if columns else frame), counts
+
+
+def in_words(counted: Mapping[str, int]) -> str:
+    """What was translated in one column."""
+    return ", ".join(f"{kind}: {n:,}" for kind, n in counted.items())
+
+
+def _translated(series: pd.Series, column: Column, missing_texts: frozenset[str]) -> tuple[np.ndarray, Counter[str]]:
+    wrong, counted = _at_fault(series, column, missing_texts), Counter[str]()
+    if not wrong.any():
+        return wrong, counted
+    cells = as_objects(series)
+    wrong &= np.fromiter((isinstance(cell, _PLAIN) for cell in cells), dtype=bool, count=len(cells))
+    forms: dict[Any, list[tuple[str, str]]] = {}
+    for cell in cells[wrong]:
+        if (key := (type(cell), cell)) not in forms:
+            forms[key] = list(dict.fromkeys(_forms(cell, column, missing_texts)))
+    # Each form is read alone, all in one pass.
+    texts = list(dict.fromkeys(text for some in forms.values() for _, text in some))
+    sound = ~_at_fault(pd.Series(texts, dtype=object), column, missing_texts)
+    lawful = {text for text, is_sound in zip(texts, sound, strict=True) if is_sound}
+    chosen = {key: next((form for form in some if form[1] in lawful), None) for key, some in forms.items()}
+    made = cells.copy()
+    for index in np.flatnonzero(wrong):
+        form = chosen[type(cells[index]), cells[index]]
+        if form is not None:
+            counted[form[0]] += 1
+            made[index] = form[1]
+    if counted and not isinstance(column, DateColumn | DatetimeColumn):
+        # Beside texts, what stands for itself in a typed column has to be text, too.
+        for index in np.flatnonzero(~wrong):
+            if not isinstance(cells[index], str):
+                made[index] = cell_text(cells[index], column, missing_texts)
+    return made, counted
+
+
+def _at_fault(series: pd.Series, column: Column, missing_texts: frozenset[str]) -> np.ndarray:
+    """Flags of the cells that no value of the column stands for."""
+    faults = check_column(series, column, missing_texts)
+    flags = [np.zeros(len(series), dtype=bool), *(faults[fault] for fault in _FAULTS if fault in faults)]
+    return np.asarray(np.logical_or.reduce(flags))
+
+
+def _forms(cell: Any, column: Column, missing_texts: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """The texts in the schema's form that a cell may mean, each with what is other about the cell."""
+    if isinstance(column, DateColumn | DatetimeColumn) and isinstance(cell, dt.datetime):
+        yield from _times(cell, column)
+    elif not isinstance(cell, str):
+        text = cell_text(cell, column, missing_texts)
+        if text is not None and not (is_number(column) and isinstance(cell, bool | np.bool_)):
+            yield NUMERAL, text
+            yield from ((NUMERAL, other) for _, other in _other_texts(text, column))
+    else:
+        bare = cell.strip()
+        yield BLANKS, bare
+        yield from _other_texts(bare, column)
+        if bare in _MISSING:
+            yield MISSING, ""
+
+
+def _other_texts(bare: str, column: Column) -> Iterator[tuple[str, str]]:
+    if isinstance(column, BooleanColumn):
+        yield from _truths(bare.casefold(), column)
+    elif isinstance(column, DateColumn | DatetimeColumn):
+        yield TIME, _MIDNIGHT.sub("", bare)
+        if datetime_codec.ISO_DATETIME.fullmatch(bare) and (moment := datetime_codec.iso(bare)) is not None:
+            yield from _times(moment, column)
+    elif isinstance(column, CategoricalColumn) and not holds_whole_numbers(column):
+        yield from _categories(bare, column)
+    elif is_number(column) and (grouped := _GROUPED.fullmatch(bare)) is not None:
+        # 1,234 alone may be a decimal comma's; not where no number has three digits behind it.
+        decimals = column.decimals if isinstance(column, RealColumn | WeightColumn) else 0
+        if grouped[3] or len(grouped[1]) > len(",234") or (decimals is not None and decimals < len("234")):
+            yield COMMAS, bare.replace(",", "")
+
+
+def _truths(word: str, column: BooleanColumn) -> Iterator[tuple[str, str]]:
+    own = [token.casefold() for token in column.tokens]
+    if own[0] != own[1] and word in own:
+        yield WORD, column.tokens[own.index(word)]
+    # Where a token is a word of the other side, or a number of its own, others are no matter of course.
+    sides = (_FALSE, _TRUE)
+    if all(token in side or not (token in (*_FALSE, *_TRUE) or NUMBER.fullmatch(token))
+           for token, side in zip(own, sides, strict=True)):  # fmt: skip
+        yield from ((WORD, token) for token, side in zip(column.tokens, sides, strict=True) if word in side)
+
+
+def _times(moment: dt.datetime, column: DateColumn | DatetimeColumn) -> Iterator[tuple[str, str]]:
+    zone = column.timezone if isinstance(column, DatetimeColumn) else None
+    if isinstance(column, DateColumn):
+        if moment.time() == dt.time():  # midnight on the clock that it is written by
+            yield TIME, datetime_codec.writer(column)(moment.replace(tzinfo=None))
+    elif zone is None and not moment.utcoffset():
+        yield TIME, datetime_codec.writer(column)(moment.replace(tzinfo=None))
+    elif zone is not None and moment.tzinfo is not None and "%z" in (column.format or ""):
+        yield TIME, datetime_codec.writer(column)(moment)
+
+
+def _categories(bare: str, column: CategoricalColumn) -> Iterator[tuple[str, str]]:
+    by_content, by_number = _looked_up(tuple(map(str, column.categories)))
+    number = Decimal(bare) if NUMBER.fullmatch(bare) else None
+    for kind, same in ((BLANKS, by_content.get(bare, [])), (NUMERAL, by_number.get(number, []))):
+        if len(same) == 1:  # of several, none is meant more than the others
+            yield kind, same[0]
+
+
+@lru_cache(maxsize=8)
+def _looked_up(categories: tuple[str, ...]) -> tuple[dict[str, list[str]], dict[Decimal | None, list[str]]]:
+    """The categories without their blanks, and by the numbers that they write."""
+    by_content, by_number = defaultdict[str, list[str]](list), defaultdict[Decimal | None, list[str]](list)
+    for category in categories:
+        by_content[category.strip()].append(category)
+        if NUMBER.fullmatch(category.strip()):
+            by_number[Decimal(category.strip())].append(category)
+    return by_content, by_number
