@@ -225,7 +225,9 @@ def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form
             n_columns=facts.n_columns,
             task=task_of(evaluation.schema, form),
             # A schema that is not declared was read off the real table.
-            left_out=() if form == "to-hand-on" and evaluation.schema.status != "declared" else left_out(evaluation.schema),
+            left_out=(
+                () if form == "to-hand-on" and evaluation.schema.status != "declared" else left_out(evaluation.schema)
+            ),
         ),
         "trained": trained_of(evaluation, privacy, facts.holdout_share, form),
         "made": made_of(candidate, known, privacy, form),

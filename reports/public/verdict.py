@@ -85,6 +85,8 @@ def public_verdict(facts: PublicFacts) -> PublicVerdict:
     )
     binding = any(finding.rule.severity == "fail" for finding in verdict.findings)
     outcome = _without_guarantee(facts, verdict.verdict) if binding else None
+    if outcome == "PASS" and not facts.policy.on_privacy:
+        outcome = "INCONCLUSIVE"
     return PublicVerdict(outcome, verdict.findings, tuple(hidden))
 
 

@@ -65,7 +65,7 @@ SCHEMA = build_schema({
     },
 })  # fmt: skip
 POLICY = build_policy({
-    "name": "partner", "version": 3, "audience": "a partner under contract", "description": "What a partner may have.",
+    "name": "clinic", "version": 3, "audience": "a partner under contract", "description": "What a partner may have.",
     "rules": [
         {"measure": "statement.epsilon", "limit": 5.0, "why": "More than 5 is a weak promise."},
         {"measure": "validity.rows", "limit": 0.98, "why": "Rows keep the schema."},
@@ -195,14 +195,14 @@ def ordered(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def scrambled(content: Any, rng: np.random.Generator, place: tuple[str, ...] = ()) -> Any:
-    """The same plain data with every value exchanged that is not in a public place; shares stay shares."""
+    """The same plain data with every value exchanged that is not in a public place; shares stay such."""
     if place and place[-1] in PUBLIC_PLACES:
         return content
     if isinstance(content, dict):
         return ordered({key: scrambled(value, rng, (*place, key)) for key, value in content.items()})
     if isinstance(content, list):
         return [scrambled(value, rng, place) for value in content]
-    if isinstance(content, float) and 0.0 <= content <= 1.0:
+    if isinstance(content, float) and -1.0 <= content <= 1.0:
         return rng.random()
     if isinstance(content, int | float) and not isinstance(content, bool):
         return type(content)(1e5 * (1 + 9 * rng.random()))
@@ -527,7 +527,7 @@ def test_a_table_without_a_guarantee_never_looks_like_one_that_has_it(
 def test_the_verdict_stands_with_its_audience_its_policy_and_what_is_not_guaranteed(
     evaluation: Evaluation, synthetic: pd.DataFrame, page: str
 ) -> None:
-    for_whom, ruled = "for <bdi>a partner under contract</bdi>", "nder policy <b><bdi>partner</bdi></b>, version 3"
+    for_whom, ruled = "for <bdi>a partner under contract</bdi>", "nder policy <b><bdi>clinic</bdi></b>, version 3"
     assert f"{ruled}.</p>" in page and for_whom in page.lower()
     bare = with_candidate(with_provenance(evaluation), statement=None, audit=None)
     assert f"{ruled}; <b>no formal guarantee</b>.</p>" in render_public(facts(bare, synthetic))
@@ -595,7 +595,8 @@ def with_candidate(evaluation: Evaluation, **changes: Any) -> Evaluation:
 
 
 LENIENT = build_policy({**POLICY.model_dump(), "rules": [
-    {"measure": "validity.rows", "limit": 0.5, "why": "Rows keep the schema."}]})  # fmt: skip
+    {"measure": "validity.rows", "limit": 0.5, "why": "Rows keep the schema."},
+    {"measure": "privacy.copies", "limit": 0.5, "why": "It is not public, and hidden."}]})  # fmt: skip
 
 
 def test_what_is_not_read_off_real_rows_is_said_where_a_guarantee_holds_and_nowhere_else(

@@ -165,6 +165,17 @@ def test_two_local_fits_claim_no_less_than_both_cost() -> None:
         judged(local_content(ANSWERS, claim=(1.9, 0.0)))
 
 
+MANY = (GaussianEvent("steps", 40.0, count=300),)
+"""Events that accountants resolve at a delta of 1e-12, but not those of eight such fits together."""
+
+
+@pytest.mark.parametrize(("delta", "said"), [(1e-12, "no accountant resolves together"), (1e-11, "smaller epsilon")])
+def test_a_claim_of_several_releases_is_damage_also_where_nobody_can_price_it(delta: float, said: str) -> None:
+    fit = Schedule(MANY, delta)
+    with pytest.raises(EvaluationError, match=f"damaged: .*{said}"):
+        judged(local_content(*[fit] * 8, claim=(fit.epsilon, delta)))
+
+
 COMPOSED: dict[str, tuple[dict[str, bool], str, Callable[[dict[str, Any]], object]]] = {
     "fewer fits": ({}, "fewer", lambda known: known["composed"].update(n_fits=1)),
     "a smaller epsilon": ({}, "smaller epsilon", lambda known: known["composed"].update(epsilon=0.3)),

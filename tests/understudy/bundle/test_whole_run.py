@@ -34,7 +34,10 @@ SCHEMA: dict[str, Any] = {
 }  # fmt: skip
 POLICY = {
     "name": "lenient", "version": 4, "audience": "tests", "valid_days": 30,
-    "rules": [{"measure": "validity.rows", "limit": 0.5, "why": "any table of ours is valid"}],
+    "rules": [
+        {"measure": "validity.rows", "limit": 0.5, "why": "any table of ours is valid"},
+        {"measure": "privacy.histories.copied", "limit": 0.1, "why": "no table of ours has histories"},
+    ],
 }  # fmt: skip
 
 
