@@ -327,7 +327,7 @@ def labels_swapped(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
 def triple_made_up(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
     """Fresh rows in which the last of three coarse columns follows from the other two, and from neither alone."""
     spoiled = sides.fresh.copy()
-    varied = spoiled[[name for name in spoiled.columns if spoiled[name].nunique() > 1]]
+    varied = spoiled[[name for name in spoiled.columns if len(spoiled[name].unique()) > 1]]
     names = finest(varied, len(varied.columns))[-3:]
     if len(names) < 3:
         return spoiled

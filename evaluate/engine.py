@@ -19,7 +19,6 @@ name of the figure, is plain data:
 * "inference": for each column, and for models of sensitive ones, rates of success on members, controls and without the
   synthetic table, and advantages: of all targets, of rare values, and by quasi-identifiers alone;
 * "quasi_identifiers": how many people share theirs, and how many of these combinations stand in the synthetic table;
-* "importance": for each model the columns that matter most to it, trained on real and on synthetic rows;
 * "fairness_models", "fairness_columns": by sensitive column, what is said of each of its groups.
 """
 

@@ -129,20 +129,6 @@ class Utility(FigurePart):
     uncut: list[ModelScores] = []
 
 
-class Importance(FigurePart):
-    """Loss of a model's score by column."""
-
-    class Loss(FigurePart):
-        """Of one column, for models trained on real and on synthetic rows."""
-
-        column: str
-        real: Number
-        synthetic: Number
-
-    model: str
-    columns: list[Loss]
-
-
 class GroupShares(FigurePart):
     """The groups of a sensitive column, with their shares and how far their columns are off beyond noise."""
 
@@ -303,7 +289,6 @@ _SHAPES: Mapping[str, Any] = {
     "pairs": Cliques,
     "triples": Cliques,
     "utility": Utility,
-    "importance": list[Importance],
     "fairness_columns": list[GroupShares],
     "fairness_models": list[GroupModels],
     "histories": HistoryFigures,

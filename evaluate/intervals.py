@@ -268,6 +268,46 @@ def newcombe(first: Rate, second: Rate) -> Rate:
     return difference, max(-1.0, difference - below), min(1.0, difference + above)
 
 
+_Z = float(special.ndtri(1 - (1 - LEVEL) / 2))
+_CUT_OFF = (1.45, 2.0)
+"""How far an end that is cut off at 0 or 1 is taken to lie from the number, in widths of what is seen there and of the
+other side. So the n of the test of coincidence, which is stricter below than above, is met within a factor of two."""
+
+
+def interval_at(rate: Rate, n: int, times: float, bounds: tuple[float, float]) -> tuple[float, float]:
+    """The interval of the same number on `times` as many rows.
+
+    Of a share it is what `wilson` or `clopper_pearson` give, and of a difference of two shares that are 0, exactly. Any
+    other is narrower by the root of `times`.
+
+    Args:
+        rate: the number and its interval.
+        n: rows (or what is counted).
+        times: how many times as many.
+        bounds: the least and the largest value that the number can take.
+
+    >>> [round(end, 4) for end in interval_at(wilson(0.5, 25), 25, 4, (0.0, 1.0))]
+    [0.4038, 0.5962]
+    """
+    value, low, high = rate
+    if bounds == (0.0, 1.0):
+        # Both ends of a score interval solve (end - value)^2 = t end (1 - end), where t is z^2 over the trials.
+        ts = [(end - value) ** 2 / (end * (1 - end)) for end in (low, high) if 0 < end < 1 and end != value]
+        if np.isclose(ts[0], ts[1] if len(ts) == 2 else _Z**2 / n, rtol=1e-6) if ts else False:
+            return wilson(value, times * _Z**2 / ts[-1])[1:]
+        if np.allclose(clopper_pearson(value * n, n), (low, high), rtol=1e-6, atol=0):
+            return clopper_pearson(value * n * times, n * times)
+    if value == 0 and low < 0 and np.isclose(high, wilson(0.0, n)[2], rtol=1e-6):
+        return -wilson(0.0, times * _Z**2 * (1 + low) / -low)[2], wilson(0.0, times * n)[2]
+    below, above = value - low, high - value
+    below, above = (
+        (max(_CUT_OFF[0] * seen, _CUT_OFF[1] * other) if other > 0 else np.inf) if is_cut and seen > 0 else seen
+        for seen, other, is_cut in ((below, above, low <= bounds[0]), (above, below, high >= bounds[1]))
+    )
+    root = float(np.sqrt(times))
+    return max(bounds[0], value - below / root), min(bounds[1], value + above / root)
+
+
 def placements(positives: NDArray[np.float64], negatives: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
     """For each positive the share of negatives below it, for each negative the share of positives above; ties half.
 

@@ -12,6 +12,8 @@ says why, and what to name instead.
 """
 
 import importlib
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache
@@ -23,6 +25,25 @@ from evaluate.real_facts import RealFacts
 
 Growing = Literal["", "train", "holdout"]
 V = TypeVar("V")
+
+
+_SHARE = (
+    r"validity\..+|columns\.(ks|tvd|missing|tail)|(pairs|triples|fairness)\.tvd|pairs\.tvd\.floor"
+    r"|joint\.(alpha_precision|beta_recall|coverage|authenticity)|histories\.(lengths|gaps|transitions|\w+\.broken)"
+    r"|texts\.(missing|lengths|words|bigrams|trigrams|repeated)|.+\.c2st|.+\.(auc|tpr_at_0\.\d+)"
+    r"|utility\.average_precision\.\w+|privacy\.(copies(\.(?!excess)\w+)?|personal(\.column|\.holdout)?|histories\.copied"
+    r"|texts\.(copied|personal)|quasi_identifiers|dcr\.share_closer|nndr\.median)"
+)
+_RANGES: tuple[tuple[str, tuple[float, float]], ...] = (
+    (rf"({_SHARE})(\.mean|\.worst)?", (0.0, 1.0)),
+    (rf"({_SHARE})(\.excess|_excess|\.gap)(\.mean|\.worst)?", (-1.0, 1.0)),
+    (r"privacy\.(singling_out\.\w+|histories\.singling_out|linkability(\.split)?|inference(\.\w+)?)", (-1.0, 1.0)),
+    (r"utility\.(tstr\..+|\w+\.tstr|\w+_alternative\.score|clusters\.agreement)", (-1.0, 1.0)),
+    (r"utility\.(\w+\.)*gap(\..+)?|fairness\.gap\.\w+", (-2.0, 2.0)),
+    (r"columns\.(wasserstein|chi2|mean|std)(\.mean|\.worst)?|joint\.density|utility\.queries(\.median)?"
+     r"|privacy\.(dcr\.median|texts\.longest)", (0.0, math.inf)),
+)  # fmt: skip
+"""The least and the most that numbers come to, by name: shares, differences of two, scores, losses, distances."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +65,7 @@ class Counted:
     def real_rows(self, n: int, n_needed: int, real: RealFacts) -> float:
         """Real rows that it takes at least; what has to grow beside them does so in proportion."""
         rows = {"": 0, "train": real.train_rows, "holdout": real.holdout_rows}[self.beside]
-        return max(self.real * n_needed, float(rows) * n_needed / max(n, 1))
+        return self.real * n_needed + rows * n_needed / max(n, 1)
 
 
 SYNTHETIC = Counted("synthetic rows")
@@ -111,6 +132,17 @@ class Metric:
     by: str = ""
 
     @property
+    def range(self) -> tuple[float, float]:
+        """The least and the most that it can come to, with its interval; infinite where nobody says.
+
+        >>> CATALOG["privacy.copies.excess"].range
+        (-1.0, 1.0)
+        """
+        if not is_ours(self.by):
+            return -math.inf, math.inf
+        return next((ends for names, ends in _RANGES if re.fullmatch(names, self.name)), (-math.inf, math.inf))
+
+    @property
     def gateable(self) -> bool:
         """True where a rule may rest on it."""
         return not self.describes
@@ -133,7 +165,6 @@ _MODULES = {
     "utility.tstr": "evaluate.utility.tstr",
     "utility.next_event": "evaluate.histories.next_event",
     "utility.texts": "evaluate.free_text.utility",
-    "utility.importance": "evaluate.utility.importance",
     "utility.queries": "evaluate.utility.queries",
     "utility.dp_alternative": "evaluate.utility.dp_alternative",
     "utility.clusters": "evaluate.utility.clusters",

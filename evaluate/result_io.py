@@ -9,6 +9,7 @@ The schema is read off the same dataclasses: every key is there, explained by it
 
 import inspect
 import json
+import math
 import re
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import is_dataclass
@@ -129,6 +130,10 @@ def _check(candidate: Candidate) -> None:
         slack = ROUNDING * (1 + abs(one.value))
         if one.low is not None and one.high is not None and not one.low - slack <= one.value <= one.high + slack:
             raise _DamagedError("a number lies outside its interval")
+        least, most = (-math.inf, math.inf) if known is None else known.range
+        numbers = (one.value, one.low, one.high, one.reference, one.floor, one.detectable)
+        if any(end is not None and not least - slack <= end <= most + slack for end in numbers):
+            raise _DamagedError(f"{one.measure} lies beyond {least:g} to {most:g}")
 
 
 _ENTRY = re.compile(r"^    (\w+): (.+(?:\n      .+)*)", re.MULTILINE)

@@ -46,10 +46,10 @@ from reports.sections.privacy_budget import BudgetTable, books_of
 from reports.sections.provenance import Fact, FactGroup, SchemaRow, fact_groups, schema_rows, versions_of
 from reports.sections.ranking import Ranking, VendorRow, intervals_of, ranking_of
 from reports.sections.sweep import Sweep, shown_in_full, sweep_of
-from reports.sections.verdicts import WORDS, Ruling, SelfCheck, ruling_of, self_checks
+from reports.sections.verdicts import Ruling, SelfCheck, ruling_of, self_checks
 from reports.sections.weakest import Weakest, weakest_of
 
-__all__ = ["TITLE", "WORDS", "Comparison", "Document", "Section", "compose"]
+__all__ = ["TITLE", "Comparison", "Document", "Section", "compose"]
 
 
 @dataclass(frozen=True)
@@ -291,7 +291,7 @@ def _section(
         index=index,
         candidate=candidate,
         named_for_release=candidate.name == release,
-        rulings=tuple(ruling_of(v, evaluation.ranking) for v in verdicts if v.candidate == candidate.name),
+        rulings=tuple(ruling_of(v) for v in verdicts if v.candidate == candidate.name),
         weakest=weakest_of(candidate),
         associations=associations(candidate, drawn),
         worst_pairs=worst_cliques(candidate, "pairs"),

@@ -165,7 +165,7 @@ def _guesses(model: Fitted, rows: pd.DataFrame) -> np.ndarray:
     turn a tie over.
     """
     if not isinstance(model, Classifier):
-        return np.full(len(rows), int(np.argmax(model.predict_matrix(np.empty((1, 0)))[0])))
+        return np.asarray(model.predict(rows).argmax(axis=1))
     X = np.ascontiguousarray(model.features.apply(rows))
     weights = zip(model.model.coef_, model.model.intercept_, strict=True)
     scores = np.column_stack([(X * w).sum(axis=1) + b for w, b in weights])

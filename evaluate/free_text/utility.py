@@ -29,7 +29,7 @@ from evaluate.metrics import Counted, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
-from evaluate.utility.models import Features, Form
+from evaluate.utility.models import Form
 from evaluate.utility.scores import weightings
 from evaluate.utility.study import COMPARED, SIDES, FittedModel, Models, Study, interval
 from evaluate.utility.task import Task, TaskRows
@@ -186,7 +186,7 @@ def _studies(name: str, targets: Sequence[str], tables: Tables) -> list[TextStud
     sides = {side: one.first(min(n, one.n)) for side, one in rows.items()}
     sides["matched"] = sides["trtr"].first(sides["fresh"].n)
     tasks = [task for task in (Task.of(tables, target) for target in targets) if _varies(task, test, tables)]
-    learned = {side: _learned(sides[side], side in COMPARED, tasks, test.counts, tables, name) for side in SIDES}
+    learned = {side: _learned(sides[side], side in COMPARED, tasks, test.counts, tables) for side in SIDES}
     return [
         TextStudy(name, _study(task, {side: learned[side][i] for side in SIDES}, sides, test, tables))
         for i, task in enumerate(tasks)
@@ -239,28 +239,15 @@ class RidgeModel:
         weights: of each feature for how few texts hold it, shape (n_features,).
         coefficients: shape (n_features, n_outputs).
         centers: of each output, shape (n_outputs,).
-        text: the column that it reads.
-        converged: it is solved, not searched for.
-        features: it has no columns but one.
     """
 
     weights: np.ndarray
     coefficients: np.ndarray
     centers: np.ndarray
-    text: str
-    converged: bool = True
-    features: Features | None = None
 
-    def predict(self, frame: pd.DataFrame) -> np.ndarray:
-        """Scores of classes, shape (n, n_classes), or numbers, shape (n,)."""
-        from sklearn.feature_extraction.text import HashingVectorizer
-
-        hashed = HashingVectorizer(n_features=N_FEATURES, alternate_sign=False, norm=None, analyzer=runs_of)
-        return self.predict_matrix(hashed.transform(frame[self.text].fillna("").tolist()))
-
-    def predict_matrix(self, X: Any) -> np.ndarray:
-        """The same for counts of words, sparse, shape (n, n_features)."""
-        found = np.asarray(_scaled(X, self.weights) @ self.coefficients) + self.centers
+    def predict(self, counts: Any) -> np.ndarray:
+        """Scores of classes, shape (n, n_classes), or numbers, shape (n,), for sparse counts of words."""
+        found = np.asarray(_scaled(counts, self.weights) @ self.coefficients) + self.centers
         return np.asarray(found if len(self.centers) > 1 else found[:, 0])
 
 
@@ -274,14 +261,13 @@ def _scaled(counts: Any, weights: np.ndarray) -> Any:
     return normalize(sparse.csr_matrix(made.multiply(weights)))
 
 
-def _fitted(counts: Any, truths: Sequence[np.ndarray], tasks: Sequence[Task], text: str) -> list[RidgeModel]:
+def _fitted(counts: Any, truths: Sequence[np.ndarray], tasks: Sequence[Task]) -> list[RidgeModel]:
     """A model of each task, from the same texts; rows that have no truth of it are left out.
 
     Args:
         counts: *Sensitive* where texts are real. Sparse, shape (n, n_features).
         truths: of each task, NaN where a row has none, shape (n,).
         tasks: as many.
-        text: the column of texts.
     """
     models: list[RidgeModel | None] = [None] * len(tasks)
     masks = [~np.isnan(truth) for truth in truths]
@@ -291,7 +277,7 @@ def _fitted(counts: Any, truths: Sequence[np.ndarray], tasks: Sequence[Task], te
         weights, coefficients, centers = _ridge(counts[mask], np.hstack(outputs))
         ends = np.cumsum([0, *(one.shape[1] for one in outputs)])
         for i, start, end in zip(chosen, ends, ends[1:], strict=False):
-            models[i] = RidgeModel(weights, coefficients[:, start:end], centers[start:end], text)
+            models[i] = RidgeModel(weights, coefficients[:, start:end], centers[start:end])
     return [model for model in models if model is not None]
 
 
@@ -320,9 +306,7 @@ def _ridge(counts: Any, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np
         return weights, np.asarray(features.T @ dual), centers
 
 
-def _learned(
-    side: TextRows, compared: bool, tasks: Sequence[Task], counts: Any, tables: Tables, text: str
-) -> list[FittedModel]:
+def _learned(side: TextRows, compared: bool, tasks: Sequence[Task], counts: Any, tables: Tables) -> list[FittedModel]:
     """Models of one side for each task: of all of its rows, and of the halves of each split where it is compared.
 
     Args:
@@ -331,25 +315,24 @@ def _learned(
         tasks: what is predicted.
         counts: *Sensitive*. Of the words of test rows.
         tables: *Sensitive*. All of them.
-        text: the column of texts.
     """
     truths = [task.truth(side.frame, tables.schema) for task in tasks]
 
     def fitted(rows: np.ndarray) -> list[RidgeModel]:
-        return _fitted(side.counts[rows], [truth[rows] for truth in truths], tasks, text)
+        return _fitted(side.counts[rows], [truth[rows] for truth in truths], tasks)
 
     whole = fitted(np.ones(side.n, dtype=bool))
     # All sides are split by the same draws: the same table twice then gives the same models, and a gap of zero.
     seeds = np.random.default_rng([tables.seed, 23]).integers(2**63, size=N_SPLITS if compared else 0)
     pairs = [[_predicted(fitted(rows), counts) for rows in _halves(side.units, int(seed))] for seed in seeds]
     return [
-        FittedModel(model, (), model.predict_matrix(counts), tuple((first[i], second[i]) for first, second in pairs))
+        FittedModel(True, model.predict(counts), tuple((first[i], second[i]) for first, second in pairs))
         for i, model in enumerate(whole)
     ]
 
 
 def _predicted(models: Sequence[RidgeModel], counts: Any) -> list[np.ndarray]:
-    return [model.predict_matrix(counts) for model in models]
+    return [model.predict(counts) for model in models]
 
 
 def _halves(units: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -365,7 +348,7 @@ def _halves(units: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def _of_known(model: FittedModel, known: np.ndarray) -> FittedModel:
     """The same with predictions of those test rows alone whose truth is known."""
     halves = tuple((first[known], second[known]) for first, second in model.half_predictions)
-    return FittedModel(model.model, (), model.predictions[known], halves)
+    return FittedModel(model.converged, model.predictions[known], halves)
 
 
 def _scores(study: TextStudy) -> tuple[Estimate, Estimate]:

@@ -43,7 +43,7 @@ def check_accounting(evaluation: Evaluation, *, made_here: bool) -> None:
     Raises:
         EvaluationError: it claims less, or its sweep or ledger is not of the releases that it holds.
     """
-    known, numbers = evaluation.provenance, evaluation.provenance.public_report
+    known, numbers = evaluation.provenance, evaluation.provenance.released_numbers
     fits = {one.name: one.statement for one in evaluation.candidates if one.statement is not None}
     drawn = (*fits.values(), *(() if numbers is None else (numbers.statement,)))
     for name, stated in fits.items():
@@ -112,16 +112,11 @@ def _check_release(stated: PrivacyStatement, name: str) -> None:
     """Refuse a statement of one release that no budget writes: its claim is what its events cost."""
     if stated.delta * stated.n_units > _LARGEST_DELTA * (1 + ROUNDING):
         raise damaged(f"{name} has a larger delta than any fit may ask for")
-    if _check_stated(stated, name) is None:
-        raise damaged(f"{name} lists events that no accountant resolves")
+    _check_stated(stated, name)
 
 
-def _check_stated(stated: PrivacyStatement, name: str) -> float | None:
-    """Epsilon that the events of a statement cost, once that is no more than it claims; `None` where nobody can say.
-
-    Raises:
-        EvaluationError: it is more, or the events are none that a fit draws.
-    """
+def _check_stated(stated: PrivacyStatement, name: str) -> None:
+    """Refuse a statement that claims less than its events cost, or lists some that no fit draws or nobody can price."""
     if stated.relation not in RELATIONS:
         raise damaged(f"{name} names a neighboring relation that there is not")
     if stated.trust == LOCAL and any(one.mechanism != RandomizedResponseEvent.mechanism for one in stated.events):
@@ -132,9 +127,10 @@ def _check_stated(stated: PrivacyStatement, name: str) -> float | None:
         spent = cost(_priced([stated]), stated.delta)
     except BudgetError:
         raise damaged(f"{name} lists an event that no fit draws") from None
-    if spent is not None and _exceeds(spent, stated.epsilon):
+    if spent is None:
+        raise damaged(f"{name} lists events that no accountant resolves")
+    if _exceeds(spent, stated.epsilon):
         raise damaged(f"{name} claims a smaller epsilon than its own events cost")
-    return spent
 
 
 def _check_several(
@@ -142,7 +138,8 @@ def _check_several(
 ) -> None:
     """Refuse a claim of several releases that leaves some out, or is smaller than what they cost together.
 
-    They are priced at the delta at which a run composes them: at a larger one, any claim would do.
+    They are priced at the delta at which a run composes them: at a larger one, any claim would do. A run draws nothing
+    that it cannot price so, and what nobody can price may be any lie.
     """
     if n_releases < len(releases):
         raise damaged(f"{name} counts fewer private releases than the evaluation holds")
@@ -153,7 +150,9 @@ def _check_several(
     if delta < least * (1 - ROUNDING):
         raise damaged(f"{name} has a smaller delta than the releases that it composes")
     spent = cost(events, least)
-    if spent is not None and _exceeds(spent, epsilon):
+    if spent is None:
+        raise damaged(f"{name} is of events that no accountant resolves together")
+    if _exceeds(spent, epsilon):
         raise damaged(f"{name} has a smaller epsilon than the events of its releases cost")
 
 
@@ -177,7 +176,7 @@ def _check_labels(evaluation: Evaluation) -> None:
         others = set(known.ledger.reserved_epsilon) - {
             one.name for one in evaluation.candidates if one.statement is not None
         }
-        if len(others) > (known.public_report is not None):
+        if len(others) > (known.released_numbers is not None):
             raise damaged("the ledger reserved a budget for a release that is not there")
 
 

@@ -5,7 +5,7 @@ A rule compares the *unfavorable* end of a 95% interval with its limit, so that 
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.claim import Claim
 from evaluate.gate.policy import STATEMENT, Rule, Waiver
-from evaluate.metrics import SWAPPED, UNJUDGED
+from evaluate.intervals import interval_at
+from evaluate.metrics import CATALOG, SWAPPED, UNJUDGED
 from evaluate.result import Candidate, Estimate, Failure
 from synth.errors import JobError
 
@@ -68,7 +69,8 @@ class Finding:
         outcome: PASS, FAIL or INCONCLUSIVE.
         reason: one sentence or more that say why.
         estimate: the number it rests on; `None` where there is none.
-        n_needed: INCONCLUSIVE: the n that would roughly decide, as the interval narrows with its root; else `None`.
+        n_needed: INCONCLUSIVE: the n that would decide if the number stayed as it is; `None` where none is known, or
+            the real table cannot have it.
         waiver: of this rule for this table, in force or not; `None` where there is none, or the rule passes.
         waived: whether that waiver is in force, so that the outcome does not count.
         proven: PASS by proof: the most that the number can come to under the privacy claim, whatever was measured;
@@ -272,7 +274,10 @@ def _unguarded(finding: Finding) -> bool:
 
 
 def _did_not(failure: Failure) -> str:
-    return {"failed": "failed", "timed out": "ran out of time", "skipped": "could not be measured"}[failure.reason]
+    return {
+        "failed": "failed", "timed out": "ran out of time", "skipped": "could not be measured",
+        "not applicable": "does not apply",
+    }[failure.reason]  # fmt: skip
 
 
 def _of_interval(estimate: Estimate, rule: Rule) -> Finding:
@@ -291,11 +296,13 @@ def _of_interval(estimate: Estimate, rule: Rule) -> Finding:
     if estimate.measure == UNJUDGED:
         note = f"{estimate.note[:1].upper()}{estimate.note[1:]}"
         return Finding(rule, "INCONCLUSIVE", f"{note}; {JUDGE}.", estimate)
-    n_needed = _n_needed(estimate, rule)
-    remedy = "more rows would hardly settle it"
-    if n_needed is not None:
-        remedy = f"about n = {n_needed:,} instead of {estimate.n:,} would decide"
-    return Finding(rule, "INCONCLUSIVE", f"{where}; {remedy}.{_worst(estimate)}", estimate, n_needed)
+    decided = _decided_at(estimate, rule)
+    if decided is None:
+        reason = f"{where}; how many rows would decide is not known.{_worst(estimate)}"
+        return Finding(rule, "INCONCLUSIVE", reason, estimate)
+    n, outcome = decided
+    remedy = f"about n = {n:,} instead of {estimate.n:,} would decide, as {outcome} if the number stays as it is"
+    return Finding(rule, "INCONCLUSIVE", f"{where}; {remedy}.{_worst(estimate)}", estimate, n)
 
 
 def _worst(estimate: Estimate) -> str:
@@ -319,25 +326,35 @@ def _where(estimate: Estimate, rule: Rule) -> str:
     return f"The interval neither keeps the limit nor lies beyond {rule.failing:g}"
 
 
-def _n_needed(estimate: Estimate, rule: Rule) -> int | None:
-    """The n at which the interval would just keep the limit, or just lie beyond what fails, to two digits.
+def _decided_at(estimate: Estimate, rule: Rule) -> tuple[int, Outcome] | None:
+    """The n at which the interval of the same number would decide, to three digits, and which way; `None` if none does.
 
-    Its half-width goes as 1 / sqrt(n). The first of the two decides.
+    Of two ways the first.
     """
     low, high = estimate.interval
-    above, below = high - estimate.value, estimate.value - low
-    to_best, to_worst = (below, above) if rule.direction == "lower" else (above, below)
-    ways = []
-    if rule.keeps(estimate.value):
-        ways.append((to_worst, abs(estimate.value - rule.limit)))
-    if rule.breaks(estimate.value):
-        ways.append((to_best, abs(estimate.value - rule.failing)))
-    ratios = [half / distance for half, distance in ways if half > 0 and distance * math.sqrt(HOPELESS) > half]
-    if not ratios:
+    lower, bounds = rule.direction == "lower", CATALOG[rule.measure].range
+    ways: tuple[tuple[Outcome, Callable[[float], bool], int], ...] = (
+        ("FAIL", rule.breaks, 0 if lower else 1), ("PASS", rule.keeps, 1 if lower else 0),
+    )  # fmt: skip
+
+    def decides(times: float, holds: Callable[[float], bool], end: int) -> bool:
+        return holds(interval_at((estimate.value, low, high), estimate.n, times, bounds)[end])
+
+    decided = []
+    for outcome, holds, end in ways:
+        if estimate.n == 0 or not holds(estimate.value) or not decides(HOPELESS, holds, end):
+            continue
+        open_, done = 1.0, HOPELESS
+        while done > (1 + 1e-7) * open_:
+            middle = math.sqrt(open_ * done)
+            open_, done = (open_, middle) if decides(middle, holds, end) else (middle, done)
+        decided.append((done, outcome))
+    if not decided:
         return None
-    n = estimate.n * min(ratios) ** 2
-    step = 10.0 ** max(0, math.floor(math.log10(max(n, 1.0))) - 1)
-    return max(int(math.ceil(round(n / step, 6)) * step), estimate.n + 1)
+    times, outcome = min(decided)
+    n = estimate.n * times
+    step = 10.0 ** max(0, math.floor(math.log10(n)) - 2)
+    return max(int(math.ceil(round(n / step, 3)) * step), estimate.n + 1), outcome
 
 
 def _of_statement(candidate: Candidate, rule: Rule, counted: Claim | None, *, verified: bool) -> Finding:

@@ -6,10 +6,11 @@ What a rule may rest on is in `evaluate.metrics`; what a policy says of a table 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import date, datetime
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from evaluate.metrics import CATALOG, GATEABLE, UNJUDGED
 from evaluate.result import Direction
@@ -94,7 +95,7 @@ class Rule(Frozen):
 class Policy(Frozen):
     """A policy: the rules a table must keep before it may go to an audience."""
 
-    name: str = Field(min_length=1, description="What verdicts and waivers call it.")
+    name: str = Field(min_length=1, description="What verdicts and waivers call it, in ASCII.")
     version: int = Field(strict=True, ge=1, description="Raised with every change; a waiver is for one version only.")
     audience: str = Field(min_length=1, description="Who may have a table that passes.")
     description: str = Field(default="", description="What it is for, and what it rests on.")
@@ -103,7 +104,12 @@ class Policy(Frozen):
         description="Days for which evidence made under it may be relied upon, unless a sign-off says otherwise; left "
         "out: until it is withdrawn.",
     )
-    rules: tuple[Rule, ...] = Field(default=(), description="Without a binding one, nothing passes.")
+    rules: tuple[Rule, ...] = Field(default=(), description="Without a binding one on privacy, nothing passes.")
+
+    @property
+    def on_privacy(self) -> bool:
+        """True where a binding rule is on privacy: without one, nothing passes."""
+        return any(r.severity == "fail" and r.measure.startswith(("privacy.", STATEMENT)) for r in self.rules)
 
     @property
     def all_rules(self) -> tuple[Rule, ...]:
@@ -136,6 +142,19 @@ class Policy(Frozen):
             raise ValueError("verdicts name it, so it is one line of text without spaces around it; write it so")
         return text
 
+    @field_validator("name")
+    @classmethod
+    def _ascii(cls, name: str) -> str:
+        if not name.isascii():  # letters of other alphabets look like those of a policy that ships
+            raise ValueError("verdicts are known by it, so it holds ASCII characters alone; rename it")
+        return name
+
+    @model_validator(mode="after")
+    def _told_apart(self, info: ValidationInfo) -> Self:
+        if info.context != _AS_SHIPPED:
+            check_name(self)
+        return self
+
     @model_validator(mode="after")
     def _once(self) -> Self:
         seen = set()
@@ -166,6 +185,28 @@ def shipped() -> tuple[str, ...]:
     ('internal', 'partner', 'public')
     """
     return tuple(sorted(path.stem for path in SHIPPED.glob("*.toml")))
+
+
+_AS_SHIPPED = "shipped"
+
+
+@cache
+def _load_shipped(name: str) -> Policy:
+    return Policy.model_validate(read_toml(SHIPPED / f"{name}.toml", "policy", JobError), context=_AS_SHIPPED)
+
+
+def check_name(policy: Policy) -> None:
+    """Refuse a policy that takes the name of one that ships and says something else: verdicts are known by the name.
+
+    Raises:
+        JobError: it does; nothing was judged.
+    """
+    alike = policy.name.casefold()
+    if alike in shipped() and policy != _load_shipped(alike):
+        raise JobError(
+            f"name={policy.name!r} is that of the {alike!r} that ships, and this policy says something else, so that "
+            "verdicts could not be told apart; rename it"
+        )
 
 
 def find_policy(name_or_path: Path | str, beside: Path = Path()) -> Path:

@@ -15,13 +15,13 @@ from evaluate.comparison import BarringFinding, VendorRanking
 from evaluate.gate.checks import BROKEN, Check, checks_of
 from evaluate.gate.claim import Claim, Composition
 from evaluate.gate.finding import Finding, Outcome, Proof, answered, finding_of
-from evaluate.gate.policy import STATEMENT, Policy, Rule, Waiver, check_waivers, load_policy
+from evaluate.gate.policy import STATEMENT, Policy, Rule, Waiver, check_name, check_waivers, load_policy
 from evaluate.gate.protection import proven_limit
-from evaluate.gate.sample_size import deciding
+from evaluate.gate.sample_size import settled
 from evaluate.gate.shift import questioned
 from evaluate.metrics import CATALOG, UNJUDGED
 from evaluate.real_facts import RealFacts
-from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, SelfTest
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest
 from synth.errors import nearest
 from synth.notebook import html_table
 
@@ -33,6 +33,9 @@ __all__ = ["WHERE_THERE", "Check", "Finding", "Outcome", "Verdict", "judge", "ju
 WHERE_THERE = (AUDITED,)
 """Measures of what only some tables have. Their rules apply to every table that makes a claim, audited or not, and to
 every one for which an audit was tried; without either there is nothing to audit, and nothing to break."""
+
+
+NO_PRIVACY = "The policy has no binding rule on privacy, so that a copy of the training table might keep it; add one."
 
 
 @dataclass(frozen=True, repr=False)
@@ -170,8 +173,9 @@ def _overall(outcomes: list[Outcome], checks: tuple[Check, ...]) -> Outcome:
 def _applies(candidate: Candidate, rule: Rule, real: RealFacts | None) -> bool:
     """True where a rule is about something that the table has.
 
-    A rule on histories applies wherever rows have an order, measured or not, and one on texts wherever there are any;
-    without facts about the real table, where it was measured.
+    A warning about what the real table has not, such as steps, says nothing; a binding rule stays INCONCLUSIVE. A rule
+    on histories applies wherever rows have an order, measured or not, and one on texts wherever there are any; without
+    facts about the real table, where it was measured.
     """
     if rule.measure == UNJUDGED:
         return candidate.find(rule.measure, rule.subject) is not None
@@ -180,8 +184,11 @@ def _applies(candidate: Candidate, rule: Rule, real: RealFacts | None) -> bool:
         if real is None:
             return candidate.find(rule.measure, rule.subject) is not None
         return real.order is not None if metric.of_histories else bool(real.texts)
+    found = None if rule.measure.startswith(STATEMENT) else candidate.find(rule.measure, rule.subject)
+    if rule.severity == "warn" and isinstance(found, Failure) and found.reason == "not applicable":
+        return False
     claims = candidate.statement is not None
-    return claims or rule.measure not in WHERE_THERE or candidate.find(rule.measure, rule.subject) is not None
+    return claims or rule.measure not in WHERE_THERE or found is not None
 
 
 EPSILON = "statement.epsilon"
@@ -240,14 +247,17 @@ def judge(
         today: the day on which waivers have to be in force; `None`: today, in UTC.
 
     Raises:
-        JobError: a waiver is for something else than these policies and candidates, or a rule names a measure that says
-            of itself that it only describes, or a policy cannot be read; nothing was judged.
+        JobError: a waiver is for something else than these policies and candidates, a rule names a measure that says of
+            itself that it only describes, or a policy cannot be read or takes the name of one that ships; nothing was
+            judged.
         EvaluationError: it has no candidate of that name, or what it says of a sweep, of published numbers, or of all
             that its run drew, is damaged; nothing was judged.
     """
     several = (policies,) if isinstance(policies, Policy | Path | str) else policies
     policies = tuple(one if isinstance(one, Policy) else load_policy(one) for one in several)
     waivers = tuple(waivers)
+    for policy in policies:
+        check_name(policy)
     check_waivers(waivers, policies, [one.name for one in evaluation.candidates])
     known = [one.name for one in evaluation.candidates]
     wanted = known if names is None else [names] if isinstance(names, str) else list(names)
@@ -260,18 +270,21 @@ def judge(
     claiming = [_Claiming.of(candidate, evaluation, together) for candidate in chosen]
     judged = (
         _settled(
-            _explained(
-                judge_candidate(
-                    one.candidate,
-                    policy,
-                    waivers=waivers,
-                    today=today,
-                    self_tests=tests,
-                    limit=one.limit,
-                    real=evaluation.real,
-                    counted=one.counted,
+            _on_privacy(
+                _explained(
+                    judge_candidate(
+                        one.candidate,
+                        policy,
+                        waivers=waivers,
+                        today=today,
+                        self_tests=tests,
+                        limit=one.limit,
+                        real=evaluation.real,
+                        counted=one.counted,
+                    ),
+                    one.reading,
                 ),
-                one.reading,
+                policy,
             ),
             evaluation.real,
         )
@@ -282,6 +295,15 @@ def judge(
         _with_comparison(_barred(verdict, together.sweep) if unpaid else verdict, evaluation.ranking)
         for verdict in judged
     )
+
+
+def _on_privacy(verdict: Verdict, policy: Policy) -> Verdict:
+    """The verdict, which is no PASS of a policy without a binding rule on privacy."""
+    if verdict.verdict != "PASS" or policy.on_privacy:
+        return verdict
+    rule = Rule(measure="privacy.copies.people", limit=0.0, why="Validity and use alone say nothing of privacy.")
+    missing = Finding(rule, "INCONCLUSIVE", NO_PRIVACY)
+    return replace(verdict, verdict="INCONCLUSIVE", findings=(*verdict.findings, missing))
 
 
 def _explained(verdict: Verdict, reading: str) -> Verdict:
@@ -334,12 +356,5 @@ def _restored(found: BarringFinding) -> Finding:
 
 
 def _settled(verdict: Verdict, real: RealFacts) -> Verdict:
-    """The verdict with what would settle each of its rules in the rule's reason, for whoever reads no report.
-
-    Args:
-        verdict: of any policy.
-        real: as in `deciding`. *Sensitive*: so is the verdict.
-    """
-    said = ((finding, deciding(finding, real)) for finding in verdict.findings)
-    findings = tuple(replace(one, reason=f"{one.reason} {more}") if more else one for one, more in said)
-    return replace(verdict, findings=findings)
+    """The verdict with what would settle each of its rules in the rule's reason, for whoever reads no report."""
+    return replace(verdict, findings=tuple(settled(finding, real) for finding in verdict.findings))

@@ -162,15 +162,8 @@ class Fitted(Protocol):
     def converged(self) -> bool:
         """True where its fit converged."""
 
-    @property
-    def features(self) -> Features | None:
-        """Its feature matrix of rows; `None` for a model that looks at no column."""
-
     def predict(self, frame: pd.DataFrame) -> np.ndarray:
         """Probabilities of the classes, shape (n, n_classes), or numbers, shape (n,)."""
-
-    def predict_matrix(self, X: np.ndarray) -> np.ndarray:
-        """The same for rows that are a matrix already."""
 
 
 @dataclass(frozen=True)
@@ -183,15 +176,10 @@ class Constant:
 
     prediction: np.ndarray
     converged: bool = True
-    features: Features | None = None
 
     def predict(self, frame: pd.DataFrame) -> np.ndarray:
         """As `Fitted` says."""
-        return self.predict_matrix(np.empty((len(frame), 0)))
-
-    def predict_matrix(self, X: np.ndarray) -> np.ndarray:
-        """As `Fitted` says."""
-        return np.broadcast_to(self.prediction, (len(X), *self.prediction.shape)).copy()
+        return np.broadcast_to(self.prediction, (len(frame), *self.prediction.shape)).copy()
 
 
 @dataclass(frozen=True)
@@ -206,12 +194,8 @@ class Classifier:
 
     def predict(self, frame: pd.DataFrame) -> np.ndarray:
         """As `Fitted` says."""
-        return self.predict_matrix(self.features.apply(frame))
-
-    def predict_matrix(self, X: np.ndarray) -> np.ndarray:
-        """As `Fitted` says."""
-        scores = np.zeros((len(X), self.n_classes))
-        scores[:, self.seen] = _alone(self.model.predict_proba, X)
+        scores = np.zeros((len(frame), self.n_classes))
+        scores[:, self.seen] = _alone(self.model.predict_proba, self.features.apply(frame))
         return scores
 
 
@@ -228,11 +212,8 @@ class Regressor:
 
     def predict(self, frame: pd.DataFrame) -> np.ndarray:
         """As `Fitted` says."""
-        return self.predict_matrix(self.features.apply(frame))
-
-    def predict_matrix(self, X: np.ndarray) -> np.ndarray:
-        """As `Fitted` says."""
-        return np.asarray(np.clip(_alone(self.model.predict, X) * self.scale + self.center, *self.limits))
+        predicted = _alone(self.model.predict, self.features.apply(frame))
+        return np.asarray(np.clip(predicted * self.scale + self.center, *self.limits))
 
 
 def fit_classes(form: Form, rows: pd.DataFrame, classes: np.ndarray, schema: Schema, n_classes: int) -> Fitted:

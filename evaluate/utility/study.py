@@ -51,14 +51,12 @@ class FittedModel:
     """One form of model, fitted on one side.
 
     Attributes:
-        model: fitted on all of its rows.
-        halves: fitted on both halves of each split; empty where nothing is compared.
-        predictions: of the model for the control rows.
-        half_predictions: of those in `halves`.
+        converged: whether its fit on all of its rows did.
+        predictions: of that model for the control rows.
+        half_predictions: of those fitted on both halves of each split; empty where nothing is compared.
     """
 
-    model: Fitted
-    halves: tuple[tuple[Fitted, Fitted], ...]
+    converged: bool
     predictions: np.ndarray
     half_predictions: tuple[tuple[np.ndarray, np.ndarray], ...]
 
@@ -70,29 +68,19 @@ class Models:
     learned: Mapping[str, FittedModel]
 
     @property
-    def whole(self) -> dict[str, Fitted]:
-        """By side, fitted on all of its rows."""
-        return {name: learned.model for name, learned in self.learned.items()}
-
-    @property
-    def halves(self) -> dict[str, tuple[tuple[Fitted, Fitted], ...]]:
-        """By compared side, fitted on both halves of each split."""
-        return {name: self.learned[name].halves for name in COMPARED}
-
-    @property
     def predictions(self) -> dict[str, np.ndarray]:
-        """Of the models in `whole` for the control rows."""
+        """By side, of the models of all of its rows for the control rows."""
         return {name: learned.predictions for name, learned in self.learned.items()}
 
     @property
     def half_predictions(self) -> dict[str, tuple[tuple[np.ndarray, np.ndarray], ...]]:
-        """Of those in `halves`."""
+        """By compared side, of the models of both halves of each split."""
         return {name: self.learned[name].half_predictions for name in COMPARED}
 
     @property
     def converged(self) -> bool:
         """True where every fit on all rows converged."""
-        return all(model.converged for model in self.whole.values())
+        return all(model.converged for model in self.learned.values())
 
 
 @dataclass(frozen=True)
@@ -282,14 +270,12 @@ def _learned(form: Form, task: Task, side: TaskRows, test: TaskRows, tables: Tab
     model = fit(form, task, side, schema)
     # All sides are split by the same draws: the same table twice then gives the same models, and a gap of zero.
     seeds = np.random.default_rng([tables.seed, 6]).integers(2**63, size=n_splits)
-    halves = tuple(_pair(form, task, side, schema, int(seed)) for seed in seeds)
-    predicted = tuple((first.predict(test.rows), second.predict(test.rows)) for first, second in halves)
-    return FittedModel(model, halves, model.predict(test.rows), predicted)
-
-
-def _pair(form: Form, task: Task, side: TaskRows, schema: Schema, seed: int) -> tuple[Fitted, Fitted]:
-    first, second = side.halves(np.random.default_rng(seed))
-    return fit(form, task, first, schema), fit(form, task, second, schema)
+    splits = (side.halves(np.random.default_rng(int(seed))) for seed in seeds)
+    predicted = tuple(
+        (fit(form, task, first, schema).predict(test.rows), fit(form, task, second, schema).predict(test.rows))
+        for first, second in splits
+    )
+    return FittedModel(model.converged, model.predict(test.rows), predicted)
 
 
 def fit(form: Form, task: Task, side: TaskRows, schema: Schema) -> Fitted:

@@ -108,6 +108,8 @@ def test_every_number_has_an_interval_around_it_and_both_landmarks(name: str) ->
         assert estimate.low is not None, estimate
         assert estimate.high is not None, estimate
         assert estimate.low <= estimate.value <= estimate.high, estimate
+        least, most = CATALOG[estimate.measure].range
+        assert least <= estimate.low and estimate.high <= most, estimate
         assert estimate.n > 0, estimate
         if name.split(".")[0] in LANDMARKED:
             assert estimate.reference is not None, estimate

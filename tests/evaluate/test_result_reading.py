@@ -94,6 +94,10 @@ DAMAGES: dict[str, Change] = {
     "no candidate": lambda c: c.update(candidates=[]),
     "an interval upside down": updating(low=0.9, high=0.1),
     "a value outside its interval": updating(value=0.99),
+    "an area of 7": updating(value=7.0, high=7.0),
+    "an area whose end is below 0": updating(low=-0.1),
+    "a share below 0 of real rows": updating(reference=-1.0),
+    "an excess above 1": lambda c: first(c)["estimates"][1].update(high=1.5),
     "one end of an interval": updating(low=None),
     "a truth value as a number": updating(value=True, low=False, high=True),
     "a text as a number": updating(value="0.5"),
@@ -192,7 +196,6 @@ def drawn() -> dict[str, Any]:
         "pairs": {"columns": ["a", "b"], "tvd": [[0.0]], "worst": [clique]},
         "triples": {"worst": [clique], "n_triples": 1, "share": 1.0},
         "utility": {"target": "b", "task": "binary", "metric": "roc_auc", "models": [scores]},
-        "importance": [{"model": "linear", "columns": [{"column": "a", "real": 0.1, "synthetic": 0.2}]}],
         "fairness_columns": [
             {"column": "b", "groups": [{"group": "x", "real": 0.5, "synthetic": 0.5, "few": False, "excess": 0.1}]}
         ],

@@ -14,7 +14,6 @@ ESTIMATES = (
     Estimate("fairness.gap.linear", 0.07, 100, "lower", subject=("sex",), low=0.0, high=0.1),
 )
 FIGURES: dict[str, Any] = {
-    "importance": [{"model": "linear", "columns": [{"column": "age", "real": 0.2, "synthetic": 0.1}]}],
     "fairness_columns": [
         {
             "column": "sex",
@@ -38,7 +37,7 @@ FIGURES: dict[str, Any] = {
         }
     ],
 }
-CANDIDATE = Candidate("a", ESTIMATES, (Failure("utility.importance.linear", "skipped", "nothing to order"),), FIGURES)
+CANDIDATE = Candidate("a", ESTIMATES, (Failure("utility.queries", "skipped", "nothing to order"),), FIGURES)
 
 
 def test_every_figure_but_the_drawn_scores_is_a_row_and_the_worst_column_comes_first():
@@ -64,6 +63,6 @@ def test_groups_hold_what_columns_and_models_say_of_them_the_worst_first():
 def test_the_section_shows_all_of_it(make_evaluation: Callable[..., Evaluation]):
     evaluation = make_evaluation()
     page = render_html(replace(evaluation, candidates=(CANDIDATE,)))
-    for words in ("0.123", "Which columns matter", "By group of", "too few rows", "nothing to order", "&lt;b&gt;"):
+    for words in ("0.123", "By group of", "too few rows", "nothing to order", "&lt;b&gt;"):
         assert words in page
     assert "<b></bdi>" not in page

@@ -27,7 +27,10 @@ PLUGIN = Path(__file__).parents[1] / "plugin"
 NAME = "order.repeats"
 POLICY = {
     "name": "ordered", "version": 1, "audience": "partners",
-    "rules": [{"measure": NAME, "limit": 0.05, "why": "order"}],
+    "rules": [
+        {"measure": NAME, "limit": 0.05, "why": "order"},
+        {"measure": "privacy.histories.copied", "limit": 0.1, "why": "no table of ours has histories"},
+    ],
 }  # fmt: skip
 
 

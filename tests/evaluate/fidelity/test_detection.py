@@ -166,6 +166,26 @@ def test_values_off_their_columns_lattice_are_told_apart(step, tables_of):
     assert seen.value > 0.4
 
 
+def test_a_difference_that_no_longer_holds_is_seen(tables_of):
+    """Every column is right, and every pair nearly: a stay ends some nights off its start and its nights."""
+    bounds = ["2010-01-01", "2025-01-01"]
+    columns = {name: {"kind": "date", "bounds": bounds} for name in ("start", "end")}
+    schema = build_schema(
+        {"status": "declared", "columns": {**columns, "nights": {"kind": "integer", "bounds": [0, 60]}}}
+    )
+
+    def stays(seed: int, off: int) -> pd.DataFrame:
+        rng = np.random.default_rng(seed)
+        start, nights = rng.integers(0, 5000, 1000), rng.poisson(10, 1000)
+        gap = np.maximum(nights + rng.integers(-off, off + 1, 1000), 0)
+        first, last = (pd.Timestamp("2010-01-01") + pd.to_timedelta(days, unit="D") for days in (start, start + gap))
+        return pd.DataFrame({"start": first, "end": last, "nights": nights})
+
+    seen = [of((stays(0, 0), stays(1, 0), stays(2, off)), schema, tables_of)["joint.c2st.auc"] for off in (0, 2)]
+    assert seen[0].value < 0.56
+    assert seen[1].value > 0.8
+
+
 def test_times_at_midnight_alone_are_told_from_times_of_day(tables_of):
     rng = np.random.default_rng(2)
     bounds = ["2020-01-01T00:00:00", "2025-01-01T00:00:00"]

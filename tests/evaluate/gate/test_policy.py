@@ -1,19 +1,24 @@
 """The gate as a truth table: every way an interval can lie against a limit, and every way a number can be missing."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from evaluate.gate.finding import Finding, finding_of
 from evaluate.gate.policy import Policy, Rule, build_policy, load_policy
-from evaluate.gate.verdict import judge_candidate
+from evaluate.gate.verdict import judge, judge_candidate
+from evaluate.intervals import Rate, clopper_pearson, newcombe, wilson
 from evaluate.metrics import CATALOG, GATEABLE
+from evaluate.privacy.coincidence import Coincidences
 from evaluate.result import Candidate, Estimate, Failure
 from synth.dp.statement import PrivacyStatement
 from synth.dp.tradeoff import TradeOff
 from synth.errors import JobError
-from tests.evaluations import stated
+from tests.evaluations import ABSENT, evaluation_of, stated
 
 SHIPPED = Path(__file__).parents[3] / "evaluate" / "policies"
 NAMES = ("internal", "partner", "public")
@@ -74,9 +79,9 @@ def test_the_unfavorable_end_of_the_interval_decides(
         (0.00, 0.02, 0.05, "PASS", None),
         (0.01, 0.02, 0.03, "FAIL", None),  # little, and proved
         (0.06, 0.07, 0.08, "FAIL", None),
-        (-0.07, 0.00, 0.07, "INCONCLUSIVE", 2000),  # keeps both in the end: .07 has to shrink to .05
+        (-0.07, 0.00, 0.07, "INCONCLUSIVE", 1960),  # keeps both in the end: .07 has to shrink to .05
         (-0.04, 0.04, 0.12, "INCONCLUSIVE", 4000),  # FAIL at 4,000, PASS at 64,000
-        (-0.01, 0.08, 0.17, "INCONCLUSIVE", 1300),  # FAIL alone
+        (-0.01, 0.08, 0.17, "INCONCLUSIVE", 1270),  # FAIL alone
         (None, 0.04, None, "INCONCLUSIVE", None),
     ],
 )
@@ -153,10 +158,77 @@ def test_no_binding_rule_is_no_pass() -> None:
     assert judge_candidate(good, policy_of(rule(severity="warn"))).verdict == "INCONCLUSIVE"
 
 
+@pytest.mark.parametrize("severity", [None, "warn", "fail"])
+def test_no_table_passes_a_policy_without_a_binding_rule_on_privacy(severity: str | None) -> None:
+    good = candidate(estimate(0.99, 1.0, 1.0, VALID), estimate(0, 0, 0, "privacy.copies"))
+    rules = [rule(VALID, 0.9), *([] if severity is None else [rule("privacy.copies", 0.1, severity=severity)])]
+    (verdict,) = judge(evaluation_of(good, self_tests=ABSENT), policy_of(*rules))
+    assert verdict.verdict == ("PASS" if severity == "fail" else "INCONCLUSIVE")
+    assert (severity == "fail") != ("no binding rule on privacy" in str(verdict))
+
+
+@pytest.mark.parametrize("name", ["Internal", "PUBLIC", "partner", "intern\u0430l", "public ", "\uff49nternal"])
+def test_a_policy_of_ones_own_never_looks_like_one_that_ships_in_python_either(name: str) -> None:
+    content = {"name": name, "version": 1, "audience": "anyone", "rules": [rule(AUC, 1.0).model_dump()]}
+    with pytest.raises(ValidationError):
+        Policy.model_validate(content)
+    with pytest.raises(JobError):
+        build_policy(content)
+    weaker = load_policy("public").model_copy(update={"rules": (rule(AUC, 1.0),)})
+    with pytest.raises(JobError, match="rename it"):
+        judge(evaluation_of(candidate(estimate(0.5, 0.5, 0.5))), weaker)
+
+
 def test_the_sample_size_that_would_decide_goes_as_the_square_of_the_interval() -> None:
     finding = judge_candidate(candidate(estimate(0.50, 0.55, 0.65, n=1000)), policy_of(rule())).findings[0]
     assert finding.n_needed == 4000  # the upper half-width of 0.10 has to shrink to 0.05
     assert "n = 4,000 instead of 1,000" in finding.reason
+
+
+COUNTED: dict[str, tuple[str, Callable[[float], Rate], int, tuple[float, float, float], str]] = {
+    "a share that keeps it": ("privacy.copies", lambda n: wilson(0.01, n / 3), 2000, (0.02, 0.015, 0.012), "PASS"),
+    "a share that breaks it": ("privacy.copies", lambda n: wilson(0.03, n), 300, (0.018, 0.02, 0.025), "FAIL"),
+    "no copy at all": (
+        "privacy.copies.excess", lambda n: newcombe(wilson(0.0, n), wilson(0.0, n / 4)), 300, (0.01, 0.005, 0.002),
+        "PASS",
+    ),
+    "valid rows": (VALID, lambda n: (0.99, *clopper_pearson(0.99 * n, n)), 400, (0.976, 0.98, 0.985), "PASS"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("measure", "made", "n", "limits", "way"), COUNTED.values(), ids=COUNTED)
+def test_at_the_n_that_is_named_the_same_number_decides_as_named_and_at_a_tenth_less_it_does_not(
+    measure: str, made: Callable[[float], Rate], n: int, limits: tuple[float, ...], way: str
+) -> None:
+    def judged(limit: float, n: int) -> Finding:
+        value, low, high = made(n)
+        return finding_of(candidate(estimate(low, value, high, measure, n)), rule(measure, limit))
+
+    named = set()
+    for limit in limits:
+        finding = judged(limit, n)
+        assert f"as {way} if the number stays as it is" in finding.reason
+        assert finding.n_needed is not None
+        assert judged(limit, finding.n_needed).outcome == way
+        assert judged(limit, int(0.9 * finding.n_needed)).outcome == "INCONCLUSIVE"
+        named.add(finding.n_needed)
+    assert len(named) == len(limits)
+
+
+def test_the_n_of_a_lower_end_that_is_cut_off_at_0_is_about_that_of_the_test_of_coincidence() -> None:
+    def judged(limit: float, n: float) -> Finding:
+        value, low, high = (end / n for end in Coincidences(0.03 * n, 0.006 * n, n, n / 4).copied())
+        found = candidate(estimate(low, value, high, "privacy.copies.people", round(n)))
+        return finding_of(found, rule("privacy.copies.people", limit, fails_beyond=0.0))
+
+    named = []
+    for limit, way in ((0.02, "PASS"), (0.01, "PASS"), (0.005, "FAIL")):
+        n = judged(limit, 1000).n_needed
+        assert n is not None
+        assert f"as {way} if" in judged(limit, 1000).reason
+        assert [judged(limit, times * n).outcome for times in (0.75, 1.5)] == ["INCONCLUSIVE", way]
+        named.append(n)
+    assert named == sorted(set(named))
 
 
 def test_no_sample_size_decides_an_estimate_on_the_limit() -> None:
@@ -189,7 +261,7 @@ def test_a_rule_about_one_column_reads_that_column_only() -> None:
     )
     for column, expected in (("age", "PASS"), ("sex", "FAIL"), ("race", "INCONCLUSIVE")):
         verdict = judge_candidate(candidate(*found), policy_of(rule("columns.tvd.excess", 0.1, subject=(column,))))
-        assert verdict.verdict == expected
+        assert verdict.findings[0].outcome == expected
 
 
 @pytest.mark.parametrize("measure", [name for name, number in CATALOG.items() if not number.gateable])
@@ -366,9 +438,9 @@ def test_a_claim_that_an_audit_disproves_fails_whatever_else_is_good(name: str) 
 
 
 def test_a_rule_about_an_audit_applies_where_there_is_a_claim_or_an_audit() -> None:
-    strict = policy_of(rule(VALID, 0.9), rule(AUDIT, 0.0))
-    valid = estimate(0.95, 0.97, 0.99, VALID)
-    assert [f.rule.measure for f in judge_candidate(candidate(valid), strict).findings] == [VALID]
+    strict = policy_of(rule(AUC), rule(AUDIT, 0.0))
+    valid = estimate(0.5, 0.5, 0.5)
+    assert [f.rule.measure for f in judge_candidate(candidate(valid), strict).findings] == [AUC]
     broken = Failure(AUDIT, "failed", "it broke")
     for statement in (None, PROMISE):
         assert judge_candidate(candidate(valid, broken, statement=statement), strict).verdict == "INCONCLUSIVE"

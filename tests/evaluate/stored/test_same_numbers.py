@@ -13,7 +13,7 @@ from tests.evaluate.stored.conftest import Put, schema_of, sides
 from tests.synth.stored.conftest import LEFT_OPEN
 
 MODELS = {
-    "fidelity.detection", "utility.tstr", "utility.importance", "fairness.models", "privacy.membership",
+    "fidelity.detection", "utility.tstr", "fairness.models", "privacy.membership",
     "privacy.inference",
 }  # fmt: skip
 QUICK = tuple(name for name in MODULES if name not in MODELS)
