@@ -196,7 +196,7 @@ def ordered(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def scrambled(content: Any, rng: np.random.Generator, place: tuple[str, ...] = ()) -> Any:
-    """The same plain data with every value exchanged that is not in a public place; shares stay shares or differences."""
+    """The same plain data with every value exchanged that is not in a public place; shares and excesses stay such."""
     if place and place[-1] in PUBLIC_PLACES:
         return content
     if isinstance(content, dict):
