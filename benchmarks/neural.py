@@ -23,6 +23,9 @@ from benchmarks.runs import Results, Run
 
 OURS, PEERS = ("ctgan", "tvae"), ("ctgan.CTGAN", "ctgan.TVAE")
 GENERATORS = tuple(name for pair in zip(OURS, PEERS, strict=True) for name in pair)
+DEVICES = ("auto", "cpu", "cuda")
+BACKENDS: Mapping[str, tuple[str, ...]] = {"ctgan": ("", "exact", "opacus"), "tvae": ("", "opacus")}
+"""Ways to clip a private fit's gradients; CTGAN's usual one is for its critic of pairs alone."""
 EPSILONS, PEER_EPSILONS = (8.0, 3.0, 1.0), (1.0, 3.0)
 SCORING_S = 300.0
 """A peer that is stopped leaves time to say so, and one that is not, to be scored."""
@@ -53,6 +56,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=3, help="of fits that are timed")
     parser.add_argument("--seeds", type=int, default=3, help="of fits that are scored")
     parser.add_argument("--threads", type=int, default=1, help="of timed fits")
+    parser.add_argument("--device", choices=DEVICES, default="auto", help="of networks; auto is the GPU where one is")
     parser.add_argument("--rows", type=int, default=10_000_000, help="of the table whose memory is measured")
     parser.add_argument("--limit-s", type=float, default=3600.0, help="seconds of one fit at most")
     parser.add_argument("--again", action="store_true", help="measure once more what failed")
@@ -64,11 +68,11 @@ def _fit_time(options: argparse.Namespace) -> Iterator[Point]:
     """Ours and theirs in turn, so that a busier hour slows both; then what the arithmetic alone would take."""
     for seed in range(options.repeats):
         for name in options.generators:
-            yield Point("fit", name, epochs=options.epochs, seed=seed, threads=options.threads)
+            yield Point("fit", name, epochs=options.epochs, seed=seed, threads=options.threads, device=options.device)
         for name in options.generators:
             if name.lower().endswith("ctgan"):  # both networks of a maker get the same encoding
                 yield Point("encode", name, seed=seed, threads=options.threads)
-    yield Point("matmul", threads=options.threads)
+    yield Point("matmul", threads=options.threads, device=options.device)
     for name in options.generators:
         yield Point("flops", name)
 
@@ -76,7 +80,7 @@ def _fit_time(options: argparse.Namespace) -> Iterator[Point]:
 def _quality(options: argparse.Namespace) -> Iterator[Point]:
     for seed in range(options.seeds):
         for name in options.generators:
-            yield Point("quality", name, epochs=options.quality_epochs, seed=seed)
+            yield Point("quality", name, epochs=options.quality_epochs, seed=seed, device=options.device)
 
 
 def _epsilon(options: argparse.Namespace) -> Iterator[Point]:
@@ -84,13 +88,23 @@ def _epsilon(options: argparse.Namespace) -> Iterator[Point]:
     for seed in range(options.seeds):
         for epsilon in EPSILONS:
             for name in _ours(options):
-                yield Point("quality", name, epsilon=epsilon, seed=seed)
+                yield Point("quality", name, epsilon=epsilon, seed=seed, device=options.device)
+
+
+def _private_time(options: argparse.Namespace) -> Iterator[Point]:
+    """Whole private fits by each way to clip gradients."""
+    for seed in range(options.repeats):
+        for name in _ours(options):
+            for way in BACKENDS.get(name, ("",)):
+                yield Point(
+                    "fit", name, epsilon=1.0, seed=seed, threads=options.threads, device=options.device, backend=way
+                )
 
 
 def _overhead(options: argparse.Namespace) -> Iterator[Point]:
     for seed in range(options.repeats):
         for name in _ours(options):
-            yield Point("overhead", name, seed=seed, threads=options.threads)
+            yield Point("overhead", name, seed=seed, threads=options.threads, device=options.device)
 
 
 def _memory(options: argparse.Namespace) -> Iterator[Point]:
@@ -112,6 +126,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Iterator[Point]]] = {
     "fit-time": _fit_time,
     "quality": _quality,
     "epsilon": _epsilon,
+    "private-time": _private_time,
     "overhead": _overhead,
     "memory": _memory,
     "peers": _peers,
@@ -145,10 +160,14 @@ def _measure(point: Point, table: Path, limit_s: float) -> Run:
 
 
 def _machine() -> dict[str, object]:
+    import torch
+
     said = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     model = next((line.partition(":")[2].strip() for line in said.splitlines() if line.startswith("model name")), "")
     versions = {name: metadata.version(name) for name in ("torch", "ctgan")}
-    return {"cpu": model, "neural_versions": versions, "date": datetime.datetime.now(datetime.UTC).date().isoformat()}
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    gpu = {"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}
+    return {"cpu": model, **gpu, "neural_versions": versions, "date": date}
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ from benchmarks.neural_point import BATCH, LIBRARY, Point, Watch, peak_mib
 from benchmarks.scoring import Scorer
 
 GAP = "(missing)"
+FIRST_STEPS = 20
+"""Of a private fit that only gets first calls over with."""
 
 Sample = Callable[[int, int], pd.DataFrame]
 """A table of so many rows, from a seed."""
@@ -23,7 +25,7 @@ Sample = Callable[[int, int], pd.DataFrame]
 
 def fit_point(point: Point, adult: Adult) -> dict[str, Any]:
     """Seconds of one fit, encoding included; imports and first calls are not."""
-    fit_generator(point, adult, adult.train.head(2 * BATCH), epochs=1)
+    fit_generator(point, adult, adult.train.head(2 * BATCH), epochs=1, steps=FIRST_STEPS)
     watch = Watch()
     fit_generator(point, adult, adult.train, point.epochs)
     seconds, used = watch.read()
@@ -57,21 +59,29 @@ def encode_point(point: Point, adult: Adult) -> dict[str, Any]:
     return {"fit_s": seconds, "fit_cpu_s": used, "scores": {"peak_mib": peak_mib()}}
 
 
-def fit_generator(point: Point, adult: Adult, train: pd.DataFrame, epochs: int) -> tuple[Sample, dict[str, float]]:
-    """A fitted generator's sampling, and what its statement says of the steps."""
+def fit_generator(
+    point: Point, adult: Adult, train: pd.DataFrame, epochs: int, steps: int | None = None
+) -> tuple[Sample, dict[str, float]]:
+    """A fitted generator's sampling, and what its statement says of the steps; `None` takes the usual ones."""
     if point.generator.startswith(LIBRARY):
         return _fit_library(point, train, epochs), {}
-    return _fit_ours(point, adult, train, epochs)
+    return _fit_ours(point, adult, train, epochs, steps)
 
 
-def _fit_ours(point: Point, adult: Adult, train: pd.DataFrame, epochs: int) -> tuple[Sample, dict[str, float]]:
+def _fit_ours(
+    point: Point, adult: Adult, train: pd.DataFrame, epochs: int, steps: int | None
+) -> tuple[Sample, dict[str, float]]:
     from synth.generators.registry import generator
 
     private = point.epsilon is not None
     # Peers' private fits get declared bins too.
     schema = adult.binned if private else adult.plain
     parameters: dict[str, Any] = {"epsilon": point.epsilon, "delta": DELTA} if private else {"epochs": epochs}
-    model: Any = generator(point.generator, **parameters).fit(train, schema, seed=point.seed)
+    if private and steps is not None:
+        parameters["steps"] = steps
+    if point.backend:
+        parameters |= {"dp_backend": point.backend} | ({"critic": "network"} if point.generator == "ctgan" else {})
+    model: Any = generator(point.generator, device=point.device, **parameters).fit(train, schema, seed=point.seed)
     facts: dict[str, float] = {}
     for event in model.statement.events if private else ():
         if "noise_multiplier" in event.noise:
@@ -85,7 +95,8 @@ def _fit_library(point: Point, train: pd.DataFrame, epochs: int) -> Sample:
     rows, texts = _for_library(train)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what it deprecates in itself
-        model = getattr(ctgan, point.generator.removeprefix(LIBRARY))(epochs=epochs)
+        maker = getattr(ctgan, point.generator.removeprefix(LIBRARY))
+        model = maker(epochs=epochs, enable_gpu=point.device != "cpu")
         model.set_random_state(point.seed)
         model.fit(rows, texts)
     return lambda n, _: model.sample(n).replace({name: {GAP: None} for name in texts})

@@ -29,13 +29,15 @@ def matmul_point(point: Point, adult: Adult) -> dict[str, Any]:
     """Float32 operations a second in matrix products of large squares and of a layer's shapes, all threads busy."""
     import torch
 
-    rates = {}
+    from synth.neural.training import device_of
+
+    device, rates = device_of(point.device), {}
     for name, (rows, inner, columns) in {"square": (2048, 2048, 2048), "layer": (BATCH, 512, 256)}.items():
-        left, right = torch.rand(rows, inner), torch.rand(inner, columns)
-        gflop = 2e-9 * rows * inner * columns
-        repeats = max(1, int(20 / gflop))
-        used = min(_cpu_seconds(lambda a=left, b=right: a @ b, repeats) for _ in range(N_ROUNDS))  # type: ignore[misc]
-        rates[f"{name}_gflops"] = gflop * repeats * point.threads / used
+        left, right = torch.rand(rows, inner, device=device), torch.rand(inner, columns, device=device)
+        gflop, n_busy = 2e-9 * rows * inner * columns, point.threads if device.type == "cpu" else 1
+        repeats = max(1, int((20 if device.type == "cpu" else 2000) / gflop))
+        used = min(_busy_seconds(lambda a=left, b=right: a @ b, repeats, device) for _ in range(N_ROUNDS))  # type: ignore[misc]
+        rates[f"{name}_gflops"] = gflop * repeats * n_busy / used
     return {"scores": rates}
 
 
@@ -46,10 +48,19 @@ def _seconds(do: Callable[[], object], times: int) -> float:
     return time.perf_counter() - started
 
 
-def _cpu_seconds(do: Callable[[], object], times: int) -> float:
-    watch = Watch()
+def _busy_seconds(do: Callable[[], object], times: int, device: Any) -> float:
+    """Processor seconds, so that what else the machine does is none of them; of a GPU those of the clock."""
+    import torch
+
+    if device.type == "cpu":
+        watch = Watch()
+        _seconds(do, times)
+        return watch.read()[1]
+    torch.cuda.synchronize()
+    started = time.perf_counter()
     _seconds(do, times)
-    return watch.read()[1]
+    torch.cuda.synchronize()
+    return time.perf_counter() - started
 
 
 def memory_point(point: Point, adult: Adult) -> dict[str, Any]:
@@ -83,27 +94,25 @@ def memory_point(point: Point, adult: Adult) -> dict[str, Any]:
 
 
 def overhead_point(point: Point, adult: Adult) -> dict[str, Any]:
-    """Milliseconds a step with DP-SGD, by exact clipping and by Opacus, and of the same step without clip and noise.
+    """Milliseconds a step with DP-SGD, by exact clipping and by Opacus, and of the same step without clip and noise."""
+    from synth.neural.training import device_of
 
-    Processor time, so that what else the machine does falls on none of the three.
-    """
-    made = {way: _private_step(point.generator, adult, way) for way in ("private", "opacus", "plain")}
+    device = device_of(point.device)
+    made = {way: _private_step(point.generator, adult, way, device) for way in ("private", "opacus", "plain")}
     times: dict[str, list[float]] = {way: [] for way in made}
     for step in made.values():
         _seconds(step, 2)  # first calls
     for _ in range(N_ROUNDS):
         for way, step in made.items():
-            times[way].append(_cpu_seconds(step, N_STEPS) / N_STEPS)
+            times[way].append(_busy_seconds(step, N_STEPS, device) / N_STEPS)
     return {"scores": {f"{way}_ms": 1e3 * median(found) for way, found in times.items()}}
 
 
-def _private_step(name: str, adult: Adult, way: str) -> Callable[[], None]:
+def _private_step(name: str, adult: Adult, way: str, device: Any) -> Callable[[], None]:
     """A step of private training on Adult's bins, at the usual sampling rate; counts stand in for released ones.
 
     Of CTGAN with a critic that is a network: one of pairs has a gradient whose norm is known, and nothing to clip.
     """
-    import torch
-
     from synth.domain import Discretizer
     from synth.dp.events import SubsampledGaussianEvent
     from synth.dp.mechanisms import Steps, SystemNoise
@@ -116,7 +125,7 @@ def _private_step(name: str, adult: Adult, way: str) -> Callable[[], None]:
 
     encoding = BinnedEncoding(Discretizer.by_schema(adult.binned))
     encoded = encoding.apply(conform(adult.train, adult.binned, part=True), np.random.default_rng(0))
-    layout, device, n_steps = encoding.layout, torch.device("cpu"), 10_000
+    layout, n_steps = encoding.layout, 10_000
     one_way = [
         np.bincount(encoded.codes[:, place], minlength=size).astype(float) for place, size in enumerate(layout.sizes)
     ]

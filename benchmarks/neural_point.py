@@ -5,6 +5,7 @@ import resource
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 BATCH = 500
 """Rows of a step, unless a private fit sets its own."""
@@ -25,6 +26,8 @@ class Point:
         threads: of every library that has them.
         rows: of a made table.
         limit_s: seconds after which a peer's own process is stopped.
+        device: of the networks; auto is the GPU where there is one.
+        backend: that clips the gradients of a private fit; CTGAN's critic is then a network. Empty: all as it comes.
     """
 
     task: str
@@ -35,12 +38,16 @@ class Point:
     threads: int = 1
     rows: int = 0
     limit_s: float = 600.0
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    backend: str = ""
 
     @property
     def name(self) -> str:
         """The same for repeats of a point, whatever their seed and epsilon."""
         said = {"epochs": self.epochs, "rows": self.rows, "threads": self.threads}
-        return ", ".join([f"{self.task} {self.generator}".strip(), *(f"{n} {what}" for what, n in said.items() if n)])
+        counts = [f"{n} {what}" for what, n in said.items() if n]
+        asked = [self.backend] * bool(self.backend) + [f"on {self.device}"] * (self.device != "auto")
+        return ", ".join([f"{self.task} {self.generator}".strip(), *counts, *asked])
 
 
 class Watch:

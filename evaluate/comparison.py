@@ -102,7 +102,7 @@ class VendorResult:
         rows_offered: rows of the file; `None` where it could not be read.
         rows_compared: rows of it that were compared; `None` where none were.
         missing_columns: columns of the schema that it lacks.
-        extra_columns: columns that the schema does not know, the first of them.
+        extra_columns: columns that the schema drops or does not know, the first of them.
         n_extra_columns: all of these.
         formula_cells: cells that a spreadsheet would run as formulas; `None` where it could not be read.
         claim: of the vendor, unverified; empty where nothing is claimed.

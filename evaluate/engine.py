@@ -43,6 +43,7 @@ from evaluate.result import UNASKED, Candidate, Evaluation, EvaluationError, Fai
 from evaluate.sampling import learned_keys
 from evaluate.self_tests import self_tests_of
 from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, MetricResult, Real, Tables, TextScorer
+from evaluate.validity.shares import unjudged
 from synth.dp.statement import PrivacyStatement
 from synth.errors import PlaceError, UnderstudyError, nearest
 from synth.progress import Progress, quiet, shown
@@ -397,7 +398,7 @@ def measure_candidate(
         figures.setdefault(key, figure)  # ours come first
     return Candidate(
         name=name,
-        estimates=tuple(estimate for one in found for estimate in one.estimates),
+        estimates=(*unjudged(tables), *(estimate for one in found for estimate in one.estimates)),
         failures=tuple(f for failures in (*(one.failures for one in found), *skipped) for f in failures),
         figures=figures,
         statement=statement,

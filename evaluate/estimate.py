@@ -13,7 +13,7 @@ from synth.dp.statement import CLOSED
 from synth.errors import BadInput
 
 Direction = Literal["lower", "higher", "none"]
-Reason = Literal["failed", "timed out", "skipped"]
+Reason = Literal["failed", "timed out", "skipped", "not applicable"]
 UNASKED = "it was not asked for"
 """The message of a measure that was left out by choice."""
 
@@ -89,7 +89,8 @@ class Failure:
 
     Attributes:
         measure: name of the number, or of the measure that would have given several.
-        reason: "failed", "timed out", or "skipped" where it does not apply or was not asked for.
+        reason: "failed", "timed out", "not applicable" where the real table has nothing that it is about, or
+            "skipped" where it could not be measured or was not asked for.
         message: why, in a sentence that holds no value of a table.
         subject: the columns it is about; empty for the whole table, or for all columns.
     """

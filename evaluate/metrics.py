@@ -189,16 +189,20 @@ _ON_REQUEST = {
 """Measures that fit models or spend a budget of their own, run only where a job asks for them."""
 
 CLIPPED = "training.clip_fraction"
+UNJUDGED = "validity.columns.unjudged"
 _NOTED = (
     Metric("statement.epsilon", "lower", "Claimed epsilon",
            "The privacy budget: how much one unit's rows may change what is released; lower is safer.", by="statement"),
     Metric("statement.delta", "lower", "Claimed delta", "What is added to the limit that epsilon sets. Alone it would "
            "allow every row to be given away whole with that probability.", by="statement"),
+    Metric(UNJUDGED, "lower", "Columns that nobody judged", "Share of the columns of the file that the schema does not "
+           "keep, so that no measure compared them. It stands there where there is any.", by="file"),
     Metric(CLIPPED, "none", "Gradients clipped",
            "Share of sampled units whose gradient was scaled down to the bound while a network trained.", by="training",
            describes="it is of how a network was trained, not of its table; name 'privacy.membership.auc'"),
 )  # fmt: skip
-"""Numbers that nothing measures: claims of a privacy statement, and what a fit by DP-SGD notes beside its log."""
+"""Numbers that nothing measures: claims of a privacy statement, columns that no measure looks at, and what a fit by
+DP-SGD notes beside its log."""
 
 GROUP = "understudy.metrics"
 

@@ -167,7 +167,7 @@ class Provenance:
         waivers_sha256: hash of the waivers file.
         files_sha256: hashes of synthetic tables and models, by name.
         versions: of what was installed.
-        public_report: numbers that were released about a table.
+        released_numbers: numbers that were released about a table.
     """
 
     __repr__ = brief_repr
@@ -193,4 +193,4 @@ class Provenance:
     waivers_sha256: str | None = None
     files_sha256: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
-    public_report: PublishedNumbers | None = None
+    released_numbers: PublishedNumbers | None = None

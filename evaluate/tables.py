@@ -356,6 +356,11 @@ class Tables:
         """The tables of one evaluation: `Real.prepare` beside one synthetic table."""
         return Real.prepare(train, holdout, schema, seed=seed, outside=outside).beside(synthetic, statement)
 
+    @property
+    def unjudged(self) -> tuple[Hashable, ...]:
+        """Columns of the offered table that the schema drops or does not know: no measure compares them."""
+        return tuple(name for name in self.offered.columns if name not in self.schema.kept)
+
     def order(self, side: Side) -> np.ndarray:
         """Positions of the rows of one table in a seeded random order, which depends on what they hold alone.
 

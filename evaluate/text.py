@@ -2,11 +2,14 @@
 
 import math
 import unicodedata
+from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 SHORT = 28
 LONGEST = 200
 """Characters of a name that a tooltip holds at most."""
+LONGEST_NAME, MOST_NAMED = 60, 6
+"""Characters of a name in a sentence, and names in one list."""
 LONGEST_SENTENCE = 600
 """Characters that a sentence of a file may have; a longer one is none of ours."""
 TINIEST = 0.95e-6
@@ -43,6 +46,16 @@ def short(name: object, n: int = SHORT) -> str:
     """
     shown = plain(name)
     return shown if len(shown) <= n else f"{shown[: n - 1]}…"
+
+
+def listed(names: Sequence[object], most: int = MOST_NAMED) -> str:
+    """Names in quotes, harmless and short; of more than `most` the first of them, and how many more there are.
+
+    >>> listed(["age", "a" + chr(0) + "b"]), listed(range(9), 2)
+    ("'age', 'a�b'", "'0', '1' and 7 more")
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(repr(short(name, LONGEST_NAME)) for name in names[:most]) + more
 
 
 def number(value: float | None, digits: int = 3) -> str:

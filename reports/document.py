@@ -35,6 +35,7 @@ from reports.sections.limitations import (
     AttackPower,
     TableLimitations,
     attempts_on,
+    left_out,
     limits_of,
     powers,
     twins,
@@ -45,10 +46,10 @@ from reports.sections.privacy_budget import BudgetTable, books_of
 from reports.sections.provenance import Fact, FactGroup, SchemaRow, fact_groups, schema_rows, versions_of
 from reports.sections.ranking import Ranking, VendorRow, intervals_of, ranking_of
 from reports.sections.sweep import Sweep, shown_in_full, sweep_of
-from reports.sections.verdicts import WORDS, Ruling, SelfCheck, ruling_of, self_checks
+from reports.sections.verdicts import Ruling, SelfCheck, ruling_of, self_checks
 from reports.sections.weakest import Weakest, weakest_of
 
-__all__ = ["TITLE", "WORDS", "Comparison", "Document", "Section", "compose"]
+__all__ = ["TITLE", "Comparison", "Document", "Section", "compose"]
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,8 @@ class Document:
     rules: bool
     twins: tuple[str, ...]
     warnings: tuple[str, ...]
+    unlearned: tuple[str, ...]
+    left_out: tuple[str, ...]
     powers: tuple[AttackPower, ...]
     self_checks: tuple[SelfCheck, ...]
     attempts: str
@@ -248,7 +251,9 @@ def compose(
         release=release,
         policies=tuple({(v.policy, v.version): v for v in ruled}.values()),
         sections=sections,
-        overview=overview_of(candidates, [section.guarantee(made_here(evaluation)) for section in sections]),
+        overview=overview_of(
+            candidates, [section.guarantee(made_here(evaluation)) for section in sections], evaluation.schema.unlearned
+        ),
         comparison=comparisons(candidates),
         columns=column_rows(candidates),
         difference_top=difference_top(candidates),
@@ -256,6 +261,8 @@ def compose(
         rules=any(candidate.figures.get("validity") for candidate in candidates),
         twins=twins(evaluation),
         warnings=warnings_of(evaluation),
+        unlearned=evaluation.schema.unlearned,
+        left_out=left_out(evaluation.schema),
         powers=powers([section.attacks for section in sections]),
         self_checks=self_checks(evaluation, ruled),
         attempts=attempts_on(evaluation),
@@ -284,7 +291,7 @@ def _section(
         index=index,
         candidate=candidate,
         named_for_release=candidate.name == release,
-        rulings=tuple(ruling_of(v, evaluation.ranking) for v in verdicts if v.candidate == candidate.name),
+        rulings=tuple(ruling_of(v) for v in verdicts if v.candidate == candidate.name),
         weakest=weakest_of(candidate),
         associations=associations(candidate, drawn),
         worst_pairs=worst_cliques(candidate, "pairs"),

@@ -3,7 +3,7 @@
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.finding import CLAIMED
 from evaluate.gate.policy import STATEMENT
-from evaluate.metrics import CATALOG, Metric
+from evaluate.metrics import CATALOG, UNJUDGED, Metric
 from evaluate.result import Estimate
 from evaluate.text import alike, loss, number
 from reports.audits import DISPROVED, NOT_DISPROVED
@@ -122,6 +122,8 @@ def evidence(measure: str) -> str:
     """The section of the report that shows what a measure rests on."""
     if measure == AUDITED:
         return "guarantee"
+    if measure == UNJUDGED:
+        return "policy"
     if entry(measure).of_texts:
         return "texts"
     return _EVIDENCE.get(measure.split(".")[0], "comparison")

@@ -1,6 +1,6 @@
 """Self-contained HTML pages: no network, inline SVG, everything escaped, styles and scripts allowed by hash.
 
-The environment of the templates serves the internal report here and the public report's page. The small script of the
+The environment of the templates serves the internal report here and the report to hand on. The small script of the
 internal report only helps: with scripts off the whole page reads and prints.
 """
 
@@ -31,8 +31,8 @@ from reports.sections.limitations import NOT_RUN, audit_failed
 from reports.sections.privacy_budget import OUTSIDE, exact
 from reports.sections.provenance import UNVERIFIED
 from reports.sections.utility import subgroups, utility_absent, utility_rows
-from reports.sections.verdicts import WORDS, bound_of, first_sentence
-from synth.dp.statement import RELATIONS, TRUST
+from reports.sections.verdicts import bound_of, first_sentence
+from synth.dp.statement import IN_LEDGER, RELATIONS, TRUST
 from synth.output import whole_file
 
 if TYPE_CHECKING:
@@ -101,8 +101,9 @@ def environment() -> "Environment":
         made.filters[function.__name__] = function
     made.filters.update(shown=shown, reading=reading, exact=exact, bound_of=bound_of, first_sentence=first_sentence)
     made.filters.update(breakable=breakable, together=together, deciding=deciding)
-    made.globals.update(alike=text.alike, charts=charts, entry=entry, evidence=evidence, symbols=SYMBOLS)
-    made.globals.update(WORDS=WORDS, TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE)
+    made.globals.update(alike=text.alike, MOST_NAMED=text.MOST_NAMED, charts=charts)
+    made.globals.update(entry=entry, evidence=evidence, symbols=SYMBOLS)
+    made.globals.update(TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE, IN_LEDGER=IN_LEDGER)
     made.globals.update(AUDITED=AUDITED, audit_failed=audit_failed, NOT_COVERED=NOT_COVERED, UNVERIFIED=UNVERIFIED)
     made.globals.update(utility_rows=utility_rows, utility_absent=utility_absent, subgroups=subgroups)
     made.globals.update(

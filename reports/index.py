@@ -60,12 +60,12 @@ class Links:
 
     Attributes:
         report: the internal report.
-        public: the public report.
+        to_hand_on: the report to hand on.
         evaluation: the file of the evaluation.
     """
 
     report: str = ""
-    public: str = ""
+    to_hand_on: str = ""
     evaluation: str = ""
 
 
@@ -87,6 +87,7 @@ class IndexRow:
         day: of the evaluation, as ISO 8601 has it; empty where the evidence holds none.
         generator: the generator or vendor; empty where nobody says.
         policy: by which it was judged, with its version; empty where it was not.
+        audience: of that policy: for whom the verdict is.
         claimed: the claim that counts; `None`: no formal guarantee.
         figures: of `FIGURES`, those that are known.
         is_measured: an evaluation of the table could be read.
@@ -111,6 +112,7 @@ class IndexRow:
     links: Links = field(default_factory=Links)
     is_sealed: bool = False
     notes: tuple[str, ...] = ()
+    audience: str = ""
 
     def __post_init__(self) -> None:
         if self.state in VERDICTS and not (self.table and self.policy and self.is_sealed):

@@ -33,7 +33,7 @@ _ROLES = {
     "quasi_identifiers": "are the columns that attackers may know of a person",
     "parties": "are the columns that different parties hold of the same people",
 }
-"""Roles of columns beside their domains, in words; they go into the public bundle with the schema."""
+"""Roles of columns beside their domains, in words; they go into the bundle to hand on with the schema."""
 _READ_OFF = frozenset({"bounds", "bins", "scale", "steps", "step_shares", "spikes", "categories", "ordered"})
 """Fields of a proposed column that were read off the values of a table."""
 

@@ -31,10 +31,11 @@ def whole_file(path: Path) -> Iterator[Path]:
     What has taken the name survives a power cut. A process that is killed may leave a hidden file beside.
 
     Raises:
-        OutputError: the folder is not there or cannot be written; nothing was left.
+        OutputError: the folder cannot be made or written; nothing was left.
     """
     check_writable(path)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         handle, beside = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=path.suffix, dir=path.parent)
     except OSError as error:
         raise unwritable(path, error) from None
@@ -61,6 +62,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
     """
     check_new_folder(path)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name[:40]}.", dir=path.parent))
     except OSError as error:
         raise unwritable(path, error) from None
@@ -288,6 +290,7 @@ def sole(folder: Path, busy: str, refused: Callable[[OSError], OutputError]) -> 
         OutputError: another process has it, or it cannot be made.
     """
     try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
         lock = FileLock(folder / _LOCK)
         lock.acquire(blocking=False)
@@ -345,7 +348,7 @@ def check_writable(path: Path) -> None:
     """Refuse a file path that cannot be written, before any work is done.
 
     Raises:
-        OutputError: the folder is missing or closed to writing, or the path names a folder.
+        OutputError: the folder cannot be made or written, or the path names a folder.
     """
     if path.is_dir():
         raise OutputError(f"an output file needs a name of its own: {str(path)!r} is a folder; name a file in it")
@@ -385,7 +388,7 @@ def check_new_folder(path: Path) -> None:
     """Refuse a folder path that is taken or cannot be made, before any work is done.
 
     Raises:
-        OutputError: it exists and is not an empty folder, or its parent is missing or closed to writing.
+        OutputError: it exists and is not an empty folder, or its parent cannot be made or written.
     """
     if is_taken(path):
         raise OutputError(f"an output folder must be new: {str(path)!r} exists; name another or remove it")
@@ -405,9 +408,10 @@ def is_taken(path: Path) -> bool:
 
 
 def _check_parent(path: Path) -> None:
-    parent = path.absolute().parent
+    """Refuse a path whose folder can neither be written nor be made."""
+    parent = next(folder for folder in path.absolute().parents if folder.exists())
     if not parent.is_dir():
-        raise OutputError(f"the folder of {str(path)!r} does not exist; create it first")
+        raise OutputError(f"the folder of {str(path)!r} cannot be made: {str(parent)!r} is a file; choose another")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise OutputError(f"the folder of {str(path)!r} cannot be written; choose another or change its permissions")
 

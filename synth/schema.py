@@ -276,6 +276,11 @@ class Schema(Frozen):
         return tuple(name for name in self.kept if not isinstance(self.columns[name], unlearned))
 
     @property
+    def unlearned(self) -> tuple[str, ...]:
+        """Names of the columns that are left out, written anew or free text, but for the entity."""
+        return tuple(name for name in self.columns if name not in self.learned and name != self.entity)
+
+    @property
     def texts(self) -> tuple[str, ...]:
         """Names of the kept columns of free text: a language model writes them, given the learned columns of a row."""
         return tuple(name for name in self.kept if isinstance(self.columns[name], TextColumn))

@@ -46,16 +46,16 @@ def origin(**known: Any) -> Provenance:
     for name, base in _PARTS.items():
         if isinstance(known.get(name), Mapping):
             known[name] = {**base, **known[name]}
-    if isinstance(known.get("public_report"), Mapping):
-        parts = {"statement": {"epsilon": 0.3}, "together": {"epsilon": 1.1}, **known["public_report"]}
+    if isinstance(known.get("released_numbers"), Mapping):
+        parts = {"statement": {"epsilon": 0.3}, "together": {"epsilon": 1.1}, **known["released_numbers"]}
         whole = {one: stated(**parts[one]) for one in ("statement", "together") if isinstance(parts[one], Mapping)}
-        known["public_report"] = {**parts, **whole}
+        known["released_numbers"] = {**parts, **whole}
     return TypeAdapter(Provenance).validate_json(json.dumps(known, default=plain))
 
 
 _PARTS: Mapping[str, Mapping[str, Any]] = {
     "sweep": {"composed": None, "points": [], "releasable": True},
-    "public_report": {"table": "mst", "numbers": [], "every": None, "n_fits": 1},
+    "released_numbers": {"table": "mst", "numbers": [], "every": None, "n_fits": 1},
     "attempts": {"evaluations": 1, "tables": 1, "since": "2026-01-31"},
     "ledger": {
         "dataset": "patients", "unit": "row", "reserved_epsilon": {}, "spent_epsilon": 1.0, "left_epsilon": 2.0,

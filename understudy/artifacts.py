@@ -194,7 +194,7 @@ class Delivery:
         """The verdicts as plain data.
 
         Args:
-            public: the verdict that the public report shows; `None` where there is no such report, or it shows none.
+            public: the verdict in the report to hand on; `None` where there is no such report, or it shows none.
         """
         sweep = self.evaluation.provenance.sweep
         swept = {} if sweep is None else {"sweep": asdict(sweep)}
@@ -204,7 +204,7 @@ class Delivery:
             "release": self.release,
             **swept,
             "verdict": None if self.released is None else self.released.verdict,
-            "public_verdict": public,
+            "verdict_to_hand_on": public,
             "candidates": [verdict.to_dict() for verdict in self.verdicts],
         }
 

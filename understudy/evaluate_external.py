@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from evaluate.engine import aimed, evaluate_beside
+from evaluate.gate.finding import JUDGE
 from evaluate.gate.policy import Policy, Waiver, build_waivers
+from evaluate.metrics import UNJUDGED
 from evaluate.provenance import Provenance
-from evaluate.result import Candidate, Evaluation, EvaluationError, GeneratorRecord
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, GeneratorRecord
 from evaluate.result_io import evaluation_from
 from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, Real
 from synth.errors import JobError, SchemaError
@@ -297,7 +299,7 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     if model is not None and offer.audit:
         candidates = tuple(_audited(offer, candidate, model, progress) for candidate in candidates)
     evaluation = replace(evaluation, candidates=candidates)
-    warned = (*unverified(offer), *disputed(evaluation), *given_away(evaluation))
+    warned = (*unverified(offer), *unjudged(evaluation), *disputed(evaluation), *given_away(evaluation))
     known = Provenance(
         warnings=warned, attempts=attempts, evaluated_at=started, seed=offer.seed, fingerprints=laid.prints,
         files_sha256=laid.sha256,
@@ -334,6 +336,12 @@ def parsed_rows(text: str, option: str = "targets") -> int | None:
 def disputed(evaluation: Evaluation) -> tuple[str, ...]:
     """Warnings for each claim that its audit disproves."""
     return tuple(dict.fromkeys(sentence for one in evaluation.candidates for sentence in disproved(one)))
+
+
+def unjudged(evaluation: Evaluation) -> tuple[str, ...]:
+    """Warnings for each table with columns that no measure compared."""
+    known = ((one.name, one.find(UNJUDGED)) for one in evaluation.candidates)
+    return tuple(f"{name}: {found.note}; {JUDGE}" for name, found in known if isinstance(found, Estimate))
 
 
 def _audited(offer: Offer, candidate: Candidate, model: Model, progress: Progress) -> Candidate:

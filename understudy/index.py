@@ -55,7 +55,7 @@ from understudy.batch.result import (
 )
 from understudy.bundle.documents import is_there
 from understudy.bundle.files import read_plain
-from understudy.bundle.manifest import MANIFEST, PUBLIC, Manifest
+from understudy.bundle.manifest import MANIFEST, TO_HAND_ON, Manifest
 from understudy.bundle.records import Withdrawal
 from understudy.bundle.verification import (
     NO_REGISTER,
@@ -68,7 +68,7 @@ from understudy.bundle.verification import (
     verify,
 )
 from understudy.executors.executor import CUT, TIMED_OUT
-from understudy.run.public_report import REPORT as PUBLIC_REPORT
+from understudy.run.released_numbers import REPORT as REPORT_TO_HAND_ON
 
 FILE = "index.html"
 HEAD_BYTES, LIMIT_BYTES = 4096, 256 << 20
@@ -78,7 +78,7 @@ ENDED = {"withdrawn": WITHDRAWN, "expired": EXPIRED}
 """Problems of evidence that is whole, and may not be relied on any more."""
 AT_WORK = "It is at work, or was cut short: the same command goes on from there."
 NOT_SEALED = f"It holds no {MANIFEST}, so that nobody can say whether it is as it was made."
-PUBLIC_ONLY = "A public folder: its verdict is in the internal output that it was taken from."
+ONLY_TO_HAND_ON = "A folder to hand on: its verdict is in the internal output that it was taken from."
 ALONE = f"It lies by itself: no {MANIFEST} vouches for it, and no verdict is recorded with it."
 GONE = f"and neither {VERDICT} nor {MANIFEST} is there: its seal and verdicts are gone"
 UNANSWERED = frozenset({BAD, CRASHED, NOT_STARTED, TIMED_OUT, CUT})
@@ -186,7 +186,7 @@ def _outputs(folder: Path) -> Iterator[tuple[Path, Reader]]:
         for name in hidden:
             if name.endswith((RUN, MAKING)) and not _is_made(here, name):
                 yield here / name, _unfinished
-        folders[:] = sorted(name for name in folders if name not in hidden and not (sealed and name == PUBLIC))
+        folders[:] = sorted(name for name in folders if name not in hidden and not (sealed and name == TO_HAND_ON))
     for error in refused:
         yield Path(error.filename), lambda path, name, page, demand: [IndexRow(name, NOT_SOUND, UNREADABLE)]
 
@@ -269,8 +269,8 @@ def _of_bundle(folder: Path, name: str, page: Path, demand: Demand) -> list[Inde
         return [IndexRow(name, NOT_SOUND, f"{faults[0].rstrip('.')}{more}.", notes=_told(found))]
     base = _base(name, folder, page, found, found.manifest)
     base = replace(base, sign_off=_sign_off(found, demand), notes=_told(found))
-    if found.manifest.about.kind == "public":
-        return _ended([replace(base, reason=PUBLIC_ONLY)], found, demand)
+    if found.manifest.about.kind == "to-hand-on":
+        return _ended([replace(base, reason=ONLY_TO_HAND_ON)], found, demand)
     try:
         judged = _judged(base, verdict_content(folder), found.manifest, demand)
     except (UnderstudyError, AttributeError, KeyError, TypeError, ValueError):
@@ -284,8 +284,8 @@ def _of_bundle(folder: Path, name: str, page: Path, demand: Demand) -> list[Inde
 
 def _base(name: str, folder: Path, page: Path, found: Verification, manifest: Manifest) -> IndexRow:
     """The row that all tables of an output have in common."""
-    public = folder if manifest.about.kind == "public" else folder / PUBLIC
-    links = (folder / REPORT, public / PUBLIC_REPORT, folder / EVALUATION)
+    public = folder if manifest.about.kind == "to-hand-on" else folder / TO_HAND_ON
+    links = (folder / REPORT, public / REPORT_TO_HAND_ON, folder / EVALUATION)
     return IndexRow(
         name,
         NOT_JUDGED,
@@ -325,12 +325,13 @@ def _judged(base: IndexRow, verdicts: Mapping[str, Any], manifest: Manifest, dem
         released = name == verdicts["release"]
         row = replace(
             base, state=outcome, table=name, reason=_reason(one), released=released,
-            policy=f"{one['policy']} {one['version']}", sign_off=base.sign_off if released else "",
+            policy=f"{one['policy']} {one['version']}", audience=one["audience"],
+            sign_off=base.sign_off if released else "",
         )  # fmt: skip
         if rests_on_expired_waiver(one, demand.today):
             row = _barred(row, EXPIRED, f"it was {outcome} by a waiver that has expired")
-        if not released:  # the public folder is the released table's
-            row = replace(row, links=replace(row.links, public=""))
+        if not released:  # the folder to hand on is the released table's
+            row = replace(row, links=replace(row.links, to_hand_on=""))
         rows.append(row)
     return rows
 
@@ -354,7 +355,7 @@ def _measured_rows(base: IndexRow, evaluation: Evaluation, judged: Sequence[Inde
     of = {row.table: row for row in judged}
     known = evaluation.provenance
     day = (known.evaluated_at or "")[:10] or base.day
-    base = replace(base, title=known.job or base.title, day=day, links=replace(base.links, public=""), sign_off="")
+    base = replace(base, title=known.job or base.title, day=day, links=replace(base.links, to_hand_on=""), sign_off="")
     rows = []
     for candidate in evaluation.candidates:
         row = of.pop(candidate.name, replace(base, table=candidate.name))

@@ -53,7 +53,7 @@ def released_schedule(schema: Schema, epsilon: float, delta: float | Literal["au
     """
     if not schema.learned:
         raise BudgetError(
-            "public_report.epsilon pays for numbers about columns that are learned, and the schema has none; leave "
+            "released_numbers.epsilon pays for numbers about columns that are learned, and the schema has none; leave "
             "epsilon out"
         )
     return calibrate(_plan(schema), epsilon, resolve_delta(delta, schema))

@@ -5,10 +5,13 @@ so that a row in both tables says nothing but what is common in both. In a table
 own would hide how often each occurs.
 
 A number shows its place among all rows, and its digits: how many decimals or zeros it ends in, its fraction, and its
-last digits before the point. A time shows its place in the week and in the day. How a cell is stored shows nothing.
+last digits before the point. A time shows its place in the week and in the day. Two times show the days between them,
+and two numbers that rise together, such days among them, their difference and ratio: a tree sees these in no column
+alone. How a cell is stored shows nothing.
 Whole numbers are the same with a point or without, and numbers of single precision are what they were written as.
 """
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +32,8 @@ N_EDGES = 252
 """Places where a column of numbers is cut at most; with fewer distinct numbers each has a code of its own."""
 MAX_DIGITS = 9
 """Of a number that are looked at, on either side of the point; what lies beyond is rounding."""
+MAX_PAIRS, RELATED = 12, 0.3
+"""Pairs of times, and of numbers, that show their difference; and the least rank correlation of two such numbers."""
 ROUNDING = 2.0**-50
 """By how much a number in float64 may be off a decimal one, as a share of it."""
 
@@ -62,6 +67,7 @@ def coded(sides: list[JointSide], schema: Schema) -> tuple[list[np.ndarray], np.
         Codes of each side, shape (n, d), and which of the d features are categories. Constant ones are left out.
     """
     features, categories = [], []
+    lines: dict[str, np.ndarray] = {}
     for name in sorted(schema.learned):
         column = schema.columns[name]
         is_category = isinstance(column, CategoricalColumn | BooleanColumn)
@@ -71,11 +77,15 @@ def coded(sides: list[JointSide], schema: Schema) -> tuple[list[np.ndarray], np.
         elif is_category:
             found = [_levels(pd.concat([side.rows[name].astype(object) for side in sides], ignore_index=True))]
         else:
-            places = np.concatenate([numeric_scale.positions(side.rows[name], column) for side in sides])  # type: ignore[arg-type]
-            found = _of_line(places, column)
+            lines[name] = np.concatenate([numeric_scale.positions(side.rows[name], column) for side in sides])  # type: ignore[arg-type]
+            found = _of_line(lines[name], column)
         found = [codes for codes in found if (codes != codes[0]).any()]
         features += found
         categories += [is_category] * len(found)
+    found = [_cut(values) for values in _differences(lines, schema, len(sides[0].rows))]
+    found = [codes for codes in found if (codes != codes[0]).any()]
+    features += found
+    categories += [False] * len(found)
     n_rows = sum(len(side.rows) for side in sides)
     stacked = np.column_stack(features) if features else np.zeros((n_rows, 0), dtype=np.uint8)
     ends = np.cumsum([len(side.rows) for side in sides])[:-1]
@@ -115,6 +125,32 @@ def _of_line(values: np.ndarray, column: object) -> list[np.ndarray]:
         size = np.abs(values)
         further = [_resolution(values), np.round(size % 1.0, MAX_DIGITS), np.floor(size) % 100.0]
     return [place, *(codes for codes in map(_cut, further) if not np.array_equal(codes, place))]
+
+
+def _differences(lines: dict[str, np.ndarray], schema: Schema, n_real: int) -> list[np.ndarray]:
+    """The days between times, and differences and ratios of numbers that rise together in real rows; shape (n,) each.
+
+    Args:
+        lines: positions of numbers and times, by column, shape (n,) each.
+        schema: tells which are times.
+        n_real: rows that are real; they come first.
+    """
+    days = {
+        name: values / (1 if isinstance(schema.columns[name], DateColumn) else numeric_scale.DAY)
+        for name, values in lines.items()
+        if isinstance(schema.columns[name], DateColumn | DatetimeColumn)
+    }
+    gaps = [later - earlier for earlier, later in list(itertools.combinations(days.values(), 2))[:MAX_PAIRS]]
+    numbers = [_as_written(values) for name, values in lines.items() if name not in days] + gaps
+    ranks = pd.DataFrame({i: values[:n_real] for i, values in enumerate(numbers)}).rank()
+    related = np.triu(ranks.corr().fillna(0.0).abs().to_numpy(), 1)
+    strongest = np.column_stack(np.unravel_index(np.argsort(-related, axis=None, kind="stable"), related.shape))
+    made = list(gaps)
+    for one, other in strongest[:MAX_PAIRS][related[tuple(strongest[:MAX_PAIRS].T)] > RELATED].tolist():
+        a, b = numbers[one], numbers[other]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            made += [np.round(a - b, MAX_DIGITS), np.where((b == 0) | ~np.isfinite(a / b), np.nan, a / b)]
+    return made
 
 
 def _cut(values: np.ndarray) -> np.ndarray:

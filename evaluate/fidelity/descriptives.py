@@ -188,7 +188,8 @@ def measure(
             MEAN_TAIL, 0.0, samples.n, "lower", low=0.0, high=0.0, reference=0.0, floor=0.0,
             note=f"Nothing lies too far out: {_NO_NUMBER}.",
         )  # fmt: skip
-        return [nothing_out, *(Failure(name, "skipped", _NO_NUMBER) for name in OF_THE_TABLE if name != MEAN_TAIL)], {}
+        others = [name for name in OF_THE_TABLE if name != MEAN_TAIL]
+        return [nothing_out, *(Failure(name, "not applicable", _NO_NUMBER) for name in others)], {}
     sizes = [of.n_rows for of in samples.all]
     units = [source.n_units(n) for source, n in zip(samples.sources, sizes, strict=True)]
     worth = tuple(n / size for n, size in zip(units, sizes, strict=True))
@@ -212,7 +213,7 @@ def _moments(columns: Sequence[ColumnValues]) -> list[Estimate | Failure]:
         name = f"columns.{which}"
         measured += [_of_moment(of, which) for of in varied]
         measured += [Failure(name, "skipped", why, (of.name,)) for of in columns if of not in varied]
-        nothing = Failure(f"{name}.worst", "skipped", "every number and date is constant in the training table")
+        nothing = Failure(f"{name}.worst", "not applicable", "every number and date is constant in the training table")
         measured.append(_worst_moment(varied, which) if varied else nothing)
     return measured
 
@@ -225,7 +226,7 @@ def _kept(columns: Sequence[ColumnValues]) -> list[Estimate | Failure]:
     ):
         found = [one for of in columns if (one := of_column(of)) is not None]
         measured += [_of_rates(name, one, one.ratios(), _kept_note(one)) for one in found]
-        nothing = Failure(f"{name}.worst", "skipped", without)
+        nothing = Failure(f"{name}.worst", "not applicable", without)
         measured.append(_worst_share(f"{name}.worst", found, Shares.ratios, "higher") if found else nothing)
     return measured
 

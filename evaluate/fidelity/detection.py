@@ -25,6 +25,7 @@ from evaluate.intervals import LEVEL
 from evaluate.metrics import THREE, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
+from evaluate.text import listed
 
 _LEARNS = "the more rows, the better a difference is seen; name 'joint.c2st.excess' or 'joint.pmse.excess'"
 METRICS = (
@@ -238,6 +239,8 @@ def _c2st(samples: JointSamples, tables: Tables) -> tuple[Estimate, Estimate]:
     held_out, *others = ((code, side.units) for code, side in zip(codes, sides, strict=True))
     synthetic, real, shuffled = (skill(held_out, other, categories) for other in others)
     note = "0.5 is a coin." if len(categories) else _EQUAL
+    if tables.schema.unlearned:
+        note = f"Without the columns {listed(tables.schema.unlearned)}. {note}"
     low, high = _around(synthetic.auc, _error(synthetic, samples), (0.0, 1.0))
     auc = Estimate(
         "joint.c2st.auc", synthetic.auc, samples.n, "lower", low=low, high=high,

@@ -102,7 +102,7 @@ def association_kept(found: np.ndarray, n: int) -> Estimate | Failure:
     train, *others = np.nan_to_num(chosen[:, :, ~np.isnan(chosen[0, 0])], nan=0.0)
     strength = (train**2).sum(axis=1)
     if strength[0] <= 0.0:
-        return Failure(NAME, "skipped", "no two columns of the training table hang together")
+        return Failure(NAME, "not applicable", "no two columns of the training table hang together")
     if len(strength) == 1:
         return Failure(NAME, "skipped", "there are too few rows for an interval")
     slopes = _slopes(np.array([(train * other).sum(axis=1) for other in others]), strength)

@@ -43,7 +43,7 @@ def check_accounting(evaluation: Evaluation, *, made_here: bool) -> None:
     Raises:
         EvaluationError: it claims less, or its sweep or ledger is not of the releases that it holds.
     """
-    known, numbers = evaluation.provenance, evaluation.provenance.public_report
+    known, numbers = evaluation.provenance, evaluation.provenance.released_numbers
     fits = {one.name: one.statement for one in evaluation.candidates if one.statement is not None}
     drawn = (*fits.values(), *(() if numbers is None else (numbers.statement,)))
     for name, stated in fits.items():
@@ -176,7 +176,7 @@ def _check_labels(evaluation: Evaluation) -> None:
         others = set(known.ledger.reserved_epsilon) - {
             one.name for one in evaluation.candidates if one.statement is not None
         }
-        if len(others) > (known.public_report is not None):
+        if len(others) > (known.released_numbers is not None):
             raise damaged("the ledger reserved a budget for a release that is not there")
 
 

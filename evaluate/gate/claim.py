@@ -222,7 +222,7 @@ def _disputed(claim: Claim | None, names: Sequence[str]) -> Claim | None:
 
 def _published(evaluation: Evaluation) -> tuple[str | None, Claim | None]:
     """The table that numbers are published about, and what both claim together."""
-    found = evaluation.provenance.public_report
+    found = evaluation.provenance.released_numbers
     if found is None:
         return None, None
     if found.table not in [one.name for one in evaluation.candidates]:
@@ -234,7 +234,7 @@ def _published(evaluation: Evaluation) -> tuple[str | None, Claim | None]:
 def _run(evaluation: Evaluation, *, private: bool, swept: bool) -> Claim | None:
     """All that the run drew: as it composed that, else added up; `None` of a sweep, whose claim has all fits."""
     known = evaluation.provenance
-    numbers = known.public_report
+    numbers = known.released_numbers
     composed = known.composed or (None if numbers is None else numbers.every)
     if composed is not None:
         return _claim("run", composed, private=private)

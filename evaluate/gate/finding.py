@@ -14,7 +14,7 @@ from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.claim import Claim
 from evaluate.gate.policy import STATEMENT, Rule, Waiver
 from evaluate.intervals import interval_at
-from evaluate.metrics import CATALOG
+from evaluate.metrics import CATALOG, UNJUDGED
 from evaluate.result import Candidate, Estimate, Failure
 from synth.errors import JobError
 
@@ -33,6 +33,7 @@ SEARCH_MORE = (
     "rows"
 )
 
+JUDGE = "take them out of the file, declare them in the schema, or let somebody answer for them by a waiver"
 NO_GUARANTEE = "There is no formal guarantee: the generator gave no privacy statement."
 CLAIMED = "A claim, not measured."
 DISPUTED = "An audit disproves the claim, or that of a fit that counts with it, so that it must not be relied on."
@@ -267,7 +268,10 @@ def _unguarded(finding: Finding) -> bool:
 
 
 def _did_not(failure: Failure) -> str:
-    return {"failed": "failed", "timed out": "ran out of time", "skipped": "could not be measured"}[failure.reason]
+    return {
+        "failed": "failed", "timed out": "ran out of time", "skipped": "could not be measured",
+        "not applicable": "does not apply",
+    }[failure.reason]  # fmt: skip
 
 
 def _of_interval(estimate: Estimate, rule: Rule) -> Finding:
@@ -283,6 +287,9 @@ def _of_interval(estimate: Estimate, rule: Rule) -> Finding:
     where = _where(estimate, rule)
     if UNSEARCHED in estimate.note:
         return Finding(rule, "INCONCLUSIVE", f"{where}; {SEARCH_MORE}.{_worst(estimate)}", estimate)
+    if estimate.measure == UNJUDGED:
+        note = f"{estimate.note[:1].upper()}{estimate.note[1:]}"
+        return Finding(rule, "INCONCLUSIVE", f"{note}; {JUDGE}.", estimate)
     decided = _decided_at(estimate, rule)
     if decided is None:
         reason = f"{where}; how many rows would decide is not known.{_worst(estimate)}"

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from evaluate.metrics import CATALOG, GATEABLE
+from evaluate.metrics import CATALOG, GATEABLE, UNJUDGED
 from evaluate.result import Direction
 from synth.errors import JobError, nearest
 from synth.notebook import html_table, text_table
@@ -111,6 +111,12 @@ class Policy(Frozen):
         """True where a binding rule is on privacy: without one, nothing passes."""
         return any(r.severity == "fail" and r.measure.startswith(("privacy.", STATEMENT)) for r in self.rules)
 
+    @property
+    def all_rules(self) -> tuple[Rule, ...]:
+        """The rules that it writes, and those of every policy."""
+        written = {rule.measure for rule in self.rules if rule.severity == "fail"}
+        return (*(rule for rule in ALWAYS if rule.measure not in written), *self.rules)
+
     def __repr__(self) -> str:
         """The policy in one line; printed, it says one for each rule."""
         return f"<Policy {self.name!r} {self.version}, {len(self.rules)} rules, for {self.audience}>"
@@ -158,6 +164,18 @@ class Policy(Frozen):
                 raise ValueError(f"two rules of severity={rule.severity!r} name measure={rule.measure!r}; keep one")
             seen.add(key)
         return self
+
+
+ALWAYS = (
+    Rule(
+        measure=UNJUDGED,
+        limit=0.0,
+        fails_beyond=1.0,  # of a share: what nobody looked at is not known to be wrong
+        why="A verdict speaks of the columns that were compared. What stands in any other goes out unseen, and may be "
+        "the real rows.",
+    ),
+)
+"""Rules of every policy, on what some tables have, beside those that it writes itself."""
 
 
 def shipped() -> tuple[str, ...]:
@@ -380,12 +398,12 @@ def check_waivers(waivers: Iterable[Waiver], policies: Iterable[Policy], names: 
 
 
 def _check_rule(waiver: Waiver, policy: Policy) -> None:
-    same = [rule for rule in policy.rules if rule.measure == waiver.measure]
+    same = [rule for rule in policy.all_rules if rule.measure == waiver.measure]
     if any(rule.severity == "fail" and rule.subject == waiver.subject for rule in same):
         return
     which = f"measure={waiver.measure!r}" + (f" with subject={list(waiver.subject)}" if waiver.subject else "")
     if any(rule.subject == waiver.subject for rule in same):
         raise JobError(f"a waiver is for {which}, whose rule only warns in policy={policy.name!r}; remove the waiver")
-    binding = list(dict.fromkeys(rule.measure for rule in policy.rules if rule.severity == "fail"))
+    binding = list(dict.fromkeys(rule.measure for rule in policy.all_rules if rule.severity == "fail"))
     remedy = "name the columns of a rule as the policy does" if same else nearest(waiver.measure, binding)
     raise JobError(f"a waiver is for {which}, on which policy={policy.name!r} has no rule; {remedy}")

@@ -160,7 +160,7 @@ def proven_limit(evaluation: Evaluation, candidate: Candidate, claims: Claims | 
 
 def _statements(evaluation: Evaluation, candidate: Candidate, claim: Claim) -> tuple[PrivacyStatement, ...]:
     """The statements whose events make up a claim; empty where no accountant composed them."""
-    numbers = evaluation.provenance.public_report
+    numbers = evaluation.provenance.released_numbers
     if claim.of == "fit":
         return () if candidate.statement is None else (candidate.statement,)
     if claim.of == "published":

@@ -19,9 +19,9 @@ from evaluate.gate.policy import STATEMENT, Policy, Rule, Waiver, check_name, ch
 from evaluate.gate.protection import proven_limit
 from evaluate.gate.sample_size import settled
 from evaluate.gate.shift import questioned
-from evaluate.metrics import CATALOG
+from evaluate.metrics import CATALOG, UNJUDGED
 from evaluate.real_facts import RealFacts
-from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, SelfTest
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest
 from synth.errors import nearest
 from synth.notebook import html_table
 
@@ -136,7 +136,7 @@ def judge_candidate(  # noqa: PLR0913 (one table, then what the verdict may rest
             of.get(_key(candidate, policy, rule)),
             day,
         )
-        for rule in policy.rules
+        for rule in policy.all_rules
         if _applies(candidate, rule, real)
     )
     histories = real is not None and real.order is not None
@@ -173,16 +173,22 @@ def _overall(outcomes: list[Outcome], checks: tuple[Check, ...]) -> Outcome:
 def _applies(candidate: Candidate, rule: Rule, real: RealFacts | None) -> bool:
     """True where a rule is about something that the table has.
 
-    A rule on histories applies wherever rows have an order, measured or not, and one on texts wherever there are any;
-    without facts about the real table, where it was measured.
+    A warning about what the real table has not, such as steps, says nothing; a binding rule stays INCONCLUSIVE. A rule
+    on histories applies wherever rows have an order, measured or not, and one on texts wherever there are any; without
+    facts about the real table, where it was measured.
     """
+    if rule.measure == UNJUDGED:
+        return candidate.find(rule.measure, rule.subject) is not None
     metric = CATALOG.get(rule.measure)
     if metric is not None and (metric.of_histories or metric.of_texts):
         if real is None:
             return candidate.find(rule.measure, rule.subject) is not None
         return real.order is not None if metric.of_histories else bool(real.texts)
+    found = None if rule.measure.startswith(STATEMENT) else candidate.find(rule.measure, rule.subject)
+    if rule.severity == "warn" and isinstance(found, Failure) and found.reason == "not applicable":
+        return False
     claims = candidate.statement is not None
-    return claims or rule.measure not in WHERE_THERE or candidate.find(rule.measure, rule.subject) is not None
+    return claims or rule.measure not in WHERE_THERE or found is not None
 
 
 EPSILON = "statement.epsilon"

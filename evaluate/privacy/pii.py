@@ -13,9 +13,10 @@ import math
 import re
 import unicodedata
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import pandas as pd
@@ -31,6 +32,7 @@ from synth.infer.personal import CALLING_CODE
 from synth.locales import IBAN_LENGTHS
 from synth.personal.formats import CARD_DIGITS, as_text
 from synth.personal.replacement import templates_of
+from synth.schema import Schema
 
 _COINCIDE = "common names and numbers coincide by chance; name 'privacy.personal.excess', or 'privacy.personal'"
 METRICS = (
@@ -186,6 +188,7 @@ ANYWHERE: Mapping[str, Callable[[str], bool]] = {
 """Kinds that no other column may hold, and the form without which a real value is anybody's: "unknown"."""
 _BETWEEN_WORDS = re.compile(r"[\s<>,;:()\"']+")
 _CARD = re.compile(r"\d(?:[ -]?\d){12,18}")
+_IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d\d(?: ?[A-Za-z0-9]){11,30}")
 
 
 def formed(real: pd.Series, personal: str) -> frozenset[str]:
@@ -210,7 +213,7 @@ def readable(values: pd.Series, personal: str) -> bool:
 
 
 def amid(values: pd.Series, personal: str, real: frozenset[str]) -> np.ndarray:
-    """Mask of texts that hold a real e-mail address or card number among other words; shape (n,).
+    """Mask of texts that hold a real e-mail address, card number or IBAN among other words; shape (n,).
 
     Args:
         values: of a synthetic table, in canonical form.
@@ -220,14 +223,17 @@ def amid(values: pd.Series, personal: str, real: frozenset[str]) -> np.ndarray:
     >>> amid(pd.Series(["write to <ann@example.org>.", "or not"]), "email", frozenset({"annexampleorg"})).tolist()
     [True, False]
     """
-    if personal not in ("email", "card_number") or values.dtype != object:
+    if personal not in ("email", "card_number", "iban") or values.dtype != object:
         return np.zeros(len(values), dtype=bool)
     known = {value: _holds(str(value), personal, real) for value in values.dropna().unique()}
     return np.array([known.get(value, False) for value in values.tolist()], dtype=bool)
 
 
 def _holds(text: str, personal: str, real: frozenset[str]) -> bool:
-    parts = _CARD.findall(text) if personal == "card_number" else _BETWEEN_WORDS.split(text)
+    if personal == "iban":  # words may follow it: its country says where it ends
+        parts = [part.replace(" ", "")[: IBAN_LENGTHS.get(part[:2].upper())] for part in _IBAN.findall(text)]
+    else:
+        parts = _CARD.findall(text) if personal == "card_number" else _BETWEEN_WORDS.split(text)
     return any(likeness(part, personal) in real for part in parts if ANYWHERE[personal](part))
 
 
@@ -359,14 +365,21 @@ def _rows(compared: list[_Compared], tables: Tables, holdout: pd.DataFrame) -> E
         if _held(one.column) in ANYWHERE:
             flags |= _elsewhere(one, compared, tables, holdout)
         found[repr(one.name)] = flags
-    rows = np.logical_or.reduce(list(found.values()))
+    whole = np.zeros(n, dtype=bool)
+    for name, series in _columns_written(tables):
+        if name not in tables.schema.learned:
+            whole |= _with_whole_rows(series, tables)
+    rows = np.logical_or.reduce([*found.values(), whole])
     share, hit = float(rows.mean()), [name for name, flags in found.items() if flags.any()]
     note = "the schema keeps no column of personal data whose values chance does not repeat"
     if counted or hit:
         named = ", ".join(hit or [repr(one.name) for one in counted])
         note = f"{int(rows.sum()):,} of {n:,} rows hold a value of {named} that is real and that chance does not repeat"
+    if whole.any():
+        note = f"{int(whole.sum()):,} of {n:,} rows hold all values of a training row in one text; {note}"
+    floor = 1.0 if counted or whole.any() else 0.0
     # No sample of anything: what is in the table is in it.
-    return Estimate("privacy.personal", share, n, "lower", (), share, share, 0.0, 1.0 if counted else 0.0, note)
+    return Estimate("privacy.personal", share, n, "lower", (), share, share, 0.0, floor, note)
 
 
 def _telling(one: _Compared) -> frozenset[str]:
@@ -405,9 +418,59 @@ def _columns_written(tables: Tables) -> Iterator[tuple[str, pd.Series]]:
     """All columns of the synthetic table, those too that the schema drops or does not know, as they were offered."""
     for name in tables.schema.kept:
         yield name, tables.synthetic[name]
-    for name in tables.offered.columns:
-        if name not in tables.schema.kept:
-            yield str(name), tables.offered[name].astype(object).reset_index(drop=True)
+    for unjudged in tables.unjudged:
+        yield str(unjudged), tables.offered[unjudged].astype(object).reset_index(drop=True)
+
+
+_TOKENS = re.compile(r"[^\W_]+(?:[.:/@-][^\W_]+)*")
+_LEAST_VALUES = 4
+"""Different words and numbers of a row below which it is anybody's."""
+_MOST_CELLS, _MOST_ROWS, _MOST_ALIKE = 5_000, 20_000, 200
+"""Distinct texts, and real rows of either side, that are searched for whole rows; rows that share their rarest word."""
+
+
+def _with_whole_rows(texts: pd.Series, tables: Tables) -> np.ndarray:
+    """Mask of texts that hold all values of a training row; none where they hold held-out rows about as often.
+
+    A text may describe its own synthetic row, which is a real one by chance: then members and others come up alike.
+    """
+    from scipy.stats import binom
+
+    cells = {text: _tokens(text) for text in texts[texts.map(lambda value: isinstance(value, str))].unique()}
+    cells = {text: tokens for text, tokens in islice(cells.items(), _MOST_CELLS) if len(tokens) >= _LEAST_VALUES}
+    hits: list[str] = []
+    if cells:
+        train, holdout = (_rows_as_tokens(side, tables.schema) for side in (tables.train, tables.holdout))
+        hits, by_chance = (_holding(cells, one - other) for one, other in ((train, holdout), (holdout, train)))
+        share = len(train) / max(len(train) + len(holdout), 1)
+        if binom.sf(len(hits) - 1, len(hits) + len(by_chance), share) >= RARE**2:
+            hits = []
+    return np.asarray(texts.isin(hits))
+
+
+def _tokens(text: str) -> frozenset[str]:
+    return frozenset(likeness(word, "") for word in _TOKENS.findall(text))
+
+
+def _rows_as_tokens(side: pd.DataFrame, schema: Schema) -> set[frozenset[str]]:
+    """*Sensitive*. The words and numbers of each row that has several, rows of one side alone."""
+    kept = side.loc[: _MOST_ROWS - 1, list(schema.learned)].astype(object)
+    texts = (" ".join(as_text(value) for value in row if not pd.isna(value)) for row in kept.itertuples(index=False))
+    rows = map(_tokens, texts)
+    return {row for row in rows if len(row) >= _LEAST_VALUES}
+
+
+def _holding(cells: Mapping[str, frozenset[str]], rows: set[frozenset[str]]) -> list[str]:
+    """Texts that hold all words of one of the rows: only rows with their rarest word in it are looked at."""
+    counts = Counter(token for row in rows for token in row)
+    by_rarest = defaultdict(list)
+    for row in rows:
+        by_rarest[min(row, key=lambda token: (counts[token], token))].append(row)
+    return [
+        text
+        for text, tokens in cells.items()
+        if any(row <= tokens for token in tokens for row in by_rarest.get(token, ())[:_MOST_ALIKE])
+    ]
 
 
 def _by_name_and_street(compared: list[_Compared], tables: Tables, holdout: pd.DataFrame) -> np.ndarray:

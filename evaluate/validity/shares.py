@@ -10,8 +10,10 @@ from typing import Any, Self
 import numpy as np
 
 from evaluate.intervals import clopper_pearson, design_effect
+from evaluate.metrics import UNJUDGED
 from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
+from evaluate.text import MOST_NAMED, listed
 from synth.columns import Column, PersonalColumn
 from synth.constraints import Constraint, Unique
 from synth.domain.constraint_checks import broken
@@ -95,7 +97,6 @@ class Judged:
         columns: rows that break a rule of each column.
         rules: the rules that a column breaks, in words, of the columns that break any.
         laws: the constraints.
-        names: of all columns that the table has.
         translated: cells of each column that were written in another form.
     """
 
@@ -103,16 +104,15 @@ class Judged:
     columns: Mapping[str, ViolationCounts]
     rules: Mapping[str, Sequence[str]]
     laws: Sequence[Law]
-    names: Sequence[str]
     translated: Translations = field(default_factory=dict)
 
-    def measurement(self, schema: Schema, lawful: Landmarks) -> MetricResult:
+    def measurement(self, lawful: Landmarks) -> MetricResult:
         """The estimates, and what the report lists."""
         columns = [
             self._column(name, tally, lawful.columns.get(name, (1.0, 1.0))) for name, tally in self.columns.items()
         ]
         constraints = [_constraint(law, marks) for law, marks in zip(self.laws, lawful.each, strict=True)]
-        whole = share("validity.rows", self.rows, (), self._rows_note(schema), marks=lawful.rows)
+        whole = share("validity.rows", self.rows, (), self._rows_note, marks=lawful.rows)
         return MetricResult(estimates=(whole, *columns, *constraints), figures=self._figure(lawful, columns))
 
     def _column(self, name: str, tally: ViolationCounts, marks: Marks) -> Estimate:
@@ -125,13 +125,11 @@ class Judged:
             notes.append(f"Cells in another form than the schema's, taken for what they mean: {listed}.")
         return share("validity.column", tally, (name,), " ".join(notes), marks=marks)
 
-    def _rows_note(self, schema: Schema) -> str:
+    @property
+    def _rows_note(self) -> str:
         notes = []
         if self.rules:
             notes.append(f"Columns that break a rule: {', '.join(map(repr, self.rules))}.")
-        extra = [name for name in self.names if name not in schema.columns]
-        if extra:
-            notes.append(f"Columns that the schema does not know: {', '.join(map(repr, extra))}.")
         if self.translated:
             columns = ", ".join(f"{name!r} ({in_words(counted)})" for name, counted in self.translated.items())
             notes.append(f"Cells in another form than the schema's, taken for what they mean: {columns}.")
@@ -181,6 +179,21 @@ def share(
         measure, found, tally.n, "higher", subject=subject, low=low, high=high, reference=marks[0], floor=marks[1],
         note=note,
     )  # fmt: skip
+
+
+def unjudged(tables: Tables) -> tuple[Estimate, ...]:
+    """The columns of the offered table that no measure compares, as one number; none where there are none."""
+    from synth.infer.personal import kind_of  # slow to import
+
+    names = tables.unjudged
+    if not names:
+        return ()
+    what = "a column" if len(names) == 1 else f"{len(names):,} columns"
+    kinds = {name: kind_of(str(name), tables.offered[name].dropna().tolist()) for name in names[:MOST_NAMED]}
+    personal = [f"{listed([name])} looks like {kind}" for name, kind in kinds.items() if kind is not None]
+    note = "; ".join([f"the file holds {what} that nobody judged: {listed(names)}", *personal])
+    share = len(names) / tables.offered.shape[1]
+    return (Estimate(UNJUDGED, share, tables.offered.shape[1], "lower", (), share, share, 0.0, note=note),)
 
 
 def only(schema: Schema, name: str) -> Schema:

@@ -203,9 +203,8 @@ def measure_stored(tables: Tables, offered: StoredTable) -> MetricResult:
         faulty,
         {name: judging.rules(name) for name, tally in faulty.items() if tally.n_broken},
         laws,
-        tuple(name for name in offered.rows.columns if name != offered.slot),
     )
-    return judged.measurement(schema, Landmarks.of(tables))
+    return judged.measurement(Landmarks.of(tables))
 
 
 @dataclass(frozen=True, eq=False)

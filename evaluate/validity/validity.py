@@ -55,10 +55,9 @@ def measure(tables: Tables) -> MetricResult:
         {name: ViolationCounts.of(flags, units) for name, flags in faulty.items()},
         {name: _rules(offered, schema, name) for name, flags in faulty.items() if flags.any()},
         tuple(law for law, _ in kept),
-        tuple(map(str, offered.columns)),
         tables.translated,
     )
-    return judged.measurement(schema, Landmarks.of(tables))
+    return judged.measurement(Landmarks.of(tables))
 
 
 def valid_rows(offered: pd.DataFrame, schema: Schema) -> Estimate:

@@ -2,7 +2,7 @@
 
 from reports.charts.associations import association_legend, association_map
 from reports.charts.columns import overlay, thumbnail
-from reports.charts.curves import distance_curve, limit_curve, roc_curve
+from reports.charts.curves import distance_curve, roc_curve
 from reports.charts.dumbbells import Extent, dumbbell, extent_of, inferred, strip
 from reports.charts.pareto import pareto
 from reports.charts.tradeoff import tradeoff
@@ -15,7 +15,6 @@ __all__ = [
     "dumbbell",
     "extent_of",
     "inferred",
-    "limit_curve",
     "overlay",
     "pareto",
     "roc_curve",

@@ -190,7 +190,7 @@ def _releases(evaluation: Evaluation) -> Iterable[tuple[str, PrivacyStatement | 
     for model, candidate in _by_label(evaluation):
         taken.append(model)
         yield model, candidate.statement, disproved(candidate)
-    published = evaluation.provenance.public_report
+    published = evaluation.provenance.released_numbers
     if published is not None:
         yield _free(NUMBERS, taken), published.statement, False
 

@@ -14,7 +14,7 @@ from reports.markdown import bullets, document, name, table, text
 from reports.model_card.privacy import privacy_of
 from reports.model_card.schema import Promise
 from reports.model_card.wording import NO_GUARANTEE
-from reports.sections.limitations import on_samples, warnings_of
+from reports.sections.limitations import left_out, on_samples, warnings_of
 from reports.sections.ranking import VendorRow, ranking_of
 from reports.sections.verdicts import Ruling, ruling_of
 
@@ -43,9 +43,7 @@ def to_summary(
         release: the candidate that is named for release; it comes first.
         report: where the whole report is, relative to the summary.
     """
-    found = sorted(
-        (ruling_of(v, evaluation.ranking) for v in verdicts), key=lambda ruling: ruling.verdict.candidate != release
-    )
+    found = sorted((ruling_of(v) for v in verdicts), key=lambda ruling: ruling.verdict.candidate != release)
     return document(_lines(evaluation, found, title, release, report))
 
 
@@ -55,9 +53,7 @@ def _lines(
     yield f"# {text(title)}"
     yield f"\n{INTERNAL}\n"
     rows = [_verdict_row(evaluation, ruling, release) for ruling in rulings]
-    yield from (
-        table(("verdict", "synthetic table", "for", "policy", "privacy"), rows) if rows else _unjudged(evaluation)
-    )
+    yield from (table(("verdict", "synthetic table", "policy", "privacy"), rows) if rows else _unjudged(evaluation))
     yield from _ranked(evaluation)
     yield from _warnings(evaluation)
     for ruling in rulings[:MOST_TABLES]:
@@ -84,10 +80,10 @@ def _standing(row: VendorRow) -> tuple[str, ...]:
 
 def _warnings(evaluation: Evaluation) -> Iterator[str]:
     """The warnings before and during the work."""
-    said = warnings_of(evaluation)
-    if said:
-        yield "\n## Warnings\n"
-        yield from bullets(said)
+    for title, said in (("Warnings", warnings_of(evaluation)), ("Left out or replaced", left_out(evaluation.schema))):
+        if said:
+            yield f"\n## {title}\n"
+            yield from bullets(said)
 
 
 def _unjudged(evaluation: Evaluation) -> Iterator[str]:
@@ -105,13 +101,15 @@ def _verdict_row(evaluation: Evaluation, ruling: Ruling, release: str | None) ->
     policy = f"{name(verdict.policy)} {verdict.version}"
     candidate = _candidate(evaluation, verdict.candidate)
     privacy = "\u2014" if candidate is None else _in_short(evaluation, candidate)
-    return f"{MARKS[verdict.verdict]} **{ruling.words}**", named, text(verdict.audience), policy, privacy
+    return f"{MARKS[ruling.verdict.verdict]} **{text(ruling.words)}**", named, policy, privacy
 
 
 def _of(evaluation: Evaluation, ruling: Ruling, release: str | None) -> Iterator[str]:
     """One table under one policy; its rules are folded away unless it is the one for release, or none is named."""
     verdict = ruling.verdict
-    head = f"{MARKS[verdict.verdict]} {ruling.words}: {name(verdict.candidate)} under {name(verdict.policy)}"
+    head = (
+        f"{name(verdict.candidate)}: {MARKS[ruling.verdict.verdict]} {text(ruling.words)}, under {name(verdict.policy)}"
+    )
     yield f"\n## {head}"
     yield from bullets(_reason(finding) for finding in ruling.reasons if finding.outcome != "PASS")
     yield from bullets(f"Self-test: {check.reason}" for check in ruling.broken)

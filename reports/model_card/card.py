@@ -33,9 +33,8 @@ from reports.model_card.schema import (
     Trained,
     Use,
 )
-from reports.sections.limitations import evaluations_of, limits_of, warnings_of
+from reports.sections.limitations import evaluations_of, left_out, limits_of, warnings_of
 from reports.sections.sweep import is_releasable
-from reports.sections.verdicts import ruling_of
 from synth.errors import BadInput, nearest
 from synth.schema import Schema
 from synth.usage_terms import Terms
@@ -46,7 +45,7 @@ _NUMBERS = ("integer", "real", "weight", "date", "datetime")
 
 def task_of(schema: Schema, form: Form) -> str | None:
     """The task on the target; an inferred schema has kinds that were read off the real table."""
-    if schema.target is None or (form == "public" and schema.status != "declared"):
+    if schema.target is None or (form == "to-hand-on" and schema.status != "declared"):
         return None
     kind = schema.columns[schema.target].kind
     return "tabular-classification" if kind in _CLASSES else "tabular-regression" if kind in _NUMBERS else None
@@ -77,11 +76,11 @@ def made_of(candidate: Candidate, known: Provenance, privacy: Promise | NoPromis
     made = candidate.generator or GeneratorRecord("unknown")
     secure = isinstance(privacy, Promise) and privacy.status != "void"
     seed, said = known.seed, wording.SEED_OF_SAMPLING if secure else wording.SEED_OF_ALL
-    if form == "public":
+    if form == "to-hand-on":
         seed, said = None, wording.SEED_KEPT_BACK
     elif seed is None:
         said = wording.SEED_UNKNOWN
-    hidden = ("platform",) if form == "public" else ()
+    hidden = ("platform",) if form == "to-hand-on" else ()
     return Made(
         generator=made.name,
         parameters=dict(made.parameters),
@@ -103,7 +102,7 @@ def _two_digits(n: int) -> int:
 
 
 def measured_of(evaluation: Evaluation, candidate: Candidate, verdicts: Iterable[Verdict]) -> Measured:
-    """The measured part of an internal card, nothing of which is in a public one.
+    """The measured part of an internal card, nothing of which is in one to hand on.
 
     Args:
         evaluation: *Sensitive*: it was measured on real rows.
@@ -117,14 +116,11 @@ def measured_of(evaluation: Evaluation, candidate: Candidate, verdicts: Iterable
         limits=limits_of(candidate, evaluation.real.shift.notes).power,
         warnings=warnings_of(evaluation),
         verdicts=tuple(
-            Ruled(
-                policy=v.policy, version=v.version, audience=v.audience, verdict=v.verdict,
-                words=ruling_of(v, evaluation.ranking).words,
-            )
+            Ruled(policy=v.policy, version=v.version, audience=v.audience, verdict=v.verdict)
             for v in verdicts
             if v.candidate == candidate.name
         ),
-    )  # fmt: skip
+    )
 
 
 def _figure(found: Estimate) -> Figure:
@@ -195,9 +191,9 @@ def public_card(evaluation: Evaluation, name: str, facts: CardFacts) -> PublicCa
         EvaluationError: what the table claims with all that counts with it cannot be read.
     """
     candidate = _found(evaluation, name)
-    known = _shared(evaluation, candidate, facts, "public")
+    known = _shared(evaluation, candidate, facts, "to-hand-on")
     notice = wording.PUBLIC if known["privacy"].status == "formal" else wording.PUBLIC_UNBOUND
-    return PublicCard(**known, form="public", notice=notice)
+    return PublicCard(**known, form="to-hand-on", notice=notice)
 
 
 def _found(evaluation: Evaluation, name: str) -> Candidate:
@@ -213,10 +209,10 @@ def _found(evaluation: Evaluation, name: str) -> Candidate:
 
 
 def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form: Form) -> dict[str, Any]:
-    """The part of both forms. Of the evaluation, a public card may read facts that no real row decided."""
+    """The part of both forms. Of the evaluation, a card to hand on may read facts that no real row decided."""
     known = evaluation.provenance
     privacy = privacy_of(evaluation, candidate, form)
-    n = evaluations_of(known, by_name=form == "public")
+    n = evaluations_of(known, by_name=form == "to-hand-on")
     return {
         "card_version": CARD_VERSION,
         "title": facts.terms.pretty_name or known.job or TITLE,
@@ -224,7 +220,14 @@ def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form
         "made_on": facts.made_on,
         "privacy": privacy,
         "table": Table(
-            file=facts.file, n_rows=facts.n_rows, n_columns=facts.n_columns, task=task_of(evaluation.schema, form)
+            file=facts.file,
+            n_rows=facts.n_rows,
+            n_columns=facts.n_columns,
+            task=task_of(evaluation.schema, form),
+            # A schema that is not declared was read off the real table.
+            left_out=(
+                () if form == "to-hand-on" and evaluation.schema.status != "declared" else left_out(evaluation.schema)
+            ),
         ),
         "trained": trained_of(evaluation, privacy, facts.holdout_share, form),
         "made": made_of(candidate, known, privacy, form),

@@ -32,7 +32,7 @@ from reports.model_card.schema import (
 from reports.sections.limitations import AUDIT_FAILED, NOT_AUDITED, audit_failed
 from reports.sections.privacy_budget import BudgetTable, books_of
 from reports.sections.provenance import UNVERIFIED
-from synth.dp.statement import RELATIONS, TRUST, PrivacyStatement
+from synth.dp.statement import IN_LEDGER, RELATIONS, TRUST, PrivacyStatement
 
 STEPS = "Poisson-subsampled Gaussian"
 MECHANISMS = {
@@ -86,13 +86,13 @@ def audit_of(candidate: Candidate, form: Form) -> AuditSummary:
 
     Args:
         candidate: with its audit, if any.
-        form: a public card holds no audit that ran on anything but a public stand-in.
+        form: a card to hand on holds no audit that ran on anything but a public stand-in.
     """
     note, found = audit_note(candidate), candidate.audit
     if found is None or note is None:
         failed = audit_failed(candidate)
         return _no_audit("no result" if failed else "not audited", AUDIT_FAILED if failed else NOT_AUDITED)
-    if form == "public" and not on_stand_in(found):
+    if form == "to-hand-on" and not on_stand_in(found):
         return _no_audit("not audited", "No audit ran on a public stand-in.")
     return AuditSummary(
         outcome={EXCEEDS: EXCEEDS, TOO_WEAK: TOO_WEAK}.get(found.verdict, NO_FAULT),
@@ -136,7 +136,7 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
         evaluation: says what was drawn beside the table; of it, only what was said before any real row was read is
             used.
         candidate: the table.
-        form: a public card names neither the ledger's entry nor an audit that ran on anything but a stand-in.
+        form: a card to hand on names neither the ledger's entry nor an audit that ran on anything but a stand-in.
 
     Raises:
         EvaluationError: what the table comes to with all that counts with it cannot be read.
@@ -174,7 +174,7 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
         dp_sgd=dp_sgd_of(stated, candidate.generator),
         spending=spending_of(books, stated),
         ledger=_ledger(books, form),
-        ledger_in_words=wording.OUTSIDE_LEDGER if books.ledger is None else wording.IN_LEDGER,
+        ledger_in_words=wording.OUTSIDE_LEDGER if books.ledger is None else IN_LEDGER,
         caveats=(*stated.caveats, *_remarks(evaluation)),
         audit=audit,
     )
@@ -227,7 +227,7 @@ def _groups(protection: Protection) -> Iterator[Grouped]:
 
 def _published(evaluation: Evaluation, candidate: Candidate) -> tuple[PrivacyStatement, ...]:
     """The statement of the numbers that are published about a table; empty where there are none."""
-    found = evaluation.provenance.public_report
+    found = evaluation.provenance.released_numbers
     return (found.statement,) if found is not None and found.table == candidate.name else ()
 
 

@@ -180,7 +180,7 @@ def write_card(card: ModelCard, yaml_path: Path, markdown_path: Path) -> tuple[P
 
     Args:
         card: of either form.
-        yaml_path: such as `cards/LABEL.yaml` of a bundle, or `model-card.yaml` of a public one.
+        yaml_path: such as `cards/LABEL.yaml` of a bundle, or `model-card.yaml` of a bundle to hand on.
         markdown_path: such as `cards/LABEL.md`, or `README.md`, which Hugging Face shows.
 
     Raises:

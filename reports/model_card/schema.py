@@ -1,6 +1,6 @@
 """The schema of a model card, checked and frozen; `model-card.schema.json` is its JSON Schema.
 
-There are two forms. The internal card adds what was computed from real rows; the public one has no place for it.
+There are two forms. The internal card adds what was computed from real rows; the one to hand on has no place for it.
 """
 
 from datetime import date
@@ -18,7 +18,7 @@ Since 2, `privacy.epsilon` is that of all that leaves together. Since 3, `privac
 that comes to, and an audit that finds no fault says which it would have found.
 """
 
-Form = Literal["internal", "public"]
+Form = Literal["internal", "to-hand-on"]
 Standing = Literal["formal", "void", "disputed", "unverified"]
 AuditOutcome = Literal["no fault found", "exceeds the claim", "too weak to say", "no result", "not audited"]
 
@@ -55,8 +55,8 @@ class LedgerPosition(Frozen):
     left_epsilon: float | None = Field(description="At that moment.")
     total_epsilon: float | None
     total_delta: float | None
-    reservation: str | None = Field(description="The token of the reservation; none in a public card.")
-    entry: str | None = Field(description="Hash of the ledger's entry; none in a public card.")
+    reservation: str | None = Field(description="The token of the reservation; none in a card to hand on.")
+    entry: str | None = Field(description="Hash of the ledger's entry; none in a card to hand on.")
 
 
 class Composed(Frozen):
@@ -160,6 +160,7 @@ class Table(Frozen):
     n_rows: int | None
     n_columns: int | None
     task: Literal["tabular-classification", "tabular-regression"] | None
+    left_out: tuple[str, ...] = Field(description="Sentences on real columns that are left out or replaced.")
 
 
 class Trained(Frozen):
@@ -221,7 +222,6 @@ class Ruled(Frozen):
     version: int
     audience: str
     verdict: Literal["PASS", "FAIL", "INCONCLUSIVE"]
-    words: str
 
 
 class Measured(Frozen):
@@ -261,9 +261,9 @@ class InternalCard(ModelCard):
 
 
 class PublicCard(ModelCard):
-    """For anyone: nothing in it was computed from real rows."""
+    """To hand on with the table: nothing in it was computed from real rows."""
 
-    form: Literal["public"]
+    form: Literal["to-hand-on"]
 
 
 def card_json() -> dict[str, Any]:

@@ -8,8 +8,8 @@ from reports.model_card.schema import Form
 
 NO_GUARANTEE = "no formal guarantee"
 INTERNAL = (
-    "Internal: this card holds numbers computed from real rows, outside any privacy guarantee. Do not pass it on; the "
-    "public form of it holds none."
+    "Internal: this card holds numbers computed from real rows, outside any privacy guarantee. Do not pass it on; its "
+    "form to hand on holds none."
 )
 PUBLIC = (
     "The rows of this table are synthetic: they were drawn from a model, and none is meant as an observation. Nothing "
@@ -33,10 +33,6 @@ DISPUTED = (
     "the fault is found."
 )
 OUTSIDE_LEDGER = "Made outside a ledger: nothing adds this release to others of the same table."
-IN_LEDGER = (
-    "A ledger counts by Renyi curves over all releases, so that it asks more for this fit than the epsilon that this "
-    "fit alone claims."
-)
 
 _OTHERS = (
     "What is true of people in general. Whoever learns from this table that one thing goes with another can apply it "
@@ -108,8 +104,8 @@ def of_several(n: int) -> str:
 def evaluations_in_words(n: int | None, form: Form) -> str:
     """The number of evaluations that were run, and its meaning."""
     if n is None:
-        return UNCOUNTED if form == "public" else UNKNOWN_EVALUATIONS
-    of = "were counted under the dataset's declared name" if form == "public" else "have read the real table"
+        return UNCOUNTED if form == "to-hand-on" else UNKNOWN_EVALUATIONS
+    of = "were counted under the dataset's declared name" if form == "to-hand-on" else "have read the real table"
     if n == 1:
         of = of.replace("were", "was").replace("have", "has")
     runs = "1 evaluation" if n == 1 else f"{n:,} evaluations"

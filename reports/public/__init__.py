@@ -1,1 +1,1 @@
-"""The public report: facts for people who may not see the real table, their page, and the verdict on them."""
+"""The report to hand on: facts for people who may not see the real table, their page, and the verdict on them."""

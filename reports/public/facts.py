@@ -141,7 +141,7 @@ class Publication:
 
 @dataclass(frozen=True)
 class PublicFacts:
-    """All that a public report knows.
+    """All that a report to hand on knows.
 
     Attributes:
         title: the job's.
@@ -262,7 +262,7 @@ def public_facts(
         generator=found.generator,
         statement=statement,
         unverified=found.statement is not None and not made_here(evaluation),
-        publication=_publication(provenance.public_report, name),
+        publication=_publication(provenance.released_numbers, name),
         claims=claims,
         protection=standing_protection(evaluation, found, claims),
         ledger=ledger,

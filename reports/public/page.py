@@ -1,4 +1,4 @@
-"""The public report as an HTML page: words, rows and pictures made of public facts alone.
+"""The report to hand on as an HTML page: words, rows and pictures made of public facts alone.
 
 Its whole input is `PublicFacts` of `reports/public/facts.py`. Pictures show released numbers with the interval of their
 noise, and columns of the synthetic table.
@@ -119,11 +119,11 @@ def _ends(label: str) -> list[str]:
     return [short(part, 16) for part in inner]
 
 
-ALL_HOLD, BROKEN, OPEN, NO_VERDICT = "RELEASE", "DO NOT RELEASE", "NOT SETTLED", "NO PUBLIC VERDICT"
+NO_VERDICT = "NO VERDICT TO SHOW"
 BARE, UNSEEN = "NO FORMAL GUARANTEE", "NO VERIFIED GUARANTEE"
-"""The text in place of the rules' verdict, unless that is to release nothing: rules that hold promise nothing."""
-READ = "Public \u00b7 no number here was read off real rows but under a budget"
-NOT_BOUNDED = "Public \u00b7 {}: nothing bounds what the table itself tells of real rows"
+"""The text in place of a verdict that is no FAIL: rules that hold promise nothing."""
+READ = "To hand on \u00b7 no number here was read off real rows but under a budget"
+NOT_BOUNDED = "To hand on \u00b7 {}: nothing bounds what the table itself tells of real rows"
 """Tags over every section, with a guarantee that holds and without."""
 ICONS = {"bare": "warn"}
 STANDING = (
@@ -133,7 +133,7 @@ STANDING = (
     "No comparison with models trained on real rows, no test that tells synthetic rows from real ones, and no worst "
     "column or group is reported, for the same reason.",
 )
-"""Absent parts of a public report, with the reasons."""
+"""Absent parts of a report to hand on, with the reasons."""
 OF_GUARANTEE = (
     "The guarantee is for the source table as a whole. Whoever releases more about it, or about another extract of it, "
     "adds to epsilon.",
@@ -156,7 +156,7 @@ ANSWERS: Mapping[str, str] = {
     "Context (clause 6)": "The audience is that of the policy.",
     "Governance (clause 9)": "See the sign-off of the bundle that this report lies in.",
 }
-"""Answers of the public report to criteria; to all others it answers that nothing is shown."""
+"""Answers of the report to hand on to criteria; to all others it answers that nothing is shown."""
 WITHOUT: Mapping[str, str] = {
     "Privacy parameters and unit of privacy": "There is no formal guarantee that holds.",
     "Algorithms and correctness": "There is no formal guarantee that holds, so that no mechanism is shown to keep one.",
@@ -255,12 +255,12 @@ def _lacks(facts: PublicFacts) -> str:
 
 def _words(facts: PublicFacts, verdict: PublicVerdict) -> str:
     if verdict.outcome == "FAIL":
-        return BROKEN
+        return verdict.outcome
     if facts.claim is None:
         return UNSEEN if facts.unverified and not facts.void else BARE
     if verdict.outcome == "PASS":
-        return verdict.held if verdict.n_binding_hidden else ALL_HOLD
-    return NO_VERDICT if verdict.outcome is None else OPEN
+        return verdict.held if verdict.n_binding_hidden else verdict.outcome
+    return verdict.outcome or NO_VERDICT
 
 
 def _symbol(facts: PublicFacts, verdict: PublicVerdict) -> str:
@@ -327,7 +327,7 @@ def _written(value: Any) -> str:
 
 
 def write_public_html(facts: PublicFacts, path: Path | str) -> Path:
-    """The public report, written whole or not at all; the path is returned.
+    """The report to hand on, written whole or not at all; the path is returned.
 
     Raises:
         OutputError: the place cannot be written; nothing was left there.
@@ -340,7 +340,7 @@ def write_public_html(facts: PublicFacts, path: Path | str) -> Path:
 
 
 def render_public(facts: PublicFacts) -> str:
-    """The public report as HTML text; the same facts give the same text, and nothing else decides it."""
+    """The report to hand on as HTML text; the same facts give the same text, and nothing else decides it."""
     from reports.html import environment, inlined
 
     template = environment().get_template("public.html.j2")

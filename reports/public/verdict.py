@@ -1,4 +1,4 @@
-"""The public verdict: of the rules that rest on public or released numbers, and of no other.
+"""The verdict to hand on: of the rules that rest on public or released numbers, and of no other.
 
 A policy has rules that only real rows can answer. Their answers stay inside, whatever they are; here they are counted
 as not shown, so that no word of this verdict speaks for them.
@@ -55,9 +55,9 @@ class PublicVerdict:
     def held(self) -> str:
         """The numbers of binding rules that are shown and that hold, as a sentence without its full stop."""
         n = self.n_binding
-        every = f"{n} of {n + self.n_binding_hidden} binding rules can be shown publicly"
+        every = f"{n} of {n + self.n_binding_hidden} binding rules can be shown here"
         if n == 0:
-            return f"None of {self.n_binding_hidden} binding rules can be shown publicly"
+            return f"None of {self.n_binding_hidden} binding rules can be shown here"
         outcomes = [finding.outcome for finding in self.binding]
         if outcomes.count("PASS") == n:
             return f"{every}; {'it holds' if n == 1 else 'both hold' if n == 2 else 'all of these hold'}"

@@ -4,17 +4,19 @@ Every evaluation of one real table tells a little more of it, so the number of t
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.finding import sampled
 from evaluate.provenance import Provenance
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
-from evaluate.text import count, finite, number, percent, plain
+from evaluate.text import count, finite, listed, number, percent, plain
 from reports.audits import audit_note
 from reports.sections.attacks import AttackLine, AttackNote
 from reports.sections.privacy_budget import warned
+from synth.columns import Column, IdentifierColumn, PersonalColumn, TextColumn
+from synth.schema import Schema
 
 
 def evaluations_of(provenance: Provenance, *, by_name: bool) -> int | None:
@@ -97,6 +99,43 @@ def limits_of(candidate: Candidate, notes: Sequence[str] = ()) -> TableLimitatio
 def warnings_of(evaluation: Evaluation) -> tuple[str, ...]:
     """Warnings of the evaluation and its run, as whole sentences; first, that train and holdout differ."""
     return tuple(warned(said) for said in (*evaluation.real.shift.warnings, *evaluation.provenance.warnings))
+
+
+_LISTED = 'kind = "categorical" and their categories (`understudy schema infer --kind COLUMN=categorical` lists them)'
+_WRITER = 'kind = "text" and learn = true: a language model writes new ones (docs/how-to/free-text.md).'
+_ANEW = f"To keep what is none of this, write {_LISTED}."
+_UNLEARNED: Mapping[str, tuple[str, str]] = {
+    "text": (
+        "Left out, as texts that are neither categories nor numbers nor times as they are written",
+        f"To keep them, write {_LISTED}; the very texts then stand in the synthetic table. Or write {_WRITER}",
+    ),
+    "left out": ("Left out by the schema", "To keep them, take drop = true out."),
+    "random": (
+        "Free text, in whose place random words stand",
+        f"To have texts that go with their rows, write {_WRITER}",
+    ),
+    "personal": ("Personal data, written anew: no real value is kept, nor what it goes with", _ANEW),
+    "identifier": ("Identifiers, written anew: no real value is kept, nor what it goes with", _ANEW),
+}
+"""What becomes of columns that are not learned, and what to write in the schema instead."""
+
+
+def left_out(schema: Schema) -> tuple[str, ...]:
+    """A sentence on each kind of columns that are left out or replaced, with what to write to keep them."""
+    names: dict[str, list[str]] = {}
+    for name in schema.unlearned:
+        names.setdefault(_fate(schema.columns[name]), []).append(name)
+    known = ((*_UNLEARNED[fate], names[fate]) for fate in _UNLEARNED if fate in names)
+    return tuple(f"{what}: {listed(columns)}. {remedy}" for what, remedy, columns in known)
+
+
+def _fate(column: Column) -> str:
+    """What becomes of a column that is not learned: a key of `_UNLEARNED`, or none of them."""
+    if column.drop:
+        return "text" if isinstance(column, TextColumn) else "left out"
+    if isinstance(column, PersonalColumn):
+        return "random" if column.personal == "text" else "personal"
+    return "identifier" if isinstance(column, IdentifierColumn) else "learned"
 
 
 def on_samples(candidate: Candidate) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Literal
 from evaluate.gate.protection import Protection
 from evaluate.plain_data import mapping
 from evaluate.result import Candidate, Estimate, Failure
-from evaluate.text import alike, at_most
+from evaluate.text import alike, at_most, listed
 from reports.glossary import spoken
 
 Extent = tuple[float, float]
@@ -102,12 +102,15 @@ class Guarantee:
     lacks: str = "no formal guarantee"
 
 
-def overview_of(candidates: Sequence[Candidate], guarantees: Sequence[Guarantee]) -> Overview:
+def overview_of(
+    candidates: Sequence[Candidate], guarantees: Sequence[Guarantee], unlearned: Sequence[str] = ()
+) -> Overview:
     """The overview of candidates.
 
     Args:
         candidates: in their order.
         guarantees: of each.
+        unlearned: columns that no number of fidelity is about.
     """
     lines: list[list[OverviewLine]] = [[] for _ in candidates]
     readings = []
@@ -122,7 +125,9 @@ def overview_of(candidates: Sequence[Candidate], guarantees: Sequence[Guarantee]
             absent = "target given away" if given_away else _reason(candidate, measures)
             of.append(_line(anchor, title, one, extent, absent))
         if measure is not None:
-            readings.append(READINGS[measure])
+            name, reading = READINGS[measure]
+            without = f"; without the columns {listed(unlearned)}" if anchor == "comparison" and unlearned else ""
+            readings.append((name, f"{reading}{without}"))
     for of, guarantee in zip(lines, guarantees, strict=True):
         of.append(_guarantee(guarantee))
     readings += _limits(guarantees)

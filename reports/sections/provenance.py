@@ -55,7 +55,7 @@ class SchemaRow:
 _OUTPUTS = ("files_sha256",)
 _ASKED = ("job_sha256", "schema_sha256", "policy_sha256", "waivers_sha256")
 _INPUTS = ("fingerprints",)
-_ELSEWHERE = ("versions", "warnings", "attempts", "public_report", *_OUTPUTS, *_ASKED, *_INPUTS)
+_ELSEWHERE = ("versions", "warnings", "attempts", "released_numbers", *_OUTPUTS, *_ASKED, *_INPUTS)
 """Keys with a group of their own, or told in another section."""
 
 

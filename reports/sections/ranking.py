@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from evaluate.comparison import BarringFinding, PairResult, PicturePoint, Rank, RankedFigure, VendorResult
 from evaluate.ranking.figures import FIGURES
 from evaluate.result import Estimate, Evaluation
-from evaluate.text import loss
+from evaluate.text import MOST_NAMED, loss
 from reports.glossary import entry
 
 
@@ -197,7 +197,6 @@ STANDINGS = {
 }
 MOST_DIFFERENCES = 60
 """Pairs that are listed on the page; the file has all."""
-MOST_NAMES = 5
 
 
 def ranking_of(evaluation: Evaluation) -> Ranking | None:
@@ -240,7 +239,7 @@ def _row(vendor: VendorResult, place: Rank | None) -> VendorRow:
         delivered=vendor.rows_offered,
         compared=vendor.rows_compared,
         missing=vendor.missing_columns,
-        extra=vendor.extra_columns[:MOST_NAMES],
+        extra=vendor.extra_columns[:MOST_NAMED],
         n_extra=vendor.n_extra_columns,
         formulas=vendor.formula_cells or 0,
         claim=tuple((name, str(one) if isinstance(one, str) else loss(one)) for name, one in vendor.claim.items()),

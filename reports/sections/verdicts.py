@@ -7,20 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evaluate.audit_result import MEASURE as AUDITED
-from evaluate.comparison import VendorRanking
 from evaluate.gate.checks import COPIED, Check
-from evaluate.gate.finding import Finding, Outcome
+from evaluate.gate.finding import Finding
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Case, Evaluation
 
-WORDS: Mapping[Outcome, str] = {
-    "PASS": "RELEASE", "FAIL": "DO NOT RELEASE", "INCONCLUSIVE": "MORE EVIDENCE NEEDED",
-}  # fmt: skip
-COMPARED: Mapping[Outcome, str] = {
-    "PASS": "KEEPS THE POLICY", "FAIL": "BREAKS THE POLICY", "INCONCLUSIVE": "MORE EVIDENCE NEEDED",
-}  # fmt: skip
-"""The same of a comparison, which ranks tables and releases none."""
-DISQUALIFIED = "DISQUALIFIED"
 CASES: Mapping[Case, str] = {
     "honest": "Half of the holdout must not fail",
     "copy": "A copy of the training table must fail on privacy",
@@ -56,7 +47,7 @@ class Ruling:
 
     Attributes:
         verdict: what the policy says.
-        words: the same for an officer.
+        words: the outcome and for whom, in one breath.
         reasons: what decided, most weighty first; of a PASS, the calls that were closest.
         waived: findings that a waiver in force sets aside.
         lapsed: findings whose waiver does not count: it ended, or nobody may waive that.
@@ -81,28 +72,16 @@ class SelfCheck:
     absent: str
 
 
-def ruling_of(verdict: Verdict, ranking: VendorRanking | None = None) -> Ruling:
-    """A verdict with what an officer reads first.
-
-    Args:
-        verdict: of a policy.
-        ranking: of the evaluation; `None` where nothing was compared.
-    """
+def ruling_of(verdict: Verdict) -> Ruling:
+    """A verdict with what an officer reads first."""
     return Ruling(
         verdict=verdict,
-        words=_words(verdict, ranking),
+        words=f"{verdict.verdict}: for {verdict.audience}",
         reasons=_reasons(verdict),
         waived=tuple(f for f in verdict.findings if f.waived),
         lapsed=tuple(f for f in verdict.findings if f.waiver is not None and not f.waived),
         broken=tuple(check for check in verdict.checks if check.outcome == "did not come out"),
     )
-
-
-def _words(verdict: Verdict, ranking: VendorRanking | None) -> str:
-    if ranking is None:
-        return WORDS[verdict.verdict]
-    barred = any(one.name == verdict.candidate and one.standing == "disqualified" for one in ranking.vendors)
-    return DISQUALIFIED if barred else COMPARED[verdict.verdict]
 
 
 def bound_of(finding: Finding) -> Bound | None:

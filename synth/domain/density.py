@@ -1,8 +1,9 @@
-"""Penalized-likelihood density of a column from its noisy histogram: smooth, decreasing in its tails, spikes apart.
+"""Expected counts of a column's cells from its noisy histogram: spikes apart, smooth shapes, tails that decline.
 
-Log-density is a spline with a second-difference penalty, fitted to noisy counts by least squares. The penalty is chosen
-by Mallows' criterion, for which the variance of the noise is known. Where the noise hides the tails, they must decline.
-Everything here is post-processing of released counts.
+Two densities are averaged by their evidence: over all piecewise-constant densities on the even measure, which keeps any
+mode, and over those beside a *pilot*, a log-spline with a second-difference penalty, which is smooth. The penalty is
+chosen by Mallows' criterion, as the variance of the noise is known. Where noise hides the tails, the pilot's must
+decline. Everything here is post-processing of released counts.
 
 Source: Eilers & Marx 1996 (P-splines, asymmetric penalties for monotone fits); Mallows 1973; Kiefer & Wolfowitz 1956.
 """
@@ -11,23 +12,28 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import solveh_banded
+from scipy.special import expit
 
 from synth.domain import grid, numeric_scale
+from synth.domain.segments import average_segments
 
-PENALTIES = 10.0 ** np.arange(-2.0, 8.1, 0.5)
+PENALTIES = 10.0 ** np.arange(-2.0, 8.1, 1.0)
 """Penalties that are tried, the weakest first."""
 COMPLEXITY = 3.0
 """The cost of a degree of freedom, in variances of the noise: above Mallows' 2, since spikes are found as well."""
 STEEP = 1e4
 """Weight of the penalty on tails that do not decline."""
-SIGNIFICANT, FREQUENT = 4.0, 4.5
-"""Standard deviations of the noise from which on the mass of a few cells, or a cell beside the density, is no noise."""
-EVIDENCE = 8.0
-"""By how much the criterion of a density must be less for a tail that may be flat."""
+DECLINE = 0.4
+"""Least steepness of a tail, as a share of the slope by which a density would come down to one unit at the bound."""
+SIGNIFICANT = 4.0
+"""Standard deviations of the noise from which on the mass of a few cells is no noise."""
+FREQUENT, FLANKS, ROUNDS = 4.5, (2, 8), 3
+"""A spike exceeds both flanks, of each so many cells, by so many standard deviations: the top of a slope is none.
+Rounds, as one spike hides another beside it."""
+PILOT = 0.999
+"""Share of the pilot in its base measure; the rest is even, so that no cell is ruled out."""
 UNTOLD, NEGLIGIBLE = 2.0, 0.05
 """Standard errors, and share of the values, up to which there is nothing beside declared spikes."""
-ROUNDS = 3
-"""Rounds in which cells that stand out are taken for spikes and the others fitted anew."""
 STEPS, GAIN, DAMPING = 60, 1e-4, 1e-3
 """Steps of one fit at most, the relative gain under which it ends, and the damping that it starts with."""
 RIDGE = 1e-12
@@ -45,7 +51,7 @@ points of their prior, and steps of its estimation.
 def expected_counts(
     noisy: np.ndarray, sigma: float, edges: np.ndarray, column: numeric_scale.LineColumn, n_values: float
 ) -> np.ndarray:
-    """Counts that a smooth density and its spikes expect in the cells of a public grid; shape (n_cells,), at least 0.
+    """Counts that a density and its spikes expect in the cells of a public grid; shape (n_cells,), at least 0.
 
     Args:
         noisy: released counts of the cells, shape (n_cells,).
@@ -56,24 +62,60 @@ def expected_counts(
     """
     counts = noisy.astype(np.float64)
     places = grid.resolution(edges, column)
-    middles = (places[:-1] + places[1:]) / 2
     share = np.diff(places) * numeric_scale.lattice_measure(edges, column) / np.diff(edges)
     alone = grid.spike_cells(edges, column)
-    for _ in range(ROUNDS):
-        smooth = ~alone & (share > 0)
-        expected = np.zeros(len(counts))
-        if smooth.any():
-            expected[smooth] = _with_tails(counts[smooth], share[smooth], middles[smooth], sigma)
-        standing_out = smooth & (counts - expected > FREQUENT * sigma)
-        if not standing_out.any():
-            break
-        alone |= standing_out
+    alone |= _outstanding(counts, share, sigma, ~alone & (share > 0))
+    expected = np.zeros(len(counts))
     expected[alone] = posterior_means(counts[alone], sigma)
-    smooth &= ~alone
+    smooth = ~alone & (share > 0)
+    if not smooth.any():
+        return expected
     beside, error = _beside(counts, smooth, sigma, n_values)
-    if getattr(column, "spikes", ()) and beside < min(UNTOLD * error, NEGLIGIBLE * n_values):
-        expected[smooth] = 0.0
+    has_spikes = bool(getattr(column, "spikes", ()))
+    if has_spikes and beside < min(UNTOLD * error, NEGLIGIBLE * n_values):
+        return expected
+    rest = max(n_values - float(expected[alone].sum()), 0.01 * n_values, 1.0)
+    middles = (places[:-1] + places[1:]) / 2
+    density = _density(counts[smooth], share[smooth], middles[smooth], sigma, rest)
+    expected[smooth] = density * (rest / density.sum())
     return expected
+
+
+def _density(counts: np.ndarray, share: np.ndarray, places: np.ndarray, sigma: float, total: float) -> np.ndarray:
+    """The average of the densities on the even measure and on the pilot, by evidence; shape (n_cells,), not zero."""
+    pilot, freedom = _pilot(counts, share, places, sigma)
+    if pilot is None:  # sampling may need any cell
+        return share
+    even = share / share.sum()
+    base = PILOT * pilot / pilot.sum() + (1 - PILOT) * even
+    on_even, evidence = average_segments(counts, even, sigma, total)
+    on_pilot, its_evidence = average_segments(counts, base, sigma, total)
+    weight = expit(its_evidence - COMPLEXITY / 2 * freedom - evidence)  # the pilot has seen the counts
+    density = (1 - weight) * on_even + weight * on_pilot
+    return np.asarray(density if density.sum() > 0 else share)
+
+
+def _outstanding(counts: np.ndarray, share: np.ndarray, sigma: float, among: np.ndarray) -> np.ndarray:
+    """Cells whose counts exceed what either flank explains; boolean, shape (n_cells,)."""
+    cells = np.flatnonzero(among)
+    n, values, widths = len(cells), counts[cells], share[cells]
+    is_left, at = np.ones(n, dtype=bool), np.arange(n)
+    for _ in range(ROUNDS):
+        parts = (values, widths, np.ones(n))
+        sums, shares, sizes = (np.concatenate([[0.0], np.cumsum(np.where(is_left, part, 0.0))]) for part in parts)
+        standing = is_left.copy()
+        for reach in FLANKS:
+            for first, end in ((np.maximum(at - reach, 0), at), (at + 1, np.minimum(at + 1 + reach, n))):
+                size = sizes[end] - sizes[first]
+                ratio = np.where(size > 0, widths / np.maximum(shares[end] - shares[first], 1e-12), 0.0)
+                flank = np.maximum(sums[end] - sums[first], 0.0) * ratio
+                standing &= values - flank > FREQUENT * sigma * np.sqrt(1 + size * np.minimum(ratio, 1e6) ** 2)
+        if not standing.any():
+            break
+        is_left &= ~standing
+    found = np.zeros(len(counts), dtype=bool)
+    found[cells[~is_left]] = True
+    return found
 
 
 def _beside(counts: np.ndarray, smooth: np.ndarray, sigma: float, n_values: float) -> tuple[float, float]:
@@ -133,36 +175,38 @@ class _Tails:
         return STEEP * (self.direction * missed > 0), missed
 
 
-def _tails(counts: np.ndarray, sigma: float) -> _Tails | None:
-    """The tails in which noise hides the mass: from there a density declines to one unit at the bound, or faster.
+def _last_sure(counts: np.ndarray, sigma: float) -> int:
+    """The last cell of the last window of 1, 2, 4, ... cells that surely holds mass and no shorter one; -1 for none.
 
-    `None` where noise hides all of it.
+    A broad mode is sure by wide windows alone, so that the *start* of a window would lie before the mode.
     """
-    n, last = len(counts), _outermost(counts, sigma)
+    n, last, width = len(counts), -1, 1
+    before, start_by_end = np.concatenate([[0.0], np.cumsum(counts)]), np.full(len(counts) + 1, -1)
+    while width <= n:
+        starts = np.flatnonzero(before[width:] - before[:-width] > SIGNIFICANT * sigma * np.sqrt(width))
+        ends = starts + width
+        is_shortest = start_by_end[ends] < starts
+        last = max([last, *(ends[is_shortest] - 1).tolist()])
+        here = np.full(n + 1, -1)
+        here[ends] = starts
+        start_by_end = np.maximum(start_by_end, np.maximum.accumulate(here))
+        width *= 2
+    return last
+
+
+def _tails(counts: np.ndarray, sigma: float) -> _Tails | None:
+    """The tails in which noise hides the mass, where a density declines; `None` where noise hides all of it."""
+    n, last = len(counts), _last_sure(counts, sigma)
     if last < 0:
         return None
     direction, slope = np.zeros(n - 1), np.zeros(n - 1)
-    first = n - 1 - _outermost(counts[::-1], sigma)
-    if first < last:
+    first = n - 1 - _last_sure(counts[::-1], sigma)
+    if first <= last:
         span = max(3, (last - first) // 8)
         direction[:first], direction[last:] = -1.0, 1.0
-        slope[:first] = -_decline(counts[first : first + span + 1], first)
-        slope[last:] = _decline(counts[max(last - span, 0) : last + 1], n - 1 - last)
+        slope[:first] = -DECLINE * _decline(counts[first : first + span + 1], first)
+        slope[last:] = DECLINE * _decline(counts[max(last - span, 0) : last + 1], n - 1 - last)
     return _Tails(direction, slope)
-
-
-def _outermost(counts: np.ndarray, sigma: float) -> int:
-    """The start of the last window of 1, 2, 4, ... cells that surely holds mass; -1 for none."""
-    n, found = len(counts), -1
-    before = np.concatenate([[0.0], np.cumsum(counts)])
-    width = 1
-    while width <= n:
-        sums = before[width:] - before[:-width]
-        starts = np.flatnonzero(sums > SIGNIFICANT * sigma * np.sqrt(width))
-        if len(starts):
-            found = max(found, int(starts[-1]))
-        width *= 2
-    return found
 
 
 def _decline(near: np.ndarray, n_cells: int) -> float:
@@ -170,46 +214,34 @@ def _decline(near: np.ndarray, n_cells: int) -> float:
     return float(np.log(max(near.mean(), np.e))) / max(n_cells, 1)
 
 
-def _with_tails(counts: np.ndarray, share: np.ndarray, places: np.ndarray, sigma: float) -> np.ndarray:
-    """Expected counts of a smooth density whose tails decline, or are flat where the counts say so; (n_cells,)."""
+def _pilot(counts: np.ndarray, share: np.ndarray, places: np.ndarray, sigma: float) -> tuple[np.ndarray | None, float]:
+    """Expected counts of a smooth density at the best penalty, shape (n_cells,), and its degrees of freedom.
+
+    `None` where noise hides all mass.
+    """
     tails = _tails(counts, sigma)
     if tails is None:
-        return np.asarray(share * (max(float(counts.sum()), sigma) / share.sum()))
-    best, chosen = _density(counts, share, places, sigma, tails)
-    for side in (-1.0, 1.0):
-        if not (tails.direction == side).any():
-            continue
-        flat = _Tails(tails.direction, np.where(tails.direction == side, 0.0, tails.slope))
-        criterion, expected = _density(counts, share, places, sigma, flat)
-        if criterion < best - EVIDENCE:
-            best, chosen, tails = criterion, expected, flat
-    return chosen
-
-
-def _density(
-    counts: np.ndarray, share: np.ndarray, places: np.ndarray, sigma: float, tails: _Tails
-) -> tuple[float, np.ndarray]:
-    """Mallows' criterion and the expected counts of a smooth density at the best of all penalties; shape (n_cells,)."""
-    n = len(counts)
-    roughness = _roughness(places)
+        return None, 0.0
+    n, roughness = len(counts), _roughness(places)
     probes = np.random.default_rng(0).choice([-1.0, 1.0], size=(n, PROBES))
     window = np.ones(min(9, n)) / min(9, n)
     start = np.convolve(np.pad(counts, len(window) // 2, mode="edge"), window, mode="valid")[:n]
     least = max(float(counts.sum()), sigma) / n / 20
     theta = np.log(np.maximum(start, least) / share)
-    best, chosen = np.inf, np.zeros(n)
+    best, chosen, degrees = np.inf, share, 0.0
     for penalty in PENALTIES:
         theta = _fitted(counts / sigma, share / sigma, penalty * roughness, theta, tails)
         expected = share * np.exp(theta)
         precision = (expected / sigma) ** 2
         curvature = penalty * roughness
         curvature[2] += precision + RIDGE * float(curvature[2].max() + precision.max())
-        kept = solveh_banded(curvature, precision[:, None] * probes, check_finite=False)
-        freedom = float((probes * kept).sum(axis=0).mean())
+        # The trace of W^1/2 (W + P)^-1 W^1/2: of (W + P)^-1 W, not symmetric, one full cell ruled the variance.
+        rooted = np.sqrt(precision)[:, None] * probes
+        freedom = float((rooted * solveh_banded(curvature, rooted, check_finite=False)).sum(axis=0).mean())
         criterion = float((((counts - expected) / sigma) ** 2).sum()) + COMPLEXITY * freedom
         if criterion < best:
-            best, chosen = criterion, expected
-    return best, chosen
+            best, chosen, degrees = criterion, expected, freedom
+    return chosen, degrees
 
 
 def _fitted(counts: np.ndarray, share: np.ndarray, penalty: np.ndarray, theta: np.ndarray, tails: _Tails) -> np.ndarray:

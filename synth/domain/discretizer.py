@@ -243,6 +243,15 @@ class Attribute:
         ranks[order] = middles
         return ranks
 
+    @cached_property
+    def rank_widths(self) -> np.ndarray:
+        """The share of its code's mass in every cell, 1 in codes without mass; shape (n_cells,)."""
+        order, below, firsts, ends = self._below
+        whole = (below[ends] - below[firsts])[self.group[order]]
+        widths = np.ones(self.n_cells)
+        widths[order] = np.divide(np.diff(below), whole, out=np.ones(self.n_cells), where=whole > 0)
+        return widths
+
     @property
     def is_refined(self) -> bool:
         """True if some code of a number or time has several cells that hold values."""

@@ -79,6 +79,13 @@ class EventRecord:
             raise ValueError("noise of this mechanism has a size")
 
 
+IN_LEDGER = (
+    "A ledger counts more than the epsilon that a release claims alone (PLD): it adds up releases by Renyi "
+    "divergences (RDP), which also holds where one is made in sight of another."
+)
+"""Stands wherever both numbers do."""
+
+
 @dataclass(frozen=True)
 class LedgerNote:
     """A ledger's record of a release, and the state of the dataset after it.

@@ -24,8 +24,9 @@ FEW_COLUMNS = 6
 """With fewer columns a junction tree holds what matters, and sharper than classes do."""
 LEAST_SIGNAL = 5.0
 """Below it pairs are noise: columns on their own are nearer to the table, by pairs and triples, too."""
-CATEGORICAL_SHARE, TREE_SIGNAL = 2 / 3, (50.0, 150.0)
-"""The share of columns with categories above which few marginals say more at such a signal than all pairs."""
+CATEGORICAL_SHARE, MANY_LEVELS, TREE_SIGNAL = 2 / 3, 100, (50.0, 400.0)
+"""The share of columns with categories, and the levels of one, above which few marginals say more at such a signal than
+all pairs: where no column has many levels, classes hold the pairs, however many columns are categories."""
 
 
 class Auto(PrivateGenerator):
@@ -48,10 +49,13 @@ class Auto(PrivateGenerator):
         if signal < LEAST_SIGNAL or len(schema.modeled) == 1:
             return Independent(epsilon=self.epsilon, delta=self.delta, text=self.text)
         is_between = TREE_SIGNAL[0] <= signal < TREE_SIGNAL[1]
-        kinds = [isinstance(schema.columns[name], CategoricalColumn | BooleanColumn) for name in schema.modeled]
+        columns = [schema.columns[name] for name in schema.modeled]
+        levels = [len(c.categories) if isinstance(c, CategoricalColumn) else 2 for c in columns
+                  if isinstance(c, CategoricalColumn | BooleanColumn)]  # fmt: skip
         if tells_pairs(schema, self.epsilon, self.delta):
             return Aim(epsilon=self.epsilon, delta=self.delta, text=self.text)
-        by_tree = len(kinds) < FEW_COLUMNS or (is_between and sum(kinds) > CATEGORICAL_SHARE * len(kinds))
+        is_categorical = len(levels) > CATEGORICAL_SHARE * len(columns) and max(levels) > MANY_LEVELS
+        by_tree = len(columns) < FEW_COLUMNS or (is_between and is_categorical)
         return Aim(epsilon=self.epsilon, delta=self.delta, text=self.text) if by_tree else classes
 
     def signal(self, schema: Schema) -> float:

@@ -46,7 +46,7 @@ class Trees(AutoregressiveGenerator):
     smallest_leaf: int = Field(
         default=LEAST_UNITS, ge=1, le=10_000, description="Units of a leaf; below 20, members of the table are found."
     )
-    rounds: int = Field(default=160, ge=1, le=10_000, description="Trees of a booster on 20,000 rows.")
+    rounds: int = Field(default=80, ge=1, le=10_000, description="Trees of a booster on 20,000 rows.")
     n_threads: int = Field(default=1, ge=1, le=1024, description="Columns that are learned at a time.")
 
     @classmethod

@@ -212,10 +212,23 @@ def propose_prose(about: ColumnFacts) -> PersonalColumn | None:
     return _column("text", seen, about) if prose and about.role is None else None
 
 
+def kind_of(name: str, values: Sequence[object]) -> str | None:
+    """The kind of personal data that a column seems to hold, by its name and the form of its values.
+
+    >>> kind_of("memo", [f"{who}@example.org" for who in ("ann", "bo", "cy", "di", "ed")])
+    'email'
+    """
+    texts = _distinct(values)
+    return _what(_Seen(texts, named_personal(name), bare=name.lower() in _BARE)) if texts else None
+
+
 def _some(about: ColumnFacts) -> list[str]:
     """*Sensitive*. Distinct values as texts, as many as are looked at."""
-    distinct = dict.fromkeys(as_text(value) for value in about.present[: 10 * LOOKED_AT].tolist())
-    return list(distinct)[:LOOKED_AT]
+    return _distinct(about.present.tolist())
+
+
+def _distinct(values: Sequence[object]) -> list[str]:
+    return list(dict.fromkeys(as_text(value) for value in values[: 10 * LOOKED_AT]))[:LOOKED_AT]
 
 
 def settle_locales(columns: Mapping[str, Column]) -> dict[str, Column]:

@@ -182,7 +182,8 @@ class TrainingColumn:
         codes: of the column, shape (n,).
         size: codes that it has.
         scores: by which its values are ordered, shape (n,); `None`: they have no order.
-        ranks: of each value within its code, shape (n,); `None`: each code has one cell.
+        ranks: of the middle of each value's cell within its code, shape (n,); `None`: each code has one cell.
+        widths: of that cell, as a share of its code's mass, shape (n,); `None` with `ranks`.
         weights: of the rows, at most one for all rows of a unit together; shape (n,).
     """
 
@@ -192,6 +193,7 @@ class TrainingColumn:
     size: int
     scores: Array | None = field(repr=False)
     ranks: Array | None = field(repr=False)
+    widths: Array | None = field(repr=False)
     weights: Array = field(repr=False)
 
     @property
@@ -333,12 +335,18 @@ def _stack(rows: Features, scores: Array, growth: Growth, rng: np.random.Generat
 
 def _refinement(rows: Features, learned: TrainingColumn, growth: Growth, rng: np.random.Generator) -> Refinement | None:
     """The ranks within codes given features and code; `None` where each code has one cell."""
-    if (ranks := learned.ranks) is None:
+    ranks, widths, weights = learned.ranks, learned.widths, learned.weights
+    if ranks is None or widths is None:
         return None
     features = _with_code(rows, learned.codes)
-    tree = growth.cart(features, ranks, learned.weights, _seed(rng))
+    # A code of one cell has one rank: beside it in a leaf, the variance of other codes would come out too small.
+    several = widths < 1
+    if several.sum() >= 2 * growth.leaf_rows:
+        features, weights = features[several], weights[several]
+        # Values spread over their cells, or a few wide ones would come out as the peaks of a comb.
+        ranks = ranks[several] + widths[several] * (rng.random(len(weights)) - 0.5)
+    tree = growth.cart(features, ranks, weights, _seed(rng))
     leaves = tree.leaves(features)
-    weights = learned.weights
     held = np.bincount(leaves, weights=weights, minlength=tree.n_leaves)
     means = np.clip(np.bincount(leaves, weights=weights * ranks, minlength=tree.n_leaves) / held, 0.01, 0.99)
     squares = np.bincount(leaves, weights=weights * (ranks - means[leaves]) ** 2, minlength=tree.n_leaves)

@@ -26,8 +26,12 @@ Objective = Literal["binary", "regression"]
 FULL_ROWS = 20_000
 """Rows on which boosting takes the number of rounds that is asked for; on others it goes by the root."""
 FEWEST_ROUNDS, MOST_ROUNDS = 10, 320
-RATE, L2, N_LEAVES = 0.1, 10.0, 4
-"""Learning rate of boosting, penalty on the values of leaves, and leaves of a tree. Larger trees remember rows."""
+RATE, L2, N_BINS = 0.2, 10.0, 128
+"""Learning rate of boosting, penalty on the values of leaves, and bins of a feature."""
+FEWEST_LEAVES, MOST_LEAVES, ROWS_PER_LEAF = 4, 16, 250
+"""Leaves of a boosted tree grow with the rows that it learns from: larger trees on few rows remember them."""
+SIGNIFICANT = 5.0
+"""What a split of a CART saves at least, in variances of the response over the number of units; less is noise."""
 REFINED = 3
 """Factor of the smallest leaf of a CART, in which two numbers are estimated."""
 
@@ -190,7 +194,7 @@ class Growth:
         rows_a_unit: rows that a unit holds on average.
     """
 
-    rounds: int = 160
+    rounds: int = 80
     smallest_leaf: int = 20
     rows_a_unit: float = 1.0
 
@@ -214,7 +218,8 @@ class Growth:
         rounds = round(self.rounds * math.sqrt(len(rows) / FULL_ROWS))
         booster = kind(
             max_iter=min(max(rounds, FEWEST_ROUNDS), MOST_ROUNDS),
-            learning_rate=RATE, max_leaf_nodes=N_LEAVES, l2_regularization=L2, min_samples_leaf=self.leaf_rows,
+            learning_rate=RATE, max_leaf_nodes=min(max(len(rows) // ROWS_PER_LEAF, FEWEST_LEAVES), MOST_LEAVES),
+            l2_regularization=L2, min_samples_leaf=self.leaf_rows, max_bins=N_BINS,
             early_stopping=False, random_state=seed,
         ).fit(rows, response)  # fmt: skip
         trees = []
@@ -232,14 +237,19 @@ class Growth:
 
         Args:
             rows: shape (n, n_features).
-            response: shape (n,) or (n, n_responses).
+            response: shape (n,).
             weights: of the rows, at most one for all rows of a unit together; shape (n,).
             seed: of the library.
         """
         from sklearn.tree import DecisionTreeRegressor
 
         share = min(REFINED * self.smallest_leaf / weights.sum(), 0.5)
-        tree = DecisionTreeRegressor(min_weight_fraction_leaf=share, random_state=seed)
+        variance = float(np.average((response - np.average(response, weights=weights)) ** 2, weights=weights))
+        tree = DecisionTreeRegressor(
+            min_weight_fraction_leaf=share,
+            min_impurity_decrease=SIGNIFICANT * variance / weights.sum(),
+            random_state=seed,
+        )
         made = tree.fit(rows, response, sample_weight=weights).tree_
         nodes = (made.feature, made.threshold, made.children_left, made.children_right, np.zeros(made.node_count))
         return Forest.of([nodes], rows.shape[1])

@@ -196,6 +196,7 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
                 attributes[position].size,
                 features[:, position].astype(np.float64) if is_line else None,
                 rows.ranks.get(place),
+                _widths(attributes[position], rows.codes[:, place], rows.ranks.get(place)),
                 weights,
             )
             with threadpool_limits(1, user_api="openmp"):  # of this thread; that of BLAS is of the process
@@ -228,6 +229,11 @@ def _feature(attribute: Attribute, codes: Codes, ranks: Array | None) -> Array:
     if attribute.is_refined and ranks is not None:
         values += attribute.middle_ranks[attribute.ranked(codes, ranks)]
     return values if _is_unordered(attribute) else np.where(codes == attribute.size + MISSING, -1.0, values)
+
+
+def _widths(attribute: Attribute, codes: Codes, ranks: Array | None) -> Array | None:
+    """The share of its code's mass that each value's cell holds, shape (n,); `None` where codes have one cell."""
+    return None if ranks is None else attribute.rank_widths[attribute.ranked(codes, ranks)]
 
 
 def _log_chances(conditional: Conditional, rows: Features, code: int, interval: tuple[float, float] | None) -> Array:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from benchmarks import neural
 from benchmarks.adult_table import DELTA
@@ -40,6 +41,11 @@ def test_a_point_has_one_name_for_all_its_repeats_and_epsilons() -> None:
         Point("quality", "tvae", epochs=5, seed=seed, epsilon=epsilon).name for seed in (0, 1) for epsilon in (1, 3)
     }
     assert names == {"quality tvae, 5 epochs, 1 threads"}
+
+
+def test_a_device_or_a_way_to_clip_that_is_asked_for_is_in_the_name() -> None:
+    names = [Point("fit", "tvae", device=device, backend="opacus").name for device in ("auto", "cpu", "cuda")]
+    assert names == [f"fit tvae, 1 threads, opacus{on}" for on in ("", ", on cpu", ", on cuda")]
 
 
 def test_every_part_yields_points_that_a_task_is_there_for() -> None:
@@ -93,9 +99,9 @@ def test_the_step_that_dp_sgd_is_measured_against_clips_nothing(name: str, monke
     schema = build_schema({"status": "declared", "n_units": 60, "columns": columns})
     adult: Any = SimpleNamespace(train=pd.DataFrame({"a": [True, False] * 30, "b": list("xyz") * 20}), binned=schema)
     monkeypatch.setattr(dp_sgd, "clip_factors", refused)
-    _private_step(name, adult, "plain")()
+    _private_step(name, adult, "plain", torch.device("cpu"))()
     with pytest.raises(AssertionError, match="clipped"):
-        _private_step(name, adult, "private")()
+        _private_step(name, adult, "private", torch.device("cpu"))()
 
 
 def test_tables_show_medians_spans_and_ratios() -> None:

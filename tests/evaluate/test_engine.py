@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,16 @@ import pytest
 import evaluate as package
 from evaluate import engine
 from evaluate.engine import OutOfTimeError, deadline
+from evaluate.gate.policy import build_policy, build_waivers, check_waivers
+from evaluate.gate.verdict import judge_candidate
+from evaluate.metrics import UNJUDGED
 from evaluate.real_facts import Duplicates
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
 from evaluate.result_io import evaluation_from
 from evaluate.tables import MetricResult, Tables
 from synth.errors import PlaceError, SchemaError, TableError
 from synth.schema import Schema, build_schema
+from synth.stored import open_table
 from tests.evaluations import stated
 
 STATED = stated()
@@ -149,6 +154,41 @@ def test_the_same_seed_gives_the_same_evaluation_and_it_survives_json() -> None:
     assert first.candidates[0].estimates == second.candidates[0].estimates
     assert first.candidates[0].figures == second.candidates[0].figures
     assert first.candidates[0].estimates != third.candidates[0].estimates
+
+
+RULES = {"name": "house", "version": 1, "audience": "us"}
+HOUSE = build_policy({**RULES, "rules": [{"measure": "privacy.personal", "limit": 0.0, "why": "w"}]})
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_columns_that_nobody_judged_leave_open_what_any_policy_says_until_somebody_answers(
+    tmp_path: Path, stored: bool
+) -> None:
+    left_out = {"kind": "personal", "personal": "iban", "drop": True}
+    schema = build_schema({**SCHEMA.model_dump(), "columns": {**SCHEMA.model_dump()["columns"], "iban": left_out}})
+    sides = [_rows(100, 0).assign(iban="x"), _rows(100, 1).assign(iban="x"), _rows(90, 2)]
+    mails = [f"p{i}@example.org" for i in range(90)]
+    for columns, verdict in (({}, "PASS"), ({"iban": "x", "me\u202emo": mails}, "INCONCLUSIVE")):
+        tables: list[Any] = [*sides[:2], sides[2].assign(**columns)]
+        with contextlib.ExitStack() as until_the_end:
+            if stored:
+                for i, frame in enumerate(tables):
+                    frame.to_parquet(tmp_path / f"{i}.parquet")
+                    tables[i] = until_the_end.enter_context(open_table(tmp_path / f"{i}.parquet"))
+            evaluate = engine.evaluate_stored if stored else engine.evaluate
+            named: dict[str, Any] = dict(zip(("train", "holdout", "synthetic"), tables, strict=True))
+            made = evaluate(**named, schema=schema, measures=["privacy.personal"])
+            found = evaluation_from(made.to_json())
+        judged = judge_candidate(found.candidates[0], HOUSE)
+        assert judged.verdict == verdict
+    assert judged.findings[0].reason == (
+        "The file holds 2 columns that nobody judged: 'iban', 'me\ufffdmo'; 'me\ufffdmo' looks like email; take them "
+        "out of the file, declare them in the schema, or let somebody answer for them by a waiver."
+    )
+    waived = {"policy": "house", "version": 1, "candidate": "synthetic", "measure": UNJUDGED}
+    waivers = build_waivers({"waivers": [{**waived, "owner": "A. Owner", "reason": "r", "until": "2999-12-31"}]})
+    check_waivers(waivers, [HOUSE], ["synthetic"])
+    assert judge_candidate(found.candidates[0], HOUSE, waivers=waivers).verdict == "PASS"
 
 
 def test_tables_by_name_become_candidates_with_their_statements() -> None:

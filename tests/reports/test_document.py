@@ -43,7 +43,7 @@ def test_reasons_of_a_fail_begin_with_what_failed(evaluation: Evaluation, verdic
 
 def test_reasons_of_a_pass_are_its_closest_calls(audited: Evaluation, verdicts_of: Verdicts) -> None:
     ruling = compose(audited, verdicts=verdicts_of(audited)).sections[0].rulings[0]
-    assert ruling.words == "RELEASE"
+    assert ruling.words == "PASS: for people inside the organization, in a protected sandbox"
     assert ruling.reasons[0].rule.measure == "pairs.dependence.floor_share"
 
 

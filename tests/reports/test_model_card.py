@@ -275,7 +275,7 @@ def test_a_point_of_a_sweep_is_quoted_at_the_price_of_the_whole(evaluation: Eval
 def test_a_table_is_quoted_at_the_price_of_all_that_leaves_with_it(
     evaluation: Evaluation, form: Callable[..., ModelCard]
 ) -> None:
-    found = with_known(evaluation, sweep=None, public_report=PUBLISHED, release="mst", composed=EVERY)
+    found = with_known(evaluation, sweep=None, released_numbers=PUBLISHED, release="mst", composed=EVERY)
     card = form(found, "mst", FACTS)
     assert leads(card) == (1.5, 1e-6, "the table and the numbers published about it")
     assert rows(card) == [("fit", 1, 0.9987), ("published", 2, 1.5), ("run", 3, 3.25)]
@@ -296,22 +296,22 @@ def test_a_table_that_stands_alone_is_quoted_at_its_own_price(evaluation: Evalua
 
 
 def test_an_audit_is_of_the_fit_alone(audited: Evaluation) -> None:
-    card = internal_card(with_known(audited, public_report=PUBLISHED), "mst", FACTS)
+    card = internal_card(with_known(audited, released_numbers=PUBLISHED), "mst", FACTS)
     assert card_content(card)["privacy"]["audit"]["outcome"] == "no fault found"
     assert "claim of this fit alone 0.9987: no fault found." in to_markdown(card)
 
 
 def test_published_numbers_without_secure_noise_void_the_card(evaluation: Evaluation) -> None:
     published = {**PUBLISHED, "together": {**BOTH, "private": False}}
-    card = public_card(with_known(evaluation, public_report=published), "mst", FACTS)
+    card = public_card(with_known(evaluation, released_numbers=published), "mst", FACTS)
     assert validate(card)["privacy"]["status"] == "void"
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        {"public_report": {**PUBLISHED, "together": None}},
-        {"public_report": {**PUBLISHED, "n_fits": None}},
+        {"released_numbers": {**PUBLISHED, "together": None}},
+        {"released_numbers": {**PUBLISHED, "n_fits": None}},
         {"sweep": {"releasable": True, "composed": {"epsilon": 4.2}}},
         {"composed": []},
         {"composed": {**EVERY, "epsilon": -1}},
@@ -329,7 +329,7 @@ def test_a_price_that_cannot_be_read_is_refused_when_it_is_read(damage: dict[str
 
 def test_a_price_of_another_table_makes_no_card(evaluation: Evaluation) -> None:
     with pytest.raises(EvaluationError, match="the evaluation is damaged"):
-        public_card(with_known(evaluation, public_report={**PUBLISHED, "table": "another"}), "mst", FACTS)
+        public_card(with_known(evaluation, released_numbers={**PUBLISHED, "table": "another"}), "mst", FACTS)
 
 
 NOTE = {

@@ -1,14 +1,20 @@
 """The overview on the first screen: one axis for all tables, worse on the left, and no number that misleads."""
 
 from dataclasses import replace
+from datetime import date
 
+import pandas as pd
 import pytest
 
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports import render_html
 from reports.document import compose
+from reports.model_card.card import CardFacts, internal_card, public_card
+from reports.model_card.render import to_markdown
+from reports.sections.limitations import left_out
 from reports.sections.overview import Guarantee, overview_of
-from tests.evaluations import altered
+from synth.infer import infer_schema
+from tests.evaluations import altered, evaluation_of
 
 BARE = Guarantee(None)
 
@@ -65,6 +71,36 @@ def test_a_column_that_gives_the_target_away_is_left_out_of_the_score() -> None:
     assert overview.lines[0][0].said == "0.700"
     assert "give the target away" in overview.readings[0][1]
     assert overview_of([replace(table, figures={})], [BARE]).lines[0][0].said == "1.000"
+
+
+def test_columns_left_out_or_replaced_are_named_where_a_table_is_said_to_be_hard_to_tell_apart() -> None:
+    words = ["the bus was late", "no one came to help", "my room was cold at night", "good food and kind staff"]
+    rows = pd.DataFrame({"price": [f"${i}.00" for i in range(60)], "mail": [f"p{i}@example.org" for i in range(60)]})
+    rows["said"] = [f"{words[i % 4]} {words[i % 3]} {i}" for i in range(60)]
+    rows["ticket"] = [f"T-{i:04d}" for i in range(60)]
+    schema = infer_schema(rows.assign(smoker=[True, False] * 30))
+    evaluation = replace(evaluation_of(told(0.501)), schema=schema)
+    sentences = left_out(schema)
+    assert [said.split(". ")[0] for said in sentences] == [
+        "Left out, as texts that are neither categories nor numbers nor times as they are written: 'price'",
+        "Free text, in whose place random words stand: 'said'",
+        "Personal data, written anew: no real value is kept, nor what it goes with: 'mail'",
+        "Identifiers, written anew: no real value is kept, nor what it goes with: 'ticket'",
+    ]
+    assert all("write kind = " in said for said in sentences)
+    document = compose(evaluation)
+    assert dict(document.overview.readings)["Told apart"].endswith(
+        "; without the columns 'price', 'mail', 'said', 'ticket'"
+    )
+    assert document.left_out == sentences
+    lede = render_html(evaluation).split('class="lede"')[1].split("</p>")[0]
+    assert all(name in lede for name in ("Left out or replaced", "price", "mail", "said", "ticket"))
+    facts = CardFacts(date(2026, 1, 2))
+    declared = replace(evaluation, schema=schema.model_copy(update={"status": "declared"}))
+    assert internal_card(evaluation, "t", facts).table.left_out == sentences
+    assert public_card(declared, "t", facts).table.left_out == sentences
+    assert public_card(evaluation, "t", facts).table.left_out == (), "what was read off real rows stays inside"
+    assert "Columns that are left out or replaced" in to_markdown(public_card(declared, "t", facts))
 
 
 def test_where_every_column_gives_the_target_away_there_is_no_score() -> None:

@@ -11,8 +11,8 @@ from evaluate.gate.claim import Composition
 from evaluate.gate.protection import Protection, protection_of, standing_protection
 from evaluate.privacy.audit.white_box import conclude
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError
+from evaluate.text import at_most
 from reports import render_html
-from reports.charts import limit_curve
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule
@@ -115,13 +115,14 @@ def test_no_limit_is_drawn_of_a_claim_that_does_not_stand(evaluation: Evaluation
         assert 'class="limited"' not in render_html(changed)
 
 
-def test_attacks_are_points_in_the_internal_picture_and_none_is_hidden_by_another(evaluation: Evaluation) -> None:
+def test_attacks_stand_beside_their_limit_in_the_internal_report(evaluation: Evaluation) -> None:
     first, *others = evaluation.candidates
     more = Estimate("privacy.vulnerable.rare.tpr_at_0.01", 0.02, 400, "lower", low=0.01, high=0.04, reference=0.01)
-    shown = replace(evaluation, candidates=(replace(first, estimates=(*first.estimates, more)), *others))
-    picture = render_html(shown).split('class="limited"')[1].split("</figure>")[0].split("</svg>")[0]
-    places = [part.split('"')[0] for part in picture.split('<circle class="dot" cx="')[1:]]
-    assert len(places) == len(set(places)) == 3
-    assert "2.0% found" in picture
-    assert "dot" not in str(limit_curve(TradeOff.of_claim(1.0, 1e-6)))
-    assert "no limit at these rates" in str(limit_curve(TradeOff.of_claim(12.0, 1e-6)))
+    page = render_html(replace(evaluation, candidates=(replace(first, estimates=(*first.estimates, more)), *others)))
+    claims = Composition.of(evaluation).claims(first)
+    assert claims is not None
+    most = at_most(protection_of(evaluation, first, claims).limit.detections(0.01))
+    rows = page.split("<caption>What attacks found, and the limit</caption>")[1].split("</table>")[0].split("<tr>")[2:]
+    assert len(rows) == 3
+    assert f'2.0%<small>1.0% to 4.0%</small></td><td class="n">{most}</td>' in rows[-1]
+    assert "no test gets here" not in page

@@ -1,4 +1,4 @@
-"""The public report holds nothing that was read off real rows but what was released: shown in three ways.
+"""The report to hand on holds nothing that was read off real rows but what was released: shown in three ways.
 
 Nothing else moves it: every other value of an evaluation may be exchanged, and no byte of the page changes. Nothing
 else is in it: each number on the page is one of a public list. And no name of the real table is in it, hashed or not.
@@ -32,7 +32,6 @@ from evaluate.result import Candidate, Estimate, Evaluation, Expectation, Genera
 from evaluate.result_io import evaluation_from
 from evaluate.text import alike, at_most, compact, count, loss, number, percent
 from reports.audits import audit_note
-from reports.charts import limit_curve
 from reports.glossary import entry
 from reports.public import page as public_page
 from reports.public.facts import PublicFacts, public_facts
@@ -142,7 +141,7 @@ def measured(real: pd.DataFrame, synthetic: pd.DataFrame, published: dict[str, A
         "attempts": {"evaluations": 8, "tables": 9, "since": "2026-11-21", "by_name": by_name},
         "seed": 20261122, "fingerprints": prints,
         "warnings": [f"there are {half} rows"], "versions": {"understudy": "0.9.0", "python": "3.11.7"},
-        "files_sha256": {"synthetic/mst.csv": "e" * 64}, "job": "a job", "sweep": None, "public_report": published,
+        "files_sha256": {"synthetic/mst.csv": "e" * 64}, "job": "a job", "sweep": None, "released_numbers": published,
     }  # fmt: skip
     tests = (SelfTest("copy", candidate=candidates[0]),)
     return replace(found, candidates=candidates, provenance=origin(**provenance), self_tests=tests)
@@ -180,8 +179,8 @@ def test_another_real_table_leaves_every_byte_as_it_is(
 
 
 PUBLIC_PLACES = (
-    "statement", "audit", "generator", "public_report", "by_name", "versions", "sweep", "composed", "name", "release",
-    "ledger", "schema",
+    "statement", "audit", "generator", "released_numbers", "by_name", "versions", "sweep", "composed", "name",
+    "release", "ledger", "schema",
 )  # fmt: skip
 """Parts of an evaluation that the report may read: of the candidate's own, those that are public."""
 
@@ -196,7 +195,7 @@ def ordered(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def scrambled(content: Any, rng: np.random.Generator, place: tuple[str, ...] = ()) -> Any:
-    """The same plain data with every value exchanged that is not in a public place; shares and excesses stay such."""
+    """The same plain data with every value exchanged that is not in a public place; shares stay such."""
     if place and place[-1] in PUBLIC_PLACES:
         return content
     if isinstance(content, dict):
@@ -353,8 +352,7 @@ def limited(facts: PublicFacts) -> set[str]:
     limits = [limit for one in found for limit in (one.limit, one.by_claim)]
     shares = [limit.detections(rate) for limit in limits for rate in FALSE_ALARMS]
     said += [at_most(share) for share in shares]
-    allowed = of([one.groups for one in found]) | set().union(*(tokens(word) for word in said))
-    return allowed | set().union(*(drawn(str(limit_curve(one.limit))) for one in found)) | {"0.1", "1", "10"}
+    return of([one.groups for one in found]) | set().union(*(tokens(word) for word in said)) | {"0.1", "1", "10"}
 
 
 def beside(found: Estimate | Released) -> set[str]:
@@ -400,7 +398,7 @@ def test_every_number_on_the_page_is_on_a_public_list(page: str, known: PublicFa
 def test_every_number_is_explained_without_released_ones_and_without_a_guarantee(
     evaluation: Evaluation, synthetic: pd.DataFrame
 ) -> None:
-    plain = replace(evaluation, provenance=altered(evaluation.provenance, {"public_report": None}))
+    plain = replace(evaluation, provenance=altered(evaluation.provenance, {"released_numbers": None}))
     for changed in (plain, replace(plain, candidates=(replace(plain.candidates[0], statement=None, audit=None),))):
         told = facts(changed, synthetic)
         assert unexplained(render_public(told), told) == {}
@@ -437,7 +435,7 @@ def test_a_template_that_shows_training_rows_would_be_found(
 
 
 def test_no_hash_is_on_the_page_or_beside_it(page: str, known: PublicFacts, tmp_path: Path) -> None:
-    from understudy.run.public_report import released_json
+    from understudy.run.released_numbers import released_json
 
     assert known.publication is not None
     for text in (page.partition("</style>")[2], released_json(known, known.publication)):
@@ -491,18 +489,18 @@ def held(verdict: PublicVerdict, *outcomes: Outcome) -> PublicVerdict:
 def test_rules_that_are_not_shown_are_counted_and_take_the_tick_away(known: PublicFacts) -> None:
     verdict = replace(public_verdict(known), outcome="PASS")
     for outcomes, said in (
-        (("PASS",), "1 of 2 binding rules can be shown publicly; it holds"),
-        (("PASS", "PASS"), "2 of 3 binding rules can be shown publicly; both hold"),
-        (("PASS",) * 3, "3 of 4 binding rules can be shown publicly; all of these hold"),
-        (("PASS", "FAIL", "FAIL"), "3 of 4 binding rules can be shown publicly; 1 holds, 2 fail"),
-        (("INCONCLUSIVE",), "1 of 2 binding rules can be shown publicly; 1 is open"),
-        ((), "None of 1 binding rules can be shown publicly"),
+        (("PASS",), "1 of 2 binding rules can be shown here; it holds"),
+        (("PASS", "PASS"), "2 of 3 binding rules can be shown here; both hold"),
+        (("PASS",) * 3, "3 of 4 binding rules can be shown here; all of these hold"),
+        (("PASS", "FAIL", "FAIL"), "3 of 4 binding rules can be shown here; 1 holds, 2 fail"),
+        (("INCONCLUSIVE",), "1 of 2 binding rules can be shown here; 1 is open"),
+        ((), "None of 1 binding rules can be shown here"),
     ):
         assert held(verdict, *outcomes).held == said  # type: ignore[arg-type]
     part = held(verdict, "PASS", "PASS")
     assert (public_page._words(known, part), public_page._symbol(known, part)) == (part.held, "part")
     whole = replace(part, hidden=())
-    assert (public_page._words(known, whole), public_page._symbol(known, whole)) == (public_page.ALL_HOLD, "pass")
+    assert (public_page._words(known, whole), public_page._symbol(known, whole)) == ("PASS", "pass")
 
 
 def test_a_table_without_a_guarantee_never_looks_like_one_that_has_it(
@@ -529,8 +527,8 @@ def test_a_table_without_a_guarantee_never_looks_like_one_that_has_it(
 def test_the_verdict_stands_with_its_audience_its_policy_and_what_is_not_guaranteed(
     evaluation: Evaluation, synthetic: pd.DataFrame, page: str
 ) -> None:
-    ruled = "For <b><bdi>a partner under contract</bdi></b>, under policy <b><bdi>clinic</bdi></b>, version 3"
-    assert f"{ruled}.</p>" in page
+    for_whom, ruled = "for <bdi>a partner under contract</bdi>", "nder policy <b><bdi>clinic</bdi></b>, version 3"
+    assert f"{ruled}.</p>" in page and for_whom in page.lower()
     bare = with_candidate(with_provenance(evaluation), statement=None, audit=None)
     assert f"{ruled}; <b>no formal guarantee</b>.</p>" in render_public(facts(bare, synthetic))
     lenient = render_public(facts(bare, synthetic, policy=LENIENT))
@@ -544,11 +542,11 @@ def test_words_of_the_trade_are_explained_where_they_stand(page: str) -> None:
     for said in ("<b>Rho</b> is what", "<b>Own delta</b> is the part", "<b>Sigma</b> is the", "<b>sensitivity</b> the"):
         assert statement.count(said) == 1
     assert "A second, coarser way of adding up losses (Renyi divergences)" in statement
-    assert statement.count("Renyi") == 2
+    assert statement.count("Renyi") == 3
 
 
 def test_the_internal_verdict_never_shows(evaluation: Evaluation, synthetic: pd.DataFrame, page: str) -> None:
-    """An attack that succeeds fails the internal rule; the public page is the same page."""
+    """An attack that succeeds fails the internal rule; the page to hand on is the same page."""
     alarm = Estimate("privacy.membership.auc", 0.99, 500, "lower", low=0.98, high=1.0)
     bad = replace(evaluation.candidates[0], estimates=(*evaluation.candidates[0].estimates, alarm))
     assert render_public(facts(replace(evaluation, candidates=(bad,)), synthetic)) == page
@@ -568,7 +566,9 @@ def test_a_table_without_a_guarantee_says_so_and_claims_nothing(
     evaluation: Evaluation, synthetic: pd.DataFrame
 ) -> None:
     bare = replace(evaluation.candidates[0], statement=None, audit=None)
-    plain = replace(evaluation, candidates=(bare,), provenance=altered(evaluation.provenance, {"public_report": None}))
+    plain = replace(
+        evaluation, candidates=(bare,), provenance=altered(evaluation.provenance, {"released_numbers": None})
+    )
     told = facts(plain, synthetic)
     page = render_public(told)
     assert "NO FORMAL GUARANTEE" in page
@@ -586,7 +586,7 @@ NOT_READ = (
 
 
 def with_provenance(evaluation: Evaluation, **changes: Any) -> Evaluation:
-    return replace(evaluation, provenance=altered(evaluation.provenance, {"public_report": None, **changes}))
+    return replace(evaluation, provenance=altered(evaluation.provenance, {"released_numbers": None, **changes}))
 
 
 def with_candidate(evaluation: Evaluation, **changes: Any) -> Evaluation:
@@ -764,10 +764,10 @@ def test_a_candidate_that_is_not_there_and_damaged_numbers_are_refused(
 ) -> None:
     with pytest.raises(JobError, match="was not evaluated"):
         public_facts(evaluation, "nobody", policy=POLICY, schema=SCHEMA, synthetic=synthetic, title=TITLE)
-    content = asdict(evaluation.provenance)["public_report"]
+    content = asdict(evaluation.provenance)["released_numbers"]
     for damage in ({"numbers": [{}]}, {"statement": None}, {"every": 3}, {"n_fits": "x"}):
         with pytest.raises(ValidationError):
-            altered(evaluation.provenance, {"public_report": {**content, **damage}})
+            altered(evaluation.provenance, {"released_numbers": {**content, **damage}})
 
 
 def test_the_ledger_is_shown_as_it_stood_after_all_that_the_run_drew(
@@ -790,7 +790,7 @@ CUT = """() => [...document.querySelectorAll(".scroll")].filter(one => one.scrol
 
 @pytest.mark.parametrize("width", [1440, 1280, 390])
 def test_the_page_is_quiet_readable_and_fits(browser: Any, page: str, tmp_path: Path, width: int) -> None:
-    path = tmp_path / "report.public.html"
+    path = tmp_path / "report-to-hand-on.html"
     path.write_text(page, encoding="utf-8")
     with visiting(browser, path, width, java_script_enabled=True) as visit:
         assert visit.told == []
@@ -803,6 +803,6 @@ def test_the_page_is_quiet_readable_and_fits(browser: Any, page: str, tmp_path: 
 
 
 def test_the_page_is_written_whole_and_small(known: PublicFacts, tmp_path: Path, page: str) -> None:
-    path = write_public_html(known, tmp_path / "report.public.html")
+    path = write_public_html(known, tmp_path / "report-to-hand-on.html")
     assert path.read_text(encoding="utf-8") == page
     assert path.stat().st_size < 500_000

@@ -84,13 +84,14 @@ def test_a_waiver_that_ended_is_struck_and_said_so() -> None:
     assert "1 waiver does <b>not count</b>." in page
     assert "<s>by <bdi>Ada</bdi> until 2026-05-31" in page
     assert "with 1 waiver" not in page
-    assert "DO NOT RELEASE" in page
+    assert "FAIL: <small>for <bdi>" in page
 
 
 def test_the_verdict_stands_in_one_line_with_its_audience_and_its_policy() -> None:
     verdict, evaluation = judged(date(2026, 5, 31))
     page = render_html(evaluation, verdicts=[verdict])
-    assert "to <b><bdi>partners</bdi></b>, under policy <b><bdi>p</bdi></b>, version 2" in page
+    assert ": <small>for <bdi>partners</bdi></small></span>" in page
+    assert "under policy <b><bdi>p</bdi></b>, version 2" in page
 
 
 def test_every_verdict_names_its_audience_its_policy_and_the_lack_of_a_guarantee(
@@ -103,7 +104,7 @@ def test_every_verdict_names_its_audience_its_policy_and_the_lack_of_a_guarantee
     verdicts = verdicts_of(several)
     page = render_html(several, verdicts=verdicts, release=first.name)
     cover, policy = page.split('id="weakest"')[0], page.split('id="policy"')[1].split('id="guarantee"')[0]
-    lines = re.findall('<p class="line">.*?</p>', cover, re.DOTALL)
+    lines = re.findall('<p class="word .*?<p class="line">.*?</p>', cover, re.DOTALL)
     summaries = re.findall('<p class="judged".*?</p>', policy, re.DOTALL)
     assert len(lines) == len(summaries) == len(verdicts) == 4
     for said in (*lines, *summaries):

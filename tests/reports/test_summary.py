@@ -30,7 +30,7 @@ def test_the_verdict_on_the_table_for_release_comes_first(evaluation: Evaluation
     lines = found.splitlines()
     assert lines[:3] == ["# Patients", "", INTERNAL]
     first = next(line for line in lines if line.startswith("| ") and "verdict" not in line and "---" not in line)
-    assert "MORE EVIDENCE NEEDED" in first
+    assert "INCONCLUSIVE: for people inside the organization" in first
     assert "`sdv.tvae` (named for release)" in first
     assert "**no formal guarantee**" in first
     assert found.count("<details open>") == 1
@@ -80,7 +80,7 @@ def test_of_numbers_that_are_published_too_the_price_of_both_is_told(
     composed = {"epsilon": 1.5, "delta": 1e-6, "n_fits": 2}
     units = {"n_units": evaluation.schema.n_units}
     numbers = {"together": {"epsilon": 1.5, **units}, "statement": {"epsilon": 0.3, **units}}
-    known = {"public_report": numbers, "composed": composed}
+    known = {"released_numbers": numbers, "composed": composed}
     found = replace(evaluation, provenance=altered(evaluation.provenance, known))
     summary = to_summary(found, verdicts_of(evaluation))
     assert summary.count("numbers published about it; this fit alone 0.999 |") == 1

@@ -104,7 +104,7 @@ def test_what_is_left_is_what_is_left_after_the_published_numbers(evaluation: Ev
     run = named(evaluation, ledger=note(2.5))
     first = run.candidates[0]
     published = {"table": "mst", "statement": altered(first.statement, {"epsilon": 0.3, "ledger": note(2.75)})}
-    known = altered(run.provenance, {"public_report": published, "ledger": reserved(note(2.75))})
+    known = altered(run.provenance, {"released_numbers": published, "ledger": reserved(note(2.75))})
     twin = replace(first, name="published numbers", statement=None)
     found = samples(public_registry(replace(run, candidates=(first, twin), provenance=known), EPOCH))
     labels = {"dataset": "patients", "run_id": "ab" * 8}

@@ -239,9 +239,9 @@ def test_an_output_folder_that_exists_is_refused(workspace: Any) -> None:
     run_refused(workspace, "out")
 
 
-def test_an_output_folder_without_a_parent_is_refused(workspace: Any) -> None:
-    out = workspace.folder / "none" / "out"
-    refused(workspace, "run", workspace.folder / "job.toml", "--out", out, saying="does not exist")
+def test_an_output_folder_below_a_file_is_refused(workspace: Any) -> None:
+    out = workspace.folder / "job.toml" / "out"
+    refused(workspace, "run", workspace.folder / "job.toml", "--out", out, saying="is a file")
 
 
 def test_an_output_folder_that_cannot_be_written_is_refused(workspace: Any) -> None:
@@ -252,11 +252,11 @@ def test_an_output_folder_that_cannot_be_written_is_refused(workspace: Any) -> N
     refused(workspace, "run", workspace.folder / "job.toml", "--out", closed / "out", saying="out")
 
 
-def test_an_output_file_whose_folder_is_missing_is_refused(workspace: Any) -> None:
+def test_folders_of_an_output_are_made(workspace: Any) -> None:
     folder: Path = workspace.folder
-    nowhere = folder / "none" / "file"
-    refused(workspace, "schema", "infer", folder / "table.csv", "--out", nowhere, saying="does not exist")
-    refused(workspace, "schema", "declare", folder / "schema.toml", "--out", nowhere, saying="does not exist")
+    made = folder / "none" / "there" / "inferred.toml"
+    assert workspace.run("schema", "infer", folder / "table.csv", "--out", made).exit_code == 0
+    assert made.is_file()
 
 
 JOBS: dict[str, tuple[dict[str, Any], str]] = {

@@ -94,16 +94,16 @@ def test_a_public_card_is_readme_and_yaml_beside_the_table(ran: Workspace, tmp_p
     write_public_card(evaluation, "safe", Handing(), tmp_path, "safe.csv")
     assert {path.name for path in tmp_path.iterdir()} == {"safe.csv", "README.md", "model-card.yaml"}
     content = yaml.safe_load((tmp_path / "model-card.yaml").read_text())
-    assert (content["form"], content["table"]["n_rows"]) == ("public", len(pd.read_csv(tmp_path / "safe.csv")))
+    assert (content["form"], content["table"]["n_rows"]) == ("to-hand-on", len(pd.read_csv(tmp_path / "safe.csv")))
     assert content["privacy"]["ledger"]["entry"] is None
     prints = [*evaluation.provenance.fingerprints.values(), *evaluation.provenance.files_sha256.values()]
     written = (tmp_path / "model-card.yaml").read_text() + (tmp_path / "README.md").read_text()
     assert not [one for one in prints if one.removeprefix("hmac-sha256:") in written]
 
 
-@pytest.mark.parametrize("form", ["internal", "public"])
+@pytest.mark.parametrize("form", ["internal", "to-hand-on"])
 def test_the_command_writes_a_card(ran: Workspace, tmp_path: Path, form: str) -> None:
-    flags = ["--public"] if form == "public" else ["--policy", "internal"]
+    flags = ["--to-hand-on"] if form == "to-hand-on" else ["--policy", "internal"]
     found = ran.run(
         "--json", "card", ran.folder / "out" / "evaluation.json", "--candidate", "safe", "--out", tmp_path / "safe.md",
         "--job", ran.folder / "job.toml", "--table", ran.folder / "out" / "synthetic" / "safe.csv", *flags,

@@ -56,7 +56,7 @@ def verdict_of(provenance: dict[str, Any], **claims: Any) -> str:
 
 
 def published(**together: Any) -> dict[str, Any]:
-    return {"public_report": {"table": "m", "together": together, "n_fits": 1}}
+    return {"released_numbers": {"table": "m", "together": together, "n_fits": 1}}
 
 
 def test_what_is_published_never_lifts_the_bar_of_a_sweep_nobody_pays_for() -> None:
@@ -84,7 +84,7 @@ def written(part: str, **changes: Any) -> str:
     return json.dumps(content)
 
 
-WHOLE = json.loads(private(published()).to_json())["provenance"]["public_report"]
+WHOLE = json.loads(private(published()).to_json())["provenance"]["released_numbers"]
 
 
 def test_a_file_of_a_private_table_is_read() -> None:
@@ -105,12 +105,12 @@ def test_a_file_of_a_private_table_is_read() -> None:
         {"sweep": {"releasable": True, "composed": {**COMPOSED, "epsilon": True}, "points": SWEEP["points"]}},
         {"sweep": {"releasable": True, "composed": {**COMPOSED, "epsilon": 10**400}, "points": SWEEP["points"]}},
         {"sweep": {"releasable": False, "composed": {"epsilon": "x"}, "points": SWEEP["points"]}},
-        {"sweep": None, "public_report": []},
-        {"sweep": None, "public_report": {}},
-        {"sweep": None, "public_report": {**WHOLE, "table": "another"}},
-        {"sweep": None, "public_report": {**WHOLE, "together": {}}},
-        {"sweep": None, "public_report": {**WHOLE, "together": {**WHOLE["together"], "private": 1}}},
-        {"sweep": None, "public_report": {**WHOLE, "together": {**WHOLE["together"], "epsilon": "1"}}},
+        {"sweep": None, "released_numbers": []},
+        {"sweep": None, "released_numbers": {}},
+        {"sweep": None, "released_numbers": {**WHOLE, "table": "another"}},
+        {"sweep": None, "released_numbers": {**WHOLE, "together": {}}},
+        {"sweep": None, "released_numbers": {**WHOLE, "together": {**WHOLE["together"], "private": 1}}},
+        {"sweep": None, "released_numbers": {**WHOLE, "together": {**WHOLE["together"], "epsilon": "1"}}},
     ],
 )
 def test_a_sweep_or_a_publication_that_no_run_writes_is_damage(provenance: dict[str, Any]) -> None:

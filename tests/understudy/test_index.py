@@ -200,13 +200,15 @@ def test_a_withdrawal_in_the_register_bars_the_verdict_whoever_signed_it(output:
 
 def test_a_withdrawal_of_the_public_folder_alone_bars_the_verdict_too(output: Path, tmp_path: Path) -> None:
     sealer, other = key(tmp_path, "a.key"), key(tmp_path, "b.key")
-    (output / "public").mkdir(exist_ok=True)
-    seal(output / "public", about("public"), sealer)
+    (output / "to-hand-on").mkdir(exist_ok=True)
+    seal(output / "to-hand-on", about("to-hand-on"), sealer)
     _seal_by(output, sealer)
     register, named = tmp_path / "withdrawn.jsonl", frozenset({sealer.fingerprint})
     register.touch()
     assert {row.state for row in rows(output, keys=named, register=read_register(register))} == {"PASS"}
-    withdraw(Path(shutil.copytree(output / "public", tmp_path / "copy")), Recall(LIND, "misdeclared", register), other)
+    withdraw(
+        Path(shutil.copytree(output / "to-hand-on", tmp_path / "copy")), Recall(LIND, "misdeclared", register), other
+    )
     assert {row.state for row in rows(output, keys=named, register=read_register(register))} == {NOT_SOUND}
 
 
@@ -367,12 +369,12 @@ def test_what_left_no_output_is_a_row(output: Path) -> None:
     os.mkfifo(folder / "pipe.json")
     (folder / "latest").symlink_to(batch)
     (folder / "gate.json").write_text((output / "verdict.json").read_text())  # no evaluation, and no output
-    shutil.copytree(fill(folder / "small") / "public", folder / "public")
-    seal(folder / "public", about("public"), None)
+    shutil.copytree(fill(folder / "small") / "to-hand-on", folder / "to-hand-on")
+    seal(folder / "to-hand-on", about("to-hand-on"), None)
     shutil.rmtree(folder / "small")
     found = states(folder)
     assert found == {
-        "public:": NOT_JUDGED, "later:": UNFINISHED, "nightly/cut:": NO_OUTPUT,
+        "to-hand-on:": NOT_JUDGED, "later:": UNFINISHED, "nightly/cut:": NO_OUTPUT,
         "nightly/slow:": "TIMED OUT", "evaluation.json:": NOT_SOUND,
         "alone.json:sdv.gaussian_copula": NOT_JUDGED, **{f"nightly/fair:{name}": "PASS" for name in NAMES},
     }  # fmt: skip

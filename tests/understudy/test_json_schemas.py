@@ -246,7 +246,7 @@ def test_what_two_people_write_into_a_bundle_is_a_sign_off_and_a_withdrawal(
     for kind, model, path in (
         ("sign-off", SignOff, bundle / "sign-off.json"),
         ("withdrawal", Withdrawal, bundle / "withdrawal.json"),
-        ("withdrawal", Withdrawal, bundle / "public" / "withdrawal.json"),
+        ("withdrawal", Withdrawal, bundle / "to-hand-on" / "withdrawal.json"),
     ):
         content = json.loads(path.read_text(encoding="utf-8"))
         jsonschema.validate(content, json_schema(kind))

@@ -42,6 +42,7 @@ def test_a_total_is_opened_shown_and_spent(workspace: "Workspace", url: Path) ->
     spend(url)
     ran = workspace.run("ledger", "show", "--ledger", url)
     assert ran.exit_code == 0 and "patients" in ran.stdout and "spent" in ran.stdout
+    assert "A ledger counts more than the epsilon that a release claims alone (PLD)" in ran.stdout
     (held,) = workspace.run("ledger", "show", "--ledger", url, "--json").json["holdings"]
     assert (held["dataset"], held["unit"], held["n_releases"]) == ("patients", "row", 1)
     assert held["left_epsilon"] == held["epsilon"] - held["spent_epsilon"] > 0

@@ -29,7 +29,7 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Any]:
     workspace = Workspace(tmp_path_factory.mktemp("tried"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UNDERSTUDY_KEY_FILE", str(workspace.folder / "fingerprint.key"))
-        workspace.write_table(small_table())
+        workspace.write_table(small_table().assign(price=[f"${n}.00" for n in range(900)]))
         out = workspace.folder / "out"
         return workspace, workspace.run("try", workspace.folder / "table.csv", "--target", "ill", "--out", out)
 
@@ -43,9 +43,11 @@ def test_a_table_alone_gives_a_report_a_verdict_its_reason_and_the_next_steps(tr
     said = ran.stdout
     assert "auto: " in said
     assert f"read {out / 'report.html'} in a browser" in said
-    assert ("Reason: " in said) == (ran.exit_code != 0)
-    assert "`--epsilon 1`; now nothing does" in said
+    reasons = [line for line in said.splitlines() if line.startswith("auto: ") and "against a limit of" in line]
+    assert bool(reasons) == (ran.exit_code != 0)
+    assert "on a terminal, without --yes and with `--epsilon 1 --out DIR`" in said
     assert "no formal guarantee" in said
+    assert "numbers nor times as they are written: 'price'. To keep them, write kind = " in said
     assert SECRET not in ran.stdout + ran.stderr
 
 

@@ -23,6 +23,7 @@ from reports.model_card.card import CardFacts, internal_card, public_card
 from reports.model_card.render import to_markdown
 from reports.public.facts import public_facts
 from reports.public.page import render_public
+from synth.dp.statement import IN_LEDGER
 from synth.schema import build_schema
 from synth.usage_terms import Terms
 from tests.evaluations import altered, stated
@@ -51,7 +52,7 @@ def evaluation() -> Evaluation:
     )
     published = {"statement": alone, "together": both}
     known = altered(found.provenance, {
-        "release": "mst", "sweep": None, "public_report": published,
+        "release": "mst", "sweep": None, "released_numbers": published,
         "composed": {"epsilon": EXACT, "delta": 1e-6, "n_fits": 2},
     })  # fmt: skip
     return replace(found, candidates=(replace(first, statement=fit, audit=None),), provenance=known)
@@ -77,9 +78,9 @@ def quoted(evaluation: Evaluation) -> dict[str, str]:
         "report": _said(render_html(evaluation, verdicts=verdicts, release="mst")),
         "summary": to_summary(evaluation, verdicts, release="mst"),
         "junit": render_junit(verdicts),
-        "public report": render_public(facts),
+        "report to hand on": render_public(facts),
         "card": to_markdown(internal_card(evaluation, "mst", FACTS, verdicts)),
-        "public card": to_markdown(public_card(evaluation, "mst", FACTS)),
+        "card to hand on": to_markdown(public_card(evaluation, "mst", FACTS)),
         "warning": of_publication("mst", cast("Any", SimpleNamespace(epsilon=EXACT, delta=1e-6))),
         "ledger line": release_line(noted),
     }
@@ -94,7 +95,8 @@ def test_every_place_quotes_the_claim_with_the_same_digits(evaluation: Evaluatio
     assert SHOWN in rows_of([outcome])[0]
     held = {"ledger": "l", "dataset": "d", "unit": "row", "spent_epsilon": EXACT, "total_epsilon": 3.0}
     assert f"epsilon {SHOWN} of 3 is spent" in account_line({**held, "total_delta": 1e-6})
-    assert "1.2 of 3 is left, at delta 1e-6" in quoted(evaluation)["ledger line"]
+    places = quoted(evaluation)
+    assert f"1.2 of 3 is left, at delta 1e-6. {IN_LEDGER}" in places["ledger line"]
 
 
 @pytest.mark.parametrize("epsilon", [EXACT, 0.8, 1.0001, 9.994, 12.34, 0.0123456])
@@ -128,7 +130,7 @@ def test_bound_claim_and_excess_add_up_where_a_claim_is_disproved(evaluation: Ev
 def test_a_claim_that_an_audit_disproves_passes_no_rule(evaluation: Evaluation) -> None:
     for bound, outcome in ((0.2, "PASS"), (0.9, "INCONCLUSIVE")):
         found = audited(evaluation, bound)
-        alone = replace(found, provenance=altered(found.provenance, {"public_report": None, "composed": None}))
+        alone = replace(found, provenance=altered(found.provenance, {"released_numbers": None, "composed": None}))
         for one in (found, alone):
             (verdict,) = judge(one, [POLICY])
             assert [finding.outcome for finding in verdict.findings] == [outcome]

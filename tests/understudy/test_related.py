@@ -40,7 +40,7 @@ LENIENT = {
     "name": "lenient", "version": 1, "audience": "tests",
     "rules": [
         {"measure": "validity.rows", "limit": 0.5, "why": "any table of ours is valid"},
-        {"measure": "privacy.histories.copied", "limit": 0.1, "why": "no table of ours has histories"},
+        {"measure": "privacy.texts.copied", "limit": 0.1, "why": "no table of ours has texts"},
     ],
 }  # fmt: skip
 
@@ -245,7 +245,7 @@ def test_without_an_epsilon_rows_without_a_parent_are_refused_and_nothing_is_lef
         ({"generators": {"trees": {}, "mst": {"epsilon": [1.0, 2.0]}}}, "a sweep is of one table"),
         ({"generators": {"ctgan": {}}}, "does not draw the rows of a parent one after another"),
         ({"generators": {"mst": {"epsilon": 0.003}}}, "rows of a parent one after another: noise"),
-        ({"public_report": {"epsilon": 1.0}, "release": "trees"}, r"\[public_report\] is of one table"),
+        ({"released_numbers": {"epsilon": 1.0}, "release": "trees"}, r"\[released_numbers\] is of one table"),
         ({"tables": {"parents": PARENTS, "rows": {**ROWS, "path": "."}}}, "tables.rows is a folder or a database"),
         ({"evaluation": {"target": "nothing"}}, "target='nothing'"),
     ],

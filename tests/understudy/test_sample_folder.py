@@ -86,7 +86,7 @@ def test_without_a_seed_the_one_that_is_told_gives_the_same_table(workspace: Any
     [
         ("made.csv", ["--rows-a-file", 5], "--rows-a-file is for a folder"),
         ("made.xlsx", [], "must be a file of .csv, .csv.gz, .parquet"),
-        ("none/made", [], "create it first"),
+        ("job.toml/made", [], "is a file"),
         ("model", ["--force"], "holds nothing but part-*.parquet"),
         ("made", ["--given", "town=Atlantis"], "must be one of"),
     ],

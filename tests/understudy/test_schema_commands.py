@@ -32,7 +32,7 @@ def test_personal_data_is_proposed_as_such_and_said_to_be(workspace: Any) -> Non
     table.write_text(f"contact,visits\n{rows}", encoding="utf-8")
     ran = workspace.run("schema", "infer", table, "--out", out)
     assert "personal (email, en_US)" in ran.stdout
-    assert "personal data was told by names and patterns: 'contact'" in ran.stderr
+    assert "Personal data, written anew: no real value is kept, nor what it goes with: 'contact'." in ran.stdout
     assert tomllib.loads(out.read_text(encoding="utf-8"))["columns"]["contact"] == {
         "kind": "personal", "personal": "email", "unique": True,
     }  # fmt: skip
@@ -44,7 +44,7 @@ def test_a_column_of_sentences_is_told_to_be_what_a_language_model_could_write(w
     complaints(300, 0).to_csv(table, index=False)
     ran = workspace.run("schema", "infer", table, "--out", workspace.folder / "complaints.toml")
     assert ran.exit_code == 0, ran.stderr
-    assert "Free text: 'complaint'. Placeholder sentences stand in its place; with kind = \"text\"" in ran.stdout
+    assert "Free text, in whose place random words stand: 'complaint'. To have texts" in ran.stdout
 
 
 def visits(workspace: Any) -> Path:

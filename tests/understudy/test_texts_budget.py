@@ -92,10 +92,14 @@ def test_a_run_goes_on_with_the_public_texts_that_it_began_with_and_names_no_pla
     ran = run(complained)
     assert ran.exit_code == 3, ran.stderr  # one measure decides nothing
     out = complained.folder / "out"
-    page = (out / "public" / "report.public.html").read_text(encoding="utf-8")
+    page = (out / "to-hand-on" / "report-to-hand-on.html").read_text(encoding="utf-8")
     assert "public.txt" in page
     assert "3 of the counted columns are themes of texts" in page
-    for path in (out / "public" / "report.public.html", out / "public" / "model-card.yaml", out / "evaluation.json"):
+    for path in (
+        out / "to-hand-on" / "report-to-hand-on.html",
+        out / "to-hand-on" / "model-card.yaml",
+        out / "evaluation.json",
+    ):
         assert str(complained.folder) not in path.read_text(encoding="utf-8"), path.name
     # The file was for the fit: a claim is audited without it.
     public.unlink()

@@ -55,13 +55,13 @@ def record(folder: Path, content: str, *, inferred: bool = False, **known: Any) 
         "report.html",
         "evaluation.json",
         "job.toml",
-        "public/README.md",
-        "public/mst.csv",
+        "to-hand-on/README.md",
+        "to-hand-on/mst.csv",
         "synthetic/mst.csv",
     ):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("x")
-    (folder / "verdict.json").write_text(json.dumps({"public_verdict": "PASS"}))
+    (folder / "verdict.json").write_text(json.dumps({"verdict_to_hand_on": "PASS"}))
     return TrackingRecord.of(job.tracking, job, delivery, folder)
 
 
@@ -76,7 +76,7 @@ def test_by_default_nothing_is_sent_that_was_computed_from_real_rows(tmp_path: P
     assert sent(found) == {"README.md"}
     assert child.metrics["claim.epsilon"] == child.metrics["fit.epsilon"] == 1.0
     assert child.params["generator"] == "mst"
-    assert parent.tags["understudy.public_verdict"].startswith("PASS of the rules that can be shown")
+    assert parent.tags["understudy.to_hand_on.verdict"].startswith("PASS of the rules that can be shown")
     assert parent.params["schema_sha256"] == "5" * 64
     text = found.to_json()
     assert not any(hidden in text for hidden in ("4711", AUC, COLUMNS, CLAMPED, "0.5123", "understudy.verdict", "seed"))
@@ -235,7 +235,7 @@ def test_a_real_server_holds_what_a_run_came_to_and_one_that_is_away_changes_not
         assert metrics["columns.tvd.excess"] == values["columns.tvd.excess"]
         assert plain(private["data"]["params"])["epsilon"] == "1.0"
         files = asked(place, f"artifacts/list?run_id={parent['info']['run_id']}")["files"]
-        assert {"report.html", "evaluation.json", "public"} <= {one["path"] for one in files}
+        assert {"report.html", "evaluation.json", "to-hand-on"} <= {one["path"] for one in files}
         assert not any("synthetic" in one["path"] or "models" in one["path"] for one in files)
         # The same run once more, as where a start was cut short once its output was there.
         again = send(replace(_sent_before(folder / "out", place), experiment="clinic"))

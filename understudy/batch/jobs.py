@@ -210,7 +210,7 @@ def _releases(jobs: Iterable[BatchJob]) -> Iterator[tuple[str, tuple[str, str], 
 def _asked(spec: Job) -> list[float]:
     """The epsilons of all private fits of a job that is no sweep, and of the numbers that it publishes."""
     fits = [point.epsilon for point in spec.points.values()]
-    published = None if spec.public_report is None else spec.public_report.epsilon
+    published = None if spec.released_numbers is None else spec.released_numbers.epsilon
     return [float(epsilon) for epsilon in (*fits, published) if isinstance(epsilon, int | float)]
 
 

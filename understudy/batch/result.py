@@ -97,6 +97,8 @@ class JobOutcome:
     Attributes:
         name: of the job.
         state: one of this module's.
+        policy: by which the released table was judged; empty where none was.
+        audience: for whom that verdict is; likewise.
         earlier: whether an earlier start of the batch finished it.
         epsilon: of all that the job drew together, private fits and published numbers; where it is not finished, of
             all that it has reserved in a ledger, added up; `None`: nothing private, or no ledger knows.
@@ -118,6 +120,8 @@ class JobOutcome:
     exit_status: int | None = None
     signed_by: str | None = None
     reason: str = ""
+    policy: str = ""
+    audience: str = ""
 
     @property
     def why(self) -> str:
@@ -179,9 +183,13 @@ def finished(job: BatchJob, *, earlier: bool) -> JobOutcome | None:
     signed_by = None if manifest is None else manifest.signer
     state = verdict["verdict"] or NO_VERDICT
     reason = printable(reason_of(verdict))[:MOST_CHARACTERS]
-    return JobOutcome(
+    outcome = JobOutcome(
         job.name, state, earlier=earlier, epsilon=epsilon, out=job.out, signed_by=signed_by, reason=reason
     )
+    if manifest is None:
+        return outcome
+    rules = manifest.about.policy
+    return replace(outcome, policy=printable(rules.name), audience=printable(rules.audience))
 
 
 def provenance_of(evaluation: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -248,7 +256,7 @@ def _drawn(evaluation: Mapping[str, Any]) -> float | None:
     if known.get("composed"):
         return float(known["composed"]["epsilon"])
     stated = [one.get("statement") for one in evaluation.get("candidates", ())]
-    stated.append((known.get("public_report") or {}).get("statement"))
+    stated.append((known.get("released_numbers") or {}).get("statement"))
     drawn = [float(one["epsilon"]) for one in stated if one]
     return sum(drawn) if drawn else None
 
@@ -259,7 +267,7 @@ def reserved(job: BatchJob) -> float | None:
         return None
     points, labels = job.spec.points, requested(job.out)
     asked = [points[label].epsilon for label in labels if label in points]
-    if job.spec.public_report is not None and labels - points.keys():  # what is no candidate's is the numbers'
-        asked.append(job.spec.public_report.epsilon)
+    if job.spec.released_numbers is not None and labels - points.keys():  # what is no candidate's is the numbers'
+        asked.append(job.spec.released_numbers.epsilon)
     known = [float(epsilon) for epsilon in asked if isinstance(epsilon, int | float)]
     return sum(known) if known else None

@@ -17,10 +17,10 @@ from understudy.batch.result import JobOutcome
 from understudy.bundle.manifest import moment
 
 FIELDS = (
-    "job", "state", "finished_earlier", "epsilon", "seconds", "out", "error", "exit_code", "exit_status", "signed_by",
-    "reason",
+    "job", "state", "policy", "audience", "finished_earlier", "epsilon", "seconds", "out", "error", "exit_code",
+    "exit_status", "signed_by", "reason",
 )  # fmt: skip
-HEADINGS = ("job", "state", "epsilon in all", "seconds", "output", "why")
+HEADINGS = ("job", "state", "policy", "epsilon in all", "seconds", "output", "why")
 MOST_SHOWN = 90
 """Characters of an error or a reason in a table on a terminal; the rest is in the files."""
 
@@ -48,6 +48,7 @@ def rows_of(outcomes: Sequence[JobOutcome]) -> list[tuple[str, ...]]:
         (
             outcome.name,
             outcome.shown_state,
+            outcome.policy,
             "" if outcome.epsilon is None else typed_loss(outcome.epsilon),
             "" if outcome.seconds is None else f"{outcome.seconds:.1f}",
             "" if outcome.out is None else shown(outcome.out),
@@ -111,6 +112,8 @@ def _entry(outcome: JobOutcome) -> dict[str, Any]:
     return {
         "job": outcome.name,
         "state": outcome.state,
+        "policy": outcome.policy or None,
+        "audience": outcome.audience or None,
         "finished_earlier": outcome.earlier,
         "epsilon": outcome.epsilon,
         "seconds": None if outcome.seconds is None else round(outcome.seconds, 3),

@@ -15,7 +15,7 @@ from synth.dp.ledger.state import Account, check_total, releases_of, unknown
 from synth.dp.ledger.store import LedgerAddress, parsed
 from synth.dp.renyi_curve import RdpCurve, RdpFilter
 from synth.dp.schedule import Schedule
-from synth.dp.statement import PrivacyStatement
+from synth.dp.statement import IN_LEDGER, PrivacyStatement
 from synth.errors import BudgetError, JobError, LedgerError
 from synth.generators.base import Generator, PrivateGenerator
 from synth.schema import Schema
@@ -164,14 +164,14 @@ def releases(statements: Mapping[str, PrivacyStatement | None]) -> LedgerStandin
 
 
 def release_line(noted: LedgerStanding) -> str:
-    """The content of `releases` in one line."""
+    """The content of `releases` in one line, and why it is more than what the releases claim."""
     from evaluate.text import room, typed_loss
 
     made = ", ".join(f"{label} {typed_loss(epsilon)}" for label, epsilon in noted.reserved_epsilon.items())
     return (
         f"Ledger: dataset {noted.dataset!r}, unit {noted.unit}: epsilon reserved for {made}; "
         f"{room(noted.left_epsilon)} of {typed_loss(noted.total_epsilon)} is left, at delta "
-        f"{typed_loss(noted.total_delta)}"
+        f"{typed_loss(noted.total_delta)}. {IN_LEDGER}"
     )
 
 
@@ -226,7 +226,7 @@ def plan_budget(
 
 
 def publication_of(job: Job, schema: Schema, generators: Mapping[str, Generator]) -> Schedule | None:
-    """All that the numbers of the public report will draw; `None` where the job asks for no such numbers.
+    """All that the released numbers will draw; `None` where the job asks for no such numbers.
 
     Args:
         job: names the table to release, and what its numbers may cost.
@@ -237,22 +237,22 @@ def publication_of(job: Job, schema: Schema, generators: Mapping[str, Generator]
         JobError: the table to release is made without an epsilon.
         BudgetError: the budget leaves no room for the numbers.
     """
-    if job.public_report is None or job.release is None:
+    if job.released_numbers is None or job.release is None:
         return None
     if not generators[job.release].promises:
         raise JobError(
-            f"public_report.epsilon={job.public_report.epsilon:g} pays for numbers about a fixed table, and "
+            f"released_numbers.epsilon={job.released_numbers.epsilon:g} pays for numbers about a fixed table, and "
             f"release={job.release!r} has no epsilon: its table itself tells of single rows, which no noise on numbers "
-            "about it takes back; give the generator an epsilon, or leave public_report out"
+            "about it takes back; give the generator an epsilon, or leave released_numbers out"
         )
     from evaluate.dp_release.release import released_schedule
     from evaluate.engine import aimed
 
     asked = aimed(schema, job.evaluation.target, job.evaluation.task)
     try:
-        return released_schedule(asked, job.public_report.epsilon, job.public_report.delta)
+        return released_schedule(asked, job.released_numbers.epsilon, job.released_numbers.delta)
     except BudgetError as error:
-        raise BudgetError(f"public_report: {error}") from None
+        raise BudgetError(f"released_numbers: {error}") from None
 
 
 def ledger_of(job: Job, home: Path) -> str | None:

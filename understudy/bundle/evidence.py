@@ -1,6 +1,6 @@
-"""The evidence of one job or offer as a sealed folder: renderings, what was given, the public bundle, the seal.
+"""The evidence of one job or offer as a sealed folder: renderings, what was given, the bundle to hand on, the seal.
 
-The public bundle may leave with a released table. It is whole by itself, and holds nothing that was read off real rows.
+The bundle to hand on goes with a released table. It is whole by itself, and holds nothing that was read off real rows.
 Left out on purpose, beside everything that was measured: the verdict and the policy's findings, which rest on real
 rows; every fingerprint; seeds and the job's digest, from which a guess of a seed could be confirmed: whoever knows all
 rows but one and can fit again from the same seed can try guesses of that row; an inferred schema, whose limits are
@@ -26,9 +26,9 @@ from synth.schema import Schema
 from synth.table import read_table
 from understudy.artifacts import Delivery, deliver, size_of, write_public_card, write_verdict
 from understudy.bundle.keys import Signer
-from understudy.bundle.manifest import PUBLIC, About, Manifest, last_day, moment, rules_of, seal
+from understudy.bundle.manifest import TO_HAND_ON, About, Manifest, last_day, moment, rules_of, seal
 from understudy.data.load import parts_of, rewrite
-from understudy.run.public_report import write_public
+from understudy.run.released_numbers import write_public
 
 SCHEMA = "schema.toml"
 NOT_SAID = ("platform",)
@@ -38,7 +38,7 @@ NOT_SAID = ("platform",)
 def write_public_folder(
     delivery: Delivery, folder: Path, made_at: str, valid_until: date | None, signer: Signer | None
 ) -> Outcome | None:  # fmt: skip
-    """The public bundle in an internal one, sealed; none where no table is named for release, or it may not leave.
+    """The bundle to hand on in an internal one, sealed; none where no table is named for release, or it may not leave.
 
     Args:
         delivery: what is known.
@@ -48,14 +48,14 @@ def write_public_folder(
         signer: signs it; none: nobody does.
 
     Returns:
-        The verdict that its report shows; none where there is no public bundle, or its report shows none.
+        The verdict that its report shows; none where there is no bundle to hand on, or its report shows none.
 
     Raises:
         BundleError: a file cannot be part of a bundle.
         TableError: the table lacks a column of the schema.
         OutputError: the folder cannot be written.
     """
-    public = folder / PUBLIC
+    public = folder / TO_HAND_ON
     if public.exists():
         shutil.rmtree(public)  # of an earlier start
     if delivery.release is None or delivery.release not in delivery.tables:
@@ -84,7 +84,7 @@ def write_public_folder(
 
 def _about_public(delivery: Delivery, schema: Schema, made_at: str, valid_until: date | None) -> About:
     return About(
-        kind="public",
+        kind="to-hand-on",
         made_at=made_at,
         valid_until=valid_until,
         run_id=run_id_of(delivery.evaluation),

@@ -18,7 +18,7 @@ from understudy.artifacts import Delivery, Handing
 from understudy.bundle.evidence import BundleContent, write_evidence
 from understudy.bundle.files import BundleError
 from understudy.bundle.keys import Signer
-from understudy.bundle.manifest import PUBLIC, Manifest
+from understudy.bundle.manifest import TO_HAND_ON, Manifest
 from understudy.data.load import parts_of
 from understudy.hashed_table import read_whole
 from understudy.job.spec import build_job
@@ -37,7 +37,7 @@ class ExternalTable:
         candidate: what the evaluation calls it.
         given: what goes into the bundle beside it, by the name that it has there.
         handing: what its job says about handing it on.
-        warnings: what the public bundle leaves out of the table, as a sentence; empty where it leaves out nothing.
+        warnings: what the bundle to hand on leaves out of the table, as a sentence; empty where it leaves out nothing.
     """
 
     evaluation: Evaluation
@@ -159,7 +159,7 @@ def _left_out(evaluation: Evaluation, columns: Iterable[str]) -> tuple[str, ...]
         return ()
     shown = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return (
-        f"{shown}: dropped by the schema or unknown to it, never measured, and left out of the table in {PUBLIC}/; "
+        f"{shown}: dropped by the schema or unknown to it, never measured, and left out of the table in {TO_HAND_ON}/; "
         "hand on that table alone",
     )
 

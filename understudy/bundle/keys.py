@@ -184,6 +184,7 @@ def make_keys(path: Path, environment: Mapping[str, str] = os.environ) -> Signer
 
 
 def _write_new(path: Path, content: bytes, mode: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     except FileExistsError:

@@ -33,8 +33,8 @@ from understudy.bundle.keys import Signer
 MANIFEST, SIGN_OFF, WITHDRAWAL = "manifest.json", "sign-off.json", "withdrawal.json"
 LATER = (SIGN_OFF, WITHDRAWAL)
 """Documents that may be put into a bundle after it was sealed."""
-PUBLIC = "public"
-"""The folder of an internal bundle that is a public bundle, whole by itself."""
+TO_HAND_ON = "to-hand-on"
+"""The folder of an internal bundle that is a bundle to hand on, whole by itself."""
 
 LONGEST = 1024
 """Characters of a path: other systems open no longer ones."""
@@ -81,7 +81,7 @@ class About(Frozen):
     whoever knows all rows but one and can fit again from the same seed can try guesses of that row.
     """
 
-    kind: Literal["internal", "public"]
+    kind: Literal["internal", "to-hand-on"]
     made_at: Moment
     valid_until: date | None = Field(default=None, description="The last day on which it may be relied on.")
     run_id: str | None = None
@@ -137,8 +137,8 @@ class Manifest(Statement):
 
     @property
     def holds_public(self) -> bool:
-        """True where a public bundle lies in it."""
-        return f"{PUBLIC}/{MANIFEST}" in self.files
+        """True where a bundle to hand on lies in it."""
+        return f"{TO_HAND_ON}/{MANIFEST}" in self.files
 
     def expired(self, today: date) -> bool:
         """True where its last day is over."""

@@ -140,6 +140,7 @@ def add_to_register(path: Path, entries: Sequence[tuple[Withdrawal, Envelope]]) 
     Raises:
         BundleError: the register is damaged; nothing was added.
     """
+    path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     with os.fdopen(handle, "ab") as file:
         fcntl.flock(file.fileno(), fcntl.LOCK_EX)  # two who withdraw at once must not write into each other's lines

@@ -7,7 +7,7 @@ from pathlib import Path
 from understudy.bundle.documents import DIGEST, Envelope, Opened, canonical, envelope_of, open_document, write_document
 from understudy.bundle.files import BundleError
 from understudy.bundle.keys import Signer
-from understudy.bundle.manifest import MANIFEST, PUBLIC, WITHDRAWAL, Manifest, manifest_subject, moment
+from understudy.bundle.manifest import MANIFEST, TO_HAND_ON, WITHDRAWAL, Manifest, manifest_subject, moment
 from understudy.bundle.records import (
     Person,
     Withdrawal,
@@ -37,12 +37,12 @@ class Recall:
 
 
 def withdraw(folder: Path, asked: Recall, signer: Signer | None) -> tuple[Withdrawal, ...]:
-    """Withdraw a bundle, and the public bundle that was sealed with it, for good.
+    """Withdraw a bundle, and the bundle to hand on that was sealed with it, for good.
 
     What was withdrawn already by the same key, or by the key that sealed it, is only added to the register. A
     withdrawal by another key is replaced, since anybody may have written it. Other changes to a bundle are no obstacle:
-    whatever came of it is not to be relied on. A public bundle that was moved away is withdrawn by the digest of its
-    manifest, which the outer one names.
+    whatever came of it is not to be relied on. A bundle to hand on that was moved away is withdrawn by the digest of
+    its manifest, which the outer one names.
 
     Args:
         folder: a bundle.
@@ -50,7 +50,7 @@ def withdraw(folder: Path, asked: Recall, signer: Signer | None) -> tuple[Withdr
         signer: signs the withdrawal; none: nobody does.
 
     Returns:
-        Its withdrawal, and that of the public bundle in it.
+        Its withdrawal, and that of the bundle to hand on in it.
 
     Raises:
         BundleError: its manifest is not as it was sealed, so that nobody can say what is withdrawn, or it was withdrawn
@@ -124,9 +124,9 @@ def _withdrawable(folder: Path, expected: str | None) -> tuple[str | None, dict[
         )
     places: dict[str, Path | None] = {opened.sha256: folder}
     if opened.document.holds_public:
-        public = folder / PUBLIC
+        public = folder / TO_HAND_ON
         there = public.is_dir() and not public.is_symlink()
-        places[opened.document.files[f"{PUBLIC}/{MANIFEST}"].digest.sha256] = public if there else None
+        places[opened.document.files[f"{TO_HAND_ON}/{MANIFEST}"].digest.sha256] = public if there else None
     return opened.document.signer, places
 
 

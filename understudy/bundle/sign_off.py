@@ -9,12 +9,12 @@ from typing import Any
 from understudy.bundle.documents import DIGEST, SIGNATURE, write_document
 from understudy.bundle.files import BundleError
 from understudy.bundle.keys import Signer
-from understudy.bundle.manifest import PUBLIC, SIGN_OFF, Manifest, manifest_subject, moment
+from understudy.bundle.manifest import SIGN_OFF, TO_HAND_ON, Manifest, manifest_subject, moment
 from understudy.bundle.records import Accepted, Person, SignOff, SignOffPredicate
 from understudy.bundle.verification import (
     FAILS,
-    PUBLIC_VERDICT,
     VERDICT,
+    VERDICT_TO_HAND_ON,
     Demand,
     Verification,
     damaged,
@@ -53,7 +53,7 @@ def sign_off(
         The sign-off, and what verification cannot say of the bundle, one sentence each.
 
     Raises:
-        BundleError: the bundle does not verify, is signed off or withdrawn, its verdict is not PASS, its public verdict
+        BundleError: the bundle does not verify, is signed off or withdrawn, its verdict is not PASS, the one to hand on
             is FAIL, the two people are one, or the last day is past or later than what it rests on; nothing was
             written.
     """
@@ -110,8 +110,8 @@ def _sound(found: Verification) -> Manifest:
 def _released(manifest: Manifest) -> str:
     """The candidate to release, on which the verdict is PASS."""
     about = manifest.about
-    if about.kind == "public":
-        raise BundleError("a public bundle holds no verdict to sign off; sign off the internal one that it came from")
+    if about.kind == "to-hand-on":
+        raise BundleError("a bundle to hand on has no verdict to sign off; sign off the internal one that it came from")
     if about.release is None:
         raise BundleError("the bundle names no table to release; let the job name one under `release`, and run it")
     if about.verdict != "PASS":
@@ -123,15 +123,13 @@ def _released(manifest: Manifest) -> str:
 
 
 def _check_public(content: dict[str, Any], release: str) -> None:
-    """Refuse a table of which the public report says that it must not be released, or that nobody can say it of."""
-    if PUBLIC_VERDICT not in content:
-        raise BundleError(
-            f"{VERDICT} does not say which verdict {PUBLIC}/ shows, as older versions did not; make the bundle again"
-        )
-    if content[PUBLIC_VERDICT] == "FAIL":
+    """Refuse a table of which the report to hand on says that it must not be released, or that nobody can say it of."""
+    if VERDICT_TO_HAND_ON not in content:
+        raise BundleError(f"{VERDICT} does not say which verdict {TO_HAND_ON}/ shows; make the bundle again")
+    if content[VERDICT_TO_HAND_ON] == "FAIL":
         raise BundleError(
             f"only what may be released is signed off: release={release!r} passes inside, but {FAILS}, by the rules "
-            f"that can be shown (no waiver counts there); see the report in {PUBLIC}/, mend what fails, make it again"
+            f"that can be shown (no waiver counts there); see {TO_HAND_ON}/, mend what fails, and make it again"
         )
 
 

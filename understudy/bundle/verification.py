@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from synth.parsing import plain_json
 from understudy.bundle.documents import DIGEST, SIGNATURE, Opened, Problem, Statement, is_there, open_document
 from understudy.bundle.files import BundleError, contents, digest, read_plain
-from understudy.bundle.manifest import LATER, MANIFEST, PUBLIC, SIGN_OFF, WITHDRAWAL, Later, Manifest
+from understudy.bundle.manifest import LATER, MANIFEST, SIGN_OFF, TO_HAND_ON, WITHDRAWAL, Later, Manifest
 from understudy.bundle.records import SignOff, Withdrawal
 from understudy.console import printable
 
@@ -60,8 +60,8 @@ class Demand:
 VERDICT = "verdict.json"
 LIMIT_BYTES = 256 << 20
 """Of the file of verdicts: a sweep has many."""
-PUBLIC_VERDICT = "public_verdict"
-FAILS = "its public verdict is FAIL: the public report says DO NOT RELEASE"
+VERDICT_TO_HAND_ON = "verdict_to_hand_on"
+FAILS = "the report to hand on says FAIL"
 
 
 def verdict_content(folder: Path) -> dict[str, Any]:
@@ -88,9 +88,9 @@ def damaged() -> BundleError:
 
 
 def public_fails(folder: Path) -> bool:
-    """True where the file of verdicts says that the public report shows FAIL; an older or damaged one says nothing."""
+    """True where the file of verdicts says that the report to hand on shows FAIL; a damaged one says nothing."""
     try:
-        return verdict_content(folder).get(PUBLIC_VERDICT) == "FAIL"
+        return verdict_content(folder).get(VERDICT_TO_HAND_ON) == "FAIL"
     except BundleError:
         return False
 
@@ -138,7 +138,7 @@ def _apart(folder: Path, manifest: Manifest) -> frozenset[str]:
     """Files that the manifest does not name and that are checked by themselves."""
     held = [MANIFEST, *(name for name in LATER if is_there(folder / name))]
     if manifest.about.kind == "internal" and manifest.holds_public:
-        held += [f"{PUBLIC}/{name}" for name in LATER if is_there(folder / PUBLIC / name)]
+        held += [f"{TO_HAND_ON}/{name}" for name in LATER if is_there(folder / TO_HAND_ON / name)]
     return frozenset(f"{name}{suffix}" for name in held for suffix in SUFFIXES)
 
 
@@ -156,7 +156,7 @@ def sign_off_problems(
     found, about = opened.document, manifest.about
     if found is None:
         if demand.signed_off and not opened.sha256:
-            yield _without_sign_off(about.kind == "public", sha256)
+            yield _without_sign_off(about.kind == "to-hand-on", sha256)
         return
     yield from key_problems(opened, SIGN_OFF, demand.sign_off_keys or demand.keys)
     said = found.predicate
@@ -167,21 +167,21 @@ def sign_off_problems(
 
 
 def _without_sign_off(is_public: bool, sha256: str) -> Problem:
-    """The problem of a missing sign-off; a public bundle never holds that of its table."""
+    """The problem of a missing sign-off; a bundle to hand on never holds that of its table."""
     if not is_public:
         return Problem("missing", (SIGN_OFF,), f"{SIGN_OFF} is missing: nobody has signed this off")
     return Problem(
         "not shown",
         (SIGN_OFF,),
-        "a public folder holds no sign-off: that is in the internal bundle that it was taken from, and cannot be shown "
+        f"{TO_HAND_ON} holds no sign-off: that is in the internal bundle that it was taken from, and cannot be shown "
         "here; ask whoever gave it to you to run `understudy verify --require-sign-off` on that bundle, and whether "
-        f"{PUBLIC}/{MANIFEST} there has the sha256={sha256} that it has here; without --require-sign-off all else is "
-        "checked",
+        f"{TO_HAND_ON}/{MANIFEST} there has the sha256={sha256} that it has here; without --require-sign-off all else "
+        "is checked",
     )
 
 
 def public_problems(folder: Path, opened: Opened[SignOff]) -> Iterator[Problem]:
-    """A sign-off of a table of which the public report says that it must not be released."""
+    """A sign-off of a table of which the report to hand on says that it must not be released."""
     if opened.document is not None and public_fails(folder):
         yield Problem("not fit", (SIGN_OFF,), f"{SIGN_OFF} is of what must not leave: {FAILS}")
 
@@ -216,12 +216,12 @@ def end_problems(manifest: Manifest, withdrawal: Withdrawal | None, demand: Dema
 
 
 def below(inner: tuple[Problem, ...], outer: tuple[Problem, ...]) -> Iterator[Problem]:
-    """Problems of the public bundle beyond those that the outer manifest has seen of the same files."""
+    """Problems of the bundle to hand on beyond those that the outer manifest has seen of the same files."""
     seen = {path for problem in outer for path in problem.paths}
     for problem in inner:
-        paths = tuple(f"{PUBLIC}/{path}" for path in problem.paths)
+        paths = tuple(f"{TO_HAND_ON}/{path}" for path in problem.paths)
         if not seen.issuperset(paths):
-            yield replace(problem, paths=paths, sentence=f"in {PUBLIC}/: {problem.sentence}")
+            yield replace(problem, paths=paths, sentence=f"in {TO_HAND_ON}/: {problem.sentence}")
 
 
 _L = TypeVar("_L", bound=Later)
@@ -243,7 +243,7 @@ class Verification:
         notes: what this cannot say, one sentence each.
         sign_off: of this manifest; none where there is none, or it cannot be understood.
         withdrawal: from the folder or from the register; none where there is none that counts.
-        public: of the public bundle in it; none where there is none.
+        public: of the bundle to hand on in it; none where there is none.
     """
 
     manifest: Manifest | None
@@ -273,7 +273,7 @@ class Verification:
             "notes": list(self.notes),
             "sign_off": None if self.sign_off is None else self.sign_off.plain(),
             "withdrawal": None if self.withdrawal is None else self.withdrawal.plain(),
-            "public": None if self.public is None else self.public.to_dict(),
+            "to_hand_on": None if self.public is None else self.public.to_dict(),
         }
 
 
@@ -338,16 +338,16 @@ def verify(folder: Path, demand: Demand) -> Verification:
 
 
 def _nested(folder: Path, manifest: Manifest, demand: Demand) -> Verification | None:
-    """The public bundle inside an internal one; it holds no other."""
-    inside = folder / PUBLIC
+    """The bundle to hand on inside an internal one; it holds no other."""
+    inside = folder / TO_HAND_ON
     if manifest.about.kind != "internal" or not manifest.holds_public or inside.is_symlink():
         return None
     if not (inside / MANIFEST).exists():
         return None  # that its manifest is missing, the outer one says
     found = replace(verify(inside, replace(demand, signed_off=False)), notes=())
-    if found.manifest is None or found.manifest.about.kind == "public":
+    if found.manifest is None or found.manifest.about.kind == "to-hand-on":
         return found
-    other = Problem("not fit", (MANIFEST,), f"{MANIFEST} is not that of a public bundle")
+    other = Problem("not fit", (MANIFEST,), f"{MANIFEST} is not that of a bundle to hand on")
     return replace(found, problems=(*found.problems, other))
 
 

@@ -77,6 +77,8 @@ def _show_events(books: "ScheduleFile", console: Console) -> None:
 
 def _show_totals(books: "ScheduleFile", priced: "Priced", console: Console) -> None:
     """Every way of counting, the tightest first."""
+    from synth.dp.statement import IN_LEDGER
+
     schedule = books.schedule
     own = sum(event.delta for event in schedule.events)
     way = "PLD" if schedule.delta > 0 else "sum of pure losses"
@@ -99,6 +101,8 @@ def _show_totals(books: "ScheduleFile", priced: "Priced", console: Console) -> N
         refused = "" if held.epsilon <= held.total_epsilon else ", which refuses it"
         rows.append(("in a ledger", _digits(held.epsilon), total + refused))
     console.table(("counted", "epsilon", "how"), rows)
+    if priced.in_ledger is not None:
+        console.say(IN_LEDGER)
 
 
 def _show_limits(books: "ScheduleFile", priced: "Priced", console: Console) -> None:

@@ -49,6 +49,7 @@ def batch(  # noqa: PLR0913 - options of the command line
     """
     from datetime import UTC, datetime
 
+    from synth.dp.statement import IN_LEDGER
     from understudy.batch.jobs import listed, uncounted
     from understudy.batch.run import Settings, check_elsewhere, conduct
     from understudy.batch.summary import account_line, accounts, content_of, write_summary
@@ -72,7 +73,15 @@ def batch(  # noqa: PLR0913 - options of the command line
     def sum_up(result: "BatchResult") -> None:
         content.update(content_of(result.outcomes, result.exit_code, began), ledgers=accounts(found))
         content.update(outside_ledgers=[one.content() for one in outside])
-        _show(result, [*map(account_line, content["ledgers"]), *(one.line for one in outside)], console)
+        _show(
+            result,
+            [
+                *map(account_line, content["ledgers"]),
+                *([IN_LEDGER] if content["ledgers"] else []),
+                *(one.line for one in outside),
+            ],
+            console,
+        )
         _warn_of_unsigned(result, signer, console)
         write_summary(content, out)
 

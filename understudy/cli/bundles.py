@@ -138,7 +138,7 @@ def withdraw(  # noqa: PLR0913 - options of the command line
         typer.Option("--manifest-sha256", help="Digest noted when it was sealed, where digest and signature are lost."),
     ] = None,
 ) -> int:
-    """Withdraw a bundle, and the public bundle in it, for good. A register tells those who hold a copy."""
+    """Withdraw a bundle, and the bundle to hand on in it, for good. A register tells those who hold a copy."""
     from understudy.bundle.revocation import Recall, doubt
     from understudy.bundle.revocation import withdraw as take_back
 

@@ -25,7 +25,9 @@ def card(  # noqa: PLR0913 - options of the command line
     table: Annotated[Path | None, typer.Option(help="The synthetic table, for its size and its name.")] = None,
     job: Annotated[Path | None, typer.Option(help="A job whose [card] says license, contact and use.")] = None,
     policy: Annotated[list[str] | None, typer.Option(help="A policy whose verdict it shows; may be repeated.")] = None,
-    public: Annotated[bool, typer.Option("--public", help="Leave out everything computed from real rows.")] = False,
+    to_hand_on: Annotated[
+        bool, typer.Option("--to-hand-on", help="Leave out everything computed from real rows.")
+    ] = False,
 ) -> int:
     """Write the model card of one measured table, as Markdown for a dataset repository and as YAML."""
     from evaluate.gate.verdict import judge
@@ -49,13 +51,13 @@ def card(  # noqa: PLR0913 - options of the command line
     found, rules = read_evaluation(evaluation), [read_policy(one) for one in policy or ()]
     facts = handing.facts(table, None if table is None else table.name)
     made: ModelCard
-    if public:
+    if to_hand_on:
         made = public_card(found, candidate, facts)
     else:
         made = internal_card(found, candidate, facts, judge(found, rules))
     written = write_card(made, beside, out)
     console.say(f"Card: {out}")
-    console.result({"card": [str(path) for path in written], "form": "public" if public else "internal"})
+    console.result({"card": [str(path) for path in written], "form": made.form})
     return 0
 
 

@@ -107,7 +107,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
     from reports.sections.utility import given_away, predicted
     from synth.output import check_new_file, whole_file
-    from understudy.evaluate_external import Offer, disputed, measure_offer, parsed_rows, unverified
+    from understudy.evaluate_external import Offer, disputed, measure_offer, parsed_rows, unjudged, unverified
 
     console = console_of(ctx)
     check_new_file(out, force=force)
@@ -122,7 +122,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     with console.stage("evaluate") as progress:
         evaluation = measure_offer(offer, progress)
     shift = evaluation.real.shift
-    said = (*shift.warnings, *disputed(evaluation), *given_away(evaluation))
+    said = (*shift.warnings, *unjudged(evaluation), *disputed(evaluation), *given_away(evaluation))
     for sentence in said:
         console.warn(sentence)
     with whole_file(out) as path:
@@ -265,11 +265,21 @@ def _show_verdict(verdict: "Verdict", console: "Console") -> None:
     console.table(("outcome", "rule", "estimate [95%]"), rows)
     for finding in verdict.findings:
         if finding.outcome != "PASS" or finding.proven is not None or sampled(finding.estimate):
-            console.say(f"{finding.rule.measure}: {finding.outcome}. {finding.reason}{_answer(finding)}")
+            console.say(reason_line(finding))
     for check in verdict.checks:
         if check.outcome != "came out":
             console.say(f"self-test {check.case}: {check.outcome}. {check.reason}")
     console.say(f"{verdict.candidate}: {verdict.verdict} under policy {verdict.policy}, for {verdict.audience}")
+
+
+def reason_line(finding: "Finding") -> str:
+    """A rule with its outcome, number and limit, the reason, and who answers for it."""
+    from reports.glossary import shown
+
+    number = (
+        "" if finding.estimate is None else f", {shown(finding.estimate)} against a limit of {finding.rule.limit:g}"
+    )
+    return f"{_named(finding)}: {finding.outcome}{number}. {finding.reason}{_answer(finding)}"
 
 
 def outcome_words(finding: "Finding") -> str:
@@ -286,12 +296,16 @@ def _answer(finding: "Finding") -> str:
     return "" if waiver is None else f" By {waiver.owner}, until {waiver.until}: {waiver.reason}"
 
 
-def _rule(finding: "Finding") -> str:
+def _named(finding: "Finding") -> str:
+    """The measure of a rule and its columns."""
     from understudy.vendors.rules import name_of
 
-    subject = f" {', '.join(finding.rule.subject)}" if finding.rule.subject else ""
+    return " ".join([name_of(finding.rule), *([", ".join(finding.rule.subject)] if finding.rule.subject else [])])
+
+
+def _rule(finding: "Finding") -> str:
     sign = "<=" if finding.rule.direction == "lower" else ">="
-    return f"{name_of(finding.rule)}{subject} {sign} {finding.rule.limit:g}{finding.rule.second}"
+    return f"{_named(finding)} {sign} {finding.rule.limit:g}{finding.rule.second}"
 
 
 def _estimate(finding: "Finding") -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from understudy.cli.evidence import outcome_words
+from understudy.cli.evidence import outcome_words, reason_line
 from understudy.cli.options import ExecutorOption, SignKey, console_of, signer_of
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def run(
 
     Everything lands in one folder, whole or not at all. A run that was cut short goes on where it was when the same
     command is given again. A private fit's draws are never made a second time. The exit code is the verdict on the
-    table that the job names under `release`: 0 PASS, 1 FAIL, 3 INCONCLUSIVE. It is 0 where the job names none. A
-    generator with a list of epsilons makes the job a sweep. A job of two related tables leaves an output of each in
-    the folder, and its exit code is that of the worse verdict.
+    table that the job names under `release`: 0 PASS, 1 FAIL, 3 INCONCLUSIVE. It is 0 where the job names none, and
+    for a plan. A generator with a list of epsilons makes the job a sweep. A job of two related tables leaves an output
+    of each in the folder, and its exit code is that of the worse verdict.
     """
     from understudy.bundle.manifest import sealed_digest
     from understudy.job.related import is_related
@@ -72,7 +72,7 @@ def run(
     for sentence in plan.warnings:
         console.warn(sentence)
     if out is None:
-        return console.error(f"nothing was run, since no folder is named; add --out {folder}", 2)
+        return _planned(job, folder, console)
 
     def tell(outcome: "RunOutcome") -> None:
         show(outcome, console)
@@ -101,7 +101,7 @@ def _run_related(
     for sentence in dict.fromkeys(sentence for one in plan.tables.values() for sentence in one.warnings):
         console.warn(sentence)
     if not is_named:
-        return console.error(f"nothing was run, since no folder is named; add --out {folder}", 2)
+        return _planned(job, folder, console)
     outcome = run_related(plan, console, signer)
     for role, found in outcome.tables.items():
         console.say(f"Table of {role}:")
@@ -120,6 +120,13 @@ def _run_related(
     content = {role: found.delivery.verdict_content() for role, found in outcome.tables.items()}
     console.result({**outcome.content(), "tables": content, "out": str(folder)})
     return outcome.exit_code
+
+
+def _planned(job: Path, folder: Path, console: "Console") -> int:
+    """The end of a plan: nothing was run, and how to run it."""
+    console.say(f"This is the plan, and nothing was run. To run it: understudy run {job} --out {folder}")
+    console.result({"planned": True, "out": str(folder), "exit_code": 0})
+    return 0
 
 
 def _free(job: Path) -> Path:
@@ -153,7 +160,7 @@ def show_plan(plan: "Plan", console: "Console") -> None:
 
 def show(outcome: "RunOutcome", console: "Console") -> None:
     """The findings on the candidates, then the verdict and the report's path."""
-    from reports.sections.limitations import on_samples
+    from reports.sections.limitations import left_out, on_samples
     from understudy.artifacts import REPORT
     from understudy.budget.account import release_line
 
@@ -166,6 +173,8 @@ def show(outcome: "RunOutcome", console: "Console") -> None:
     else:
         _show_candidates(outcome, console)
     for said in dict.fromkeys(said for one in outcome.evaluation.candidates for said in on_samples(one)):
+        console.say(said)
+    for said in left_out(outcome.plan.schema):
         console.say(said)
     _show_utility(outcome, console)
     _show_shift(outcome, console)
@@ -213,7 +222,9 @@ def _show_utility(outcome: "RunOutcome", console: "Console") -> None:
 
 
 def _show_candidates(outcome: "RunOutcome", console: "Console") -> None:
-    """A line for every candidate, with the rules that it did not pass."""
+    """A line for every candidate; then the reasons of the one to release, or of all."""
+    from reports.sections.verdicts import ruling_of
+
     statements = {c.name: c.statement for c in outcome.evaluation.candidates}
     rows = [
         (
@@ -225,6 +236,11 @@ def _show_candidates(outcome: "RunOutcome", console: "Console") -> None:
         for verdict in outcome.verdicts
     ]
     console.table(("candidate", "guarantee", "verdict", "rules that did not pass"), rows)
+    released = outcome.delivery.released
+    for verdict in outcome.verdicts if released is None else [released]:
+        for finding in ruling_of(verdict).reasons:
+            if finding.binding and finding.outcome != "PASS":
+                console.say(f"{verdict.candidate}: {reason_line(finding)}")
 
 
 def _show_sweep(outcome: "RunOutcome", console: "Console") -> None:

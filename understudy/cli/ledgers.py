@@ -82,17 +82,20 @@ def show(ctx: typer.Context, url: Url = None) -> int:
 
     A card or a report says how a ledger stood after its run; this says how it stands now.
     """
+    from evaluate.text import room, typed_loss
+    from synth.dp.statement import IN_LEDGER
+
     console, holdings = console_of(ctx), _ledger(url).holdings()
     headings = ("dataset", "unit", "epsilon", "delta", "spent", "left", "releases")
     rows = [
         (
             *(held.dataset, held.unit, f"{held.epsilon:g}", f"{held.delta:.3g}"),
-            *(f"{held.spent_epsilon:.6g}", f"{held.left_epsilon:.6g}", str(held.n_releases)),
+            *(typed_loss(held.spent_epsilon), room(held.left_epsilon), str(held.n_releases)),
         )
         for held in holdings
     ]
     console.table(headings, rows)
-    console.say("Spent and left are as of now, after every reservation that was made, used or not.")
+    console.say(f"Spent and left are as of now, after every reservation that was made, used or not. {IN_LEDGER}")
     console.result({"holdings": [_holding(held) for held in holdings]})
     return DONE
 
@@ -111,8 +114,10 @@ def reserve(
     """Reserve for a release made elsewhere or later."""
     import secrets
 
+    from evaluate.text import typed_loss
     from synth.dp.ledger import Request
     from synth.dp.schedule_file import read_schedule
+    from synth.dp.statement import IN_LEDGER
 
     console, ledger = console_of(ctx), _ledger(url)
     schedule = read_schedule(plan)
@@ -128,8 +133,8 @@ def reserve(
     stands = ledger.note(made.token)
     console.say(f"Reserved for {made.what}: token {made.token}")
     console.say(
-        f"epsilon={stands.epsilon:.6g} alone; {made.dataset} by {made.unit} has now spent "
-        f"{stands.spent_epsilon:.6g} of {stands.total_epsilon:g} at delta={stands.total_delta:.3g}"
+        f"epsilon={typed_loss(stands.epsilon)} in the ledger; {made.dataset} by {made.unit} has now spent "
+        f"{typed_loss(stands.spent_epsilon)} of {stands.total_epsilon:g} at delta={stands.total_delta:.3g}. {IN_LEDGER}"
     )
     for warning in made.warnings:
         console.note(f"Warning: {warning}.")

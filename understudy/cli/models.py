@@ -137,6 +137,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     threads: ThreadsOption = None,
 ) -> int:
     """Fit a generator on a table and save its model. The table should be a training part (`understudy split`)."""
+    from reports.sections.limitations import left_out
     from synth.generators.registry import generator
     from synth.output import making
     from synth.schema_file import read_schema
@@ -165,6 +166,8 @@ def fit(  # noqa: PLR0913 - options of the command line
             model, found = earlier_fit(planned, made.told)
         for sentence in found:
             console.warn(sentence)
+        for sentence in left_out(known):
+            console.say(sentence)
         statement = model.statement
         noted = releases({chosen.name: statement})
         console.say(_promise(statement))

@@ -11,14 +11,11 @@ from understudy.cli.options import SeedOption, StoredTable, console_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from evaluate.gate.finding import Finding
     from understudy.console import Console
     from understudy.quickstart import QuickStart
     from understudy.run.run import RunOutcome
 
 EXAMPLE = "Example: understudy try patients.csv --target readmitted"
-MOST_NAMED = 6
-"""Columns that a line names."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -114,6 +111,8 @@ def is_terminal() -> bool:
 
 def _tell_schema(start: "QuickStart", console: "Console") -> None:
     """The kinds of the columns, those that are left out, and the unit of privacy."""
+    from evaluate.text import MOST_NAMED
+
     schema = start.schema
     kinds: dict[str, list[str]] = {}
     for name, column in schema.columns.items():
@@ -197,26 +196,11 @@ def _columns(what: str, can: "Sequence[str]") -> frozenset[str]:
         )
 
 
-def _reason(finding: "Finding") -> str:
-    """A finding with its rule in words, its number and its limit."""
-    from reports.glossary import entry, shown
-
-    number = (
-        "" if finding.estimate is None else f", {shown(finding.estimate)} against a limit of {finding.rule.limit:g}"
-    )
-    return f"{entry(finding.rule.measure).title}{number}. {finding.reason}"
-
-
 def _tell_next(outcome: "RunOutcome", start: "QuickStart", console: "Console") -> None:
-    """The reason of the verdict, and what can be done next."""
-    from reports.sections.verdicts import ruling_of
+    """What can be done next."""
     from understudy.artifacts import EVALUATION, REPORT
 
     out = outcome.plan.out
-    for verdict in outcome.verdicts:
-        reasons = ruling_of(verdict).reasons
-        if reasons and verdict.verdict != "PASS":
-            console.say(f"Reason: {_reason(reasons[0])}")
     console.say("Next:")
     console.say(f"  read {out / REPORT} in a browser")
     console.say(
@@ -225,6 +209,9 @@ def _tell_next(outcome: "RunOutcome", start: "QuickStart", console: "Console") -
     if any(verdict.verdict == "PASS" for verdict in outcome.verdicts):
         console.say(f"  ask for more: `understudy gate {out / EVALUATION} --policy partner`")
     if start.epsilon is None:
-        console.say("  limit what it tells of a person: the same command with `--epsilon 1`; now nothing does")
+        console.say(
+            "  limit what it tells of a person, as nothing does now: the same command on a terminal, without --yes and "
+            "with `--epsilon 1 --out DIR`; it asks what is public"
+        )
     else:
         console.say("  count this release with later ones: `understudy ledger open`, then name the ledger in the job")

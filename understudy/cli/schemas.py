@@ -83,6 +83,7 @@ def infer(  # noqa: PLR0913 - options of the command line
     force: Force = False,
 ) -> int:
     """Propose a schema from a table. What it says was read off the data: nothing in it is public yet."""
+    from reports.sections.limitations import left_out
     from synth.errors import JobError
     from synth.infer import infer_schema
     from synth.output import check_new_file
@@ -103,18 +104,10 @@ def infer(  # noqa: PLR0913 - options of the command line
     write_schema(schema, out, read_off=True)
     kinds = {name: column.kind for name, column in schema.columns.items()}
     console.table(("column", "kind"), [(name, _told(column)) for name, column in schema.columns.items()])
-    personal = [name for name, column in schema.columns.items() if column.kind == "personal" and not column.drop]
-    if personal:
-        console.warn(
-            f"personal data was told by names and patterns: {', '.join(map(repr, personal))}; it is never learned and "
-            "written anew by Faker, so correct what is none, and look for what was not found"
-        )
-    sentences = [name for name in personal if getattr(schema.columns[name], "personal", "") == "text"]
-    if sentences:
-        console.say(
-            f"Free text: {', '.join(map(repr, sentences))}. Placeholder sentences stand in its place; with "
-            'kind = "text" and learn = true a language model writes it, given its row'
-        )
+    for sentence in left_out(schema):
+        console.say(sentence)
+    if any(column.kind == "personal" for column in schema.columns.values()):
+        console.warn("personal data was told by names and patterns; look for what was not found")
     missing = [text for text in schema.missing_values if text]
     if missing:
         console.say(f"Texts that stand for a missing value: {', '.join(map(repr, missing))}")

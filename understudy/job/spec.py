@@ -143,8 +143,8 @@ class LedgerSpec(Frozen):
     )
 
 
-class PublicReportSpec(Frozen):
-    """The budget of the public report's numbers."""
+class ReleasedNumbersSpec(Frozen):
+    """The budget of the released numbers."""
 
     epsilon: Annotated[float, Field(strict=True, ge=1e-3, le=100.0)] = Field(
         description="Of all numbers together, charged to the ledger beside the fits."
@@ -202,8 +202,8 @@ class JobTerms(Frozen):
     evaluation: EvaluationSpec = EvaluationSpec()
     ledger: LedgerSpec | None = Field(default=None, description="Left out: private fits are outside any ledger.")
     card: Terms = Terms()
-    public_report: PublicReportSpec | None = Field(
-        default=None, description="Left out: the public report holds no number that was read off real rows."
+    released_numbers: ReleasedNumbersSpec | None = Field(
+        default=None, description="Left out: the report to hand on holds no number that was read off real rows."
     )
     tracking: TrackingSpec | None = Field(default=None, description="Left out: no server is told of the run.")
 
@@ -222,10 +222,10 @@ class JobTerms(Frozen):
 
     @model_validator(mode="after")
     def _reports_on_the_release(self) -> Self:
-        if self.public_report is not None and self.release is None:
+        if self.released_numbers is not None and self.release is None:
             raise ValueError(
-                "public_report is about the table that is released, and release names none; name it, or leave "
-                "public_report out"
+                "released_numbers is about the table that is released, and release names none; name it, or leave "
+                "released_numbers out"
             )
         return self
 
@@ -283,7 +283,7 @@ class RelatedJob(JobTerms):
     def _of_two_tables(self) -> Self:
         asked = {
             "a sweep": self.is_sweep,
-            "[public_report]": self.public_report is not None,
+            "[released_numbers]": self.released_numbers is not None,
             "[tracking]": self.tracking is not None,
         }
         for what, is_asked in asked.items():

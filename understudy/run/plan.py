@@ -41,8 +41,8 @@ from understudy.run.preflight import (
 from understudy.run.workspace import RunWorkspace, check_free, requested
 
 PUBLICATION = "_published"
-"""The label of the public report's numbers among the fits; no candidate's label begins like that."""
-PUBLISHED = "numbers of the public report"
+"""The label of the released numbers among the fits; no candidate's label begins like that."""
+PUBLISHED = "released numbers"
 BESIDE = "_beside "
 """The beginning of a related table's labels among the fits."""
 
@@ -63,7 +63,7 @@ class Plan:
         generators: by label.
         schedules: of those that promise something: all that their fits will draw.
         fund: the total that pays for these; `None`: no ledger, or nothing to pay for.
-        publication: all that the numbers of the public report will draw; `None`: there are none.
+        publication: all that the released numbers will draw; `None`: there are none.
         key: *Sensitive*. Of the real table's fingerprint.
         restart: whether unfinished work of this output is removed first.
         workers: candidates made side by side; `None`: as many as a cluster has room for.
@@ -109,7 +109,7 @@ class Plan:
 
     @property
     def reserved(self) -> dict[str, Schedule]:
-        """All that is drawn and paid for, by label: private fits, and the numbers of the public report."""
+        """All that is drawn and paid for, by label: private fits, and the released numbers."""
         return {**self.schedules, **({} if self.publication is None else {PUBLICATION: self.publication})}
 
     def payment(self, work: RunWorkspace) -> Payment:
@@ -124,7 +124,7 @@ class Plan:
         }
         if self.publication is not None:
             published = f"numbers published about {self.job.release} of a run"
-            releases[PUBLICATION] = Release(self.publication, published, "public_report")
+            releases[PUBLICATION] = Release(self.publication, published, "released_numbers")
         return Payment(self.fund, self.schema, releases, work)
 
     @cached_property
@@ -296,6 +296,7 @@ def make_plan(
     )
     if executor is not None:
         check_ledger(None if plan.fund is None else plan.fund.place)
+        out.absolute().parent.mkdir(parents=True, exist_ok=True)  # the workers have to see it
         check_cluster(executor, out.absolute().parent, plan.inputs)
     if not finished:
         check_left([plan])

@@ -61,10 +61,10 @@ def check_job(job: Job, generators: Mapping[str, Generator]) -> None:
             f"evaluation.shadow_models={job.evaluation.shadow_models} fits the generator on parts of the real rows, "
             "and this table stays where it is stored, so that a sample would be attacked in its place; leave it out"
         )
-    if job.public_report is not None:
+    if job.released_numbers is not None:
         raise JobError(
-            f"public_report.epsilon={job.public_report.epsilon:g} pays for numbers that a model reads off each "
-            "held-out row, and this table stays where it is stored; leave public_report out"
+            f"released_numbers.epsilon={job.released_numbers.epsilon:g} pays for numbers that a model reads off each "
+            "held-out row, and this table stays where it is stored; leave released_numbers out"
         )
 
 
@@ -155,14 +155,14 @@ def cautions(intent: Intent) -> tuple[str, ...]:
 
 
 def of_publication(release: str, together: ComposedClaim) -> str:
-    """A warning with the composed claim of the public report's numbers and their table.
+    """A warning with the composed claim of the released numbers and their table.
 
     Args:
         release: label of that table.
         together: of the table and the numbers.
     """
     return (
-        f"public_report: whoever gets the table of generators.{release} and the numbers published about it has both: "
+        f"released_numbers: whoever gets the table of generators.{release} and the numbers about it has both: "
         f"together they come to epsilon={typed_loss(together.epsilon)} at delta={typed_loss(together.delta)}"
     )
 
@@ -284,7 +284,7 @@ def _together(intent: Intent, schedules: Mapping[str, Schedule], found: Composed
     in_ledger = ""
     if intent.fund is not None:
         curve = RdpCurve.total(schedule.curve for schedule in schedules.values())
-        in_ledger = f" ({typed_loss(intent.fund.filter.spent(curve))} in the ledger)"
+        in_ledger = f" ({typed_loss(intent.fund.filter.spent(curve))} in the ledger, which adds up by RDP)"
     named = _listed(intent, list(intent.schedules)) if intent.swept is None else "all points of the sweep"
     return (
         f"{len(schedules)} private fits of one table compose, {named}: "

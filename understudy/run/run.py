@@ -22,7 +22,7 @@ from understudy.bundle.evidence import BundleContent, write_evidence
 from understudy.bundle.keys import Signer
 from understudy.console import DONE, VERDICTS, Console
 from understudy.evaluation_log import count_attempt
-from understudy.run import candidates, public_report, stages
+from understudy.run import candidates, released_numbers, stages
 from understudy.run.attacks import disproved
 from understudy.run.plan import PUBLICATION, Plan
 from understudy.run.pool import make_all
@@ -196,14 +196,14 @@ def _paid_for(plan: Plan, print_of_table: str) -> str:
 
 
 def _publish(plan: Plan, work: RunWorkspace, sides: stages.Sides, console: Console) -> None:
-    """The numbers of the public report, where the job pays for any."""
+    """The released numbers, where the job pays for any."""
     if plan.publication is None or plan.job.release is None:
         return
     if not isinstance(sides, Split):
-        raise JobError("no public numbers are read off a table that stays where it is stored; leave public_report out")
+        raise JobError("no numbers are released of a table that stays where it is stored; leave released_numbers out")
     with console.stage("release numbers") as progress:
         table = candidates.table_path(plan, work, plan.job.release)
-        public_report.release_numbers(plan, work, sides, table, progress)
+        released_numbers.release_numbers(plan, work, sides, table, progress)
 
 
 def _whole(work: RunWorkspace) -> Path:
@@ -216,7 +216,7 @@ def _join(plan: Plan, work: RunWorkspace, real: _Real, began_at: str) -> Evaluat
     if plan.unpaid:
         _remove_releasable(work.result)
     evaluation = replace(evaluation, provenance=_provenance(plan, work, real, began_at, evaluation))
-    evaluation = public_report.with_numbers(evaluation, public_report.publication(plan, work))
+    evaluation = released_numbers.with_numbers(evaluation, released_numbers.publication(plan, work))
     with whole_file(_whole(work)) as beside:
         beside.write_text(evaluation.to_json(), encoding="utf-8")
     return evaluation
@@ -236,7 +236,7 @@ def _provenance(plan: Plan, work: RunWorkspace, real: _Real, began_at: str, eval
     disputed = (said for one in evaluation.candidates if one.name in audited for said in disproved(one))
     stated = {label: candidates.made(work, label).statement for label in plan.points}
     if plan.publication is not None:
-        stated[public_report.ALONE] = PrivacyStatement.from_dict(work.stage(PUBLICATION)["statement"])
+        stated[released_numbers.ALONE] = PrivacyStatement.from_dict(work.stage(PUBLICATION)["statement"])
     known = Provenance(
         job=plan.title,
         release=plan.job.release,

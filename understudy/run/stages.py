@@ -256,7 +256,7 @@ def _specification(plan: Plan, label: str) -> GeneratorRecord:
     chosen = plan.generators[label]
     parameters = chosen.parameters()
     if chosen.text is not None:
-        # A public page names a file, and not where it lies on this machine.
+        # A page to hand on names a file, and not where it lies on this machine.
         names = {key: Path(path).name for key in FILES if (path := parameters["text"].get(key)) is not None}
         parameters["text"] = {**parameters["text"], **names}
     return GeneratorRecord.of(chosen.name, parameters)

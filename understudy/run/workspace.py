@@ -295,7 +295,7 @@ def check_free(out: Path, *, restart: bool = False) -> bool:
         Whether a run has finished the output, and nobody was told yet.
 
     Raises:
-        OutputError: it exists and is not an empty folder, or its parent is missing or closed to writing.
+        OutputError: it exists and is not an empty folder, or its parent cannot be made or written.
     """
     if not restart and RunWorkspace(work_folder(out), out).is_finished:
         return True

@@ -3,8 +3,8 @@
 A tracking server is a place where others read. So a whitelist says what is sent, in one of two widths:
 
 - "public" holds nothing that was computed from real rows outside a budget. It has the job's own words without seeds,
-  and what is declared. It has the claims of fits, published numbers and the public verdict. Of a table with a guarantee
-  it has the public model card.
+  and what is declared. It has the claims of fits, released numbers and the verdict to hand on. Of a table with a
+  guarantee it has the model card to hand on.
 - "internal" adds what reads real rows: key figures, verdicts, seeds, the report with its evaluation. It is for a server
   that only those read who may read the internal report.
 
@@ -28,7 +28,7 @@ from reports.exports.summary import SUMMARY
 from reports.model_card.privacy import noise_multiplier
 from synth.distribution import VERSION
 from understudy.artifacts import CARDS, EVALUATION, JUNIT, PUBLIC_MARKDOWN, PUBLIC_YAML, REPORT, VERDICT, Delivery
-from understudy.bundle.manifest import PUBLIC
+from understudy.bundle.manifest import TO_HAND_ON
 from understudy.job.spec import Job, TrackingSpec
 from understudy.provenance import INPUTS
 from understudy.tracking import client
@@ -182,16 +182,16 @@ class _Known:
         sweep, released = self.delivery.evaluation.provenance.sweep, self.delivery.released
         if sweep is not None:
             yield "understudy.releasable", str(sweep.releasable).lower()
-        public = json.loads((self.folder / VERDICT).read_text(encoding="utf-8"))["public_verdict"]
+        public = json.loads((self.folder / VERDICT).read_text(encoding="utf-8"))["verdict_to_hand_on"]
         if public is not None and self._promises:
-            yield "understudy.public_verdict", f"{public} of the rules that can be shown; the others stay inside"
+            yield "understudy.to_hand_on.verdict", f"{public} of the rules that can be shown; the others stay inside"
         if self.internal and released is not None:
             yield "understudy.verdict", released.verdict
 
     def _files(self) -> Iterator[tuple[str, str | None]]:
         names: list[tuple[str, str | None]] = []
         if self.internal or self._promises:  # without a guarantee a table has, unless said, as many rows as train
-            names += [(f"{PUBLIC}/{name}", PUBLIC) for name in (PUBLIC_YAML, PUBLIC_MARKDOWN)]
+            names += [(f"{TO_HAND_ON}/{name}", TO_HAND_ON) for name in (PUBLIC_YAML, PUBLIC_MARKDOWN)]
         if self.internal:
             names += [(name, None) for name in INTERNAL_FILES]
             cards = sorted((self.folder / CARDS).glob("*"))
@@ -209,7 +209,7 @@ class _Known:
 
     def _published(self, candidate: Candidate) -> Iterator[tuple[str, float]]:
         """Numbers that were read off real rows and paid for, of the whole table."""
-        published = self.delivery.evaluation.provenance.public_report
+        published = self.delivery.evaluation.provenance.released_numbers
         if published is not None and published.table == candidate.name:
             yield from ((one.measure, one.value) for one in published.numbers if not one.subject)
 

@@ -32,6 +32,7 @@ from evaluate.ranking.ranking import FrontierPoint, frontier, ranked
 from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, GeneratorRecord
 from evaluate.tables import Real
+from evaluate.text import MOST_NAMED, listed
 from synth.errors import SchemaError
 from synth.parsing import GivenFile, read_given
 from synth.progress import Progress
@@ -156,8 +157,6 @@ def measure(bench: VendorContext, offered: DeliveredTable, n_rows: int) -> Measu
     return MeasuredVendor(lacking_columns(candidate, offered.lacking), figures, barred, left_open, own)
 
 
-MOST_NAMED = 50
-"""Extra columns that are named; of more only the number is told."""
 EXPOSURE = "privacy.membership.auc"
 UTILITIES = ("utility.tstr.boosting", "utility.tstr.linear")
 """Measures of utility for the picture: the first that every table in it has."""
@@ -350,8 +349,8 @@ def _vendor(
     if measured.barred:
         return replace(made, standing="disqualified", reason=_why(measured.barred))
     if offered.lacking:
-        names = ", ".join(map(repr, offered.lacking[:5])) + (", and others" if len(offered.lacking) > 5 else "")
-        return replace(made, standing="incomplete", reason=f"it lacks columns of the schema: {names}")
+        reason = f"it lacks columns of the schema: {listed(offered.lacking)}"
+        return replace(made, standing="incomplete", reason=reason)
     return made
 
 

@@ -18,6 +18,7 @@ from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Failure
 from evaluate.sampling import entity_codes, learned_keys
 from evaluate.tables import Tables
+from evaluate.text import listed
 
 BARRING = ("privacy.", "validity.")
 """Prefixes of the measures whose rules bar a table. The claim of a privacy statement is not among them: a vendor's is
@@ -142,7 +143,7 @@ def lacking_columns(candidate: Candidate, lacking: tuple[str, ...]) -> Candidate
     """
     if not lacking:
         return candidate
-    shown = ", ".join(map(repr, lacking[:5])) + (f" and {len(lacking) - 5} more" if len(lacking) > 5 else "")
+    shown = listed(lacking)
     why = f"the table lacks {shown}, so that nothing is known of all columns together"
     whole = ("columns.", "pairs.", "triples.", "joint.", "histories.")
     kept, failures = [], [*candidate.failures]

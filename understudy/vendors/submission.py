@@ -180,7 +180,7 @@ class DeliveredTable:
         content: a digest of its rows, the same in another order, with other extra columns or in another format.
         n_rows: rows that were delivered.
         lacking: columns that the schema keeps and the table has not.
-        extra: columns that the schema does not know.
+        extra: columns that the schema drops or does not know.
         schema: with the columns that are lacking dropped.
         n_formulas: cells, headings among them, that a spreadsheet would run instead of showing them.
     """
@@ -220,7 +220,7 @@ def look_at(name: str, path: Path, schema: Schema, limits: SizeLimits) -> Delive
     read = read_digested(path, limits)
     frame = read.frame
     lacking = tuple(column for column in schema.kept if column not in frame.columns)
-    extra = tuple(str(column) for column in frame.columns if column not in schema.columns)
+    extra = tuple(str(column) for column in frame.columns if column not in schema.kept)
     if not set(schema.learned) - set(lacking):
         raise TableError(
             f"a table needs columns of the schema: path={str(path)!r} has none that is learned; rename its"

@@ -51,6 +51,8 @@ def tells_pairs(schema: Schema, epsilon: float | None, delta: float | Literal["a
         return has_histories(schema)
     if schema.n_units is None or schema.status != "declared":
         return False  # a private fit is refused
+    if schema.max_rows_per_unit < 2:
+        return False  # no row has one before it
     rho = LATER_SHARE * approximate_rho(epsilon, resolve_delta(delta, schema))
     noise = max(schema.max_rows_per_unit - 1, 1) * math.sqrt(len(schema.modeled) / (2 * rho))
     return schema.n_units / noise >= LEAST_SIGNAL

@@ -13,6 +13,7 @@ from evaluate.fidelity.detection import design, propensity
 from evaluate.fidelity.joint_samples import JointSamples, JointSide
 from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
+from synth.columns import TextColumn
 from synth.schema import Schema, build_schema
 
 
@@ -41,8 +42,12 @@ def test_shuffled_columns_are_told_from_real_ones_and_fresh_rows_are_not(tables,
         assert shuffled[name].value > fresh[name].value
 
 
-def test_a_copy_of_train_is_what_the_reference_is(tables, offer):
-    copy = found(detection.measure(offer(tables.train)))
+def test_a_copy_of_train_is_what_the_reference_is_and_columns_that_are_not_compared_are_named(tables, offer):
+    copied = offer(tables.train)
+    left_out = {**copied.schema.columns, "said": TextColumn(drop=True)}
+    copied = replace(copied, schema=copied.schema.model_copy(update={"columns": left_out}))
+    copy = found(detection.measure(copied))
+    assert copy["joint.c2st.auc"].note == "Without the columns 'said'. 0.5 is a coin."
     assert copy["joint.c2st.excess"].value == 0.0
     assert copy["joint.c2st.auc"].value == copy["joint.c2st.auc"].reference
     assert copy["joint.pmse.ratio"].value == pytest.approx(copy["joint.pmse.ratio"].reference)
@@ -159,6 +164,26 @@ def test_values_off_their_columns_lattice_are_told_apart(step, tables_of):
     moved = offered + np.round(rng.normal(0, step / 3, (300, 1)), 3)
     seen = of((train, holdout, moved.clip(0, 1e7)), schema, tables_of)["joint.c2st.excess"]
     assert seen.value > 0.4
+
+
+def test_a_difference_that_no_longer_holds_is_seen(tables_of):
+    """Every column is right, and every pair nearly: a stay ends some nights off its start and its nights."""
+    bounds = ["2010-01-01", "2025-01-01"]
+    columns = {name: {"kind": "date", "bounds": bounds} for name in ("start", "end")}
+    schema = build_schema(
+        {"status": "declared", "columns": {**columns, "nights": {"kind": "integer", "bounds": [0, 60]}}}
+    )
+
+    def stays(seed: int, off: int) -> pd.DataFrame:
+        rng = np.random.default_rng(seed)
+        start, nights = rng.integers(0, 5000, 1000), rng.poisson(10, 1000)
+        gap = np.maximum(nights + rng.integers(-off, off + 1, 1000), 0)
+        first, last = (pd.Timestamp("2010-01-01") + pd.to_timedelta(days, unit="D") for days in (start, start + gap))
+        return pd.DataFrame({"start": first, "end": last, "nights": nights})
+
+    seen = [of((stays(0, 0), stays(1, 0), stays(2, off)), schema, tables_of)["joint.c2st.auc"] for off in (0, 2)]
+    assert seen[0].value < 0.56
+    assert seen[1].value > 0.8
 
 
 def test_times_at_midnight_alone_are_told_from_times_of_day(tables_of):

@@ -43,7 +43,7 @@ def content(*, sweep: bool = False, numbers: bool = False) -> dict[str, Any]:
         "release": "a", "split": "keyed hash, seed 1", "composed": every,
         "sweep": swept({"releasable": True, "composed": fits}, *FITS) if sweep else None,
         "ledger": {"reserved_epsilon": dict.fromkeys((*FITS, "published numbers") if numbers else FITS, 1.0)},
-        "public_report": {
+        "released_numbers": {
             "table": "a", "statement": Budget(NUMBERS).statement(SCHEMA), "together": Budget(both).statement(SCHEMA),
             "every": every,
         } if numbers else None,
@@ -188,23 +188,23 @@ COMPOSED: dict[str, tuple[dict[str, bool], str, Callable[[dict[str, Any]], objec
             both_tables={"a": {"epsilon": 0.3, "delta": 1e-6, "n_fits": 2}}),
     ),
     "all that was drawn with numbers": (
-        {"numbers": True}, "smaller epsilon", lambda known: known["public_report"]["every"].update(epsilon=0.3),
+        {"numbers": True}, "smaller epsilon", lambda known: known["released_numbers"]["every"].update(epsilon=0.3),
     ),
     "a table with its numbers": (
-        {"numbers": True}, "its own events cost", lambda known: known["public_report"]["together"].update(SMALL),
+        {"numbers": True}, "its own events cost", lambda known: known["released_numbers"]["together"].update(SMALL),
     ),
     "a table with its numbers, of which the events are left out": (
-        {"numbers": True}, "smaller epsilon", lambda known: known["public_report"].update(
-            together={**known["public_report"]["statement"], "epsilon": 0.2, "epsilon_rdp": 0.2}),
+        {"numbers": True}, "smaller epsilon", lambda known: known["released_numbers"].update(
+            together={**known["released_numbers"]["statement"], "epsilon": 0.2, "epsilon_rdp": 0.2}),
     ),
     "numbers": (
-        {"numbers": True}, "its own events cost", lambda known: known["public_report"]["statement"].update(SMALL),
+        {"numbers": True}, "its own events cost", lambda known: known["released_numbers"]["statement"].update(SMALL),
     ),
     "fits of a sweep that was taken out": (
-        {"numbers": True}, "as of a sweep", lambda known: known["public_report"].update(n_fits=2),
+        {"numbers": True}, "as of a sweep", lambda known: known["released_numbers"].update(n_fits=2),
     ),
     "numbers that were taken out": (
-        {"numbers": True}, "not there", lambda known: known.update(public_report=None, composed=None),
+        {"numbers": True}, "not there", lambda known: known.update(released_numbers=None, composed=None),
     ),
     "a sweep without points": ({"sweep": True}, "no point", lambda known: known["sweep"].update(points=[])),
     "a sweep of fewer fits": (

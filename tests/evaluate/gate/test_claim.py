@@ -47,12 +47,12 @@ CASES = [
     ("two fits, the other named", {"release": "other0", "composed": RUN}, (OWN,), ("run", 1.5), None),
     ("two fits, none named", {"release": None, "composed": RUN}, (OWN,), ("run", 1.5), None),
     # With published numbers.
-    ("numbers about it", {"release": "m", "composed": {**RUN, "epsilon": 1.1}, "public_report": PUBLISHED}, (),
+    ("numbers about it", {"release": "m", "composed": {**RUN, "epsilon": 1.1}, "released_numbers": PUBLISHED}, (),
      ("published", 1.1), None),
-    ("numbers about it, and another fit", {"release": "m", "composed": THREE, "public_report": PUBLISHED}, (OWN,),
+    ("numbers about it, and another fit", {"release": "m", "composed": THREE, "released_numbers": PUBLISHED}, (OWN,),
      ("published", 1.1), ("run", 1.6)),
     ("numbers about another", {"release": "other0", "composed": THREE,
-     "public_report": {**PUBLISHED, "table": "other0"}}, (OWN,), ("run", 1.6), None),
+     "released_numbers": {**PUBLISHED, "table": "other0"}}, (OWN,), ("run", 1.6), None),
     # Of two related tables, those of both, named or not.
     ("one of two tables, named", {"release": "m", "composed": RUN, "both_tables": {"m": RUN}}, (),
      ("tables", 1.5), None),
@@ -66,17 +66,17 @@ CASES = [
     ("a sweep, none named", {"release": None, "sweep": SWEEP, "composed": SWEEP["composed"]}, (OWN, OWN),
      ("sweep", 4.0), None),
     ("a sweep with numbers", {"release": "m", "sweep": SWEEP, "composed": {"epsilon": 4.5, "delta": 2e-6, "n_fits": 4},
-     "public_report": {**PUBLISHED, "together": WIDER, "n_fits": 3}}, (OWN, OWN), ("published", 4.5), None),
+     "released_numbers": {**PUBLISHED, "together": WIDER, "n_fits": 3}}, (OWN, OWN), ("published", 4.5), None),
     ("a sweep with numbers about another", {"release": "other0", "sweep": SWEEP,
      "composed": {"epsilon": 4.5, "delta": 2e-6, "n_fits": 4},
-     "public_report": {**PUBLISHED, "table": "other0", "together": WIDER, "n_fits": 3}}, (OWN, OWN),
+     "released_numbers": {**PUBLISHED, "table": "other0", "together": WIDER, "n_fits": 3}}, (OWN, OWN),
      ("run", 4.5), None),
     ("a sweep whose run is not composed", {"release": None, "sweep": SWEEP}, (OWN, OWN), ("sweep", 4.0), None),
     # From elsewhere, where nobody composed them: they add up.
     ("offered alone", {"release": None}, (), ("fit", 1.0), None),
     ("offered together", {"release": None}, (OWN, None), ("sum", 2.0), None),
     ("not composed, named", {"release": "m"}, (OWN,), ("fit", 1.0), ("sum", 2.0)),
-    ("not composed, with numbers", {"release": None, "public_report": {**PUBLISHED, "every": None}}, (OWN,),
+    ("not composed, with numbers", {"release": None, "released_numbers": {**PUBLISHED, "every": None}}, (OWN,),
      ("sum", 2.3), None),
 ]  # fmt: skip
 
@@ -109,7 +109,7 @@ def test_no_claim_of_several_releases_is_smaller_than_that_of_one() -> None:
     for provenance in (
         {"composed": small},
         {"sweep": {"releasable": True, "composed": small}},
-        {"public_report": {**PUBLISHED, "together": stated(epsilon=0.8), "n_fits": 1}, "release": "m"},
+        {"released_numbers": {**PUBLISHED, "together": stated(epsilon=0.8), "n_fits": 1}, "release": "m"},
     ):
         found = known(claims(provenance, OWN))
         assert (found.counted.epsilon, found.counted.delta) >= (1.0, 1e-6)
@@ -122,7 +122,7 @@ def test_what_was_picked_from_a_fit_without_secure_noise_is_not_private() -> Non
     assert not known(claims({"composed": RUN}, void)).counted.private
     assert known(claims({"composed": RUN, "release": "m"}, void)).counted.private
     published = {**PUBLISHED, "together": stated(epsilon=1.1, private=False)}
-    assert not known(claims({"public_report": published, "release": "m"})).counted.private
+    assert not known(claims({"released_numbers": published, "release": "m"})).counted.private
     assert not known(claims({}, own=void)).counted.private
 
 
@@ -138,11 +138,11 @@ def test_what_was_picked_from_a_fit_without_secure_noise_is_not_private() -> Non
         {"sweep": []},
         {"sweep": {}},
         {"sweep": {"composed": {"epsilon": 1.5, "delta": 1e-6}}},
-        {"public_report": []},
-        {"public_report": {**PUBLISHED, "table": "nobody"}},
-        {"public_report": {**PUBLISHED, "n_fits": "1"}},
-        {"public_report": {**PUBLISHED, "together": {**OWN.to_dict(), "private": 1}}},
-        {"public_report": {**PUBLISHED, "every": 3}},
+        {"released_numbers": []},
+        {"released_numbers": {**PUBLISHED, "table": "nobody"}},
+        {"released_numbers": {**PUBLISHED, "n_fits": "1"}},
+        {"released_numbers": {**PUBLISHED, "together": {**OWN.to_dict(), "private": 1}}},
+        {"released_numbers": {**PUBLISHED, "every": 3}},
     ],
 )
 def test_what_no_run_writes_is_damage_and_never_the_claim_of_one_fit(provenance: dict[str, Any]) -> None:

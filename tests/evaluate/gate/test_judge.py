@@ -43,7 +43,7 @@ def judged(evaluation: Evaluation) -> dict[str, tuple[str, float]]:
         ({"release": "a", "composed": RUN}, {"a": ("PASS", 1.0), "b": ("FAIL", 1.5)}),
         ({"release": "b", "composed": RUN}, {"a": ("FAIL", 1.5), "b": ("PASS", 1.0)}),
         ({"release": None, "composed": RUN}, {"a": ("FAIL", 1.5), "b": ("FAIL", 1.5)}),
-        ({"release": "a", "composed": RUN, "public_report": PUBLISHED}, {"a": ("PASS", 1.06), "b": ("FAIL", 1.5)}),
+        ({"release": "a", "composed": RUN, "released_numbers": PUBLISHED}, {"a": ("PASS", 1.06), "b": ("FAIL", 1.5)}),
         ({"release": None}, {"a": ("FAIL", 2.0), "b": ("FAIL", 2.0)}),
     ],
 )
@@ -62,7 +62,7 @@ def test_a_table_alone_is_judged_by_its_own_claim() -> None:
 
 
 def test_the_number_judged_is_shown_with_why_it_is_not_that_of_the_fit() -> None:
-    evaluation = of("a", "b", release="a", composed=RUN, public_report=PUBLISHED)
+    evaluation = of("a", "b", release="a", composed=RUN, released_numbers=PUBLISHED)
     verdicts = judge(evaluation, [POLICY])
     page = " ".join(render_html(evaluation, verdicts=verdicts, release="a").split())
     for said in (

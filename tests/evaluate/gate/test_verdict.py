@@ -271,3 +271,13 @@ def test_a_finding_says_once_on_which_samples_its_number_rests(
         assert (SEARCH_MORE in finding.reason) == (low == 0.50 and outcome == "INCONCLUSIVE" and not searched)
     whole = finding_of(Candidate("t", (Estimate(LOWER, value, 1_000, "lower", low=low, high=high),)), rule)
     assert "Measured" not in whole.reason
+
+
+def test_a_warning_about_what_the_real_table_has_not_is_no_finding_and_a_binding_rule_stays_open() -> None:
+    name, why = "columns.lattice.kept.worst", "the values of no number lie mostly on multiples of a step"
+    rules = [rule(name, "warn"), rule(name)]
+    for reason, kept in (("not applicable", [rules[1]]), ("skipped", rules)):
+        table = Candidate("a", (), failures=(Failure(name, reason, why),))  # type: ignore[arg-type]
+        verdict = judge_candidate(table, Policy(name="p", version=1, audience="us", rules=tuple(rules)))
+        assert [finding.rule for finding in verdict.findings] == kept
+        assert verdict.verdict == "INCONCLUSIVE"

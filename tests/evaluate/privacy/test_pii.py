@@ -14,6 +14,7 @@ from evaluate.tables import Tables
 from evaluate.validity import validity
 from synth import identifiers
 from synth.columns import IdentifierColumn, PersonalColumn
+from synth.infer import infer_schema
 from synth.personal import generate
 from synth.schema import Schema, build_schema
 
@@ -135,7 +136,26 @@ def test_a_real_mail_in_a_column_that_the_schema_does_not_know_is_found_and_said
     assert found.note.startswith("2 of 300 rows hold a value of 'mail' that is real")
 
 
-@pytest.mark.parametrize("column", ["mail", "card"])
+def test_training_rows_told_in_a_text_are_found_and_rows_that_tell_of_themselves_are_not() -> None:
+    rng = np.random.default_rng(5)
+
+    def people(n: int) -> pd.DataFrame:
+        town, day = rng.choice(["Bath", "New York"], n), pd.Timestamp("2020-01-01")
+        rows = {"age": rng.integers(20, 60, n), "pay": rng.integers(1, 9, n), "town": town}
+        return pd.DataFrame({**rows, "day": day + pd.to_timedelta(rng.integers(0, 9, n), unit="D")})
+
+    def told(rows: pd.DataFrame) -> list[str]:
+        return [f"{row}" for row in rows.to_dict("records")]
+
+    train, holdout, synthetic = people(400), people(400), people(300)
+    schema = infer_schema(train)
+    for memo, share in ((told(train.head(300)), 1.0), (told(synthetic), 0.0)):
+        tables = Tables.prepare(train, holdout, synthetic.assign(memo=memo), schema, seed=3)
+        whole = pii.measure(tables).estimates[0]
+        assert whole.value == pytest.approx(share, abs=0.1)
+
+
+@pytest.mark.parametrize("column", ["mail", "card", "iban"])
 def test_a_real_value_amid_a_text_is_found(real: pd.DataFrame, column: str) -> None:
     columns = {**COLUMNS, "note": {"kind": "personal", "personal": "text"}}
     synthetic = made(300, seed=2).assign(note="a")

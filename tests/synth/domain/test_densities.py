@@ -1,6 +1,7 @@
 """Draws within codes: densities, counts, alias tables, copulas, and checks of constraints on codes."""
 
 import datetime as dt
+import itertools
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.stats import spearmanr
 import synth
 from synth.columns import IntegerColumn, RealColumn
 from synth.constraints import Formula
-from synth.domain import Discretizer, grid, numeric_scale
+from synth.domain import Discretizer, grid, numeric_scale, segments
 from synth.domain.constraint_checks import broken, compute
 from synth.domain.copula import Copula
 from synth.domain.counts import CodedTable
@@ -76,6 +77,45 @@ def test_a_flat_end_stays_flat_where_the_counts_show_it() -> None:
     expected = expected_counts(counts + rng.normal(0, 60.0, len(counts)).round(), 60.0, edges, ages, counts.sum())
     assert expected[:10].sum() == pytest.approx(counts[:10].sum(), rel=0.25)
     assert expected[-10:].sum() == pytest.approx(counts[-10:].sum(), rel=0.25)
+
+
+@pytest.mark.parametrize("spread", [10.0, 60.0, 200.0])
+def test_a_broad_mode_that_noise_hides_cell_by_cell_is_kept_beside_a_narrow_one(spread: float) -> None:
+    """A third of 5,000 values near a bound, at the noise of 20 columns and an epsilon of 1."""
+    column = RealColumn(bounds=(0.0, 10_000.0), decimals=1)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        near, broad = np.abs(rng.normal(0, spread, 1700)), rng.normal(6000, 1500, 3300).clip(0, 10_000)
+        edges, counts = histogram(np.concatenate([near, broad]), column)
+        expected = expected_counts(counts + rng.normal(0, 49.5, len(counts)).round(), 49.5, edges, column, 5000)
+        is_broad = edges[:-1] > 2000
+        assert expected[is_broad].sum() == pytest.approx(counts[is_broad].sum(), rel=0.25)
+
+
+def test_segments_are_averaged_as_by_hand() -> None:
+    """All segmentations of five cells, the ratio of each segment integrated on a grid."""
+    counts, base, sigma, total = np.array([1.0, 9.0, 30.0, 28.0, -2.0]), np.array([1.0, 2.0, 1.0, 1.5, 0.5]), 6.0, 70.0
+    n, change = len(counts), segments.CHANGES / len(counts)
+    unit = total / base.sum()
+    ratio = np.linspace(0, 40 * unit, 40_001)
+    prior = np.mean([np.exp(-ratio / (s * unit)) / (s * unit) for s in segments.SCALES], axis=0)
+    mean, evidence = np.zeros(n), 0.0
+    for cuts in itertools.product([False, True], repeat=n - 1):
+        starts = [0, *(np.flatnonzero(cuts) + 1).tolist(), n]
+        weight, means = change ** sum(cuts) * (1 - change) ** (n - 1 - sum(cuts)), []
+        for first, end in itertools.pairwise(starts):
+            y, b = counts[first:end, None], base[first:end, None]
+            likelihood = np.exp((b * ratio * y - (b * ratio) ** 2 / 2).sum(axis=0) / sigma**2)
+            empty = segments.EMPTY_AT_BOUND if first == 0 or end == n else segments.EMPTY
+            filled = (1 - empty) * np.trapezoid(likelihood * prior, ratio)
+            first_moment = (1 - empty) * np.trapezoid(likelihood * prior * ratio, ratio)
+            weight *= empty + filled
+            means += [first_moment / (empty + filled)] * (end - first)
+        mean += weight * np.array(means) * base
+        evidence += weight
+    made, log_evidence = segments._Segments(counts, base, sigma, total, n).mean(0.0)
+    np.testing.assert_allclose(made, mean / evidence, rtol=1e-4)
+    assert log_evidence == pytest.approx(np.log(evidence), abs=1e-4)
 
 
 def test_a_frequent_value_that_nobody_declared_is_found() -> None:

@@ -584,9 +584,10 @@ def test_a_place_that_the_system_refuses_is_told_in_one_sentence(
         assert (tmp_path / named).exists()
 
 
-def test_a_folder_without_a_parent_is_refused(model: Model, tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="create it first"):
-        write_rows(model, tmp_path / "none" / "out", 12, seed=0)
+def test_a_folder_below_a_file_is_refused(model: Model, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="is a file"):
+        write_rows(model, tmp_path / "file" / "out", 12, seed=0)
 
 
 def test_an_error_of_the_disk_is_one_sentence_and_the_same_call_goes_on(

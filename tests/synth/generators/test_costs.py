@@ -489,33 +489,37 @@ def test_the_shares_do_not_depend_on_epsilon() -> None:
         assert (plan(rho)[0].rho or 0.0) / rho == pytest.approx(domain_shares(schema(5_000))[BOUNDS])
 
 
-def schema_of_sizes(n_numbers: int, n_categories: int, n_units: int) -> Schema:
+def schema_of_sizes(n_numbers: int, n_categories: int, n_units: int, n_levels: int = 101) -> Schema:
+    """Numbers and categories, all of two levels but one."""
     columns: dict[str, Any] = {f"n{i}": {"kind": "integer", "bounds": [0, 99]} for i in range(n_numbers)}
     columns |= {f"c{i}": {"kind": "categorical", "categories": ["a", "b"]} for i in range(n_categories)}
+    if n_categories:
+        columns["c0"]["categories"] = [f"level{i}" for i in range(n_levels)]
     return build_schema({"status": "declared", "n_units": n_units, "columns": columns})
 
 
 @pytest.mark.parametrize(
-    ("numbers", "categories", "n_units", "epsilon", "kind"),
+    ("numbers", "categories", "n_levels", "n_units", "epsilon", "kind"),
     [
-        (FEW_COLUMNS - 1, 0, 50_000, 1.0, Aim),
-        (FEW_COLUMNS, 0, 50_000, 1.0, LatentClass),
-        (FEW_COLUMNS, 0, 50_000, None, Trees),
-        (4, 20, 6_000, 1.0, Aim),  # most columns are categories, and pairs are noisy
-        (8, 16, 6_000, 1.0, LatentClass),
-        (4, 20, 60_000, 1.0, LatentClass),
-        (4, 20, 600, 1.0, LatentClass),
-        (4, 20, 200, 1.0, Independent),
-        (20, 4, 600, 0.1, Independent),
-        (1, 0, 50_000, 1.0, Independent),
-        (7, 14, 6_000, 1.0, LatentClass),  # two thirds are categories, and no more
-        (6, 15, 6_000, 1.0, Aim),
+        (FEW_COLUMNS - 1, 0, 0, 50_000, 1.0, Aim),
+        (FEW_COLUMNS, 0, 0, 50_000, 1.0, LatentClass),
+        (FEW_COLUMNS, 0, 0, 50_000, None, Trees),
+        (4, 20, 101, 6_000, 1.0, Aim),  # most columns are categories, one of many levels, and pairs are noisy
+        (4, 20, 100, 6_000, 1.0, LatentClass),
+        (8, 16, 101, 6_000, 1.0, LatentClass),
+        (4, 20, 101, 60_000, 1.0, LatentClass),
+        (4, 20, 101, 600, 1.0, LatentClass),
+        (4, 20, 101, 200, 1.0, Independent),
+        (20, 4, 101, 600, 0.1, Independent),
+        (1, 0, 0, 50_000, 1.0, Independent),
+        (7, 14, 101, 6_000, 1.0, LatentClass),  # two thirds are categories, and no more
+        (6, 15, 101, 6_000, 1.0, Aim),
     ],
 )
 def test_the_generator_is_that_which_public_facts_speak_for(
-    numbers: int, categories: int, n_units: int, epsilon: float | None, kind: type
+    numbers: int, categories: int, n_levels: int, n_units: int, epsilon: float | None, kind: type
 ) -> None:
-    chosen = Auto(epsilon=epsilon).chosen(schema_of_sizes(numbers, categories, n_units))
+    chosen = Auto(epsilon=epsilon).chosen(schema_of_sizes(numbers, categories, n_units, n_levels))
     assert isinstance(chosen, kind)
     assert getattr(chosen, "epsilon", None) == epsilon
 
@@ -528,12 +532,23 @@ def test_limits_are_of_the_signal_which_several_rows_of_an_entity_divide(k: int)
     one = {**content, "entity": "who", "max_rows_per_unit": k}
     per_unit = Auto(epsilon=1.0, delta=1e-8).signal(build_schema({**one, "n_units": 10**6})) / 10**6
     names = []
-    for signal in (4.9, 5.1, 49, 51, 149, 151):
+    for signal in (4.9, 5.1, 49, 51, 399, 401):
         schema = build_schema({**one, "n_units": round(signal / per_unit)})
         names.append(Auto(epsilon=1.0, delta=1e-8).chosen(schema).name)
     assert names == ["independent", "latent_class", "latent_class", "aim", "aim", "latent_class"]
     single = build_schema({**content, "entity": "who", "max_rows_per_unit": 1, "n_units": 10**6})
     assert Auto(epsilon=1.0, delta=1e-8).signal(single) == pytest.approx(k * per_unit * 10**6)
+
+
+def test_an_order_of_entities_of_one_row_tells_no_pairs() -> None:
+    content = schema_of_sizes(8, 0, 50_000).model_dump(mode="json")
+    keys = {
+        "who": {"kind": "identifier", "bounds": [0, 10**9]},
+        "when": {"kind": "date", "bounds": ["2020-01-01", "2021-01-01"]},
+    }
+    histories = {**content, "columns": {**keys, **content["columns"]}, "entity": "who", "order": "when"}
+    for k, kind in ((1, LatentClass), (2, Aim)):
+        assert isinstance(Auto(epsilon=1.0).chosen(build_schema({**histories, "max_rows_per_unit": k})), kind)
 
 
 def test_the_schedule_is_that_of_the_generator_chosen() -> None:

@@ -548,8 +548,9 @@ def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
     assert (tmp_path / "empty" / "x").read_text() == "there"
 
 
-def test_a_place_that_does_not_exist_or_is_closed_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="create it first"), whole_file(tmp_path / "no" / "a.csv"):
+def test_a_place_below_a_file_or_that_is_closed_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="file' is a file"), whole_file(tmp_path / "file" / "no" / "a.csv"):
         pass
     with pytest.raises(OutputError, match="is a folder"), whole_file(tmp_path):
         pass

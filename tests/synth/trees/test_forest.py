@@ -11,7 +11,17 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.tree import DecisionTreeRegressor
 from threadpoolctl import threadpool_limits
 
-from synth.trees.forest import L2, N_LEAVES, RATE, REFINED, Forest, Growth, forests_from_arrays, forests_to_arrays
+from synth.trees.forest import (
+    L2,
+    N_BINS,
+    RATE,
+    REFINED,
+    SIGNIFICANT,
+    Forest,
+    Growth,
+    forests_from_arrays,
+    forests_to_arrays,
+)
 from tests.damaging import damaged
 
 ROUNDS, LEAF = 15, 20
@@ -31,8 +41,8 @@ def response(features: NDArray[np.float32], seed: int = 1) -> NDArray[np.float64
 def theirs(kind: Any, n_rows: int) -> Any:
     """The same booster as scikit-learn's own."""
     return kind(
-        max_iter=max(round(ROUNDS * np.sqrt(n_rows / 20_000)), 10), learning_rate=RATE, max_leaf_nodes=N_LEAVES,
-        l2_regularization=L2, min_samples_leaf=LEAF, early_stopping=False, random_state=3,
+        max_iter=max(round(ROUNDS * np.sqrt(n_rows / 20_000)), 10), learning_rate=RATE, max_leaf_nodes=6,
+        max_bins=N_BINS, l2_regularization=L2, min_samples_leaf=LEAF, early_stopping=False, random_state=3,
     )  # fmt: skip
 
 
@@ -67,8 +77,10 @@ def test_totals_are_the_means_of_a_regressor(forests: list[Forest]) -> None:
 
 
 def test_leaves_are_numbered_and_hold_enough_units(forests: list[Forest]) -> None:
-    features = rows()
-    model = DecisionTreeRegressor(min_samples_leaf=REFINED * LEAF, random_state=3).fit(features, response(features))
+    features, made = rows(), response(rows())
+    model = DecisionTreeRegressor(
+        min_samples_leaf=REFINED * LEAF, min_impurity_decrease=SIGNIFICANT * made.var() / len(made), random_state=3
+    ).fit(features, made)
     leaves = forests[2].leaves(features)
     assert np.array_equal(np.unique(leaves), np.arange(forests[2].n_leaves))
     assert np.bincount(leaves).min() >= REFINED * LEAF
@@ -81,6 +93,20 @@ def test_rows_of_a_unit_count_as_one_in_a_leaf() -> None:
     assert tree.n_leaves > 1
     assert np.bincount(tree.leaves(features)).min() >= 10 * LEAF
     assert Growth(ROUNDS, LEAF, 10.0).leaf_rows == 10 * LEAF
+
+
+@pytest.mark.parametrize(("n_rows", "n_leaves"), [(900, 4), (2000, 8), (20_000, 16)])
+def test_boosted_trees_grow_with_the_rows(n_rows: int, n_leaves: int) -> None:
+    features = rows(n_rows)
+    forest = Growth(1, 1).boosted(features, response(features), "regression", 0)
+    assert {(size + 1) // 2 for size in forest.sizes[1:].tolist()} == {n_leaves}
+
+
+def test_a_cart_hardly_splits_noise() -> None:
+    noise = np.random.default_rng(2).random(5000)
+    assert (
+        Growth(ROUNDS, LEAF).cart(rows(5000), noise, np.ones(5000), 0).n_leaves <= 6
+    )  # some 60 by the size of leaves alone
 
 
 def test_forests_come_back_from_arrays(forests: list[Forest]) -> None:

@@ -33,7 +33,7 @@ from synth.trees.forest import Forest, Growth, forests_from_arrays, forests_to_a
 from tests.damaging import damaged
 from tests.synth.domain.test_domain import read_off
 
-GROWTH = Growth(160, 20)
+GROWTH = Growth(80, 20)
 SIZE = 6
 N_DRAWS = 20_000
 NEW = np.array([[-1.5, 0], [-0.2, 1], [0.3, 2], [1.5, 3]], dtype=np.float32)
@@ -51,7 +51,8 @@ def learned(n: int = 4000, *, size: int = SIZE, refined: bool = False, ordered: 
     ranks = np.clip(0.5 + 0.25 * x + 0.1 * rng.normal(size=n), 0, 1) if refined else None
     rows = np.column_stack([x, word]).astype(np.float32)
     scores = codes + (0 if ranks is None else 0.9 * ranks) if ordered or refined else None
-    return TrainingColumn(rows, {1: 4}, codes.astype(np.int32), size, scores, ranks, np.ones(n))
+    widths = None if ranks is None else np.zeros(n)
+    return TrainingColumn(rows, {1: 4}, codes.astype(np.int32), size, scores, ranks, widths, np.ones(n))
 
 
 def fitted_conditional(column: TrainingColumn, growth: Growth = GROWTH) -> Conditional:
@@ -61,7 +62,7 @@ def fitted_conditional(column: TrainingColumn, growth: Growth = GROWTH) -> Condi
 
 @pytest.fixture(scope="module")
 def plain() -> Conditional:
-    return fitted_conditional(learned(12_000), Growth(400, 20))
+    return fitted_conditional(learned(12_000), Growth(200, 20))
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +162,22 @@ def test_ranks_within_codes_follow_the_features(number: Conditional) -> None:
         assert ranks[held].std() == pytest.approx(column.ranks[held].std(), rel=0.3)
         n_compared += real > 0.4
     assert n_compared > 3
+
+
+def test_values_of_few_wide_cells_fill_their_code_beside_codes_of_one_cell() -> None:
+    """Whole numbers, some codes of which are one of them: the pooled ranks were a peak in the middle of each code."""
+    n, rng = 6000, np.random.default_rng(0)
+    codes, cells = rng.integers(0, 8, n), rng.integers(0, 4, n)
+    several = codes % 2 == 0
+    ranks, widths = np.where(several, (cells + 0.5) / 4, 0.5), np.where(several, 0.25, 1.0)
+    column = TrainingColumn(rng.normal(size=(n, 1)).astype(np.float32), {}, codes.astype(np.int32), 8, codes + ranks,
+                            ranks, widths, np.ones(n))  # fmt: skip
+    refinement = fitted_conditional(column).refinement
+    assert refinement is not None
+    drawn = refinement.draw(column.rows, column.codes, rng)[several]
+    assert np.bincount(np.minimum(drawn * 4, 3).astype(int), minlength=4) / several.sum() == pytest.approx(
+        0.25, abs=0.03
+    )
 
 
 def test_a_smallest_leaf_of_more_units_tells_fewer_rows_apart() -> None:

@@ -165,7 +165,7 @@ def test_what_was_finished_earlier_without_the_key_is_said_not_to_be_signed(work
 
 
 def test_published_numbers_count_in_what_a_job_drew(workspace: Any, jobs: Any) -> None:
-    jobs.write("one", epsilon=0.5, release="independent", public_report={"epsilon": 0.2})
+    jobs.write("one", epsilon=0.5, release="independent", released_numbers={"epsilon": 0.2})
     ran = start(workspace, jobs)
     (job,) = jobs.summary["jobs"]
     together = json.loads((jobs.out / "one" / "evaluation.json").read_text())["provenance"]["composed"]

@@ -108,7 +108,7 @@ def test_a_job_that_names_no_table_to_release_has_no_verdict_and_its_epsilons_ad
 def test_the_epsilon_of_a_job_is_that_of_all_that_it_drew(jobs: Any) -> None:
     """As its run composed it; where that composed nothing, the published numbers are added, too."""
     together = {"composed": {"epsilon": 0.7, "delta": 1e-6, "n_fits": 3}, "sweep": {"composed": {"epsilon": 0.6}}}
-    numbers = {"public_report": {"statement": {"epsilon": 0.1}}}
+    numbers = {"released_numbers": {"statement": {"epsilon": 0.1}}}
     for provenance, epsilon in ((together, 0.7), (numbers, 0.85), ({**numbers, **together}, 0.7)):
         place(jobs, verdict="PASS", **provenance)
         assert ended(jobs, 0).epsilon == pytest.approx(epsilon)
@@ -119,7 +119,7 @@ def test_what_has_been_reserved_for_published_numbers_counts_too(jobs: Any) -> N
     reservations.mkdir(parents=True)
     for label in ("independent", "_published"):
         (reservations / f"{label}.json").write_text("{}")
-    path = jobs.write("one", release="independent", public_report={"epsilon": 0.2})
+    path = jobs.write("one", release="independent", released_numbers={"epsilon": 0.2})
     (job,) = listed([path], jobs.out)
     assert outcome_of(job, Ended(job.name, "", -9, 1.5)).epsilon == pytest.approx(0.7)
 

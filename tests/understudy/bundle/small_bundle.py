@@ -28,16 +28,16 @@ def fill(folder: Path, *, waiver_until: str | None = None, public: str | None = 
     waived = {"waived": True, "waiver": waiver}
     findings = [{"waived": False, "waiver": None}, *([] if waiver_until is None else [waived])]
     (folder / "synthetic").mkdir(parents=True)
-    (folder / "public").mkdir()
+    (folder / "to-hand-on").mkdir()
     (folder / "synthetic" / "mst.csv").write_text("a,b\n1,x\n2,y\n")
     (folder / "report.html").write_text("<p>A report</p>\n")
-    judged = {"public_verdict": public, "candidates": [{"candidate": "mst", "findings": findings}]}
+    judged = {"verdict_to_hand_on": public, "candidates": [{"candidate": "mst", "findings": findings}]}
     (folder / "verdict.json").write_text(json.dumps(judged))
-    (folder / "public" / "mst.csv").write_text("a,b\n1,x\n2,y\n")
+    (folder / "to-hand-on" / "mst.csv").write_text("a,b\n1,x\n2,y\n")
     return folder
 
 
 def seal_both(folder: Path, signer: Signer | None, **changes: object) -> Path:
-    seal(folder / "public", about("public"), signer)
+    seal(folder / "to-hand-on", about("to-hand-on"), signer)
     seal(folder, about(**changes), signer)
     return folder

@@ -153,8 +153,8 @@ def test_only_a_valid_pass_is_signed_off(changes: dict[str, Any], said: str, tmp
 
 
 def test_a_public_bundle_is_not_signed_off_by_itself(signed_bundle: Path) -> None:
-    with pytest.raises(BundleError, match="public bundle"):
-        signed_off(signed_bundle / "public")
+    with pytest.raises(BundleError, match="bundle to hand on"):
+        signed_off(signed_bundle / "to-hand-on")
 
 
 @pytest.mark.parametrize("second", ["A. Lind", "a.  lind ", "\uff21. Lind"])
@@ -211,7 +211,7 @@ def test_a_withdrawn_bundle_does_not_verify_nor_does_the_public_one_in_it(signed
     found = verify(signed_bundle, demand())
     assert {problem.kind for problem in found.problems} == {"withdrawn"}
     assert "misdeclared" in found.problems[0].sentence
-    assert kinds(signed_bundle / "public") == {"withdrawn"}
+    assert kinds(signed_bundle / "to-hand-on") == {"withdrawn"}
     with pytest.raises(BundleError, match="withdrawn already"):
         withdraw(signed_bundle, LIND, "again", signer, None)
 
@@ -279,7 +279,7 @@ def test_a_register_tells_of_copies_from_before(signed_bundle: Path, signer: Sig
     withdraw(signed_bundle, LIND, "misdeclared", signer, register)
     assert kinds(copy) == set()
     assert kinds(copy, register=read_register(register)) == {"withdrawn"}
-    assert kinds(copy / "public", register=read_register(register)) == {"withdrawn"}
+    assert kinds(copy / "to-hand-on", register=read_register(register)) == {"withdrawn"}
     assert len(register.read_text().splitlines()) == 2
 
 
@@ -306,9 +306,9 @@ def test_a_published_copy_is_withdrawn_though_it_was_moved_out_of_the_bundle(
     is_linked: bool, signed_bundle: Path, signer: Signer, tmp_path: Path
 ) -> None:
     published, register = tmp_path / "published", tmp_path / "withdrawn.jsonl"
-    shutil.move(signed_bundle / "public", published)
+    shutil.move(signed_bundle / "to-hand-on", published)
     if is_linked:
-        (signed_bundle / "public").symlink_to(published)
+        (signed_bundle / "to-hand-on").symlink_to(published)
     withdraw(signed_bundle, LIND, "misdeclared", signer, register)
     assert kinds(published, register=read_register(register)) == {"withdrawn"}
     assert not (published / "withdrawal.json").exists()
@@ -324,7 +324,7 @@ def test_a_register_that_lacks_the_published_copy_is_completed(
     published, register = tmp_path / "published", tmp_path / "withdrawn.jsonl"
     withdraw(signed_bundle, LIND, "misdeclared", signer, register)
     register.write_text(register.read_text().splitlines(keepends=True)[1])
-    shutil.move(signed_bundle / "public", published)
+    shutil.move(signed_bundle / "to-hand-on", published)
     (published / "withdrawal.json").unlink()
     withdraw(signed_bundle, ODE, "misdeclared", signer, register)
     assert "withdrawn" in kinds(published, register=read_register(register))
@@ -351,7 +351,7 @@ def test_a_manifest_that_nothing_vouches_for_is_withdrawn_by_its_digest_alone(
     assert done.manifest_sha256 == sha256
 
 
-@pytest.mark.parametrize("place", ["withdrawal.json", "public/withdrawal.json", "withdrawal.json.sig"])
+@pytest.mark.parametrize("place", ["withdrawal.json", "to-hand-on/withdrawal.json", "withdrawal.json.sig"])
 def test_a_folder_of_that_name_keeps_nobody_from_withdrawing(place: str, signed_bundle: Path, signer: Signer) -> None:
     (signed_bundle / place).mkdir()
     withdraw(signed_bundle, LIND, "misdeclared", signer, None)
@@ -406,7 +406,7 @@ def test_sealing_again_takes_back_what_was_said_of_the_old_bundle(signed_bundle:
 def test_what_would_leave_and_says_do_not_release_is_not_signed_off(tmp_path: Path, signer: Signer) -> None:
     bundle = seal_both(fill(tmp_path / "b", public="FAIL"), signer)
     before = {path.name for path in bundle.rglob("*")}
-    with pytest.raises(BundleError, match="public verdict is FAIL: the public report says DO NOT RELEASE"):
+    with pytest.raises(BundleError, match="the report to hand on says FAIL"):
         signed_off(bundle, signer)
     assert {path.name for path in bundle.rglob("*")} == before
 
@@ -420,7 +420,7 @@ def test_a_public_verdict_that_is_not_fail_is_no_obstacle(public: str | None, tm
 def test_a_bundle_that_does_not_say_what_its_public_report_says_is_made_again(tmp_path: Path, signer: Signer) -> None:
     folder = fill(tmp_path / "b")
     said = json.loads((folder / "verdict.json").read_text())
-    del said["public_verdict"]
+    del said["verdict_to_hand_on"]
     (folder / "verdict.json").write_text(json.dumps(said))
     with pytest.raises(BundleError, match="make the bundle again"):
         signed_off(seal_both(folder, signer), signer)
@@ -435,4 +435,4 @@ def test_a_sign_off_of_what_must_not_leave_does_not_verify(
     for demanded in (True, False):
         (problem,) = verify(bundle, demand(signed_off=demanded)).problems
         assert problem.kind == "not fit"
-        assert "the public report says DO NOT RELEASE" in problem.sentence
+        assert "the report to hand on says FAIL" in problem.sentence

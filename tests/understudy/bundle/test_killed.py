@@ -57,7 +57,7 @@ def test_a_run_that_is_killed_between_its_seal_and_its_name_leaves_a_sealed_bund
     driver: Driver, whole: Path, tmp_path: Path, key: Path
 ) -> None:
     assert verify(whole / "out", Demand()).problems == ()
-    assert (whole / "out" / "public" / "manifest.json.sig").exists()
+    assert (whole / "out" / "to-hand-on" / "manifest.json.sig").exists()
     rename = max(n for n, name in enumerate(moments(whole)) if name == "replace:before")
     killed_at(driver, whole, begun(tmp_path, "killed", key), rename)
 

@@ -17,7 +17,7 @@ from understudy.json_schemas import json_schema
 
 
 def test_every_manifest_keeps_the_json_schema(signed_bundle: Path) -> None:
-    for folder in (signed_bundle, signed_bundle / "public"):
+    for folder in (signed_bundle, signed_bundle / "to-hand-on"):
         content = json.loads((folder / MANIFEST).read_text())
         jsonschema.validate(content, json_schema("manifest"))
         for key in content:
@@ -32,8 +32,8 @@ def test_every_file_is_named_sorted_with_its_size(signed_bundle: Path) -> None:
     assert {
         "report.html",
         "synthetic/mst.csv",
-        "public/manifest.json",
-        "public/manifest.json.sig",
+        "to-hand-on/manifest.json",
+        "to-hand-on/manifest.json.sig",
     } <= found.files.keys()
     assert all(file.annotations.size == (signed_bundle / path).stat().st_size for path, file in found.files.items())
 
@@ -75,7 +75,7 @@ def test_names_that_some_file_systems_take_for_one_are_not_sealed(names: tuple[s
 
 
 @pytest.mark.parametrize(
-    "path", ["a", "a/b.csv", ".hidden", "with space/ü.csv", "public/manifest.json", "a..b", "ab:c"]
+    "path", ["a", "a/b.csv", ".hidden", "with space/ü.csv", "to-hand-on/manifest.json", "a..b", "ab:c"]
 )
 def test_plain_paths_may_be_named(path: str) -> None:
     check_path(path)

@@ -35,12 +35,12 @@ TABLE = pd.DataFrame({
 
 
 def publish(table: Path, bundle: Path) -> tuple[Path, tuple[str, ...]]:
-    """The public folder of a table that was evaluated, and what was said of it."""
+    """The folder to hand on of a table that was evaluated, and what was said of it."""
     known = origin(files_sha256={f"synthetic/{table.name}": provenance.sha256(table)})
     found = Evaluation((Candidate("t", ()),), facts(), SCHEMA, known)
     offer = offered(found, table, None, {}, {})
     write_offered(offer, judge(found, [POLICY]), POLICY, bundle, None)
-    return bundle / "public", offer.warnings
+    return bundle / "to-hand-on", offer.warnings
 
 
 def test_what_was_never_measured_is_not_published(tmp_path: Path) -> None:

@@ -105,8 +105,8 @@ def test_any_file_that_is_removed_or_cut_short_is_named(bundle: str, request: py
 
 
 @pytest.mark.parametrize(
-    "name", ["new.csv", ".hidden", "synthetic/.DS_Store", "public/extra.txt", "new/folder/file", "sign-off.json.sig",
-             "withdrawal.json.sha256", "line\nbreak", "public/manifest.json.bak"],
+    "name", ["new.csv", ".hidden", "synthetic/.DS_Store", "to-hand-on/extra.txt", "new/folder/file",
+             "sign-off.json.sig", "withdrawal.json.sha256", "line\nbreak", "to-hand-on/manifest.json.bak"],
 )  # fmt: skip
 def test_any_file_that_is_added_is_named(name: str, signed_bundle: Path) -> None:
     (signed_bundle / name).parent.mkdir(parents=True, exist_ok=True)
@@ -194,7 +194,7 @@ def test_everything_sealed_anew_by_another_is_seen_by_the_key_alone(
     signed_bundle: Path, signer: Signer, other_key: Path
 ) -> None:
     (signed_bundle / "report.html").write_text("<p>All is well</p>")
-    seal(signed_bundle / "public", about("public"), load_signer(other_key, {}))
+    seal(signed_bundle / "to-hand-on", about("to-hand-on"), load_signer(other_key, {}))
     seal(signed_bundle, about(), load_signer(other_key, {}))
     assert verify(signed_bundle, demand()).is_sound
     assert kinds(signed_bundle, keys=frozenset([signer.fingerprint])) == {"another key"}
@@ -210,13 +210,13 @@ def test_what_a_signature_does_not_prove_is_said(signed_bundle: Path, unsigned_b
 
 
 def test_a_public_bundle_verifies_by_itself_and_is_checked_within(signed_bundle: Path, tmp_path: Path) -> None:
-    alone = Path(shutil.copytree(signed_bundle / "public", tmp_path / "alone"))
+    alone = Path(shutil.copytree(signed_bundle / "to-hand-on", tmp_path / "alone"))
     assert verify(alone, demand()).is_sound
     (alone / "mst.csv").write_text("a,b\n")
     assert named(alone) == {"mst.csv"}
-    seal(signed_bundle / "public", about("public", valid_until="2020-01-01"), None)
+    seal(signed_bundle / "to-hand-on", about("to-hand-on", valid_until="2020-01-01"), None)
     found = verify(signed_bundle, demand())
-    assert "public/manifest.json" in {path for problem in found.problems for path in problem.paths}
+    assert "to-hand-on/manifest.json" in {path for problem in found.problems for path in problem.paths}
     assert found.public is not None
     assert {problem.kind for problem in found.public.problems} == {"expired"}
 
@@ -225,7 +225,7 @@ def test_a_public_folder_says_where_its_sign_off_is_and_not_that_nobody_signed(
     signed_bundle: Path, tmp_path: Path
 ) -> None:
     """Nothing in it can show that its table was signed off, so it does not verify where that is asked for."""
-    alone = Path(shutil.copytree(signed_bundle / "public", tmp_path / "alone"))
+    alone = Path(shutil.copytree(signed_bundle / "to-hand-on", tmp_path / "alone"))
     found = verify(alone, demand(signed_off=True))
     (problem,) = found.problems
     assert problem.kind == "not shown"
@@ -287,7 +287,7 @@ def test_a_manifest_of_a_gigabyte_is_refused_unread(unsigned_bundle: Path) -> No
 
 
 def test_a_manifest_may_not_hold_another_public_bundle_than_one_of_kind_public(unsigned_bundle: Path) -> None:
-    seal(unsigned_bundle / "public", about("internal"), None)
+    seal(unsigned_bundle / "to-hand-on", about("internal"), None)
     seal(unsigned_bundle, about(), None)
     assert kinds(unsigned_bundle) == {"not fit"}
 

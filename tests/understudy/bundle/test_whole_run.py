@@ -90,7 +90,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspace, A
     workspace.write_job(
         name="Planted", seed=48_271_601, release="independent", policy="lenient.toml",
         generators={"independent": {"epsilon": 1.0}}, evaluation={"measures": ["validity", "fidelity.columns"]},
-        public_report={"epsilon": 0.5}, waivers="answers.toml",
+        released_numbers={"epsilon": 0.5}, waivers="answers.toml",
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UNDERSTUDY_KEY_FILE", str(folder / "fingerprint.key"))
@@ -124,9 +124,9 @@ def test_a_run_leaves_a_bundle_that_verifies(ran: tuple[Workspace, Any]) -> None
     assert {
         "report.html", "evaluation.json", "verdict.json", "job.toml", "schema.toml", "policy.toml", "junit.xml",
         "manifest.json", "manifest.json.sha256", "manifest.json.sig", "synthetic/independent.csv",
-        "public/independent.csv", "public/report.public.html", "public/model-card.yaml", "public/README.md",
-        "public/schema.toml", "public/released.json",
-        "public/manifest.json", "public/manifest.json.sha256", "public/manifest.json.sig",
+        "to-hand-on/independent.csv", "to-hand-on/report-to-hand-on.html", "to-hand-on/model-card.yaml",
+        "to-hand-on/README.md", "to-hand-on/schema.toml", "to-hand-on/released.json",
+        "to-hand-on/manifest.json", "to-hand-on/manifest.json.sha256", "to-hand-on/manifest.json.sig",
     } <= {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}  # fmt: skip
     found = command("verify", out, "--public-key", workspace.folder / "release.key.pub", "--json")
     assert found.exit_code == 0, found.stderr
@@ -145,7 +145,7 @@ def test_a_run_leaves_a_bundle_that_verifies(ran: tuple[Workspace, Any]) -> None
     assert about["valid_until"] == str(date.fromisoformat(about["made_at"][:10]) + timedelta(days=30))
     assert about["seeds"] == {"job": 48_271_601, "split": 48_271_601}
     assert "numpy" in about["versions"]
-    assert said["public"]["verified"] is True
+    assert said["to_hand_on"]["verified"] is True
 
 
 def test_what_was_given_is_sealed_as_it_was_understood(ran: tuple[Workspace, Any]) -> None:
@@ -161,7 +161,7 @@ def test_what_was_given_is_sealed_as_it_was_understood(ran: tuple[Workspace, Any
 def test_the_public_folder_holds_nothing_that_was_read_off_real_rows(ran: tuple[Workspace, Any]) -> None:
     workspace, _ = ran
     out = workspace.folder / "out"
-    public = texts(out / "public")
+    public = texts(out / "to-hand-on")
     everything = "\n".join(public.values())
     around = "\n".join(text for name, text in public.items() if name != "independent.csv")
     around = re.sub(r'"size": \d+', "", around)  # of a file, in the manifest: a count by chance
@@ -188,15 +188,15 @@ def test_the_public_folder_holds_no_seed_no_verdict_and_no_digest_of_what_stays_
     ran: tuple[Workspace, Any],
 ) -> None:
     out = ran[0].folder / "out"
-    everything = "\n".join(texts(out / "public").values())
+    everything = "\n".join(texts(out / "to-hand-on").values())
     assert "48271601" not in everything
-    about = json.loads((out / "public" / "manifest.json").read_text())["predicate"]["about"]
+    about = json.loads((out / "to-hand-on" / "manifest.json").read_text())["predicate"]["about"]
     assert about["verdict"] is None
     assert about["verdicts"] == {}
     assert about["seeds"] == {}
     assert "platform" not in about["versions"]
-    inside = [path for path in out.rglob("*") if path.is_file() and "public" not in path.relative_to(out).parts]
-    shared = {sha256(path) for path in (out / "public").iterdir()}
+    inside = [path for path in out.rglob("*") if path.is_file() and "to-hand-on" not in path.relative_to(out).parts]
+    shared = {sha256(path) for path in (out / "to-hand-on").iterdir()}
     assert not [path.name for path in inside if sha256(path) not in shared and sha256(path) in everything]
     estimates = evaluation_from((out / "evaluation.json").read_text()).candidates[0].estimates
     measured = [e for e in estimates if e.measure in COLUMNS and len(repr(e.value)) > 8]
@@ -244,7 +244,7 @@ def test_a_gate_makes_the_same_bundle_of_the_evaluated_table_alone(ran: tuple[Wo
     assert command("verify", bundle, "--public-key", folder / "release.key.pub").exit_code == 0
     said = json.loads((bundle / "manifest.json").read_text())["predicate"]["about"]
     assert (said["release"], said["verdict"]) == ("independent", "PASS")
-    assert texts(bundle / "public").keys() == texts(out / "public").keys()
+    assert texts(bundle / "to-hand-on").keys() == texts(out / "to-hand-on").keys()
     for wrong in (
         ("--synthetic", folder / "table.csv"),
         ("--synthetic", table, "--schema", folder / "job.toml"),
@@ -262,7 +262,7 @@ def test_a_gate_makes_the_same_bundle_of_the_evaluated_table_alone(ran: tuple[Wo
 
 def test_a_table_that_was_made_here_is_published_byte_for_byte(ran: tuple[Workspace, Any]) -> None:
     out = ran[0].folder / "out"
-    assert sha256(out / "public" / "independent.csv") == sha256(out / "synthetic" / "independent.csv")
+    assert sha256(out / "to-hand-on" / "independent.csv") == sha256(out / "synthetic" / "independent.csv")
 
 
 def test_evidence_that_counts_no_longer_is_not_sealed_anew(ran: tuple[Workspace, Any], tmp_path: Path) -> None:
@@ -290,8 +290,8 @@ def test_what_a_public_text_counts_does_not_depend_on_the_rows(ran: tuple[Worksp
         bundle, table = tmp_path / f"b{rows}", folder / "out" / "synthetic" / "independent.csv"
         named = ("--synthetic", table, "--bundle", bundle, "--policy", folder / "lenient.toml")
         assert command("gate", tmp_path / "e.json", *named).exit_code == 0
-        public.append(texts(bundle / "public"))
-    for name in ("README.md", "model-card.yaml", "report.public.html"):
+        public.append(texts(bundle / "to-hand-on"))
+    for name in ("README.md", "model-card.yaml", "report-to-hand-on.html"):
         assert public[0][name] == public[1][name]
         assert "declared name" in public[0][name]
 
@@ -325,12 +325,12 @@ def test_a_table_that_passes_inside_and_fails_in_public_is_not_signed_off(worksp
     assert ran.exit_code == 0, ran.stderr
     assert "counts until 2999-01-01, longer than the valid_days=30" in ran.stderr
     said = json.loads((folder / "out" / "verdict.json").read_text())
-    assert (said["verdict"], said["public_verdict"]) == ("PASS", "FAIL")
-    assert "DO NOT RELEASE" in (folder / "out" / "public" / "report.public.html").read_text()
+    assert (said["verdict"], said["verdict_to_hand_on"]) == ("PASS", "FAIL")
+    assert "FAIL: <small>for <bdi>" in (folder / "out" / "to-hand-on" / "report-to-hand-on.html").read_text()
     people = ("--name", "A. Lind", "--role", "officer", "--second-name", "B. Ode", "--second-role", "auditor")
     refused = workspace.run("sign-off", folder / "out", *people)
     assert refused.exit_code == 2
-    assert "passes inside, but its public verdict is FAIL: the public report says DO NOT RELEASE" in refused.stderr
+    assert "passes inside, but the report to hand on says FAIL" in refused.stderr
     assert not (folder / "out" / "sign-off.json").exists()
     assert workspace.run("verify", folder / "out").exit_code == 0
     assert workspace.run("verify", folder / "out", "--require-sign-off").exit_code == 1

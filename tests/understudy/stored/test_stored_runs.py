@@ -44,10 +44,10 @@ def test_a_run_leaves_a_bundle_whose_tables_are_folders_of_parts(workspace: Work
     assert ran.exit_code in (1, 3), ran.stderr  # no audit, no attack: nothing passes
     out = workspace.folder / "out"
     (part,) = (out / "synthetic" / "independent").iterdir()
-    (public,) = (out / "public" / "independent").iterdir()
+    (public,) = (out / "to-hand-on" / "independent").iterdir()
     assert part.name == public.name == "part-00000.parquet"
     assert pq.read_table(part).num_rows == 600
-    assert "600" in (out / "public" / "README.md").read_text()
+    assert "600" in (out / "to-hand-on" / "README.md").read_text()
     assert verify(out, Demand()).is_sound
     assert not [path for path in workspace.folder.iterdir() if path.name.startswith(".")]
     found = evaluation_of(workspace)
@@ -163,7 +163,7 @@ def interrupted(*given: Any, **named: Any) -> None:
     [
         ({"generators": {"sdv.gaussian_copula": {}}}, "reads the whole table into memory"),
         ({"evaluation": {"shadow_models": 8}}, "leave it out"),
-        ({"release": "independent", "public_report": {"epsilon": 1.0}}, "leave public_report out"),
+        ({"release": "independent", "released_numbers": {"epsilon": 1.0}}, "leave released_numbers out"),
         ({"table": {"engine": "memory"}}, 'leave engine = "memory" out'),
         ({"table": {"memory_mb": 5}}, "greater than or equal to 100"),
     ],

@@ -92,7 +92,7 @@ def test_the_bundle_of_an_offered_folder_is_of_that_folder_and_no_other(workspac
     assert sorted(path.name for path in (bundle / "synthetic" / offered).iterdir()) == ["a.parquet", "b.parquet"]
     assert verify(bundle, Demand()).is_sound
     card = workspace.run(
-        "card", workspace.folder / "e.json", "--candidate", offered, "--table", synthetic, "--public",
+        "card", workspace.folder / "e.json", "--candidate", offered, "--table", synthetic, "--to-hand-on",
         "--out", workspace.folder / "card.md",
     )  # fmt: skip
     assert card.exit_code == 0 and "600" in (workspace.folder / "card.md").read_text()

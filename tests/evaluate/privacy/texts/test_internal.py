@@ -23,7 +23,7 @@ from reports.public.page import render_public
 from tests.reports.conftest import sample_evaluation
 from tests.reports.test_model_card import FACTS
 from tests.understudy.test_tracking import record
-from understudy.run.public_report import released_json, write_public
+from understudy.run.released_numbers import released_json, write_public
 
 SAID = "Call Zebedee at 617-555-0143"
 LISTED = {"sentence": SAID, "n_words": 4, "synthetic_rows": 1, "train_rows": 1}
@@ -59,9 +59,11 @@ def test_no_public_report_card_or_export_holds_the_sentence(evaluation: Evaluati
     write_public(facts, tmp_path)
     when = datetime(2030, 1, 1, tzinfo=UTC)
     told = {
-        "public page": render_public(facts),
-        "public folder": "".join(path.read_text(encoding="utf-8") for path in tmp_path.rglob("*") if path.is_file()),
-        "public card": to_markdown(public_card(evaluation, name, FACTS)),
+        "page to hand on": render_public(facts),
+        "folder to hand on": "".join(
+            path.read_text(encoding="utf-8") for path in tmp_path.rglob("*") if path.is_file()
+        ),
+        "card to hand on": to_markdown(public_card(evaluation, name, FACTS)),
         "internal card": to_markdown(internal_card(evaluation, name, FACTS)),
         "summary": to_summary(evaluation, verdicts),
         "junit": render_junit(verdicts),

@@ -1,4 +1,4 @@
-"""The public report of a run: its numbers, released once under a budget of their own, and what may stand beside them.
+"""The numbers of a report to hand on, released once under a budget of their own, and what may stand beside them.
 
 What a run releases is on the disk before anything shows it: the noisy values in a journal, the finished numbers in the
 workspace. A start that goes on from there draws nothing again.
@@ -29,7 +29,7 @@ from synth.table import read_table
 from understudy.run.plan import PUBLICATION, Plan
 from understudy.run.workspace import RunWorkspace
 
-REPORT, NUMBERS = "report.public.html", "released.json"
+REPORT, NUMBERS = "report-to-hand-on.html", "released.json"
 NOTICE = (
     "Public: every number here was released under a budget of its own; the statements say which, how and at what cost. "
     "Price them anew with `understudy account released.json --candidate NAME`."
@@ -39,7 +39,7 @@ ALONE, BOTH = "published numbers", "the table and the published numbers"
 
 
 def release_numbers(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress: Progress) -> None:
-    """The numbers of the public report drawn and kept, once whatever cuts the run short; nothing where none is asked.
+    """The released numbers drawn and kept, once whatever cuts the run short; nothing where none is asked.
 
     Args:
         plan: names the table and the schedule.
@@ -65,7 +65,7 @@ def _release(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress
     schema = aimed(plan.schema, plan.job.evaluation.target, plan.job.evaluation.task)
     with plan.payment(work).budget(PUBLICATION) as budget:
         if budget is None:
-            raise BudgetError("numbers are released under a budget only; set public_report.epsilon")
+            raise BudgetError("numbers are released under a budget only; set released_numbers.epsilon")
         numbers = released(sides, read_table(table), schema, budget, progress)
         statement = budget.statement(plan.schema)
     content = {"statement": statement.to_dict(), "numbers": [asdict(number) for number in numbers]}
@@ -73,7 +73,7 @@ def _release(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress
 
 
 def publication(plan: Plan, work: RunWorkspace) -> PublishedNumbers | None:
-    """The releases for the public report, with all that counts with them; `None` where there are none.
+    """The releases for the report to hand on, with all that counts with them; `None` where there are none.
 
     Raises:
         BudgetError: what is kept of them is damaged.
@@ -112,12 +112,12 @@ def with_numbers(evaluation: Evaluation, published: PublishedNumbers | None) -> 
         replace(one, estimates=(*one.estimates, *found)) if one.name == published.table else one
         for one in evaluation.candidates
     )
-    provenance = replace(evaluation.provenance, public_report=published)
+    provenance = replace(evaluation.provenance, released_numbers=published)
     return replace(evaluation, candidates=tuple(candidates), provenance=provenance)
 
 
 def write_public(facts: PublicFacts, folder: Path) -> None:
-    """`report.public.html`, and `released.json` where numbers were released; each file whole or not there.
+    """`report-to-hand-on.html`, and `released.json` where numbers were released; each file whole or not there.
 
     Raises:
         OutputError: a file cannot be written.

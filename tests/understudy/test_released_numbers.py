@@ -1,4 +1,4 @@
-"""Numbers of the public report are reserved beside the fits, drawn once whatever kills the run, and leave with it."""
+"""Released numbers are reserved beside the fits, drawn once whatever kills the run, and leave with it."""
 
 import json
 import re
@@ -27,7 +27,7 @@ from synth.schema_file import read_schema
 from tests.understudy.driving import Driver
 from tests.understudy.test_resume import assert_paid, charged, draws, driver, moments, prepared
 from understudy.job.spec import JobError, build_job
-from understudy.run import public_report as publishing
+from understudy.run import released_numbers as publishing
 from understudy.run import stages
 from understudy.run.plan import PUBLICATION, make_plan
 from understudy.run.workspace import unfinished
@@ -35,7 +35,7 @@ from understudy.run.workspace import unfinished
 __all__ = ["driver"]
 
 ASKED: dict[str, Any] = {
-    "generators": {"independent": {"epsilon": 0.5}}, "release": "independent", "public_report": {"epsilon": 0.3},
+    "generators": {"independent": {"epsilon": 0.5}}, "release": "independent", "released_numbers": {"epsilon": 0.3},
 }  # fmt: skip
 N_FIT, N_PUBLISHED = 4, 1 + 4 + 1 + 1
 JUDGED = (1, 3)
@@ -48,13 +48,13 @@ def plain_job(**changes: Any) -> dict[str, Any]:
 
 def test_a_public_report_is_about_the_table_that_is_released() -> None:
     content = plain_job()
-    assert build_job(content).public_report is not None
+    assert build_job(content).released_numbers is not None
     del content["release"]
-    with pytest.raises(JobError, match="public_report is about the table that is released, and release names none"):
+    with pytest.raises(JobError, match="released_numbers is about the table that is released, and release names none"):
         build_job(content)
     for spec in ({}, {"epsilon": 0}, {"epsilon": "0.1"}, {"epsilon": 0.1, "numbers": 3}, {"epsilon": 101.0}):
-        with pytest.raises(JobError, match="public_report"):
-            build_job(plain_job(public_report=spec))
+        with pytest.raises(JobError, match="released_numbers"):
+            build_job(plain_job(released_numbers=spec))
 
 
 def test_numbers_about_a_table_without_epsilon_are_refused(workspace: Any) -> None:
@@ -74,7 +74,7 @@ def test_numbers_cost_the_ledger_what_their_schedule_says(workspace: Any) -> Non
     assert plan.together is not None
     fit = plan.schedules["independent"].epsilon
     assert max(fit, 0.3 * 0.99) < plan.together.epsilon < fit + 0.3
-    assert any("public_report: whoever gets the table" in warning for warning in plan.warnings)
+    assert any("released_numbers: whoever gets the table" in warning for warning in plan.warnings)
 
 
 def test_several_private_fits_are_composed_even_where_no_number_is_published(workspace: Any) -> None:
@@ -94,7 +94,7 @@ def test_numbers_that_the_ledger_does_not_admit_are_refused_before_anything(work
     assert ran.exit_code == 2
     assert "these 2 releases" in ran.stderr
     assert open_ledger(folder / "ledger.db").holdings()[0].n_releases == 0
-    alone = {name: value for name, value in ASKED.items() if name != "public_report"}
+    alone = {name: value for name, value in ASKED.items() if name != "released_numbers"}
     fitting = prepared(workspace, "enough", total=0.6, **alone)
     assert make_plan(fitting / "job.toml", fitting / "out").publication is None
 
@@ -133,7 +133,7 @@ def evaluation_of(folder: Path) -> Evaluation:
 
 
 def released_of(folder: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((folder / "out" / "public" / publishing.NUMBERS).read_text())
+    content: dict[str, Any] = json.loads((folder / "out" / "to-hand-on" / publishing.NUMBERS).read_text())
     return content
 
 
@@ -147,14 +147,14 @@ def test_every_text_of_a_run_says_what_table_and_numbers_come_to(done: Path, wor
     out, place = done / "out", workspace.folder / "asked.md"
     ran = workspace.run(
         "card", out / "evaluation.json", "--candidate", "independent", "--out", place, "--job", done / "job.toml",
-        "--table", out / "synthetic" / "independent.csv", "--public",
+        "--table", out / "synthetic" / "independent.csv", "--to-hand-on",
     )  # fmt: skip
     assert ran.exit_code == 0, ran.stderr
-    both = evaluation_of(done).provenance.public_report.together
+    both = evaluation_of(done).provenance.released_numbers.together
     assert evaluation_of(done).provenance.composed.epsilon == both.epsilon
     asked, written = (
         yaml.safe_load(path.read_text())["privacy"]
-        for path in (place.with_suffix(".yaml"), out / "public" / "model-card.yaml")
+        for path in (place.with_suffix(".yaml"), out / "to-hand-on" / "model-card.yaml")
     )
     assert asked == written
     assert (asked["epsilon"], asked["delta"]) == (both.epsilon, both.delta)
@@ -162,7 +162,7 @@ def test_every_text_of_a_run_says_what_table_and_numbers_come_to(done: Path, wor
     told = f"epsilon {loss(both.epsilon)}, delta {loss(both.delta)}, for the table and the numbers published"
     assert f"Privacy: epsilon {loss(both.epsilon)} at delta" in place.read_text()
     assert told in (out / "summary.md").read_text()
-    page = (out / "public" / publishing.REPORT).read_text()
+    page = (out / "to-hand-on" / publishing.REPORT).read_text()
     assert f"&epsilon; = {loss(both.epsilon)}</b>" in page
 
 
@@ -170,18 +170,18 @@ def test_every_text_of_a_run_says_one_position_of_the_ledger_and_of_which_moment
     out, (held,) = done / "out", open_ledger(done / "ledger.db").holdings()
     booked = evaluation_of(done).provenance.ledger
     assert booked.spent_epsilon == held.spent_epsilon
-    for path in (out / "public" / "model-card.yaml", out / "cards" / "independent.yaml"):
+    for path in (out / "to-hand-on" / "model-card.yaml", out / "cards" / "independent.yaml"):
         position = yaml.safe_load(path.read_text())["privacy"]["ledger"]
         assert (position["spent_epsilon"], position["left_epsilon"]) == (held.spent_epsilon, held.left_epsilon)
         assert position["moment"] == AFTER_RUN
-    for path in (out / "report.html", out / "public" / publishing.REPORT):
+    for path in (out / "report.html", out / "to-hand-on" / publishing.REPORT):
         assert f"{loss(held.spent_epsilon)} <small>" in path.read_text()
         assert AFTER_RUN in path.read_text()
     assert f"{room(held.left_epsilon)} of 10 is left {AFTER_RUN}." in (out / "summary.md").read_text()
 
 
 def test_a_run_pays_for_the_fit_and_the_numbers(done: Path) -> None:
-    together = evaluation_of(done).provenance.public_report.together
+    together = evaluation_of(done).provenance.released_numbers.together
     events = [event_of(e.what, e.mechanism, e.noise, e.count) for e in together.events]
     assert sum(event.count for event in events) == N_FIT + N_PUBLISHED
     np.testing.assert_allclose(charged(done).divergences, rdp_curve(events).divergences, rtol=1e-9)
@@ -194,19 +194,19 @@ def test_a_run_pays_for_the_fit_and_the_numbers(done: Path) -> None:
 
 def test_the_released_numbers_are_the_same_wherever_they_stand(done: Path) -> None:
     evaluation, released = evaluation_of(done), released_of(done)
-    assert released["numbers"] == json.loads(evaluation.to_json())["provenance"]["public_report"]["numbers"]
+    assert released["numbers"] == json.loads(evaluation.to_json())["provenance"]["released_numbers"]["numbers"]
     assert len(released["numbers"]) == 1 + 1 + 4 + 1 + 1
     (candidate,) = evaluation.candidates
     for one in released["numbers"]:
         found = candidate.find(one["measure"], tuple(one["subject"]))
         assert (found.value, found.low, found.high) == (one["value"], one["low"], one["high"])  # type: ignore[union-attr]
-    page = (done / "out" / "public" / publishing.REPORT).read_text()
+    page = (done / "out" / "to-hand-on" / publishing.REPORT).read_text()
     assert "Released numbers" in page
     assert evaluation.provenance.ledger.reserved_epsilon.keys() == {"independent", publishing.ALONE}
 
 
 def test_the_price_of_what_is_published_is_computed_anew(done: Path, workspace: Any) -> None:
-    path = done / "out" / "public" / publishing.NUMBERS
+    path = done / "out" / "to-hand-on" / publishing.NUMBERS
     for name in ("independent", publishing.ALONE, publishing.BOTH):
         ran = workspace.run("account", path, "--candidate", name)
         assert ran.exit_code == 0, ran.stderr
@@ -223,7 +223,7 @@ def test_the_verdict_counts_the_numbers_too(done: Path) -> None:
     policy = build_policy({"name": "p", "version": 1, "audience": "a", "rules": [rule]})
     (verdict,) = verdicts.judge(evaluation, [policy])
     assert verdict.verdict == "FAIL"
-    plain = replace(evaluation.provenance, public_report=None, composed=None, ledger=None)
+    plain = replace(evaluation.provenance, released_numbers=None, composed=None, ledger=None)
     alone = replace(evaluation, provenance=plain)
     (alone,) = verdicts.judge(alone, [policy])
     assert alone.findings[0].outcome == "PASS"
@@ -235,7 +235,7 @@ def test_nothing_in_the_public_folder_names_the_real_table(done: Path) -> None:
     entries = open_ledger(done / "ledger.db").history()
     secrets += [text for entry in entries for text in (entry.hash, entry.token) if text]
     secrets += re.findall(r"[0-9a-f]{32,}", " ".join(entry.body for entry in entries))
-    files = [path for path in (done / "out" / "public").rglob("*") if path.is_file()]
+    files = [path for path in (done / "out" / "to-hand-on").rglob("*") if path.is_file()]
     assert len(files) > 2
     for path in files:
         text = path.read_text(encoding="utf-8")
@@ -246,8 +246,8 @@ def test_nothing_in_the_public_folder_names_the_real_table(done: Path) -> None:
 
 
 PUBLIC_PARTS = {
-    "statement", "audit", "generator", "expected", "public_report", "attempts", "versions", "run_id", "schema", "name",
-    "job", "policy_sha256", "release", "composed", "sweep", "ledger",
+    "statement", "audit", "generator", "expected", "released_numbers", "attempts", "versions", "run_id", "schema",
+    "name", "job", "policy_sha256", "release", "composed", "sweep", "ledger",
 }  # fmt: skip
 """Parts of an evaluation that what is public may rest on: configuration, what was released and what that cost, the
 declared schema."""
@@ -296,7 +296,7 @@ def test_no_file_of_the_public_folder_moves_with_what_was_measured(done: Path, t
         tables = {"independent": Path("synthetic/independent.csv")}
         delivery = Delivery(evaluation, (), plan.policy, plan.title, "independent", tables)
         write_public_folder(delivery, folder, "2026-11-22T00:00:00Z", None, None)
-        found.append({path.name: path.read_bytes() for path in sorted((folder / "public").iterdir())})
+        found.append({path.name: path.read_bytes() for path in sorted((folder / "to-hand-on").iterdir())})
     assert len(found[0]) > 5
     for other in found[1:]:
         assert {name for name in found[0] if other[name] != found[0][name]} == set()
@@ -333,7 +333,7 @@ def test_numbers_that_were_cut_short_go_on_from_what_is_kept(
         warnings = work.warnings
     assert len(drawn) == N_PUBLISHED + 1
     assert (numbers["rows.released",], numbers["columns.tvd.released", "age"]) == tuple(kept)
-    assert any("public_report: a draw was lost" in warning for warning in warnings)
+    assert any("released_numbers: a draw was lost" in warning for warning in warnings)
     kinds = [entry.kind for entry in open_ledger(folder / "ledger.db").history()]
     assert (kinds.count("charged"), kinds.count("used"), kinds.count("committed")) == (1, 1, 1)
 
@@ -357,7 +357,7 @@ def test_a_run_that_is_killed_while_it_releases_numbers_draws_none_twice_unpaid(
     assert numbers[("rows.released",)] == values[0]
     assert numbers[("columns.tvd.released", "age")] == values[1]
     warnings = evaluation_of(folder).provenance.warnings
-    assert any("public_report: a draw was lost" in warning for warning in warnings)
+    assert any("released_numbers: a draw was lost" in warning for warning in warnings)
     shutil.rmtree(folder)
 
 
@@ -398,20 +398,20 @@ def test_a_point_of_a_sweep_counts_the_whole_sweep(workspace: Any) -> None:
     ran = workspace.run("run", folder / "job.toml", "--out", folder / "out", "--quiet")
     assert ran.exit_code in JUDGED, ran.stderr
     evaluation = evaluation_of(folder)
-    published, swept_together = evaluation.provenance.public_report, evaluation.provenance.sweep.composed
+    published, swept_together = evaluation.provenance.released_numbers, evaluation.provenance.sweep.composed
     assert published.n_fits == 2
     assert published.together.epsilon == published.every.epsilon
     assert published.together.epsilon > swept_together.epsilon
-    assert "all its 2 private fits are counted" in (folder / "out" / "public" / publishing.REPORT).read_text()
+    assert "all its 2 private fits are counted" in (folder / "out" / "to-hand-on" / publishing.REPORT).read_text()
     unpaid = prepared(workspace, "unpaid", total=None, **{**ASKED, **swept})
     assert workspace.run("run", unpaid / "job.toml", "--out", unpaid / "out").exit_code == 2
 
 
 def test_without_the_key_the_public_report_holds_no_number_and_costs_nothing(workspace: Any) -> None:
-    asked = {name: value for name, value in ASKED.items() if name != "public_report"}
+    asked = {name: value for name, value in ASKED.items() if name != "released_numbers"}
     folder = prepared(workspace, "plain", **{**asked, "generators": {"independent": {}}})
     assert workspace.run("run", folder / "job.toml", "--out", folder / "out", "--quiet").exit_code in JUDGED
-    public = folder / "out" / "public"
+    public = folder / "out" / "to-hand-on"
     assert "NO FORMAL GUARANTEE" in (public / publishing.REPORT).read_text()
     assert not (public / publishing.NUMBERS).exists()
     assert charged(folder) == RdpCurve.total([])
