@@ -40,7 +40,7 @@ LENIENT = {
     "name": "lenient", "version": 1, "audience": "tests",
     "rules": [
         {"measure": "validity.rows", "limit": 0.5, "why": "any table of ours is valid"},
-        {"measure": "privacy.histories.copied", "limit": 0.1, "why": "no table of ours has histories"},
+        {"measure": "privacy.texts.copied", "limit": 0.1, "why": "no table of ours has texts"},
     ],
 }  # fmt: skip
 

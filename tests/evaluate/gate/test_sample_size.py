@@ -11,7 +11,7 @@ from evaluate.gate.finding import Finding
 from evaluate.gate.policy import Policy, Rule
 from evaluate.gate.sample_size import deciding
 from evaluate.gate.verdict import judge, judge_candidate
-from evaluate.metrics import CATALOG, COMPARED, GATEABLE, KEPT, TEST, THREE
+from evaluate.metrics import CATALOG, COMPARED, GATEABLE, KEPT, TEST, THREE, UNJUDGED
 from evaluate.result import Candidate, Estimate
 from evaluate.tables import N_ROWS
 from evaluate.utility import task
@@ -31,7 +31,7 @@ def found(measure: str, n: int, n_needed: int | None) -> Finding:
 
 
 def test_it_is_known_of_every_number_with_an_interval_what_it_counts() -> None:
-    without = {AUDITED, "statement.epsilon", "statement.delta"}
+    without = {AUDITED, UNJUDGED, "statement.epsilon", "statement.delta"}
     assert {name for name in GATEABLE if CATALOG[name].counted is None} == without
     assert all(
         number.gateable or number.counted is None or name == "privacy.copies.unique" for name, number in CATALOG.items()
