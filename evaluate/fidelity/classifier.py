@@ -6,9 +6,9 @@ own would hide how often each occurs.
 
 A number shows its place among all rows, and its digits: how many decimals or zeros it ends in, its fraction, and its
 last digits before the point. A time shows its place in the week and in the day. Two times show the days between them,
-and two numbers that rise together, such days among them, their difference and ratio: a tree sees these in no column
-alone. How a cell is stored shows nothing.
-Whole numbers are the same with a point or without, and numbers of single precision are what they were written as.
+and two numbers of one unit, such days among them, their difference: a tree sees these in no column alone. How a cell
+is stored shows nothing. Whole numbers are the same with a point or without, and numbers of single precision are what
+they were written as.
 """
 
 import itertools
@@ -32,8 +32,9 @@ N_EDGES = 252
 """Places where a column of numbers is cut at most; with fewer distinct numbers each has a code of its own."""
 MAX_DIGITS = 9
 """Of a number that are looked at, on either side of the point; what lies beyond is rounding."""
-MAX_PAIRS, RELATED = 12, 0.3
-"""Pairs of times, and of numbers, that show their difference; and the least rank correlation of two such numbers."""
+MAX_PAIRS, RELATED = 12, 0.9
+"""Pairs of times, and of numbers, that show their difference at most. Two numbers are of one unit and hang together if
+their difference is spread less than so much of the larger of them; other differences are noise to the classifier."""
 ROUNDING = 2.0**-50
 """By how much a number in float64 may be off a decimal one, as a share of it."""
 
@@ -128,7 +129,7 @@ def _of_line(values: np.ndarray, column: object) -> list[np.ndarray]:
 
 
 def _differences(lines: dict[str, np.ndarray], schema: Schema, n_real: int) -> list[np.ndarray]:
-    """The days between times, and differences and ratios of numbers that rise together in real rows; shape (n,) each.
+    """The days between times, and differences of numbers that hang together in real rows; shape (n,) each.
 
     Args:
         lines: positions of numbers and times, by column, shape (n,) each.
@@ -142,15 +143,21 @@ def _differences(lines: dict[str, np.ndarray], schema: Schema, n_real: int) -> l
     }
     gaps = [later - earlier for earlier, later in list(itertools.combinations(days.values(), 2))[:MAX_PAIRS]]
     numbers = [_as_written(values) for name, values in lines.items() if name not in days] + gaps
-    ranks = pd.DataFrame({i: values[:n_real] for i, values in enumerate(numbers)}).rank()
-    related = np.triu(ranks.corr().fillna(0.0).abs().to_numpy(), 1)
-    strongest = np.column_stack(np.unravel_index(np.argsort(-related, axis=None, kind="stable"), related.shape))
-    made = list(gaps)
-    for one, other in strongest[:MAX_PAIRS][related[tuple(strongest[:MAX_PAIRS].T)] > RELATED].tolist():
-        a, b = numbers[one], numbers[other]
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            made += [np.round(a - b, MAX_DIGITS), np.where((b == 0) | ~np.isfinite(a / b), np.nan, a / b)]
-    return made
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers at the ends of float64
+        real = [values[:n_real] for values in numbers]
+        spreads = [_spread(values) for values in real]
+        shares = {
+            (i, j): _spread(real[i] - real[j]) / max(spreads[i], spreads[j], 1e-300)
+            for i, j in itertools.combinations(range(len(numbers)), 2)
+        }
+        nearest = sorted((pair for pair in shares if shares[pair] < RELATED), key=shares.__getitem__)[:MAX_PAIRS]
+        return [*gaps, *(np.round(numbers[i] - numbers[j], MAX_DIGITS) for i, j in nearest)]
+
+
+def _spread(values: np.ndarray) -> float:
+    """The mean distance from the median of the known values."""
+    known = values[~np.isnan(values)]
+    return float(np.abs(known - np.median(known)).mean()) if len(known) else np.inf
 
 
 def _cut(values: np.ndarray) -> np.ndarray:
