@@ -79,7 +79,7 @@ def shift_of(real: Real) -> Shift:
 def _counted(real: Real, train: pd.DataFrame, holdout: pd.DataFrame) -> np.ndarray:
     """Distinct rows by their counts on both sides, as `counted`: of one row of each entity, or of all rows."""
     if real.schema.entity is None:  # sampling rows breaks up pairs of equal ones
-        if real.stored is not None:
+        if real.stored is not None and "sampled" in real.stored.facts:
             sides = real.stored.sides
             place = sides.meeting_place()
             return counted_together(sides.keys("train", place), sides.keys("holdout", place))
