@@ -159,8 +159,8 @@ def _left_out(evaluation: Evaluation, columns: Iterable[str]) -> tuple[str, ...]
     if not names:
         return ()
     return (
-        f"{listed(names)}: dropped by the schema or unknown to it, never measured, and left out of the table in {TO_HAND_ON}/; "
-        "hand on that table alone",
+        f"{listed(names)}: dropped by the schema or unknown to it, never measured, and left out of the table in "
+        f"{TO_HAND_ON}/; hand on that table alone",
     )
 
 
