@@ -18,6 +18,10 @@ STRETCH_FACTOR = 3.0
 """Factor by which distances from the median are stretched, beyond the 5% and 95% quantiles."""
 GARBAGE_SHARE = 0.1
 """Share of rows that are replaced by uniform ones."""
+COARSE = 20
+"""Values of a coarse column, at most."""
+GROUP = 0.02
+"""Share of rows that a group has at least."""
 JITTER = 0.01
 """Of a column's standard deviation."""
 
@@ -95,6 +99,12 @@ def values_kept(n: int) -> Spoil:
         return spoiled
 
     return made
+
+
+def unknown_column(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+    """Fresh rows beside a column that the schema does not know, each cell of which is a whole training row."""
+    memo = sides.train.astype(str).agg(";".join, axis=1)
+    return sides.fresh.assign(memo=memo.sample(len(sides.fresh), replace=True, random_state=0).to_numpy())
 
 
 def both_sides(share: float) -> Spoil:
@@ -267,6 +277,70 @@ def rows_shuffled(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
     return _replaced(sides.fresh, others, rng)
 
 
+def coarse_outliers(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+    """Fresh rows, in 1% of which all coarse columns are those of the rarest training rows."""
+    spoiled, n = sides.fresh.copy(), max(1, round(0.01 * len(sides.fresh)))
+    coarse = [name for name in spoiled.columns if sides.train[name].nunique() <= COARSE]
+    rarity = sum((_rarity(sides.train[name]) for name in coarse), start=np.zeros(len(sides.train)))
+    sources, targets = np.argsort(-rarity, kind="stable")[:n], rng.choice(len(spoiled), n, replace=False)
+    for name in coarse:
+        cells = spoiled[name].to_numpy(copy=True)
+        cells[targets[: len(sources)]] = sides.train[name].to_numpy()[sources]
+        spoiled[name] = cells
+    return spoiled
+
+
+def each_twice(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+    """A random half of the fresh rows, each of them twice."""
+    half = sides.fresh.iloc[rng.permutation(len(sides.fresh))[: len(sides.fresh) // 2]]
+    return pd.concat([half, half], ignore_index=True)
+
+
+def group_removed(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+    """Fresh rows without the smallest group of at least 2% that shares a value; rows of all others take its place."""
+    shares = {
+        (share, name, value)
+        for name in sides.fresh.columns.drop([] if sides.entity is None else [sides.entity])
+        for value, share in sides.fresh[name].value_counts(normalize=True).items()
+        if share >= GROUP
+    }
+    if not shares:
+        return sides.fresh
+    _, name, value = min(shares, key=lambda one: (one[0], str(one[1:])))
+    left = sides.fresh[sides.fresh[name] != value]
+    return (
+        left.iloc[rng.integers(len(left), size=len(sides.fresh))].reset_index(drop=True) if len(left) else sides.fresh
+    )
+
+
+def labels_swapped(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+    """The last column of two values with its values exchanged in half of the rows: even in itself, and of no use."""
+    spoiled = sides.fresh.copy()
+    binary = [name for name in spoiled.columns if spoiled[name].nunique() == 2]
+    for name in binary[-1:]:
+        first, second = spoiled[name].dropna().unique()
+        swapped = spoiled[name].map({first: second, second: first})
+        spoiled[name] = spoiled[name].where(rng.random(len(spoiled)) < 0.5, swapped)
+    return spoiled
+
+
+def triple_made_up(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+    """Fresh rows in which the last of three coarse columns follows from the other two, and from neither alone."""
+    spoiled = sides.fresh.copy()
+    varied = spoiled[[name for name in spoiled.columns if len(spoiled[name].unique()) > 1]]
+    names = finest(varied, len(varied.columns))[-3:]
+    if len(names) < 3:
+        return spoiled
+    halves = [pd.Series(_coded(spoiled[name])).rank(method="first").to_numpy() > len(spoiled) / 2 for name in names]
+    odd = np.flatnonzero(halves[0] ^ halves[1] ^ halves[2])
+    # Among rows whose three halves do not come to an even sum, the last column goes to a row of the other half.
+    up, down = (rng.permutation(odd[halves[2][odd] == half]) for half in (True, False))
+    n = min(len(up), len(down))
+    cells = spoiled[names[2]].to_numpy(copy=True)
+    cells[up[:n]], cells[down[:n]] = cells[down[:n]].copy(), cells[up[:n]].copy()
+    return spoiled.assign(**{names[2]: cells})
+
+
 def beside_entity(spoil: Spoil) -> Spoil:
     """The same of all columns but the entity; made rows have the entities of fresh ones."""
 
@@ -316,9 +390,19 @@ _COLUMNS: Mapping[str, tuple[Must, Spoil]] = {
     "15% at the maximum": ("garbage", column_at_its_end),
 }
 """Rows of which single columns are taken or changed, by name."""
-TABLES: Mapping[str, tuple[Must, Spoil]] = _ROWS | {
-    name: (must, beside_entity(spoil)) for name, (must, spoil) in _COLUMNS.items()
+_DOORS: Mapping[str, tuple[Must, Spoil]] = {
+    "swapped sides": ("leak", lambda sides, rng: sides.holdout),
+    "unknown columns": ("leak", unknown_column),
+    "each row twice": ("garbage", each_twice),
+    "group removed": ("garbage", group_removed),
+    "labels swapped evenly": ("garbage", beside_entity(labels_swapped)),
+    "three-way relation made up": ("garbage", beside_entity(triple_made_up)),
+    "outliers on a coarse table": ("leak", beside_entity(coarse_outliers)),
 }
+"""What once stood open, by name."""
+TABLES: Mapping[str, tuple[Must, Spoil]] = {
+    **_ROWS, **{name: (must, beside_entity(spoil)) for name, (must, spoil) in _COLUMNS.items()}, **_DOORS,
+}  # fmt: skip
 """By name."""
 
 

@@ -74,6 +74,7 @@ KEPT = Counted("synthetic rows, beside which the training rows have to grow alik
 COUNTS = Counted("synthetic rows, beside which the training rows have to grow alike", 0, None, "train")
 COPIED = Counted("synthetic rows, beside which the holdout has to grow alike", 0, None, "holdout")
 COPIED_PEOPLE = Counted("people who could be copied, beside whom the holdout has to grow alike", 1, None, "holdout")
+HELD_OUT_PEOPLE = Counted("held-out people, beside whom train has to grow alike", 1, None, "train")
 THREE = Counted("rows of each of three tables: training table, holdout and synthetic table", 2, 5_000)
 TEST = Counted("test rows, which are half of the holdout", 2, 20_000)
 PEOPLE = Counted("training rows and held-out rows, as many as the job\u2019s targets let attacks try", 1)
@@ -81,6 +82,10 @@ MEMBERS = Counted("training rows that are attacked, beside which the holdout has
 ALONE = Counted("training and held-out rows that are alone with their combination", 1, None, "holdout")
 ATTEMPTS = Counted("attempts of the attack, not rows; the attack decides how many it makes")
 NOISY = Counted("rows as they were released; the interval is that of noise, and a larger epsilon narrows it too")
+
+
+SWAPPED = "Were the two sides, train and holdout, swapped? Else somebody has seen the holdout."
+"""What is asked where a table holds rows of the holdout."""
 
 
 @dataclass(frozen=True)

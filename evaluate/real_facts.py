@@ -67,6 +67,7 @@ class Shift(BaseModel):
         columns: those that differ by as much as matters, the furthest first.
         twins: pairs of equal rows, one on either side, beyond chance, as a share of the holdout's rows. It is 0 where
             the test does not reject, or where it does not matter. Content of three rows or more is not looked at.
+        entities: share of the holdout's entities that stand in train, too.
         untested: why nothing was tested; empty where it was.
     """
 
@@ -81,6 +82,7 @@ class Shift(BaseModel):
     detectable: Share = 1.0
     columns: list[ShiftedColumn] = []
     twins: Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)] = 0.0
+    entities: Share = 0.0
     untested: str = ""
 
     @model_validator(mode="after")
@@ -94,8 +96,22 @@ class Shift(BaseModel):
     @property
     def differs(self) -> bool:
         """True where the tests reject one population, and by as much as matters."""
+        return self._moved or self.shares_rows
+
+    @property
+    def shares_rows(self) -> bool:
+        """True where training rows, or their entities, stand in the holdout beyond twins."""
+        return self.twins > 0 or self.entities >= LEAST_TWINS
+
+    @property
+    def only_shares_rows(self) -> bool:
+        """True where nothing else is wrong. It makes attacks look weaker than they are, and never stronger."""
+        return self.shares_rows and not self._moved
+
+    @property
+    def _moved(self) -> bool:
         told_apart = self.p_value <= LEVEL / 2 and self.low > LEAST_AUC
-        return told_apart or bool(self.columns) or self.twins != 0
+        return told_apart or bool(self.columns) or self.twins < 0
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -117,19 +133,30 @@ class Shift(BaseModel):
         """The result in words; empty where the tests rejected nothing that matters. *Sensitive*."""
         if self.untested:
             return f"{UNTESTED}: {self.untested.rstrip('.')}."
-        if not self.differs:
-            return ""
-        return (
-            f"Train and holdout are not samples of one population: a classifier of their rows has an AUC of "
-            f"{self.auc:.3f} (95% interval {self.low:.3f} to {self.high:.3f}; 0.5 is a coin){self._twins}{self._named}"
+        shared = self._shared if self.shares_rows else ""
+        if not self._moved:
+            return shared
+        moved = (
+            "Train and holdout are not samples of one population: a classifier of their rows has an AUC of "
+            f"{self.auc:.3f} (95% interval {self.low:.3f} to {self.high:.3f}; 0.5 is a coin)"
+            f"{self._cleared}{self._named}"
         )
+        return f"{moved} {shared}".strip()
 
     @property
-    def _twins(self) -> str:
-        if self.twins == 0:
+    def _shared(self) -> str:
+        parts = []
+        if self.twins > 0:
+            parts.append(f"{self.twins:.1%} of its rows equal a training row, beyond what twins explain")
+        if self.entities >= LEAST_TWINS:
+            parts.append(f"{self.entities:.1%} of its entities stand in train, too")
+        return f"Not all of the holdout is held out: {', and '.join(parts)}."
+
+    @property
+    def _cleared(self) -> str:
+        if self.twins >= 0:
             return ""
-        than = "more" if self.twins > 0 else "fewer"
-        return f"; {than} of the holdout's rows than by chance equal one training row, by {abs(self.twins):.1%} of them"
+        return f"; fewer of the holdout's rows than by chance equal one training row, by {-self.twins:.1%} of them"
 
     @property
     def _named(self) -> str:

@@ -35,7 +35,7 @@ from synth.validation import parse_toml
 from understudy import provenance
 from understudy.data.load import check_reached, opened
 from understudy.data.source import Engine, RealTable, find_table
-from understudy.evaluation_log import count_attempt
+from understudy.evaluation_log import check_training, count_attempt
 from understudy.hashed_table import changed, check_same, read_digested
 from understudy.job.load import check_measures, given_policy, named_policy
 from understudy.job.seeds import child_seed
@@ -280,6 +280,8 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     statement, scorer = (None, None) if model is None else (model.statement, scorer_of(model))
     draws = Draws(offer.seed, offer.n_targets, offer.n_rows, offer.sample_rows or SAMPLE_ROWS, offer.outside)
     with laid_out(given, schema, draws) as laid:
+        if offer.model is not None:
+            check_training(offer.model, laid.prints, schema)
         evaluation = evaluate_beside(
             laid.real,
             laid.synthetic,

@@ -1,4 +1,4 @@
-"""The log of evaluations: how often a real table was measured against on this machine.
+"""Logs on this machine: how often a real table was measured against, and which rows models were fitted on.
 
 Every evaluation that is published answers a query. Whoever may ask for numbers about tables of their own making, again
 and again, gets the real table out of the numbers. Nothing here stops that; it is counted, so that a report can say how
@@ -8,22 +8,27 @@ The log is kept beside the key of fingerprints, and lines are only ever added. A
 the table and the declared name of its dataset. Another machine, another key or another schema counts anew. What may be
 published counts by the name alone. Two counts by the fingerprint would tell whether a single row changed in between.
 
+What a model was fitted on stands in a log of its own, and not in the model: a private model that is handed on says
+nothing exact of real rows, not even under a key.
+
 Source: Ganev & De Cristofaro 2023, arXiv:2312.05114 (ReconSyn: reconstruction from metrics that are open to queries).
 """
 
 import datetime as dt
+import hmac
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
 from evaluate.provenance import CountedAttempts, EvaluationCounts
-from synth.errors import OutputError
+from synth.errors import JobError, OutputError
+from synth.generators.models.model_folder import ARRAYS, DESCRIPTION
 from synth.parsing import plain_json
-from understudy.provenance import key_path
+from understudy.provenance import fingerprint_key, key_path, sha256
 
 if TYPE_CHECKING:
     from synth.schema import Schema
@@ -73,6 +78,56 @@ def count_attempt(print_of_table: str, schema: "Schema", *, attempt: str, n_tabl
     return CountedAttempts(*_counted(of_table), by_name=EvaluationCounts(*_counted(of_name)) if of_name else None)
 
 
+MODELS = "models.jsonl"
+_OF_MODEL = {"model": str, "train": str, "columns": str}
+
+
+def note_training(model: Path, train: Callable[[], str], schema: "Schema") -> None:
+    """Keep which rows a saved model was fitted on; without a place to keep it, nothing is known later.
+
+    Args:
+        model: its folder.
+        train: gives the keyed fingerprint of the rows.
+        schema: of the fit.
+    """
+    try:
+        path, line = key_path().with_name(MODELS), {**_of_model(model, schema), "train": train()}
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with FileLock(path.with_name(f"{path.name}.lock"), timeout=PATIENCE_S):
+            if line not in _lines(path, _OF_MODEL):
+                _added(path, line)
+    except (OSError, OutputError, Timeout):
+        return
+
+
+def check_training(model: Path, prints: Mapping[str, str], schema: "Schema") -> None:
+    """Refuse a model that was fitted on other rows than these, as far as this machine knows.
+
+    Args:
+        model: its folder.
+        prints: keyed fingerprints of "train" and "holdout".
+        schema: of the evaluation; of other columns nothing is known.
+
+    Raises:
+        JobError: it was fitted on other rows; nothing was measured.
+    """
+    asked = _of_model(model, schema)
+    lines = _lines(key_path().with_name(MODELS), _OF_MODEL)
+    fitted = [line["train"] for line in lines if line.items() >= asked.items()]
+    if not fitted or prints["train"] in fitted:
+        return
+    if prints["holdout"] in fitted:
+        raise JobError(f"model={str(model)!r} was fitted on the rows of the holdout; swap the two sides")
+    raise JobError(f"model={str(model)!r} was fitted on other rows than those of train; name the rows of its fit")
+
+
+def _of_model(model: Path, schema: "Schema") -> dict[str, str]:
+    """A keyed name for a saved model, and the columns that a fingerprint is of."""
+    digests = [sha256(model / name) for name in (DESCRIPTION, ARRAYS)]
+    name = hmac.new(fingerprint_key(key_path()), json.dumps(digests).encode(), "sha256").hexdigest()
+    return {"model": name, "columns": json.dumps({name: schema.columns[name].kind for name in sorted(schema.kept)})}
+
+
 def _counted(lines: Sequence[Mapping[str, Any]]) -> tuple[int, int, str]:
     first = min(str(line["at"]) for line in lines)
     return len(lines), sum(int(line["tables"]) for line in lines), first
@@ -94,7 +149,7 @@ def _added(path: Path, line: dict[str, Any]) -> dict[str, Any]:
     return line
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def _lines(path: Path, keys: Mapping[str, type] = _LINE) -> Iterator[dict[str, Any]]:
     """The whole lines; one that a crash cut off, or that is damaged, counts for nothing."""
     if not path.exists():
         return
@@ -103,5 +158,5 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
             line = plain_json(text)
         except ValueError:
             continue
-        if isinstance(line, dict) and all(type(line.get(key)) is kind for key, kind in _LINE.items()):
+        if isinstance(line, dict) and all(type(line.get(key)) is kind for key, kind in keys.items()):
             yield line

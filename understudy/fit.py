@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from synth.dp.schedule import Schedule
 from synth.errors import JobError
@@ -18,7 +18,13 @@ from understudy.budget.account import Fund, ledger_url, open_fund
 from understudy.budget.payment import Payment, Release, RequestsInMemory
 from understudy.data.load import read_real
 from understudy.data.source import RealTable
+from understudy.evaluation_log import note_training
 from understudy.run.preflight import Intent, cautions, check_fit
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from synth.stored import StoredTable
 
 
 @dataclass(frozen=True)
@@ -107,13 +113,14 @@ def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tup
     payment = _payment(fit, kept)
     with read_real(fit.table, fit.schema, fit.outside) as real:
         if fit.fund is not None:
-            payment.reserve(provenance.fingerprint(real, fit.schema, provenance.fingerprint_key(provenance.key_path())))
+            payment.reserve(_fingerprint(real, fit.schema))
         try:
             with payment.budget(fit.generator.name) as budget:
                 model = fit_model(
                     fit.generator, real, fit.schema, seed=seed, progress=progress, budget=budget, place=fit.place
                 )
             model.save(fit.made.place)
+            note_training(fit.made.place, lambda: _fingerprint(real, fit.schema), fit.schema)
             fit.made.finish({"warnings": list(kept.warnings)})
             payment.commit(model.statement)
         except BaseException as error:
@@ -137,6 +144,10 @@ def earlier_fit(fit: SingleFit, told: Mapping[str, Any]) -> tuple[Model, tuple[s
     model = load_model(fit.made.out)
     _payment(fit, RequestsInMemory()).commit(model.statement)
     return model, tuple(told["warnings"])
+
+
+def _fingerprint(real: "pd.DataFrame | StoredTable", schema: Schema) -> str:
+    return provenance.fingerprint(real, schema, provenance.fingerprint_key(provenance.key_path()))
 
 
 def _payment(fit: SingleFit, kept: RequestsInMemory) -> Payment:

@@ -8,7 +8,8 @@ Column by column: Kolmogorov and Smirnov's test of numbers and times, and chi-sq
 Rare values are tested in groups of neighbors. The one value or group that differs the most is tested by itself.
 
 Pairs of equal rows: a holdout without the twins that chance deals was cleared of them. One with more of them holds
-training rows. Chance deals within strata of the target.
+training rows. Chance deals within strata of the target. A side of which many rows repeat has twins enough for those of
+two sides not to stand out, so that they are also compared with the twins within either side.
 
 All of these are adjusted by Holm and Bonferroni. Where rows have entities, one row of each counts.
 
@@ -30,6 +31,7 @@ from evaluate.intervals import placements
 from evaluate.multiple_testing import holm
 from evaluate.real_facts import LEAST_AUC, LEAST_EFFECT, LEAST_TWINS, LEVEL, Shift, ShiftedColumn
 from evaluate.sampling import one_per_entity
+from evaluate.stored.keys import counted_together
 from evaluate.tables import Real
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import numeric_scale
@@ -66,15 +68,48 @@ def shift_of(real: Real) -> Shift:
     auc, error, p_value = _told_apart(train, _in_turn(fresh, control), real.schema)
     half = float(special.ndtri(1 - (1 - CONFIDENCE) / 2)) * error
     least = max(0.5 + float(special.ndtri(1 - LEVEL / 2)) * error, LEAST_AUC + half)
-    # Sampling rows breaks up pairs of equal ones, so that all rows count where they are their own units.
-    whole = real.schema.entity is None
-    rows = (real.train, pd.concat([real.fresh, real.control], ignore_index=True)) if whole else (train, holdout)
-    keys = [row_keys(side, sorted(real.schema.learned)) for side in rows]
-    columns, twins = _apart(train, holdout, (keys[0], keys[1], _strata(*rows, real.schema)), real.schema)
+    columns, twins = _apart(train, holdout, _counted(real, train, holdout), real.schema)
     return Shift(
         n_train=len(train), n_holdout=len(holdout), auc=auc, low=max(0.0, auc - half), high=min(1.0, auc + half),
         p_value=p_value, detectable=min(1.0, least + float(special.ndtri(POWER)) * error), columns=columns, twins=twins,
+        entities=_shared_entities(real),
     )  # fmt: skip
+
+
+def _counted(real: Real, train: pd.DataFrame, holdout: pd.DataFrame) -> np.ndarray:
+    """Distinct rows by their counts on both sides, as `counted`: of one row of each entity, or of all rows."""
+    if real.schema.entity is None:  # sampling rows breaks up pairs of equal ones
+        if real.stored is not None and "sampled" in real.stored.facts:
+            sides = real.stored.sides
+            place = sides.meeting_place()
+            return counted_together(sides.keys("train", place), sides.keys("holdout", place))
+        train, holdout = real.train, pd.concat([real.fresh, real.control], ignore_index=True)
+    train_keys, holdout_keys = (row_keys(side, sorted(real.schema.learned)) for side in (train, holdout))
+    return counted(train_keys, holdout_keys, _strata(train, holdout, real.schema))
+
+
+def counted(train: np.ndarray, holdout: np.ndarray, strata: np.ndarray) -> np.ndarray:
+    """Distinct rows: stratum, count in train, count in the holdout, and 1 for each; shape (k, 4).
+
+    Args:
+        train: *Sensitive*. A key of each row, equal for equal rows, shape (n_train,).
+        holdout: *Sensitive*. The same of the holdout.
+        strata: *Sensitive*. Of the rows of both, one after the other, equal for equal rows.
+    """
+    _, first, codes = np.unique(np.concatenate([train, holdout]), return_index=True, return_inverse=True)
+    _, strata = np.unique(strata, return_inverse=True)
+    n = [np.bincount(side, minlength=len(first)) for side in np.split(codes, [len(train)])]
+    return np.stack([strata[first], *n, np.ones(len(first), dtype=np.int64)], axis=1)
+
+
+def _shared_entities(real: Real) -> float:
+    """The share of the holdout's entities that stand in train, too; 0 where a row is a unit."""
+    if real.schema.entity is None:
+        return 0.0
+    if real.stored is not None:
+        return real.stored.sides.shared_entities
+    holdout = pd.concat([real.fresh[real.schema.entity], real.control[real.schema.entity]]).dropna().unique()
+    return float(np.isin(holdout, real.train[real.schema.entity].dropna().unique()).mean()) if len(holdout) else 0.0
 
 
 def _units(rows: pd.DataFrame, real: Real) -> pd.DataFrame:
@@ -107,19 +142,19 @@ def _told_apart(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> t
 
 
 def _apart(
-    train: pd.DataFrame, holdout: pd.DataFrame, twins: tuple[np.ndarray, np.ndarray, np.ndarray], schema: Schema
+    train: pd.DataFrame, holdout: pd.DataFrame, counts: np.ndarray, schema: Schema
 ) -> tuple[list[ShiftedColumn], float]:
     """The columns that differ by as much as matters, the furthest first, and surplus twins as `Shift.twins`.
 
     Args:
         train: *Sensitive*. One row of each unit.
         holdout: *Sensitive*. Likewise.
-        twins: keys of the rows of train and of the holdout that twins are looked for among, and their strata.
+        counts: *Sensitive*. Of the rows that twins are looked for among, as `counted` gives them.
         schema: names the columns.
     """
     names = sorted(schema.learned)
     found = [(name, one) for name in names for one in _compared(train[name], holdout[name], schema.columns[name])]
-    surplus, by_chance = _twins(*twins)
+    surplus, by_chance = _twins(counts)
     *p_values, of_twins = holm([*(one.p_value for _, one in found), by_chance])
     moved: dict[str, ShiftedColumn] = {}
     for (name, one), p_value in zip(found, p_values, strict=True):
@@ -131,35 +166,61 @@ def _apart(
     return shifted, surplus if of_twins <= LEVEL / 2 and abs(surplus) >= LEAST_TWINS else 0.0
 
 
-def _twins(train: np.ndarray, holdout: np.ndarray, strata: np.ndarray) -> tuple[float, float]:
+def _twins(counts: np.ndarray) -> tuple[float, float]:
     """Pairs of equal rows, one on either side, beyond chance, as a share of the holdout, and their p-value.
 
     Content that exactly two rows have is looked at. Given how many rows of a stratum are held out, all its pairs are
     on two sides by one chance. It is the same however strata were dealt. Where it is 0 or 1, a pair tells nothing.
 
+    Pairs on two sides are compared with all pairs, then with those that are not within the holdout, and with those
+    that are not within train: a side whose rows were repeated has pairs of its own. The surest of the three tells.
+
     Args:
-        train: *Sensitive*. A key of each row, equal for equal rows, shape (n_train,).
-        holdout: *Sensitive*. The same of the holdout.
-        strata: *Sensitive*. Of the rows of both, one after the other, equal for equal rows.
+        counts: *Sensitive*. As `counted` gives them.
     """
-    _, first, places = np.unique(np.concatenate([train, holdout]), return_index=True, return_inverse=True)
-    _, strata = np.unique(strata, return_inverse=True)
-    two = np.bincount(places) == 2
-    apart = np.bincount(places[len(train) :], minlength=len(two))[two] == 1
-    n_rows = np.bincount(strata).astype(float)
-    n_held = np.bincount(strata[len(train) :], minlength=len(n_rows)).astype(float)
-    stratum = strata[first[two]]
-    chances = (2 * n_held * (n_rows - n_held) / np.maximum(n_rows * (n_rows - 1), 1))[stratum]
-    telling = (chances > 0) & (chances < 1)
-    n_pairs, n_across = int(telling.sum()), int(apart[telling].sum())
+    stratum, train, holdout, times = counts.T
+    codes = np.unique(stratum, return_inverse=True)[1]
+    n_rows, n_held = (np.bincount(codes, weights=times * side) for side in (train + holdout, holdout))
+    n_kept, ways = n_rows - n_held, np.maximum(n_rows * (n_rows - 1), 1)
+    across = 2 * n_held * n_kept / ways
+    pairs = train + holdout == 2
+    tests = [
+        _surplus(counts, codes, pairs & seen, across / np.maximum(1 - unseen, 1e-12), (n_rows, n_held))
+        for seen, unseen in (
+            (pairs, np.zeros(len(ways))),
+            (train > 0, n_held * (n_held - 1) / ways),
+            (holdout > 0, n_kept * (n_kept - 1) / ways),
+        )
+    ]
+    # That there are too few says nothing beside repeated rows.
+    surest = min((tests[0], *(test for test in tests[1:] if test[0] > 0)), key=lambda test: test[1])
+    return surest[0], min(1.0, len(tests) * surest[1])
+
+
+def _surplus(
+    counts: np.ndarray, codes: np.ndarray, seen: np.ndarray, chances: np.ndarray, rows: tuple[np.ndarray, np.ndarray]
+) -> tuple[float, float]:
+    """Pairs on two sides beyond chance, as a share of the holdout, and their p-value.
+
+    Args:
+        counts: *Sensitive*. As `counted` gives them.
+        codes: of their strata, shape (k,).
+        seen: which of them are looked at, shape (k,).
+        chances: that a pair which is looked at lies on two sides, by stratum.
+        rows: of each stratum, all of them and those that are held out.
+    """
+    _, train, holdout, times = counts.T
+    telling = seen & (chances > 0)[codes] & (chances < 1)[codes]
+    times, codes = times[telling], codes[telling]
+    n_pairs, n_across = float(times.sum()), float(times[(train * holdout)[telling] > 0].sum())
     if n_pairs == 0:
         return 0.0, 1.0
-    chance = float(chances[telling].mean())
+    chance = float(np.average(chances[codes], weights=times))
     # Pairs on one side tell how many were across, whether some of these are missing or too many.
-    surplus = (n_across - n_pairs * chance) / (1 - chance) / len(holdout)
-    pairs = np.bincount(stratum[telling], minlength=len(n_rows))
-    noise = max(1.0, _variance(n_rows, n_held, pairs) / (n_pairs * chance * (1 - chance)))
-    return max(surplus, -1.0), _binomial(n_across / noise, n_pairs / noise, chance)
+    surplus = (n_across - n_pairs * chance) / (1 - chance) / rows[1].sum()
+    of_strata = np.bincount(codes, weights=times, minlength=len(chances))
+    noise = max(1.0, _variance(*rows, of_strata) / (n_pairs * chance * (1 - chance)))
+    return max(float(surplus), -1.0), _binomial(n_across / noise, n_pairs / noise, chance)
 
 
 def _variance(n_rows: np.ndarray, n_held: np.ndarray, n_pairs: np.ndarray) -> float:

@@ -34,6 +34,8 @@ BEFORE = ("histories.dependence.", "histories.lag.")
 """Of histories, what depends on the row before: dealing keeps rows per entity."""
 UNMEASURED = (STATEMENT, AUDITED)
 """Numbers that no table gives of itself."""
+OF_OTHERS = "privacy.copies.holdout"
+"""It asks for held-out people, none of whom stands in a spoiled table."""
 FAMILIES: Mapping[Case, tuple[tuple[str, ...], str]] = {
     "copy": (PRIVACY, "privacy"),
     "some copies": (COPYING, "copies"),
@@ -97,7 +99,7 @@ def _check(case: Case, test: SelfTest | None, policy: Policy) -> Check:
     if case == "honest":
         return _honest(test.candidate, rules)
     family, of = FAMILIES[case]
-    rules = [rule for rule in rules if rule.measure.startswith(family)]
+    rules = [rule for rule in rules if rule.measure.startswith(family) and rule.measure != OF_OTHERS]
     if not rules:
         return Check(case, NOT_APPLICABLE, f"The policy has no binding rule on {of}.")
     return _spoiled(case, test.candidate, rules)

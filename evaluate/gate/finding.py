@@ -14,7 +14,7 @@ from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.claim import Claim
 from evaluate.gate.policy import STATEMENT, Rule, Waiver
 from evaluate.intervals import interval_at
-from evaluate.metrics import CATALOG, UNJUDGED
+from evaluate.metrics import CATALOG, SWAPPED, UNJUDGED
 from evaluate.result import Candidate, Estimate, Failure
 from synth.errors import JobError
 
@@ -54,6 +54,10 @@ NEVER_WAIVED: Mapping[str, str] = {
 }
 """Measures whose FAIL no waiver covers, nor a number beyond the limit that has no interval, and why. Where they are
 merely not known, an owner may answer for that."""
+
+
+ASKED: Mapping[str, str] = {"privacy.copies.holdout": SWAPPED}
+"""What a finding asks where its rule is not kept, by its measure."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,6 +171,8 @@ def _measured(found: Estimate | Failure | None, rule: Rule) -> Finding:
         finding = Finding(rule, "INCONCLUSIVE", "It has no interval, so it cannot show that the limit is kept.", found)
     else:
         finding = _of_interval(found, rule)
+    if finding.outcome != "PASS" and rule.measure in ASKED:
+        finding = replace(finding, reason=f"{finding.reason} {ASKED[rule.measure]}")
     said = sampled(found)
     return replace(finding, reason=f"{finding.reason} {said}") if said else finding
 

@@ -3,7 +3,10 @@
 An attack counts as successful by how much better it does on training rows than on held-out ones. Where the two are of
 different populations, another year or another town, it tells these apart, and no member. An honest table then looks
 like a leak, and a leak can look honest. So a rule that compares with the holdout is INCONCLUSIVE there, either way.
-What is counted among training rows alone stands, and so do copies that training rows' own twins do not explain.
+What is counted among training rows alone stands, and so do copies that training rows' own twins do not explain. A
+holdout that merely holds training rows hides leaks and feigns none: FAIL stands, and nothing passes.
+
+No generator saw the holdout. Where an attack takes its rows for training rows, the two were probably swapped.
 
 Source: Das, Zhang, Tramer 2024, "Blind Baselines Beat Membership Inference Attacks for Foundation Models",
 arXiv:2406.16201.
@@ -12,8 +15,9 @@ arXiv:2406.16201.
 from collections.abc import Mapping
 from dataclasses import replace
 
+from evaluate.gate.checks import STRETCH
 from evaluate.gate.finding import Finding, finding_of
-from evaluate.metrics import CATALOG
+from evaluate.metrics import CATALOG, SWAPPED
 from evaluate.real_facts import NOT_HELD, RealFacts
 from evaluate.result import Candidate, Estimate
 
@@ -23,6 +27,9 @@ EXCESS = ".excess"
 COUNTED: Mapping[str, str] = {"privacy.copies.people": "privacy.copies.unique"}
 """Numbers counted among training rows alone, by the number that compares with the holdout."""
 
+LARGEST = 0.47
+"""Area below which an attack is said to be turned round: a difference of populations that does not matter moves no area
+further from a coin than `LEAST_AUC`."""
 _REMEDY = "hold out rows of the same table at random, as `understudy split` does, and evaluate again"
 
 
@@ -36,18 +43,32 @@ def questioned(finding: Finding, candidate: Candidate, real: RealFacts | None) -
     """
     if real is None or not rests_on_holdout(finding.rule.measure) or finding.estimate is None:
         return finding
-    if finding.proven is not None:  # a proof compares nothing
-        return finding
-    shift = real.shift
-    if not shift.differs and not (shift.untested and finding.outcome == "PASS"):
+    shift, why = real.shift, ""
+    # A proof compares nothing.
+    stands = finding.proven is not None or (finding.outcome == "FAIL" and shift.only_shares_rows)
+    if finding.outcome == "PASS" and _turned_round(candidate):
+        why = f"An attack takes held-out rows for training rows. {SWAPPED}"
+    elif not shift.differs and not (shift.untested and finding.outcome == "PASS"):
+        stands = True
+    if stands:
         return finding
     if finding.outcome == "FAIL" and _beyond_twins(finding, candidate, real.duplicate_share_train):
         return replace(finding, reason=f"{finding.reason} Training rows' own twins do not explain it either.")
     remedy = _REMEDY
     if shift.untested:
         remedy = "evaluate again" if shift.untested == NOT_HELD else "hold out more rows"
-    why = f"It compares training rows with held-out ones, so that it tells nothing here. {shift.sentence} So {remedy}."
-    return replace(finding, outcome="INCONCLUSIVE", reason=why, n_needed=None)
+    tells = (
+        f"It compares training rows with held-out ones, so that it tells nothing here. {shift.sentence} So {remedy}."
+    )
+    return replace(finding, outcome="INCONCLUSIVE", reason=why or tells, n_needed=None)
+
+
+def _turned_round(candidate: Candidate) -> bool:
+    """True where a table is nearer to the holdout than to train, by more than chance and small differences explain."""
+    auc = candidate.find("privacy.membership.auc")
+    if not isinstance(auc, Estimate) or auc.high is None:
+        return False
+    return auc.value + STRETCH * (auc.high - auc.value) < LARGEST
 
 
 def rests_on_holdout(measure: str) -> bool:

@@ -16,7 +16,7 @@ Source: Clopper & Pearson 1934 (the exact test); Good 1953, "The Population Freq
 met once is met again as often as the number of contents that were met twice says).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
@@ -57,6 +57,13 @@ class Coincidences:
     twins: float = np.inf
     n_known: float = 0.0
     n_drawn: float = 1.0
+
+    @property
+    def swapped(self) -> "Coincidences":
+        """The same with the two sides exchanged: held-out units, judged by those of train."""
+        return replace(
+            self, train=self.holdout, holdout=self.train, n_train=self.n_holdout, n_holdout=self.n_train
+        )  # fmt: skip
 
     def copied(self, n_comparisons: int = 1, hit_ratio: float = 1.0) -> Rate:
         """Units of train hit beyond coincidence, with an interval; never below zero.

@@ -36,7 +36,6 @@ function on a contingency table" (mean and variance under fixed margins).
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import ibis
 import ibis.expr.types as ir
@@ -45,14 +44,15 @@ import pandas as pd
 from scipy import special, stats
 
 from evaluate.intervals import Rate, clustered, design_effect_of_units, newcombe, wilson
-from evaluate.metrics import COPIED, COPIED_PEOPLE, COUNTS, SYNTHETIC, Metric
+from evaluate.metrics import COPIED, COPIED_PEOPLE, COUNTS, HELD_OUT_PEOPLE, SWAPPED, SYNTHETIC, Metric
 from evaluate.privacy.coincidence import COMMON, FITTED, Alone, Coincidences
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import entity_codes, learned_keys
-from evaluate.stored.keys import STRATUM, UNIT_NAME, KeyCounts, N
+from evaluate.stored.keys import UNIT_NAME, KeyCounts, N, counted_together
 from evaluate.stored.tables import StoredTables
 from evaluate.tables import MetricResult, Tables
 from synth.columns import BooleanColumn, CategoricalColumn
+from synth.schema import Schema
 from synth.split import row_keys
 from synth.stored.row_hash import KEY
 
@@ -114,14 +114,18 @@ class TwoSampleChiSquare:
 
 def measure_multiset(tables: Tables) -> MetricResult:
     """The estimate `privacy.multiset`, or why this table cannot carry it."""
-    return multiset_of(compare(tables, tables.synthetic), len(tables.train), len(tables.synthetic), tables)
+    train, holdout = (compare(tables, tables.synthetic, side) for side in (tables.train, tables.holdout))
+    return multiset_of(train, holdout, len(tables.train), len(tables.synthetic), tables)
 
 
-def multiset_of(synthetic: TwoSampleChiSquare, n_train: int, n_synthetic: int, tables: Tables) -> MetricResult:
+def multiset_of(
+    synthetic: TwoSampleChiSquare, holdout: TwoSampleChiSquare, n_train: int, n_synthetic: int, tables: Tables
+) -> MetricResult:
     """The estimate `privacy.multiset`, or why this table cannot carry it.
 
     Args:
         synthetic: of the synthetic table.
+        holdout: the same beside the holdout.
         n_train: rows of the training table that it was compared with.
         n_synthetic: its rows.
         tables: *Sensitive*. Give the landmarks.
@@ -137,6 +141,10 @@ def multiset_of(synthetic: TwoSampleChiSquare, n_train: int, n_synthetic: int, t
         "distance of the row counts from the training table's: 1 as an independent sample, 0 an exact copy, "
         f"{drawn:.2f} rows drawn at random from the training table"
     )
+    # Where every row repeats, nothing else sees a copy of the other side.
+    if not holdout.told_by_chance and holdout.dispersion[2] < low:
+        value, low, high = holdout.dispersion
+        note = f"distance of the row counts from the holdout's, to which they are nearer. {SWAPPED}"
     return MetricResult(
         estimates=(
             Estimate(
@@ -148,9 +156,9 @@ def multiset_of(synthetic: TwoSampleChiSquare, n_train: int, n_synthetic: int, t
     )  # fmt: skip
 
 
-def compare(tables: Tables, other: pd.DataFrame) -> TwoSampleChiSquare:
-    """The chi-square of another table's row counts against the training table's, within the target's categories."""
-    return chi_square(_by_target(tables, other))
+def compare(tables: Tables, other: pd.DataFrame, side: pd.DataFrame | None = None) -> TwoSampleChiSquare:
+    """The chi-square of another table's row counts against those of a side (train), within the target's categories."""
+    return chi_square(_by_target(tables.schema, tables.train if side is None else side, other))
 
 
 def chi_square(strata: list[StratumCounts]) -> TwoSampleChiSquare:
@@ -189,9 +197,9 @@ def _log_chance(n: float, m: float, both: np.ndarray, times: np.ndarray) -> floa
     return min(0.0, float((times * ways).sum() - all_ways))
 
 
-def _by_target(tables: Tables, other: pd.DataFrame) -> list[StratumCounts]:
+def _by_target(schema: Schema, side: pd.DataFrame, other: pd.DataFrame) -> list[StratumCounts]:
     """Counts of distinct rows, one stratum for each value of a target with categories."""
-    frames, schema = (tables.train, other), tables.schema
+    frames = (side, other)
     keys = np.concatenate([learned_keys(frame, schema) for frame in frames])
     sides = np.repeat([0, 1], [len(frame) for frame in frames])
     _, first, cells = np.unique(keys, return_index=True, return_inverse=True)
@@ -207,6 +215,9 @@ METRICS = (
     Metric("privacy.copies.people", "lower", "People copied", "Share of training people whose row, which nobody else "
            "has, stands in the synthetic table beyond chance. How often held-out people's rows do shows chance.",
            counted=COPIED_PEOPLE, key=True),
+    Metric("privacy.copies.holdout", "lower", "Held-out people copied", "The same share of held-out people, beyond how "
+           "often training people's rows stand there. No generator saw them: were the two sides swapped?",
+           counted=HELD_OUT_PEOPLE),
     Metric("privacy.copies", "lower", "Copies",
            "Share of synthetic rows equal to a training row; twins make some of them honest.", counted=SYNTHETIC,
            key=True, without_holdout=True),
@@ -218,7 +229,7 @@ METRICS = (
     Metric("privacy.copies.unique.excess", "lower", "Copies of unique rows beyond twins",
            "The same, minus the share for a fresh real sample.", counted=COPIED),
     Metric("privacy.multiset", "higher", "Independence of row counts", "How far the counts of equal rows keep from the "
-           "training table's: 1 as an independent sample, 0 an exact copy.", counted=COUNTS,
+           "training table's (the holdout's, if nearer): 1 as an independent sample, 0 an exact copy.", counted=COUNTS,
            better="1 is an independent sample, 0 a copy", above_one="Above 1 is not better than 1, which is an "
            "independent sample: the counts of rows are farther from the training table than chance makes them, as of a "
            "table that is off.", without_holdout=True),
@@ -250,27 +261,32 @@ def shares(name: str, synthetic: Rate, fresh: Rate, n: int) -> list[Estimate]:
     ]  # fmt: skip
 
 
-def people(found: Coincidences, n_people: int) -> Estimate:
-    """People of train whose own row stands in the table beyond coincidence, as a share of those who could be copied.
+def people(found: Coincidences, n_train: int, n_holdout: int) -> tuple[Estimate, Estimate]:
+    """People of train, and of the holdout, whose own row stands in the table beyond coincidence.
 
     Args:
         found: people with a row that nobody else has, and those whose row is hit.
-        n_people: of train, all of them.
+        n_train: people of train.
+        n_holdout: people of the holdout.
     """
     # Where held-out people's rows are seldom met, chance repeats no rows that a model could fit.
-    copied = found.copied(hit_ratio=FITTED if found.holdout > COMMON * found.n_holdout else 1.0)
-    n = min(n_people, int(found.n_drawn))
+    hit_ratio = FITTED if found.holdout > COMMON * found.n_holdout else 1.0
+    return (
+        _share_of_people("privacy.copies.people", found.copied(hit_ratio=hit_ratio), min(n_train, int(found.n_drawn))),
+        _share_of_people("privacy.copies.holdout", found.swapped.copied(), min(n_holdout, int(found.n_drawn))),
+    )
+
+
+def _share_of_people(name: str, copied: Rate, n: int) -> Estimate:
     value, low, high = (number / n for number in copied)
     note = (
-        "share of people whose row, which nobody else has, stands in the table beyond chance; about "
-        f"{round(copied[0]):,} people, at least {math.ceil(copied[1]):,}"
+        f"share of {'held-out ' if name.endswith('holdout') else ''}people whose row, which nobody else has, stands in "
+        f"the table beyond chance; about {round(copied[0]):,} people, at least {math.ceil(copied[1]):,}"
     )
-    return Estimate(
-        "privacy.copies.people", value, n, "lower", low=low, high=min(high, 1.0), reference=0.0, note=note
-    )  # fmt: skip
+    return Estimate(name, value, n, "lower", low=low, high=min(high, 1.0), reference=0.0, note=note)
 
 
-_TRAIN, _OTHER, _TIMES, _HITS, _SIZE = "n_train", "n_other", "times", "hits", "size"
+_TIMES, _HITS, _SIZE = "times", "hits", "size"
 _STRAY, _UNITS, _IN_TRAIN, _COUNTED = "stray", "n_units", "in_train", "n_counted"
 
 
@@ -289,18 +305,18 @@ def measure_stored(tables: Tables, stored: StoredTables) -> MetricResult:
         for name, once in zip(MEASURES, (False, True), strict=True):
             fresh = clustered(n_train == 1 if once else n_train > 0, units)
             estimates += shares(name, _rate(synthetic, train, once, stored.n_offered), fresh, stored.n_offered)
-        copied = people(*_coincidences(train, stored.real.sides.keys("holdout", place), synthetic, stored.n_offered))
-        found = chi_square(_strata(train, synthetic))
+        holdout = stored.real.sides.keys("holdout", place)
+        n_people = _n_units(train), _n_units(holdout)
+        copied = people(_coincidences(train, holdout, synthetic, stored.n_offered), *n_people)
+        beside_train, beside_holdout = (chi_square(_strata(side, synthetic)) for side in (train, holdout))
     finally:
         synthetic.forget()
-    multiset = multiset_of(found, stored.real.n_rows["train"], stored.n_offered, tables)
-    return MetricResult((copied, *estimates, *multiset.estimates), multiset.failures)
+    multiset = multiset_of(beside_train, beside_holdout, stored.real.n_rows["train"], stored.n_offered, tables)
+    return MetricResult((*copied, *estimates, *multiset.estimates), multiset.failures)
 
 
-def _coincidences(
-    train: KeyCounts, holdout: KeyCounts, synthetic: KeyCounts, n_drawn: int
-) -> tuple[Coincidences, int]:  # fmt: skip
-    """The units with a row that no other unit has and those that are hit, and how many units train has."""
+def _coincidences(train: KeyCounts, holdout: KeyCounts, synthetic: KeyCounts, n_drawn: int) -> Coincidences:
+    """The units with a row that no other unit has, and those that are hit."""
     place = train.place
     sides = _by_content(train, 1).union(_by_content(holdout, 0))
     summed = {_UNITS: sides[_UNITS].sum().cast("int64"), _IN_TRAIN: sides[_IN_TRAIN].max()}
@@ -320,7 +336,7 @@ def _coincidences(
     could = train_hit + train_missed, holdout_hit + holdout_missed
     twins = place.number(known.filter(known[_UNITS] == 2).count())
     n_known = place.number(known[_UNITS].sum().fill_null(0))
-    return Coincidences(train_hit, holdout_hit, *could, twins, n_known, n_drawn), _n_units(train)
+    return Coincidences(train_hit, holdout_hit, *could, twins, n_known, n_drawn)
 
 
 def _by_content(side: KeyCounts, in_train: int) -> ir.Table:
@@ -362,47 +378,22 @@ def _rate(synthetic: KeyCounts, train: KeyCounts, once: bool, n: int) -> Rate:
     return wilson(float((times * hit).sum()) / n, n / design_effect_of_units(sizes, hit, times))
 
 
-def _strata(train: KeyCounts, synthetic: KeyCounts) -> list[StratumCounts]:
+def _strata(side: KeyCounts, synthetic: KeyCounts) -> list[StratumCounts]:
     """Numbers of distinct rows by their counts in both tables, for each category of the target."""
-    place, other = train.place, synthetic.counts.select(KEY, **{_OTHER: synthetic.counts[N]})
-    shared = train.counts.inner_join(other, KEY)
-    both = _fetched(place, shared.select(STRATUM, **{_TRAIN: shared[N], _OTHER: shared[_OTHER]}))
-    ours, theirs = (
-        _fetched(place, side.counts.select(STRATUM, **{_TRAIN: first(side), _OTHER: second(side)}))
-        for side, first, second in ((train, _n, _none), (synthetic, _none, _n))
-    )
-    for (stratum, a, b), times in both.items():
-        ours[stratum, a, 0] -= times
-        theirs[stratum, 0, b] -= times
-    cells = {cell: times for table in (both, ours, theirs) for cell, times in table.items() if times}
+    cells = counted_together(side, synthetic)
     strata = []
-    for stratum in sorted({cell[0] for cell in cells}):
-        rows = np.array([(a, b, times) for (s, a, b), times in sorted(cells.items()) if s == stratum], dtype=np.int64)
-        strata.append(StratumCounts(rows[:, 0], rows[:, 1], rows[:, 2]))
+    for stratum in np.unique(cells[:, 0]):
+        rows = cells[cells[:, 0] == stratum]
+        strata.append(StratumCounts(rows[:, 1], rows[:, 2], rows[:, 3]))
     return strata
-
-
-def _n(side: KeyCounts) -> Any:
-    return side.counts[N]
-
-
-def _none(_: KeyCounts) -> Any:
-    return ibis.literal(0, "int64")
-
-
-def _fetched(place: Any, cells: ir.Table) -> dict[tuple[int, int, int], int]:
-    names = [STRATUM, _TRAIN, _OTHER]
-    found = place.fetch(cells.group_by(names).agg(**{_TIMES: cells.count()}))
-    *of_cells, times = (column.to_pylist() for column in found.columns)
-    return dict(zip(zip(*of_cells, strict=True), times, strict=True))
 
 
 def measure(tables: Tables) -> MetricResult:
     """People and rows that are copied, beyond chance, and how far the row counts keep from the training table's.
 
-    Estimates: `privacy.copies.people`, `privacy.copies`, `privacy.copies.excess`, `privacy.copies.unique` (rows that
-    occur once in the training table: the ones that single somebody out), `privacy.copies.unique.excess`,
-    `privacy.multiset`.
+    Estimates: `privacy.copies.people`, `privacy.copies.holdout`, `privacy.copies`, `privacy.copies.excess`,
+    `privacy.copies.unique` (rows that occur once in the training table: the ones that single somebody out),
+    `privacy.copies.unique.excess`, `privacy.multiset`.
 
     Of tables that stay where they are stored, all rows are compared there.
     """
@@ -416,16 +407,16 @@ def measure(tables: Tables) -> MetricResult:
     for name, targets in zip(MEASURES, (distinct, distinct[counts == 1]), strict=True):
         synthetic, fresh = (clustered(np.isin(k, targets), u) for k, u in zip(keys, units, strict=True))
         estimates += shares(name, synthetic, fresh, n)
-    multiset, people = measure_multiset(tables), _people(tables, keys[0])
-    return MetricResult((people, *estimates, *multiset.estimates), multiset.failures)
+    multiset = measure_multiset(tables)
+    return MetricResult((*_people(tables, keys[0]), *estimates, *multiset.estimates), multiset.failures)
 
 
-def _people(tables: Tables, synthetic: np.ndarray) -> Estimate:
-    """People of train who are copied beyond coincidence, by rows that nobody else has."""
+def _people(tables: Tables, synthetic: np.ndarray) -> tuple[Estimate, Estimate]:
+    """People of either side who are copied beyond coincidence, by rows that nobody else has."""
     content = np.concatenate([learned_keys(frame, tables.schema) for frame in (tables.train, tables.holdout)])
     train, holdout = (entity_codes(frame, tables.schema) for frame in (tables.train, tables.holdout))
-    n_people = int(train.max(initial=-1)) + 1
-    units = np.concatenate([train, holdout + n_people])
+    n_train, n_holdout = (int(side.max(initial=-1)) + 1 for side in (train, holdout))
+    units = np.concatenate([train, holdout + n_train])
     order = np.argsort(units, kind="stable")
     alone = Alone.of(content[order], units[order], order < len(train))
-    return people(alone.coincidences(alone.hit_by(synthetic), len(synthetic)), n_people)
+    return people(alone.coincidences(alone.hit_by(synthetic), len(synthetic)), n_train, n_holdout)

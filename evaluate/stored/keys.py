@@ -14,6 +14,7 @@ from typing import Any
 
 import ibis
 import ibis.expr.types as ir
+import numpy as np
 import pyarrow.parquet as pq
 
 from synth.errors import PlaceError
@@ -108,6 +109,33 @@ class KeyCounts:
         for written in (self.counts, self.of_units):
             if written is not None:
                 self.place.forget(written)
+
+
+_FIRST, _SECOND, _TIMES = "n_first", "n_second", "times"
+
+
+def counted_together(first: KeyCounts, second: KeyCounts) -> np.ndarray:
+    """Distinct rows by their counts in two tables: stratum, count in the first, in the second, and how many rows have
+    them; shape (k, 4).
+    """
+    place = first.place
+
+    def fetched(cells: ir.Table) -> dict[tuple[int, int, int], int]:
+        names = [STRATUM, _FIRST, _SECOND]
+        found = place.fetch(cells.group_by(names).agg(**{_TIMES: cells.count()}))
+        *of_cells, times = (column.to_pylist() for column in found.columns)
+        return dict(zip(zip(*of_cells, strict=True), times, strict=True))
+
+    none, ours, theirs = ibis.literal(0, "int64"), first.counts, second.counts
+    shared = ours.inner_join(theirs.select(KEY, **{_SECOND: theirs[N]}), KEY)
+    both = fetched(shared.select(STRATUM, **{_FIRST: shared[N], _SECOND: shared[_SECOND]}))
+    of_first = fetched(ours.select(STRATUM, **{_FIRST: ours[N], _SECOND: none}))
+    of_second = fetched(theirs.select(STRATUM, **{_FIRST: none, _SECOND: theirs[N]}))
+    for (stratum, a, b), times in both.items():
+        of_first[stratum, a, 0] -= times
+        of_second[stratum, 0, b] -= times
+    cells = {cell: times for table in (both, of_first, of_second) for cell, times in table.items() if times}
+    return np.array([(*cell, times) for cell, times in sorted(cells.items())], dtype=np.int64).reshape(-1, 4)
 
 
 def _counted(keys: ir.Table, by: list[str]) -> ir.Table:

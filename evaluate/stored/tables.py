@@ -14,7 +14,7 @@ import numpy as np
 
 from evaluate.real_facts import Duplicates, SampleSizes
 from evaluate.sampling import Side, side_seed
-from evaluate.stored.keys import KeyCounts, meeting_place
+from evaluate.stored.keys import UNIT_NAME, KeyCounts, meeting_place
 from synth.schema import Schema
 from synth.stored import StoredTable
 from synth.stored.connection import StorageLocation
@@ -99,6 +99,17 @@ class StoredSides:
         # Which lives as long as what is kept.
         name = ("keys", side, id(place.connection))
         return self.once(name, lambda: KeyCounts.of(getattr(self, side), self.schema, place))
+
+    @property
+    def shared_entities(self) -> float:
+        """The share of the holdout's entities that stand in train, too."""
+        place = self.meeting_place()
+        train, holdout = (self.keys(side, place).of_units for side in ("train", "holdout"))
+        if train is None or holdout is None:
+            return 0.0
+        both = holdout.semi_join(train.filter(train[UNIT_NAME].notnull()), UNIT_NAME)
+        n_shared, n_all = (place.number(rows[UNIT_NAME].nunique()) for rows in (both, holdout))
+        return n_shared / max(n_all, 1)
 
     def once(self, name: Any, made: Callable[[], T]) -> T:
         """A cached value of real rows alone, by a name: the same for every synthetic table."""

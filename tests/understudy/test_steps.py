@@ -89,6 +89,13 @@ def test_a_model_goes_from_fit_to_sample_to_evidence(workspace: Any, parts: Path
         "--out", folder / "evaluation.json",
     )  # fmt: skip
     done(measured)
+    swapped = workspace.run(
+        "evaluate", "--train", parts / "holdout.csv", "--holdout", parts / "train.csv", "--synthetic", out,
+        "--schema", folder / "schema.toml", "--model", folder / "model", "--measure", "validity",
+        "--out", folder / "swapped.json",
+    )  # fmt: skip
+    assert swapped.exit_code == 2
+    assert "was fitted on the rows of the holdout; swap the two sides" in swapped.stderr
     judged = workspace.run("gate", folder / "evaluation.json", "--policy", "public", "--json")
     outcomes = {f["rule"]["measure"]: f["outcome"] for f in judged.json["candidates"][0]["findings"]}
     assert outcomes["statement.epsilon"] != "INCONCLUSIVE"

@@ -27,6 +27,7 @@ from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.registry import load_model
 from synth.output import whole_file
 from synth.progress import Progress
+from understudy.evaluation_log import note_training
 from understudy.run import stages
 from understudy.run.plan import Plan
 from understudy.run.workspace import RunWorkspace
@@ -178,6 +179,8 @@ def _fit(bench: CandidateContext, label: str) -> tuple[Model, str]:
         unsaved = _save(model, work.model(label))
         # After the model: until that is there, a fit that has drawn all it may needs what it was trained to.
         work.forget_training(label)
+    if work.model(label).is_dir():
+        note_training(work.model(label), lambda: str(work.unfinished.state["train"]), plan.schema)
     plan.payment(work).commit(model.statement)
     return model, unsaved
 

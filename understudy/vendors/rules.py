@@ -38,17 +38,11 @@ RETURNING = Rule(
     "hundred that stands somewhere in it, beyond chance, was copied, however many rows surround it.",
 )
 LEAKING = Rule(
-    measure=COPIED,
+    measure="privacy.copies.holdout",
     limit=LIMIT,
-    why="No vendor was given the holdout. One row in a hundred that stands there, beyond chance, says that it got out, "
-    "and every figure that is measured on it is void.",
+    why="No vendor was given the holdout. One held-out person in a hundred who stands in it, beyond chance, says "
+    "that it got out, or that the two sides were swapped, and every figure that is measured on it is void.",
 )
-
-_NAMES = {
-    RETURNING.why: "training rows that stand anywhere in the delivery",
-    LEAKING.why: "rows that stand in the holdout",
-}
-"""Subjects of the comparison's own rules that no measure is named after, by the reasons of the rules."""
 
 
 def name_of(rule: Rule) -> str:
@@ -57,7 +51,7 @@ def name_of(rule: Rule) -> str:
     >>> name_of(COPYING), name_of(RETURNING)
     ('privacy.copies.unique.excess', 'training rows that stand anywhere in the delivery')
     """
-    return _NAMES.get(rule.why, rule.measure)
+    return "training rows that stand anywhere in the delivery" if rule.why == RETURNING.why else rule.measure
 
 
 def beyond_policy(tables: Tables, candidate: Candidate, delivered: pd.DataFrame | None) -> list[Finding]:
@@ -68,32 +62,16 @@ def beyond_policy(tables: Tables, candidate: Candidate, delivered: pd.DataFrame 
         candidate: what was measured of them.
         delivered: all rows of the delivery in canonical form; `None` where all of them are compared.
     """
-    found = candidate.find(COPIED)
-    if not isinstance(found, Estimate):
-        found = next(one for one in copies.measure(tables).estimates if one.measure == COPIED)
-    # A candidate's estimate is found by name: so is this one, under a rule that says what it is of.
-    said = [_finding(found, COPYING), _finding(_leaked(tables), LEAKING)]
-    return said if delivered is None else [*said, _finding(_returned(tables, delivered), RETURNING)]
-
-
-def _finding(estimate: Estimate, rule: Rule) -> Finding:
-    """The finding, which says what it is about where its measure does not."""
-    found, name = finding_of(Candidate("", (estimate,)), rule), name_of(rule)
-    if name == rule.measure:
-        return found
-    return replace(found, reason=f"{name[:1].upper()}{name[1:]}: {found.reason[:1].lower()}{found.reason[1:]}")
-
-
-def _leaked(tables: Tables) -> Estimate:
-    """Rows of the table that stand in the holdout, beside how many rows of train do."""
-    held = _once(learned_keys(tables.holdout, tables.schema))
-    share, chance = (
-        clustered(np.isin(learned_keys(frame, tables.schema), held), entity_codes(frame, tables.schema))
-        for frame in (tables.synthetic, tables.train)
-    )
-    value, low, high = newcombe(share, chance)
-    note = "share of rows equal to a row of the holdout, which no vendor has, less the same share of training rows"
-    return Estimate(COPIED, value, len(tables.synthetic), "lower", low=low, high=high, reference=0.0, note=note)
+    rules = (COPYING, LEAKING)
+    if not all(isinstance(candidate.find(rule.measure), Estimate) for rule in rules):
+        candidate = Candidate("", copies.measure(tables).estimates)
+    said = [finding_of(candidate, rule) for rule in rules]
+    if delivered is None:
+        return said
+    # A candidate's estimate is found by name: so is this one, and its reason says what it is of.
+    returned, name = finding_of(Candidate("", (_returned(tables, delivered),)), RETURNING), name_of(RETURNING)
+    reason = f"{name[:1].upper()}{name[1:]}: {returned.reason[:1].lower()}{returned.reason[1:]}"
+    return [*said, replace(returned, reason=reason)]
 
 
 def _returned(tables: Tables, delivered: pd.DataFrame) -> Estimate:

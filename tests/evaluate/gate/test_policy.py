@@ -360,6 +360,7 @@ def test_a_verdict_is_plain_data() -> None:
 HONEST = {
     "privacy.personal": (0.0, 0.0, 0.0),
     "privacy.multiset": (0.97, 1.0, 1.03), "privacy.copies.people": (0.0, 0.0, 0.002),
+    "privacy.copies.holdout": (0.0, 0.0, 0.002),
     "privacy.copies.values": (0.0, 0.01, 0.04), "privacy.copies.parts": (0.0, 0.01, 0.04),
     "privacy.copies.near": (0.0, 0.0, 0.02),
     "privacy.copies.excess": (-0.01, 0.0, 0.01), "privacy.copies.unique.excess": (-0.01, 0.0, 0.01),

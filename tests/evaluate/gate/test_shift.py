@@ -11,7 +11,7 @@ import pytest
 from scipy import special, stats
 
 from evaluate.engine import evaluate, real_facts
-from evaluate.fidelity.two_samples import _chi_square, _twins, shift_of
+from evaluate.fidelity.two_samples import _chi_square, _twins, counted, shift_of
 from evaluate.gate.finding import finding_of
 from evaluate.gate.policy import Policy, Rule, load_policy
 from evaluate.gate.shift import rests_on_holdout
@@ -213,7 +213,65 @@ def test_a_holdout_that_was_cleared_of_twins_or_holds_training_rows_is_none() ->
     alone = population(2_000, rng)
     mixed = shift(alone[:1_000], pd.concat([alone[1_000:], alone[:100]]))
     assert mixed.twins == pytest.approx(100 / 1_100, abs=0.01)
-    assert "more of the holdout's rows" in mixed.sentence
+    assert "Not all of the holdout is held out: 8.5% of its rows" in mixed.sentence
+
+
+@pytest.mark.parametrize("repeated", ["train", "holdout"])
+def test_training_rows_in_the_holdout_are_seen_beside_a_side_whose_rows_repeat(repeated: str) -> None:
+    rows = population(2_000, np.random.default_rng(9))
+    sides = {"train": rows[:1_000], "holdout": pd.concat([rows[1_000:1_800], rows[:200]])}
+    sides[repeated] = pd.concat([sides[repeated], rows[600:800] if repeated == "train" else rows[1_200:1_400]])
+    found = shift(sides["train"], sides["holdout"])
+    assert found.only_shares_rows
+    assert found.twins == pytest.approx(200 / len(sides["holdout"]), abs=0.03)
+    copied = candidate(estimate(COPIED, 0.0, 0.01))
+    assert outcome(copied, COPIED, 0.05, facts(shift=found))[0] == "INCONCLUSIVE"
+    assert outcome(candidate(estimate(COPIED, 0.2, 0.3)), COPIED, 0.05, facts(shift=found))[0] == "FAIL"
+
+
+def test_entities_on_both_sides_are_no_holdout() -> None:
+    rows = population(900, np.random.default_rng(10)).assign(person=np.arange(900) // 3)
+    columns = {**SCHEMA["columns"], "person": {"kind": "identifier", "bounds": [0, 10**6]}}  # type: ignore[dict-item]
+    more: dict[str, Any] = {"columns": columns, "entity": "person", "max_rows_per_unit": 3}
+    found = shift(rows[:601], rows[601:], **more)  # one person of a hundred
+    assert found.entities == pytest.approx(0.01, abs=0.001)
+    assert "1.0% of its entities stand in train, too" in found.sentence
+
+
+def test_an_attack_that_finds_held_out_rows_asks_whether_the_sides_were_swapped() -> None:
+    found = candidate(estimate(AUC, 0.1, 0.3), estimate(COPIED, 0.0, 0.01))
+    verdict, why = outcome(found, COPIED, 0.05, facts(shift=ALIKE))
+    assert verdict == "INCONCLUSIVE"
+    assert "swapped?" in why
+
+
+@pytest.mark.parametrize("repeated", ["train", "holdout"])
+def test_training_rows_in_the_holdout_are_seen_beside_a_side_whose_rows_repeat(repeated: str) -> None:
+    rows = population(2_000, np.random.default_rng(9))
+    sides = {"train": rows[:1_000], "holdout": pd.concat([rows[1_000:1_800], rows[:200]])}
+    sides[repeated] = pd.concat([sides[repeated], rows[600:800] if repeated == "train" else rows[1_200:1_400]])
+    found = shift(sides["train"], sides["holdout"])
+    assert found.only_shares_rows
+    assert found.twins == pytest.approx(200 / len(sides["holdout"]), abs=0.03)
+    copied = candidate(estimate(COPIED, 0.0, 0.01))
+    assert outcome(copied, COPIED, 0.05, facts(shift=found))[0] == "INCONCLUSIVE"
+    assert outcome(candidate(estimate(COPIED, 0.2, 0.3)), COPIED, 0.05, facts(shift=found))[0] == "FAIL"
+
+
+def test_entities_on_both_sides_are_no_holdout() -> None:
+    rows = population(900, np.random.default_rng(10)).assign(person=np.arange(900) // 3)
+    columns = {**SCHEMA["columns"], "person": {"kind": "identifier", "bounds": [0, 10**6]}}  # type: ignore[dict-item]
+    more: dict[str, Any] = {"columns": columns, "entity": "person", "max_rows_per_unit": 3}
+    found = shift(rows[:601], rows[601:], **more)  # one person of a hundred
+    assert found.entities == pytest.approx(0.01, abs=0.001)
+    assert "1.0% of its entities stand in train, too" in found.sentence
+
+
+def test_an_attack_that_finds_held_out_rows_asks_whether_the_sides_were_swapped() -> None:
+    found = candidate(estimate(AUC, 0.1, 0.3), estimate(COPIED, 0.0, 0.01))
+    verdict, why = outcome(found, COPIED, 0.05, facts(shift=ALIKE))
+    assert verdict == "INCONCLUSIVE"
+    assert "swapped?" in why
 
 
 @pytest.mark.parametrize("private", [False, True])
@@ -233,9 +291,9 @@ def test_chances_of_twins_hold_in_strata_of_any_size_and_a_cleared_holdout_is_se
         keys = strata * 10_000 + rng.integers(0, 2 * size, 1_200)
         tickets = rng.random((1_200 // size, size) if stratified else (1, 1_200))
         held = (tickets.argsort(axis=1).argsort(axis=1) < 0.4 * tickets.shape[1]).ravel()
-        p_values.append(_twins(keys[~held], keys[held], np.r_[strata[~held], strata[held]])[1])
+        p_values.append(_twins(counted(keys[~held], keys[held], np.r_[strata[~held], strata[held]]))[1])
         less = held & ~np.isin(keys, keys[~held])
-        cleared.append(_twins(keys[~held], keys[less], np.r_[strata[~held], strata[less]])[1])
+        cleared.append(_twins(counted(keys[~held], keys[less], np.r_[strata[~held], strata[less]]))[1])
     for share in (0.01, 0.05):
         assert np.mean(np.array(p_values) <= share) <= share + 3.3 * np.sqrt(share * (1 - share) / 400)
     assert np.mean(np.array(cleared) <= LEVEL / 2) > 0.99
@@ -313,6 +371,7 @@ def outcome(given: Candidate, measure: str, limit: float, real: RealFacts | None
 def test_what_rests_on_a_holdout_of_another_population_is_inconclusive_and_what_does_not_stands(measure: str) -> None:
     known = partial(facts, entity="person", order="visit", texts=("note",))  # else no rules on histories and texts
     good, bad = ((0.9, 1.0), (0.0, 0.1)) if GATEABLE[measure] == "higher" else ((0.0, 0.1), (0.9, 1.0))
+    good = (0.48, 0.49) if measure == AUC else good  # far below, it would say that the sides were swapped
     for ends, plain in ((good, "PASS"), (bad, "FAIL"), ((0.1, 0.9), "INCONCLUSIVE")):
         given = candidate(estimate(measure, *ends))
         assert outcome(given, measure, 0.5, None)[0] == plain

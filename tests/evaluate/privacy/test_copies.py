@@ -93,3 +93,29 @@ def test_rows_of_one_entity_widen_the_interval():
     together = clustered(hits, np.repeat(np.arange(40), 10))
     assert together[2] - together[1] > 2.5 * (alone[2] - alone[1])
     assert alone == pytest.approx((0.25, 0.2100, 0.2947), abs=5e-4)
+
+
+def test_a_copy_under_swapped_sides_alarms_whatever_its_make_and_an_honest_table_does_not(
+    population, draw, evaluate_frames
+):
+    tables = draw(population, (600, 300, 300, 600), seed=4)
+    halves = tables.train[:300], tables.train[300:]
+    swapped = evaluate_frames(tables.holdout, *halves, tables.train)
+    found = by_name(copies.measure(swapped))
+    assert found["privacy.copies.holdout"].low > 0.5 or found["privacy.multiset"].high < LIMIT
+    honest = by_name(copies.measure(tables))
+    assert honest["privacy.copies.holdout"].low == 0.0
+    copied = by_name(copies.measure(evaluate_frames(tables.train, tables.fresh, tables.control, tables.train)))
+    assert copied["privacy.copies.holdout"].low == 0.0
+
+
+def test_a_copy_under_swapped_sides_alarms_whatever_its_make_and_an_honest_table_does_not(population, draw, evaluate_frames):
+    tables = draw(population, (600, 300, 300, 600), seed=4)
+    halves = tables.train[:300], tables.train[300:]
+    swapped = evaluate_frames(tables.holdout, *halves, tables.train)
+    found = by_name(copies.measure(swapped))
+    assert found["privacy.copies.holdout"].low > 0.5 or found["privacy.multiset"].high < LIMIT
+    honest = by_name(copies.measure(tables))
+    assert honest["privacy.copies.holdout"].low == 0.0
+    copied = by_name(copies.measure(evaluate_frames(tables.train, tables.fresh, tables.control, tables.train)))
+    assert copied["privacy.copies.holdout"].low == 0.0

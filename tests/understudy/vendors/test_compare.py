@@ -56,7 +56,9 @@ def test_two_numbers_never_go_by_one_name(market: Compared) -> None:
     with (market.out / "comparison.csv").open(encoding="utf-8", newline="") as file:
         reasons = {row["vendor"]: row["reason"] for row in csv.DictReader(file)}
     assert words in reasons["diluted"]
-    assert "rows that stand in the holdout" in reasons["leaked"]
+    assert "privacy.copies.holdout 1 [" in reasons["leaked"]
+    asked = [one["reason"] for one in market.vendor("leaked")["evidence"] if one["name"] == "privacy.copies.holdout"]
+    assert "swapped?" in asked[0]
     page = (market.out / "report.html").read_text(encoding="utf-8")
     assert "Training rows that stand anywhere in the delivery" in page
     assert "Share of training rows that stand in all 6,000 delivered rows, less that of held-out rows." in page
@@ -78,7 +80,7 @@ def test_cells_that_a_spreadsheet_would_run_are_counted_and_not_shown(market: Co
 def test_a_vendor_who_has_seen_the_holdout_is_disqualified(market: Compared) -> None:
     leaked = market.vendor("leaked")
     assert leaked["standing"] == "disqualified"
-    assert any("the holdout, which no vendor has" in one["estimate"]["note"] for one in leaked["evidence"])
+    assert any("share of held-out people" in one["estimate"]["note"] for one in leaked["evidence"])
 
 
 def test_a_table_of_one_row_repeated_is_not_ahead_of_anybody(market: Compared) -> None:
