@@ -138,7 +138,7 @@ class Metric:
         >>> CATALOG["privacy.copies.excess"].range
         (-1.0, 1.0)
         """
-        if not is_ours(self.by):
+        if not (is_ours(self.by) or self.name == UNJUDGED):
             return -math.inf, math.inf
         return next((ends for names, ends in _RANGES if re.fullmatch(names, self.name)), (-math.inf, math.inf))
 

@@ -4,6 +4,7 @@ import reprlib
 from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import islice
+from typing import Any
 
 MOST_ROWS = 200
 """Rows of a table that is shown; the rest is counted."""
@@ -17,8 +18,14 @@ _SHORT.maxstring = _SHORT.maxother = 120
 
 
 def brief_repr(thing: object) -> str:
-    """The `__repr__` of a model or a dataclass with long content: without what is empty, and with long lists cut."""
-    fields = ((name, value) for name, value in vars(thing).items() if not _is_empty(value))
+    """The `__repr__` of a model or a dataclass with long content: without what is empty, and with long lists cut.
+
+    A field of `repr=False`, such as a key, is not shown.
+    """
+    kind: Any = type(thing)
+    declared = kind.model_fields if hasattr(kind, "model_fields") else kind.__dataclass_fields__
+    values = ((name, getattr(thing, name)) for name, field in declared.items() if field.repr)
+    fields = ((name, value) for name, value in values if not _is_empty(value))
     return f"{type(thing).__name__}({', '.join(f'{name}={_SHORT.repr(value)}' for name, value in fields)})"
 
 

@@ -59,6 +59,15 @@ class Rule(Frozen):
             )
         return self
 
+    @model_validator(mode="after")
+    def _lets_nothing_through(self) -> Self:
+        if self.measure == UNJUDGED and self.severity == "fail" and self.limit > 0:
+            raise ValueError(
+                f"limit={self.limit:g} would let columns through that nobody judged, whatever they hold; write 0, and "
+                "let somebody answer for them by a waiver"
+            )
+        return self
+
     @property
     def direction(self) -> Direction:
         """The direction that is better."""
@@ -107,14 +116,9 @@ class Policy(Frozen):
     rules: tuple[Rule, ...] = Field(default=(), description="Without a binding one on privacy, nothing passes.")
 
     @property
-    def on_privacy(self) -> bool:
-        """True where a binding rule is on privacy: without one, nothing passes."""
-        return any(r.severity == "fail" and r.measure.startswith(("privacy.", STATEMENT)) for r in self.rules)
-
-    @property
     def all_rules(self) -> tuple[Rule, ...]:
         """The rules that it writes, and those of every policy."""
-        written = {rule.measure for rule in self.rules if rule.severity == "fail"}
+        written = {rule.measure for rule in self.rules if rule.severity == "fail" and not rule.subject}
         return (*(rule for rule in ALWAYS if rule.measure not in written), *self.rules)
 
     def __repr__(self) -> str:
@@ -164,6 +168,11 @@ class Policy(Frozen):
                 raise ValueError(f"two rules of severity={rule.severity!r} name measure={rule.measure!r}; keep one")
             seen.add(key)
         return self
+
+
+def bind_on_privacy(rules: Iterable[Rule]) -> bool:
+    """True where one of the rules that apply to a table binds on its privacy: without one, it does not pass."""
+    return any(rule.severity == "fail" and rule.measure.startswith(("privacy.", STATEMENT)) for rule in rules)
 
 
 ALWAYS = (

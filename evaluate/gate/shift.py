@@ -83,10 +83,11 @@ def _without_holdout(measure: str) -> bool:
 def _beyond_twins(finding: Finding, candidate: Candidate, twins: float) -> bool:
     """True where copies break the rule beyond training rows' own twins."""
     rule = finding.rule
-    counted = candidate.find(COUNTED.get(rule.measure, rule.measure.removesuffix(EXCESS)), rule.subject)
-    if not isinstance(counted, Estimate) or counted.measure == rule.measure:
+    name = COUNTED.get(rule.measure, rule.measure.removesuffix(EXCESS))
+    if name == rule.measure or not _without_holdout(name):
         return False
-    if not _without_holdout(counted.measure) or counted.low is None or counted.high is None:
+    counted = candidate.find(name, rule.subject)
+    if not isinstance(counted, Estimate) or counted.low is None or counted.high is None:
         return False
     value, low, high = (end - twins for end in (counted.value, counted.low, counted.high))
     beyond = replace(counted, measure=rule.measure, value=value, low=low, high=high, reference=None)

@@ -15,7 +15,16 @@ from evaluate.comparison import BarringFinding, VendorRanking
 from evaluate.gate.checks import BROKEN, Check, checks_of
 from evaluate.gate.claim import Claim, Composition
 from evaluate.gate.finding import Finding, Outcome, Proof, answered, finding_of
-from evaluate.gate.policy import STATEMENT, Policy, Rule, Waiver, check_name, check_waivers, load_policy
+from evaluate.gate.policy import (
+    STATEMENT,
+    Policy,
+    Rule,
+    Waiver,
+    bind_on_privacy,
+    check_name,
+    check_waivers,
+    load_policy,
+)
 from evaluate.gate.protection import proven_limit
 from evaluate.gate.sample_size import settled
 from evaluate.gate.shift import questioned
@@ -35,7 +44,10 @@ WHERE_THERE = (AUDITED,)
 every one for which an audit was tried; without either there is nothing to audit, and nothing to break."""
 
 
-NO_PRIVACY = "The policy has no binding rule on privacy, so that a copy of the training table might keep it; add one."
+NO_PRIVACY = (
+    "The policy has no binding rule on privacy that applies to this table, so that a copy of the training table might "
+    "keep it; add one."
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -284,7 +296,6 @@ def judge(
                     ),
                     one.reading,
                 ),
-                policy,
             ),
             evaluation.real,
         )
@@ -297,9 +308,9 @@ def judge(
     )
 
 
-def _on_privacy(verdict: Verdict, policy: Policy) -> Verdict:
-    """The verdict, which is no PASS of a policy without a binding rule on privacy."""
-    if verdict.verdict != "PASS" or policy.on_privacy:
+def _on_privacy(verdict: Verdict) -> Verdict:
+    """The verdict, which is no PASS where no binding rule on privacy applied."""
+    if verdict.verdict != "PASS" or bind_on_privacy(finding.rule for finding in verdict.findings):
         return verdict
     rule = Rule(measure="privacy.copies.people", limit=0.0, why="Validity and use alone say nothing of privacy.")
     missing = Finding(rule, "INCONCLUSIVE", NO_PRIVACY)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.finding import Finding, Outcome
-from evaluate.gate.policy import Rule
+from evaluate.gate.policy import Rule, bind_on_privacy
 from evaluate.gate.verdict import judge_candidate
 from evaluate.metrics import CATALOG
 from evaluate.released import MEASURES
@@ -85,7 +85,7 @@ def public_verdict(facts: PublicFacts) -> PublicVerdict:
     )
     binding = any(finding.rule.severity == "fail" for finding in verdict.findings)
     outcome = _without_guarantee(facts, verdict.verdict) if binding else None
-    if outcome == "PASS" and not facts.policy.on_privacy:
+    if outcome == "PASS" and not bind_on_privacy([*shown, *hidden]):
         outcome = "INCONCLUSIVE"
     return PublicVerdict(outcome, verdict.findings, tuple(hidden))
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from evaluate.engine import evaluate
+from evaluate.metrics import UNJUDGED
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest
 from evaluate.result_io import evaluation_from
 from reports.html import render_html
@@ -98,6 +99,7 @@ DAMAGES: dict[str, Change] = {
     "an area whose end is below 0": updating(low=-0.1),
     "a share below 0 of real rows": updating(reference=-1.0),
     "an excess above 1": lambda c: first(c)["estimates"][1].update(high=1.5),
+    "a share below 0 of unjudged columns": updating(measure=UNJUDGED, direction="lower", value=-1, low=-1, high=-1),
     "one end of an interval": updating(low=None),
     "a truth value as a number": updating(value=True, low=False, high=True),
     "a text as a number": updating(value="0.5"),

@@ -9,6 +9,7 @@ from typing import Any
 from evaluate.gate.policy import Policy
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Evaluation
+from evaluate.text import listed
 from synth.errors import JobError
 from synth.output import whole_folder
 from synth.parsing import GivenFile
@@ -157,10 +158,9 @@ def _left_out(evaluation: Evaluation, columns: Iterable[str]) -> tuple[str, ...]
     names = [name for name in columns if name not in kept]
     if not names:
         return ()
-    shown = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return (
-        f"{shown}: dropped by the schema or unknown to it, never measured, and left out of the table in {TO_HAND_ON}/; "
-        "hand on that table alone",
+        f"{listed(names)}: dropped by the schema or unknown to it, never measured, and left out of the table in "
+        f"{TO_HAND_ON}/; hand on that table alone",
     )
 
 

@@ -12,7 +12,7 @@ from evaluate.gate.finding import Finding, finding_of
 from evaluate.gate.policy import Policy, Rule, build_policy, load_policy
 from evaluate.gate.verdict import judge, judge_candidate
 from evaluate.intervals import Rate, clopper_pearson, newcombe, wilson
-from evaluate.metrics import CATALOG, GATEABLE
+from evaluate.metrics import CATALOG, GATEABLE, UNJUDGED
 from evaluate.privacy.coincidence import Coincidences
 from evaluate.result import Candidate, Estimate, Failure
 from synth.dp.statement import PrivacyStatement
@@ -165,6 +165,22 @@ def test_no_table_passes_a_policy_without_a_binding_rule_on_privacy(severity: st
     (verdict,) = judge(evaluation_of(good, self_tests=ABSENT), policy_of(*rules))
     assert verdict.verdict == ("PASS" if severity == "fail" else "INCONCLUSIVE")
     assert (severity == "fail") != ("no binding rule on privacy" in str(verdict))
+
+
+@pytest.mark.parametrize("measure", ["privacy.texts.copied", "privacy.histories.copied", AUDIT])
+def test_a_rule_on_privacy_that_does_not_apply_to_a_table_passes_nothing(measure: str) -> None:
+    good = candidate(estimate(0.99, 1.0, 1.0, VALID))
+    (verdict,) = judge(evaluation_of(good, self_tests=ABSENT), policy_of(rule(VALID, 0.9), rule(measure, 0.1)))
+    assert verdict.verdict == "INCONCLUSIVE"
+    assert "no binding rule on privacy" in str(verdict)
+
+
+def test_no_policy_of_ones_own_lets_columns_through_that_nobody_judged() -> None:
+    with pytest.raises(ValidationError, match="let somebody answer for them by a waiver"):
+        rule(UNJUDGED, 1.0)
+    found = candidate(estimate(0.5, 0.5, 0.5, UNJUDGED), estimate(0, 0, 0, "privacy.copies"))
+    for own in (rule(UNJUDGED, 0.0), rule(UNJUDGED, 0.0, subject=("memo",)), rule(UNJUDGED, 1.0, severity="warn")):
+        assert judge_candidate(found, policy_of(own, rule("privacy.copies", 0.1))).verdict != "PASS"
 
 
 @pytest.mark.parametrize("name", ["Internal", "PUBLIC", "partner", "intern\u0430l", "public ", "\uff49nternal"])

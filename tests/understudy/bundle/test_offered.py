@@ -12,7 +12,7 @@ import yaml
 from evaluate.gate.policy import build_policy
 from evaluate.gate.verdict import judge
 from evaluate.result import Candidate, Evaluation
-from synth.errors import TableError
+from synth.errors import TableError, TableNote
 from synth.schema import build_schema
 from synth.table import read_table
 from tests.evaluations import facts, origin
@@ -60,7 +60,8 @@ def test_a_file_says_nothing_of_itself(tmp_path: Path) -> None:
     table = pa.Table.from_pandas(frame)
     table = table.replace_schema_metadata({**table.schema.metadata, "by": "Jane Roe"})
     pq.write_table(table, tmp_path / "t.parquet")
-    public, said = publish(tmp_path / "t.parquet", tmp_path / "b")
+    with pytest.warns(TableNote, match="are left out"):
+        public, said = publish(tmp_path / "t.parquet", tmp_path / "b")
     written = pq.read_table(public / "t.parquet")
     assert written.column_names == ["age", "town"]
     assert written.schema.metadata is None
