@@ -245,35 +245,6 @@ def test_an_attack_that_finds_held_out_rows_asks_whether_the_sides_were_swapped(
     assert "swapped?" in why
 
 
-@pytest.mark.parametrize("repeated", ["train", "holdout"])
-def test_training_rows_in_the_holdout_are_seen_beside_a_side_whose_rows_repeat(repeated: str) -> None:
-    rows = population(2_000, np.random.default_rng(9))
-    sides = {"train": rows[:1_000], "holdout": pd.concat([rows[1_000:1_800], rows[:200]])}
-    sides[repeated] = pd.concat([sides[repeated], rows[600:800] if repeated == "train" else rows[1_200:1_400]])
-    found = shift(sides["train"], sides["holdout"])
-    assert found.only_shares_rows
-    assert found.twins == pytest.approx(200 / len(sides["holdout"]), abs=0.03)
-    copied = candidate(estimate(COPIED, 0.0, 0.01))
-    assert outcome(copied, COPIED, 0.05, facts(shift=found))[0] == "INCONCLUSIVE"
-    assert outcome(candidate(estimate(COPIED, 0.2, 0.3)), COPIED, 0.05, facts(shift=found))[0] == "FAIL"
-
-
-def test_entities_on_both_sides_are_no_holdout() -> None:
-    rows = population(900, np.random.default_rng(10)).assign(person=np.arange(900) // 3)
-    columns = {**SCHEMA["columns"], "person": {"kind": "identifier", "bounds": [0, 10**6]}}  # type: ignore[dict-item]
-    more: dict[str, Any] = {"columns": columns, "entity": "person", "max_rows_per_unit": 3}
-    found = shift(rows[:601], rows[601:], **more)  # one person of a hundred
-    assert found.entities == pytest.approx(0.01, abs=0.001)
-    assert "1.0% of its entities stand in train, too" in found.sentence
-
-
-def test_an_attack_that_finds_held_out_rows_asks_whether_the_sides_were_swapped() -> None:
-    found = candidate(estimate(AUC, 0.1, 0.3), estimate(COPIED, 0.0, 0.01))
-    verdict, why = outcome(found, COPIED, 0.05, facts(shift=ALIKE))
-    assert verdict == "INCONCLUSIVE"
-    assert "swapped?" in why
-
-
 @pytest.mark.parametrize("private", [False, True])
 def test_a_split_of_many_small_classes_deals_twins_as_its_classes_do(private: bool) -> None:
     found = [in_small_classes(8_000, seed, private=private) for seed in range(3)]
