@@ -24,16 +24,16 @@ FEW_COLUMNS = 6
 """With fewer columns a junction tree holds what matters, and sharper than classes do."""
 LEAST_SIGNAL = 5.0
 """Below it pairs are noise: columns on their own are nearer to the table, by pairs and triples, too."""
-CATEGORICAL_SHARE, MANY_LEVELS, TREE_SIGNAL = 2 / 3, 100, (50.0, 400.0)
-"""The share of columns with categories, and the levels of one, above which few marginals say more at such a signal than
-all pairs: where no column has many levels, classes hold the pairs, however many columns are categories."""
+MANY_COLUMNS, CATEGORICAL_SHARE, MANY_LEVELS, TREE_SIGNAL = 20, 2 / 3, 100, (50.0, 400.0)
+"""Columns, the share of them with categories, and the levels of one, above which few marginals say more at such a
+signal than all pairs. With fewer columns or levels classes hold the pairs, however many columns are categories."""
 
 
 class Auto(PrivateGenerator):
     """Without epsilon `trees`; with it `latent_class`, `aim` or `independent`, as public facts have it.
 
-    Facts are kinds and number of columns, units, and epsilon. The rule comes from fits of eleven tables at epsilon 1,
-    and of six at other epsilons. It reads no row, so that choosing costs nothing. The model is that of the chosen
+    Facts are kinds, levels and number of columns, units, and epsilon. The rule comes from fits of some twenty tables at
+    epsilon 1, and of six at other epsilons. It reads no row, so that choosing costs nothing. The model is that of the chosen
     generator, and bears its name.
     """
 
@@ -45,18 +45,20 @@ class Auto(PrivateGenerator):
         return Trees(text=self.text) if self.epsilon is None else self._private(schema)
 
     def _private(self, schema: Schema) -> Aim | Independent | LatentClass:
-        classes, signal = LatentClass(epsilon=self.epsilon, delta=self.delta, text=self.text), self.signal(schema)
-        if signal < LEAST_SIGNAL or len(schema.modeled) == 1:
+        if self.signal(schema) < LEAST_SIGNAL or len(schema.modeled) == 1:
             return Independent(epsilon=self.epsilon, delta=self.delta, text=self.text)
-        is_between = TREE_SIGNAL[0] <= signal < TREE_SIGNAL[1]
-        columns = [schema.columns[name] for name in schema.modeled]
-        levels = [len(c.categories) if isinstance(c, CategoricalColumn) else 2 for c in columns
-                  if isinstance(c, CategoricalColumn | BooleanColumn)]  # fmt: skip
-        if tells_pairs(schema, self.epsilon, self.delta):
+        is_small, has_histories = len(schema.modeled) < FEW_COLUMNS, tells_pairs(schema, self.epsilon, self.delta)
+        if is_small or has_histories or self._suits_few_marginals(schema):
             return Aim(epsilon=self.epsilon, delta=self.delta, text=self.text)
-        is_categorical = len(levels) > CATEGORICAL_SHARE * len(columns) and max(levels) > MANY_LEVELS
-        by_tree = len(columns) < FEW_COLUMNS or (is_between and is_categorical)
-        return Aim(epsilon=self.epsilon, delta=self.delta, text=self.text) if by_tree else classes
+        return LatentClass(epsilon=self.epsilon, delta=self.delta, text=self.text)
+
+    def _suits_few_marginals(self, schema: Schema) -> bool:
+        columns = [schema.columns[name] for name in schema.modeled]
+        n_categorical = sum(isinstance(column, CategoricalColumn | BooleanColumn) for column in columns)
+        levels = [len(column.categories) for column in columns if isinstance(column, CategoricalColumn)]
+        is_between = TREE_SIGNAL[0] <= self.signal(schema) < TREE_SIGNAL[1]
+        is_categorical = n_categorical > CATEGORICAL_SHARE * len(columns) and max(levels, default=0) > MANY_LEVELS
+        return is_between and is_categorical and len(columns) > MANY_COLUMNS
 
     def signal(self, schema: Schema) -> float:
         """Units in standard deviations of the noise of a pair, had all pairs the whole budget; public."""

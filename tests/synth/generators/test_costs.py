@@ -514,6 +514,7 @@ def schema_of_sizes(n_numbers: int, n_categories: int, n_units: int, n_levels: i
         (1, 0, 0, 50_000, 1.0, Independent),
         (7, 14, 101, 6_000, 1.0, LatentClass),  # two thirds are categories, and no more
         (6, 15, 101, 6_000, 1.0, Aim),
+        (5, 15, 101, 6_000, 1.0, LatentClass),  # twenty columns, and no more
     ],
 )
 def test_the_generator_is_that_which_public_facts_speak_for(
