@@ -170,6 +170,8 @@ def _estimates(
             f"privacy.copies.{part}", people, 4884, "lower", low=0.0, high=people + half, reference=0.0,
             note=f"{round(4884 * people):,} people",
         )  # fmt: skip
+    note = "share of held-out people whose row stands in the table"
+    yield Estimate("privacy.copies.holdout", 0.0, 1628, "lower", low=0.0, high=0.003, reference=0.0, note=note)
     yield one("privacy.multiset", q["multiset"], 0.02, 1.0, 1.02, direction="higher")
     yield one("privacy.copies.unique", 0.01, 0.003, 0.01)
     yield one("privacy.copies.unique.excess", q["excess"] / 2, 0.004, 0.0)
