@@ -15,10 +15,11 @@ Source: Ganev & De Cristofaro 2023, arXiv:2312.05114 (ReconSyn: reconstruction f
 """
 
 import datetime as dt
+import hashlib
 import hmac
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,16 +83,16 @@ MODELS = "models.jsonl"
 _OF_MODEL = {"model": str, "train": str, "columns": str}
 
 
-def note_training(model: Path, train: Callable[[], str], schema: "Schema") -> None:
+def note_training(model: Path, train: str, schema: "Schema") -> None:
     """Keep which rows a saved model was fitted on; without a place to keep it, nothing is known later.
 
     Args:
         model: its folder.
-        train: gives the keyed fingerprint of the rows.
+        train: the keyed fingerprint of the rows.
         schema: of the fit.
     """
     try:
-        path, line = key_path().with_name(MODELS), {**_of_model(model, schema), "train": train()}
+        path, line = key_path().with_name(MODELS), {**_of_model(model, schema), "train": train}
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with FileLock(path.with_name(f"{path.name}.lock"), timeout=PATIENCE_S):
             if line not in _lines(path, _OF_MODEL):
@@ -122,10 +123,11 @@ def check_training(model: Path, prints: Mapping[str, str], schema: "Schema") -> 
 
 
 def _of_model(model: Path, schema: "Schema") -> dict[str, str]:
-    """A keyed name for a saved model, and the columns that a fingerprint is of."""
+    """A keyed name for a saved model, and the columns that a fingerprint is of: clamped elsewhere, rows are others."""
     digests = [sha256(model / name) for name in (DESCRIPTION, ARRAYS)]
     name = hmac.new(fingerprint_key(key_path()), json.dumps(digests).encode(), "sha256").hexdigest()
-    return {"model": name, "columns": json.dumps({name: schema.columns[name].kind for name in sorted(schema.kept)})}
+    columns = {name: schema.columns[name].model_dump(mode="json") for name in schema.kept}
+    return {"model": name, "columns": hashlib.sha256(json.dumps(columns, sort_keys=True).encode()).hexdigest()}
 
 
 def _counted(lines: Sequence[Mapping[str, Any]]) -> tuple[int, int, str]:

@@ -112,15 +112,17 @@ def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tup
     kept = RequestsInMemory()
     payment = _payment(fit, kept)
     with read_real(fit.table, fit.schema, fit.outside) as real:
+        # Before the fit: a table that cannot be read again must not cost one that is paid for.
+        trained_on = _fingerprint(real, fit.schema)
         if fit.fund is not None:
-            payment.reserve(_fingerprint(real, fit.schema))
+            payment.reserve(trained_on)
         try:
             with payment.budget(fit.generator.name) as budget:
                 model = fit_model(
                     fit.generator, real, fit.schema, seed=seed, progress=progress, budget=budget, place=fit.place
                 )
             model.save(fit.made.place)
-            note_training(fit.made.place, lambda: _fingerprint(real, fit.schema), fit.schema)
+            note_training(fit.made.place, trained_on, fit.schema)
             fit.made.finish({"warnings": list(kept.warnings)})
             payment.commit(model.statement)
         except BaseException as error:

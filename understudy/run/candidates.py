@@ -180,7 +180,7 @@ def _fit(bench: CandidateContext, label: str) -> tuple[Model, str]:
         # After the model: until that is there, a fit that has drawn all it may needs what it was trained to.
         work.forget_training(label)
     if work.model(label).is_dir():
-        note_training(work.model(label), lambda: str(work.unfinished.state["train"]), plan.schema)
+        note_training(work.model(label), str(work.unfinished.state["train"]), plan.schema)
     plan.payment(work).commit(model.statement)
     return model, unsaved
 
