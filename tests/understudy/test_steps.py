@@ -162,12 +162,13 @@ def test_the_worst_of_several_verdicts_is_the_exit_code_unless_one_is_named(work
         workspace.run(
             "evaluate", "--train", parts / "train.csv", "--holdout", parts / "holdout.csv", "--synthetic",
             folder / "good.csv", "--synthetic", folder / "bad.csv", "--schema", folder / "schema.toml",
-            "--measure", "validity", "--out", folder / "e.json",
+            "--measure", "validity", "--measure", "privacy.copies", "--out", folder / "e.json",
         )
     )  # fmt: skip
     (folder / "valid.toml").write_text(
         'name = "valid"\nversion = 1\naudience = "tests"\n'
         '[[rules]]\nmeasure = "validity.rows"\nlimit = 0.9\nwhy = "tests"\n'
+        '[[rules]]\nmeasure = "privacy.copies"\nlimit = 1.0\nwhy = "tests"\n'
     )
     arguments = ["gate", folder / "e.json", "--policy", folder / "valid.toml"]
     assert workspace.run(*arguments).exit_code == 1
