@@ -259,7 +259,7 @@ def _check_inequality(constraint: Inequality, columns: Columns) -> None:
         raise ValueError(
             f"columns {constraint.low!r} and {constraint.high!r} are a number and a time; compare like with like"
         )
-    if _has_zone(low) != _has_zone(high):
+    if _has_zone(low) != _has_zone(high) and not _is_day_beside_utc(low, high):
         raise ValueError(
             f"columns {constraint.low!r} and {constraint.high!r} are a time with a zone and one without, which cannot "
             "be compared; declare timezone for both or for neither"
@@ -283,6 +283,12 @@ def _check_days(constraint: Inequality, columns: Columns) -> None:
 
 def _has_zone(column: Column) -> bool:
     return isinstance(column, DatetimeColumn) and column.timezone is not None
+
+
+def _is_day_beside_utc(low: Column, high: Column) -> bool:
+    """True of a day and a time in UTC, whose day is that of UTC."""
+    zones = {getattr(column, "timezone", None) for column in (low, high)}
+    return zones == {None, "UTC"} and any(isinstance(column, DateColumn) for column in (low, high))
 
 
 def _check_combinations(constraint: FixedCombinations, columns: Columns) -> None:

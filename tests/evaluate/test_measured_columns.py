@@ -56,7 +56,7 @@ def test_every_measure_runs_on_columns_of_every_kind() -> None:
     synthetic.loc[:9, ["town", "age"]] = ["elsewhere", 500]
     evaluation = evaluate(train=rows(300, 0), holdout=rows(200, 1), synthetic=synthetic, schema=schema())
     candidate = evaluation.candidates[0]
-    assert {failure.reason for failure in candidate.failures} == {"skipped"}
+    assert {failure.reason for failure in candidate.failures} == {"skipped", "not applicable"}
     assert {failure.subject for failure in candidate.failures} == {(), ("never",)}
     assert all(find is not None for find in map(candidate.find, ("columns.tvd.excess", "pairs.tvd.excess")))
     assert evaluation.schema.columns["age"].measure
@@ -92,6 +92,6 @@ def test_utility_predicts_a_target_whose_domain_is_not_declared(target: str) -> 
         schema=schema(target),
         measures=["utility.tstr"],
     ).candidates[0]
-    assert {failure.reason for failure in candidate.failures} == {"skipped"}
+    assert {failure.reason for failure in candidate.failures} == {"skipped", "not applicable"}
     found = candidate.find("utility.tstr.linear")
     assert isinstance(found, Estimate)

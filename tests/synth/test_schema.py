@@ -253,8 +253,8 @@ def test_places_without_a_schema_are_refused(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(SchemaError, match="UTF-8"):
         read_schema(tmp_path / "s.toml")
-    with pytest.raises(OutputError, match="does not exist"):
-        write_schema(build_schema(EXAMPLE), tmp_path / "absent" / "s.toml")
+    with pytest.raises(OutputError, match=r"s\.toml"):
+        write_schema(build_schema(EXAMPLE), tmp_path / "s.toml" / "s.toml")
 
 
 def _plain(content: Any) -> Any:

@@ -56,7 +56,8 @@ def test_latent_classes_are_fewer_where_they_would_take_too_long(monkeypatch: py
 
 
 def test_fewer_rounds_than_a_tree_has_pairs_get_mst() -> None:
-    advice = advise(schema_of(25, 50_000), 0.1)
+    many = {"c0": {"kind": "categorical", "categories": [f"v{i}" for i in range(101)]}}
+    advice = advise(schema_of(25, 50_000, columns=many), 0.1)
     assert recommended(advice) == "mst"
     assert "fewer than the 24 pairs that tie 25 columns together" in advice.reasons[0]
 
@@ -305,7 +306,7 @@ def test_no_command_tells_a_row_that_an_open_quote_swallows(workspace: "Workspac
     workspace.write_job()
     for arguments in (
         ("advise", "--schema", schema, "--table", table, "--epsilon", 1),
-        ("run", workspace.folder / "job.toml"),
+        ("run", workspace.folder / "job.toml", "--out", workspace.folder / "out"),
         ("schema", "infer", table),
     ):
         ran = workspace.run(*arguments)

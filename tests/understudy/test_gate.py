@@ -190,7 +190,8 @@ def test_junit_is_written_for_ci_whatever_the_verdict(desk: Desk) -> None:
 
 
 def test_a_place_where_no_junit_can_be_written_is_refused_before_anything_is_judged(desk: Desk) -> None:
-    ran = desk.gate(evaluation(QUIET), "--junit", desk.folder / "nowhere" / "gate.xml")
+    (desk.folder / "file").write_text("")
+    ran = desk.gate(evaluation(QUIET), "--junit", desk.folder / "file" / "gate.xml")
     assert ran.exit_code == 2
     assert ran.stdout == ""
 

@@ -49,7 +49,7 @@ def test_a_private_run_on_a_real_table_ends_in_a_report(
     assert {p.name for p in out.iterdir()} >= {"report.html", "evaluation.json", "verdict.json", "synthetic", "models"}
     (candidate,) = json.loads((out / "evaluation.json").read_text())["candidates"]
     assert candidate["statement"]["epsilon"] <= 1.0
-    assert [f for f in candidate["failures"] if f["reason"] != "skipped"] == []
+    assert {f["reason"] for f in candidate["failures"]} <= {"skipped", "not applicable"}
     schema = declared(path)
     synthetic = read_table(out / "synthetic" / "mst.csv", schema)
     assert list(synthetic.columns) == list(schema.kept)

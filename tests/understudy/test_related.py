@@ -40,7 +40,7 @@ LENIENT = {
     "name": "lenient", "version": 1, "audience": "tests",
     "rules": [
         {"measure": "validity.rows", "limit": 0.5, "why": "any table of ours is valid"},
-        {"measure": "privacy.texts.copied", "limit": 0.1, "why": "no table of ours has texts"},
+        {"measure": "privacy.copies.people", "limit": 0.5, "why": "no table of ours is a copy"},
     ],
 }  # fmt: skip
 
@@ -57,7 +57,7 @@ def write(folder: Path, of: tuple[pd.DataFrame, pd.DataFrame], given: tuple[Sche
         "split": {"holdout_share": 0.4},
         "generators": {"trees": {}},
         **job,
-        "evaluation": {"measures": ["validity"], "audit": False, **job.get("evaluation", {})},
+        "evaluation": {"measures": ["validity", "privacy.copies"], "audit": False, **job.get("evaluation", {})},
     }
     (folder / "job.toml").write_text(tomli_w.dumps(content))
     return folder / "job.toml"

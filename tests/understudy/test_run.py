@@ -24,10 +24,10 @@ LENIENT = {
     "name": "lenient", "version": 1, "audience": "tests",
     "rules": [
         {"measure": "validity.rows", "limit": 0.5, "why": "any table of ours is valid"},
-        {"measure": "privacy.histories.copied", "limit": 0.1, "why": "no table of ours has histories"},
+        {"measure": "privacy.copies.people", "limit": 0.5, "why": "no table of ours is a copy"},
     ],
 }  # fmt: skip
-FAST = ["validity", "fidelity.columns", "fidelity.pairs"]
+FAST = ["validity", "fidelity.columns", "fidelity.pairs", "privacy.copies"]
 
 
 def write_policy(workspace: Any, **changes: Any) -> str:
@@ -153,7 +153,7 @@ def test_the_exit_codes_of_the_three_verdicts(workspace: Any, limit: Any, code: 
         "unmeasured": {"measure": "privacy.membership.auc", "limit": 0.6, "why": "w"},
     }
     policy = write_policy(workspace, rules=[rules[limit], LENIENT["rules"][1]])
-    workspace.write_job(policy=policy, release="independent", evaluation={"measures": ["validity"]})
+    workspace.write_job(policy=policy, release="independent", evaluation={"measures": ["validity", "privacy.copies"]})
     ran = run(workspace, "--json")
     assert (ran.exit_code, ran.json["exit_code"]) == (code, code), ran.stderr
 

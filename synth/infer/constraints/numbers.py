@@ -162,11 +162,15 @@ def orders(
 
 
 def _pairs(kept: Mapping[str, Column]) -> Iterator[tuple[str, str]]:
-    """Columns that can be compared: numbers, times with a zone, times without."""
+    """Columns that can be compared: numbers, times with a zone, times without, days beside times in UTC."""
     times = {name: column for name, column in kept.items() if not isinstance(column, _NUMBERS)}
     zoned = [name for name, column in times.items() if getattr(column, "timezone", None) is not None]
     for names in ([n for n in kept if n not in times], zoned, [n for n in times if n not in zoned]):
         yield from itertools.permutations(names, 2)
+    days = [name for name, column in times.items() if isinstance(column, DateColumn)]
+    for day, time in itertools.product(days, zoned):
+        if getattr(times[time], "timezone", None) == "UTC":
+            yield from ((day, time), (time, day))
 
 
 def _order(places: Mapping[str, np.ndarray], low: str, high: str, kept: Mapping[str, Column]) -> _Order | None:

@@ -191,7 +191,7 @@ def test_a_table_without_pairs_or_classes_pays_for_neither(
 ) -> None:
     schema = schema_of(columns=columns, target=target)
     budget = Budget(released_schedule(schema, 0.7, "auto"))
-    kept = Split(sides.train[list(columns)], sides.holdout[list(columns)], 0, True)
+    kept = Split(sides.train[list(columns)], sides.holdout[list(columns)], 0, True, sides.inside)
     numbers = release_numbers(kept, synthetic[list(columns)], schema, budget)
     assert {one.measure for one in numbers} == set(MEASURES) - missing
     assert sum(event.count for event in budget.schedule.events) == sum(

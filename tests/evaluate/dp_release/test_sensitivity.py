@@ -77,7 +77,8 @@ def asked(real: pd.DataFrame, synthetic: pd.DataFrame, k: int, n_rows: int) -> d
     """Everything that is noised, before it is; the sides of units are what they always are."""
     side, noise = real["side"].to_numpy(), Canned(n_rows)
     parts = (real[side == one].drop(columns=["side", "unit"]) for one in ("train", "holdout"))
-    release_numbers(Split(*parts, 0, True), synthetic, schema_of(k), Budget(schedule_of(k), noise))  # type: ignore[arg-type]
+    sides = Split(*parts, 0, True, side == "holdout")
+    release_numbers(sides, synthetic, schema_of(k), Budget(schedule_of(k), noise))  # type: ignore[arg-type]
     return dict(zip(RELEASES, noise.asked, strict=True))
 
 

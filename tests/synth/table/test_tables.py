@@ -619,7 +619,6 @@ def test_only_what_pandas_numbered_is_taken_for_row_numbers(said: bytes, tmp_pat
 def test_a_table_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     schema = build_schema({"status": "declared", "columns": {"a": {"kind": "integer", "bounds": [0, 9]}}})
     for frame, path in [
-        (pd.DataFrame({"a": [1]}), tmp_path / "absent" / "t.csv"),
         (pd.DataFrame({"a": [1]}), tmp_path / "t.txt"),
         (pd.DataFrame({"a": [SECRET]}), tmp_path / "t.csv"),
         (pd.DataFrame({"b": [1]}), tmp_path / "t.parquet"),

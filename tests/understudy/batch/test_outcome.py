@@ -153,7 +153,7 @@ def test_the_summary_holds_every_job_and_no_formula(tmp_path: Path) -> None:
         rows = list(csv.reader(file))
     assert [row[0] for row in rows] == ["job", "'=cmd|' /C calc'!A0", "'@sum", "'+1"]
     assert not [cell for row in rows for cell in row if cell.startswith(("=", "+", "@", "\t"))]
-    assert rows[2][6].startswith("'-1, ")
+    assert any(cell.startswith("'-1, ") for cell in rows[2])
     read = json.loads((tmp_path / "summary.json").read_text())
     assert [job["exit_code"] for job in read["jobs"]] == [0, 2, 4]
     assert read["states"] == {"PASS": 1, "bad input": 1, "killed by signal 9": 1}
