@@ -64,6 +64,7 @@ FITS = [pytest.param(*fit, marks=[] if fit in QUICK else pytest.mark.slow) for f
 COLUMNS: dict[str, Any] = {
     "x": {"kind": "integer", "bounds": [0, 8], "measure_spikes": True, "missing": True},
     "y": {"kind": "boolean"},
+    "binned": {"kind": "integer", "bounds": [0, 9], "bins": [0, 2, 4, 6, 8, 9]},  # codes that noise merges nowhere
     "z": {"kind": "categorical", "categories": ["a", "b", "c"]},
     "length": {"kind": "real", "measure": True, "measure_spikes": True},
     "day": {"kind": "date", "measure": True},
@@ -76,6 +77,7 @@ def people(n: int, seed: int) -> pd.DataFrame:
     return pd.DataFrame({
         "x": pd.array(rng.integers(0, 9, n), dtype="Int64"),
         "y": pd.array(rng.random(n) < 0.5, dtype="boolean"),
+        "binned": pd.array(rng.integers(0, 10, n), dtype="Int64"),
         "z": rng.choice(["a", "b", "c"], n),
         "length": rng.normal(170, 10, n),
         "day": pd.Series(np.datetime64("2020-01-01", "us") + rng.integers(0, 300, n) * np.timedelta64(1, "D")),
@@ -90,6 +92,7 @@ def tables() -> Iterator[tuple[str, pd.DataFrame]]:
     odd = people(150, 1)
     odd["x"], odd["y"], odd["z"], odd["job"] = pd.NA, True, "never heard of", [f"spy {i}" for i in range(150)]
     odd["x"], odd["y"] = odd["x"].astype("Int64"), odd["y"].astype("boolean")
+    odd["binned"] = odd["binned"] // 8
     odd["length"] = np.r_[np.full(75, 1e9), np.full(74, -1e-3), np.nan]
     odd["day"] = pd.Timestamp("1789-07-14").as_unit("us")
     yield "odd", odd.assign(who=np.r_[np.full(100, 999), np.arange(50)])
