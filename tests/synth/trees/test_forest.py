@@ -95,7 +95,7 @@ def test_rows_of_a_unit_count_as_one_in_a_leaf() -> None:
     assert Growth(ROUNDS, LEAF, 10.0).leaf_rows == 10 * LEAF
 
 
-@pytest.mark.parametrize(("n_rows", "n_leaves"), [(900, 4), (2000, 8), (20_000, 16)])
+@pytest.mark.parametrize(("n_rows", "n_leaves"), [(900, 4), (4000, 8), (20_000, 16)])
 def test_boosted_trees_grow_with_the_rows(n_rows: int, n_leaves: int) -> None:
     features = rows(n_rows)
     forest = Growth(1, 1).boosted(features, response(features), "regression", 0)
