@@ -29,7 +29,7 @@ FEWEST_ROUNDS, MOST_ROUNDS = 10, 320
 RATE, L2, N_BINS = 0.2, 10.0, 128
 """Learning rate of boosting, penalty on the values of leaves, and bins of a feature."""
 FEWEST_LEAVES, MOST_LEAVES, ROWS_PER_LEAF = 4, 16, 500
-"""Leaves of a boosted tree grow with the rows that it learns from: larger trees on few rows remember them. With 250 rows
+"""Leaves of a boosted tree grow with the rows that it learns from: larger trees on few rows remember them. With 250
 a leaf, numbers on 17,000 rows were a little nearer, and nine categories on 4,200 rows further off and more copied."""
 SIGNIFICANT = 5.0
 """What a split of a CART saves at least, in variances of the response over the number of units; less is noise."""

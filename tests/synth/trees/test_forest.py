@@ -41,7 +41,7 @@ def response(features: NDArray[np.float32], seed: int = 1) -> NDArray[np.float64
 def theirs(kind: Any, n_rows: int) -> Any:
     """The same booster as scikit-learn's own."""
     return kind(
-        max_iter=max(round(ROUNDS * np.sqrt(n_rows / 20_000)), 10), learning_rate=RATE, max_leaf_nodes=6,
+        max_iter=max(round(ROUNDS * np.sqrt(n_rows / 20_000)), 10), learning_rate=RATE, max_leaf_nodes=4,
         max_bins=N_BINS, l2_regularization=L2, min_samples_leaf=LEAF, early_stopping=False, random_state=3,
     )  # fmt: skip
 
