@@ -92,6 +92,6 @@ def test_utility_predicts_a_target_whose_domain_is_not_declared(target: str) -> 
         schema=schema(target),
         measures=["utility.tstr"],
     ).candidates[0]
-    assert {failure.reason for failure in candidate.failures} == {"skipped", "not applicable"}
+    assert {failure.reason for failure in candidate.failures} == {"skipped"}
     found = candidate.find("utility.tstr.linear")
     assert isinstance(found, Estimate)

@@ -27,7 +27,7 @@ from understudy.cli import hold_descriptors
 from understudy.evaluate_external import read_policy
 
 AUC, COPIES, VALID = "privacy.membership.auc", "privacy.copies", "validity.rows"
-HISTORIES = {"measure": "privacy.histories.copied", "limit": 0.1, "why": "no table of ours has histories"}
+COPIES = {"measure": "privacy.copies.people", "limit": 0.5, "why": "no table of ours is a copy"}
 ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in get_args(Case))
 LEAKY = Estimate(AUC, 0.9, 1000, "lower", low=0.85, high=0.95)
 ALIKE = facts(shift=Shift(n_train=1000, n_holdout=1000, p_value=0.5))
@@ -230,19 +230,19 @@ def test_the_examples_of_the_documentation_are_a_policy_and_waivers() -> None:
 def test_a_run_uses_the_waivers_that_its_job_names(desk: Desk) -> None:
     policy = {
         **POLICY,
-        "rules": [{"measure": "columns.tvd.excess", "limit": -0.5, "why": "w"}, POLICY["rules"][1], HISTORIES],
+        "rules": [{"measure": "columns.tvd.excess", "limit": -0.5, "why": "w"}, POLICY["rules"][1], COPIES],
     }
     (desk.folder / "house.toml").write_text(tomli_w.dumps(policy))
     desk.waivers({"candidate": "independent", "measure": "columns.tvd.excess"})
     job = desk.workspace.write_job(
         policy="house.toml", waivers="waivers.toml", release="independent",
-        evaluation={"measures": ["validity", "fidelity.columns"]},
+        evaluation={"measures": ["validity", "fidelity.columns", "privacy.copies"]},
     )  # fmt: skip
     out = desk.folder / "out"
     ran = desk.workspace.run("run", job, "--out", out)
     assert ran.exit_code == 0, ran.stderr
     content = json.loads((out / "verdict.json").read_text())
-    assert [f["waived"] for f in content["candidates"][0]["findings"]] == [True, False]
+    assert [f["waived"] for f in content["candidates"][0]["findings"]] == [True, False, False]
     assert ET.fromstring((out / "junit.xml").read_text()).attrib["failures"] == "0"
     assert len(json.loads((out / "evaluation.json").read_text())["self_tests"]) == 5
 

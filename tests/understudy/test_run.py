@@ -208,7 +208,7 @@ def test_values_that_were_clamped_are_told_inside_and_nowhere_else_however_often
     workspace.write_schema(columns={**columns, "age": MISTYPED})
     workspace.write_job(
         policy=write_policy(workspace), generators={"independent": {"epsilon": 1.0}}, release="independent",
-        evaluation={"measures": ["validity"]}, released_numbers={"epsilon": 1.0},
+        evaluation={"measures": ["validity", "privacy.copies"]}, released_numbers={"epsilon": 1.0},
     )  # fmt: skip
     told = (
         f"{CLAMPED}, or became missing where they cannot be read: 'age' {(frame['age'] > 30).mean():.0%}, 'town' 1.0%"
