@@ -89,7 +89,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspace, A
     write(folder / "answers.toml", {"waivers": [WAIVER]})
     workspace.write_job(
         name="Planted", seed=48_271_601, release="independent", policy="lenient.toml",
-        generators={"independent": {"epsilon": 1.0}}, evaluation={"measures": ["validity", "fidelity.columns", "privacy.copies"]},
+        generators={"independent": {"epsilon": 1.0}},
+        evaluation={"measures": ["validity", "fidelity.columns", "privacy.copies"]},
         released_numbers={"epsilon": 0.5}, waivers="answers.toml",
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
