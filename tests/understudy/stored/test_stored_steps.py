@@ -142,7 +142,7 @@ def test_a_sample_is_as_large_as_it_is_asked_for_and_whoever_reads_a_verdict_is_
     assert (passed["outcome"], counted["outcome"], open_["outcome"]) == ("PASS", "PASS", "INCONCLUSIVE")
     assert f"Measured {said}" in passed["reason"] and "Measured" not in counted["reason"]
     assert "search more (sample_rows)" in open_["reason"] and open_["n_needed"] is None
-    assert f"utility.gap.linear: PASS. Even the unfavorable end of its interval keeps the limit. Measured {said}" in (
+    assert f"against a limit of 9. Even the unfavorable end of its interval keeps the limit. Measured {said}" in (
         " ".join(gate.stderr.split())
     )
     card = workspace.run("card", workspace.folder / "e.json", "--candidate", parts[2].name, "--out", paths["card.md"])
