@@ -27,7 +27,7 @@ from understudy.cli import hold_descriptors
 from understudy.evaluate_external import read_policy
 
 AUC, COPIES, VALID = "privacy.membership.auc", "privacy.copies", "validity.rows"
-COPIES = {"measure": "privacy.copies.people", "limit": 0.5, "why": "no table of ours is a copy"}
+NO_COPY = {"measure": "privacy.copies.people", "limit": 0.5, "why": "no table of ours is a copy"}
 ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in get_args(Case))
 LEAKY = Estimate(AUC, 0.9, 1000, "lower", low=0.85, high=0.95)
 ALIKE = facts(shift=Shift(n_train=1000, n_holdout=1000, p_value=0.5))
@@ -230,7 +230,7 @@ def test_the_examples_of_the_documentation_are_a_policy_and_waivers() -> None:
 def test_a_run_uses_the_waivers_that_its_job_names(desk: Desk) -> None:
     policy = {
         **POLICY,
-        "rules": [{"measure": "columns.tvd.excess", "limit": -0.5, "why": "w"}, POLICY["rules"][1], COPIES],
+        "rules": [{"measure": "columns.tvd.excess", "limit": -0.5, "why": "w"}, POLICY["rules"][1], NO_COPY],
     }
     (desk.folder / "house.toml").write_text(tomli_w.dumps(policy))
     desk.waivers({"candidate": "independent", "measure": "columns.tvd.excess"})
