@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synth.dp.schedule import Schedule
-from synth.errors import JobError
+from synth.errors import JobError, OutputError
 from synth.generators.base import Generator, Model, PrivateGenerator, fit_model
 from synth.generators.registry import load_model
 from synth.output import Making, is_taken
@@ -113,8 +113,13 @@ def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tup
     payment = _payment(fit, kept)
     with read_real(fit.table, fit.schema, fit.outside) as real:
         # Before the fit: a table that cannot be read again must not cost one that is paid for.
-        trained_on = _fingerprint(real, fit.schema)
-        if fit.fund is not None:
+        trained_on = None
+        try:
+            trained_on = _fingerprint(real, fit.schema)
+        except OutputError:  # without a place for a key nothing is known later; a ledger needs one
+            if fit.fund is not None:
+                raise
+        if fit.fund is not None and trained_on is not None:
             payment.reserve(trained_on)
         try:
             with payment.budget(fit.generator.name) as budget:
@@ -122,7 +127,8 @@ def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tup
                     fit.generator, real, fit.schema, seed=seed, progress=progress, budget=budget, place=fit.place
                 )
             model.save(fit.made.place)
-            note_training(fit.made.place, trained_on, fit.schema)
+            if trained_on is not None:
+                note_training(fit.made.place, trained_on, fit.schema)
             fit.made.finish({"warnings": list(kept.warnings)})
             payment.commit(model.statement)
         except BaseException as error:
