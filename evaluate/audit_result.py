@@ -176,13 +176,7 @@ class Audit:
 
     @staticmethod
     def of_parts(claim: tuple[float, float], parts: Sequence[AuditPart], confidence: float) -> "Audit":
-        """The audit that attacked some parts.
-
-        Args:
-            claim: epsilon and delta.
-            parts: at least one.
-            confidence: of all their bounds together.
-        """
+        """The audit that attacked some parts."""
         highest = max(parts, key=lambda part: part.bound)
         return Audit(
             epsilon=claim[0],

@@ -92,12 +92,6 @@ def deadline(limit_s: float | None) -> Iterator[None]:
 
     Once the alarm has rung, whatever the block ends in is what that made of it: a driver's error for a query that was
     cut short, or half a result. Before, a Ctrl-C is the user's own.
-
-    Args:
-        limit_s: wall seconds, above 0; none for no limit.
-
-    Raises:
-        OutOfTimeError: the block had not ended by then, and was left where it was.
     """
     alarm = getattr(signal, "SIGALRM", None)
     if limit_s is None or alarm is None or threading.current_thread() is not threading.main_thread():
@@ -235,26 +229,6 @@ def evaluate_stored(  # noqa: PLR0913 (as `evaluate`)
     Args:
         train: *Sensitive*. Real rows that the generator saw.
         holdout: *Sensitive*. Real rows that it did not see.
-        synthetic: a table, which is then called "synthetic", or tables by name.
-        schema: as in `evaluate`, like all others that are not explained here.
-        measures: as there.
-        time_limit_s: as there.
-        seed: as there.
-        progress: as there.
-        statements: as there.
-        generators: as there.
-        outside: as there.
-        target: as there.
-        task: as there.
-        n_targets: as there.
-        n_rows: as there.
-        sample_rows: rows of either real side that are drawn at most, whole entities; of the synthetic table five times
-            as many.
-
-    Raises:
-        EvaluationError: as there.
-        SchemaError: as there.
-        TableError: as there, or a table cannot be read where it is stored; nothing was measured.
     """
     _chosen(measures)
     given = dict(synthetic) if isinstance(synthetic, Mapping) else {"synthetic": synthetic}
@@ -285,19 +259,6 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
 
     Args:
         real: *Sensitive*. What is measured of real rows alone is measured once and kept with them.
-        synthetic: tables by name; in memory beside real rows in memory, stored beside stored ones.
-        measures: as in `evaluate`, like all others.
-        time_limit_s: as there.
-        progress: as there.
-        statements: as there.
-        generators: as there.
-        scorers: losses of the models that wrote the texts, by name of the table; a table without one is not attacked
-            by them.
-        self_tested: whether the self-tests run, too; one evaluation of the same rows in several parts needs them once.
-
-    Raises:
-        EvaluationError: a measure is unknown, or a table has too few rows; nothing was measured.
-        TableError: a synthetic table lacks a column; nothing was measured.
     """
     chosen = _chosen(measures)
     prepared = {
@@ -343,16 +304,7 @@ def _beside(
 
 
 def aimed(schema: Schema, target: str | None, task: Kind | None = None) -> Schema:
-    """The schema with another column to predict, or another task.
-
-    Args:
-        schema: inferred or declared.
-        target: the column; `None`: the schema's.
-        task: of the models that predict it; `None`: the schema's, where the target is its own.
-
-    Raises:
-        SchemaError: the target is no column that is learned, or does not go with the task; nothing was measured.
-    """
+    """The schema with another column to predict, or another task."""
     if target is None and task is None:
         return schema
     if target is None or target == schema.target:
@@ -373,17 +325,7 @@ def measure_candidate(
     """The evaluation of one synthetic table. A measure that fails or takes too long is listed as such.
 
     Args:
-        name: what to call it.
         tables: *Sensitive*. As `Tables.prepare` gives them.
-        measures: names in `MODULES`; `None`: all.
-        time_limit_s: wall seconds for each measure; `None`: no limit.
-        progress: told what is being measured.
-        statement: the privacy statement; `None`: no formal guarantee.
-        generator: with its parameters; `None` where it is not known.
-
-    Raises:
-        EvaluationError: a measure is unknown; nothing was measured.
-        PlaceError: what a table is stored in gave out; nothing that was measured is kept.
     """
     chosen = _chosen(measures)
     runs = {}
@@ -431,16 +373,7 @@ def _run(measure: str, tables: Tables, time_limit_s: float | None) -> tuple[Metr
 def isolated(
     measure: str, work: Callable[[], MetricResult], time_limit_s: float | None
 ) -> tuple[MetricResult, float]:  # fmt: skip
-    """The result of a measure, with errors turned into failures, and its wall seconds.
-
-    Args:
-        measure: its name in the catalog.
-        work: measures.
-        time_limit_s: wall seconds; `None`: no limit.
-
-    Raises:
-        PlaceError: as `attempted` does.
-    """
+    """The result of a measure, with errors turned into failures, and its wall seconds."""
     found, seconds = attempted(measure, work, time_limit_s)
     return _result(measure, found), seconds
 
@@ -448,16 +381,7 @@ def isolated(
 def attempted(
     name: str, work: Callable[[], T], time_limit_s: float | None = None
 ) -> tuple[T | Failure, float]:  # fmt: skip
-    """The result of some work, or the failure that its error is turned into, and its wall seconds.
-
-    Args:
-        name: what the failure is called.
-        work: whatever one candidate must not spoil for the others.
-        time_limit_s: wall seconds; `None`: no limit.
-
-    Raises:
-        PlaceError: what a table is stored in gave out, which is no finding; another start may go well.
-    """
+    """The result of some work, or the failure that its error is turned into, and its wall seconds."""
     with _attempt(name, time_limit_s) as tried:
         tried.found = work()
     return tried.found, tried.seconds
@@ -562,8 +486,6 @@ def real_facts(real: Real, measures: Iterable[str] | None = None, progress: Prog
 
     Args:
         real: *Sensitive*. Its rows.
-        measures: that were asked for; `None`: all. The shift is tested where one rests on it.
-        progress: told what is being done.
     """
     schema, shift = real.declared, _shift(real, MODULES if measures is None else measures, progress)
     rows = real.kept.once("facts", lambda: _row_facts(real)) if real.stored is None else real.stored.facts

@@ -305,14 +305,7 @@ OURS = frozenset({*_SHAPES, "inference", "linkability", "quasi_identifiers", "si
 
 
 def check_figures(figures: Mapping[str, Any]) -> None:
-    """Refuse figures that cannot be drawn.
-
-    Args:
-        figures: of a candidate, by name; plain data.
-
-    Raises:
-        ValidationError: one cannot; the location in it begins with the figure's name.
-    """
+    """Refuse figures that cannot be drawn."""
     _reader().validate_python({name: figure for name, figure in figures.items() if name in _SHAPES})
 
 

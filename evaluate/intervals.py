@@ -29,9 +29,6 @@ def replicate_groups(n_groups: int) -> NDArray[np.float64]:
 
     Any two half-samples share half of their groups (a Hadamard matrix), so that each is evidence of its own.
 
-    Args:
-        n_groups: 16, or 1 where there are too few rows.
-
     Returns:
         Ones and zeros, shape (47, 16), or (1, 1) for the whole alone.
 
@@ -58,11 +55,7 @@ def half_samples(
     happen to be zero, use `blended`.
 
     Args:
-        value: the number on all rows.
         halves: the number on each half-sample, then on their complements in the same order; shape (2 n_halves,).
-        bounds: the least and the largest value that the number can take; the interval is clipped to them.
-        n_comparisons: from how many numbers this one was picked (Bonferroni).
-        extra_variance: of what half-samples do not show, such as that only some of many distances were taken.
 
     Source: Wolter 2007, "Introduction to Variance Estimation", section 3.4; McCarthy 1969, "Pseudo-replication".
 
@@ -89,10 +82,7 @@ def jackknife(
     """The interval of a number by the delete-a-group jackknife, with Student's t on n_groups - 1 degrees of freedom.
 
     Args:
-        value: the number on all rows.
         without: the number with each group of rows left out in turn, shape (n_groups,), finite, at least 2.
-        bounds: the least and the largest value that the number can take; the interval is clipped to them.
-        n_comparisons: from how many numbers this one was picked (Bonferroni).
 
     Source: Kott 2001, "The Delete-a-Group Jackknife", eq. 2 and 3.
 
@@ -130,12 +120,7 @@ def blended(
     distances, and 93 to 99 for few; the most where equal distributions on two values are compared.
 
     Args:
-        value: the number on all rows.
         replicates: the number on all rows and on parts of them, in the order of `replicate_groups`; shape (47,).
-        n_distances: of how many distances the number is the mean.
-        bounds: the least and the largest value that the number can take; the interval is clipped to them.
-        n_comparisons: from how many numbers this one was picked (Bonferroni).
-        extra_variance: of what replicates do not show, such as that only some of many distances were taken.
     """
     variance, degrees = blended_variance(replicates, n_distances)
     return _around(value, variance + extra_variance, degrees, bounds, n_comparisons)
@@ -161,11 +146,6 @@ def _around(
 def clopper_pearson(k: float, n: float, *, level: float = LEVEL) -> tuple[float, float]:
     """The exact interval of a rate.
 
-    Args:
-        k: successes, in [0, n]; no whole number where `n` is none.
-        n: trials; fewer than there were, and no whole number, where they depended on each other.
-        level: coverage; half of the rest lies beyond each end.
-
     Source: Clopper & Pearson 1934.
 
     >>> [round(end, 4) for end in clopper_pearson(0, 10)]
@@ -179,11 +159,6 @@ def clopper_pearson(k: float, n: float, *, level: float = LEVEL) -> tuple[float,
 
 def wilson(share: float, n: float, n_comparisons: int = 1) -> Rate:
     """A rate with its score interval, which has a width also where the rate is zero.
-
-    Args:
-        share: the rate, in [0, 1].
-        n: trials; where they are not independent, as many as would tell as much, so that it need not be whole.
-        n_comparisons: from how many rates this one was picked (Bonferroni).
 
     Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference".
 
@@ -228,15 +203,7 @@ def design_effect_of_units(sizes: NDArray[Any], hits: NDArray[Any], times: NDArr
 
 
 def design_effect_of_sums(n: float, n_hits: float, squares: float, squared_hits: float, products: float) -> float:
-    """As `design_effect`, from sums over units.
-
-    Args:
-        n: rows.
-        n_hits: rows that a rate counts.
-        squares: of the rows of each unit.
-        squared_hits: of those of them that the rate counts.
-        products: of both.
-    """
+    """As `design_effect`, from sums over units."""
     share, most = n_hits / n, squares / n
     if n_hits in (0, n) or most == 1.0:
         return most
@@ -279,12 +246,6 @@ def interval_at(rate: Rate, n: int, times: float, bounds: tuple[float, float]) -
 
     Of a share it is what `wilson` or `clopper_pearson` give, and of a difference of two shares that are 0, exactly. Any
     other is narrower by the root of `times`.
-
-    Args:
-        rate: the number and its interval.
-        n: rows (or what is counted).
-        times: how many times as many.
-        bounds: the least and the largest value that the number can take.
 
     >>> [round(end, 4) for end in interval_at(wilson(0.5, 25), 25, 4, (0.0, 1.0))]
     [0.4038, 0.5962]

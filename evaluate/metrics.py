@@ -48,14 +48,7 @@ _RANGES: tuple[tuple[str, tuple[float, float]], ...] = (
 
 @dataclass(frozen=True)
 class Counted:
-    """The unit that the `n` of a number counts.
-
-    Attributes:
-        what: the counted things, as words.
-        real: how many real rows each of them takes at least; 0 where synthetic rows alone are counted.
-        most: of them that the measure takes, whatever the table holds; `None`: as many as there are.
-        beside: the part of the real table whose rows are not counted, but have to grow as they do.
-    """
+    """The unit that the `n` of a number counts."""
 
     what: str
     real: int = 0
@@ -90,28 +83,7 @@ SWAPPED = "Were the two sides, train and holdout, swapped? Else somebody has see
 
 @dataclass(frozen=True)
 class Metric:
-    """A number as it is declared, before it is measured.
-
-    Attributes:
-        name: in evaluations and policies.
-        direction: which way is better.
-        title: a few words, for tables.
-        sentence: what it says, for somebody who has never met it.
-        describes: why no rule may rest on it, and what to name instead; empty where one may.
-        counted: what its `n` counts, where a rule may rest on it and more rows narrow its interval.
-        key: whether candidates are compared on it, in a picture and a table.
-        note: what stands beside it there.
-        better: the better direction in words, where "lower is better" would mislead.
-        above_one: the sentence on a share whose interval lies above 1; empty where none is needed.
-        attack: whether the report lists it among attacks: always, or only where it was asked for.
-        criteria: of guidelines that it answers, by their key in `reports.sections.guidelines`.
-        without_holdout: whether it is a privacy number that is not compared with the holdout: counted among training
-            rows, or by chance or mechanism.
-        of_histories: whether it is of histories: its rules apply only where the schema names the order of an entity's
-            rows.
-        of_texts: whether it is of free text: its rules apply only where the schema keeps columns of it.
-        by: the measure that gives it, by its name in `MODULES`; the registry writes it in.
-    """
+    """A number as it is declared, before it is measured."""
 
     name: str
     direction: Direction
@@ -287,11 +259,7 @@ def is_ours(measure: str) -> bool:
 
 
 def measure_of(name: str) -> Callable[[Any], Any]:
-    """The function that measures, of a name in `MODULES`.
-
-    Raises:
-        EvaluationError: another package's module cannot be imported or measures nothing.
-    """
+    """The function that measures, of a name in `MODULES`."""
     try:
         found: Callable[[Any], Any] = importlib.import_module(MODULES[name]).measure
     except (Exception, SystemExit) as error:

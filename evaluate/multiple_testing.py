@@ -10,9 +10,6 @@ from collections.abc import Iterable, Sequence
 def holm(p: Sequence[float]) -> list[float]:
     """Adjusted p-values in the order given: at most 5 in 100 families have a false one below 0.05.
 
-    Args:
-        p: of all comparisons that a reader looks at, each in [0, 1].
-
     Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
 
     >>> [round(adjusted, 6) for adjusted in holm([0.01, 0.04, 0.03])]
@@ -28,10 +25,6 @@ def holm(p: Sequence[float]) -> list[float]:
 
 def letters(names: Sequence[str], apart: Iterable[tuple[str, str]]) -> dict[str, str]:
     """The letters of each name: two names share a letter if and only if they are not told apart.
-
-    Args:
-        names: the best first, as the letters begin with them; no name twice.
-        apart: pairs that are told apart, in either order.
 
     >>> letters(["x", "y", "z"], [("x", "z")])
     {'x': 'a', 'y': 'ab', 'z': 'b'}

@@ -40,13 +40,7 @@ _AMONG = {
 
 
 def on_samples(measure: str, found: MetricResult, stored: StoredTables) -> MetricResult:
-    """A measure's result with a note on its samples; where these are all rows, nothing changes.
-
-    Args:
-        measure: its name in the engine.
-        found: on the samples.
-        stored: the tables that they are samples of.
-    """
+    """A measure's result with a note on its samples; where these are all rows, nothing changes."""
     # All training and synthetic people are counted; those who are set against them are a sample of people.
     said = sampled_rows(stored, ("holdout",) if measure == _CROWDS else ("train", "holdout", "synthetic"))
     if measure in ON_ALL_ROWS or not said or (measure == _PERSONAL and not _keeps_personal(stored)):
@@ -65,12 +59,7 @@ def _keeps_personal(stored: StoredTables) -> bool:
 
 
 def sampled_rows(stored: StoredTables, sides: tuple[str, ...] = ("train", "holdout", "synthetic")) -> str:
-    """Of which tables only a sample was looked at, as a sentence; empty where of none.
-
-    Args:
-        stored: the tables.
-        sides: those that matter.
-    """
+    """Of which tables only a sample was looked at, as a sentence; empty where of none."""
     rows = {
         "train": (stored.real.n_sampled["train"], stored.real.n_rows["train"], "training"),
         "holdout": (stored.real.n_sampled["holdout"], stored.real.n_rows["holdout"], "held-out"),

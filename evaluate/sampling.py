@@ -30,7 +30,6 @@ def drawn_order(keys: np.ndarray, seed: int, ties: np.ndarray | None = None) -> 
     Args:
         keys: equal for equal rows, shape (n,), uint64. Equal rows are told apart by their count, so they are drawn
             independently of each other.
-        seed: another seed gives another order.
         ties: in what order equal rows are counted, shape (n,); `None`: as they stand.
     """
     order = np.argsort(keys, kind="stable") if ties is None else np.lexsort((ties, keys))
@@ -97,22 +96,14 @@ def side_seed(seed: int, side: Side) -> int:
 
 
 def refuse_few(n_train: int, n_holdout: int) -> None:
-    """Refuse a side with too few rows.
-
-    Raises:
-        EvaluationError: a side has fewer than it needs; nothing was measured.
-    """
+    """Refuse a side with too few rows."""
     for name, n, least in (("train", n_train, MIN_TRAIN_ROWS), ("holdout", n_holdout, MIN_HOLDOUT_ROWS)):
         if n < least:
             raise EvaluationError(f"an evaluation needs at least {least} rows of {name}; give it a larger table")
 
 
 def refuse_one_unit(*halves: pd.DataFrame) -> None:
-    """Refuse a holdout that has no two halves, since all of its rows are of one entity.
-
-    Raises:
-        EvaluationError: a half has no row; nothing was measured.
-    """
+    """Refuse a holdout that has no two halves, since all of its rows are of one entity."""
     if any(half.empty for half in halves):
         raise EvaluationError(
             "the holdout is halved, whole entities together: it has the rows of one entity alone; give it more entities"
@@ -125,10 +116,6 @@ def refuse_overlap(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -
     Args:
         train: *Sensitive*. Conforming to the schema.
         holdout: *Sensitive*. Conforming to the schema.
-        schema: names the columns.
-
-    Raises:
-        EvaluationError: most rows of the holdout are rows of train; nothing was measured.
     """
     keys, counts = np.unique(learned_keys(train, schema), return_counts=True)
     alone = counts[counts == 1].sum() / counts.sum()
@@ -137,15 +124,7 @@ def refuse_overlap(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -
 
 
 def refuse_shared(alone: float, shared: float) -> None:
-    """Refuse a holdout that is not held out.
-
-    Args:
-        alone: share of the training rows that occur once.
-        shared: share of the holdout's rows that equal one of these.
-
-    Raises:
-        EvaluationError: both are most; nothing was measured.
-    """
+    """Refuse a holdout that is not held out."""
     if alone > MOSTLY and shared > MOSTLY:
         raise EvaluationError(
             "a holdout is held out, and most rows of this one are rows of train; pass the two parts that "

@@ -54,12 +54,7 @@ Run = Callable[[str, Tables], MetricResult]
 
 @dataclass(frozen=True)
 class _Sample:
-    """*Sensitive*. The rows of all cases.
-
-    Attributes:
-        real: the real side beside which they are measured.
-        honest: the half of the holdout that plays the synthetic table; `None` where the holdout is too small.
-    """
+    """*Sensitive*. The rows of all cases."""
 
     real: Real
     honest: pd.DataFrame | None
@@ -111,8 +106,6 @@ def self_tests_of(real: Real, measures: Collection[str], run: Run) -> tuple[Self
 
     Args:
         real: *Sensitive*. The rows of the evaluation.
-        measures: that were asked for.
-        run: measures.
     """
     cases = [case for case in TELLING if case != "dealt" or real.schema.order is not None]
     there = {name for name in measures if name != TEXTS or real.schema.texts}

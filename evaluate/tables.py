@@ -76,14 +76,7 @@ class MetricResult:
 
 @dataclass(frozen=True)
 class StatedClaim:
-    """The claim of a table's privacy statement: public numbers.
-
-    Attributes:
-        epsilon: of the claim.
-        delta: of the claim.
-        n_units: the declared number of units.
-        max_rows_per_unit: rows of one unit that were used at most.
-    """
+    """The claim of a table's privacy statement: public numbers."""
 
     epsilon: float
     delta: float
@@ -101,17 +94,11 @@ class Real:
     """The real rows of an evaluation, all conforming to one schema, for any number of synthetic tables.
 
     Attributes:
-        schema: what the columns mean, with domains that are not declared read off the real tables.
-        declared: the schema as it was given, which alone says what is valid.
         train: *Sensitive*. The rows the generator saw.
         fresh: *Sensitive*. Half of the holdout: the fresh real sample that the references of privacy and utility are
             measured on.
         control: *Sensitive*. The other half: non-members of attacks and the test set of utility.
         shuffled: *Sensitive*. The training rows, each column shuffled on its own: the floor.
-        seed: every draw of every measure derives from it.
-        n_targets: rows of either side that attacks are tried on at most; none: all.
-        n_rows: rows of each table that marginal fidelity compares at most; none: all.
-        stored: the tables that the frames are seeded samples of, where they are stored; none: the frames are all.
         faulty: *Sensitive*. Which cells of `holdout` and of `shuffled` did not fit the schema before they were clamped,
             by column; none: they all did.
     """
@@ -145,16 +132,6 @@ class Real:
         Args:
             train: *Sensitive*. Real rows that the generator saw, not clamped yet.
             holdout: *Sensitive*. Real rows that it did not see, not clamped yet.
-            schema: inferred or declared.
-            seed: for the halves of the holdout, the shuffle, and all that measures draw.
-            outside: what to do with values that do not fit the schema: "refuse", or "clamp" as `synth.table.conform`
-                does.
-            n_targets: rows of either side that attacks are tried on at most, a seeded sample; none: all.
-            n_rows: rows of each table that marginal fidelity compares at most, a seeded sample; none: all.
-
-        Raises:
-            EvaluationError: too few rows or entities on a side, or both sides share theirs; nothing was measured.
-            TableError: a table does not fit the schema.
         """
         refuse_few(len(train), len(holdout))
         as_read = train, holdout
@@ -195,16 +172,6 @@ class Real:
         Args:
             train: *Sensitive*. Real rows that the generator saw.
             holdout: *Sensitive*. Real rows that it did not see.
-            schema: as in `prepare`, like all others that are not explained here.
-            seed: as there.
-            outside: as there.
-            n_targets: as there.
-            n_rows: as there.
-            sample_rows: rows of either side that are drawn at most, whole entities.
-
-        Raises:
-            EvaluationError: as there.
-            TableError: as there, or a table cannot be read where it is stored.
         """
         from evaluate.stored.prepare import prepared
 
@@ -217,18 +184,7 @@ class Real:
     def beside(
         self, synthetic: pd.DataFrame, statement: PrivacyStatement | None = None, scorer: TextScorer | None = None
     ) -> "Tables":
-        """These rows and a synthetic table; what measures keep of real rows is shared by all of them.
-
-        Args:
-            synthetic: the rows to judge; they may violate the schema, which `validity` counts.
-            statement: their privacy statement; `None` where there is none.
-            scorer: the loss of the model that wrote their texts; `None` where it is not at hand.
-
-        Raises:
-            EvaluationError: the table has too few rows, or the real ones stay where they are stored; nothing was
-                measured.
-            TableError: it lacks a column; nothing was measured.
-        """
+        """These rows and a synthetic table; what measures keep of real rows is shared by all of them."""
         if self.stored is not None:
             raise EvaluationError(
                 "the real table stays where it is stored, and a table in memory cannot be counted beside it; write the "
@@ -239,17 +195,7 @@ class Real:
     def beside_stored(
         self, synthetic: "StoredTable", statement: PrivacyStatement | None = None, scorer: TextScorer | None = None
     ) -> "Tables":
-        """These rows and a synthetic table that stays where it is stored; the rest as in `beside`.
-
-        Args:
-            synthetic: the rows to judge; they may violate the schema, which `validity` counts.
-            statement: their privacy statement; `None` where there is none.
-            scorer: as in `beside`.
-
-        Raises:
-            EvaluationError: the table has too few rows, or the real ones are in memory; nothing was measured.
-            TableError: it lacks a column, or cannot be read where it is stored; nothing was measured.
-        """
+        """These rows and a synthetic table that stays where it is stored; the rest as in `beside`."""
         if self.stored is None:
             raise EvaluationError(
                 "the real rows are in memory, and a table that is stored cannot be counted beside them; read it, or "
@@ -301,23 +247,11 @@ class Tables:
     """Real and synthetic rows, all conforming to one schema.
 
     Attributes:
-        schema: as in `Real`, like all others that are not explained here.
-        declared: as there.
         train: *Sensitive*.
         fresh: *Sensitive*.
         control: *Sensitive*.
-        offered: the rows to judge as they were given, but for values in another form than the schema's, in the order
-            of `synthetic`: `validity` looks at these, and `privacy.personal` at columns that the schema does not know.
-        synthetic: the rows to judge, clamped to the schema.
         shuffled: *Sensitive*.
-        seed: every draw of every measure derives from it.
-        claim: what the table's privacy statement promises; none where there is none.
-        n_targets: as in `Real`.
-        n_rows: as there.
-        stored: the three tables where they are stored; none: the frames are all there is.
-        scorer: the loss of the model that wrote the synthetic texts; none: it is not at hand.
         faulty: *Sensitive*. As in `Real`.
-        translated: the cells of `offered` that were written in another form than the schema's.
         kept: *Sensitive*. What several measures need of these tables.
         kept_of_real: *Sensitive*. The same of real rows alone: other synthetic tables beside the same `Real` share it.
     """

@@ -36,21 +36,7 @@ DECIMALS, CLAIMED_DIGITS, MOST_DIGITS = 3, 3, 12
 
 @dataclass(frozen=True)
 class AuditNote:
-    """One audit as the report shows it.
-
-    Attributes:
-        bound: lower bound on epsilon, cut off.
-        excess: that bound less the claim, both as they are shown.
-        sentence: bound, claim, by how much the one exceeds the other where it does, confidence, and on what.
-        reading: what follows from that.
-        evidence: error rates of the attacker, trials, and the bound that assumes nothing of the noise; part by part
-            where there are several.
-        power: what it could have shown, in one sentence; empty where the audit does not say.
-        checks: each mechanism that was checked by its own code, with what the check could have shown.
-        scope: what was not looked at; empty where the audit does not say.
-        short: the power of half the noise, in a few words; empty where the audit does not say.
-        alarms: whether a reader has to be stopped.
-    """
+    """One audit as the report shows it."""
 
     bound: str
     excess: str

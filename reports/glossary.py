@@ -32,12 +32,7 @@ def shown(estimate: Estimate) -> str:
 
 
 def spoken(estimate: Estimate, fresh: str = "fresh real sample") -> str:
-    """An estimate with its interval and landmarks, for a tip and a screen reader.
-
-    Args:
-        estimate: the number.
-        fresh: the landmark of the reference in words.
-    """
+    """An estimate with its interval and landmarks, for a tip and a screen reader."""
     value, low, high = alike(estimate.value, estimate.low, estimate.high)
     parts = [value]
     if estimate.low is not None:

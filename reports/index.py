@@ -41,13 +41,7 @@ STATES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Claimed:
-    """The privacy claim that counts with a table.
-
-    Attributes:
-        epsilon: of all that counts.
-        delta: likewise.
-        standing: "formal", or the doubt about it.
-    """
+    """The privacy claim that counts with a table."""
 
     epsilon: float
     delta: float
@@ -56,13 +50,7 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Links:
-    """Links of a row, relative to the page and safe in it; empty where nothing is there.
-
-    Attributes:
-        report: the internal report.
-        to_hand_on: the report to hand on.
-        evaluation: the file of the evaluation.
-    """
+    """Links of a row, relative to the page and safe in it; empty where nothing is there."""
 
     report: str = ""
     to_hand_on: str = ""
@@ -71,30 +59,7 @@ class Links:
 
 @dataclass(frozen=True)
 class IndexRow:
-    """One candidate table of an output; of an output that tells of no table, the output.
-
-    Raises:
-        ValueError: its state is a verdict, and it has no table, no policy or no seal.
-
-    Attributes:
-        output: its path from the folder that is indexed.
-        state: one of `STATES`: the recorded verdict, or why there is none to rely on.
-        reason: why the state is no PASS; a sentence, or a few words where a rule decided.
-        table: the candidate; empty where the row is about the whole output.
-        title: of the job.
-        released: the job names this table for release.
-        sign_off: of the release by two people, in words, with the doubt about its key; empty where there is none.
-        day: of the evaluation, as ISO 8601 has it; empty where the evidence holds none.
-        generator: the generator or vendor; empty where nobody says.
-        policy: by which it was judged, with its version; empty where it was not.
-        audience: of that policy: for whom the verdict is.
-        claimed: the claim that counts; `None`: no formal guarantee.
-        figures: of `FIGURES`, those that are known.
-        is_measured: an evaluation of the table could be read.
-        is_sealed: the row was read from files that are as they were sealed; a claim is marked where it was not.
-        notes: sentences that a reader has to know beside the state.
-        links: to the report and its neighbors.
-    """
+    """One candidate table of an output; of an output that tells of no table, the output."""
 
     output: str
     state: str
@@ -131,14 +96,7 @@ class IndexRow:
 
 @dataclass(frozen=True)
 class Index:
-    """An index of outputs.
-
-    Attributes:
-        folder: name of the folder that they lie in.
-        rows: one for each table, or for an output that tells of none.
-        made_at: the moment at which they were read.
-        notes: sentences on what was not asked or not looked into.
-    """
+    """An index of outputs."""
 
     folder: str
     rows: tuple[IndexRow, ...]

@@ -45,10 +45,6 @@ def name(said: object) -> str:
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """The lines of a table, between empty ones.
 
-    Args:
-        head: of the columns.
-        rows: of cells that are Markdown already.
-
     >>> table(("a", "b"), [("1", "2")])
     ['', '| a | b |', '| --- | --- |', '| 1 | 2 |', '']
     """

@@ -55,13 +55,7 @@ _SIMPLE = re.compile(r"(?:(?:svg|text)?(?:\.[\w-]+)*\s?)+")
 
 @dataclass(frozen=True, repr=False)
 class Drawing:
-    """One picture of a chart.
-
-    Attributes:
-        svg: the picture.
-        caption: the name that stands above it, on the left.
-        number: the number that stands above it, on the right.
-    """
+    """One picture of a chart."""
 
     __repr__ = brief_repr
 
@@ -72,15 +66,7 @@ class Drawing:
 
 @dataclass(frozen=True, repr=False)
 class Chart:
-    """A chart that a notebook shows; `print` gives one line.
-
-    Attributes:
-        kind: what it is a chart of, in a word.
-        title: its headline.
-        note: how to read it.
-        drawings: its pictures.
-        is_wide: each picture has a line of its own.
-    """
+    """A chart that a notebook shows; `print` gives one line."""
 
     kind: str
     title: str
@@ -115,14 +101,7 @@ class Chart:
         return _composed(self)
 
     def save(self, path: Path | str) -> Path:
-        """Write the chart to a file, whole or not at all; the path is returned.
-
-        Args:
-            path: of an `.svg` or `.html` file; one that is there is replaced.
-
-        Raises:
-            OutputError: the name ends otherwise, or the place cannot be written; nothing was left there.
-        """
+        """Write the chart to a file, whole or not at all; the path is returned."""
         path = Path(path)
         if path.suffix not in (".svg", ".html"):
             raise OutputError(f"a chart is saved as .svg or .html: path={str(path)!r}; name one of these")
@@ -187,12 +166,7 @@ def _sheet(name: str) -> str:
 
 
 def _styles(classes: frozenset[str], *, alone: bool = False) -> Markup:
-    """The report's styles of these classes, so that they reach nothing outside a chart.
-
-    Args:
-        classes: of its elements.
-        alone: for a file of its own, where the system's theme decides, and pictures have a size.
-    """
+    """The report's styles of these classes, so that they reach nothing outside a chart."""
     report = _sheet("report.css")
     light, dark = (block for block in re.findall(r":root \{([^{}]*--paper[^{}]*)\}", report) if "--ink" in block)
     rules = [f".{ROOT} {{ {_variables(light)} }}", *_dark(_variables(dark), alone=alone)]
@@ -374,11 +348,7 @@ class Plots:
 
 
 def _known(name: str, known: Iterable[str], kind: str = "column") -> str:
-    """A name that is there.
-
-    Raises:
-        EvaluationError: it is not; the nearest one is named.
-    """
+    """A name that is there."""
     names = list(known)
     if name not in names:
         raise EvaluationError(f"nothing was measured of {kind}={name!r}; {nearest(str(name), names)}")
@@ -417,11 +387,7 @@ def _value(estimate: Estimate) -> str:
 
 
 def _marks(candidates: Sequence[Candidate]) -> tuple[tuple[Mark, ...], tuple[str, str], float | None]:
-    """The tables that have both figures, the titles of the axes, and the utility of real rows.
-
-    Raises:
-        EvaluationError: no table has both.
-    """
+    """The tables that have both figures, the titles of the axes, and the utility of real rows."""
     measured = [
         (one.name, use, risk)
         for measure in UTILITY

@@ -26,11 +26,6 @@ Numbers = NDArray[np.uint64]
 def permuted(places: Numbers, room: int, key: int) -> Numbers:
     """The numbers at some places of the numbers below `room`, shuffled; shape as `places`.
 
-    Args:
-        places: each below `room`.
-        room: how many numbers there are, in [1, LARGEST].
-        key: of the order, in [0, 2**64).
-
     >>> permuted(np.arange(10, dtype=np.uint64), 10, key=7).tolist()
     [7, 9, 0, 1, 6, 4, 5, 3, 8, 2]
     """
@@ -80,14 +75,7 @@ class Seen(Protocol):
 
 @dataclass(frozen=True)
 class Part:
-    """Some consecutive rows of a table.
-
-    Attributes:
-        seed: of the table as a whole, below 2**64.
-        n_rows: how many these are.
-        n_table: rows of the table.
-        seen: what the parts before hold; `None`: there are no other parts.
-    """
+    """Some consecutive rows of a table."""
 
     seed: int
     n_rows: int
@@ -108,11 +96,6 @@ class Part:
         """Distinct numbers that no other part has, shape (n,); `None` where the parts before have left too few.
 
         The numbers below `room` are shuffled, and each part takes the next of them.
-
-        Args:
-            place: what the numbers are for, such as a column's name: each place has an order of its own.
-            n: how many; a part asks once for a place.
-            room: how many there are for the table, at most `synth.chunks.LARGEST`.
 
         >>> whole = Part(seed=0, n_rows=4, n_table=4)
         >>> sorted(whole.numbers("id", 4, 4).tolist()), whole.numbers("id", 5, 4)

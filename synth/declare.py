@@ -176,15 +176,7 @@ this table
 
 
 def unconfirmed(proposed: Schema, declared: Schema) -> list[tuple[str | None, str]]:
-    """Limits that a declaration asserts though they may have been read off a table.
-
-    Args:
-        proposed: as its file has it.
-        declared: the schema to declare; what is dropped or measured in it asserts no limits.
-
-    Returns:
-        A column (`None`: the table as a whole) and a sentence without full stop, which holds no value.
-    """
+    """Limits that a declaration asserts though they may have been read off a table."""
     if proposed.status == "declared":
         return []
     found: list[tuple[str | None, str]] = [

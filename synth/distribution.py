@@ -11,10 +11,6 @@ VERSION = "0.1.0"
 def missing_extra(need: str, extra: str) -> MissingExtra:
     """The refusal of work that needs an extra that is not installed, for the caller to raise.
 
-    Args:
-        need: the work, as the subject of the sentence.
-        extra: a name of `[project.optional-dependencies]`.
-
     >>> str(missing_extra("a PostgreSQL ledger", "postgres"))
     "a PostgreSQL ledger needs the extra `postgres`; pip install 'understudy-tables[postgres]'"
     """

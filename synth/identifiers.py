@@ -27,16 +27,6 @@ def generate(
 ) -> np.ndarray:
     """Distinct identifiers, shape (n,): int64 for a column with bounds, else an object array of texts.
 
-    Args:
-        column: gives their format.
-        n: how many.
-        rng: source of the draw.
-        part: of the table that they are for, no other part of which gets one of them; `None`: there is no other.
-        place: name of the column, of which there may be several in a table.
-
-    Raises:
-        SchemaError: the declared format has too few distinct identifiers; nothing was made.
-
     >>> generate(IdentifierColumn(template="P-##"), 3, np.random.default_rng(0)).tolist()
     ['P-79', 'P-69', 'P-37']
     """
@@ -48,11 +38,7 @@ def generate(
 
 
 def check_room(column: IdentifierColumn, n: int) -> None:
-    """Refuse, before any is made, a column that cannot have so many distinct identifiers.
-
-    Raises:
-        SchemaError: the declared format has too few of them.
-    """
+    """Refuse, before any is made, a column that cannot have so many distinct identifiers."""
     if n > room_of(column):
         raise _too_few(column)
 
@@ -109,13 +95,7 @@ def room_of(column: IdentifierColumn) -> int:
 
 
 def named(column: IdentifierColumn, numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The identifiers of some numbers, different ones for different numbers; shape as `numbers`.
-
-    Args:
-        column: gives the format.
-        numbers: below `room_of` the column, uint64.
-        rng: source of whatever the numbers leave open in a format with more room than that.
-    """
+    """The identifiers of some numbers, different ones for different numbers; shape as `numbers`."""
     if column.bounds is not None:
         spread = capacity(column) // room_of(column)
         numbers = numbers * np.uint64(spread) + rng.integers(spread, size=len(numbers), dtype=np.uint64)

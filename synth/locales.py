@@ -46,9 +46,6 @@ def faker(locale: str) -> "Faker":
 def check_locale(locale: str) -> None:
     """Refuse a locale that Faker does not have.
 
-    Raises:
-        ValueError: it is none; the message names the nearest.
-
     >>> check_locale("de_DE")
     """
     from faker.config import AVAILABLE_LOCALES
@@ -60,15 +57,7 @@ def check_locale(locale: str) -> None:
 
 
 def check_spoken(personal: str, locale: str) -> None:
-    """Refuse values of a locale for which Faker would silently write American ones.
-
-    Args:
-        personal: what the column holds.
-        locale: one that Faker has.
-
-    Raises:
-        ValueError: Faker has no such values of the locale.
-    """
+    """Refuse values of a locale for which Faker would silently write American ones."""
     if personal == "iban" and iban_country(locale) is None:
         raise ValueError(
             f"locale={locale!r} has no IBAN that Faker could write; declare another locale, or personal = "
@@ -100,10 +89,6 @@ def titles(locale: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def names_of(locale: str, what: str) -> frozenset[str]:
     """The parts of a locale's names, as Faker lists them.
-
-    Args:
-        locale: one that Faker has.
-        what: "first_names", "last_names", "prefixes" or "suffixes".
 
     >>> "Jennifer" in names_of("en_US", "first_names")
     True

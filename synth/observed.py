@@ -16,7 +16,6 @@ def observe(schema: Schema, *frames: pd.DataFrame) -> Schema:
     What comes out tells values of single rows. It is never for a private fit, which measures under its budget.
 
     Args:
-        schema: may have columns to measure; the same schema comes back where it has none.
         frames: *Sensitive*. Tables in canonical form under it.
     """
     found = {name: _observed(schema.columns[name], [frame[name] for frame in frames]) for name in schema.measured}

@@ -29,9 +29,6 @@ def whole_file(path: Path) -> Iterator[Path]:
     """A path beside `path` to write to; it takes `path`'s name when the block ends well, and is gone otherwise.
 
     What has taken the name survives a power cut. A process that is killed may leave a hidden file beside.
-
-    Raises:
-        OutputError: the folder cannot be made or written; nothing was left.
     """
     check_writable(path)
     try:
@@ -56,9 +53,6 @@ def whole_folder(path: Path) -> Iterator[Path]:
     """An empty folder beside `path` to fill; it takes `path`'s name when the block ends well, and is gone otherwise.
 
     What has taken the name survives a power cut. A process that is killed may leave a hidden folder beside.
-
-    Raises:
-        OutputError: `path` exists and is not an empty folder, or its parent cannot be written; nothing was left.
     """
     check_new_folder(path)
     try:
@@ -91,11 +85,6 @@ class Unfinished:
     The state is written beside and renamed, so that it is whole. Of work that is thrown away it goes first: what a
     killed process leaves of that is nobody's. Of work that has become the output it goes last: until then, the same
     call finds its output made, and makes it no second time.
-
-    Attributes:
-        folder: hidden.
-        out: the file or folder that will appear.
-        result: what becomes the output, within the folder.
     """
 
     folder: Path
@@ -104,11 +93,7 @@ class Unfinished:
 
     @property
     def state(self) -> dict[str, Any]:
-        """The identity of this work; empty where it is nobody's.
-
-        Raises:
-            OutputError: it cannot be read.
-        """
+        """The identity of this work; empty where it is nobody's."""
         found: dict[str, Any] = read_state(self.folder / _STATE, {})
         return found
 
@@ -130,14 +115,7 @@ class Unfinished:
 
     @contextmanager
     def held(self, busy: str) -> Iterator[None]:
-        """This process has the folder to itself, as long as the block lasts; it is made where it is not there.
-
-        Args:
-            busy: the error's sentence where another process has it.
-
-        Raises:
-            OutputError: another process has it, or it cannot be made.
-        """
+        """This process has the folder to itself, as long as the block lasts; it is made where it is not there."""
         with sole(self.folder, busy, lambda error: unwritable(self.out, error)):
             yield
 
@@ -177,11 +155,7 @@ class Unfinished:
 
 
 def read_state(path: Path, otherwise: Any) -> Any:
-    """The content of a JSON file of unfinished work, or what stands for it where there is none.
-
-    Raises:
-        OutputError: the file is damaged.
-    """
+    """The content of a JSON file of unfinished work, or what stands for it where there is none."""
     try:
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else otherwise
     except (ValueError, RecursionError):
@@ -193,13 +167,7 @@ def read_state(path: Path, otherwise: Any) -> Any:
 
 @dataclass(frozen=True)
 class Making:
-    """An output that one command makes, from its first check until it has told what it made.
-
-    Attributes:
-        work: the hidden folder that it is made in.
-        call: what the command was asked for.
-        told: what an earlier start of the same command made, where it was killed before it could say so; else `None`.
-    """
+    """An output that one command makes, from its first check until it has told what it made."""
 
     work: Unfinished
     call: Mapping[str, Any]
@@ -221,14 +189,7 @@ class Making:
         return f"the output is whole: an earlier start of this command was cut short once {str(self.out)!r} was there"
 
     def finish(self, told: Mapping[str, Any]) -> None:
-        """Turn what was made into the output; it survives a power cut.
-
-        Args:
-            told: what the command will tell of it, as JSON has it.
-
-        Raises:
-            OutputError: the output cannot be written; nothing of it is left.
-        """
+        """Turn what was made into the output; it survives a power cut."""
         try:
             self.work.write_state({"call": self.call, "told": told})
             self.work.publish()
@@ -242,15 +203,6 @@ def making(out: Path, call: Mapping[str, Any], *, is_file: bool = False, force: 
 
     Whoever kills the process between the output's appearance and the block's end leaves a hidden folder that says whose
     output that is. The same command then finds it made, and makes it no second time.
-
-    Args:
-        out: a file or folder, which must be new unless `call` made it.
-        call: what the command is asked for and what it reads, as JSON has it.
-        is_file: whether it is a file.
-        force: whether an older file may be replaced.
-
-    Raises:
-        OutputError: it is taken or cannot be made, or another process is at work on it; nothing was changed.
     """
     _check_parent(out)
     folder = hidden_beside(out, MAKING)
@@ -279,16 +231,7 @@ def making(out: Path, call: Mapping[str, Any], *, is_file: bool = False, force: 
 
 @contextmanager
 def sole(folder: Path, busy: str, refused: Callable[[OSError], OutputError]) -> Iterator[None]:
-    """This process has a hidden folder to itself, as long as the block lasts; it is made where it is not there.
-
-    Args:
-        folder: holds the lock.
-        busy: the error's sentence where another process has it.
-        refused: the error where it cannot be made.
-
-    Raises:
-        OutputError: another process has it, or it cannot be made.
-    """
+    """This process has a hidden folder to itself, as long as the block lasts; it is made where it is not there."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -318,9 +261,6 @@ def stamp(path: Path) -> str:
     """A digest of which files an output is: their names, inodes, sizes and times, none of which a rename changes.
 
     A file that was written, copied or put there by anybody else has another.
-
-    Args:
-        path: a file or folder; one that is not there has a stamp, too, that of no file.
     """
     files = [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
     found = [(one.relative_to(path).as_posix(), one.stat()) for one in files]
@@ -345,37 +285,21 @@ def sync_all(folder: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a file path that cannot be written, before any work is done.
-
-    Raises:
-        OutputError: the folder cannot be made or written, or the path names a folder.
-    """
+    """Refuse a file path that cannot be written, before any work is done."""
     if path.is_dir():
         raise OutputError(f"an output file needs a name of its own: {str(path)!r} is a folder; name a file in it")
     _check_parent(path)
 
 
 def check_new_file(path: Path, *, force: bool) -> None:
-    """Refuse a file path that cannot be written, or that is taken, before any work is done.
-
-    Args:
-        path: of an output.
-        force: whether whoever asks for it says that a file there may be replaced.
-
-    Raises:
-        OutputError: it cannot be written, or it exists and may not be replaced; what is there stays as it is.
-    """
+    """Refuse a file path that cannot be written, or that is taken, before any work is done."""
     check_writable(path)
     if not force and (path.exists() or path.is_symlink()):
         raise OutputError(f"an output file must be new: {str(path)!r} exists; name another, or replace it with --force")
 
 
 def remove_older(path: Path) -> None:
-    """Remove a file of an earlier start, so that nobody takes it for this one's; nothing but a plain file is touched.
-
-    Raises:
-        OutputError: it cannot be removed.
-    """
+    """Remove a plain file of an earlier start, so that nobody takes it for this one's."""
     if path.is_symlink() or not path.is_file():
         return
     try:
@@ -385,22 +309,14 @@ def remove_older(path: Path) -> None:
 
 
 def check_new_folder(path: Path) -> None:
-    """Refuse a folder path that is taken or cannot be made, before any work is done.
-
-    Raises:
-        OutputError: it exists and is not an empty folder, or its parent cannot be made or written.
-    """
+    """Refuse a folder path that is taken or cannot be made, before any work is done."""
     if is_taken(path):
         raise OutputError(f"an output folder must be new: {str(path)!r} exists; name another or remove it")
     _check_parent(path)
 
 
 def is_taken(path: Path) -> bool:
-    """True if a path holds anything but an empty folder.
-
-    Raises:
-        OutputError: the system has no such path.
-    """
+    """True if a path holds anything but an empty folder."""
     try:
         return path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir())))
     except OSError as error:

@@ -21,12 +21,7 @@ from synth.errors import BadInput
 
 @dataclass(frozen=True)
 class GivenFile:
-    """A small file of settings, as it was when it was read.
-
-    Attributes:
-        path: where it was.
-        content: all of it.
-    """
+    """A small file of settings, as it was when it was read."""
 
     path: Path
     content: bytes = field(repr=False)
@@ -38,16 +33,7 @@ class GivenFile:
 
 
 def read_given(path: Path, what: str, error: type[BadInput]) -> GivenFile:
-    """A file as it is now.
-
-    Args:
-        path: the file.
-        what: it is, in one word, such as "job".
-        error: what to raise.
-
-    Raises:
-        BadInput: of the given class; the file is not there, is none (a pipe, a device), or cannot be read.
-    """
+    """A file as it is now."""
     place = f"path={str(path)!r}"
     try:
         content = _content(path)
@@ -111,10 +97,6 @@ class _Unfit:
 def plain_toml(text: str) -> dict[str, Any]:
     """The content of TOML text.
 
-    Raises:
-        TOMLDecodeError: it is not TOML; the message names the line.
-        NotPlain: it is, and holds a number that is too large, or is nested too deep.
-
     >>> plain_toml("n = 1e3")
     {'n': 1000.0}
     """
@@ -133,14 +115,6 @@ def plain_toml(text: str) -> dict[str, Any]:
 
 def plain_json(content: bytes | str) -> Any:
     """The content of JSON text.
-
-    Args:
-        content: UTF-8, where it is bytes.
-
-    Raises:
-        NotPlain: a key stands twice in one object, a number is none or too large, a text holds half a surrogate pair,
-            or it is nested too deep.
-        ValueError: it is not JSON, or not UTF-8.
 
     >>> plain_json('{"a": [1, 2.5, null]}')
     {'a': [1, 2.5, None]}

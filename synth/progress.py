@@ -20,11 +20,7 @@ def quiet(label: str, share: float | None) -> None:
 
 @contextmanager
 def shown(progress: Progress | None) -> Iterator[Progress]:
-    """The progress to tell while a block lasts: where none is named, a bar in a notebook, which is gone at its end.
-
-    Args:
-        progress: told as it is; `None`: a bar in a notebook, and nothing anywhere else.
-    """
+    """The progress to tell while a block lasts: where none is named, a bar in a notebook, which is gone at its end."""
     display = _display() if progress is None else None
     if display is None:
         yield quiet if progress is None else progress

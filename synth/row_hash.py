@@ -43,13 +43,7 @@ _LEAST_EXPONENT = -900
 
 @dataclass(frozen=True)
 class Ruler:
-    """The ruler of one column: it makes whole numbers of places on its line.
-
-    Attributes:
-        factor: what a place is multiplied by.
-        n_digits: 1 where that is a whole number of steps, 3 where it is a number below 2**52 whose fraction counts.
-        least: sizes of places below it, zero apart, are more than three digits hold; they are written as they are.
-    """
+    """The ruler of one column: it makes whole numbers of places on its line."""
 
     factor: float
     n_digits: int
@@ -76,7 +70,6 @@ def content_keys(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
 
     Args:
         frame: *Sensitive*. In canonical form; the order of its columns does not matter.
-        schema: names the learned columns, with bounds and categories.
     """
     parts = [part for name in sorted(schema.learned) for part in _texts(frame[name], schema.columns[name])]
     if not parts:
@@ -86,12 +79,7 @@ def content_keys(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ContentSums:
-    """The sums of a table's rows, whatever their order: equal for equal tables, in memory and where stored.
-
-    Attributes:
-        n_rows: rows.
-        sums: of the four 32-bit words of every row's MD5.
-    """
+    """The sums of a table's rows, whatever their order: equal for equal tables, in memory and where stored."""
 
     n_rows: int
     sums: tuple[int, int, int, int]
@@ -105,7 +93,6 @@ def content_sums(frame: pd.DataFrame, schema: Schema) -> ContentSums:
 
     Args:
         frame: *Sensitive*. In canonical form.
-        schema: the same sums come out under the same schema only.
     """
     digests = b"".join([hashlib.md5(row, usedforsecurity=False).digest() for row in _kept_rows(frame, schema)])
     first, second, third, fourth = (
@@ -119,7 +106,6 @@ def row_names(frame: pd.DataFrame, schema: Schema) -> list[str]:
 
     Args:
         frame: *Sensitive*. In canonical form; neither the order of its rows nor that of its columns matters.
-        schema: names the kept columns.
     """
     met: Counter[bytes] = Counter()
     names = []
@@ -158,7 +144,6 @@ def tickets(keys: np.ndarray, counts: np.ndarray, seed: int) -> np.ndarray:
     Args:
         keys: of the rows, shape (n,), uint64.
         counts: how many equal rows come before each, shape (n,).
-        seed: another seed gives other tickets.
     """
     salt, names = draw_salt(seed).encode(), keys.astype(">u8").tobytes().hex().encode()
     starts = range(0, DIGITS * len(keys), DIGITS)

@@ -332,9 +332,6 @@ class Schema(Frozen):
 def build_schema(content: Mapping[str, Any]) -> Schema:
     """A schema from plain data, as a schema file holds it.
 
-    Raises:
-        SchemaError: the content is not a schema; the message names the place and the remedy.
-
     >>> build_schema({"status": "declared", "columns": {"age": {"kind": "integer", "bounds": [0, 120]}}}).learned
     ('age',)
     """

@@ -39,11 +39,7 @@ def read_schema(path: str | Path) -> Schema:
 
 
 def schema_of(given: GivenFile) -> Schema:
-    """The schema in a TOML file that was read.
-
-    Raises:
-        SchemaError: it is not TOML, or is not a schema; the message names the place.
-    """
+    """The schema in a TOML file that was read."""
     content = parse_toml(given, "schema", SchemaError)
     read_off = content.pop(READ_OFF, None) is not None  # a table in files of earlier versions
     try:

@@ -30,8 +30,6 @@ class Split:
     Attributes:
         train: *Sensitive*. What generators are fitted on.
         holdout: *Sensitive*. What no generator sees.
-        duplicates_across: rows of the holdout that have an exact twin in train (identifiers aside).
-        keyed: whether the sides came from hashes of names (private) rather than a stratified draw.
         inside: *Sensitive*. Which rows of the table are the holdout, boolean.
     """
 
@@ -84,21 +82,13 @@ def split_table(
 
 
 def check_share(holdout_share: float) -> None:
-    """Refuse a share of the holdout that no split has.
-
-    Raises:
-        JobError: it is not inside (0, 1).
-    """
+    """Refuse a share of the holdout that no split has."""
     if not 0.0 < holdout_share < 1.0:
         raise JobError(f"holdout_share={holdout_share} must lie between 0 and 1; 0.2 is customary")
 
 
 def refuse_small_sides(n_train: int, n_holdout: int, holdout_share: float) -> None:
-    """Refuse sides on which an evaluation would mean nothing.
-
-    Raises:
-        TableError: one has fewer rows than it needs.
-    """
+    """Refuse sides on which an evaluation would mean nothing."""
     if min(n_train, n_holdout) < MIN_SIDE_ROWS:
         raise TableError(
             f"train and holdout need at least {MIN_SIDE_ROWS} rows each, which this table does not give at "

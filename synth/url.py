@@ -22,10 +22,6 @@ _CREDENTIALS = re.compile(":.*@", re.DOTALL)
 def split(text: str, *, is_file: bool = False) -> SplitResult | None:
     """The parts of an address; `None` where the text is no address, or a shown part may hold some of a password.
 
-    Args:
-        text: like `scheme://user:password@host:port/path?query#fragment`.
-        is_file: the path is that of a file that is there, so that no part of it is a password's.
-
     >>> split("postgresql://ann:secret@db.example/clinic").hostname
     'db.example'
     >>> split("postgresql://ann:sec@ret@db.example/clinic") is None

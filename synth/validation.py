@@ -35,15 +35,7 @@ def is_plain(text: str) -> bool:
 
 
 def require_plain(key: str, values: Iterable[Any]) -> None:
-    """Refuse a public list that names a text which no reader takes for a value.
-
-    Args:
-        key: of the schema, under which the list stands.
-        values: texts, and values of other types, which pass.
-
-    Raises:
-        ValueError: a text is not plain; it is shown with its characters escaped.
-    """
+    """Refuse a public list that names a text which no reader takes for a value."""
     for value in values:
         if isinstance(value, str) and not is_plain(value):
             raise ValueError(
@@ -82,30 +74,12 @@ class Frozen(BaseModel):
 
 
 def read_toml(path: Path, what: str, error: type[BadInput]) -> dict[str, Any]:
-    """The content of a TOML file.
-
-    Args:
-        path: the file.
-        what: it is, in one word, such as "job".
-        error: what to raise.
-
-    Raises:
-        BadInput: of the given class; the file is not there, is none, cannot be read or is not TOML.
-    """
+    """The content of a TOML file."""
     return parse_toml(read_given(path, what, error), what, error)
 
 
 def parse_toml(given: GivenFile, what: str, error: type[BadInput]) -> dict[str, Any]:
-    """The content of a TOML file that was read.
-
-    Args:
-        given: the file, as it was.
-        what: it is, in one word, such as "job".
-        error: what to raise.
-
-    Raises:
-        BadInput: of the given class; it is not TOML.
-    """
+    """The content of a TOML file that was read."""
     place, none = f"path={str(given.path)!r}", f"the {what} {be(what)} not TOML"
     try:
         # As files of text are read: TOML itself takes no lone carriage return.
@@ -121,12 +95,7 @@ def parse_toml(given: GivenFile, what: str, error: type[BadInput]) -> dict[str, 
 
 
 def sentence(error: ValidationError, model: type[BaseModel]) -> str:
-    """The first error as one sentence: the place, the rule, the value, the remedy.
-
-    Args:
-        error: what pydantic raised while validating `model`.
-        model: the outermost model, from which the known keys of every place are read.
-    """
+    """The first error as one sentence: the place, the rule, the value, the remedy."""
     errors = error.errors(include_url=False)
     # An unknown key is often why a known one is missing: it comes first.
     first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])

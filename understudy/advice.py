@@ -90,18 +90,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Advice:
-    """A recommended generator with its reasons.
-
-    Attributes:
-        schema: that it was asked for.
-        epsilon: that it was asked for.
-        delta: that it was asked for.
-        chosen: the recommendation.
-        options: the private generators as they come, and the recommendation where it is set otherwise.
-        reasons: sentences for the choice.
-        warnings: sentences on what to mind, and what would help.
-        holdout_share: of the units that the fit is taken not to see.
-    """
+    """A recommended generator with its reasons."""
 
     schema: Schema
     epsilon: float
@@ -154,20 +143,7 @@ def advise(
     holdout_share: float = HOLDOUT_SHARE,
     policies: Sequence[Policy] = (),
 ) -> Advice:
-    """The generator to fit under this schema and budget. Reads no row.
-
-    Args:
-        schema: declared, with n_units.
-        epsilon: total, of one fit.
-        delta: of the guarantee.
-        holdout_share: of the units that the fit does not see, in [0, 1).
-        policies: to say of which rules no table of this size could pass, and the claim does not prove.
-
-    Raises:
-        BudgetError: the schema is not declared or names no n_units, or the budget leaves no room.
-        SchemaError: free text is kept, or nothing is there to learn.
-        JobError: epsilon or the share is out of range.
-    """
+    """The generator to fit under this schema and budget. Reads no row."""
     if not 0 <= holdout_share < 1:
         raise JobError(f"a holdout is a share in [0, 1): holdout_share={holdout_share:g}; choose one inside")
     written = {"text": LM} if schema.texts else {}

@@ -39,12 +39,7 @@ PUBLIC_YAML, PUBLIC_MARKDOWN = "model-card.yaml", "README.md"
 
 @dataclass(frozen=True)
 class Handing:
-    """The terms on which a job hands its tables on.
-
-    Attributes:
-        terms: of use.
-        holdout_share: of the units; `None` where no job says so.
-    """
+    """The terms on which a job hands its tables on."""
 
     terms: Terms = field(default_factory=Terms)
     holdout_share: float | None = None
@@ -55,13 +50,7 @@ class Handing:
         return cls(plan.job.card, plan.job.split.holdout_share)
 
     def facts(self, table: Path | None, file: str | None, today: date | None = None) -> CardFacts:
-        """The facts of a card that no evaluation knows.
-
-        Args:
-            table: the file, or folder of parts; `None` where none is kept.
-            file: what the card calls it, relative to itself.
-            today: the card's day; `None`: the day that it is, in UTC.
-        """
+        """The facts of a card that no evaluation knows."""
         n_rows, n_columns = (None, None) if table is None else size_of(table)
         made_on = datetime.now(UTC).date() if today is None else today
         return CardFacts(made_on, self.terms, file, n_rows, n_columns, self.holdout_share)
@@ -80,13 +69,6 @@ def write_cards(
 
     Args:
         evaluation: *Sensitive*: it was measured on real rows.
-        verdicts: on its candidates.
-        tables: the synthetic table of each, as files within the folder.
-        handing: what the job says.
-        folder: is there.
-
-    Raises:
-        OutputError: a file cannot be written.
     """
     if not is_releasable(evaluation):
         return
@@ -102,19 +84,7 @@ def write_cards(
 
 
 def write_public_card(evaluation: Evaluation, name: str, handing: Handing, folder: Path, file: str) -> None:
-    """The card of a release, as `model-card.yaml` and as `README.md` with a dataset card's front matter.
-
-    Args:
-        evaluation: of it, only what was said before any real row was read is shown.
-        name: of the candidate that is released.
-        handing: what the job says.
-        folder: is there, and holds the table.
-        file: the synthetic table, relative to the folder.
-
-    Raises:
-        CardError: no candidate goes by that name; nothing was written.
-        OutputError: a file cannot be written.
-    """
+    """The card of a release, as `model-card.yaml` and as `README.md` with a dataset card's front matter."""
     card = public_card(evaluation, name, handing.facts(folder / file, file))
     write_card(card, folder / PUBLIC_YAML, folder / PUBLIC_MARKDOWN)
 
@@ -129,11 +99,7 @@ def file_name(name: str, index: int) -> str:
 
 
 def size_of(table: Path) -> tuple[int | None, int | None]:
-    """Rows and columns of a synthetic table's file, or folder of parts; `None` where they cannot be counted.
-
-    Raises:
-        TableError: there is no such file.
-    """
+    """Rows and columns of a synthetic table's file, or folder of parts; `None` where they cannot be counted."""
     if table.is_dir():
         sizes = [size_of(part) for part in parts_of(table)]
         n_rows = [found[0] for found in sizes]
@@ -164,12 +130,6 @@ class Delivery:
 
     Attributes:
         evaluation: *Sensitive*: it was measured on real rows.
-        verdicts: one for each candidate, in the order of candidates.
-        policy: what they rest on.
-        title: the headline.
-        release: the candidate named for release; `None` where none is.
-        tables: the synthetic table of each candidate, as files within the folder that is written.
-        handing: what the job says about handing them on.
     """
 
     evaluation: Evaluation
@@ -191,11 +151,7 @@ class Delivery:
         return self.evaluation.provenance.sweep is not None
 
     def verdict_content(self, public: Outcome | None = None) -> dict[str, Any]:
-        """The verdicts as plain data.
-
-        Args:
-            public: the verdict in the report to hand on; `None` where there is no such report, or it shows none.
-        """
+        """The verdicts as plain data."""
         sweep = self.evaluation.provenance.sweep
         swept = {} if sweep is None else {"sweep": asdict(sweep)}
         return {
@@ -210,15 +166,7 @@ class Delivery:
 
 
 def deliver(delivery: Delivery, folder: Path) -> None:
-    """Every rendering of the evidence, each file whole or not there.
-
-    Args:
-        delivery: what is known.
-        folder: is there, and holds the synthetic tables; files of these names are replaced.
-
-    Raises:
-        OutputError: a file cannot be written.
-    """
+    """Every rendering of the evidence, each file whole or not there."""
     _write(folder / EVALUATION, delivery.evaluation.to_json())
     write_verdict(delivery, folder)
     _write(folder / JUNIT, render_junit(delivery.verdicts))
@@ -238,16 +186,7 @@ def deliver(delivery: Delivery, folder: Path) -> None:
 
 
 def write_verdict(delivery: Delivery, folder: Path, public: Outcome | None = None) -> None:
-    """The verdicts, those that stay inside and the public one.
-
-    Args:
-        delivery: what is known.
-        folder: one that is there is replaced in it.
-        public: as in `Delivery.verdict_content`.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
+    """The verdicts, those that stay inside and the public one."""
     _write(folder / VERDICT, json.dumps(delivery.verdict_content(public), indent=1, ensure_ascii=False))
 
 

@@ -38,14 +38,7 @@ _ANSWERS = (DONE, FAILED, INCONCLUSIVE)
 
 @dataclass(frozen=True)
 class Console:
-    """Output by verbosity and stream. A line stays one line: characters that are not printable are escaped.
-
-    Attributes:
-        quiet: nothing but errors (and the JSON, where it is asked for).
-        json: one JSON object on standard output; what people read goes to standard error.
-        debug: a traceback for internal errors; it may hold values of the table.
-        unsaid: of each stream that could not be written, why; grows while the command is at work.
-    """
+    """Output by verbosity and stream. A line stays one line: characters that are not printable are escaped."""
 
     quiet: bool = False
     json: bool = False

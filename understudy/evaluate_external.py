@@ -54,13 +54,7 @@ CLAMPED = (
 
 @dataclass(frozen=True)
 class ExternalTables:
-    """The places of the tables of an offer.
-
-    Attributes:
-        train: the real rows that the generator saw.
-        holdout: the real rows that it did not see.
-        synthetic: the tables to judge, by the names that they go by.
-    """
+    """The places of the tables of an offer."""
 
     train: RealTable
     holdout: RealTable
@@ -71,13 +65,7 @@ class ExternalTables:
         cls, train: str, holdout: str, synthetic: tuple[str, ...], engine: Engine | None, *,
         memory_mb: int | None = None, threads: int | None = None,
     ) -> "ExternalTables":  # fmt: skip
-        """The tables that texts name: all of them are read where they are stored, if one is.
-
-        Raises:
-            TableError: there is no such table.
-            JobError: a folder or a database is to be read into memory, or two synthetic tables share a name. Or memory
-                or threads are named for an engine that is not used.
-        """
+        """The tables that texts name: all of them are read where they are stored, if one is."""
         given = (train, holdout, *synthetic)
         if any(find_table(one, engine=engine).stored for one in given):
             engine = "stored"
@@ -95,15 +83,7 @@ class ExternalTables:
 
 @dataclass(frozen=True)
 class Draws:
-    """The seed and the sizes of samples of rows.
-
-    Attributes:
-        seed: of every draw.
-        n_targets: rows of either side that attacks are tried on at most; `None`: every one.
-        n_rows: rows of each table that marginal fidelity compares at most; `None`: all.
-        sample_rows: rows of either real side that are drawn at most where tables stay stored.
-        outside: what to do with values of the real tables that do not fit the schema.
-    """
+    """The seed and the sizes of samples of rows."""
 
     seed: int
     n_targets: int | None = N_TARGETS
@@ -123,9 +103,6 @@ class Laid:
 
     Attributes:
         real: *Sensitive*. The real side.
-        synthetic: by name, as they were given.
-        sha256: of the synthetic tables that are files, by the name that evidence gives them.
-        prints: keyed fingerprints of the real rows, and of synthetic ones in a database.
     """
 
     real: Real
@@ -136,11 +113,7 @@ class Laid:
 
 @contextmanager
 def laid_out(given: ExternalTables, schema: Schema, draws: Draws) -> Iterator[Laid]:
-    """The tables of an offer, as long as the block lasts.
-
-    Raises:
-        TableError: one cannot be read or does not fit the schema, or a synthetic table changed meanwhile.
-    """
+    """The tables of an offer, as long as the block lasts."""
     key = provenance.fingerprint_key(provenance.key_path())
     if given.stored:
         with _where_stored(given, schema, key, draws) as laid:
@@ -209,30 +182,7 @@ LEAST_ROWS = 100
 
 @dataclass(frozen=True)
 class Offer:
-    """Tables to measure against each other.
-
-    Attributes:
-        train: the real rows that the generator saw: a file, a folder or the URL of a database. A URL may hold a
-            password and is never shown, here and below.
-        holdout: the real rows that it did not see.
-        synthetic: the tables to judge; each goes by its file's name.
-        schema: file of the schema.
-        model: folder of the model that made the one synthetic table; `None` where there is none.
-        seed: of every draw.
-        measures: which to take; `None`: all.
-        time_limit_s: seconds for each measure; `None`: no limit.
-        audit: whether the claim of the model, where it makes one, is audited on a public stand-in.
-        target: the column that models predict; `None`: the schema's.
-        shadow_models: models that the shadow-model attack fits, by the model's parameters; `None`: no attack.
-        n_targets: rows of either side that attacks are tried on at most; `None`: every one.
-        n_rows: rows of each table that marginal fidelity compares at most; `None`: all.
-        engine: how files are read; folders and databases stay where they are stored, and then all tables do.
-        sample_rows: rows of either real side that are drawn at most where tables stay stored; `None`: `SAMPLE_ROWS`.
-        memory_mb: what embedded engines may take together; `None`: `MEMORY_MB`.
-        threads: of each embedded engine; `None`: all cores.
-        task: of the models that predict the target; `None`: the schema's, or by the target.
-        outside: what to do with values of the real tables that do not fit the schema.
-    """
+    """Tables to measure against each other."""
 
     train: str | Path = field(repr=False)
     holdout: str | Path = field(repr=False)
@@ -256,11 +206,7 @@ class Offer:
 
 
 def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
-    """The evaluation of an offer.
-
-    Raises:
-        BadInput: a file cannot be read or does not fit the schema; nothing was measured.
-    """
+    """The evaluation of an offer."""
     from reports.sections.utility import given_away
 
     given = ExternalTables.of(
@@ -323,11 +269,7 @@ def _check_shadows(offer: Offer, given: ExternalTables) -> None:
 
 
 def parsed_rows(text: str, option: str = "targets") -> int | None:
-    """The number of rows that a command asks for; `None`: every one.
-
-    Raises:
-        JobError: it is neither a number of at least 100 nor "all"; nothing was read.
-    """
+    """The number of rows that a command asks for; `None`: every one."""
     if text == "all":
         return None
     if not text.isdecimal() or int(text) < LEAST_ROWS:
@@ -376,11 +318,7 @@ def unverified(offer: Offer) -> tuple[str, ...]:
 
 
 def read_evaluation(path: Path) -> Evaluation:
-    """An evaluation from its file.
-
-    Raises:
-        EvaluationError: the file cannot be read, or is not an evaluation.
-    """
+    """An evaluation from its file."""
     given = read_given(path, "evaluation", EvaluationError)
     try:
         return evaluation_from(given.content.decode("utf-8"))
@@ -391,24 +329,12 @@ def read_evaluation(path: Path) -> Evaluation:
 
 
 def read_policy(name_or_path: str) -> Policy:
-    """A policy by the name it ships under, or from a file.
-
-    Raises:
-        JobError: there is no such policy, or it cannot be used.
-    """
+    """A policy by the name it ships under, or from a file."""
     return judging(name_or_path, None)[0]
 
 
 def judging(policy: str, waivers: Path | None) -> tuple[Policy, tuple[Waiver, ...], dict[str, GivenFile]]:
-    """The policy and its waivers, with the files of "policy" and "waivers" as they were understood.
-
-    Args:
-        policy: a shipped policy's name, or the path of a file.
-        waivers: the file of waivers; `None`: no rule is waived.
-
-    Raises:
-        JobError: one of them cannot be used; nothing was judged.
-    """
+    """The policy and its waivers, with the files of "policy" and "waivers" as they were understood."""
     given = {"policy": given_policy(policy, Path())}
     rules = named_policy(given["policy"])
     if waivers is None:

@@ -41,11 +41,7 @@ PATIENCE_S = 10.0
 
 
 def attempts_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """The file in which attempts are counted.
-
-    Raises:
-        OutputError: there is no home folder to count them in.
-    """
+    """The file in which attempts are counted."""
     if environment.get(FILE_VARIABLE):
         return Path(environment[FILE_VARIABLE])
     return key_path(environment).with_name("attempts.jsonl")
@@ -56,12 +52,6 @@ def count_attempt(print_of_table: str, schema: "Schema", *, attempt: str, n_tabl
 
     Beside them, under `by_name`, stand those on all versions of its dataset, by name and unit as ledgers know it. They
     are `None` where the schema names no dataset.
-
-    Args:
-        print_of_table: its keyed fingerprint; see `understudy.provenance.fingerprint`.
-        schema: may name the dataset, and says the unit.
-        attempt: what tells this attempt from others: one that is counted again, as it was resumed, counts once.
-        n_tables: synthetic tables that it measures.
     """
     try:
         path = attempts_path()
@@ -84,13 +74,7 @@ _OF_MODEL = {"model": str, "train": str, "columns": str}
 
 
 def note_training(model: Path, train: str, schema: "Schema") -> None:
-    """Keep which rows a saved model was fitted on; without a place to keep it, nothing is known later.
-
-    Args:
-        model: its folder.
-        train: the keyed fingerprint of the rows.
-        schema: of the fit.
-    """
+    """Keep which rows a saved model was fitted on; without a place to keep it, nothing is known later."""
     try:
         path, line = key_path().with_name(MODELS), {**_of_model(model, schema), "train": train}
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -102,16 +86,7 @@ def note_training(model: Path, train: str, schema: "Schema") -> None:
 
 
 def check_training(model: Path, prints: Mapping[str, str], schema: "Schema") -> None:
-    """Refuse a model that was fitted on other rows than these, as far as this machine knows.
-
-    Args:
-        model: its folder.
-        prints: keyed fingerprints of "train" and "holdout".
-        schema: of the evaluation; of other columns nothing is known.
-
-    Raises:
-        JobError: it was fitted on other rows; nothing was measured.
-    """
+    """Refuse a model that was fitted on other rows than these, as far as this machine knows."""
     asked = _of_model(model, schema)
     lines = _lines(key_path().with_name(MODELS), _OF_MODEL)
     fitted = [line["train"] for line in lines if line.items() >= asked.items()]

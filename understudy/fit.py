@@ -29,18 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SingleFit:
-    """A fit that is about to be made.
-
-    Attributes:
-        generator: the specification.
-        table: the real rows' place.
-        schema: what is public about the table.
-        schedule: all that the fit will draw; `None`: it promises nothing.
-        fund: the total that pays for it; `None`: no ledger, or nothing to pay for.
-        outside: what becomes of values outside the schema.
-        made: the model's folder.
-        place: where unfinished work without a guarantee and a network's log are kept; `None`: nowhere.
-    """
+    """A fit that is about to be made."""
 
     generator: Generator
     table: RealTable
@@ -68,20 +57,7 @@ def plan_fit(
     ledger: str | None,
     place: Path | None = None,
 ) -> SingleFit:
-    """A fit, or the first thing that would go wrong. No row is read and nothing is written or reserved.
-
-    Args:
-        chosen: the specification.
-        table: the real rows' place.
-        schema: what is public about the table.
-        made: the model's folder; where an earlier start of the same fit has made it, nothing is to be paid.
-        outside: what becomes of values outside the schema.
-        ledger: a path or URL; `None`: the environment's, if it names one.
-        place: where unfinished work and a network's log are to be kept.
-
-    Raises:
-        BadInput: the schema, the output or the ledger does not allow the fit, or it keeps nothing in a `place`.
-    """
+    """A fit, or the first thing that would go wrong. No row is read and nothing is written or reserved."""
     if place is not None and not chosen.resumes and chosen.text is None:
         raise JobError(f"generator={chosen.name!r} keeps no log and no unfinished work; leave --training out")
     if table.stored:
@@ -99,16 +75,7 @@ def plan_fit(
 
 
 def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tuple[str, ...]]:
-    """The saved model, and the ledger's warnings about the table.
-
-    Args:
-        fit: what to make.
-        seed: of everything but private noise.
-        progress: told what is being done.
-
-    Raises:
-        BadInput: the table does not fit, or the ledger no longer admits the fit; nothing was saved.
-    """
+    """The saved model, and the ledger's warnings about the table."""
     kept = RequestsInMemory()
     payment = _payment(fit, kept)
     with read_real(fit.table, fit.schema, fit.outside) as real:
@@ -140,15 +107,7 @@ def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tup
 
 
 def earlier_fit(fit: SingleFit, told: Mapping[str, Any]) -> tuple[Model, tuple[str, ...]]:
-    """The saved model of an earlier start that was killed before it could tell; nothing is drawn or charged again.
-
-    Args:
-        fit: what was made.
-        told: what the earlier start knew.
-
-    Raises:
-        BadInput: the model or the ledger cannot be read.
-    """
+    """The saved model of an earlier start that was killed before it could tell; nothing is drawn or charged again."""
     model = load_model(fit.made.out)
     _payment(fit, RequestsInMemory()).commit(model.statement)
     return model, tuple(told["warnings"])

@@ -15,13 +15,7 @@ from understudy.provenance import sha256
 
 @dataclass(frozen=True)
 class Digested:
-    """A table from elsewhere.
-
-    Attributes:
-        path: the file.
-        sha256: of the file, before and after it was read.
-        frame: as it was delivered.
-    """
+    """A table from elsewhere."""
 
     path: Path
     sha256: str
@@ -29,16 +23,7 @@ class Digested:
 
 
 def read_digested(path: Path, limits: SizeLimits = NO_MORE, expected: str | None = None) -> Digested:
-    """A table as it was delivered, with the digest of its file.
-
-    Args:
-        path: the file.
-        limits: beyond which it is not read.
-        expected: the digest that it had before; `None`: it may have any.
-
-    Raises:
-        TableError: it is no table or too large, or the file changed meanwhile; nothing was kept.
-    """
+    """A table as it was delivered, with the digest of its file."""
     before = _digest(path, limits)
     frame = read_table(path, limits=limits)
     if before != _digest(path, limits) or (expected is not None and before != expected):
@@ -48,26 +33,14 @@ def read_digested(path: Path, limits: SizeLimits = NO_MORE, expected: str | None
 
 @dataclass(frozen=True)
 class Whole:
-    """The facts of a table from elsewhere, whose rows are not kept.
-
-    Attributes:
-        sha256: of the file, or of the folder's files together.
-        columns: as it was delivered.
-    """
+    """The facts of a table from elsewhere, whose rows are not kept."""
 
     sha256: str
     columns: tuple[str, ...]
 
 
 def read_whole(path: Path) -> Whole:
-    """The digest and columns of a table as it was delivered, once it is certain that every part of it can be read.
-
-    Args:
-        path: a file, or a folder of parts.
-
-    Raises:
-        TableError: it is no table, or changed meanwhile.
-    """
+    """The digest and columns of a table as it was delivered, once it is certain that every part of it can be read."""
     if not path.is_dir():
         found = read_digested(path)
         return Whole(found.sha256, tuple(map(str, found.frame.columns)))
@@ -78,15 +51,7 @@ def read_whole(path: Path) -> Whole:
 
 
 def check_same(path: Path, before: str) -> None:
-    """Refuse a table that is not as it was.
-
-    Args:
-        path: a file, or a folder of parts.
-        before: its digest then.
-
-    Raises:
-        TableError: it changed meanwhile.
-    """
+    """Refuse a table that is not as it was."""
     try:
         after = sha256(path)
     except (OSError, TableError):  # it, or a part of it, is gone
@@ -96,11 +61,7 @@ def check_same(path: Path, before: str) -> None:
 
 
 def changed(shown: str) -> TableError:
-    """The error about a table that changed while it was measured.
-
-    Args:
-        shown: its path, or its address as messages may show it.
-    """
+    """The error about a table that changed while it was measured."""
     return TableError(f"a table must stay as it is while it is measured: path={shown!r} changed; measure it anew")
 
 

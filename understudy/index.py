@@ -92,17 +92,7 @@ OTHER_VERDICTS = f"{VERDICT} and {MANIFEST} do not tell of the same verdicts."
 
 
 def read_index(folder: Path, page: Path, demand: Demand, progress: Progress = quiet) -> Index:
-    """Every output in a folder and below.
-
-    Args:
-        folder: to look into.
-        page: its path; links start from there.
-        demand: what must hold of a bundle.
-        progress: told which output is read.
-
-    Raises:
-        JobError: there is no such folder, or no output in it.
-    """
+    """Every output in a folder and below."""
     if not folder.is_dir():
         raise JobError(f"there is no folder to index: path={str(folder)!r}; name one that holds outputs")
     found, rows = list(_outputs(folder)), []
@@ -121,11 +111,7 @@ def read_index(folder: Path, page: Path, demand: Demand, progress: Progress = qu
 
 
 def check_page(page: Path) -> None:
-    """Refuse a path for the page, before any work is done.
-
-    Raises:
-        OutputError: it cannot be written, holds something else than an index, or lies in a sealed output.
-    """
+    """Refuse a path for the page, before any work is done."""
     check_writable(page)
     for parent in page.absolute().parents:
         if is_there(parent / MANIFEST):
@@ -137,11 +123,7 @@ def check_page(page: Path) -> None:
 
 
 def write_index(index: Index, page: Path) -> None:
-    """Write the page, whole or not at all.
-
-    Raises:
-        OutputError: as in `check_page`.
-    """
+    """Write the page, whole or not at all."""
     check_page(page)
     text = render_index(index)
     with whole_file(page) as beside:
@@ -246,11 +228,7 @@ def _lost(path: Path, evaluation: Evaluation) -> str:
 
 
 def _read(path: Path) -> Evaluation:
-    """The evaluation in a plain file.
-
-    Raises:
-        UnderstudyError: it cannot be read, or is damaged.
-    """
+    """The evaluation in a plain file."""
     try:
         return evaluation_from(read_plain(path, LIMIT_BYTES).decode("utf-8"))
     except UnicodeDecodeError:
@@ -312,11 +290,7 @@ def _sign_off(found: Verification, demand: Demand) -> str:
 
 
 def _judged(base: IndexRow, verdicts: Mapping[str, Any], manifest: Manifest, demand: Demand) -> list[IndexRow]:
-    """A row for each recorded verdict.
-
-    Raises:
-        ValueError: the manifest tells of another verdict; likewise where the file of verdicts is no such file.
-    """
+    """A row for each recorded verdict."""
     rows = []
     for one in verdicts["candidates"]:
         outcome, name = one["verdict"], one["candidate"]

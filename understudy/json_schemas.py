@@ -14,13 +14,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 @dataclass(frozen=True)
 class Described:
-    """A kind of file.
-
-    Attributes:
-        title: what it is.
-        description: what it is for, in a sentence.
-        made: its JSON Schema, as its own module knows it.
-    """
+    """A kind of file."""
 
     title: str
     description: str
@@ -28,14 +22,7 @@ class Described:
 
 
 def json_schema(name: str) -> dict[str, Any]:
-    """The JSON Schema of one kind of file.
-
-    Args:
-        name: in `KINDS`.
-
-    Raises:
-        JobError: there is no such kind.
-    """
+    """The JSON Schema of one kind of file."""
     if name not in KINDS:
         raise JobError(f"kind={name!r} is no file that has a JSON Schema; {nearest(name, KINDS)}")
     kind = KINDS[name]

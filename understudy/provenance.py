@@ -54,9 +54,6 @@ def sha256(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal; of a table in parts, that of the digests of its parts, with their names.
 
     For what is synthetic or public, never for a real table.
-
-    Raises:
-        TableError: a folder holds no parts of one table.
     """
     if path.is_dir():
         from understudy.data.load import parts_of
@@ -69,11 +66,7 @@ def sha256(path: Path) -> str:
 
 
 def key_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """The file of the fingerprint's key.
-
-    Raises:
-        OutputError: there is no home folder to keep it in.
-    """
+    """The file of the fingerprint's key."""
     if environment.get(KEY_VARIABLE):
         return Path(environment[KEY_VARIABLE])
     if environment.get("XDG_CONFIG_HOME"):
@@ -85,11 +78,7 @@ def key_path(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def fingerprint_key(path: Path) -> bytes:
-    """The key of this machine's fingerprints, made on first use, readable by its owner only.
-
-    Raises:
-        OutputError: the key cannot be read or made, or is too short to be one.
-    """
+    """The key of this machine's fingerprints, made on first use, readable by its owner only."""
     try:
         if not path.exists():
             _make_key(path)
@@ -123,8 +112,6 @@ def fingerprint(real: "pd.DataFrame | StoredTable", schema: "Schema", key: bytes
 
     Args:
         real: *Sensitive*. In memory, conforming to the schema, or where it is stored.
-        schema: says which columns count.
-        key: secret; another key gives another name.
     """
     return _named(_sums(real, schema), schema, key)
 
@@ -137,8 +124,6 @@ def fingerprints(
     Args:
         train: *Sensitive*. As in `fingerprint`, as is `holdout`.
         holdout: *Sensitive*.
-        schema: says which columns count.
-        key: secret.
     """
     sides = {"train": _sums(train, schema), "holdout": _sums(holdout, schema)}
     both = _added(sides["train"], sides["holdout"])
@@ -146,13 +131,7 @@ def fingerprints(
 
 
 def fingerprint_of_both(parents: str, rows: str, key: bytes) -> str:
-    """A keyed name for two related real tables.
-
-    Args:
-        parents: the fingerprint of the parents.
-        rows: that of their rows.
-        key: secret.
-    """
+    """A keyed name for two related real tables."""
     return f"hmac-sha256:{hmac.new(key, json.dumps([parents, rows]).encode(), 'sha256').hexdigest()}"
 
 
@@ -186,12 +165,7 @@ def now() -> str:
 
 
 def with_inputs(known: Provenance, inputs: "Mapping[str, GivenFile]") -> Provenance:
-    """Provenance with a run's id, its moment, hashes of its input files and versions, as far as it lacks them.
-
-    Args:
-        known: the rest.
-        inputs: files of "job", "schema", "policy" and "waivers", as far as there are any, as they were understood.
-    """
+    """Provenance with a run's id, its moment, hashes of its input files and versions, as far as it lacks them."""
     hashes: dict[str, Any] = {f"{name}_sha256": inputs[name].sha256 for name in INPUTS if name in inputs}
     run_id, evaluated_at = known.run_id or secrets.token_hex(8), known.evaluated_at or now()
     return replace(known, run_id=run_id, evaluated_at=evaluated_at, versions=versions(), **hashes)

@@ -31,14 +31,7 @@ _WITH = "# With an epsilon: the private generator that suits the schema, chosen 
 
 @dataclass(frozen=True)
 class Units:
-    """The units of a table, as far as somebody says.
-
-    Attributes:
-        entity: column that names the unit of privacy.
-        order: column by which the rows of one follow each other.
-        propose_entity: an entity is looked for where none is named.
-        propose_order: an order is looked for where none is named.
-    """
+    """The units of a table, as far as somebody says."""
 
     entity: str | None = None
     order: str | None = None
@@ -48,15 +41,7 @@ class Units:
 
 @dataclass(frozen=True)
 class QuickStart:
-    """A table to try, and the choices that were made for it.
-
-    Attributes:
-        table: the real table's place.
-        schema: inferred from it, or declared.
-        is_small: with `FEW_ROWS` or fewer, so that more of them are held out.
-        seed: of every draw but private noise.
-        epsilon: of the fit; `None`: no formal guarantee.
-    """
+    """A table to try, and the choices that were made for it."""
 
     table: RealTable
     schema: Schema
@@ -66,18 +51,7 @@ class QuickStart:
 
     @classmethod
     def of(cls, table: str, *, target: str | None = None, units: Units = Units(), seed: int = 0) -> "QuickStart":
-        """A table with the schema that is inferred from its rows.
-
-        Args:
-            table: a file, a folder of files or the address of a table in a database.
-            target: column that a model would predict.
-            units: all that is said of them. Of a stored table with `MOST_ROWS` or more no order is looked for: later
-                rows may break what the first ones show, and a fit refuses that.
-            seed: of every draw but private noise.
-
-        Raises:
-            BadInput: the table cannot be read, or a column is not there; nothing was written.
-        """
+        """A table with the schema that is inferred from its rows."""
         place = find_table(table)
         rows = _rows(place)
         is_whole = not place.stored or len(rows) < MOST_ROWS
@@ -114,15 +88,6 @@ class QuickStart:
         """The same with a declared schema and an epsilon: nothing of it is chosen by the table's rows.
 
         Proposed constraints are left out. The share that is held out goes by the declared number of units.
-
-        Args:
-            n_units: the declared number of units; public.
-            public: columns whose limits are public knowledge. Limits of all others are measured under the budget.
-            epsilon: of the fit.
-            frequent: numbers whose frequent values are measured under the budget.
-
-        Raises:
-            SchemaError: the schema cannot be declared; nothing was read.
         """
         measure = [name for name in self.to_measure if name not in public]
         kept = tuple(one for one in self.schema.constraints if one.proposed is None)
@@ -159,11 +124,7 @@ class QuickStart:
         ])  # fmt: skip
 
     def write(self, folder: Path) -> Path:
-        """Write schema and job into a folder; returns the job's path.
-
-        Raises:
-            OSError: the folder cannot be written.
-        """
+        """Write schema and job into a folder; returns the job's path."""
         read_off = self.schema.status == "inferred"
         (folder / SCHEMA).write_text(to_toml(self.schema, read_off=read_off), encoding="utf-8")
         (folder / JOB).write_text(self.job, encoding="utf-8")

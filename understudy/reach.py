@@ -44,16 +44,7 @@ VALID_ROWS = "validity.rows"
 
 @dataclass(frozen=True)
 class Size:
-    """Public numbers that the width of an interval follows from.
-
-    Attributes:
-        n_units: the declared number of units.
-        holdout_share: of them, kept from every generator.
-        n_targets: of either side that attacks are tried on at most; `None`: all.
-        rows_each: rows that a unit is taken to have: with entities as many as a private fit uses of one at most.
-        n_rows: of the synthetic table; `None`: as many as units.
-        n_searched: of these, searched by attacks at most; `None`: all.
-    """
+    """Public numbers that the width of an interval follows from."""
 
     n_units: int
     holdout_share: float
@@ -87,13 +78,7 @@ class Size:
 def beyond_reach(
     policy: Policy, sizes: Mapping[str, Size], limits: "Mapping[str, TradeOff | None]"
 ) -> Iterator[str]:  # fmt: skip
-    """Sentences without a final stop on binding rules that no table of this size could pass, and what would decide.
-
-    Args:
-        policy: to judge by.
-        sizes: of the real table and of the synthetic one, by label of the generator.
-        limits: that privacy claims prove, by label; `None` of one that promises nothing.
-    """
+    """Sentences without a final stop on binding rules that no table of this size could pass, and what would decide."""
     for rule in policy.rules:
         if rule.severity == "fail" and not rule.subject:
             left = [

@@ -48,16 +48,7 @@ WORST_FIRST = ("FAIL", "INCONCLUSIVE", "PASS")
 
 @dataclass(frozen=True)
 class RelatedPlan:
-    """The plan of a run of two related tables.
-
-    Attributes:
-        job: the specification.
-        relation: of the tables.
-        tables: a plan for each table, the parents' first.
-        together: the claim of both fits, by label.
-        out: the folder that will appear.
-        restart: whether unfinished work of this output is removed first.
-    """
+    """The plan of a run of two related tables."""
 
     job: RelatedJob
     relation: Relation
@@ -74,13 +65,7 @@ class RelatedPlan:
 
 @dataclass(frozen=True)
 class RelatedOutcome:
-    """The outcome of a run of two related tables.
-
-    Attributes:
-        plan: what was done.
-        tables: the outcome of each table's run.
-        matches: the match of keys between the synthetic tables, by label.
-    """
+    """The outcome of a run of two related tables."""
 
     plan: RelatedPlan
     tables: Mapping[TableRole, RunOutcome]
@@ -134,19 +119,7 @@ class RelatedOutcome:
 def make_related_plan(
     job_path: Path, out: Path, *, restart: bool = False, workers: int | None = None, executor: str | None = None
 ) -> RelatedPlan:
-    """A plan of two related tables, or the first thing that would go wrong. No row is read and nothing is written.
-
-    Args:
-        job_path: the job file, which names two tables.
-        out: the folder that will appear.
-        restart: whether unfinished work of this output is removed first.
-        workers: processes that make candidates side by side; `None`: as the job says.
-        executor: refused; related tables are made on this machine.
-
-    Raises:
-        BadInput: job, schemas, policy, parameters or places cannot be used, or the ledger does not admit both fits.
-        MissingExtra: a generator needs what is not installed.
-    """
+    """A plan of two related tables, or the first thing that would go wrong. No row is read and nothing is written."""
     if executor is not None:
         raise JobError("two related tables are made on this machine, and --executor names a cluster; leave it out")
     inputs, home = read_related(job_path), job_path.parent
@@ -175,17 +148,7 @@ def make_related_plan(
 
 
 def run_related(plan: RelatedPlan, console: Console, signer: Signer | None = None) -> RelatedOutcome:
-    """Carry out a plan of two related tables, from where an earlier start of the same run was cut short.
-
-    Args:
-        plan: what to do.
-        console: is told.
-        signer: signs the evidence of each table; `None`: nobody does.
-
-    Raises:
-        BadInput: a table does not fit, a fit is not possible, or other unfinished work is in the way. No output was
-            left. Unfinished work was left only where something was reserved or drawn, or a table is finished.
-    """
+    """Carry out a plan of two related tables, from where an earlier start of the same run was cut short."""
     work = _work(plan.out)
     busy = f"another run is at work on --out {str(plan.out)!r}; wait for it to end, or name another --out"
     with work.held(busy):
@@ -231,11 +194,7 @@ def _is_worth_keeping(work: Unfinished) -> bool:
 
 
 def _claim(work: Unfinished, plan: RelatedPlan) -> None:
-    """Take up the work if it is this run's, or if there is none.
-
-    Raises:
-        OtherWork: it is of another run; it was left as it is.
-    """
+    """Take up the work if it is this run's, or if there is none."""
     of_rows, of_parents = plan.tables["rows"], plan.tables["parents"]
     names = {
         **{name: of_rows.given[name].sha256 if name in of_rows.given else None for name in provenance.INPUTS},

@@ -51,14 +51,7 @@ MOST_PAIRS = 500
 
 @dataclass(frozen=True)
 class Yardstick:
-    """A synthetic table as others are compared with it; all of it is public once the table is.
-
-    Attributes:
-        schema: declared, with domains that are not declared read off the synthetic table.
-        synthetic: its rows, in canonical form.
-        columns: codes of single columns, of about equal synthetic mass.
-        pairs: coarser codes, for pairs.
-    """
+    """A synthetic table as others are compared with it; all of it is public once the table is."""
 
     schema: Schema
     synthetic: pd.DataFrame
@@ -67,12 +60,7 @@ class Yardstick:
 
     @classmethod
     def of(cls, synthetic: pd.DataFrame, schema: Schema) -> "Yardstick":
-        """The yardstick that a table makes.
-
-        Args:
-            synthetic: the table that is released.
-            schema: declared.
-        """
+        """The yardstick that a table makes."""
         rows = conform(synthetic, schema, outside="clamp", part=True)
         seen = observe(schema, rows)
         rows = conform(rows, seen, outside="clamp", part=True)
@@ -106,7 +94,6 @@ def bounded(rows: pd.DataFrame, yardstick: Yardstick) -> pd.DataFrame:
 
     Args:
         rows: *Sensitive*. Of the source table.
-        yardstick: names entity and k.
     """
     return bound_contributions(conform(rows, yardstick.schema, outside="clamp", part=True), yardstick.schema)
 
@@ -116,8 +103,6 @@ def half_rows(real: list[np.ndarray], synthetic: list[np.ndarray], n_rows: int) 
 
     Args:
         real: *Sensitive*. Counts of codes in the source table.
-        synthetic: counts of the same codes in the synthetic table; each set adds up to its rows.
-        n_rows: what the synthetic counts are scaled to; public.
 
     >>> half_rows([np.array([3, 1])], [np.array([2, 2])], 4)
     2
@@ -133,10 +118,6 @@ def right_and_wrong(holdout: pd.DataFrame, yardstick: Yardstick) -> np.ndarray |
 
     Args:
         holdout: *Sensitive*. Bounded.
-        yardstick: what the model learns from.
-
-    Returns:
-        None where the synthetic table has no value of the target, which is public.
     """
     target, rows = str(yardstick.schema.target), yardstick.synthetic
     classes = rows[target].dropna().astype(object).value_counts().sort_index()
@@ -223,11 +204,7 @@ class Paid:
 
     @classmethod
     def of(cls, schedule: Schedule, what: str) -> "Paid":
-        """The event of that name.
-
-        Raises:
-            BudgetError: the schedule has no such event; nothing was drawn.
-        """
+        """The event of that name."""
         paid = cls.find(schedule, what)
         if paid is None:
             raise BudgetError(f"the schedule pays for no release {what!r}; take the schedule of `released_schedule`")
@@ -246,13 +223,7 @@ class Paid:
 
 
 def rows_of(noisy: int, most: int, paid: Paid) -> Released:
-    """About how many rows of the source table count.
-
-    Args:
-        noisy: drawn.
-        most: rows that there can be: declared.
-        paid: for it.
-    """
+    """About how many rows of the source table count."""
     value = min(max(noisy, 1), most)
     ends = _held((noisy - Z * paid.event.sigma, noisy + Z * paid.event.sigma), (0, most), value)
     return paid.number(N_ROWS, float(value), ends, drawn=(noisy,), counts="rows", epsilon=paid.epsilon(1))
@@ -266,14 +237,6 @@ def distance_of(
     The distance was taken at the noisy number of rows r where the true one is m, which moves it by |r - m| half rows at
     most. That is no more than the noise of r, so that both noises together bound the error: for a normal noise N and
     any shift within |e|, N + shift is beyond a limit no more often than N + e, e being normal too.
-
-    Args:
-        measure: its name.
-        noisy: drawn, in half rows.
-        rows: the number of rows, as it was released.
-        paid: for it.
-        expected: by chance.
-        subject: the column.
     """
     scale = 2.0 * rows.value
     value = float(np.mean(noisy)) / scale
@@ -291,11 +254,6 @@ def accuracy_of(right: int, wrong: int, paid: Paid) -> Released | None:
 
     The interval holds every share a for which right (1 - a) - wrong a, whose noise is normal and known, may be zero
     (Fieller 1954).
-
-    Args:
-        right: drawn.
-        wrong: drawn.
-        paid: for both.
     """
     if right + wrong < 1:
         return None
@@ -318,10 +276,6 @@ def _epsilon_alone(sigma: float, sensitivity: int, n_releases: int, delta: float
 
 def chance_distance(counts: list[np.ndarray], n_rows: float) -> float:
     """The mean total variation that two samples of one distribution show, about.
-
-    Args:
-        counts: of the synthetic table's codes; the distribution, and one sample's size.
-        n_rows: the other sample's size.
 
     >>> round(chance_distance([np.array([500, 500])], 1000), 4)
     0.0178

@@ -41,16 +41,7 @@ stand less noise."""
 
 
 def released_schedule(schema: Schema, epsilon: float, delta: float | Literal["auto"]) -> Schedule:
-    """Everything that the published numbers will draw, calibrated to epsilon. No row is read.
-
-    Args:
-        schema: declared; its target decides whether an accuracy is among them.
-        epsilon: of all numbers together.
-        delta: of all numbers together; "auto": as for a fit.
-
-    Raises:
-        BudgetError: the schema is not declared, has no column that is learned, or the budget leaves no room.
-    """
+    """Everything that the published numbers will draw, calibrated to epsilon. No row is read."""
     if not schema.learned:
         raise BudgetError(
             "released_numbers.epsilon pays for numbers about columns that are learned, and the schema has none; leave "
@@ -94,13 +85,6 @@ def release_numbers(
 
     Args:
         sides: *Sensitive*. Of the source table.
-        synthetic: what is released: made under a guarantee.
-        schema: declared.
-        budget: on `released_schedule` of this schema.
-        progress: told the share done.
-
-    Raises:
-        BudgetError: the budget is on another schedule; at most some of its draws were made.
     """
     yardstick = Yardstick.of(synthetic, schema)
     train, holdout = (bounded(side, yardstick) for side in (sides.train, sides.holdout))

@@ -22,7 +22,6 @@ class Groups:
     """The groups of one sensitive column.
 
     Attributes:
-        column: its name.
         labels: *Sensitive*. One text for each group; the last one is "missing".
         values: *Sensitive*. The values that groups but the last stand for; `None` for a number.
         edges: *Sensitive*. What parts a number into groups; `None` for a column with categories.
@@ -38,9 +37,7 @@ class Groups:
         """The groups of a column in the training table.
 
         Args:
-            name: the column.
             train: *Sensitive*. Conforming to the schema.
-            schema: says what kind it is.
         """
         column: Any = schema.columns[name]
         if isinstance(column, CategoricalColumn | BooleanColumn):

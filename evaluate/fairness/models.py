@@ -57,9 +57,7 @@ class View:
 
     Attributes:
         study: *Sensitive*. The models and rows.
-        groups: of the sensitive column.
         codes: the group of each control row, -1 for no group, shape (n,).
-        usable: groups with enough control rows.
     """
 
     study: Study

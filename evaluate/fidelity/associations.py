@@ -36,9 +36,6 @@ def pearson(products: np.ndarray) -> np.ndarray:
 
     Args:
         products: as `pair_moments` gives them, shape (n_groups, 4, d, d).
-
-    Returns:
-        Shape (n_replicates, d, d), in [-1, 1] or NaN.
     """
     n, sums, squares, products = np.moveaxis(np.tensordot(replicate_groups(len(products)), products, axes=1), 1, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -56,7 +53,6 @@ def pair_moments(numbers: np.ndarray, groups: np.ndarray, n_groups: int) -> np.n
     Args:
         numbers: as `standardized` gives them, shape (n, d).
         groups: in [0, n_groups), shape (n,).
-        n_groups: how many groups there are, 16 or 1.
 
     Returns:
         Counts, sums and sums of squares of the row's column, and sums of products; shape (n_groups, 4, d, d).
@@ -77,9 +73,6 @@ def cramers_v(table: np.ndarray) -> np.ndarray:
     Args:
         table: counts, shape (n_replicates, size_a, size_b).
 
-    Returns:
-        Shape (n_replicates,), in [0, 1] or NaN.
-
     Source: Bergsma 2013, "A bias-correction for Cramer's V and Tschuprow's T", eq. 6.
     """
     n = table.sum(axis=(1, 2))
@@ -99,10 +92,8 @@ def moments(codes: np.ndarray, size: int, numbers: np.ndarray, groups: np.ndarra
 
     Args:
         codes: in [0, size), shape (n,).
-        size: how many codes there are.
         numbers: as `standardized` gives them, shape (n, d).
         groups: in [0, n_groups), shape (n,).
-        n_groups: how many groups there are, 16 or 1.
 
     Returns:
         Counts, sums and sums of squares of each number; shape (d, 3, n_groups, size).
@@ -121,11 +112,6 @@ def correlation_ratio(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray)
 
     Args:
         counts: by group and code, shape (n_groups, size), as `moments` gives them.
-        sums: of the number, same shape.
-        squares: of its squares, same shape.
-
-    Returns:
-        Shape (n_replicates,), in [0, 1] or NaN.
 
     Source: Kelley 1935, "An unbiased correlation ratio measure" (epsilon squared).
     """
@@ -173,10 +159,6 @@ def spearman(numbers: np.ndarray, groups: np.ndarray, n_groups: int) -> np.ndarr
     Args:
         numbers: shape (n, d); NaN where missing.
         groups: in [0, n_groups), shape (n,).
-        n_groups: how many groups there are, 16 or 1.
-
-    Returns:
-        Shape (n_replicates, d, d), in [-1, 1] or NaN where a column is constant among the rows.
 
     Source: Croux & Dehon 2010, "Influence functions of the Spearman and Kendall correlation measures", eq. 3, for
     distributions with ties.

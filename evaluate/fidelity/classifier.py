@@ -44,7 +44,6 @@ class Skill:
     """The area under the ROC curve of a classifier, fold by fold, and what each row adds to it.
 
     Attributes:
-        auc: mean over folds; 0.5 is a coin.
         wins: for each row of the table, how far its placement among the held-out rows of its fold is above the fold's
             mean, shape (n,).
         losses: the same of each held-out row among those of the table, shape (n,).
@@ -62,7 +61,6 @@ def coded(sides: list[JointSide], schema: Schema) -> tuple[list[np.ndarray], np.
 
     Args:
         sides: *Sensitive* where the tables are.
-        schema: names the learned columns.
 
     Returns:
         Codes of each side, shape (n, d), and which of the d features are categories. Constant ones are left out.
@@ -133,8 +131,6 @@ def _differences(lines: dict[str, np.ndarray], schema: Schema, n_real: int) -> l
 
     Args:
         lines: positions of numbers and times, by column, shape (n,) each.
-        schema: tells which are times.
-        n_real: rows that are real; they come first.
     """
     days = {
         name: values / (1 if isinstance(schema.columns[name], DateColumn) else numeric_scale.DAY)
@@ -229,7 +225,6 @@ def skill(
 
     Args:
         held_out: *Sensitive*. Codes, shape (n, d), and unit of each row, shape (n,).
-        table: the same of the table.
         categories: which features are codes of categories, shape (d,), boolean.
     """
     # DEVIATES: the area under the curve, not accuracy, which throws away by how much rows are told apart; and every row
@@ -266,7 +261,6 @@ def scores(
 
     Args:
         learned: *Sensitive*. Codes and labels that it learns from; shapes (n, d) and (n,).
-        judged: the same that say when to stop.
         asked: codes of the rows to score, shape (m, d).
         categories: which features are codes of categories, shape (d,), boolean.
     """

@@ -107,7 +107,6 @@ class Gaps:
         kolmogorov_smirnov: the largest gap, ties right; 1, the worst, where only one side has a value, 0 where none
             has; shape (n_replicates,).
         wasserstein: the area between them, in units of the column; shape (n_replicates,).
-        area_error: by how much the area may be larger on all rows, as its cells tell no more; 0 place by place.
     """
 
     kolmogorov_smirnov: np.ndarray
@@ -184,8 +183,6 @@ class ChiSquare:
     Attributes:
         statistic: on all rows, then on half-samples; shape (n_replicates,).
         cramers_v: its effect size, in [0, 1]; shape (n_replicates,).
-        degrees: degrees of freedom, on all rows.
-        p: of the statistic, on all rows. It measures n, not quality: never gate on it.
     """
 
     statistic: np.ndarray
@@ -199,7 +196,6 @@ def chi_square(first: np.ndarray, second: np.ndarray) -> ChiSquare:
 
     Args:
         first: counts by category of one sample, shape (n_replicates, n_categories).
-        second: counts of the other one, same shape.
     """
     from scipy import special
 
@@ -236,9 +232,7 @@ def figure_of(attribute: Attribute, counts: Sequence[np.ndarray], tvd: float) ->
     """One column as plain data.
 
     Args:
-        attribute: how it was made codes.
         counts: *Sensitive*. Of codes, for training and synthetic rows; each of shape (n_replicates, size).
-        tvd: total variation between the two.
     """
     train, synthetic = (encoded.shares(table)[0] for table in counts)
     labels = attribute.labels()
@@ -280,11 +274,7 @@ class ColumnCounts:
     """One column of the training, the synthetic, the fresh and the shuffled sample.
 
     Attributes:
-        attribute: how it was made codes.
         counts: of codes, for the four samples; each of shape (n_replicates, size).
-        lines: values on the line for the four samples; `None` for a categorical or boolean column.
-        missing: the share of missing values of the four samples; the interval counts rows of an entity that are alike
-            as one piece of evidence.
     """
 
     attribute: Attribute

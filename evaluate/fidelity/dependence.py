@@ -91,9 +91,6 @@ class Squares:
 
         The square of a half-sample's difference holds the noise of all rows once more. Half of that is taken off: where
         a difference happens to be small, what half-samples show is small, too.
-
-        Args:
-            n_comparisons: shares that are to be held at once (Bonferroni).
         """
         share, room = self.share(SYNTHETIC), float(self.beyond_noise[-1])
         moved = 2 * (self.slope[SYNTHETIC] - share * self.slope[-1]) / room
@@ -102,12 +99,7 @@ class Squares:
         return share - _quantile(n_comparisons) * error, share + _quantile(n_comparisons) * error
 
     def tells(self, size_ratio: float, n_comparisons: int = 1) -> bool:
-        """True where chance moves a fresh sample's share by no more than `TELLING`.
-
-        Args:
-            size_ratio: rows of the training table for each row that is compared with it.
-            n_comparisons: as in `interval`.
-        """
+        """True where chance moves a fresh sample's share by no more than `TELLING`."""
         room, noise = float(self.beyond_noise[-1]), float(np.sqrt(self.noise_variance[-1]))
         return room > 0 and _quantile(n_comparisons) * noise * (1 + size_ratio) <= TELLING * room
 
@@ -170,11 +162,6 @@ def dependence_of(counts: Four, sizes: tuple[int, int], are_numbers: tuple[bool,
 
     Args:
         counts: of both columns' codes together, each of shape (n_replicates, n_codes).
-        sizes: number of codes of each column, `other` and missing the last two.
-        are_numbers: whether the codes of each have an order.
-
-    Returns:
-        Shape (4, 31, n_codes), zero where a column is constant in train.
     """
     shares = np.array([table[: HALVES.stop].reshape(-1, *sizes) for table in counts])
     shares /= shares.sum(axis=(2, 3), keepdims=True)

@@ -53,14 +53,7 @@ _NO_NUMBER = "the schema has no number or date with a value"
 
 @dataclass(frozen=True, eq=False)
 class ColumnValues:
-    """Values of one number or date in the training, synthetic, fresh and shuffled rows.
-
-    Attributes:
-        name: the column.
-        column: its kind.
-        lines: its values in the four samples, all of the rows.
-        worth: by how many rows each row of the four samples counts; below 1 where entities have several.
-    """
+    """Values of one number or date in the training, synthetic, fresh and shuffled rows."""
 
     name: str
     column: Any
@@ -105,15 +98,7 @@ class ColumnValues:
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """The share of values at certain places, in the four samples.
-
-    Attributes:
-        values: the column.
-        where: whether places of a sample count.
-        among: which places count at all.
-        description: the places in a few words.
-        n_pseudo_hits: values added to those of train at the places, as these are chosen by it.
-    """
+    """The share of values at certain places, in the four samples."""
 
     values: ColumnValues
     where: Callable[[AnyLine], np.ndarray]
@@ -146,10 +131,6 @@ class Shares:
 def ratio(first: Rate, second: Rate) -> Rate:
     """The ratio of two independent rates, with an interval from the interval of each.
 
-    Args:
-        first: the rate above.
-        second: the rate below, above 0 with its interval.
-
     Source: Donner and Zou 2012, "Closed-form confidence intervals for functions of the normal mean and standard
     deviation", section 3 (MOVER).
 
@@ -172,8 +153,6 @@ def measure(
 
     Args:
         samples: *Sensitive*. All their rows.
-        columns: of the schema.
-        lines: values of each number or date in the four samples.
     """
     # A column that hardly any real row holds says nothing: where no fresh one does, honest rows cannot be measured.
     there = {name: of for name, of in lines.items() if not (of[0].is_empty or of[2].is_empty or of[3].is_empty)}

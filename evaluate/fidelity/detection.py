@@ -53,13 +53,7 @@ MAX_LEVERAGE = 0.9
 
 @dataclass(frozen=True)
 class Propensity:
-    """The mean squared difference of propensity scores from the share of the table's rows.
-
-    Attributes:
-        pmse: the figure itself, in [0, 0.25].
-        expected: what two samples of one population show on average.
-        error: standard error of `pmse`.
-    """
+    """The mean squared difference of propensity scores from the share of the table's rows."""
 
     pmse: float
     expected: float
@@ -114,7 +108,6 @@ def propensity(held_out: tuple[np.ndarray, np.ndarray], table: tuple[np.ndarray,
 
     Args:
         held_out: *Sensitive*. Effects, shape (n, n_effects), and unit of each row from 0, shape (n,).
-        table: the same of the table.
     """
     effects = np.concatenate([held_out[0], table[0]])
     effects = effects - effects.mean(axis=0)

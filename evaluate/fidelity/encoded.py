@@ -29,9 +29,6 @@ def replicated(counts: np.ndarray) -> np.ndarray:
     Args:
         counts: how often each code occurs in each group, shape (n_groups, n_codes).
 
-    Returns:
-        Shape (n_replicates, n_codes), float64; the first row is of all rows.
-
     >>> replicated(np.array([[1, 2]]))
     array([[1., 2.]])
     """
@@ -60,10 +57,6 @@ def merged_codes(frequency: np.ndarray, most: int) -> np.ndarray:
 
     Args:
         frequency: *Sensitive*. How often each code occurs in the training table, shape (size,).
-        most: codes to keep at most, at least 4.
-
-    Returns:
-        Shape (size,), in [0, min(size, most)).
 
     >>> merged_codes(np.array([5, 1, 9, 2, 0, 3]), most=5)
     array([0, 2, 1, 2, 3, 4])
@@ -95,11 +88,7 @@ class EncodedSamples:
     """All learned columns of the four samples: training, synthetic, fresh and shuffled rows.
 
     Attributes:
-        columns: their names, d of them.
-        sizes: number of codes of each.
         is_number: whether a column is a number or a date; shape (d,).
-        rows: each sample as codes.
-        samples: the samples.
     """
 
     columns: tuple[str, ...]
@@ -195,9 +184,7 @@ def binned(schema: Schema, train: SampledRows, n_bins: int = 20) -> Discretizer:
     """Bins of about equal mass in the training sample, spikes in bins of their own.
 
     Args:
-        schema: names the columns.
         train: *Sensitive*. The sample.
-        n_bins: how many bins a number or time gets.
     """
     return Discretizer.by_counts(schema, train.counted(), n_bins)
 

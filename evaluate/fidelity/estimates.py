@@ -28,14 +28,8 @@ def described(
     """An estimate, lower is better, of a figure as it is, with the jackknife's interval.
 
     Args:
-        measure: its name.
         replicates: the figure for synthetic, fresh and shuffled rows; on all rows, then on replicates; shape (3,
             n_replicates).
-        n: rows that the figure rests on.
-        subject: columns it is about.
-        bounds: the range of the figure.
-        n_comparisons: from how many figures this one was picked as the worst.
-        note: a sentence beside the number.
     """
     value, without = float(replicates[SYNTHETIC, 0]), replicates[SYNTHETIC, WITHOUT]
     low, high = None, None
@@ -50,15 +44,7 @@ def described(
 
 @dataclass(frozen=True)
 class Distance:
-    """A distance from the training table, or the mean of many, of synthetic, fresh and shuffled rows.
-
-    Attributes:
-        replicates: as `described` takes them.
-        n: rows that it rests on.
-        n_distances: of how many distances it is the mean.
-        bound: the largest value of a distance.
-        extra_variance: of what replicates do not show, such as that only some of many distances were taken.
-    """
+    """A distance from the training table, or the mean of many, of synthetic, fresh and shuffled rows."""
 
     replicates: np.ndarray
     n: int
@@ -111,10 +97,7 @@ def worst(measure: str, replicates: np.ndarray, n: int, names: list[tuple[str, .
     """An estimate of the largest excess of many distances; its interval allows for the choice among them (Bonferroni).
 
     Args:
-        measure: its name.
         replicates: of each distance as `described` takes them, shape (n_distances, 3, n_replicates).
-        n: rows that the figure rests on.
-        names: the columns that each distance is about.
     """
     beyond = replicates - replicates[:, FRESH : FRESH + 1]
     place = int(np.argmax(beyond[:, SYNTHETIC, 0]))

@@ -38,7 +38,6 @@ class InMemorySample:
     Attributes:
         rows: *Sensitive*. Canonical, shape (n_rows, columns).
         units: entity of each row, or a number of its own, from 0 in the order of first appearance; shape (n_rows,).
-        schema: names the columns.
         unmoved: *Sensitive*. The table whose columns are moved here, and by how much each; `None` where none is.
     """
 
@@ -120,8 +119,6 @@ class HeldRows:
 
     Attributes:
         table: *Sensitive*. The table.
-        n_rows: how many of its rows.
-        n_groups: groups of the half-samples.
     """
 
     table: InMemorySample
@@ -205,7 +202,6 @@ class HeldCodes:
 
     Attributes:
         codes: *Sensitive*. Shape (n_rows, d).
-        attributes: what they are codes of, d of them.
         rows: *Sensitive*. The rows.
     """
 

@@ -50,7 +50,6 @@ class JointSamples:
     Attributes:
         train: *Sensitive*. Training rows.
         fresh: *Sensitive*. Rows of the holdout.
-        synthetic: the rows to judge.
         shuffled: *Sensitive*. Training rows, each column shuffled on its own.
     """
 

@@ -96,7 +96,6 @@ def association_kept(found: np.ndarray, n: int) -> Estimate | Failure:
     Args:
         found: *Sensitive*. Associations of training, synthetic, fresh and shuffled rows, NaN where undefined, which
             counts as none where train's is defined; shape (4, n_replicates, d, d).
-        n: rows of the synthetic sample.
     """
     chosen = found[:, :, *np.triu_indices(found.shape[-1], k=1)]
     train, *others = np.nan_to_num(chosen[:, :, ~np.isnan(chosen[0, 0])], nan=0.0)

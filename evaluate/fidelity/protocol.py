@@ -114,7 +114,6 @@ class CellLine:
     """Values of one column by the cells of a grid.
 
     Attributes:
-        grid: the cells.
         counts: how many rows of each group lie in them, shape (n_groups, n_cells).
         sums: of their distances from the grid's center in its unit, shape (n_groups, n_cells).
         squares: of these distances, shape (n_groups,).
@@ -204,15 +203,7 @@ def _deviation(moments: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class MissingCounts:
-    """Counts of rows that miss a column, and their spread over entities.
-
-    Attributes:
-        n: rows.
-        missing: those that miss it.
-        sizes_squared: the sum over entities of their rows, squared; `n` where each row is its own.
-        missing_squared: of those that miss it, squared.
-        products: of both.
-    """
+    """Counts of rows that miss a column, and their spread over entities."""
 
     n: int
     missing: int

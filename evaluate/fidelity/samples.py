@@ -55,9 +55,6 @@ class AnySamples(Generic[AnyRows]):
 
     Attributes:
         train: *Sensitive*. The training rows.
-        others: synthetic, fresh and shuffled rows, in this order, n of each unless they are whole.
-        n_groups: groups that half-samples are made of; 1 where there are too few rows for an interval.
-        n_holdout: rows of the whole holdout.
         sources: *Sensitive*. What they were cut from: training, synthetic, fresh and shuffled rows.
     """
 

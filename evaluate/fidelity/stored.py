@@ -63,9 +63,7 @@ def kept(place: StorageLocation, rows: ir.Table, n_rows: int) -> ir.Table:
     drawing a sample reads the whole table. Elsewhere the rows are drawn again in each scan.
 
     Args:
-        place: where they are.
         rows: *Sensitive*. Few columns of numbers.
-        n_rows: how many there are.
     """
     if place.backend != "postgres" or n_rows > SMALL_ROWS:
         return place.written(place.apart(rows))
@@ -88,15 +86,8 @@ def grouped(
     """Row counts by combination of values of a few columns, and sums of others over these rows.
 
     Args:
-        place: where the rows are.
         rows: *Sensitive*. Numbers; those that are summed are never null. Rows with a null in a column that they are
             counted by are left out.
-        sets: columns that they are counted by together, no set twice.
-        sums: columns that are summed.
-        sets_a_scan: how many sets are counted in one scan at most, where scans are dear.
-
-    Yields:
-        For each set its columns, `n_rows` and the sums, in this order.
     """
     if place.backend == "duckdb":
         for by in sets:
@@ -125,11 +116,7 @@ class StoredCodes:
     """Stored rows as codes; the protocol is `evaluate.fidelity.protocol.EncodedRows`.
 
     Attributes:
-        place: where they are.
         rows: *Sensitive*. The columns as they were read, and the group of each row, `g`.
-        attributes: what they are codes of.
-        names: the column of `rows` that each attribute is read in.
-        n_groups: groups of the half-samples.
     """
 
     place: StorageLocation
@@ -260,11 +247,7 @@ class StoredSource:
     """A drawn table, read.
 
     Attributes:
-        place: where it is.
         read: *Sensitive*. Columns `p`, `u` and, for each learned column, `x0`, `x1`, ...
-        schema: names the columns.
-        n_rows: rows that may be compared at most.
-        n_all_units: entities of all of them.
     """
 
     place: StorageLocation
@@ -325,14 +308,7 @@ class StoredSource:
 
 @dataclass(frozen=True, eq=False)
 class StoredSample:
-    """The first rows of a stored table; the protocol is `evaluate.fidelity.protocol.SampledRows`.
-
-    Attributes:
-        source: the table.
-        n_rows: how many of its rows.
-        n_groups: groups of the half-samples.
-        n_units: entities of these rows, or these rows.
-    """
+    """The first rows of a stored table; the protocol is `evaluate.fidelity.protocol.SampledRows`."""
 
     source: StoredSource
     n_rows: int

@@ -117,7 +117,6 @@ def figures(own: Cloud, other: Cloud, kept_train: np.ndarray, kept: np.ndarray) 
 
     Args:
         own: *Sensitive*. The training rows among themselves.
-        other: the table.
         kept_train: which training rows count, shape (n,), boolean.
         kept: which rows of the table count, shape (m,), boolean.
     """
@@ -166,8 +165,6 @@ def _beta_recall(points: np.ndarray, kept: np.ndarray, nearest: np.ndarray, cove
     Args:
         points: of the rows, shape (m, d_space).
         kept: which of them count, shape (m,), boolean.
-        nearest: of each training row the nearest one that counts.
-        covered: of each training row, whether that one is no further than its k-th neighbor.
 
     Source: Alaa et al. 2022, eq. 5 and 6.
     """

@@ -150,7 +150,6 @@ def _apart(
         train: *Sensitive*. One row of each unit.
         holdout: *Sensitive*. Likewise.
         counts: *Sensitive*. Of the rows that twins are looked for among, as `counted` gives them.
-        schema: names the columns.
     """
     names = sorted(schema.learned)
     found = [(name, one) for name in names for one in _compared(train[name], holdout[name], schema.columns[name])]
@@ -206,8 +205,6 @@ def _surplus(
         counts: *Sensitive*. As `counted` gives them.
         codes: of their strata, shape (k,).
         seen: which of them are looked at, shape (k,).
-        chances: that a pair which is looked at lies on two sides, by stratum.
-        rows: of each stratum, all of them and those that are held out.
     """
     _, train, holdout, times = counts.T
     telling = seen & (chances > 0)[codes] & (chances < 1)[codes]
@@ -250,7 +247,6 @@ def _strata(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> np.nd
     Args:
         train: *Sensitive*.
         holdout: *Sensitive*. Its rows come after those of train.
-        schema: names the target.
     """
     if schema.target is None:
         return np.zeros(len(train) + len(holdout))

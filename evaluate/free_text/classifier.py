@@ -42,15 +42,7 @@ class _Side:
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """Skill of a classifier on texts of three tables among as many held-out ones.
-
-    Attributes:
-        n: texts of each table.
-        synthetic: of synthetic texts.
-        train: of training texts.
-        shuffled: of training texts with their words shuffled.
-        units: entities of held-out, synthetic and training texts.
-    """
+    """Skill of a classifier on texts of three tables among as many held-out ones."""
 
     n: int
     synthetic: Skill
@@ -71,11 +63,7 @@ class Told:
         ])  # fmt: skip
 
     def excess_interval(self, n_comparisons: int = 1) -> tuple[float, float]:
-        """The 95% interval of the excess.
-
-        Args:
-            n_comparisons: from how many columns this one may be picked (Bonferroni).
-        """
+        """The 95% interval of the excess."""
         held_out, synthetic, train = self.units
         return self._around(self.excess, -1.0, 1.0, n_comparisons, [
             (self.synthetic.losses - self.train.losses, held_out), (self.synthetic.wins, synthetic),
@@ -101,7 +89,6 @@ def told_apart(samples: TextSamples, seed: int) -> Told:
 
     Args:
         samples: *Sensitive*. Texts of one column.
-        seed: of the order in which shuffled words are dealt.
     """
     chosen = (samples.others[FRESH], samples.others[SYNTHETIC], samples.train)
     n = min(MOST_TEXTS, *(int(one.present.sum()) for one in chosen))

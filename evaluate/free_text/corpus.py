@@ -33,14 +33,7 @@ def ngrams(of: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class Corpus:
-    """*Sensitive*. Texts of one column of one table; missing ones are left out.
-
-    Attributes:
-        texts: as they are.
-        words: of each text.
-        rows: positions of the texts in the table, ascending.
-        n_rows: of the table.
-    """
+    """*Sensitive*. Texts of one column of one table; missing ones are left out."""
 
     texts: tuple[str, ...]
     words: tuple[tuple[str, ...], ...]
@@ -78,7 +71,6 @@ class Corpora:
 
         Args:
             tables: *Sensitive*. All of them.
-            name: of the column.
         """
         sides = (tables.train, tables.fresh, tables.control)
         train, fresh, control = tables.kept_of_real.once(

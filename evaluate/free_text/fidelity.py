@@ -236,13 +236,7 @@ def _worst_share(
 
 @dataclass(frozen=True)
 class RepeatedTexts:
-    """Texts that equal another one.
-
-    Attributes:
-        n: texts.
-        n_repeated: of them.
-        variance: of their share.
-    """
+    """Texts that equal another one."""
 
     n: int
     n_repeated: int

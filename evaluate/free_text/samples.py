@@ -76,12 +76,6 @@ class CodedTexts:
         """Counts of two words that follow each other, by group.
 
         A text begins and ends with a sign of its own, which is the last code.
-
-        Args:
-            most: words that are told apart, the most frequent ones; behind them come all others.
-
-        Returns:
-            Shape (n_groups, (most + 2)^2).
         """
         size, there = most + 2, np.flatnonzero(self.present)
         ends = np.full(len(there), most + 1)
@@ -98,11 +92,6 @@ class CodedTexts:
 
         Args:
             codes: of the column, shape (n_rows,).
-            size: how many codes the column has.
-            most: words that are told apart, the most frequent ones; behind them come all others, and no word.
-
-        Returns:
-            Shape (n_groups, (most + 2) * size).
         """
         held = np.unique(self.rows * (most + 2) + np.minimum(self.codes, most))
         rows, of = np.divmod(held, most + 2)
@@ -112,12 +101,7 @@ class CodedTexts:
         return np.bincount(cells, minlength=N_GROUPS * (most + 2) * size).reshape(N_GROUPS, -1)
 
     def runs(self, n: int, n_words: int) -> tuple[np.ndarray, np.ndarray]:
-        """Runs of n words as whole numbers, and the row of each.
-
-        Args:
-            n: words of a run.
-            n_words: different words of all tables.
-        """
+        """Runs of n words as whole numbers, and the row of each."""
         n_runs = max(len(self.codes) - n + 1, 0)
         found = np.zeros(n_runs, dtype=np.int64)
         for place in range(n):
@@ -131,10 +115,7 @@ class TextSamples:
     """Texts of one column in the training table, and in the tables that are compared with it.
 
     Attributes:
-        name: of the column.
         train: *Sensitive*.
-        others: synthetic, fresh and shuffled ones, in this order.
-        n_words: different words of all of them.
     """
 
     name: str

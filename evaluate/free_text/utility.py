@@ -63,11 +63,7 @@ FORM: Form = "linear"
 
 
 def targets_of(schema: Schema) -> tuple[str, ...]:
-    """The columns that are predicted from texts: a public choice.
-
-    Args:
-        schema: names the target and the learned columns.
-    """
+    """The columns that are predicted from texts: a public choice."""
     learned = [name for name in schema.learned if not isinstance(schema.columns[name], WeightColumn)]
 
     def place(name: str) -> tuple[bool, bool]:
@@ -103,7 +99,6 @@ class TextRows:
     """Texts of one table as counts of hashed words. *Sensitive* where the table is real.
 
     Attributes:
-        frame: the rows, in a seeded order; only those with a text.
         counts: of words and runs of two words, sparse, shape (n, n_features).
         units: the entity of each row, from 0; shape (n,).
     """
@@ -142,12 +137,7 @@ class TextRows:
 
 @dataclass(frozen=True, eq=False)
 class TextStudy:
-    """The models of one column that is predicted from one column of texts. *Sensitive*.
-
-    Attributes:
-        text: the column of texts.
-        study: its models, of which there are linear ones alone.
-    """
+    """The models of one column that is predicted from one column of texts. *Sensitive*."""
 
     text: str
     study: Study
@@ -162,11 +152,7 @@ class TextStudy:
         return f"{metric} of {task.target!r} from {self.text!r}, {len(sides['tstr'].truth)} texts learned from"
 
     def gap_interval(self, n_comparisons: int) -> tuple[float, float]:
-        """The interval of the loss.
-
-        Args:
-            n_comparisons: losses that are to be held at once (Bonferroni).
-        """
+        """The interval of the loss."""
         study, (least, most) = self.study, BOUNDS[self.study.task.metric]
         drawn = {side: study.drawn(FORM, side, study.score) for side in COMPARED}
         halves = {side: study.split(FORM, side, study.score) for side in COMPARED}
@@ -267,7 +253,6 @@ def _fitted(counts: Any, truths: Sequence[np.ndarray], tasks: Sequence[Task]) ->
     Args:
         counts: *Sensitive* where texts are real. Sparse, shape (n, n_features).
         truths: of each task, NaN where a row has none, shape (n,).
-        tasks: as many.
     """
     models: list[RidgeModel | None] = [None] * len(tasks)
     masks = [~np.isnan(truth) for truth in truths]
@@ -310,9 +295,6 @@ def _learned(side: TextRows, compared: bool, tasks: Sequence[Task], counts: Any,
     """Models of one side for each task: of all of its rows, and of the halves of each split where it is compared.
 
     Args:
-        side: the rows learned from.
-        compared: whether an interval is of it.
-        tasks: what is predicted.
         counts: *Sensitive*. Of the words of test rows.
         tables: *Sensitive*. All of them.
     """

@@ -34,15 +34,7 @@ def damaged(fault: str) -> EvaluationError:
 
 
 def check_accounting(evaluation: Evaluation, *, made_here: bool) -> None:
-    """Refuse an evaluation that claims less than its events cost, of one release or of several together.
-
-    Args:
-        evaluation: whatever its file says.
-        made_here: whether its run made the tables, so that their statements are of its schema.
-
-    Raises:
-        EvaluationError: it claims less, or its sweep or ledger is not of the releases that it holds.
-    """
+    """Refuse an evaluation that claims less than its events cost, of one release or of several together."""
     known, numbers = evaluation.provenance, evaluation.provenance.released_numbers
     fits = {one.name: one.statement for one in evaluation.candidates if one.statement is not None}
     drawn = (*fits.values(), *(() if numbers is None else (numbers.statement,)))
@@ -68,12 +60,7 @@ def check_accounting(evaluation: Evaluation, *, made_here: bool) -> None:
 
 @lru_cache(maxsize=1024)
 def cost(events: tuple[Event, ...], delta: float) -> float | None:
-    """Epsilon that events come to; `None` where no accountant resolves them.
-
-    Args:
-        events: of one release or of several.
-        delta: of the claim.
-    """
+    """Epsilon that events come to; `None` where no accountant resolves them."""
     try:
         return schedule_of(events, delta).epsilon
     except (BudgetError, ArithmeticError, ValueError, MemoryError):  # libraries on noise far from any that is drawn
@@ -81,11 +68,7 @@ def cost(events: tuple[Event, ...], delta: float) -> float | None:
 
 
 def _priced(statements: Iterable[PrivacyStatement]) -> tuple[Event, ...]:
-    """All events that statements list, as they are priced: alike ones are equal, and none costs more than it does.
-
-    Raises:
-        BudgetError: one is none that a fit draws.
-    """
+    """All events that statements list, as they are priced: alike ones are equal, and none costs more than it does."""
     lines = (line for stated in statements for line in stated.events)
     events = (_bounded(event_of("", one.mechanism, one.noise, min(one.count, MOST_RELEASES))) for one in lines)
     return tuple(event for event in events if event is not None)

@@ -61,13 +61,7 @@ twice as wide, it is one in ten thousand."""
 
 @dataclass(frozen=True)
 class Check:
-    """The outcome of a self-test under a policy.
-
-    Attributes:
-        case: which table it was.
-        outcome: "came out", "did not come out", or "not applicable".
-        reason: one sentence that says why.
-    """
+    """The outcome of a self-test under a policy."""
 
     case: Case
     outcome: Literal["came out", "did not come out", "not applicable"]
@@ -75,13 +69,7 @@ class Check:
 
 
 def checks_of(self_tests: Iterable[SelfTest], policy: Policy, *, histories: bool = False) -> tuple[Check, ...]:
-    """The outcome of each case under a policy. A case without self-test has failed.
-
-    Args:
-        self_tests: of one evaluation.
-        policy: whose binding rules are to tell.
-        histories: whether the schema names an order; without one there is no case of dealt rows.
-    """
+    """The outcome of each case under a policy. A case without self-test has failed."""
     there = {one.case: one for one in self_tests}
     return tuple(_check(case, there.get(case), policy) for case in get_args(Case) if case != "dealt" or histories)
 

@@ -18,18 +18,7 @@ Of = Literal["fit", "published", "tables", "sweep", "run", "sum"]
 
 @dataclass(frozen=True)
 class Claim:
-    """The privacy claim of several releases of one real table together.
-
-    Attributes:
-        of: "fit": this one alone; "published": the table with the numbers about it, and with its sweep; "tables": the
-            fits of both of two related tables; "sweep": all private fits of it; "run": all that the run drew; "sum":
-            likewise, added up where no run composed it.
-        epsilon: of all of them.
-        delta: of all of them.
-        n_releases: how many they are; published numbers are one.
-        private: whether all noise was drawn from a secure source.
-        disputed: of how many of them an audit disproves what they claim alone.
-    """
+    """The privacy claim of several releases of one real table together."""
 
     of: Of
     epsilon: float
@@ -79,13 +68,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Claims:
-    """The privacy claims of one table.
-
-    Attributes:
-        alone: its fit's own claim.
-        counted: what the table is judged and quoted by; `alone` where nothing counts with it.
-        drawn: all that its run drew, where that is more than what counts; `None` otherwise.
-    """
+    """The privacy claims of one table."""
 
     alone: Claim
     counted: Claim
@@ -131,17 +114,7 @@ STAND_IN = "public stand-in"
 
 @dataclass(frozen=True)
 class Composition:
-    """The composition of releases that were drawn together, as an evaluation states it; nothing read off real rows.
-
-    Attributes:
-        release: the table that the job named for release; `None` where it named none.
-        sweep: all private fits of a sweep; `None` outside one, and where it has none.
-        table: the table that numbers are published about; `None` where there are no such numbers.
-        published: that table with these numbers.
-        run: all that the run drew; `None` where that is one release at most.
-        tables: by label, the fits of both of two related tables; empty where no table is related.
-        is_sweep: whether the evaluation is of a sweep.
-    """
+    """The composition of releases that were drawn together, as an evaluation states it; nothing read off real rows."""
 
     release: str | None
     sweep: Claim | None
@@ -153,12 +126,7 @@ class Composition:
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> "Composition":
-        """The composition that an evaluation states.
-
-        Raises:
-            EvaluationError: what it says of a sweep, of published numbers or of its run is nothing that a run writes,
-                or it claims less than its events cost.
-        """
+        """The composition that an evaluation states."""
         check_accounting(evaluation, made_here=made_here(evaluation))
         known = evaluation.provenance
         private = all(one.statement.private for one in evaluation.candidates if one.statement is not None)
@@ -179,11 +147,7 @@ class Composition:
         )
 
     def counted(self, candidate: Candidate) -> Claim | None:
-        """The claim of all that a table counts with; `None` where it makes no claim or stands alone.
-
-        Raises:
-            EvaluationError: it is of a sweep that does not say what its private fits claim together.
-        """
+        """The claim of all that a table counts with; `None` where it makes no claim or stands alone."""
         if candidate.statement is None:
             return None
         if self.is_sweep and self.sweep is None:
@@ -200,11 +164,7 @@ class Composition:
         )  # fmt: skip
 
     def claims(self, candidate: Candidate) -> Claims | None:
-        """All that a table claims; `None` without a statement.
-
-        Raises:
-            EvaluationError: it is of a sweep that does not say what its private fits claim together.
-        """
+        """All that a table claims; `None` without a statement."""
         stated, counted = candidate.statement, self.counted(candidate)
         if stated is None:
             return None

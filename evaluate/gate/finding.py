@@ -62,20 +62,7 @@ ASKED: Mapping[str, str] = {"privacy.copies.holdout": SWAPPED}
 
 @dataclass(frozen=True, repr=False)
 class Finding:
-    """The outcome of one rule for one table.
-
-    Attributes:
-        rule: the rule.
-        outcome: PASS, FAIL or INCONCLUSIVE.
-        reason: one sentence or more that say why.
-        estimate: the number it rests on; `None` where there is none.
-        n_needed: INCONCLUSIVE: the n that would decide if the number stayed as it is; `None` where none is known, or
-            the real table cannot have it.
-        waiver: of this rule for this table, in force or not; `None` where there is none, or the rule passes.
-        waived: whether that waiver is in force, so that the outcome does not count.
-        proven: PASS by proof: the most that the number can come to under the privacy claim, whatever was measured;
-            `None` where the measurement decided.
-    """
+    """The outcome of one rule for one table."""
 
     rule: Rule
     outcome: Outcome
@@ -114,24 +101,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Proof:
-    """A limit on attacks that the privacy claim of one table proves.
-
-    Attributes:
-        limit: on any test of whether one of those who are attacked is in the table.
-        contradicted: an attack found more than it allows, so that it proves nothing.
-    """
+    """A limit on attacks that the privacy claim of one table proves."""
 
     limit: "TradeOff"
     contradicted: bool
 
     @classmethod
     def of(cls, candidate: Candidate, limit: "TradeOff") -> "Proof":
-        """The proof of a claim, held against all that was measured.
-
-        Args:
-            candidate: measured.
-            limit: that its privacy claim sets.
-        """
+        """The proof of a claim, held against all that was measured."""
         bounds = ((one.low, most_of(limit, one.measure)) for one in candidate.estimates)
         return cls(limit, any(low is not None and most is not None and low > most for low, most in bounds))
 
@@ -139,18 +116,7 @@ class Proof:
 def finding_of(
     candidate: Candidate, rule: Rule, proof: Proof | None = None, counted: Claim | None = None, *, verified: bool = True
 ) -> Finding:
-    """The finding of a rule for a table, before any waiver.
-
-    Args:
-        candidate: measured.
-        rule: of a policy.
-        proof: by its privacy claim; `None` where nothing is proved.
-        counted: the claim of all that counts with the table; `None`: that of its statement alone.
-        verified: whether the statement is known to be of this table.
-
-    Raises:
-        JobError: the rule names a measure that says of itself that it only describes; nothing was judged.
-    """
+    """The finding of a rule for a table, before any waiver."""
     if rule.measure.startswith(STATEMENT):
         return _of_statement(candidate, rule, counted, verified=verified)
     found = candidate.find(rule.measure, rule.subject)
@@ -187,12 +153,7 @@ def bounded(measure: str) -> bool:
 
 
 def most_of(limit: "TradeOff", measure: str) -> float | None:
-    """The most that a measure comes to on average over fits; `None` where the claim does not limit it.
-
-    Args:
-        limit: that the privacy claim sets.
-        measure: of a rule.
-    """
+    """The most that a measure comes to on average over fits; `None` where the claim does not limit it."""
     found = BOUNDED.fullmatch(measure)
     if found is None:
         return None
@@ -204,10 +165,6 @@ def _proved(finding: Finding, proof: Proof) -> Finding:
 
     Members and outsiders are attacked alike, so that the limit on tests holds for them on average over fits. A measured
     FAIL stays one: either it is chance, or the claim is false.
-
-    Args:
-        finding: by measurement.
-        proof: by the claim.
     """
     most, found = most_of(proof.limit, finding.rule.measure), finding.estimate
     if most is None:
@@ -235,13 +192,7 @@ def sampled(estimate: Estimate | None) -> str:
 
 
 def answered(finding: Finding, waiver: Waiver | None, today: date) -> Finding:
-    """The finding with the waiver of its rule, and whether that counts.
-
-    Args:
-        finding: of a rule that the waiver names.
-        waiver: `None` where nobody answers for the rule.
-        today: the day on which it is judged.
-    """
+    """The finding with the waiver of its rule, and whether that counts."""
     if waiver is None or not finding.binding or finding.outcome == "PASS":
         return finding
     why = _never(finding)

@@ -205,11 +205,7 @@ def _load_shipped(name: str) -> Policy:
 
 
 def check_name(policy: Policy) -> None:
-    """Refuse a policy that takes the name of one that ships and says something else: verdicts are known by the name.
-
-    Raises:
-        JobError: it does; nothing was judged.
-    """
+    """Refuse a policy that takes the name of one that ships and says something else: verdicts are known by the name."""
     alike = policy.name.casefold()
     if alike in shipped() and policy != _load_shipped(alike):
         raise JobError(
@@ -220,13 +216,6 @@ def check_name(policy: Policy) -> None:
 
 def find_policy(name_or_path: Path | str, beside: Path = Path()) -> Path:
     """The file of a policy that ships, by its name, or the path of another one.
-
-    Args:
-        name_or_path: such as "internal", or the path of a TOML file.
-        beside: the folder that a relative path starts from.
-
-    Raises:
-        JobError: no shipped name, and neither a file nor the path of a TOML file; nothing was judged.
 
     >>> find_policy("internal").name
     'internal.toml'
@@ -256,11 +245,7 @@ def load_policy(name_or_path: Path | str) -> Policy:
 
 
 def build_policy(content: Mapping[str, Any]) -> Policy:
-    """A policy from plain data, as a policy file holds it.
-
-    Raises:
-        JobError: the content is not a policy; the message names the place and the remedy.
-    """
+    """A policy from plain data, as a policy file holds it."""
     try:
         return Policy.model_validate(dict(content))
     except ValidationError as error:
@@ -333,14 +318,7 @@ class Waivers(Frozen):
 
 
 def lasting(waivers: Iterable[Waiver], policy: str, valid_days: int | None, today: date) -> tuple[str, ...]:
-    """A warning about each waiver that counts for longer than anybody looks ahead: whoever wrote it may have erred.
-
-    Args:
-        waivers: of any policies.
-        policy: name of the one that is judged by.
-        valid_days: for how many days evidence made under it may be relied on; `None`: it does not say.
-        today: the day on which it is judged.
-    """
+    """A warning about each waiver that counts for longer than anybody looks ahead: whoever wrote it may have erred."""
     n_days, whose = (LONG_DAYS, "two years") if valid_days is None else (valid_days, f"the valid_days={valid_days}")
     beyond = "that evidence under this policy counts" if valid_days is not None else "in which reasons may change"
     return tuple(
@@ -352,20 +330,12 @@ def lasting(waivers: Iterable[Waiver], policy: str, valid_days: int | None, toda
 
 
 def load_waivers(path: Path | str) -> tuple[Waiver, ...]:
-    """The waivers of a TOML file.
-
-    Raises:
-        JobError: the file cannot be read or holds something else; nothing was judged.
-    """
+    """The waivers of a TOML file."""
     return build_waivers(read_toml(Path(path), "waivers", JobError))
 
 
 def build_waivers(content: Mapping[str, Any]) -> tuple[Waiver, ...]:
-    """Waivers from plain data, as their file holds it.
-
-    Raises:
-        JobError: the content is something else; the message names the place and the remedy.
-    """
+    """Waivers from plain data, as their file holds it."""
     try:
         return Waivers.model_validate(dict(content)).waivers
     except ValidationError as error:
@@ -373,17 +343,7 @@ def build_waivers(content: Mapping[str, Any]) -> tuple[Waiver, ...]:
 
 
 def check_waivers(waivers: Iterable[Waiver], policies: Iterable[Policy], names: Collection[str]) -> None:
-    """Refuse a waiver that would never count, since whoever wrote it means one that does.
-
-    Args:
-        waivers: to be used.
-        policies: to judge by.
-        names: of the candidates.
-
-    Raises:
-        JobError: a waiver is for another policy, another version, another table, or no binding rule; nothing was
-            judged.
-    """
+    """Refuse a waiver that would never count, since whoever wrote it means one that does."""
     known = {policy.name: policy for policy in policies}
     for waiver in waivers:
         if not known:

@@ -23,15 +23,7 @@ _NUMBERS = {2: "two", 5: "five", 10: "ten"}
 
 @dataclass(frozen=True)
 class Protection:
-    """The protection of a claim.
-
-    Attributes:
-        epsilon: of the claim.
-        delta: of the claim.
-        limit: on the detections of any test.
-        groups: sizes of groups of units, and their epsilon at the same delta, infinite where there is no bound; empty
-            where the events are not known.
-    """
+    """The protection of a claim."""
 
     epsilon: float
     delta: float
@@ -109,13 +101,7 @@ def named(unit: str, n: int = 1) -> str:
 
 
 def protection_of(evaluation: Evaluation, candidate: Candidate, claims: Claims) -> Protection:
-    """The protection of all that counts with a table; nothing read off real rows is used.
-
-    Args:
-        evaluation: says what was drawn beside the table.
-        candidate: the table, with a statement that claims something.
-        claims: of it.
-    """
+    """The protection of all that counts with a table; nothing read off real rows is used."""
     claim = claims.counted
     statements = _statements(evaluation, candidate, claim)
     # A fit may claim more than its events cost. Of several, a smaller cost says that some are missing here.
@@ -142,11 +128,6 @@ def proven_limit(evaluation: Evaluation, candidate: Candidate, claims: Claims | 
 
     A row is covered by the unit that it belongs to. An entity is not covered by a guarantee for each of its rows. The
     curve of the events counts only where they come to the claim: one that leaves an event out allows too little.
-
-    Args:
-        evaluation: says what was drawn beside the table, and who has several rows.
-        candidate: the table.
-        claims: of it; `None` where there are none.
     """
     if claims is None or not standing(evaluation, claims):
         return None
@@ -177,11 +158,6 @@ def _schedule(statements: tuple[PrivacyStatement, ...], claim: Claim, *, least: 
 
     None of them exceed what an evaluation claims: that is damage, which `Composition.of` refuses. They fall short of it
     where a release is not there, and may not be resolved together where each is.
-
-    Args:
-        statements: of all that counts.
-        claim: of all that counts.
-        least: epsilon that the events come to at least.
     """
     try:
         events = tuple(event for stated in statements for event in stated_schedule("", stated.to_dict()).events)

@@ -21,7 +21,6 @@ def settled(finding: Finding, real: RealFacts) -> Finding:
     """The finding with the rows that would decide in its reason, or that this table cannot have them.
 
     Args:
-        finding: of a rule.
         real: of the evaluation. *Sensitive*: so is the finding.
     """
     more = deciding(finding, real)
@@ -37,7 +36,6 @@ def deciding(finding: Finding, real: RealFacts) -> str:
     and where the finding says so itself.
 
     Args:
-        finding: of a rule.
         real: of the evaluation. *Sensitive*: so is the text.
     """
     counted = CATALOG[finding.rule.measure].counted

@@ -34,13 +34,7 @@ _REMEDY = "hold out rows of the same table at random, as `understudy split` does
 
 
 def questioned(finding: Finding, candidate: Candidate, real: RealFacts | None) -> Finding:
-    """The finding as far as it stands where train and holdout may be of different populations.
-
-    Args:
-        finding: of a rule on the candidate.
-        candidate: measured.
-        real: facts about the real table; `None`: the finding rests on the measures as they are.
-    """
+    """The finding as far as it stands where train and holdout may be of different populations."""
     if real is None or not rests_on_holdout(finding.rule.measure) or finding.estimate is None:
         return finding
     shift, why = real.shift, ""

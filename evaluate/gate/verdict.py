@@ -121,23 +121,6 @@ def judge_candidate(  # noqa: PLR0913 (one table, then what the verdict may rest
     """The verdict of a policy on the numbers of one table, whatever was drawn beside it.
 
     A rule about an audit applies where there is a claim.
-
-    Args:
-        candidate: measured.
-        policy: to judge by.
-        waivers: of rules; those of other tables, policies or versions are passed over.
-        today: the day on which waivers have to be in force; `None`: today, in UTC.
-        self_tests: of the same evaluation. One that does not come out, or is missing, leaves no PASS. None: the verdict
-            rests on the measures as they are, and makes no check.
-        limit: on any test of whether one of those who are attacked is in the table, that its privacy claim proves.
-            Rules that it keeps pass by proof. None: nothing is proved.
-        real: facts about the real table, of the same evaluation. Where its two sides are of different populations, or
-            nobody knows, no rule that compares them passes. None: the verdict rests on the measures as they are.
-        counted: the claim of all that counts with the table. None: that of its statement alone.
-        verified: whether the statement is known to be of this table.
-
-    Raises:
-        JobError: a rule names a measure that says of itself that it only describes; nothing was judged.
     """
     of = {w.key: w for w in waivers}
     day = today_utc() if today is None else today
@@ -214,14 +197,7 @@ NOT_RELEASABLE = "It is a point of a sweep whose private fits no ledger pays for
 
 @dataclass(frozen=True)
 class _Claiming:
-    """A candidate with the claim that counts.
-
-    Attributes:
-        candidate: with the statement of its fit.
-        counted: the claim of all that counts with it; `None` where that is its fit alone.
-        reading: why that is not the claim of its fit alone; nothing where it is.
-        limit: that this claim sets to attacks; `None` where nothing is promised to those who are attacked.
-    """
+    """A candidate with the claim that counts."""
 
     candidate: Candidate
     counted: Claim | None
@@ -340,15 +316,7 @@ def _barred(verdict: Verdict, together: Claim | None) -> Verdict:
 
 
 def _with_comparison(verdict: Verdict, ranking: VendorRanking | None) -> Verdict:
-    """The verdict with what a comparison's own rules found, so that no gate passes what a comparison has barred.
-
-    Args:
-        verdict: of a policy.
-        ranking: of the evaluation; `None` where nothing was compared.
-
-    Raises:
-        EvaluationError: the ranking is damaged; nothing was judged.
-    """
+    """The verdict with what a comparison's own rules found, so that no gate passes what a comparison has barred."""
     if ranking is None:
         return verdict
     ours = [one for one in ranking.vendors if one.name == verdict.candidate]

@@ -274,12 +274,7 @@ class BrokenHistories:
     n: int
 
     def estimate(self, name: str, empty: str) -> Estimate:
-        """The share as a number of an evaluation.
-
-        Args:
-            name: of the number.
-            empty: the reason why no entity can break the rule; "" where one can.
-        """
+        """The share as a number of an evaluation."""
         value, low, high = wilson(self.shares[SYNTHETIC], self.n)
         if empty:
             value = low = high = 0.0

@@ -36,8 +36,6 @@ class GroupedHistories:
     """Histories of one table. *Sensitive* where it is real.
 
     Attributes:
-        frame: its rows.
-        histories: of the rows.
         ranks: values of the order as numbers, shape (n_rows,).
         turns: the place of each entity in a seeded random order, shape (n_entities,).
     """
@@ -114,7 +112,6 @@ class HistorySamples:
 
     Attributes:
         train: *Sensitive*.
-        others: synthetic, fresh and dealt ones, in this order.
     """
 
     train: GroupedHistories
@@ -179,13 +176,7 @@ def has_times(schema: Schema) -> bool:
 
 @dataclass(frozen=True)
 class StepCodes:
-    """One column as codes: those of values, then `other`, then missing.
-
-    Attributes:
-        codes: of the rows of each table, in the order of `HistorySamples.all`.
-        labels: of each code.
-        is_number: true where codes have an order.
-    """
+    """One column as codes: those of values, then `other`, then missing."""
 
     codes: tuple[np.ndarray, ...]
     labels: tuple[str, ...]
@@ -196,9 +187,7 @@ def step_codes(name: str, samples: HistorySamples, schema: Schema) -> StepCodes:
     """The codes of a column, told apart as the training table suggests.
 
     Args:
-        name: of a modeled column.
         samples: *Sensitive*.
-        schema: names the kind of the column.
     """
     column, series = schema.columns[name], [one.frame[name] for one in samples.all]
     if isinstance(column, CategoricalColumn | BooleanColumn):

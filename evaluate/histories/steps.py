@@ -21,15 +21,7 @@ MOST_ROWS = 10_000_000
 
 @dataclass(frozen=True)
 class StepLayout:
-    """Columns of a table of steps, named as models of histories name them (`synth.histories.layout`).
-
-    Attributes:
-        schema: of the steps: the entity, constants, the row before, and what is kept of the row itself.
-        constant: modeled columns that are constant in an entity.
-        before: the name of each varying column in the row before.
-        now: varying columns of the row itself.
-        place: the column that holds the place of the row in its history, from 2 on; `None` where there is none.
-    """
+    """Columns of a table of steps, named as models of histories name them (`synth.histories.layout`)."""
 
     schema: Schema
     constant: tuple[str, ...]
@@ -39,13 +31,7 @@ class StepLayout:
 
     @classmethod
     def of(cls, schema: Schema, now: tuple[str, ...], *, with_place: bool = False) -> "StepLayout":
-        """The layout of a schema's steps.
-
-        Args:
-            schema: names the entity and the order.
-            now: varying columns of the row itself that are kept; the target among them stays the target.
-            with_place: whether the place in the history is a column.
-        """
+        """The layout of a schema's steps."""
         layout = HistoryLayout(schema, MOST_ROWS)
         before = {name: layout.before(name) for name in varying(schema)}
         place = layout.place if with_place else None
@@ -66,7 +52,6 @@ class StepLayout:
 
         Args:
             frame: *Sensitive* where it is real. Conforming to the schema.
-            histories: of its rows.
         """
         now, before = histories.pairs
         rows, earlier = (frame.iloc[at].reset_index(drop=True) for at in (now, before))

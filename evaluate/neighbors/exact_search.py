@@ -38,9 +38,6 @@ class _Column:
     Attributes:
         targets: codes or ranks, shape (n_targets,), int32; twice `unit` where a rank is missing.
         pool: the same of the pool, shape (n_pool,).
-        unit: the largest difference.
-        is_line: whether these are ranks.
-        is_cut: whether differences of ranks can be larger than `unit`, as one value of two is missing.
     """
 
     targets: np.ndarray
@@ -72,9 +69,6 @@ def gower_nearest(targets: SpaceRows, pool: SpaceRows, columns: Sequence[str], k
 
     Args:
         targets: shape (n,) rows.
-        pool: at least k rows, in a seeded random order.
-        columns: names of learned columns, at least one.
-        k: how many.
     """
     parts = _columns(targets, pool, columns)
     found = [_first(sums, k) for _, sums in _sums(len(targets), len(pool), parts)]
@@ -86,8 +80,6 @@ def gower_without_each(targets: SpaceRows, pool: SpaceRows, secrets: Sequence[st
 
     Args:
         targets: shape (n,) rows.
-        pool: in a seeded random order.
-        secrets: names of learned columns; where there is only one column, all rows are equally near.
     """
     names = sorted(targets.columns)
     parts = _columns(targets, pool, names)
@@ -154,22 +146,13 @@ def on_gpu(pool: np.ndarray, starts: np.ndarray, k: int) -> Callable[[np.ndarray
 
     Args:
         pool: points, shape (n, d_space), float32.
-        starts: where each chunk of the pool starts, from 0.
-        k: candidates of each chunk.
     """
     found = device()
     return None if found is None or len(pool) < LEAST_POOL else candidates_on(found, pool, starts, k)
 
 
 def candidates_on(device: str, pool: np.ndarray, starts: np.ndarray, k: int) -> Callable[[np.ndarray], np.ndarray]:
-    """For a block of points, positions of k candidates in each chunk of the pool; shape (len(block), k * n_chunks).
-
-    Args:
-        device: as PyTorch names it.
-        pool: as in `on_gpu`, like all others.
-        starts: as there.
-        k: as there.
-    """
+    """For a block of points, positions of k candidates in each chunk of the pool; shape (len(block), k * n_chunks)."""
     import torch
 
     chunks = [torch.from_numpy(part).to(device) for part in np.split(pool, starts[1:])]
@@ -221,8 +204,6 @@ def search(targets: SpaceRows, pool: SpaceRows, k: int = 1) -> Neighbors:
 
     Args:
         targets: shape (n,) rows.
-        pool: at least k rows.
-        k: how many.
     """
     chunks = np.array_split(np.arange(len(pool)), -(-len(pool) // CHUNK_ROWS))
     chunks = chunks if min(map(len, chunks)) >= k else [np.arange(len(pool))]
@@ -243,8 +224,6 @@ def kept_search(tables: Tables, key: Hashable, find: Callable[[], Neighbors]) ->
 
     Args:
         tables: *Sensitive*. Keep it.
-        key: what it goes by.
-        find: searches among real rows.
     """
     return tables.kept_of_real.once(("neighbors", key), find)
 

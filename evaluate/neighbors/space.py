@@ -97,7 +97,6 @@ def embed(frames: list[pd.DataFrame], schema: Schema) -> list[np.ndarray]:
 
     Args:
         frames: *Sensitive* where they are real. The first one gives ranks and levels.
-        schema: names the learned columns.
 
     Returns:
         For each frame its points, shape (len(frame), d_space), float32.
@@ -119,13 +118,7 @@ def _varying(scale: "Scale", values: list[np.ndarray]) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class Scale:
-    """The scale of one column. *Sensitive*.
-
-    Attributes:
-        column: what it means.
-        levels: known categories, sorted; `None` for a number or time.
-        known: known numbers, sorted; empty for categories.
-    """
+    """The scale of one column. *Sensitive*."""
 
     column: object
     levels: pd.Index | None = None
@@ -138,7 +131,6 @@ class Scale:
         Args:
             known: *Sensitive*. Values that give levels or ranks. For an attack they have to be those of all real
                 rows: by the training rows alone, a training row would lie where ranks are spread out.
-            column: what it means.
         """
         if isinstance(column, CategoricalColumn | BooleanColumn):
             return cls(column, levels=pd.Index(known.dropna().unique()).sort_values())
@@ -164,12 +156,7 @@ class Scale:
 
 
 def share_of(values: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """The share of a column's known values that equal each value, at least one of them; shape (len(values),).
-
-    Args:
-        values: codes or ranks, as `SpaceRows` keeps them.
-        known: the same of other rows.
-    """
+    """The share of a column's known values that equal each value, at least one of them; shape (len(values),)."""
     ranked = np.sort(known)
     n_equal = np.searchsorted(ranked, values, "right") - np.searchsorted(ranked, values, "left")
     return np.asarray(np.maximum(n_equal, 1) / max(len(ranked), 1))

@@ -63,14 +63,7 @@ RARE = 0.1
 
 @dataclass(frozen=True)
 class Attacked:
-    """The targets of an attack and the attacker's knowledge. *Sensitive*.
-
-    Attributes:
-        members: positions in train, one row of each entity, in a seeded random order.
-        controls: the same of control.
-        pool: positions of synthetic rows, in a seeded random order.
-        own: the same of the attacker's own sample, fresh.
-    """
+    """The targets of an attack and the attacker's knowledge. *Sensitive*."""
 
     members: np.ndarray
     controls: np.ndarray
@@ -97,8 +90,6 @@ class Secret:
         controls: of attacked controls, shape (n_controls,).
         pool: of the synthetic rows, shape (n_pool,).
         fresh: of the attacker's own sample, shape (n_fresh,).
-        width: how far off a guess may be.
-        is_line: whether these are numbers or times.
     """
 
     members: np.ndarray
@@ -139,9 +130,7 @@ def secret_of(name: str, tables: Tables, attacked: Attacked) -> Secret:
     """The values of a learned column.
 
     Args:
-        name: of the column.
         tables: *Sensitive*.
-        attacked: who is attacked.
     """
     frames = (tables.train, tables.control, tables.synthetic, tables.fresh)
     positions = (attacked.members, attacked.controls, attacked.pool, attacked.own)
@@ -195,8 +184,6 @@ def model_attacks(tables: Tables, attacked: Attacked, secrets: Sequence[str]) ->
 
     Args:
         tables: *Sensitive*.
-        attacked: who is attacked.
-        secrets: the columns that vary.
     """
     schema = tables.schema
     columns = [name for name in secrets if name in schema.sensitive or name == schema.target]
@@ -285,15 +272,7 @@ MIN_RARE = 20
 
 @dataclass(frozen=True)
 class _Tried:
-    """The result of the attack on one column.
-
-    Attributes:
-        column: its name.
-        by_all: by all other columns.
-        by_quasi: by the quasi-identifiers alone; `None` where there are none, or the column is one.
-        rare: by all others, on targets with rare values; `None` where there are too few.
-        majority: success of guessing the most frequent value, or the median, of the synthetic table on members.
-    """
+    """The result of the attack on one column."""
 
     column: str
     by_all: Experiment

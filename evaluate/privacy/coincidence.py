@@ -39,15 +39,6 @@ class Coincidences:
     """Units with something that no other unit has, and how many of them a synthetic table hits; *Sensitive*.
 
     Numbers need not be whole where units are alike.
-
-    Attributes:
-        train: units of train that are hit.
-        holdout: units of the holdout that are hit.
-        n_train: units of train that could be hit.
-        n_holdout: units of the holdout that could be.
-        twins: contents that exactly two real units share.
-        n_known: pairs of a unit and a content among the real rows.
-        n_drawn: rows of the synthetic table.
     """
 
     train: float
@@ -69,10 +60,6 @@ class Coincidences:
         """Units of train hit beyond coincidence, with an interval; never below zero.
 
         Its lower end is above zero for at most `CERTAIN` of honest tables, its upper end is that of a 95% interval.
-
-        Args:
-            n_comparisons: from how many numbers this one was picked (Bonferroni).
-            hit_ratio: how much more often an honest table may hit a unit of train than one of the holdout.
 
         >>> Coincidences(40, 0, 6000, 6000).copied()[1] > 25
         True
@@ -116,8 +103,6 @@ class Alone:
         content: that one unit has alone, sorted, shape (k,).
         units: whose it is, shape (k,).
         in_train: whether that unit is of train, shape (k,).
-        twins: contents that exactly two units share.
-        n_known: pairs of a unit and a content.
     """
 
     content: np.ndarray
@@ -159,7 +144,6 @@ class Alone:
 
         Args:
             hit: which content is, shape (k,), boolean.
-            n_drawn: rows of the synthetic table.
         """
         train, holdout = self.in_train, ~self.in_train
         return Coincidences(

@@ -85,15 +85,7 @@ def _values(exact: Exact) -> Estimate:
 
 
 def _on_average(hits: np.ndarray, could: np.ndarray, real: RealCodes, n_columns: int, n_comparisons: int) -> Rate:
-    """People who are copied in the average column; the values of one person are no independent hits.
-
-    Args:
-        hits: of each unit, its own values that stand in the table.
-        could: of each unit, its own values.
-        real: whose side is known.
-        n_columns: over which the average is taken.
-        n_comparisons: as in `Coincidences.copied`.
-    """
+    """People who are copied in the average column; the values of one person are no independent hits."""
     in_train = np.zeros(len(hits), dtype=bool)
     in_train[real.units[real.in_train]] = True
     alike = float((hits**2).sum() / hits.sum()) if hits.any() else 1.0  # as a design effect

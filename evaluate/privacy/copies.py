@@ -82,14 +82,7 @@ class StratumCounts:
 
 @dataclass(frozen=True)
 class TwoSampleChiSquare:
-    """A two-sample chi-square and how it is distributed when the tables are exchangeable.
-
-    Attributes:
-        statistic: X2.
-        mean: its exact mean given the counts of both tables together.
-        variance: its exact variance.
-        log_chance: logarithm of the probability of the single most likely counts.
-    """
+    """A two-sample chi-square and how it is distributed when the tables are exchangeable."""
 
     statistic: float
     mean: float
@@ -124,10 +117,6 @@ def multiset_of(
     """The estimate `privacy.multiset`, or why this table cannot carry it.
 
     Args:
-        synthetic: of the synthetic table.
-        holdout: the same beside the holdout.
-        n_train: rows of the training table that it was compared with.
-        n_synthetic: its rows.
         tables: *Sensitive*. Give the landmarks.
     """
     name = "privacy.multiset"
@@ -239,14 +228,7 @@ MEASURES = ("privacy.copies", "privacy.copies.unique")
 
 
 def shares(name: str, synthetic: Rate, fresh: Rate, n: int) -> list[Estimate]:
-    """The share of synthetic rows among some training rows, and its excess over the same share of fresh rows.
-
-    Args:
-        name: of the measure.
-        synthetic: the share among synthetic rows.
-        fresh: the share among fresh rows.
-        n: synthetic rows.
-    """
+    """The share of synthetic rows among some training rows, and its excess over the same share of fresh rows."""
     excess = newcombe(synthetic, fresh)
     among = "a training row that occurs once" if name.endswith("unique") else "a training row"
     return [
@@ -262,13 +244,7 @@ def shares(name: str, synthetic: Rate, fresh: Rate, n: int) -> list[Estimate]:
 
 
 def people(found: Coincidences, n_train: int, n_holdout: int) -> tuple[Estimate, Estimate]:
-    """People of train, and of the holdout, whose own row stands in the table beyond coincidence.
-
-    Args:
-        found: people with a row that nobody else has, and those whose row is hit.
-        n_train: people of train.
-        n_holdout: people of the holdout.
-    """
+    """People of train, and of the holdout, whose own row stands in the table beyond coincidence."""
     # Where held-out people's rows are seldom met, chance repeats no rows that a model could fit.
     hit_ratio = FITTED if found.holdout > COMMON * found.n_holdout else 1.0
     return (

@@ -26,7 +26,6 @@ class RealCodes:
         codes: from 0, `MISSING` where missing, shape (d, n), int32.
         units: codes of their units, those of train and of the holdout apart; shape (n,).
         in_train: which rows are of train, shape (n,).
-        share: of the units of either side that are here.
     """
 
     codes: np.ndarray
@@ -49,14 +48,9 @@ class Exact:
     """The four tables of an evaluation as codes; *Sensitive*.
 
     Attributes:
-        names: of the learned columns, sorted.
         train: codes from 0, `MISSING` where missing; shape (d, n_train), int32.
-        fresh: likewise.
-        control: likewise.
-        synthetic: likewise.
         free: for each column the codes that a person's own value may have: those of numbers and times that are not at
             a bound, which is public; shape (n_codes,), boolean, `None` for categories.
-        units: codes of the units of train, fresh and control, in this order.
     """
 
     names: tuple[str, ...]
@@ -68,12 +62,7 @@ class Exact:
     units: tuple[np.ndarray, np.ndarray, np.ndarray]
 
     def real(self, most: int | None = None) -> RealCodes:
-        """The rows of both sides.
-
-        Args:
-            most: so many rows of the larger side, about; the same share of the units of either side, in a random
-                order, and all rows of each. `None`: all.
-        """
+        """The rows of both sides."""
         codes = (self.train, np.hstack([self.fresh, self.control]))
         units = (self.units[0], np.concatenate(self.units[1:]))
         share = 1.0 if most is None else min(1.0, most / max(map(len, units)))

@@ -27,8 +27,6 @@ class Experiment:
     Attributes:
         attack: success of each attempt on a member, boolean or in [0, 1], shape (n_members,).
         control: the same on rows that were not used for training, shape (n_controls,).
-        baseline: what guessing without a synthetic row gives on members, in [0, 1]; `None` without such guesses.
-        dependence: design effect: attempts that tell as much as one independent one, at least 1.
     """
 
     attack: np.ndarray
@@ -42,43 +40,24 @@ class Experiment:
         return len(self.attack) + len(self.control)
 
     def rates(self, n_comparisons: int = 1) -> tuple[Rate, Rate]:
-        """Success on members and on controls, each with its score interval.
-
-        Args:
-            n_comparisons: from how many experiments this one was picked (Bonferroni).
-        """
+        """Success on members and on controls, each with its score interval."""
         sides = ((float(np.mean(hits)), len(hits) / self.dependence) for hits in (self.attack, self.control))
         members, controls = (wilson(*side, n_comparisons) for side in sides)
         return members, controls
 
     def advantage(self, n_comparisons: int = 1) -> Rate:
-        """Success on members minus success on controls, with its interval.
-
-        Args:
-            n_comparisons: as in `rates`.
-        """
+        """Success on members minus success on controls, with its interval."""
         return newcombe(*self.rates(n_comparisons))
 
     def detectable(self, n_comparisons: int = 1) -> float:
-        """The advantage that would have been told from none in 80 of 100 repetitions.
-
-        Args:
-            n_comparisons: as in `rates`.
-        """
+        """The advantage that would have been told from none in 80 of 100 repetitions."""
         members, controls = (len(hits) / self.dependence for hits in (self.attack, self.control))
         return detectable_advantage(float(self.control.mean()), members, controls, n_comparisons)
 
     def estimate(
         self, measure: str, *, note: str, subject: tuple[str, ...] = (), n_comparisons: int = 1
     ) -> Estimate:  # fmt: skip
-        """The advantage as a number of an evaluation; a table that tells nothing has none.
-
-        Args:
-            measure: its name in the catalog.
-            note: one sentence about it.
-            subject: columns that it is about.
-            n_comparisons: as in `rates`.
-        """
+        """The advantage as a number of an evaluation; a table that tells nothing has none."""
         value, low, high = self.advantage(n_comparisons)
         return Estimate(
             measure, value, self.n, "lower", subject=subject, low=low, high=high, reference=0.0, note=note,
@@ -98,13 +77,7 @@ def standing_out(each: Sequence[Estimate]) -> int:
 
 
 def largest(measure: str, each: Sequence[Estimate], note: str) -> Estimate:
-    """The advantage that stands out most from chance, with the interval of the largest of all of them.
-
-    Args:
-        measure: its name in the catalog.
-        each: at least one, all with intervals that allow for their number.
-        note: one sentence about it.
-    """
+    """The advantage that stands out most from chance, with the interval of the largest of all of them."""
     worst = each[standing_out(each)]
     high = max(one.interval[1] for one in each)
     return replace(worst, measure=measure, subject=(), high=high, note=note)
@@ -112,12 +85,6 @@ def largest(measure: str, each: Sequence[Estimate], note: str) -> Estimate:
 
 def detectable_advantage(control: float, n_attack: float, n_control: float, n_comparisons: int = 1) -> float:
     """The advantage over a success rate on controls whose interval lies above zero in 80 of 100 repetitions; at most 1.
-
-    Args:
-        control: the success rate on controls.
-        n_attack: attempts on members; fewer, and no whole number, where they depend on each other.
-        n_control: attempts on controls, in the same way.
-        n_comparisons: from how many experiments it is picked.
 
     >>> round(detectable_advantage(0.5, 2000, 2000), 3)
     0.044
@@ -140,11 +107,6 @@ def detectable_auc(n_members: int, n_controls: int, n_comparisons: int = 1) -> f
 
     Of scores that are normal with the same variance, by the variance of Hanley & McNeil 1982 at 1/2.
 
-    Args:
-        n_members: targets in train.
-        n_controls: targets not in train.
-        n_comparisons: from how many areas it is picked.
-
     >>> round(detectable_auc(8000, 4000), 4)
     0.5157
     """
@@ -153,14 +115,7 @@ def detectable_auc(n_members: int, n_controls: int, n_comparisons: int = 1) -> f
 
 
 def detectable_rate(rate: float, allowed: int, n_members: int, n_controls: int) -> float:
-    """The true positive rate that a false positive rate would have been told from in 80 of 100 repetitions; at most 1.
-
-    Args:
-        rate: the false positive rate.
-        allowed: controls above the threshold.
-        n_members: targets in train.
-        n_controls: targets not in train.
-    """
+    """The true positive rate that 80 of 100 repetitions tell from a false positive rate; at most 1."""
     if allowed < 0:
         return 1.0
 

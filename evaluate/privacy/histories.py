@@ -88,7 +88,6 @@ class Contents:
     Attributes:
         content: what each window of rows holds, shape (n,), equal for equal content.
         owners: whose it is, from 0, shape (n,).
-        n: histories.
     """
 
     content: np.ndarray
@@ -101,8 +100,6 @@ class Contents:
 
         Args:
             rows: the content of each row of the table, shape (n_rows,), uint64.
-            histories: of the table.
-            width: rows that are taken together.
         """
         ordered, owners = rows[histories.rows], histories.owners
         n = max(len(ordered) - width + 1, 0)
@@ -138,15 +135,7 @@ _MIXED = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class HistoryContents:
-    """Contents of the four tables, windows as wide as it takes to tell histories apart. *Sensitive*.
-
-    Attributes:
-        train: of the people who may have been copied.
-        fresh: of the attacker's own sample.
-        control: of people who were not used.
-        synthetic: of the table that is attacked.
-        width: rows that are taken together.
-    """
+    """Contents of the four tables, windows as wide as it takes to tell histories apart. *Sensitive*."""
 
     train: Contents
     fresh: Contents
@@ -187,11 +176,7 @@ class HistoryContents:
         return np.asarray(np.log((len(self.fresh.content) + 1) / (self.fresh.holders(of) + 1)))
 
     def scores(self, targets: Contents) -> np.ndarray:
-        """Of each target the score of the synthetic history that shares most with it; 0 where none shares, shape (n,).
-
-        Args:
-            targets: histories of either side.
-        """
+        """Of each target the score of the synthetic history that shares most with it, else 0; shape (n,)."""
         found, of_synthetic = np.zeros(targets.n), self.synthetic
         known = np.unique(of_synthetic.content)
         shared = np.intersect1d(known, targets.content)
@@ -226,15 +211,7 @@ _BLOCK = 4_096
 
 @dataclass(frozen=True)
 class ScoreTail:
-    """The tail of the scores of people who were not used.
-
-    Attributes:
-        threshold: above which the tail is exponential.
-        excess: sum of the scores' excesses above it, in nats.
-        k: scores above it.
-        n: scores in all.
-        prior_spread: of `PRIOR_SCORES` more scores above it, in nats.
-    """
+    """The tail of the scores of people who were not used."""
 
     threshold: float
     excess: float
@@ -333,9 +310,7 @@ class PeopleSteps:
     """Steps of one table, with whose they are; people are numbered in a seeded random order. *Sensitive* where real.
 
     Attributes:
-        rows: the steps as codes of the synthetic ones.
         owners: shape (n_steps,).
-        n: people who have a step.
     """
 
     rows: IndexedRows
@@ -348,9 +323,6 @@ class PeopleSteps:
 
         Args:
             steps: *Sensitive* where they are real.
-            synthetic: steps of the synthetic table.
-            schema: of the steps.
-            seed: of the order of people.
         """
         numbers, people = pd.factorize(steps[str(schema.entity)])
         turns = np.random.default_rng([seed, _STREAM]).permutation(len(people))

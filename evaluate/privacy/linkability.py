@@ -52,12 +52,7 @@ _STREAM = 0x11
 
 @dataclass(frozen=True)
 class ColumnSplit:
-    """Columns of two sources, none of them in both.
-
-    Attributes:
-        columns: the fewer ones.
-        others: the more.
-    """
+    """Columns of two sources, none of them in both."""
 
     columns: tuple[str, ...]
     others: tuple[str, ...]
@@ -92,12 +87,7 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def splits_of(schema: Schema, seed: int) -> Iterator[ColumnSplit]:
-    """Every split that is tried, each once: random halves of the learned columns, then those that the schema names.
-
-    Args:
-        schema: names the columns, `quasi_identifiers` and `parties`.
-        seed: draws the halves.
-    """
+    """Every split that is tried, each once: random halves of the learned columns, then those that the schema names."""
     yield from dict.fromkeys(split for split in _every_split(schema, seed) if split.columns)
 
 

@@ -22,12 +22,7 @@ MOST = (0.05, 0.95)
 
 @dataclass(frozen=True)
 class Cells:
-    """Cells of near values, for each column.
-
-    Attributes:
-        schema: names the learned columns.
-        widths: how far from each other two values of a number or time may lie, by column.
-    """
+    """Cells of near values, for each column."""
 
     schema: Schema
     widths: Mapping[str, float]
@@ -38,7 +33,6 @@ class Cells:
 
         Args:
             reference: *Sensitive* where it is real. Conforming to the schema.
-            schema: names the learned columns.
         """
         widths = {}
         for name in schema.learned:
@@ -51,12 +45,7 @@ class Cells:
         return cls(schema, widths)
 
     def matches(self, table: pd.DataFrame, target: pd.DataFrame) -> np.ndarray:
-        """Mask of the cells of a table that match one record; shape (len(table), d_learned).
-
-        Args:
-            table: conforming to the schema.
-            target: one row, likewise.
-        """
+        """Mask of the cells of a table that match one record; shape (len(table), d_learned)."""
         found = []
         for name in self.schema.learned:
             if name in self.widths:
@@ -72,12 +61,7 @@ class Cells:
         return np.column_stack(found)
 
     def counts(self, table: pd.DataFrame, targets: pd.DataFrame) -> np.ndarray:
-        """Counts of a table's rows that match each record, by column; shape (len(targets), d_learned).
-
-        Args:
-            table: conforming to the schema.
-            targets: records, likewise.
-        """
+        """Counts of a table's rows that match each record, by column; shape (len(targets), d_learned)."""
         found = []
         for name in self.schema.learned:
             if name in self.widths:

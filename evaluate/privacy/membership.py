@@ -49,12 +49,7 @@ THRESHOLD_TAIL = 0.02
 
 @dataclass(frozen=True)
 class Scores:
-    """Membership scores of the targets of one part; *Sensitive*.
-
-    Attributes:
-        members: scores of training rows, ascending.
-        controls: scores of rows that were not used for training, ascending.
-    """
+    """Membership scores of the targets of one part; *Sensitive*."""
 
     members: np.ndarray
     controls: np.ndarray
@@ -79,10 +74,6 @@ def area(parts: Sequence[Scores], n_comparisons: int = 1) -> Rate:
     """The area under the ROC curve, the mean over the parts by their members, with its interval (DeLong).
 
     A perfect separation has no estimated variance: its interval is that of a rate of all of the smaller class.
-
-    Args:
-        parts: at least one, with two members and two controls each.
-        n_comparisons: from how many areas this one was picked (Bonferroni).
     """
     n_members, n_controls = n_targets(parts)
     value = variance = 0.0
@@ -112,10 +103,6 @@ def true_positive_rate(parts: Sequence[Scores], rate: float) -> Rate:
     positive rate is at least `rate` (order statistics), the rest for the members (Clopper-Pearson). Lower end: given
     the controls above the thresholds, the members above them are negative binomial, which bounds the ratio of the two
     rates from below; exact where the attack is no better than chance, safe for every concave ROC curve.
-
-    Args:
-        parts: at least one.
-        rate: the false positive rate.
     """
     m, n = n_targets(parts)
     allowed = [part.n_allowed(rate) for part in parts]
@@ -168,35 +155,20 @@ Both = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class TargetHalf:
-    """One half of the targets.
-
-    Attributes:
-        attack: name of the attack that scores it, chosen on the other half.
-        inside: which targets belong to it, among members and among controls; boolean.
-    """
+    """One half of the targets."""
 
     attack: str
     inside: Both
 
     def scores(self, of: Mapping[str, Both], among: Both | None = None) -> Scores:
-        """The scores of its targets.
-
-        Args:
-            of: scores of all targets by every attack.
-            among: only these targets, boolean; `None`: all.
-        """
+        """The scores of its targets."""
         kept = self.inside if among is None else tuple(a & b for a, b in zip(self.inside, among, strict=True))
         members, controls = (scores[which] for scores, which in zip(of[self.attack], kept, strict=True))
         return Scores.of(members, controls)
 
 
 def parts_for(rate: float, of: Mapping[str, Both]) -> tuple[TargetHalf, TargetHalf]:
-    """The halves of the targets, each with the attack that is best at a number on the other half.
-
-    Args:
-        rate: the false positive rate at which the true one counts; `AREA` for the area under the curve.
-        of: scores of all targets by every attack, in an order that tells nothing.
-    """
+    """The halves of the targets, each with the attack that is best at a number on the other half."""
     first = tuple(np.arange(len(scores)) % 2 == 0 for scores in next(iter(of.values())))
     one, other = (first[0], first[1]), (~first[0], ~first[1])
     return TargetHalf(_best(rate, of, other), one), TargetHalf(_best(rate, of, one), other)
@@ -274,15 +246,7 @@ RATE_NOTE = "share of attacked training rows that are recognized while {:.1%} of
 def area_estimate(
     name: str, parts: Sequence[Scores], *, note: str, subject: tuple[str, ...] = (), n_comparisons: int = 1
 ) -> Estimate:
-    """The area under the curve as a number of an evaluation.
-
-    Args:
-        name: in the catalog.
-        parts: of the targets.
-        note: one sentence about it.
-        subject: columns that it is about.
-        n_comparisons: from how many areas this one was picked (Bonferroni).
-    """
+    """The area under the curve as a number of an evaluation."""
     value, low, high = area(parts, n_comparisons)
     n_members, n_controls = n_targets(parts)
     return Estimate(
@@ -292,14 +256,7 @@ def area_estimate(
 
 
 def rate_estimate(name: str, rate: float, of: Mapping[str, Both], among: Both | None = None) -> Estimate | Failure:
-    """The true positive rate at a false positive rate, of the strongest attack; a failure with too few controls.
-
-    Args:
-        name: in the catalog.
-        rate: the false positive rate.
-        of: scores of all targets by every attack.
-        among: only these targets, boolean; `None`: all.
-    """
+    """The true positive rate at a false positive rate, of the strongest attack; a failure with too few controls."""
     halves = parts_for(rate, of)
     parts = _scores(halves, of, among)
     n_members, n_controls = n_targets(parts)

@@ -52,10 +52,7 @@ class TargetNeighborhoods:
 
     Attributes:
         positions: in the table, shape (n,), in seeded random order of the targets, rows of one target side by side.
-        rows: in the space.
         exact: codes that are equal for equal values, shape (d, n), as `evaluate.privacy.exact` gives them.
-        synthetic: their nearest synthetic rows.
-        fresh: their nearest rows of the attacker's own sample.
         first: where the rows of each target begin, ascending, shape (n_targets,).
     """
 
@@ -139,11 +136,7 @@ def _of_entities(
     """Rows of the first targets of an order, side by side, and where those of each begin.
 
     Args:
-        order: positions of all rows.
         frame: *Sensitive*. The table.
-        schema: names the entity.
-        n: targets at most.
-        each: rows of one target at most.
     """
     if schema.entity is None:
         return order[:n], np.arange(min(n, len(order)))
@@ -193,9 +186,6 @@ def _most_shared(targets: SpaceRows, pool: SpaceRows, known: SpaceRows, keys: li
 
     Args:
         targets: shape (n,) rows.
-        pool: rows.
-        known: rows that frequencies are taken from.
-        keys: columns to look rows of the pool up by.
     """
     found = np.hstack([_looked_up(targets.columns[name], pool.columns[name]) for name in keys])
     total = np.zeros(found.shape)
@@ -398,9 +388,7 @@ def _evidence(targets: SpaceRows, pool: SpaceRows, candidates: np.ndarray, known
 
     Args:
         targets: shape (n,) rows.
-        pool: rows.
         candidates: positions in the pool, shape (n, k).
-        known: rows that frequencies are taken from.
     """
     total = np.zeros(candidates.shape)
     for name, values in targets.columns.items():

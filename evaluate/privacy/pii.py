@@ -63,7 +63,6 @@ def likenesses(values: pd.Series, personal: str) -> np.ndarray:
 
     Args:
         values: *Sensitive*. As a canonical table holds them.
-        personal: what they are, as a schema calls it, or "identifier".
     """
     known: dict[object, str | None] = {}
     made = np.full(len(values), None, dtype=object)
@@ -130,10 +129,7 @@ def expected(
     Of numbers only; other personal data is as good as never made twice.
 
     Args:
-        column: what is made.
         real: *Sensitive*. What the real values are compared by.
-        n: values that are made, at least one.
-        rng: source of the draws that show which characters stand where.
 
     >>> column = PersonalColumn(personal="phone", template="555-01##")
     >>> round(expected(column, frozenset({"5550123", "5559123"}), 50, np.random.default_rng(0)), 6)
@@ -196,7 +192,6 @@ def formed(real: pd.Series, personal: str) -> frozenset[str]:
 
     Args:
         real: *Sensitive*. All values, missing ones among them.
-        personal: what they are, as a schema calls it: one of `ANYWHERE`.
 
     >>> formed(pd.Series(["ann@example.org", "unknown", None]), "email")
     frozenset({'annexampleorg'})
@@ -216,8 +211,6 @@ def amid(values: pd.Series, personal: str, real: frozenset[str]) -> np.ndarray:
     """Mask of texts that hold a real e-mail address, card number or IBAN among other words; shape (n,).
 
     Args:
-        values: of a synthetic table, in canonical form.
-        personal: what is looked for, as a schema calls it.
         real: *Sensitive*. What the real values are compared by.
 
     >>> amid(pd.Series(["write to <ann@example.org>.", "or not"]), "email", frozenset({"annexampleorg"})).tolist()

@@ -118,7 +118,6 @@ def equivalence_classes(tables: Tables, columns: Sequence[str]) -> tuple[Equival
 
     Args:
         tables: *Sensitive*.
-        columns: quasi-identifiers, at least one.
     """
     people = (
         tables.train.iloc[one_per_entity(tables.order("train"), tables.train, tables.schema)],
@@ -172,7 +171,6 @@ def stored_equivalence_classes(
     Args:
         tables: *Sensitive*. The samples.
         stored: *Sensitive*. All rows.
-        columns: quasi-identifiers, at least one.
     """
     sides, place = stored.real.sides, stored.real.sides.meeting_place(stored.offered)
     name = ("stored_equivalence_classes", tuple(columns), id(place.connection))
@@ -284,35 +282,20 @@ def _skipped(message: str) -> MetricResult:
 
 
 def excess_of(train: EquivalenceClasses, control: EquivalenceClasses) -> Rate:
-    """Excess of matched unique people of train over those of control, with the interval.
-
-    Args:
-        train: at least one of them alone.
-        control: at least one of them alone.
-    """
+    """Excess of matched unique people of train over those of control, with the interval."""
     alone, reference = train.of_size(1, 1), control.of_size(1, 1)
     members = wilson(alone.rate[0], len(alone) / dependence(train, control))
     return newcombe(members, reference.rate)
 
 
 def detectable_excess(train: EquivalenceClasses, control: EquivalenceClasses) -> float:
-    """The excess that would have been told from none in 80 of 100 repetitions.
-
-    Args:
-        train: at least one of them alone.
-        control: at least one of them alone.
-    """
+    """The excess that would have been told from none in 80 of 100 repetitions."""
     alone, reference = train.of_size(1, 1), control.of_size(1, 1)
     return detectable_advantage(reference.rate[0], len(alone) / dependence(train, control), reference.n_independent)
 
 
 def dependence(train: EquivalenceClasses, control: EquivalenceClasses) -> float:
-    """Design effect of combinations that occur once, since others occur twice by the same luck.
-
-    Args:
-        train: at least one of them alone.
-        control: at least one of them alone.
-    """
+    """Design effect of combinations that occur once, since others occur twice by the same luck."""
     alone, pairs = train.of_size(1, 1), train.of_size(2, 2)
     others = control.of_size(1, 1)
     share = (alone.n_matched + others.n_matched) / (len(alone) + len(others))

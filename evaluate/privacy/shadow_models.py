@@ -51,13 +51,7 @@ METRICS = (
 
 @dataclass(frozen=True)
 class Refits:
-    """Fits of one generator under one schema. Their models are never saved, and no statement of theirs is given on.
-
-    Attributes:
-        generator: with an epsilon or without.
-        schema: of the tables.
-        schedule: of a private fit, calibrated once for all; `None`: without epsilon.
-    """
+    """Fits of one generator under one schema. Their models are never saved, and no statement of theirs is given on."""
 
     generator: Generator
     schema: Schema
@@ -65,16 +59,7 @@ class Refits:
 
     @classmethod
     def of(cls, generator: Generator, schema: Schema) -> "Refits":
-        """Fits under a schema, each private one with a budget of its own outside any ledger.
-
-        Args:
-            generator: with an epsilon or without.
-            schema: of the tables.
-
-        Raises:
-            BudgetError: the schema is not declared, or the budget cannot be met; nothing was fitted.
-            SchemaError: the generator cannot be fitted under this schema; nothing was fitted.
-        """
+        """Fits under a schema, each private one with a budget of its own outside any ledger."""
         schedule = generator.schedule(schema) if isinstance(generator, PrivateGenerator) else None
         if schedule is None:
             generator.check(schema)
@@ -85,7 +70,6 @@ class Refits:
 
         Args:
             table: *Sensitive* where it is real.
-            seed: of all draws but the noise and the sampling of a private fit.
         """
         if isinstance(self.generator, PrivateGenerator) and self.schedule is not None:
             return self.generator.fit(table, self.schema, seed=seed, budget=Budget(self.schedule))
@@ -107,13 +91,7 @@ LEAST_SPREAD = 1e-3
 
 @dataclass(frozen=True)
 class Targets:
-    """Whom the attacker asks about; *Sensitive*.
-
-    Attributes:
-        records: one row each, members first.
-        units: for each record the rows that stand in a training table with it: all of its entity, or itself.
-        n_members: how many were in.
-    """
+    """Whom the attacker asks about; *Sensitive*."""
 
     records: pd.DataFrame
     units: tuple[pd.DataFrame, ...]
@@ -145,12 +123,6 @@ def measure(
 
     Args:
         tables: *Sensitive*. The real rows and the synthetic table that the generator made.
-        generator: which made it, with its parameters.
-        n_models: shadow models, at least 4.
-        progress: told the share done.
-
-    Raises:
-        UnderstudyError: the generator cannot be fitted on the attacker's rows; nothing was measured.
     """
     targets = Targets.of(tables)
     if min(targets.n_members, targets.n_controls) < MIN_TARGETS:
@@ -172,9 +144,6 @@ def attack(
     Args:
         tables: *Sensitive*. As in `measure`, like the others.
         targets: *Sensitive*. Whom to ask about.
-        generator: as there.
-        n_models: as there.
-        progress: as there.
     """
     rng = np.random.default_rng([tables.seed, n_models])
     # DEVIATES: each target is in half of the shadow tables exactly, not with probability 1/2: none is in all of them.

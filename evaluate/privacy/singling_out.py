@@ -124,8 +124,6 @@ def coded(frame: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> Index
 
     Args:
         frame: *Sensitive* where it is real; conforming to the schema.
-        synthetic: conforming to the schema.
-        schema: names the learned columns.
     """
     names = sorted(schema.learned)
     codes = np.stack([_codes(frame[name], synthetic[name], schema.columns[name]) for name in names])
@@ -156,12 +154,6 @@ def univariate(table: IndexedRows, numbers: np.ndarray, rng: np.random.Generator
 
     They are values that occur once, the least and the largest number, and a missing value where there is just one.
 
-    Args:
-        table: the synthetic rows.
-        numbers: which columns are numbers.
-        rng: takes some where there are more.
-        most: how many at most.
-
     Source: Giomi et al. 2023, section 5.1; the published code of anonymeter.
     """
     ranges: list[np.ndarray] = []
@@ -191,11 +183,7 @@ def multivariate(
     """A predicate made of each of some synthetic records; whether it holds of others, too, is for the caller to see.
 
     Args:
-        table: the synthetic rows.
         records: their positions, shape (n_predicates,).
-        numbers: which columns are numbers.
-        rng: draws columns and kinds.
-        most: columns of a predicate; `None`: all there are.
 
     Source: Giomi et al. 2023, section 5.1; the published code of anonymeter.
     """
@@ -242,13 +230,6 @@ def _narrow(codes: np.ndarray, ranked: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def guesses(table: IndexedRows, numbers: np.ndarray, n_columns: int, n: int, rng: np.random.Generator) -> Predicates:
     """Predicates of somebody who knows which categories there are, and where numbers lie, but no value of anybody.
 
-    Args:
-        table: the synthetic rows, of which only each column by itself is used.
-        numbers: which columns are numbers.
-        n_columns: how many a predicate is about at most; at least half as many.
-        n: how many predicates.
-        rng: draws them.
-
     Source: Giomi et al. 2023, section 4.1 (the naive attack).
     """
     low = np.empty((n, len(numbers)), dtype=np.int32)
@@ -282,11 +263,6 @@ def alone(
     """Predicates on several columns that hold of exactly one synthetic person, each once.
 
     Args:
-        table: the synthetic rows.
-        numbers: which columns are numbers.
-        rng: draws them.
-        n: of each batch, and in all at most.
-        most: columns that a predicate is about at most; `None`: all.
         order: of the rows that predicates are made from, shape (n_rows,); `None`: as they stand.
         owners: whose each row is, shape (n_rows,); `None`: each row is a person.
     """
@@ -364,14 +340,7 @@ def _too_few(name: str, attack: "_Attack") -> str:
 
 @dataclass(frozen=True)
 class _Attack:
-    """The synthetic rows and the people of either side, in seeded order; *Sensitive*.
-
-    Attributes:
-        synthetic: one row of each entity, like all others.
-        train: members.
-        control: people who were not used for training.
-        numbers: which columns are numbers.
-    """
+    """The synthetic rows and the people of either side, in seeded order; *Sensitive*."""
 
     synthetic: IndexedRows
     train: IndexedRows
@@ -416,8 +385,6 @@ def attempts(
 
     Args:
         rows: *Sensitive*. In seeded order.
-        predicates: to try.
-        n: people of a block.
         owners: the person of each row, numbered from 0 in seeded order, shape (n_rows,); `None`: each row is its own.
     """
     n_people = rows.codes.shape[1] if owners is None else int(owners.max(initial=-1)) + 1

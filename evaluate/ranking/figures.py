@@ -27,13 +27,7 @@ from evaluate.utility.study import study_of, variance
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference and how far chance moves it.
-
-    Attributes:
-        value: first less second.
-        error: its standard error, at least 0.
-        freedom: degrees of freedom of the error, above 0.
-    """
+    """A difference and how far chance moves it."""
 
     value: float
     error: float
@@ -100,7 +94,6 @@ class MeanDistance:
     Attributes:
         replicates: of synthetic, fresh and shuffled rows as `evaluate.fidelity.estimates.Distance` has them; shape (3,
             n_replicates), the first replicate being of all rows.
-        n_distances: of how many it is the mean.
     """
 
     replicates: np.ndarray
@@ -138,9 +131,6 @@ class Score:
 
     Attributes:
         drawn: on the control rows, then on draws of them; shape (1 + n_draws,).
-        halves: of models that learned from halves of the table, as `evaluate.utility.study.Study.split` gives them.
-        trained_on_real: of a model that learned from as many training rows.
-        trained_on_shuffled: of one that learned from shuffled columns.
     """
 
     drawn: np.ndarray
@@ -166,12 +156,7 @@ class Score:
 
 @dataclass(frozen=True)
 class ReplicatedFigures:
-    """Every figure of one table.
-
-    Attributes:
-        found: by name; those that could not be measured are not there.
-        absent: why a figure is not there, by name.
-    """
+    """Every figure of one table."""
 
     found: Mapping[str, ReplicatedFigure]
     absent: Mapping[str, Failure] = field(default_factory=dict)
@@ -182,7 +167,6 @@ class ReplicatedFigures:
 
         Args:
             tables: *Sensitive*. All tables that are compared stand beside the same `Real` and have as many rows.
-            time_limit_s: wall seconds for each figure; `None` for no limit.
         """
         found: dict[str, ReplicatedFigure] = {}
         absent: dict[str, Failure] = {}

@@ -25,17 +25,7 @@ ALPHA = 1 - LEVEL
 
 @dataclass(frozen=True)
 class PairComparison:
-    """Two tables by one figure.
-
-    Attributes:
-        figure: its name.
-        first: a table.
-        second: another one.
-        difference: the figure of the first less that of the second; `None` where it was measured of one of them only.
-        p_adjusted: after Holm, over all comparisons of all figures; `None` where there is no difference to test.
-        better: the one that is told to be better; `None` where they cannot be told apart.
-        reason: why there is no difference; empty where there is one.
-    """
+    """Two tables by one figure."""
 
     figure: str
     first: str
@@ -64,9 +54,6 @@ def compared(tables: Mapping[str, ReplicatedFigures]) -> list[PairComparison]:
 
     A figure that could not be measured of a table, though it was of the other, is worse than any number: a table that
     gives no answer is not ahead of one that does. Where time ran out, nothing is said.
-
-    Args:
-        tables: figures by name of the table, all measured beside the same real rows.
     """
     pairs = list(itertools.combinations(tables, 2))
     found = [_compare(name, pair, tables) for name in FIGURES for pair in pairs if _known(name, pair, tables)]
@@ -117,13 +104,7 @@ def places(names: Sequence[str], comparisons: Iterable[PairComparison]) -> list[
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """One table.
-
-    Attributes:
-        name: of the table.
-        utility: higher is better.
-        exposure: the unfavorable end of a privacy figure's interval; lower is better.
-    """
+    """One table."""
 
     name: str
     utility: float
@@ -151,11 +132,7 @@ RULE = (
 
 
 def ranked(tables: Mapping[str, ReplicatedFigures]) -> Order:
-    """The order of tables and what it rests on.
-
-    Args:
-        tables: figures by name of the table, each measured beside the same real rows on as many rows.
-    """
+    """The order of tables and what it rests on."""
     found = compared(tables)
     return Order(
         rule=RULE,

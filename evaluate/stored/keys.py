@@ -32,7 +32,6 @@ def at_home(table: StoredTable, other: StoredTable) -> StoredTable:
 
     Args:
         table: *Sensitive* where it is real.
-        other: where its connection is.
     """
     old, new = table.place.connection, other.place.connection
     # By server, database, user and parameters: what the one may read there, the other may.
@@ -51,8 +50,6 @@ def meeting_place(real: Sequence[StoredTable], *others: StoredTable, kept: dict[
     """The place where keys of tables are counted together.
 
     Args:
-        real: the sides of the real table.
-        others: tables beside them.
         kept: *Sensitive*. Holds the engine of the evaluation, once there is one.
     """
     places = [table.place for table in (*real, *others)]
@@ -81,7 +78,6 @@ class KeyCounts:
     """Counts of each distinct row of a table, in the place where they are counted.
 
     Attributes:
-        place: where that is.
         counts: *Sensitive*. `understudy_key`, `stratum` (the target where it has categories, else 0), `n_rows`.
         of_units: *Sensitive*. The same for each entity, `unit_name`; `None` where a row is a unit.
     """
@@ -144,11 +140,7 @@ def _counted(keys: ir.Table, by: list[str]) -> ir.Table:
 
 
 def brought(asked: ir.Table, origin: StorageLocation, place: StorageLocation) -> ir.Table:
-    """Rows that are worked out in one place, written down in another that is embedded, by way of a file of its own.
-
-    Raises:
-        TableError: one of the two failed, or, as a PlaceError, the disk is full; nothing was measured.
-    """
+    """Rows that are worked out in one place, written down in another that is embedded, by way of a file of its own."""
     if origin.connection is place.connection:
         return place.written(asked)
     with work_folder() as folder:

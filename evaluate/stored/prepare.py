@@ -91,12 +91,7 @@ def prepared(
 
 
 def beside(real: StoredReal, synthetic: StoredTable) -> tuple[pd.DataFrame, StoredTables]:
-    """A sample of a synthetic table as it was offered, and all tables where they are.
-
-    Raises:
-        EvaluationError: it has too few rows; nothing was measured.
-        TableError: it lacks a column, or cannot be read where it is stored; nothing was measured.
-    """
+    """A sample of a synthetic table as it was offered, and all tables where they are."""
     synthetic, schema = at_home(synthetic, real.sides.train), real.sides.schema
     n_rows = len(synthetic)
     if n_rows < MIN_SYNTHETIC_ROWS:

@@ -26,12 +26,7 @@ def _terminate(session: int) -> bool:  # type: ignore[empty-body]
 
 @dataclass(frozen=True)
 class Sessions:
-    """The sessions in which tables are read.
-
-    Attributes:
-        numbers: what a server calls the session of each place.
-        embedded: places of embedded engines.
-    """
+    """The sessions in which tables are read."""
 
     numbers: Mapping[StorageLocation, int]
     embedded: Sequence[StorageLocation]
@@ -44,11 +39,7 @@ class Sessions:
         return cls({p: p.connection.con.info.backend_pid for p in places.values() if p.backend == _SERVER}, embedded)
 
     def renewed(self) -> bool:
-        """True where a dead session was ended and replaced. No old query goes on.
-
-        Raises:
-            PlaceError: the server cannot be reached any more.
-        """
+        """True where a dead session was ended and replaced. No old query goes on."""
         for place in self.embedded:
             place.connection.con.interrupt()
         unanswered = [place for place in self.numbers if not _answers(place)]

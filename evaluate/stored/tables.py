@@ -27,8 +27,6 @@ class Drawer:
 
     Attributes:
         table: *Sensitive* where it is real.
-        schema: with domains known.
-        seed: of its order.
         kept: *Sensitive*. Draws, by their limit.
     """
 
@@ -74,8 +72,6 @@ class StoredSides:
     Attributes:
         train: *Sensitive*. All of it.
         holdout: *Sensitive*. All of it.
-        schema: with domains known.
-        seed: of the evaluation.
         kept: *Sensitive*. What is drawn and counted once.
     """
 
@@ -125,9 +121,6 @@ class StoredReal:
 
     Attributes:
         sides: *Sensitive*. Train and holdout.
-        sample_rows: rows of either side that are drawn at most.
-        n_rows: rows of "train" and "holdout".
-        n_sampled: rows of their samples.
         twins: *Sensitive*. Of all rows, counts of those of train that stand there once, and of those of the holdout
             that stand in train, at all or once.
         fresh_in_train: *Sensitive*. How many rows of all of train equal each row of `Real.fresh`; shape (n_fresh,).
@@ -164,10 +157,6 @@ class StoredTables:
 
     Attributes:
         real: *Sensitive*. The real sides.
-        offered: the synthetic table.
-        n_offered: its rows.
-        n_sampled: rows of the sample that attacks search.
-        drawer: what draws its rows.
     """
 
     real: StoredReal
@@ -187,12 +176,7 @@ class StoredTables:
         return self.real.sides.holdout
 
     def drawn(self, side: Side, limit: int | None) -> DrawnRows:
-        """The first rows of one table in its seeded order: what `Tables.order` of all rows gives; drawn once.
-
-        Args:
-            side: "train", "synthetic" or "holdout".
-            limit: so many rows at most; `None`: all.
-        """
+        """The first rows of one table in its seeded order: what `Tables.order` of all rows gives; drawn once."""
         drawer = self.drawer if side == "synthetic" else self.real.sides.drawer(side)
         return drawer.first(limit)
 

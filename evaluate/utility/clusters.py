@@ -84,7 +84,6 @@ class Grouping:
 
     Attributes:
         centers: learned on all of its rows, shape (k, d).
-        halves: learned on both halves of each split; empty where nothing is compared.
     """
 
     centers: np.ndarray
@@ -93,15 +92,7 @@ class Grouping:
 
 @dataclass(frozen=True)
 class ClusterStudy:
-    """Centers from each side, and the control rows that they are scored on. *Sensitive*.
-
-    Attributes:
-        space: of the points.
-        test: the control rows.
-        sides: centers by side: synthetic, training, fresh, as many training as fresh ones, shuffled rows.
-        blocks: weightings of the control rows; the first block is all ones.
-        n_learned: rows that are learned from.
-    """
+    """Centers from each side, and the control rows that they are scored on. *Sensitive*."""
 
     space: GroupSpace
     test: Points
@@ -167,9 +158,6 @@ def measure(tables: Tables) -> MetricResult:
     * `utility.clusters.agreement`: of groups by synthetic and by training rows, higher; reference as for the gap;
     * `utility.clusters.dp_alternative.score` (it describes) and `utility.clusters.dp_alternative.gap` (alternative less
       synthetic, lower is better for the synthetic table), for a table with an epsilon.
-
-    Raises:
-        BudgetError: epsilon or delta of the claim is outside what can be calibrated; nothing was measured.
     """
     study = study_of(tables)
     if isinstance(study, str):
@@ -194,7 +182,6 @@ def study_of(tables: Tables, *, public: bool = False) -> ClusterStudy | str:
 
     Args:
         tables: *Sensitive*.
-        public: look at columns with a public domain alone.
     """
     space = GroupSpace.of(tables, public=public)
     if not space.columns:

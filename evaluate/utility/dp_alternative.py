@@ -56,13 +56,7 @@ N_KNOTS = 9
 
 @dataclass(frozen=True)
 class ScaledColumn:
-    """One column's coordinates; their L2 norm is at most 1.
-
-    Attributes:
-        name: the column.
-        column: as it is declared.
-        n_knots: of a number; `None`: a coordinate for each public bin, where it has bins, else `N_KNOTS`.
-    """
+    """One column's coordinates; their L2 norm is at most 1."""
 
     name: str
     column: Any
@@ -179,7 +173,6 @@ class UnitRows:
             X: shape (n, d).
             y: shape (n,).
             owner: the unit of each row, from 0 without a gap, shape (n,).
-            max_rows_per_unit: how many rows of a unit stay.
         """
         order = np.argsort(owner, kind="stable")
         size = np.bincount(owner)
@@ -206,17 +199,7 @@ class UnitRows:
 
 
 def planned(epsilon: float, delta: float, n_units: int, max_rows_per_unit: int) -> SubsampledGaussianEvent:
-    """The steps that a claim allows.
-
-    Args:
-        epsilon: of the claim.
-        delta: of the claim.
-        n_units: the declared number of units; public.
-        max_rows_per_unit: rows of a unit that are used at most; public.
-
-    Raises:
-        BudgetError: epsilon or delta is outside what can be calibrated; nothing was fitted.
-    """
+    """The steps that a claim allows."""
     rate = min(1.0, max(max(EXPECTED_ROWS / max_rows_per_unit, 1.0) / n_units, LEAST_RATE))
 
     def events(rho: float) -> list[Event]:
@@ -234,10 +217,6 @@ def fit(units: UnitRows, loss: Loss, n_outputs: int, steps: Steps, expected_unit
 
     Args:
         units: *Sensitive*.
-        loss: what is minimized.
-        n_outputs: classes of softmax; 1 for the others.
-        steps: draw the samples and the noise.
-        expected_units: sampling rate times the declared number of units, which every noisy sum is divided by; public.
     """
     weights = np.zeros((units.X.shape[1], n_outputs))
     total = np.zeros_like(weights)
@@ -257,7 +236,6 @@ def clipped_sum(units: UnitRows, sample: np.ndarray, weights: np.ndarray, loss: 
         units: *Sensitive*.
         sample: *Sensitive*. Which units.
         weights: shape (d, n_outputs).
-        loss: whose gradient.
     """
     if not len(sample):
         return np.zeros_like(weights)
@@ -320,9 +298,6 @@ def measure(tables: Tables) -> MetricResult:
     Estimates: `utility.dp_alternative.score` (it describes; reference TRTR, floor: trained on shuffled columns) and
     `utility.dp_alternative.gap` (alternative - TSTR of the linear model, lower is better for the synthetic table;
     reference and floor: the same for fresh real and for shuffled rows).
-
-    Raises:
-        BudgetError: epsilon or delta of the claim is outside what can be calibrated; nothing was measured.
     """
     claim = tables.claim
     study = study_for(tables)
@@ -462,14 +437,7 @@ class _Alternative:
 def units_of(
     tables: Tables, features: PublicFeatures, target: Target, max_rows_per_unit: int
 ) -> tuple[UnitRows, float]:
-    """*Sensitive*. The training rows with a target by unit, in a seeded order; the share of the units that they are.
-
-    Args:
-        tables: of the evaluation.
-        features: of a row.
-        target: as numbers.
-        max_rows_per_unit: rows of a unit that are used at most.
-    """
+    """*Sensitive*. The training rows with a target by unit, in a seeded order; the share of the units that they are."""
     order = drawn_order(learned_keys(tables.train, tables.schema), tables.seed)
     y = target.encode(tables.train)[order]
     order, y = order[~np.isnan(y)], y[~np.isnan(y)]
@@ -481,14 +449,7 @@ def units_of(
 
 
 def compared(study: Study, predictions: Predictions, note: str, measures: tuple[str, ...]) -> MetricResult:
-    """The score of an alternative, and its lead over the linear model trained on the synthetic table.
-
-    Args:
-        study: with that model.
-        predictions: of the alternative.
-        note: on both estimates.
-        measures: names of score and gap.
-    """
+    """The score of an alternative, and its lead over the linear model trained on the synthetic table."""
     bounds, n = BOUNDS[study.task.metric], len(study.test.truth)
     fewer = np.vstack([study.blocks[0], study.blocks[1][:N_FEWER]])
 

@@ -60,22 +60,13 @@ LEAST_ERRORS = 4.0
 
 @dataclass(frozen=True)
 class GroupSpace:
-    """Rows as points: for each column a distribution over its levels.
-
-    Attributes:
-        columns: in the order of their names.
-    """
+    """Rows as points: for each column a distribution over its levels."""
 
     columns: tuple[ScaledColumn, ...]
 
     @classmethod
     def of(cls, tables: Tables, *, public: bool = False) -> "GroupSpace":
-        """The space of all learned columns but survey weights, or of those among them whose domain is public.
-
-        Args:
-            tables: domains that are not public are read off the real rows.
-            public: leave out columns whose domain is not public.
-        """
+        """The space of all learned columns but survey weights, or of those among them whose domain is public."""
         declared = tables.declared
         names = sorted(n for n in declared.learned if not isinstance(declared.columns[n], WeightColumn))
         known = [n for n in names if _is_public(declared, n)]
@@ -166,7 +157,6 @@ def k_means(X: sparse.csr_matrix | np.ndarray, seed: int, weights: np.ndarray | 
 
     Args:
         X: *Sensitive* where the rows are real. Shape (n, d).
-        seed: of the first centers.
         weights: of the rows, shape (n,); `None`: all alike.
     """
     from sklearn.cluster import KMeans
@@ -227,17 +217,7 @@ def sensitivity(n_columns: int, max_rows_per_unit: int) -> int:
 
 
 def planned(epsilon: float, delta: float, n_columns: int, max_rows_per_unit: int) -> GaussianEvent:
-    """The rounds of DP-Lloyd that a claim allows.
-
-    Args:
-        epsilon: of the claim.
-        delta: of the claim.
-        n_columns: of the space.
-        max_rows_per_unit: rows of a unit that are used at most; public.
-
-    Raises:
-        BudgetError: epsilon or delta is outside what can be calibrated; nothing was read.
-    """
+    """The rounds of DP-Lloyd that a claim allows."""
     moved = sensitivity(n_columns, max_rows_per_unit)
 
     def events(rho: float) -> list[Event]:
@@ -262,7 +242,6 @@ def group_sums(whole: sparse.csr_matrix, groups: np.ndarray, n_groups: int) -> n
     Args:
         whole: *Sensitive*. Rows in whole numbers, shape (n, d).
         groups: *Sensitive*. The group of each, shape (n,).
-        n_groups: groups there are.
     """
     n_rows = len(groups)
     members = sparse.csr_matrix((np.ones(n_rows, np.int64), (groups, np.arange(n_rows))), (n_groups, n_rows))
@@ -271,13 +250,7 @@ def group_sums(whole: sparse.csr_matrix, groups: np.ndarray, n_groups: int) -> n
 
 @dataclass(frozen=True)
 class DpLloyd:
-    """k-means with DP.
-
-    Attributes:
-        space: public.
-        event: the noisy sums of each round.
-        max_rows_per_unit: that the event allows for.
-    """
+    """k-means with DP."""
 
     space: GroupSpace
     event: GaussianEvent
@@ -288,10 +261,6 @@ class DpLloyd:
 
         Args:
             points: *Sensitive*. Rows of the space; of each unit no more count than the event allows for.
-            budget: charges and draws the sums.
-
-        Raises:
-            BudgetError: the budget lacks rounds; those before were drawn.
         """
         X = bounded(points, self.max_rows_per_unit).X
         small, sizes = self._rounds(X, self._start(N_SMALL), N_FIRST, budget)

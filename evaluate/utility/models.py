@@ -56,13 +56,7 @@ class Levels:
 
 @dataclass(frozen=True)
 class Numbers:
-    """A column of numbers or times: standardized with a flag for missing, or as it is.
-
-    Attributes:
-        column: the kind of column.
-        center: mean of the values that are there.
-        scale: their standard deviation; 1 where it is 0.
-    """
+    """A column of numbers or times: standardized with a flag for missing, or as it is."""
 
     column: numeric_scale.LineColumn
     center: float
@@ -88,11 +82,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Ranks:
-    """A column of ordered categories, for boosting: the place of each in its list, one column.
-
-    Attributes:
-        known: the categories, in their order.
-    """
+    """A column of ordered categories, for boosting: the place of each in its list, one column."""
 
     known: pd.Index
 
@@ -105,12 +95,7 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Features:
-    """The feature matrix of rows for one form of model.
-
-    Attributes:
-        form: "linear" or "boosting".
-        parts: by column, in the order of the matrix; columns that do not vary among the rows are left out.
-    """
+    """The feature matrix of rows for one form of model."""
 
     form: Form
     parts: dict[str, Levels | Numbers | Ranks]
@@ -121,8 +106,6 @@ class Features:
 
         Args:
             frame: *Sensitive* where it is real.
-            schema: names the target and the kinds of the columns.
-            form: the model they are for.
         """
         parts: dict[str, Levels | Numbers | Ranks] = {}
         for name in predictors(schema):
@@ -220,11 +203,7 @@ def fit_classes(form: Form, rows: pd.DataFrame, classes: np.ndarray, schema: Sch
     """A classifier that has learned the rows.
 
     Args:
-        form: the model.
         rows: *Sensitive* where they are real. At least one row.
-        classes: the class of each of them, in [0, n_classes).
-        schema: names the target.
-        n_classes: classes that never occur in `rows` get probability 0.
     """
     seen = np.unique(classes)
     shares = np.bincount(classes, minlength=n_classes) / len(classes)

@@ -78,9 +78,6 @@ def measure(tables: Tables) -> MetricResult:
 
     Estimates: `utility.pate_alternative.score` and `utility.pate_alternative.gap`, as those of
     `utility.dp_alternative`.
-
-    Raises:
-        BudgetError: epsilon or delta of the claim is outside what can be calibrated; nothing was measured.
     """
     claim, study = tables.claim, study_for(tables)
     if claim is None or isinstance(study, str):
@@ -118,13 +115,6 @@ def planned(claim: StatedClaim, n_classes: int) -> PateEvents:
 
     One release has the counts of all made-up rows. A unit moves each count by 1, of one class where there are two, of
     two classes where there are more.
-
-    Args:
-        claim: gives epsilon, delta and k.
-        n_classes: of the target; public.
-
-    Raises:
-        BudgetError: epsilon or delta is outside what can be calibrated; nothing was fitted.
     """
     moved = ceil_sqrt(N_SHOWN * (1 if n_classes == 2 else 2))
 
@@ -144,14 +134,7 @@ def n_teachers_of(n_units: int) -> int:
 
 @dataclass(frozen=True)
 class Pate:
-    """Teachers and a student, specified by public facts.
-
-    Attributes:
-        features: of a row.
-        target: as classes.
-        events: pay for what reads real rows.
-        n_teachers: disjoint sets of units.
-    """
+    """Teachers and a student, specified by public facts."""
 
     features: PublicFeatures
     target: Target
@@ -169,8 +152,6 @@ class Pate:
 
         Args:
             units: *Sensitive*.
-            noise: of both releases.
-            rng: deals units to teachers and draws made-up rows.
         """
         sums = release(units.X.sum(axis=0, dtype=np.float64), self.events.sums, noise)
         shown = self.made_up(sums, rng)
@@ -185,7 +166,6 @@ class Pate:
 
         Args:
             sums: released, of each coordinate, shape (d,).
-            rng: draws.
         """
         rows, start = np.zeros((N_SHOWN, len(sums))), 0
         for column in self.features.columns:

@@ -51,14 +51,7 @@ _CELLS = 20_000_000
 
 @dataclass(frozen=True)
 class Query:
-    """One question to a table.
-
-    Attributes:
-        predicates: columns, and for each of its codes whether a row may have it; at most `MAX_PREDICATES`.
-        groups: the group of each code of the column that rows are grouped by; `None` for a plain count.
-        by: that column; -1 for no column.
-        mean_of: the number whose mean is asked; -1 for a count.
-    """
+    """One question to a table."""
 
     predicates: tuple[tuple[int, np.ndarray], ...]
     groups: np.ndarray | None = None
@@ -156,9 +149,7 @@ def drawn_queries(discretizer: Discretizer, train: QueriedTable, rng: np.random.
     """The queries of one seed. They depend on columns by name, not on their order.
 
     Args:
-        discretizer: of the training table.
         train: *Sensitive*. Its rows.
-        rng: source of the draw.
     """
     order = np.argsort(np.array(discretizer.columns, dtype=object))
     sizes = [attribute.size for attribute in discretizer.attributes]
@@ -260,9 +251,7 @@ def answers(queries: Sequence[Query], table: QueriedTable, n_groups: int) -> tup
     A mean counts the rows where its number is not missing.
 
     Args:
-        queries: with all of their groups one after the other.
         table: *Sensitive* where it is real.
-        n_groups: of the half-samples.
 
     Returns:
         Two arrays of shape (n_groups, n_answers).

@@ -17,7 +17,6 @@ def weightings(entities: np.ndarray, seed: int) -> Iterator[np.ndarray]:
 
     Args:
         entities: codes from 0 of the entity of each row, shape (n,).
-        seed: the same weights come for the same seed, so that models are compared on the same replicates.
     """
     rng = np.random.default_rng([seed, 5])
     n_entities = int(entities.max()) + 1

@@ -48,13 +48,7 @@ Figure = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class FittedModel:
-    """One form of model, fitted on one side.
-
-    Attributes:
-        converged: whether its fit on all of its rows did.
-        predictions: of that model for the control rows.
-        half_predictions: of those fitted on both halves of each split; empty where nothing is compared.
-    """
+    """One form of model, fitted on one side."""
 
     converged: bool
     predictions: np.ndarray
@@ -85,16 +79,7 @@ class Models:
 
 @dataclass(frozen=True)
 class Study:
-    """Everything that measures of utility look at. *Sensitive*.
-
-    Attributes:
-        task: what is predicted.
-        schema: of the tables, as the models see it.
-        test: the control rows.
-        sides: the rows learned from.
-        models: by form.
-        blocks: weightings of the control rows; the first block is all ones.
-    """
+    """Everything that measures of utility look at. *Sensitive*."""
 
     task: Task
     schema: Schema
@@ -131,10 +116,7 @@ def interval(
     """The 95% interval of a figure around its value.
 
     Args:
-        drawn: the figure on the control rows, then on weightings of them; those that are NaN are left out.
         halves: the figure of models fitted on halves, shape (n_splits, 2, 1 + n_fewer), the last axis as in `drawn`.
-        bounds: the least and the largest value that the figure can take.
-        n_comparisons: from how many figures this one was picked (Bonferroni).
     """
     from scipy import special
 
@@ -181,8 +163,6 @@ def study_of(tables: Tables, variant: Variant = "whole", forms: Sequence[Form] =
 
     Args:
         tables: *Sensitive*.
-        variant: which models.
-        forms: of the whole study; a variant has all of them.
     """
     return tables.kept.once(
         ("study", variant), lambda: _made(tables, forms) if variant == "whole" else _varied(tables, variant)

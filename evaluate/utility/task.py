@@ -44,12 +44,8 @@ class Task:
     """The prediction task.
 
     Attributes:
-        target: the column.
-        kind: classification or regression.
-        why: the reason for that kind, in a few words.
         classes: *Sensitive*. The classes, most frequent first; empty for regression.
         limits: *Sensitive*. Where a number to predict is cut off.
-        left_out: columns that models do not look at.
     """
 
     target: str
@@ -204,12 +200,7 @@ FILLED = 1e-6
 
 @dataclass(frozen=True)
 class Giveaway:
-    """One column that predicts the target by itself.
-
-    Attributes:
-        column: its name.
-        score: ROC AUC or R2 on the control rows.
-    """
+    """One column that predicts the target by itself."""
 
     column: str
     score: float
@@ -230,7 +221,6 @@ def scores_alone(tables: Tables, task: Task) -> list[Giveaway]:
 
     Args:
         tables: *Sensitive*. Only train and control are looked at.
-        task: of the target.
     """
     train, test = TaskRows.of(tables.train, task, tables), TaskRows.of(tables.control, task, tables)
     score = macro_roc_auc if task.kind == "classification" else r2

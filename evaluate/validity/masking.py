@@ -25,13 +25,7 @@ _UNITS = ((86_400_000_000, "days"), (3_600_000_000, "hours"), (60_000_000, "minu
 
 
 def shapes(broken: pd.DataFrame, constraint: Constraint, schema: Schema) -> list[tuple[str, int]]:
-    """The most frequent shapes of rows that break a constraint, each with its number of rows; frequent ones first.
-
-    Args:
-        broken: synthetic rows that break it, in canonical form.
-        constraint: what they break.
-        schema: names the columns.
-    """
+    """The most frequent shapes of rows that break a constraint, each with its number of rows; frequent ones first."""
     of_kind = {Inequality: _orders, FixedCombinations: _combinations, Formula: _results, Unique: _repeats}
     counted: Counter[str] = Counter()
     for shape, n in of_kind[type(constraint)](broken, constraint, schema) if len(broken) else ():

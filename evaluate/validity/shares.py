@@ -27,13 +27,7 @@ Marks = tuple[float, float]
 
 @dataclass(frozen=True)
 class ViolationCounts:
-    """Counts of rows that break a rule.
-
-    Attributes:
-        n: rows.
-        n_broken: those that break it.
-        effect: how many rows are worth one independent row.
-    """
+    """Counts of rows that break a rule."""
 
     n: int
     n_broken: int
@@ -73,14 +67,7 @@ class Landmarks:
 
 @dataclass(frozen=True)
 class Law:
-    """One constraint and the rows that do not keep it.
-
-    Attributes:
-        constraint: what it is.
-        tally: of rows that break it, or hold a value in its columns that no column allows.
-        n_faulty: how many of them hold such a value.
-        shapes: what rows look like that break it, and how many do.
-    """
+    """One constraint and the rows that do not keep it."""
 
     constraint: Constraint
     tally: ViolationCounts
@@ -90,15 +77,7 @@ class Law:
 
 @dataclass(frozen=True)
 class Judged:
-    """Violation counts of one synthetic table.
-
-    Attributes:
-        rows: rows with any violation.
-        columns: rows that break a rule of each column.
-        rules: the rules that a column breaks, in words, of the columns that break any.
-        laws: the constraints.
-        translated: cells of each column that were written in another form.
-    """
+    """Violation counts of one synthetic table."""
 
     rows: ViolationCounts
     columns: Mapping[str, ViolationCounts]
@@ -162,16 +141,7 @@ def share(
     marks: Marks = (1.0, 1.0),
     least: float = 1.0,
 ) -> Estimate:
-    """The share of rows without a violation.
-
-    Args:
-        measure: its name.
-        tally: of rows with one.
-        subject: of the estimate.
-        note: on it.
-        marks: its reference and floor.
-        least: rows that are worth one independent row at least.
-    """
+    """The share of rows without a violation."""
     found = float(1 - tally.n_broken / tally.n)
     worth = tally.n / max(least, tally.effect)
     low, high = clopper_pearson(found * worth, worth)

@@ -54,11 +54,6 @@ def misshapen(table: StoredTable, texts: Any, column: PersonalColumn) -> Any:
 
     Args:
         table: *Sensitive* where it is real.
-        texts: the cells of a column of it, null where they are missing.
-        column: says what they should be.
-
-    Raises:
-        PlaceError: its server or a disk gave out; nothing was measured.
     """
     wrong = _ill_formed(table, texts, column)
     if table.place.backend == EMBEDDED:
@@ -104,13 +99,7 @@ UNIT, ANY = "unit", "any"
 
 @dataclass(frozen=True, eq=False)
 class Flags:
-    """One table under judgment.
-
-    Attributes:
-        table: it, beside places of its cells.
-        schema: that alone says what is valid.
-        laws: what constraints say of its rows.
-    """
+    """One table under judgment."""
 
     table: StoredTable
     schema: Schema
@@ -183,15 +172,7 @@ _TIMES = "times"
 
 
 def measure_stored(tables: Tables, offered: StoredTable) -> MetricResult:
-    """As `validity.measure`, of all rows of a stored table.
-
-    Args:
-        tables: the schema, and the real rows of its landmarks.
-        offered: the rows to judge.
-
-    Raises:
-        TableError: a column is missing, or its type says nothing of its kind; nothing was measured.
-    """
+    """As `validity.measure`, of all rows of a stored table."""
     schema = tables.declared
     offered.check(schema)
     reader = Reader.of(offered.place.backend, schema)
@@ -209,11 +190,7 @@ def measure_stored(tables: Tables, offered: StoredTable) -> MetricResult:
 
 @dataclass(frozen=True, eq=False)
 class _Judging:
-    """One table under judgment.
-
-    Attributes:
-        flags: what is wrong with its rows.
-    """
+    """One table under judgment."""
 
     flags: Flags
 

@@ -64,13 +64,6 @@ def valid_rows(offered: pd.DataFrame, schema: Schema) -> Estimate:
     """The share of rows without a violation, from the table and its declared schema alone: no real row is read.
 
     It is `validity.rows` without the landmarks, which are those of real rows.
-
-    Args:
-        offered: the table as it is published.
-        schema: declared.
-
-    Raises:
-        TableError: a column is missing; nothing was measured.
     """
     read = conform(offered, schema, outside="clamp", part=True)
     faulty = _faulty(offered, read, schema)

@@ -21,11 +21,7 @@ def association_map(
     """The triangle of one table, or of the difference between two.
 
     Args:
-        columns: names, in the order of rows and columns.
         values: symmetric, shape (d, d), in [-top, top]; `None` where there is no association to speak of.
-        label: what a screen reader announces.
-        scale: "signed" has a hue for either sign, "difference" one that says how wrong.
-        top: the value of the darkest shade.
     """
     d = max(len(columns), 1)
     cell = SIDE / d

@@ -26,13 +26,7 @@ _HALF_OPEN = re.compile(r"\[(\S+), (\S+)[)\]]")
 
 
 def steps(rows: list[Row], top: float, label: str) -> Markup:
-    """The chart of one column whose rows are bins, in order, and the two that hold everything else.
-
-    Args:
-        rows: of every bin.
-        top: the share at the upper end of the axis.
-        label: what a screen reader announces.
-    """
+    """The chart of one column whose rows are bins, in order, and the two that hold everything else."""
     body, last = rows[:-EVERYTHING_ELSE], [r for r in rows[-EVERYTHING_ELSE:] if r[1] > 0 or r[2] > 0]
     root = svg.canvas(WIDTH, HEIGHT if last else HEIGHT - 14, label)
     svg.line(root, "grid", (LEFT, 12), (RIGHT, 12))
@@ -114,9 +108,6 @@ def thumbnail(figure: Mapping[str, Any]) -> Markup:
     """The small picture of one column: real shares as a gray area, synthetic ones as a line over it.
 
     Bins of numbers stand in their order, categories by their real share; the last two hold everything else.
-
-    Args:
-        figure: an entry of the figure "columns".
     """
     rows = [
         (finite(real), finite(synthetic)) for real, synthetic in zip(figure["train"], figure["synthetic"], strict=True)
@@ -149,12 +140,7 @@ MOST_ROWS = 9
 
 
 def overlay(figure: Mapping[str, Any], top: float) -> Markup:
-    """The chart of one column.
-
-    Args:
-        figure: an entry of the figure "columns" (see `evaluate.engine`).
-        top: the largest share to make room for; the same for all charts that stand side by side.
-    """
+    """The chart of one column."""
     labels = [plain(label) for label in figure["labels"]]
     real = [finite(share) for share in figure["train"]]
     synthetic = [finite(share) for share in figure["synthetic"]]

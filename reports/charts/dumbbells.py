@@ -29,13 +29,7 @@ def extent_of(estimates: Iterable[Estimate]) -> Extent:
 
 
 def strip(estimate: Estimate, extent: Extent, told: str = "") -> Markup:
-    """The picture of one estimate.
-
-    Args:
-        estimate: the number.
-        extent: the left and the right end of the axis, shared by the strips that are to be compared.
-        told: a sentence on the number, where its values and landmarks are not to be told.
-    """
+    """The picture of one estimate."""
     low, high = extent
     middle = STRIP_HEIGHT / 2
 
@@ -61,12 +55,7 @@ MODEL_PITCH, COLUMN_PITCH = 62.0, 36.0
 
 
 def dumbbell(figure: Mapping[str, Any], extent: tuple[float, float]) -> Markup:
-    """The chart of one synthetic table.
-
-    Args:
-        figure: the figure "utility".
-        extent: ends of the axis; the same for all charts that stand side by side.
-    """
+    """The chart of one synthetic table."""
     models = figure["models"]
     root = svg.canvas(
         WIDTH, len(models) * MODEL_PITCH + 22, f"Scores of {len(models)} models, trained on synthetic and on real rows"

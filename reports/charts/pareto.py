@@ -32,13 +32,7 @@ class _Scale:
 
 
 def pareto(marks: Sequence[Mark], titles: tuple[str, str], reference: float | None = None) -> Markup:
-    """The picture; better is up and to the left.
-
-    Args:
-        marks: one for each table.
-        titles: of utility and of exposure.
-        reference: the utility of real rows, a line; `None` where there is none.
-    """
+    """The picture; better is up and to the left."""
     root = svg.canvas(WIDTH, HEIGHT, _spoken(marks, titles))
     utilities = [value for mark in marks for value in (mark.utility, mark.low, mark.high)]
     scale = _Scale(_extent([mark.exposure for mark in marks]), _extent([*utilities, *_there(reference)]))

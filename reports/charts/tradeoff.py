@@ -55,11 +55,7 @@ class Axis:
 
 
 def tradeoff(panel: Panel) -> Markup:
-    """The chart of one measure.
-
-    Args:
-        panel: the measure with a curve for each generator.
-    """
+    """The chart of one measure."""
     root = svg.canvas(WIDTH, HEIGHT, _spoken(panel))
     axis, (low, high) = Axis.of(panel.epsilons), _extent(panel)
 

@@ -22,16 +22,7 @@ Source: OWASP, "CSV Injection"."""
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a CSV file, whole or not at all.
-
-    Args:
-        path: one that is there is replaced.
-        columns: headings, in order.
-        rows: a value for each column; `None` is an empty cell.
-
-    Raises:
-        OutputError: the place cannot be written; nothing was left there.
-    """
+    """Write a CSV file, whole or not at all."""
     with whole_file(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, [safe(column) for column in columns], lineterminator="\n")
         writer.writeheader()

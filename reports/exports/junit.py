@@ -31,11 +31,7 @@ _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def render_junit(verdicts: Iterable[Verdict]) -> str:
-    """The verdicts as the text of one XML file. It holds numbers computed from real rows: it is internal.
-
-    Args:
-        verdicts: one suite each, in this order.
-    """
+    """The verdicts as the text of one XML file. It holds numbers computed from real rows: it is internal."""
     root = ET.Element("testsuites", name="understudy gate", time="0")
     root.extend(_suite(verdict) for verdict in verdicts)
     for count in ("tests", "failures", "errors"):

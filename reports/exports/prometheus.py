@@ -88,12 +88,7 @@ INTERNAL = (CLIP_FRACTION, AUC, DELTA, VERDICT)
 
 
 def public_registry(evaluation: Evaluation, when: datetime) -> "CollectorRegistry":
-    """Metrics for outside: of an evaluation, statements, audits on a stand-in, schema and run alone are read.
-
-    Args:
-        evaluation: of a run; of tables from elsewhere, which nothing was fitted for, there are no samples.
-        when: it was written.
-    """
+    """Metrics for outside: of an evaluation, statements, audits on a stand-in, schema and run alone are read."""
     registry, gauges = _empty(PUBLIC)
     if not made_here(evaluation):
         return registry
@@ -121,7 +116,6 @@ def internal_registry(evaluation: Evaluation, verdicts: Iterable[Verdict]) -> "C
 
     Args:
         evaluation: *Sensitive*: it was measured on real rows.
-        verdicts: of any policies on its candidates.
     """
     registry, gauges = _empty(INTERNAL)
     labels: dict[str, str] = {}
@@ -143,12 +137,6 @@ def write_telemetry(evaluation: Evaluation, verdicts: Iterable[Verdict], folder:
 
     Args:
         evaluation: *Sensitive*: it was measured on real rows.
-        verdicts: of any policies on its candidates.
-        folder: is there.
-        when: the evidence was written.
-
-    Raises:
-        OutputError: a file cannot be written.
     """
     from prometheus_client import generate_latest
 

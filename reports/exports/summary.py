@@ -38,10 +38,6 @@ def to_summary(
 
     Args:
         evaluation: *Sensitive*: it was measured on real rows.
-        verdicts: of any policies on any of the candidates.
-        title: the headline.
-        release: the candidate that is named for release; it comes first.
-        report: where the whole report is, relative to the summary.
     """
     found = sorted((ruling_of(v) for v in verdicts), key=lambda ruling: ruling.verdict.candidate != release)
     return document(_lines(evaluation, found, title, release, report))

@@ -106,8 +106,6 @@ def measured_of(evaluation: Evaluation, candidate: Candidate, verdicts: Iterable
 
     Args:
         evaluation: *Sensitive*: it was measured on real rows.
-        candidate: one of its tables.
-        verdicts: of any policies on any candidates.
     """
     found = [candidate.find(measure) for measure in key_figures()]
     return Measured(
@@ -140,16 +138,7 @@ class CardError(BadInput):
 
 @dataclass(frozen=True)
 class CardFacts:
-    """The facts of a card that no evaluation knows; all of them public.
-
-    Attributes:
-        made_on: the day.
-        terms: of use.
-        file: the synthetic table, relative to the card; `None` where none is kept.
-        n_rows: that the synthetic table has; `None`: not known.
-        n_columns: likewise.
-        holdout_share: of the units, as the job says; `None`: not known.
-    """
+    """The facts of a card that no evaluation knows; all of them public."""
 
     made_on: date
     terms: Terms = field(default_factory=Terms)
@@ -166,13 +155,6 @@ def internal_card(
 
     Args:
         evaluation: *Sensitive*: it was measured on real rows.
-        name: of the candidate.
-        facts: what else there is to say.
-        verdicts: of any policies on any candidates.
-
-    Raises:
-        CardError: no candidate goes by that name.
-        EvaluationError: what the table claims with all that counts with it cannot be read.
     """
     candidate = _found(evaluation, name)
     return InternalCard(
@@ -184,12 +166,7 @@ def internal_card(
 
 
 def public_card(evaluation: Evaluation, name: str, facts: CardFacts) -> PublicCard:
-    """The card for anyone: statement, job, declared schema and the synthetic table's own facts, and nothing measured.
-
-    Raises:
-        CardError: no candidate goes by that name.
-        EvaluationError: what the table claims with all that counts with it cannot be read.
-    """
+    """The card for anyone: statement, job, declared schema, the synthetic table's own facts, nothing measured."""
     candidate = _found(evaluation, name)
     known = _shared(evaluation, candidate, facts, "to-hand-on")
     notice = wording.PUBLIC if known["privacy"].status == "formal" else wording.PUBLIC_UNBOUND

@@ -82,12 +82,7 @@ def spending_of(books: BudgetTable, stated: PrivacyStatement) -> tuple[Spending,
 
 
 def audit_of(candidate: Candidate, form: Form) -> AuditSummary:
-    """The audit of the mechanism that a table was made by.
-
-    Args:
-        candidate: with its audit, if any.
-        form: a card to hand on holds no audit that ran on anything but a public stand-in.
-    """
+    """The audit of the mechanism that a table was made by."""
     note, found = audit_note(candidate), candidate.audit
     if found is None or note is None:
         failed = audit_failed(candidate)
@@ -130,17 +125,7 @@ DOUBTS = {"disputed": wording.DISPUTED, "unverified": UNVERIFIED}
 
 
 def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Promise | NoPromise:
-    """The promise of a table.
-
-    Args:
-        evaluation: says what was drawn beside the table; of it, only what was said before any real row was read is
-            used.
-        candidate: the table.
-        form: a card to hand on names neither the ledger's entry nor an audit that ran on anything but a stand-in.
-
-    Raises:
-        EvaluationError: what the table comes to with all that counts with it cannot be read.
-    """
+    """The promise of a table."""
     claims, stated = Composition.of(evaluation).claims(candidate), candidate.statement
     if stated is None or claims is None:
         return _no_promise(wording.NOTHING_BOUNDS)

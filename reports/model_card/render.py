@@ -32,9 +32,6 @@ _TURNING = re.compile("[\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069
 def to_yaml(content: dict[str, Any]) -> str:
     r"""A mapping as a YAML document of its own; it holds no tag, no anchor and no line that ends a front matter.
 
-    Args:
-        content: texts, numbers, booleans, `None`, and lists and mappings of them.
-
     >>> to_yaml({"license": "no", "rows": 3, "epsilon": 1e-06})
     'license: "no"\nrows: 3\nepsilon: 1.0e-06\n'
     """
@@ -176,16 +173,7 @@ def card_content(card: ModelCard) -> dict[str, Any]:
 
 
 def write_card(card: ModelCard, yaml_path: Path, markdown_path: Path) -> tuple[Path, Path]:
-    """Both files of a card, each whole or not there.
-
-    Args:
-        card: of either form.
-        yaml_path: such as `cards/LABEL.yaml` of a bundle, or `model-card.yaml` of a bundle to hand on.
-        markdown_path: such as `cards/LABEL.md`, or `README.md`, which Hugging Face shows.
-
-    Raises:
-        OutputError: a file cannot be written.
-    """
+    """Both files of a card, each whole or not there."""
     for path, content in ((yaml_path, to_yaml(card_content(card))), (markdown_path, to_markdown(card))):
         with whole_file(path) as beside:
             beside.write_text(content, encoding="utf-8", newline="\n")

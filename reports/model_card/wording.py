@@ -122,23 +122,12 @@ SEEN: Mapping[Of, str] = {
 
 
 def promised(protection: Protection, unit: str, seen: str = "this table") -> tuple[str, ...]:
-    """The promise of a claim, for somebody who has met neither epsilon nor delta.
-
-    Args:
-        protection: what the claim of all that is seen comes to.
-        unit: of privacy.
-        seen: in words.
-    """
+    """The promise of a claim, for somebody who has met neither epsilon nor delta."""
     return (*protection.tests(unit, seen), *protection.definition(unit, seen), protection.together(unit))
 
 
 def not_covered(unit: str, k: int) -> tuple[str, ...]:
-    """The limits of a guarantee.
-
-    Args:
-        unit: of privacy.
-        k: rows of one unit that were used at most.
-    """
+    """The limits of a guarantee."""
     if unit == "row":
         of_many = "Several rows of one person, family or organization as well as one row: the unit is one row."
     else:

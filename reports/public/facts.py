@@ -38,18 +38,7 @@ TAIL = 0.005
 
 @dataclass(frozen=True)
 class PublicColumn:
-    """One column of the synthetic table.
-
-    Attributes:
-        name: of the column.
-        kind: of the schema; where none is declared, of a schema inferred from the synthetic table alone.
-        ordered: whether its bars are bins of a line rather than categories.
-        labels: of the bars.
-        shares: of the synthetic rows that each bar stands for.
-        n_more: categories beyond those that are named.
-        more: the share of rows in them, and of values that no category is declared for.
-        missing: the share of rows without a value.
-    """
+    """One column of the synthetic table."""
 
     name: str
     kind: str
@@ -62,12 +51,7 @@ class PublicColumn:
 
 
 def columns_of(synthetic: pd.DataFrame, declared: Schema | None) -> tuple[PublicColumn, ...]:
-    """Every column that a generator learns, as the synthetic table shows it; empty where it cannot be read.
-
-    Args:
-        synthetic: the table that is published.
-        declared: its schema; `None`: one is inferred from the synthetic table.
-    """
+    """Every column that a generator learns, as the synthetic table shows it; empty where it cannot be read."""
     from synth.infer import infer_schema
 
     try:
@@ -124,14 +108,7 @@ def _bins(present: np.ndarray, column: Any) -> tuple[tuple[str, ...], np.ndarray
 
 @dataclass(frozen=True)
 class Publication:
-    """Numbers that were read off real rows, and what they cost.
-
-    Attributes:
-        numbers: as they were released.
-        statement: of the numbers.
-        together: of the table and the numbers; of a sweep, of all its tables and the numbers.
-        n_fits: private fits that `together` holds.
-    """
+    """Numbers that were read off real rows, and what they cost."""
 
     numbers: tuple[Released, ...]
     statement: PrivacyStatement
@@ -141,30 +118,7 @@ class Publication:
 
 @dataclass(frozen=True)
 class PublicFacts:
-    """All that a report to hand on knows.
-
-    Attributes:
-        title: the job's.
-        table: label of the synthetic table.
-        policy: its text is public.
-        n_rows: of the synthetic table.
-        columns: of the synthetic table, each with the distribution it has there.
-        generator: with its parameters, as the job gives them; `None` where it is not known.
-        statement: of the table; `None`: **no formal guarantee**.
-        unverified: whether the statement is that of a model, and nobody saw the table come from it.
-        claims: of its fit alone, of all that counts with it, and of all that its run drew; `None` without a statement.
-        protection: of the claim, computed from stated events alone; `None` where no guarantee holds that
-            nobody disputes.
-        ledger: the note of the ledger, as it stood at a moment; `None` outside a ledger.
-        moment: that moment, in words.
-        publication: released numbers; `None` where there are none.
-        audit: of the mechanism, on a public stand-in; `None` where none ran.
-        valid: the share of synthetic rows that keep the declared schema; `None` without a declared schema.
-        schema: what is declared; `None` where nothing is.
-        attempts: evaluations that were run under the declared name of the dataset, this one included; `None` where
-            nobody counted. Never those of the very same rows: two such counts tell whether a row changed in between.
-        version: of this program.
-    """
+    """All that a report to hand on knows."""
 
     title: str
     table: str
@@ -233,16 +187,6 @@ def public_facts(
 
     Args:
         evaluation: *Sensitive*.
-        name: of the candidate.
-        policy: to be judged by.
-        schema: used only where it is declared.
-        synthetic: the table, as it is released, or a part of it that was drawn like the others.
-        title: the headline.
-        n_rows: of the whole table; `None`: as many as are given.
-
-    Raises:
-        JobError: the evaluation has no such candidate.
-        EvaluationError: what the table claims with all that counts with it cannot be read.
     """
     from evaluate.validity.validity import valid_rows
 

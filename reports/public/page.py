@@ -33,12 +33,7 @@ TALL, BASE, MARGIN = 132.0, 104.0, 34.0
 
 
 def released_strip(released: Released, top: float) -> Markup:
-    """One released number on a line from zero: a dot, its interval, and a tick for what chance alone would show.
-
-    Args:
-        released: a share or a distance.
-        top: the right end of the line, shared by the numbers that are to be compared.
-    """
+    """One released number on a line from zero: a dot, its interval, and a tick for what chance alone would show."""
     width, height = STRIP
     middle, spoken = height / 2, _spoken(released)
 
@@ -327,11 +322,7 @@ def _written(value: Any) -> str:
 
 
 def write_public_html(facts: PublicFacts, path: Path | str) -> Path:
-    """The report to hand on, written whole or not at all; the path is returned.
-
-    Raises:
-        OutputError: the place cannot be written; nothing was left there.
-    """
+    """The report to hand on, written whole or not at all; the path is returned."""
     path = Path(path)
     page = render_public(facts)
     with whole_file(path) as beside:

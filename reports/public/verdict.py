@@ -24,13 +24,7 @@ _WORDS: Mapping[Outcome, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class PublicVerdict:
-    """The outcome of the rules that can be shown.
-
-    Attributes:
-        outcome: of the binding rules among them; `None` where there is none.
-        findings: of every rule that can be shown.
-        hidden: rules that rest on numbers that stay inside.
-    """
+    """The outcome of the rules that can be shown."""
 
     outcome: Outcome | None
     findings: tuple[Finding, ...]

@@ -80,18 +80,7 @@ class Crowd:
 
 @dataclass(frozen=True)
 class Inferred:
-    """Attribute inference of one column, or by a model; rates in [0, 1], none where a figure holds no number.
-
-    Attributes:
-        column: the secret.
-        members: success on training rows.
-        controls: success on other rows.
-        own: success on training rows with the attacker's own sample in the place of the synthetic table.
-        usual: success of guessing the most frequent value.
-        advantage: with the interval that allows for all columns.
-        rare: advantage on the rarest values, likewise; none where there are too few.
-        quasi: advantage of an attacker who knows the quasi-identifiers only, likewise.
-    """
+    """Attribute inference of one column, or by a model; rates in [0, 1], none where a figure holds no number."""
 
     column: str
     members: float
@@ -214,22 +203,7 @@ MOST_COLUMNS = 20
 
 @dataclass(frozen=True)
 class AttackLine:
-    """One attack.
-
-    Attributes:
-        measure: its name in the catalog.
-        title: in plain words.
-        subject: columns, or the group, that it is about; empty for the whole table.
-        scale: what `value` is: "AUC", "share found" or "advantage".
-        word: what follows; nothing is ever called safe.
-        value: of the estimate, with its interval; none where nothing was measured.
-        chance: what an attacker gets who learns nothing.
-        members: success on training rows; none where it has no rate.
-        controls: success on other rows, likewise.
-        baseline: success on training rows without a synthetic row; none where there is no such thing.
-        detectable: the smallest value that would have been told from chance in four of five tries.
-        note: one sentence; why nothing was measured, where that is so.
-    """
+    """One attack."""
 
     measure: str
     title: str
@@ -252,13 +226,7 @@ class AttackLine:
 
 @dataclass(frozen=True)
 class AttackNote:
-    """All attacks on one table.
-
-    Attributes:
-        lines: what was measured, furthest above chance first, and then what was not.
-        columns: attribute inference by column, the worst first.
-        models: the same by models.
-    """
+    """All attacks on one table."""
 
     lines: tuple[AttackLine, ...]
     columns: tuple[Inferred, ...]

@@ -28,16 +28,7 @@ the limit."""
 
 @dataclass(frozen=True)
 class ColumnRow:
-    """One column's charts side by side, drawn to the same scale.
-
-    Attributes:
-        column: its name.
-        kind: of the schema.
-        worst: the largest total variation of any candidate.
-        top: the largest share of any bar.
-        figures: one for each candidate; `None` where it was not measured.
-        details: of each candidate, what else is to be seen of the column.
-    """
+    """One column's charts side by side, drawn to the same scale."""
 
     column: str
     kind: str
@@ -107,13 +98,7 @@ def _details(
 
 
 def _words(measure: str, of: Estimate, drawn: Mapping[str, Any]) -> str:
-    """A number in a few words; an evaluation of an earlier version has no direction.
-
-    Args:
-        measure: the number's name.
-        of: the number.
-        drawn: what the column's figure tells of its moments and its lattice.
-    """
+    """A number in a few words; an evaluation of an earlier version has no direction."""
     value = finite(of.value)
     if measure == "columns.tail.excess":
         if abs(value) < 0.0005:
@@ -139,12 +124,7 @@ def _column_row(
 
 
 def associations(candidate: Candidate, columns: Sequence[str] = ()) -> AssociationSet | None:
-    """The triangles of one candidate; `None` where associations were not measured.
-
-    Args:
-        candidate: the synthetic table.
-        columns: that are drawn; without any, the most wrong ones of this candidate.
-    """
+    """The triangles of one candidate; `None` where associations were not measured."""
     figure = candidate.figures.get("associations")
     if not figure or len(figure["columns"]) < 2:
         return None

@@ -42,14 +42,7 @@ class LandmarkedDistance:
 
 @dataclass(frozen=True)
 class Agreement:
-    """The agreement of texts with one column.
-
-    Attributes:
-        column: its name.
-        lost: of their dependence; `None` where it is too weak to tell.
-        tstr: score of a model of texts trained on synthetic rows, beside that of real ones; `None` if not measured.
-        gap: the loss; `None` if not measured.
-    """
+    """The agreement of texts with one column."""
 
     column: str
     lost: Estimate | None
@@ -66,18 +59,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class TextPart:
-    """One column of texts.
-
-    Attributes:
-        column: its name.
-        lengths: words of a text, as a column is drawn; `None` where it was not measured.
-        distances: of words and runs of words.
-        shares: further figures.
-        agreements: with other columns, the worst first.
-        sentences: of training texts that synthetic ones repeat, as plain data; each has "sentence", "synthetic_rows"
-            and "train_rows".
-        examples: synthetic texts with values of their rows.
-    """
+    """One column of texts."""
 
     column: str
     lengths: dict[str, Any] | None
@@ -90,15 +72,7 @@ class TextPart:
 
 @dataclass(frozen=True)
 class TextSection:
-    """The section of a report on the texts of one table.
-
-    Attributes:
-        rows: figures of fidelity and utility of the whole table.
-        attacks: figures of privacy.
-        absent: titles and reasons of figures of the table that were not measured.
-        unattacked: the same of attacks.
-        parts: by column.
-    """
+    """The section of a report on the texts of one table."""
 
     rows: tuple[Estimate, ...]
     attacks: tuple[Estimate, ...]
@@ -117,7 +91,6 @@ def texts_of(candidate: Candidate, names: Sequence[str]) -> TextSection | None:
 
     Args:
         candidate: *Sensitive*: repeated sentences are of real people.
-        names: the columns of free text.
     """
     if not names:
         return None

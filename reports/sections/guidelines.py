@@ -32,11 +32,7 @@ class GuidelineFinding:
 
 
 def by_attacks(key: str) -> Callable[[Candidate, Evaluation], GuidelineFinding]:
-    """An answer from attacks: those that raise an alarm, else the smallest leak that they would have seen.
-
-    Args:
-        key: of a criterion, as `Metric.criteria` names it.
-    """
+    """An answer from attacks: those that raise an alarm, else the smallest leak that they would have seen."""
 
     def answer(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
         lines = [line for line in attack_note(candidate).lines if key in CATALOG[line.measure].criteria]
@@ -145,15 +141,7 @@ SAID_ONCE = ("yours to judge", "stated")
 
 @dataclass(frozen=True)
 class Criterion:
-    """One thing that a guideline asks.
-
-    Attributes:
-        source: the guideline.
-        title: its own words.
-        asks: the question.
-        answer: what was found of a candidate, given its evaluation.
-        uncovered: what the answer leaves open.
-    """
+    """One thing that a guideline asks."""
 
     source: str
     title: str

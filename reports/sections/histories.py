@@ -29,14 +29,7 @@ class ColumnTransitions:
 
 @dataclass(frozen=True)
 class HistorySection:
-    """The section of a report on the histories of one table.
-
-    Attributes:
-        rows: figures of the whole table.
-        absent: titles and reasons of those that were not measured.
-        lengths: rows per entity, as a column is drawn; `None` where it was not measured.
-        transitions: of the columns that are furthest beyond fresh real histories, the worst first.
-    """
+    """The section of a report on the histories of one table."""
 
     rows: tuple[Estimate, ...]
     absent: tuple[tuple[str, str], ...]

@@ -20,13 +20,7 @@ from synth.schema import Schema
 
 
 def evaluations_of(provenance: Provenance, *, by_name: bool) -> int | None:
-    """Evaluations that were run, this one included; `None` where nobody counted.
-
-    Args:
-        provenance: of an evaluation.
-        by_name: count by the declared name of the dataset, as whatever is public has to: a count by the table's very
-            rows would tell whether one of them changed.
-    """
+    """Evaluations that were run, this one included; `None` where nobody counted."""
     counted = provenance.attempts
     found = counted.by_name if counted is not None and by_name else counted
     return None if found is None else found.evaluations
@@ -73,24 +67,14 @@ class AttackPower:
 
 @dataclass(frozen=True)
 class TableLimitations:
-    """Limitations of one candidate's evaluation.
-
-    Attributes:
-        failures: measures that gave no number, and why.
-        power: sentences on how large an effect would have been seen, and on what was not tried.
-    """
+    """Limitations of one candidate's evaluation."""
 
     failures: tuple[Failure, ...]
     power: tuple[str, ...]
 
 
 def limits_of(candidate: Candidate, notes: Sequence[str] = ()) -> TableLimitations:
-    """The limits of one candidate's evaluation.
-
-    Args:
-        candidate: measured.
-        notes: sentences on the power of what was tested without it.
-    """
+    """The limits of one candidate's evaluation."""
     audit = [_of_audit(candidate)] if candidate.statement is not None else []
     shadows = [] if isinstance(candidate.find("privacy.shadow.auc"), Estimate) else [NO_SHADOWS]
     return TableLimitations(candidate.failures, (*on_samples(candidate), *notes, *_power(candidate), *shadows, *audit))

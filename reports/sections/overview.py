@@ -55,16 +55,7 @@ TIGHT = 1e-3
 
 @dataclass(frozen=True)
 class OverviewLine:
-    """One line of the overview.
-
-    Attributes:
-        anchor: the section that shows more.
-        title: of the line.
-        estimate: the number; `None` where there is none.
-        extent: the ends of the axis, the worse one first.
-        said: the number in words, or why there is none.
-        spoken: a sentence on the number for a tip and a screen reader.
-    """
+    """One line of the overview."""
 
     anchor: Anchor
     title: str
@@ -76,12 +67,7 @@ class OverviewLine:
 
 @dataclass(frozen=True)
 class Overview:
-    """The overview of all tables.
-
-    Attributes:
-        lines: of each table, in the order of the candidates.
-        readings: the title of each line, with a reading of its number.
-    """
+    """The overview of all tables."""
 
     lines: tuple[tuple[OverviewLine, ...], ...]
     readings: tuple[tuple[str, str], ...]
@@ -89,13 +75,7 @@ class Overview:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """The guarantee of a table as the overview needs it.
-
-    Attributes:
-        protection: the limit on any test; `None` without an undisputed guarantee.
-        unit: the unit of privacy in the plural, such as "rows".
-        lacks: the reason why there is no limit, such as "no formal guarantee".
-    """
+    """The guarantee of a table as the overview needs it."""
 
     protection: Protection | None
     unit: str = "rows"
@@ -105,13 +85,7 @@ class Guarantee:
 def overview_of(
     candidates: Sequence[Candidate], guarantees: Sequence[Guarantee], unlearned: Sequence[str] = ()
 ) -> Overview:
-    """The overview of candidates.
-
-    Args:
-        candidates: in their order.
-        guarantees: of each.
-        unlearned: columns that no number of fidelity is about.
-    """
+    """The overview of candidates."""
     lines: list[list[OverviewLine]] = [[] for _ in candidates]
     readings = []
     for anchor, measures in MEASURES.items():

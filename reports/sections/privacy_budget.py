@@ -62,21 +62,7 @@ class BookLine:
 
 @dataclass(frozen=True)
 class BudgetTable:
-    """The lines of a statement with their totals, and how to check them.
-
-    Attributes:
-        lines: in the order of the statement.
-        rho: of all lines; none where one has none.
-        own_delta: of all mechanisms together.
-        rest: what is left of the claimed delta.
-        by_hand: rho + 2 sqrt(rho ln(1 / rest)); none where there is no rho (Bun & Steinke 2016, Proposition 1.3).
-        formulas: mechanism and how its rho comes about, for those that occur.
-        ledger: what the ledger says, as data, what is spent at `moment`; none: outside a ledger.
-        left: epsilon that the ledger has left at `moment`.
-        moment: that the position is of; none: outside a ledger.
-        recompute: the command that prices the books anew.
-        find: the command that finds the ledger's entry.
-    """
+    """The lines of a statement with their totals, and how to check them."""
 
     lines: tuple[BookLine, ...]
     rho: float | None
@@ -92,13 +78,7 @@ class BudgetTable:
 
 
 def books_of(name: str, statement: PrivacyStatement, booked: LedgerStanding | None = None) -> BudgetTable:
-    """The books of one candidate's statement.
-
-    Args:
-        name: of the candidate.
-        statement: of it.
-        booked: the ledger after all that the run drew, as its evaluation says; `None` where no run says so.
-    """
+    """The books of one candidate's statement."""
     events = statement.events
     known = [event.rho for event in events if event.rho is not None]
     rho = sum(known) if events and len(known) == len(events) else None
@@ -152,13 +132,6 @@ def position_of(
 
     A run reserves all that it draws before it draws anything, and the note of each release is of the moment when that
     one was reserved. What a reader takes for the position is that after all of them.
-
-    Args:
-        note: of a statement; `None`: outside a ledger.
-        booked: the ledger after all that the run drew; passed over where it is of another dataset.
-
-    Returns:
-        The note with what is spent at a moment, and the moment in words; both `None` outside a ledger.
     """
     if note is None:
         return None, None

@@ -17,17 +17,7 @@ from reports.glossary import entry
 
 @dataclass(frozen=True)
 class Mark:
-    """One table in the picture of utility against exposure.
-
-    Attributes:
-        name: of the table.
-        utility: higher is better.
-        low: lower end of its interval; the number itself where there is none.
-        high: upper end.
-        exposure: the unfavorable end of the privacy figure; lower is better.
-        best: no other table in the ranking beats it in both.
-        barred: it is disqualified.
-    """
+    """One table in the picture of utility against exposure."""
 
     name: str
     utility: float
@@ -47,17 +37,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class BrokenRule:
-    """One rule that a table broke.
-
-    Attributes:
-        measure: what it is about.
-        title: of the measure.
-        why: the reason for the rule.
-        limit: of the rule, that was broken.
-        reason: what was found.
-        estimate: the number with its interval and landmarks; none where there is none.
-        own: whether it is a rule of comparisons, not of the policy.
-    """
+    """One rule that a table broke."""
 
     measure: str
     title: str
@@ -133,21 +113,7 @@ class DifferenceRow:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The section of a comparison.
-
-    Attributes:
-        rows: every vendor: the ranked in order, then the incomplete, the disqualified, those not evaluated.
-        figures: what the order rests on.
-        differences: those that tell tables apart first; no more than a page has room for.
-        n_differences: how many there are.
-        rule: how the order comes about.
-        n_compared: rows of each table.
-        rows_asked: whether somebody asked for that many.
-        policy: that rules were taken from.
-        marks: the picture; empty where there is none.
-        titles: of its axes.
-        reference: the utility of real rows in it.
-    """
+    """The section of a comparison."""
 
     rows: tuple[VendorRow, ...]
     figures: tuple[FigureColumn, ...]

@@ -38,14 +38,7 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class Mean:
-    """A number averaged over seeds.
-
-    Attributes:
-        values: of each seed.
-        value: their mean.
-        low: lower end of its 95% interval; none for one seed.
-        high: upper end of it.
-    """
+    """A number averaged over seeds."""
 
     values: tuple[float, ...]
     value: float
@@ -87,19 +80,7 @@ class SweepRow:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep in a report.
-
-    Attributes:
-        releasable: whether its private fits are paid for.
-        epsilon: what they come to together; none where none promises anything.
-        delta: at which.
-        n_fits: how many they are.
-        n_points: fits of any kind.
-        n_seeds: of each setting.
-        panels: one for each measure.
-        rows: the same as numbers.
-        hidden: how many points are not shown in full.
-    """
+    """A sweep in a report."""
 
     releasable: bool
     epsilon: float | None
@@ -122,7 +103,6 @@ def sweep_of(evaluation: Evaluation, shown: Sequence[Candidate] = ()) -> Sweep |
 
     Args:
         evaluation: *Sensitive*: it was measured on real rows.
-        shown: the candidates that the report shows in full.
     """
     swept, points = evaluation.provenance.sweep, sweep_points(evaluation)
     if swept is None or not points:
@@ -162,12 +142,7 @@ def sweep_points(evaluation: Evaluation) -> tuple[SweepPoint, ...]:
 
 
 def shown_in_full(evaluation: Evaluation, release: str | None) -> tuple[Candidate, ...]:
-    """The candidates with a section of their own: all, but of a sweep the one to release, or a few of the first seed.
-
-    Args:
-        evaluation: of a sweep or not.
-        release: the candidate that the job names for release.
-    """
+    """Candidates with a section of their own: all, but of a sweep the one to release, or a few of the first seed."""
     points = sweep_points(evaluation)
     if not points:
         return evaluation.candidates

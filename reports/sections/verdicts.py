@@ -28,13 +28,7 @@ Kind = Literal["upper end", "lower end", "bound", "claim", "proof"]
 
 @dataclass(frozen=True)
 class Bound:
-    """The number that a rule's limit was compared with.
-
-    Attributes:
-        value: of that number.
-        kind: which end of the 95% interval it is; or a bound by itself, a claim, or the most that a claim allows.
-        favorable: whether it is the end that speaks for the table, which decides a FAIL.
-    """
+    """The number that a rule's limit was compared with."""
 
     value: float
     kind: Kind
@@ -43,16 +37,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Ruling:
-    """One policy's verdict on one candidate, with its strongest reasons first.
-
-    Attributes:
-        verdict: what the policy says.
-        words: the outcome and for whom, in one breath.
-        reasons: what decided, most weighty first; of a PASS, the calls that were closest.
-        waived: findings that a waiver in force sets aside.
-        lapsed: findings whose waiver does not count: it ended, or nobody may waive that.
-        broken: self-tests that did not come out.
-    """
+    """One policy's verdict on one candidate, with its strongest reasons first."""
 
     verdict: Verdict
     words: str

@@ -26,16 +26,7 @@ class WeakColumn:
 
 @dataclass(frozen=True)
 class WeakGroup:
-    """A group of people for whom something is off.
-
-    Attributes:
-        group: who they are, such as ``"sex: Female"``.
-        what: what is off.
-        value: how much; 0 is harmless, whatever is off.
-        low: lower end of its interval; none where it has none.
-        high: upper end, likewise.
-        anchor: the section that shows it.
-    """
+    """A group of people for whom something is off."""
 
     group: str
     what: str

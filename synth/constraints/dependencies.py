@@ -9,13 +9,7 @@ from synth.constraints.kinds import Constraint, FixedCombinations, Formula, Valu
 
 @dataclass(frozen=True)
 class Dependency:
-    """One column determines another.
-
-    Attributes:
-        determinant: the column that determines.
-        dependent: the column that is determined.
-        mapping: the value of the dependent by that of the determinant.
-    """
+    """One column determines another."""
 
     determinant: str
     dependent: str
@@ -33,15 +27,6 @@ def equivalents(
     """Columns that another determines and is determined by, over any number of lists: a model need not hold them.
 
     A column that may be missing, or that a formula computes, is held. Each determinant is held itself.
-
-    Args:
-        constraints: checked against the columns.
-        columns: all of the schema's.
-        first: columns that are rather held than computed, the most important one first.
-        constant: columns that hold one value in all rows of an entity; others do not determine these, or the reverse.
-
-    Returns:
-        For each column that is not held, what determines it.
     """
     computed = {constraint.column for constraint in constraints if isinstance(constraint, Formula)}
     links: dict[str, list[Dependency]] = {}
@@ -61,10 +46,6 @@ def dependencies(constraints: Sequence[Constraint], computed: Mapping[str, Depen
     """Dependencies between columns that a model holds, each after those that its determinant depends on.
 
     Of two columns that determine each other, the first that is listed determines.
-
-    Args:
-        constraints: checked against the columns.
-        computed: what `equivalents` gives: a computed column is replaced by the one that determines it.
     """
     waiting: dict[tuple[str, str], Dependency] = {}
     for each in _listed(constraints):
@@ -82,12 +63,7 @@ def dependencies(constraints: Sequence[Constraint], computed: Mapping[str, Depen
 def combinations_of_held(
     constraint: FixedCombinations, computed: Mapping[str, Dependency]
 ) -> tuple[tuple[str, ...], set[tuple[Value, ...]]]:
-    """The columns that a model holds of a constraint, and what of its combinations can be; computed ones are replaced.
-
-    Args:
-        constraint: lists combinations.
-        computed: what `equivalents` gives.
-    """
+    """The columns that a model holds of a constraint, and its possible combinations; computed ones are replaced."""
     replaced = [computed[name].determinant if name in computed else name for name in constraint.columns]
     names = tuple(dict.fromkeys(replaced))
     inverse = {name: computed[name].inverse for name in constraint.columns if name in computed}

@@ -56,12 +56,6 @@ Expression = ConstantTerm | Name | Operation
 def parse(text: str) -> Expression:
     """The expression that a text writes.
 
-    Args:
-        text: at most `MAX_LENGTH` characters.
-
-    Raises:
-        ValueError: the text is no expression; the message says where.
-
     >>> parse("`capital-gain` - 2 * loss") == parse("`capital-gain` - (2 * loss)")
     True
     """
@@ -96,7 +90,6 @@ def evaluate(expression: Expression, values: Mapping[str, np.ndarray]) -> np.nda
     """The value in every row, shape (n,), float64; NaN where an operand is missing or a divisor is zero.
 
     Args:
-        expression: what to compute.
         values: the columns that it names, shape (n,) each, NaN where missing.
 
     >>> evaluate(parse("a / b"), {"a": np.array([1.0, 1.0, np.nan]), "b": np.array([2.0, 0.0, 1.0])}).tolist()

@@ -197,16 +197,7 @@ _NUMERIC = (IntegerColumn, RealColumn, WeightColumn)
 
 
 def check(constraints: Sequence[Constraint], columns: Columns) -> None:
-    """Refuse constraints that the columns do not allow.
-
-    Args:
-        constraints: all of a schema's.
-        columns: all of its columns.
-
-    Raises:
-        ValueError: a constraint names no column, or not one of its kind, or formulas do not fit together; the message
-            says which by its number, from 0.
-    """
+    """Refuse constraints that the columns do not allow."""
     for place, constraint in enumerate(constraints):
         try:
             _check_names(constraint, columns)
@@ -222,11 +213,7 @@ def check(constraints: Sequence[Constraint], columns: Columns) -> None:
 
 
 def in_order(formulas: Sequence[Formula]) -> list[Formula]:
-    """The formulas with each after those that its operands need.
-
-    Raises:
-        ValueError: formulas refer to each other in a circle.
-    """
+    """The formulas with each after those that its operands need."""
     waiting, placed = list(formulas), list[Formula]()
     while waiting:
         unknown = {formula.column for formula in waiting}

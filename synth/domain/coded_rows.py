@@ -35,7 +35,6 @@ class CodedRows:
         """Real rows.
 
         Args:
-            discretizer: names codes and cells.
             cells: *Sensitive*. The cell of every value, by place; shape (n,) each.
         """
         n = len(next(iter(cells.values())))
@@ -75,13 +74,7 @@ class Evidence:
     """Evidence: the values of rows that are known before the others are drawn.
 
     Attributes:
-        codes: of columns whose value is given, by place.
-        intervals: of those of them that are numbers with ranks, the least and the greatest rank.
         allowed: codes that other columns may have, by place, shape (size,).
-        zeros: places of some columns, and which of their codes go together, an axis for each.
-        rows: the first columns of each row that is to be drawn; the others of them count for nothing. `None`: no column
-            differs from row to row in what is known of it.
-        n_given: number of these columns.
     """
 
     codes: Mapping[int, int] = field(default_factory=dict)
@@ -92,11 +85,7 @@ class Evidence:
     n_given: int = 0
 
     def given_codes(self, place: int) -> Codes:
-        """The codes of a column that is known of each row, shape (n,).
-
-        Raises:
-            ValueError: no rows are given, and the column is not drawn.
-        """
+        """The codes of a column that is known of each row, shape (n,)."""
         if self.rows is None:
             raise ValueError("these columns are given and never drawn; give the rows")
         return np.asarray(self.rows.codes[:, place])
@@ -113,9 +102,7 @@ class Evidence:
         """The codes that a column may have beside those of columns that are drawn; shape (n, size); `None`: all.
 
         Args:
-            place: of the column.
             codes: of rows, shape (n, d).
-            drawn: places of columns whose codes are known.
         """
         found = self.allowed.get(place)
         flags = None if found is None else np.broadcast_to(found, (len(codes), len(found)))

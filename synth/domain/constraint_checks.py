@@ -24,8 +24,6 @@ def broken(frame: pd.DataFrame, constraint: Constraint, columns: Columns) -> np.
 
     Args:
         frame: in canonical form; *Sensitive* where it is real.
-        constraint: checked against `columns`.
-        columns: of the schema.
     """
     if isinstance(constraint, Inequality):
         return _out_of_order(frame, constraint, columns)
@@ -43,10 +41,6 @@ def repeated(
 
     Args:
         frame: in canonical form; *Sensitive* where it is real.
-        constraint: names the columns.
-        columns: of the schema.
-        keep: true leaves out the first row that holds a value. False leaves out none, so that the order of the rows
-            does not matter.
     """
     known = pd.DataFrame({name: _told_apart(frame[name], columns[name]) for name in constraint.columns})
     missing = known.isna().to_numpy().any(axis=1)
@@ -54,13 +48,7 @@ def repeated(
 
 
 def key_hashes(frame: pd.DataFrame, constraint: Unique, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
-    """For each row 64 bits that equal values of a key share, uint64, and whether its key is whole; shape (n,) both.
-
-    Args:
-        frame: in canonical form.
-        constraint: names the columns.
-        columns: of the schema.
-    """
+    """For each row 64 bits that equal values of a key share, uint64, and whether its key is whole; shape (n,) both."""
     known = pd.DataFrame({name: _told_apart(frame[name], columns[name]) for name in constraint.columns})
     for name in known.select_dtypes(np.float64):
         known[name] += 0.0  # zero has a sign, which no comparison sees
@@ -76,14 +64,7 @@ def _told_apart(series: pd.Series, column: Column) -> pd.Series:
 
 
 def compute(frame: pd.DataFrame, formula: Formula, columns: Columns) -> tuple[pd.Series, np.ndarray]:
-    """A formula's column in canonical form, and which rows it is not lawful in; shape (n,) both.
-
-    Args:
-        frame: holds the operands, in canonical form.
-        formula: checked against `columns`.
-        columns: of the schema. A value outside the bounds of the formula's column, and a missing one where none may
-            be, is not lawful.
-    """
+    """A formula's column in canonical form, and which rows it is not lawful in; shape (n,) both."""
     column: Any = columns[formula.column]
     exact = _exact(frame, formula, columns)
     missing, unit = np.isnan(exact), numeric_scale.step(column)
@@ -97,14 +78,7 @@ def compute(frame: pd.DataFrame, formula: Formula, columns: Columns) -> tuple[pd
 
 
 def determined(determinant: pd.Series, dependency: Dependency, columns: Columns) -> tuple[pd.Series, np.ndarray]:
-    """The column that another one determines, in canonical form, and which rows say nothing of it; shape (n,) both.
-
-    Args:
-        determinant: the column that determines, in canonical form.
-        dependency: names the columns.
-        columns: of the schema. Where the determinant is missing, or holds a value that is not listed, the result is an
-            arbitrary value.
-    """
+    """The column that another one determines, in canonical form, and which rows say nothing of it; shape (n,) both."""
     known = canonical(tuple(dependency.mapping), columns[dependency.determinant])
     found = pd.Index(known.array).get_indexer(pd.Index(determinant.array))
     values = canonical(tuple(dependency.mapping.values()), columns[dependency.dependent])
@@ -127,13 +101,7 @@ def compares_days(constraint: Inequality, columns: Columns) -> bool:
 
 
 def on_one_line(values: np.ndarray, column: Column, *, by_day: bool = False) -> np.ndarray:
-    """Positions of a column on the line that it shares with every column it can be compared to.
-
-    Args:
-        values: positions on the column's own line: days for dates, microseconds for times.
-        column: the kind.
-        by_day: true if a time lies at the midnight before it.
-    """
+    """Positions of a column on the line that it shares with every column it can be compared to."""
     if isinstance(column, DateColumn):
         return np.asarray(values * numeric_scale.DAY)
     return np.asarray(np.floor(values / numeric_scale.DAY) * numeric_scale.DAY if by_day else values)

@@ -63,9 +63,7 @@ class Copula:
         """The copula of numbers and times; `None` where no two of them go together.
 
         Args:
-            discretizer: tells which columns these are.
             codes: as a model draws them, shape (n, n_columns).
-            rng: source of the scores.
         """
         lines = [(place, each) for place, each in enumerate(discretizer.attributes) if each.edges is not None]
         if len(lines) < 2 or len(codes) < 2:
@@ -90,8 +88,6 @@ class Copula:
 
         Args:
             columns: codes by place, shape (n,) each.
-            rng: source of the draw.
-            given: that share where all rows hold one value, by place.
         """
         n_rows = len(columns[self.places[0]])
         ranks = {place: np.empty(n_rows) for place in self.places}

@@ -39,7 +39,6 @@ class CodedTable:
     """Counts of codes that are held in memory.
 
     Attributes:
-        domain: number of codes of each attribute, in the order of the columns of `codes`.
         codes: shape (n, d), integers below the domain's sizes. *Sensitive* where they are a real table's.
 
     >>> CodedTable({"a": 2, "b": 2}, np.array([[0, 1], [1, 1], [1, 1]])).counts(("b", "a")).tolist()
@@ -107,9 +106,7 @@ class Coarsening:
         """Groups of even mass, for every number and time with more than twice as many codes, up to `MOST_CODES`.
 
         Args:
-            discretizer: the codes, as they were released.
             masses: released counts of the codes of each column, shape (size,).
-            n_groups: coarse codes of a column at most, `other` and `missing` aside.
         """
         groups = {}
         for attribute in discretizer.attributes:
@@ -124,10 +121,7 @@ class Coarsening:
         """Groups for every column with more codes than it may have, so that each pair of columns has few cells.
 
         Args:
-            discretizer: the codes, as they were released.
             masses: released counts of the codes of each column, shape (size,).
-            n_groups: coarse codes of each column with an order, `other` and `missing` aside; its groups have even mass.
-            n_categories: of a column without one: those of least mass are one group.
         """
         groups = {}
         for attribute in discretizer.attributes:
@@ -184,7 +178,6 @@ class CoarseCounts:
 
     Attributes:
         table: *Sensitive*. Counts by fine codes.
-        coarsening: the coarse attributes.
     """
 
     table: Counts

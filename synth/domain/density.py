@@ -55,10 +55,7 @@ def expected_counts(
 
     Args:
         noisy: released counts of the cells, shape (n_cells,).
-        sigma: standard deviation of their noise, positive.
         edges: of the cells, ascending, shape (n_cells + 1,).
-        column: gives scale, precision, steps and spikes.
-        n_values: number of values, about.
     """
     counts = noisy.astype(np.float64)
     places = grid.resolution(edges, column)
@@ -131,7 +128,6 @@ def posterior_means(noisy: np.ndarray, sigma: float) -> np.ndarray:
 
     Args:
         noisy: counts with Gaussian noise, shape (n,).
-        sigma: its standard deviation, positive.
 
     Source: Kiefer & Wolfowitz 1956 (nonparametric maximum likelihood of a prior); Robbins 1956 (empirical Bayes).
 
@@ -159,12 +155,7 @@ def posterior_means(noisy: np.ndarray, sigma: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Tails:
-    """The tails in which a log-density must decline, and their least steepness.
-
-    Attributes:
-        direction: of each step to the next cell: 1 where it must fall, -1 where it must rise, 0 where it is free.
-        slope: by which a step must change at least, signed; shape as `direction`, (n_cells - 1,).
-    """
+    """The tails in which a log-density must decline, and their least steepness."""
 
     direction: np.ndarray
     slope: np.ndarray

@@ -109,8 +109,6 @@ class Attribute:
     """The codes of one column.
 
     Attributes:
-        name: the column.
-        column: its kind, bounds and categories.
         edges: edges of the cells on the line, shape (n_cells - 1,); `None` for a column with categories.
         group: the code of every cell, shape (n_cells,); the last two are `other` and `missing`.
         mass: relative mass of every cell, shape (n_cells,); cells of one code are drawn in proportion to it.
@@ -124,11 +122,7 @@ class Attribute:
 
     @property
     def line(self) -> tuple[np.ndarray, Grid]:
-        """Edges of the cells and the column, of a number or a time.
-
-        Raises:
-            SchemaError: the column has categories.
-        """
+        """Edges of the cells and the column, of a number or a time."""
         if self.edges is None or isinstance(self.column, CategoricalColumn | BooleanColumn):
             raise SchemaError(f"column={self.name!r} has categories and no line; take its codes")
         return self.edges, self.column
@@ -181,7 +175,6 @@ class Attribute:
 
         Args:
             codes: shape (n,).
-            rng: source of the draw.
             ranks: the share of its code's mass below each value, shape (n,), for possible codes; left out, it is drawn.
         """
         if ranks is not None:
@@ -342,11 +335,7 @@ class Discretizer:
 
     @classmethod
     def by_schema(cls, schema: Schema) -> Self:
-        """Cells from what is declared alone: categories, and public grids merged into declared bins where there are.
-
-        Raises:
-            SchemaError: a domain is yet to be measured or observed.
-        """
+        """Cells from what is declared alone: categories, and public grids merged into declared bins where there are."""
         if schema.measured:
             raise SchemaError(
                 f"columns={', '.join(schema.measured)} have no domain yet; measure or observe it before there are codes"
@@ -358,9 +347,7 @@ class Discretizer:
         """Bins of about equal mass in the training table, spikes in bins of their own: for evaluation, not for release.
 
         Args:
-            schema: names the columns.
             train: *Sensitive*. Conforming to the schema.
-            n_bins: number of bins a number or time gets.
         """
         counted = {}
         for name in schema.learned:
@@ -375,9 +362,7 @@ class Discretizer:
         """The discretizer of `by_quantiles`, from the counts of a training table.
 
         Args:
-            schema: names the columns.
             counted: *Sensitive*. For each number or time the places that hold a value, ascending, and how many each.
-            n_bins: number of bins a number or time gets.
         """
         made = []
         for name in schema.learned:
@@ -414,9 +399,6 @@ class Discretizer:
 
         Args:
             codes: shape (n, d), as `encode` gives them.
-            rng: source of the draw.
-            copula: of values within their codes; left out, each column's are drawn alone.
-            given: the one value that all rows will have in a column, which others go along with.
         """
         columns = [np.asarray(codes[:, i]) for i in range(len(self.attributes))]
         ranks: dict[int, np.ndarray] = {}
@@ -449,11 +431,7 @@ class Discretizer:
 
     @classmethod
     def from_plain(cls, content: Mapping[str, Any], schema: Schema) -> Self:
-        """A discretizer from plain data and the schema it was made under.
-
-        Raises:
-            ValueError, TypeError, KeyError: the data is damaged, or of another schema; nothing was made of it.
-        """
+        """A discretizer from plain data and the schema it was made under."""
         plain_arrays.require_columns(content, schema.modeled)
         made = []
         for name in schema.modeled:
@@ -506,7 +484,6 @@ def regroup(attribute: Attribute, groups: np.ndarray, mass: np.ndarray | None = 
     """The attribute with its cells merged anew.
 
     Args:
-        attribute: to merge.
         groups: a number for each cell but `other` and `missing`, shape (n_cells - 2,); equal numbers share a code, -1
             joins `other`. Numbers need not be dense.
         mass: new masses of all cells, shape (n_cells,); `None` keeps them.

@@ -56,12 +56,7 @@ FINE_CELLS, FINE_SHARE = 2, 0.05
 
 
 def public_edges(column: numeric_scale.LineColumn, signal: float) -> np.ndarray:
-    """Edges of the cells within the column's outer limits; shape (n_cells + 1,), ascending.
-
-    Args:
-        column: with its outer limits.
-        signal: the public number of units over the standard deviation of a cell's noise.
-    """
+    """Edges of the cells within the column's outer limits; shape (n_cells + 1,), ascending."""
     low, high = numeric_scale.bounds(column)
     if isinstance(column, DateColumn | DatetimeColumn):
         inner = _calendar(column, _finest(DECADE_PARTS, (signal / SIGNAL_OF_A_DECADE) ** 2))
@@ -107,7 +102,6 @@ def histogram(positions: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
     Args:
         positions: *Sensitive*. On the line, NaN where missing, shape (n,).
-        edges: of the cells.
     """
     present = positions[~np.isnan(positions)]
     cells = np.clip(np.searchsorted(edges, present, side="right") - 1, 0, len(edges) - 2)
@@ -118,10 +112,8 @@ def bounded(column: Any, edges: np.ndarray, noisy: np.ndarray, sigma: float) -> 
     """The column with the bounds of the window that holds its values; reads only the noisy histogram.
 
     Args:
-        column: a number's or a time's, with its outer limits.
         edges: of the cells, shape (n_cells + 1,).
         noisy: the histogram, shape (n_cells,).
-        sigma: standard deviation of its noise.
     """
     counts = noisy / sigma
     if isinstance(column, DateColumn | DatetimeColumn):
@@ -135,14 +127,7 @@ def bounded(column: Any, edges: np.ndarray, noisy: np.ndarray, sigma: float) -> 
 
 
 class _Window(NamedTuple):
-    """Adjacent cells.
-
-    Attributes:
-        score: their sum less the penalty, in standard deviations of a cell's noise.
-        first: the first of them.
-        last: the last of them.
-        n_cells: among how many cells it is the best.
-    """
+    """Adjacent cells."""
 
     score: float
     first: int
@@ -168,9 +153,6 @@ def _best_window(counts: np.ndarray, start: int, end: int, root_penalty: float =
 
     Args:
         counts: in standard deviations of their noise, shape (n_cells,).
-        start: the first cell.
-        end: the one after the last.
-        root_penalty: for the root of the number of its cells.
     """
     before = np.concatenate([[0.0], np.cumsum(counts[start:end])])
     sizes = np.arange(end - start + 1)
@@ -189,8 +171,6 @@ def _with_others(counts: np.ndarray, best: _Window, ends: Sequence[int]) -> list
 
     Args:
         counts: in standard deviations of their noise, shape (n_cells,).
-        best: the best window.
-        ends: cells at which stretches end, beside those at which the best window does.
     """
     kept, more = [], [best]
     while more:
@@ -215,7 +195,6 @@ def _window_of_numbers(edges: np.ndarray, counts: np.ndarray, *, on_lattice: boo
     Args:
         edges: of the cells, shape (n_cells + 1,).
         counts: in standard deviations of their noise, shape (n_cells,).
-        on_lattice: true if the cell of zero holds nothing else.
     """
     n_below, n_not_above = int((edges[:-1] < 0).sum()), int((edges[:-1] <= 0).sum())
     ends = sorted({0, n_below, n_not_above, len(counts)})
@@ -236,8 +215,6 @@ def _folded(counts: np.ndarray, n_below: int, n_not_above: int) -> list[_Window]
 
     Args:
         counts: in standard deviations of their noise, shape (n_cells,).
-        n_below: number of negative cells.
-        n_not_above: number of cells that are not positive.
     """
     n_both = min(n_below, len(counts) - n_not_above)
     if n_both == 0:

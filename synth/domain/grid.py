@@ -45,8 +45,6 @@ def quantile_edges(
     Args:
         distinct: *Sensitive*. The places on the line that hold a value, ascending, shape (n_places,).
         counts: *Sensitive*. How many values each of them holds, shape (n_places,).
-        column: gives bounds and precision.
-        n_bins: number of bins; a value that would fill one alone gets its own.
     """
     low, high = numeric_scale.bounds(column)
     unit = numeric_scale.step(column)
@@ -63,10 +61,6 @@ def quantiles(distinct: np.ndarray, counts: np.ndarray, n_bins: int) -> np.ndarr
     Args:
         distinct: ascending, shape (n_places,).
         counts: of each place, shape (n_places,).
-        n_bins: number of shares.
-
-    Returns:
-        Shape (n_bins + 1,); empty where there is no value.
 
     >>> quantiles(np.array([1.0, 2.0, 7.0]), np.array([2, 1, 1]), 2)
     array([1., 1., 7.])
@@ -83,7 +77,6 @@ def within(edges: np.ndarray, column: numeric_scale.LineColumn) -> bool:
 
     Args:
         edges: ascending, shape (n_cells + 1,).
-        column: gives bounds and precision.
     """
     low, high = numeric_scale.bounds(column)
     around = close(np.zeros(0), low, high, numeric_scale.step(column))
@@ -95,7 +88,6 @@ def resolution(edges: np.ndarray, column: numeric_scale.LineColumn) -> np.ndarra
 
     Args:
         edges: ascending, shape (n_cells + 1,).
-        column: gives scale and precision.
     """
     if getattr(column, "scale", "linear") == "linear":
         places = (edges - edges[0]) / (edges[-1] - edges[0]) * EVEN_CELLS

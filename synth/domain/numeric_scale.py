@@ -87,8 +87,6 @@ def draw(edges: np.ndarray, cells: np.ndarray, column: LineColumn, rng: np.rando
     Args:
         edges: ascending, shape (n_cells + 1,).
         cells: of the values, shape (n,).
-        column: gives precision and bounds; no value leaves the bounds.
-        rng: source of the draw.
 
     Returns:
         Positions on the line, shape (n,): int64 counts of `step` where there is one, else float64.
@@ -115,11 +113,7 @@ def settle(
 
     Args:
         positions: on the line, shape (n,).
-        column: gives precision, bounds and steps.
-        taken: values within the bounds and on the precision that none may come to, unless nothing else is left;
-            ascending.
         shares: of the positions that are on each step in the end, shape (n_steps,); empty: on none but by chance.
-        rng: source of the draw.
 
     Returns:
         Positions on the line, shape (n,).
@@ -156,9 +150,7 @@ def _nearest(counts: np.ndarray, every: int, ends: np.ndarray, taken: np.ndarray
 
     Args:
         counts: of the precision, shape (n,).
-        every: counts in the step.
         ends: least and greatest count, shape (2,).
-        taken: counts, ascending.
 
     Returns:
         Counts, and whether there is such a multiple; shape (n,) both.
@@ -191,9 +183,6 @@ def _on_steps(
     Args:
         drawn: counts of `unit`, shape (n,).
         ends: for a step in counts, least and greatest count that each value may be moved to, two of shape (n,).
-        ladder: steps with their shares, coarsest first.
-        unit: of the counts.
-        rng: source of the draw.
     """
     level, up_to = rng.random(len(drawn)), np.cumsum(step_weights(ladder, unit))
     for (size, _), weight in reversed(list(zip(ladder, up_to, strict=True))):
@@ -225,10 +214,6 @@ def lattice_measure(edges: np.ndarray, column: LineColumn) -> np.ndarray:
 
     Args:
         edges: ascending, shape (n_cells + 1,).
-        column: gives precision and steps.
-
-    Returns:
-        Shape (n_cells,), not negative; 0 where a cell holds no value.
     """
     unit = step(column)
     if unit is None:
@@ -255,7 +240,6 @@ def values(counts: np.ndarray, column: LineColumn, missing: np.ndarray) -> pd.Se
 
     Args:
         counts: from `draw`, shape (n,).
-        column: the kind to give back.
         missing: true where the value is missing, shape (n,).
     """
     if isinstance(column, IntegerColumn):

@@ -39,12 +39,8 @@ def quantile_discretizer(
     """Codes of all modeled columns, read off rows.
 
     Args:
-        schema: names the columns; nothing in it is left to measure.
         places: *Sensitive*. For each column where its values lie on the line, NaN where missing, or the number of its
             category; shape (n,) each.
-        weights: of the rows, one over the rows of their unit, so that a set of rows weighs no more than its units.
-        n_bins: codes of a number or time of many values, about.
-        least_units: weight that a cell holds at least.
     """
     made = []
     for name in schema.modeled:

@@ -32,8 +32,6 @@ def average_segments(counts: np.ndarray, base: np.ndarray, sigma: float, total: 
     Args:
         counts: noisy, shape (n_cells,).
         base: measure of each cell, positive, shape (n_cells,).
-        sigma: standard deviation of the noise.
-        total: number of values in all cells, about; positive.
     """
     coarse, limit = _Segments(counts, base, sigma, total, COARSE), FARTHEST / (sigma * np.sqrt(len(counts)))
     tilts, misses = [0.0], [total - float(coarse.mean(0.0)[0].sum())]

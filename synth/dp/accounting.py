@@ -71,11 +71,6 @@ _FINE_ORDERS = np.concatenate([[1.01], np.linspace(1.1, 11, 100), np.geomspace(1
 def discrete_gaussian_loss(sigma: float, sensitivity: int, interval: float) -> Any:
     """The privacy loss distribution of one release; pessimistic at any width of the grid.
 
-    Args:
-        sigma: parameter of the noise.
-        sensitivity: the most that one unit moves the number.
-        interval: width of the grid of losses.
-
     Source: Canonne, Kamath, Steinke 2020, Theorem 7; Doroshenko et al. 2022 (2207.04380), Algorithm 1.
     """
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
@@ -137,12 +132,6 @@ class _Mixture:
 def sampled_group_loss(sigma: float, sampling_rate: float, n_units: int, interval: float) -> Any:
     """The privacy loss distribution of one release for a group; pessimistic at any width of the grid.
 
-    Args:
-        sigma: standard deviation of the noise, in units of what one unit can move.
-        sampling_rate: probability with which each unit is in the sample.
-        n_units: of the group.
-        interval: width of the grid of losses.
-
     Source: Ganesh 2024 (2401.10294), Theorem 3.1; Doroshenko et al. 2022 (2207.04380), Algorithm 1.
     """
     from dp_accounting.pld import privacy_loss_distribution
@@ -173,10 +162,6 @@ def _on_grid(interval: float, first: int, deltas: np.ndarray) -> Any:
 def epsilon_pure(events: Sequence[Event], group: int = 1) -> float | None:
     """Epsilon of all events together at delta 0: their pure losses add up. `None` where one has no such loss.
 
-    Args:
-        events: of the schedule.
-        group: units that change together.
-
     Source: Dwork & Roth 2014, Theorems 2.2 and 3.16.
 
     >>> epsilon_pure([RandomizedResponseEvent("answers", epsilon=0.5, count=2)])
@@ -194,11 +179,6 @@ def epsilon_pld(events: Sequence[Event], delta: float, group: int = 1) -> float:
 
     A group of units moves what each event releases by as many times its sensitivity, and has own deltas of its own. How
     many of it are in a Poisson sample is binomial. Its epsilon is infinite where no accountant resolves it.
-
-    Args:
-        events: of the schedule.
-        delta: of the claim.
-        group: units that are blanked out, added or removed together.
 
     >>> round(epsilon_pld([GaussianEvent("counts", sigma=10.0)], 1e-6), 3)
     0.397

@@ -51,17 +51,7 @@ PURE = "sum of pure losses"
 
 
 class Budget:
-    """The budget of one private fit. Drawing spends it; statement and draws come from the same schedule.
-
-    Args:
-        schedule: every release that will be made.
-        noise: source of the noise; unless said, the system's.
-        journal: keeps noisy values before anything reads them; `None`: nothing is kept.
-        ledger: the place of this fit's reservation in a ledger; `None`: outside a ledger.
-
-    Raises:
-        BudgetError: a journal would keep noise that is not private, which a later start would take for private.
-    """
+    """The budget of one private fit. Drawing spends it; statement and draws come from the same schedule."""
 
     def __init__(
         self,
@@ -83,10 +73,6 @@ class Budget:
 
         Args:
             exact: *Sensitive*. Integers or reals, as the event says; any shape.
-            event: one of the schedule's.
-
-        Raises:
-            BudgetError: the event is not in the schedule or is spent; nothing was drawn.
         """
         noisy = self._charge_then_draw(event, lambda: release(exact, event, self._noise).tolist())
         if np.size(noisy) != exact.size:
@@ -98,10 +84,6 @@ class Budget:
 
         Args:
             exact: *Sensitive*. As `release` takes them.
-            event: one of the schedule's.
-
-        Raises:
-            BudgetError: the event is not in the schedule or has no so many releases left; no more were drawn.
         """
         return [self.release(each, event) for each in exact]
 
@@ -110,11 +92,6 @@ class Budget:
 
         Args:
             scores: *Sensitive*. One score per public candidate.
-            score_sensitivity: the most that one unit moves any score.
-            event: one of the schedule's.
-
-        Raises:
-            BudgetError: the event is not in the schedule or is spent; nothing was drawn.
         """
         return int(self._charge_then_draw(event, lambda: select(scores, score_sensitivity, event, self._noise)))
 
@@ -123,10 +100,6 @@ class Budget:
 
         Args:
             counts: *Sensitive*. How many rows hold each value that any holds.
-            event: one of the schedule's.
-
-        Raises:
-            BudgetError: the event is not in the schedule or is spent; nothing was drawn.
         """
         return list(self._charge_then_draw(event, lambda: name_stable(counts, event, self._noise)))
 
@@ -136,11 +109,6 @@ class Budget:
         Args:
             answers: *Sensitive*. For each question the true answers of those who are asked it, -1 for none, shape (n,),
                 and how they randomize. Nobody is asked more questions than the event counts.
-            event: one of the schedule's.
-
-        Raises:
-            BudgetError: the event is not in the schedule or is spent, or the noise is not one for respondents; nothing
-                was drawn.
         """
         noise = self._noise
         if not isinstance(noise, LocalNoise):
@@ -154,17 +122,7 @@ class Budget:
         return self._journal is not None
 
     def step(self, event: SubsampledGaussianEvent, n_steps: int, work: Callable[[Steps], str]) -> str:
-        """The digest of what a stretch of DP-SGD steps left; spends so many of the event's releases.
-
-        Args:
-            event: one of the schedule's.
-            n_steps: number of steps.
-            work: takes the steps' draws and does them all; it returns the digest of what it left on the disk. It is not
-                called where a journal says that an earlier start did this stretch.
-
-        Raises:
-            BudgetError: the event is not in the schedule, or has no so many releases left; nothing was drawn.
-        """
+        """The digest of what a stretch of DP-SGD steps left; spends so many of the event's releases."""
         return str(self._charge_then_draw(event, lambda: work(Steps(event, n_steps, self._noise)), n_steps))
 
     def _charge_then_draw(self, event: Event, draw: Callable[[], Any], n_releases: int = 1) -> Any:
@@ -175,31 +133,14 @@ class Budget:
         return draw() if self._journal is None else self._journal.once(event.record(), draw, n_releases)
 
     def statement(self, schema: Schema) -> PrivacyStatement:
-        """The privacy statement of the schedule, whether or not all of it was drawn.
-
-        Args:
-            schema: declared; names the unit and `n_units`.
-
-        Raises:
-            BudgetError: the schema is not declared, or names no `n_units`.
-        """
+        """The privacy statement of the schedule, whether or not all of it was drawn."""
         return statement_of(self.schedule, schema, ledger=self._ledger, private=self._noise.private)
 
 
 def statement_of(
     schedule: Schedule, schema: Schema, *, ledger: LedgerNote | None = None, private: bool = True
 ) -> PrivacyStatement:
-    """The privacy statement of a schedule: local where respondents randomize all that is read.
-
-    Args:
-        schedule: all that is drawn.
-        schema: declared; names the unit and `n_units`.
-        ledger: the place of the release in a ledger; `None`: outside a ledger.
-        private: whether all noise comes from a secure source.
-
-    Raises:
-        BudgetError: the schema is not declared, or names no `n_units`.
-    """
+    """The privacy statement of a schedule: local where respondents randomize all that is read."""
     events = schedule.events
     steps = any(isinstance(event, SubsampledGaussianEvent) for event in events)
     local = schedule.delta == 0 and all(isinstance(event, RandomizedResponseEvent) for event in events)

@@ -61,13 +61,6 @@ def _check(event: Any, *, positive: tuple[str, ...]) -> None:
 class GaussianEvent(_Event):
     """Numbers released with Gaussian noise.
 
-    Attributes:
-        what: the read, in words.
-        sigma: standard deviation of the noise in every cell.
-        sensitivity: L2 distance that one unit can move the numbers of one release; whole for whole numbers.
-        count: number of releases.
-        whole: true if they are whole numbers with discrete Gaussian noise; else reals with the continuous one.
-
     Source: Canonne, Kamath, Steinke 2020, Theorem 4.
     """
 
@@ -98,13 +91,6 @@ class GaussianEvent(_Event):
 @dataclass(frozen=True)
 class LaplaceEvent(_Event):
     """Numbers released with Laplace noise.
-
-    Attributes:
-        what: the read, in words.
-        scale: of the noise in every cell; its standard deviation is about 1.41 times that.
-        sensitivity: L1 distance that one unit can move the numbers of one release; whole for whole numbers.
-        count: number of releases.
-        whole: true if they are whole numbers with discrete Laplace noise; else reals with the continuous one.
 
     Source: Dwork, McSherry, Nissim, Smith 2006; Ghosh, Roughgarden, Sundararajan 2009 (discrete).
     """
@@ -137,11 +123,6 @@ class LaplaceEvent(_Event):
 class SelectionEvent(_Event):
     """Choices by the exponential mechanism (Gumbel noisy max).
 
-    Attributes:
-        what: the choice, in words.
-        epsilon: the bounded range of one choice, which is also its pure epsilon.
-        count: number of choices.
-
     Source: Dong, Durfee, Rogers 2020 (bounded range); Cesar, Rogers 2021 (its zCDP, epsilon^2 / 8).
     """
 
@@ -171,11 +152,6 @@ class SelectionEvent(_Event):
 class RandomizedResponseEvent(_Event):
     """Answers that each unit randomizes on its own, so that only their reports leave it.
 
-    Attributes:
-        what: the questions, in words.
-        epsilon: pure, of one answer: no report is more than e^epsilon times as likely after one as after another.
-        count: number of answers that one unit gives; those of other units are not its own and cost it nothing.
-
     Source: Warner 1965; Kasiviswanathan et al. 2011 (local privacy).
     """
 
@@ -199,13 +175,6 @@ class RandomizedResponseEvent(_Event):
 @dataclass(frozen=True)
 class StabilityEvent(_Event):
     """The values that enough units hold: counts with discrete Gaussian noise, of which those at a threshold are named.
-
-    Attributes:
-        what: the read, in words.
-        sigma: standard deviation of the noise in every count.
-        threshold: a value is named where its noisy count is at least this.
-        sensitivity: rows that one unit holds at most.
-        count: number of such histograms.
 
     Source: Korolova et al. 2009; Bun, Nissim, Stemmer 2016 (stability-based histograms).
     """
@@ -263,12 +232,6 @@ class StabilityEvent(_Event):
 @dataclass(frozen=True)
 class SubsampledGaussianEvent(_Event):
     """Sums over Poisson samples of the units, released with Gaussian noise: the steps of DP-SGD.
-
-    Attributes:
-        what: the read, in words.
-        noise_multiplier: standard deviation of the noise in units of the sensitivity.
-        sampling_rate: probability with which each unit is in a sample.
-        count: number of steps.
 
     Source: Abadi et al. 2016 (1607.00133); Mironov, Talwar, Zhang 2019 (1908.10530).
     """
@@ -336,11 +299,7 @@ class PlannedEvents(Sequence[Event]):
         return tuple(self)[index]
 
     def of(self, events: Iterable[Event]) -> Self:
-        """The same attributes with the events of a schedule, which has them in the same order.
-
-        Raises:
-            BudgetError: they are of other mechanisms, or more or fewer.
-        """
+        """The same attributes with the events of a schedule, which has them in the same order."""
         left = iter(events)
         taken = type(self)(**{name: _taken(part, left) for name, part in vars(self).items()})
         if next(left, None) is not None:
@@ -379,9 +338,6 @@ def _off_plan() -> BudgetError:
 def event_of(what: str, mechanism: str, noise: Mapping[str, Any], count: int) -> Event:
     """The event that a line of the books describes.
 
-    Raises:
-        BudgetError: the mechanism or a parameter of it is unknown, missing or out of range.
-
     >>> event_of("ages", "Gaussian", {"sigma": 10.0}, 2)
     GaussianEvent(what='ages', sigma=10.0, sensitivity=1, count=2, whole=True)
     """
@@ -411,9 +367,6 @@ def gaussian_of_rho(what: str, rho: float, *, count: int, sensitivity: int) -> G
 def ceil_sqrt(square: int) -> int:
     """The square root rounded up, as the whole sensitivity of whole numbers is.
 
-    Args:
-        square: at least 1.
-
     >>> ceil_sqrt(1), ceil_sqrt(4), ceil_sqrt(5)
     (1, 2, 3)
     """
@@ -424,10 +377,6 @@ def gaussian_tail(least: np.ndarray, sigma: float) -> np.ndarray:
     """The probability that discrete Gaussian noise is at least this, by summing its mass; shape of `least`.
 
     Beyond `LARGE_SIGMA` a bound, by the continuous tail one below (Canonne, Kamath, Steinke 2020, Proposition 25).
-
-    Args:
-        least: whole numbers.
-        sigma: of the noise.
 
     >>> gaussian_tail(np.array([0, 1]), 1e-3).round(6).tolist()
     [1.0, 0.0]

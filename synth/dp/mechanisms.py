@@ -42,7 +42,6 @@ class Oracle(Protocol):
 
         Args:
             cells: *Sensitive*. The true answer of each respondent, -1 for none; shape (n,).
-            words: source of the randomness.
         """
 
 
@@ -88,9 +87,6 @@ def require_sampler() -> None:
     """Refuse work that draws private noise where its exact sampler cannot draw it: nothing else may.
 
     One draw of each kind on a constant shows that it works, before a row is read or a budget is reserved.
-
-    Raises:
-        MissingExtra: OpenDP is not installed, is too old, or fails; nothing was drawn for a release.
     """
     if importlib.util.find_spec("opendp") is None:
         raise missing_extra("private noise is drawn by OpenDP alone, which", "private")
@@ -119,11 +115,7 @@ def _sampler_fault() -> str:
 
 
 class SystemNoise:
-    """OpenDP's samplers, seeded by the operating system: no seed reaches them.
-
-    Raises:
-        MissingExtra: OpenDP is not installed.
-    """
+    """OpenDP's samplers, seeded by the operating system: no seed reaches them."""
 
     private = True
 
@@ -232,8 +224,6 @@ def release(exact: np.ndarray, event: GaussianEvent | LaplaceEvent, noise: Noise
 
     Args:
         exact: *Sensitive*. Integers where the event is of whole numbers, else finite reals; any shape.
-        event: names the noise.
-        noise: draws it.
     """
     exact = exact.astype(np.int64 if event.whole else np.float64)
     if isinstance(event, LaplaceEvent):
@@ -246,9 +236,6 @@ def select(scores: np.ndarray, score_sensitivity: float, event: SelectionEvent, 
 
     Args:
         scores: *Sensitive*. One score per public candidate, shape (n,); larger is better.
-        score_sensitivity: the most that one unit moves any score, up or down.
-        event: names the epsilon of one choice.
-        noise: draws the Gumbel noise, of scale 2 score_sensitivity / epsilon.
     """
     return noise.noisy_max(scores, 2 * score_sensitivity / event.epsilon)
 
@@ -258,11 +245,6 @@ def name_stable(counts: Mapping[Value, int], event: StabilityEvent, noise: Noise
 
     Args:
         counts: *Sensitive*. How many rows hold each value that any holds.
-        event: names noise and threshold.
-        noise: draws it.
-
-    Returns:
-        By noisy count, the largest first. That order is a part of what the event pays for.
     """
     # In sorted order: the order in which values were met is the table's own.
     values = sorted(counts)
@@ -273,11 +255,6 @@ def name_stable(counts: Mapping[Value, int], event: StabilityEvent, noise: Noise
 
 def poisson_sample(n_units: int, sampling_rate: float, uniforms: Callable[[int], np.ndarray]) -> np.ndarray:
     """The units that are in a Poisson sample, ascending int64: the gaps between them are geometric.
-
-    Args:
-        n_units: units there are.
-        sampling_rate: probability of each, in (0, 1].
-        uniforms: gives so many independent numbers in (0, 1].
 
     >>> poisson_sample(4, 1.0, np.ones).tolist()
     [0, 1, 2, 3]
@@ -357,13 +334,7 @@ def _opendp() -> Any:
 
 
 class Steps:
-    """The steps that a budget has charged, and no more: each draws a sample, then one noisy sum.
-
-    Args:
-        event: says how units are sampled and how much noise there is.
-        n_steps: number of its releases that are charged.
-        noise: draws.
-    """
+    """The steps that a budget has charged, and no more: each draws a sample, then one noisy sum."""
 
     def __init__(self, event: SubsampledGaussianEvent, n_steps: int, noise: Noise) -> None:
         self._event, self._noise = event, noise
@@ -374,9 +345,6 @@ class Steps:
 
         Args:
             n_units: *Sensitive*. Units in the table.
-
-        Raises:
-            BudgetError: all samples that were charged are drawn.
         """
         self._samples = _one_less(self._samples, self._event)
         return self._noise.sample(n_units, self._event.sampling_rate)
@@ -386,13 +354,9 @@ class Steps:
 
         Args:
             total: *Sensitive*. Sum of vectors, each unit's with an L2 norm of at most `max_grad_norm`; shape (d,).
-            max_grad_norm: the bound.
 
         Returns:
             Float64, shape (d,).
-
-        Raises:
-            BudgetError: all sums that were charged are released.
         """
         self._sums = _one_less(self._sums, self._event)
         return self._noise.floats(total, self._event.noise_multiplier * max_grad_norm)

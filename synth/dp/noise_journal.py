@@ -28,14 +28,7 @@ class Journal:
     """
 
     def __init__(self, path: Path) -> None:
-        """Open a journal, new or cut short.
-
-        Args:
-            path: the file; its folder must exist.
-
-        Raises:
-            BudgetError: the file is no journal; nothing was drawn.
-        """
+        """Open a journal, new or cut short."""
         self._path = path
         self._values: list[tuple[_Draw, Any]] = []
         self._next = 0
@@ -57,16 +50,7 @@ class Journal:
         return tuple(self._lost)
 
     def once(self, record: EventRecord, draw: Callable[[], Any], n_releases: int = 1) -> Any:
-        """The value of the next draw: the one on disk where there is one, else drawn, written and given.
-
-        Args:
-            record: of the event; the same in the same place when the fit is repeated.
-            draw: gives a noisy value as plain data (numbers, texts, lists of them).
-            n_releases: number of the event's releases in the draw.
-
-        Raises:
-            BudgetError: the value on disk belongs to another event; nothing was drawn.
-        """
+        """The value of the next draw: the one on disk where there is one, else drawn, written and given."""
         if self._next < len(self._values):
             kept, value = self._values[self._next]
             if kept != (record, n_releases):

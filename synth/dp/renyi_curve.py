@@ -23,7 +23,6 @@ class RdpCurve:
 
     Attributes:
         divergences: one bound for each order, shape (len(ORDERS),); never negative, infinite where none holds.
-        delta: of the mechanisms themselves, added to that of the bounds (a stability histogram has such a one).
 
     Source: Mironov 2017 (1702.07476).
 
@@ -83,10 +82,6 @@ def _conversion(order: float, delta: float) -> float:
 @dataclass(frozen=True)
 class RdpFilter:
     """A privacy filter: a total for releases chosen one after the other, each in sight of the earlier ones.
-
-    Attributes:
-        epsilon: the total.
-        delta: the total.
 
     A filter on one order fixed in advance is valid (Feldman & Zrnic 2021, 2008.11193; Whitehouse et al. 2023,
     2203.05481). Here any order may be the one that admits, so the filter's delta is divided among the orders

@@ -27,10 +27,6 @@ _SLACK = 1e-3
 class Schedule:
     """The events of one fit and the delta at which they are accounted for.
 
-    Attributes:
-        events: every read, in any order.
-        delta: of the guarantee, the deltas of mechanisms included.
-
     >>> from synth.dp.events import GaussianEvent
     >>> round(Schedule((GaussianEvent("counts", sigma=10.0),), 1e-6).epsilon, 3)
     0.397
@@ -41,12 +37,7 @@ class Schedule:
 
     @cached_property
     def epsilon(self) -> float:
-        """The claim: PLD, or the sum of pure losses where delta is 0.
-
-        Raises:
-            BudgetError: delta is too small for so many releases, or the accountants disagree, so that neither can be
-                trusted.
-        """
+        """The claim: PLD, or the sum of pure losses where delta is 0."""
         n_releases = sum(event.count for event in self.events)
         if 0 < self.delta < LEAST_DELTA_A_RELEASE * n_releases:
             raise BudgetError(
@@ -107,11 +98,7 @@ class Schedule:
         return next((event for event in self.events if event.what == what), None)
 
     def required(self, what: str, kind: type[AnyEvent]) -> AnyEvent:
-        """The event of that name, which is of that kind.
-
-        Raises:
-            BudgetError: the schedule has none.
-        """
+        """The event of that name, which is of that kind."""
         event = self.event(what)
         if not isinstance(event, kind):
             raise BudgetError(f"the schedule has no {kind.mechanism} event={what!r}; plan it before drawing")
@@ -145,14 +132,6 @@ Plan = Callable[[float], Sequence[Event]]
 
 def calibrate(plan: Plan, epsilon: float, delta: float) -> Schedule:
     """The schedule whose joint epsilon is the target, from below.
-
-    Args:
-        plan: the events at a total zCDP cost rho; their joint epsilon must grow with rho.
-        epsilon: target.
-        delta: target.
-
-    Raises:
-        BudgetError: epsilon or delta is outside what can be calibrated; nothing was drawn.
 
     >>> from synth.dp.events import gaussian_of_rho
     >>> schedule = calibrate(lambda rho: [gaussian_of_rho("counts", rho, count=1, sensitivity=1)], 1.0, 1e-6)
@@ -227,9 +206,6 @@ def approximate_rho(epsilon: float, delta: float) -> float:
 def resolve_delta(delta: float | Literal["auto"], schema: Schema) -> float:
     """The delta to use: "auto" is min(1e-6, n_units^-1.2).
 
-    Raises:
-        BudgetError: delta is not in (0, 1/(10 n_units)], or below `LEAST_DELTA`, the least that can be accounted for.
-
     >>> from synth.schema import build_schema
     >>> content = {"status": "declared", "n_units": 6366, "columns": {"a": {"kind": "boolean"}}}
     >>> resolve_delta("auto", build_schema(content))
@@ -264,11 +240,7 @@ def _too_small(delta: float) -> BudgetError:
 
 
 def require_declared(schema: Schema) -> int:
-    """The declared number of units.
-
-    Raises:
-        BudgetError: the schema is inferred, or names no n_units; nothing was read.
-    """
+    """The declared number of units."""
     if schema.status != "declared":
         raise BudgetError(
             f"a private fit needs a declared schema, and this one has status={schema.status!r}: its bounds and "

@@ -42,14 +42,7 @@ _DESCRIPTION = "model.json"
 
 
 def number(high: float, *, low: float = 0.0, whole: bool = False, closed: bool = False) -> Any:
-    """A field's validator that keeps a number as it is written, whole or not, and refuses all else in one clause.
-
-    Args:
-        high: the largest that is allowed.
-        low: its lower limit.
-        whole: true if it must be a whole number.
-        closed: true if `low` itself is allowed.
-    """
+    """A field's validator that keeps a number as it is written, whole or not, and refuses all else in one clause."""
     bounds = f"from {low:g} to" if closed else f"above {low:g} and at most"
     rule = f"must be a {'whole ' if whole else ''}number {bounds} {high:g}"
 
@@ -107,11 +100,7 @@ class PlanEntry(Frozen):
         return dict(named)
 
     def event(self) -> Event:
-        """The event, where the line says its noise.
-
-        Raises:
-            BudgetError: it names a share, or not what its mechanism needs.
-        """
+        """The event, where the line says its noise."""
         for key in ("share", "delta"):
             if getattr(self, key) is not None:
                 raise BudgetError(
@@ -122,11 +111,7 @@ class PlanEntry(Frozen):
 
 
 def schedule_of(events: tuple[Event, ...], delta: float) -> Schedule:
-    """The schedule of events that accountants can hold on one grid: a typical one sets its width, all its extent.
-
-    Raises:
-        BudgetError: they cannot; nothing was priced.
-    """
+    """The schedule of events that accountants can hold on one grid: a typical one sets its width, all its extent."""
     if n_points(events) > MOST_POINTS:
         raise BudgetError(
             "the noise of the events is too small, or too different from one to the other, for an accountant to "
@@ -137,15 +122,7 @@ def schedule_of(events: tuple[Event, ...], delta: float) -> Schedule:
 
 @dataclass(frozen=True)
 class StatedCost:
-    """The cost of the events as a file states it.
-
-    Attributes:
-        epsilon: of all of them, at the schedule's delta.
-        rhos: of each event, `None` where it has no such cost; empty where the file names none.
-        deltas: of each event's own; empty where the file names none.
-        in_ledger: epsilon alone, the total's epsilon and its delta, where a ledger holds the release.
-        private: False where the noise was not drawn from a secure source, so that nothing is promised.
-    """
+    """The cost of the events as a file states it."""
 
     epsilon: float
     rhos: tuple[float | None, ...] = ()
@@ -198,15 +175,7 @@ class _Statement(_Said):
 
 
 def read_stated(path: Path, candidate: str | None = None) -> ScheduleFile:
-    """The books in `evaluation.json`, in a model's `model.json`, or in what a fit said with --json.
-
-    Args:
-        path: the file.
-        candidate: the owner of the statement, where an evaluation holds several.
-
-    Raises:
-        BudgetError: the file cannot be read, or holds no statement, or a damaged one; nothing was priced.
-    """
+    """The books in `evaluation.json`, in a model's `model.json`, or in what a fit said with --json."""
     name, statement = _statement_of(_read_json(path), candidate)
     if statement is None:
         raise BudgetError(f"{name!r} has no formal guarantee, so that there is nothing to price; pass one that has")
@@ -223,11 +192,7 @@ def read_stated(path: Path, candidate: str | None = None) -> ScheduleFile:
 
 
 def stated_schedule(name: str, statement: Mapping[str, Any]) -> Schedule:
-    """The schedule that a statement's books come to, whatever it claims of them.
-
-    Raises:
-        BudgetError: they are damaged, or no accountant resolves them.
-    """
+    """The schedule that a statement's books come to, whatever it claims of them."""
     return _schedule(_said(name, statement))
 
 
@@ -314,15 +279,7 @@ def read_schedule(path: Path | str, candidate: str | None = None) -> Schedule:
 
 
 def read_books(path: Path | str, candidate: str | None = None) -> ScheduleFile:
-    """The events and the claim in a plan, an evaluation or a saved model.
-
-    Args:
-        path: a plan (TOML), `evaluation.json`, a model's folder, or its `model.json`.
-        candidate: the owner of the statement, where an evaluation holds several.
-
-    Raises:
-        BudgetError: the file cannot be read, or its plan cannot be priced; nothing was priced.
-    """
+    """The events and the claim in a plan, an evaluation or a saved model."""
     path = Path(path)
     place = f"path={str(path)!r}"
     source = path / _DESCRIPTION if (path / _DESCRIPTION).is_file() else path

@@ -190,11 +190,7 @@ class PrivacyStatement:
 
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> "PrivacyStatement":
-        """A statement from plain data, as `to_dict` gives it.
-
-        Raises:
-            ValueError: it is none that a budget makes; there is no statement.
-        """
+        """A statement from plain data, as `to_dict` gives it."""
         whole = with_trust(content)
         if set(whole) != {one.name for one in fields(PrivacyStatement)}:
             raise ValueError("a privacy statement has every key, and no other")
@@ -215,10 +211,6 @@ def _reader() -> "TypeAdapter[PrivacyStatement]":
 
 def is_claim(name: str, value: object) -> bool:
     """True if a fit with noise can claim a privacy loss.
-
-    Args:
-        name: "epsilon", which lies above 0, or "delta", which lies in [0, 1) and is 0 or may be divided by.
-        value: as a file holds it.
 
     >>> is_claim("epsilon", 0.5), is_claim("epsilon", 0), is_claim("epsilon", True), is_claim("delta", 0.0)
     (True, False, False, True)

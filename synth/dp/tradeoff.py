@@ -34,10 +34,6 @@ LARGEST_EXPONENT = 700.0
 class TradeOff:
     """Limits on the detections of any test, from pairs that all hold.
 
-    Attributes:
-        epsilons: of the pairs, ascending, none negative.
-        deltas: of the pairs.
-
     >>> claim = TradeOff.of_claim(1.0, 1e-6)
     >>> round(claim.detections(0.01), 4), round(claim.right_guesses, 3)
     (0.0272, 0.731)
@@ -52,11 +48,7 @@ class TradeOff:
         return cls((epsilon,), (delta,))
 
     def detections(self, false_alarms: float) -> float:
-        """The largest share of detections that any test reaches.
-
-        Args:
-            false_alarms: its share of false alarms, in [0, 1].
-        """
+        """The largest share of detections that any test reaches."""
         return float(self.curve(np.array([false_alarms]))[0])
 
     def curve(self, false_alarms: np.ndarray) -> np.ndarray:
@@ -91,9 +83,6 @@ def trade_off(events: tuple[Event, ...]) -> TradeOff:
     """The trade-off curve of all events together, by their privacy loss distribution: not below the true one.
 
     But for what convolutions lose of each delta in rounding, which shows in no printed rate.
-
-    Args:
-        events: of a schedule fixed in advance.
 
     >>> from synth.dp.events import GaussianEvent
     >>> round(trade_off((GaussianEvent("counts", sigma=4.22),)).detections(0.01), 4)

@@ -53,26 +53,14 @@ LEAST_ROUNDS, MOST_ROUNDS_A_COLUMN = 3, 4
 
 @dataclass(frozen=True)
 class Stage:
-    """Rounds with the same noise.
-
-    Attributes:
-        number: 1 for the first.
-        n_rounds: their number.
-        share: of what all stages cost together.
-    """
+    """Rounds with the same noise."""
 
     number: int
     n_rounds: int
     share: float
 
     def events(self, rho: float, choices_share: float, sensitivity: int) -> "StageEvents":
-        """The events of the stage.
-
-        Args:
-            rho: of all stages.
-            choices_share: of the stage's cost, for its choices; 0: they are free.
-            sensitivity: rows of one unit at most.
-        """
+        """The events of the stage."""
         choices, marginals = choices_share * self.share, (1 - choices_share) * self.share
         return StageEvents(
             SelectionEvent.of_rho(f"choices of marginals, stage {self.number}", choices * rho, self.n_rounds)
@@ -154,13 +142,7 @@ class Aim(MarginalGenerator):
         return ROWS_ALONE if self.choices == NOISY_PAIRS else super().independent_rows_reason
 
     def check(self, schema: Schema) -> None:
-        """Refuse, before any row is read, a fit that the schema rules out.
-
-        Raises:
-            SchemaError: free text is kept.
-            BudgetError: epsilon is set and the schema does not allow it.
-            JobError: the workload names what is no modeled column of the schema.
-        """
+        """Refuse, before any row is read, a fit that the schema rules out."""
         super().check(schema)
         check_workload(self.workload, schema)
 

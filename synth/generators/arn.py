@@ -63,13 +63,7 @@ class Arn(AutoregressiveGenerator):
         return ArnModel
 
     def check(self, schema: Schema) -> None:
-        """Refuse a fit that the schema or the installation rules out.
-
-        Raises:
-            SchemaError: free text is kept.
-            MissingExtra: PyTorch is not installed.
-            JobError: there is no such device.
-        """
+        """Refuse a fit that the schema or the installation rules out."""
         super().check(schema)
         require_torch()
         if self.device == "cuda":
@@ -107,12 +101,7 @@ class Arn(AutoregressiveGenerator):
 
 @dataclass(frozen=True, eq=False)
 class RankLevels:
-    """Ranks within the codes of a number or time, in levels: each cell is in the level of its middle.
-
-    Attributes:
-        attribute: names codes and cells.
-        n_levels: of each code.
-    """
+    """Ranks within the codes of a number or time, in levels: each cell is in the level of its middle."""
 
     attribute: Attribute
     n_levels: int
@@ -161,13 +150,7 @@ class RankLevels:
 
 @dataclass(frozen=True, eq=False)
 class NetworkColumns:
-    """The columns of a network: the code of each attribute, and directly after it the level of its rank, if it has any.
-
-    Attributes:
-        discretizer: names codes and cells.
-        places: of all attributes, in the order of the network's columns.
-        n_levels: of ranks within a code.
-    """
+    """Columns of a network: the code of each attribute, and directly after it the level of its rank, if it has any."""
 
     discretizer: Discretizer
     places: tuple[int, ...]
@@ -235,13 +218,7 @@ class NetworkColumns:
 
 @dataclass(frozen=True, eq=False)
 class ArnDistribution:
-    """A distribution over rows of codes and ranks, by a trained network.
-
-    Attributes:
-        layout: the network's columns.
-        network: on the CPU, in evaluation mode.
-        n_given: attributes that come first and are never drawn: each row's are known.
-    """
+    """A distribution over rows of codes and ranks, by a trained network."""
 
     layout: NetworkColumns
     network: "AutoregressiveNetwork"
@@ -263,24 +240,13 @@ class ArnDistribution:
         return self.network.order == "any"
 
     def draw(self, n_rows: int, rng: np.random.Generator, evidence: Evidence | None = None) -> CodedRows:
-        """Rows; those of given columns have what is given, and weigh what the columns before say of it.
-
-        Args:
-            n_rows: at least one.
-            rng: source of the draw.
-            evidence: on some columns.
-        """
+        """Rows; those of given columns have what is given, and weigh what the columns before say of it."""
         return self._drawn(n_rows, rng, Evidence() if evidence is None else evidence, weigh=True)
 
     def draw_directly(self, n_rows: int, rng: np.random.Generator, evidence: Evidence) -> CodedRows:
         """Rows by the network's own conditionals given some columns, in any order; they weigh nothing.
 
         It has learned these less well than those by place: rows are further from the model's own joint distribution.
-
-        Args:
-            n_rows: at least one.
-            rng: source of the draw.
-            evidence: on some columns.
         """
         return self._drawn(n_rows, rng, evidence, weigh=False)
 
@@ -333,10 +299,6 @@ class ArnDistribution:
             rows: *Sensitive*. Ranks of known cells count; codes and ranks of open ones do not.
             is_open: by place, the codes that each cell may have, shape (n, size). A cell is known where that is its own
                 code alone, and in all columns that are left out.
-            rng: source of the draw.
-
-        Raises:
-            ValueError: the network is of a fixed order; nothing was drawn.
         """
         from synth.neural.autoregressive_network import fill
 

@@ -65,12 +65,7 @@ class Auto(PrivateGenerator):
         return LatentClass(epsilon=self.epsilon, delta=self.delta, text=self.text).signal(schema)
 
     def check(self, schema: Schema) -> None:
-        """Refuse, before any row is read, a fit that the schema rules out.
-
-        Raises:
-            SchemaError: free text is kept.
-            BudgetError: epsilon is set and the schema does not allow it.
-        """
+        """Refuse, before any row is read, a fit that the schema rules out."""
         super().check(schema)
         self.chosen(schema).check(schema)
 

@@ -46,11 +46,7 @@ class LearnedRows:
     """*Sensitive*. Rows as a fit without epsilon learns from them, and the codes that were read off them.
 
     Attributes:
-        schema: the domains that were observed included.
-        discretizer: codes, none of which few units hold.
-        rows: in these codes.
         weights: of the rows, at most one for all rows of a unit together; shape (n,).
-        given: names of columns that come first and are not learned: rows are drawn given them.
     """
 
     schema: Schema
@@ -78,12 +74,6 @@ class LearnedRows:
 
         Entities are counted by their weights: a pair of codes in one of an entity's seven rows counts a seventh. Of a
         number, all codes from one on count together: a few rows left or many more, but never the last.
-
-        Args:
-            pair: names of the columns, the second with categories.
-
-        Returns:
-            Shape (size, size); every code of the first goes with one of the second.
         """
         places = [self.discretizer.columns.index(name) for name in pair]
         sizes = [self.discretizer.attributes[place].size for place in places]
@@ -153,15 +143,6 @@ class AutoregressiveGenerator(Generator):
         Args:
             train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored. Of these, the
                 rows are kept in a file without a name, in `place` or beside the system's temporary files.
-            schema: the public facts about them.
-            seed: of all that is drawn.
-            progress: told what is being done.
-            place: a folder of this fit's own for unfinished work, made if need be; the same fit goes on from there.
-
-        Raises:
-            TableError: the table does not fit the schema, or has no rows.
-            ModelError: the unfinished work is of another fit; nothing was learned.
-            OutputError: the disk has no room; nothing is left there.
         """
         self.check(schema)
         table, schema = as_it_is(train, schema, progress, in_order=self.draws_histories(schema))

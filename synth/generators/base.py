@@ -122,14 +122,7 @@ class Generator(BaseModel):
         return False
 
     def check(self, schema: Schema) -> None:
-        """Refuse, before any row is read, a fit that the schema or the installation rules out.
-
-        Raises:
-            SchemaError: free text is kept and nothing learns it, or no column is there to learn.
-            BudgetError: the schema or the budget does not allow a private fit.
-            MissingExtra: the generator's libraries are not installed.
-            JobError: texts cannot be learned beside this generator, or by the model that is named.
-        """
+        """Refuse, before any row is read, a fit that the schema or the installation rules out."""
         if self.text is not None and not self.writes_texts:
             raise JobError(f"generator={self.name!r} has no language model beside it; leave out text")
         texts.check_texts(self.text, schema, promises=self.promises)
@@ -139,11 +132,7 @@ class Generator(BaseModel):
             )
 
     def chosen(self, schema: Schema) -> "Generator":
-        """The generator that fits tables of a schema: itself, unless it stands for one that public facts choose.
-
-        Args:
-            schema: declared, where epsilon is set.
-        """
+        """The generator that fits tables of a schema: itself, unless it stands for one that public facts choose."""
         return self
 
     def draws_histories(self, schema: Schema) -> bool:
@@ -172,11 +161,7 @@ class Generator(BaseModel):
         )
 
     def check_held(self, train: object) -> None:
-        """Refuse a table that is not held in memory.
-
-        Raises:
-            JobError: it stays where it is stored; nothing was read.
-        """
+        """Refuse a table that is not held in memory."""
         if not isinstance(train, pd.DataFrame):
             raise JobError(
                 f"generator={self.name!r} is fitted on rows in memory, and this table stays where it is stored; take a "
@@ -184,11 +169,7 @@ class Generator(BaseModel):
             )
 
     def check_saving(self) -> None:
-        """Refuse, before a fit, to save a model that cannot be saved.
-
-        Raises:
-            ModelError: there is no safe form for the generator's models; nothing was fitted.
-        """
+        """Refuse, before a fit, to save a model that cannot be saved."""
         if self.unsaved is not None:
             raise ModelError(f"generator={self.name!r} cannot be saved: {self.unsaved}")
 
@@ -213,17 +194,6 @@ class Generator(BaseModel):
 
         Args:
             train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
-            schema: the public facts about them; declared, where epsilon is set.
-            seed: for everything but the noise and the sampling of a private fit.
-            progress: told what is being done.
-            budget: of a private fit, on this generator's `schedule`; `None`: one of its own, outside any ledger.
-            place: a folder for unfinished work and logs; `None`: none is kept.
-
-        Raises:
-            SchemaError: free text is kept and nothing learns it, or a column has the name of a theme.
-            BudgetError: the budget is not on this generator's schedule; nothing was drawn.
-            ModelError: training diverged, or a checkpoint cannot be used; there is no model.
-            JobError: public texts or the folder's model cannot be used; nothing was drawn.
         """
         if not schema.texts:
             return self.fit_rows(train, schema, **self._taken(seed, progress, budget, place))  # type: ignore[arg-type]
@@ -247,11 +217,7 @@ class Generator(BaseModel):
         return TextModel(model, texts.fit_texts(asked, rows, model, seed, progress, paid, apart))
 
     def themed(self, schema: Schema) -> Schema:
-        """The schema of the rows that a fit counts: with columns of themes, where public texts have any.
-
-        Raises:
-            SchemaError: a column has the name of a theme.
-        """
+        """The schema of the rows that a fit counts: with columns of themes, where public texts have any."""
         return texts.themed(self.text, schema, promises=self.promises)
 
     def _taken(
@@ -293,24 +259,14 @@ class PrivateGenerator(Generator):
         return self.epsilon is not None
 
     def check(self, schema: Schema) -> None:
-        """Refuse, before any row is read, a fit that the schema or the installation rules out.
-
-        Raises:
-            SchemaError: free text is kept.
-            BudgetError: epsilon is set and the schema is not declared, names no n_units, or does not allow the delta.
-            MissingExtra: epsilon is set and the sampler of private noise is not installed.
-        """
+        """Refuse, before any row is read, a fit that the schema or the installation rules out."""
         super().check(schema)
         if self.epsilon is not None:
             require_sampler()
             self.claimed_delta(schema)
 
     def claimed_delta(self, schema: Schema) -> float:
-        """The delta of the claim.
-
-        Raises:
-            BudgetError: the schema is not declared, names no n_units, or does not allow it.
-        """
+        """The delta of the claim."""
         return resolve_delta(self.delta, schema)
 
     def plan(self, schema: Schema) -> Plan:
@@ -318,39 +274,19 @@ class PrivateGenerator(Generator):
         raise NotImplementedError
 
     def schedule(self, schema: Schema) -> Schedule | None:
-        """Everything a fit under this schema will draw, calibrated to epsilon; reads no row.
-
-        Args:
-            schema: declared, where epsilon is set.
-
-        Returns:
-            The schedule; `None` without epsilon.
-
-        Raises:
-            SchemaError: free text is kept.
-            BudgetError: the schema is not declared, or the budget leaves no room.
-        """
+        """Everything a fit under this schema will draw, calibrated to epsilon; reads no row."""
         self.check(schema)
         return None if self.epsilon is None else self.calibrated(self.themed(schema))
 
     def calibrated(self, schema: Schema) -> Schedule:
-        """The schedule of a generator with an epsilon, for rows of a schema as they are counted.
-
-        Raises:
-            BudgetError: it has no epsilon, the schema is not declared, or the budget leaves no room.
-        """
+        """The schedule of a generator with an epsilon, for rows of a schema as they are counted."""
         if self.epsilon is None:
             raise BudgetError(f"generator={self.name!r} has no epsilon to calibrate noise to; set one")
         delta = resolve_delta(self.delta, schema)
         return calibrate(self.whole_plan(schema, delta), self.epsilon, delta)
 
     def whole_plan(self, schema: Schema, delta: float) -> Plan:
-        """The plan of a fit: the generator's own events, and what the schema makes necessary.
-
-        Args:
-            schema: names the entity and the columns to measure.
-            delta: of the guarantee.
-        """
+        """The plan of a fit: the generator's own events, and what the schema makes necessary."""
         whole = with_overhead(self.plan(schema), schema, delta, sizes=not self.draws_histories(schema))
         if self.text is None or self.text.steps == 0:
             return whole
@@ -366,11 +302,7 @@ class PrivateGenerator(Generator):
         progress: Progress = quiet,
         budget: Budget | None = None,
     ) -> Model:
-        """A model of all columns but texts, as `Generator.fit_rows` has it.
-
-        Raises:
-            BudgetError: the budget is not on this generator's schedule; nothing was drawn.
-        """
+        """A model of all columns but texts, as `Generator.fit_rows` has it."""
         raise NotImplementedError
 
 
@@ -387,16 +319,7 @@ def fit_model(
     """A model by any generator, which is given what it takes.
 
     Args:
-        generator: the specification.
         train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
-        schema: declared, where epsilon is set.
-        seed: for everything but the noise of a private fit.
-        progress: told what is being done.
-        budget: of a private fit; `None`: one of its own.
-        place: a folder for unfinished work, of a generator that keeps any.
-
-    Raises:
-        ModelError: the model of a generator without epsilon makes a claim.
     """
     taken: dict[str, Any] = {"seed": seed, "progress": progress}
     if isinstance(generator, PrivateGenerator):

@@ -80,20 +80,7 @@ _LISTED_COLUMNS = 40
 
 @dataclass(frozen=True)
 class FitWork:
-    """The work of a fit.
-
-    Attributes:
-        n_rows: of the table.
-        cells: fine cells of each column.
-        sizes: codes of each column.
-        n_marginals: larger marginals that are measured.
-        pairs: codes of the pairs that may be measured.
-        triples: codes of the triples that may be measured, or of a selection.
-        n_triples: number of triples that may be measured.
-        n_refined: columns that are counted by coarse codes as well as by fine ones.
-        n_counted: exact values that are counted at most, where frequent ones are to be measured.
-        n_coarse: codes of all columns by which larger marginals count them.
-    """
+    """The work of a fit."""
 
     n_rows: int
     cells: Mapping[str, int]
@@ -121,13 +108,7 @@ class Cost:
 
 
 def cost_of(generator: PrivateGenerator, n_events: int, work: FitWork) -> Cost:
-    """The cost of a fit.
-
-    Args:
-        generator: an `Aim`, an `Mst` and a `LatentClass` measure marginals; any other leaves columns on their own.
-        n_events: lines of its books.
-        work: of the fit.
-    """
+    """The cost of a fit."""
     seconds = n_events * CALIBRATION_S + LIBRARIES_S + work.n_rows * work.n_columns * READING_S_A_CELL
     n_noisy = sum(work.cells.values()) + work.n_counted
     seconds += work.n_columns * NOISE_S_A_RELEASE + n_noisy * NOISE_S_A_CELL
@@ -207,13 +188,7 @@ def _steps_s(n_steps: int, n_cliques: float, n_cells: float) -> float:
 
 @dataclass(frozen=True)
 class MarginalNoise:
-    """The error that noise alone makes in one marginal.
-
-    Attributes:
-        codes: of each of its columns.
-        sigma: standard deviation of the noise of a cell, in rows.
-        error: expected total variation that it causes, at most 1.
-    """
+    """The error that noise alone makes in one marginal."""
 
     codes: tuple[int, ...]
     sigma: float
@@ -222,23 +197,7 @@ class MarginalNoise:
 
 @dataclass(frozen=True)
 class Outlook:
-    """The outlook of one private fit: its noise, its error and its cost.
-
-    Attributes:
-        generator: its name.
-        epsilon: that the schedule claims.
-        delta: of the guarantee.
-        n_rows: rows that the fit is taken to see, a public number.
-        sizes: codes of each modeled column, themes of texts among them, about.
-        columns: expected total variation of each modeled column of the table, themes left out.
-        tree: the median pair of the spanning tree with the fewest cells; `None` where no pair is measured.
-        pair: the median pair of those that may be measured; `None` where no pair is.
-        triple: the median triple of those that may be measured; `None` where no triple is.
-        n_marginals: pairs and triples that are measured.
-        seconds: of one core.
-        memory_mb: at most about.
-        assumed: columns whose domain is not declared, so that it is assumed here.
-    """
+    """The outlook of one private fit: its noise, its error and its cost."""
 
     generator: str
     epsilon: float
@@ -267,18 +226,7 @@ class Outlook:
 def outlook(
     generator: Planned, schema: Schema, *, schedule: Schedule | None = None, train_share: float = 1.0
 ) -> Outlook:
-    """The outlook of a fit under this schema. Reads no row.
-
-    Args:
-        generator: with an epsilon.
-        schema: declared, with n_units.
-        schedule: that the generator gave for this schema; `None`: it is asked for one, which takes a second or so.
-        train_share: of the units that the fit sees, in (0, 1]; a job holds the others back.
-
-    Raises:
-        BudgetError: the generator has no epsilon, the schema is not declared, or the budget leaves no room.
-        SchemaError: the schema rules the fit out.
-    """
+    """The outlook of a fit under this schema. Reads no row."""
     schedule = generator.schedule(schema) if schedule is None else schedule
     asked, schema = schema, generator.themed(schema)
     if schedule is None:

@@ -109,13 +109,7 @@ class LatentClass(MarginalGenerator):
     )
 
     def check(self, schema: Schema) -> None:
-        """Refuse, before any row is read, a fit that the schema rules out.
-
-        Raises:
-            SchemaError: free text is kept.
-            BudgetError: epsilon is set and the schema does not allow it.
-            JobError: the workload names what is no modeled column of the schema.
-        """
+        """Refuse, before any row is read, a fit that the schema rules out."""
         super().check(schema)
         check_workload(self.workload, schema)
 
@@ -168,12 +162,7 @@ class LatentClass(MarginalGenerator):
         return {name: FINER * few if weights[name] > 1 else few for name in schema.modeled}
 
     def n_categories(self, schema: Schema, sizes: Mapping[str, int]) -> int:
-        """Number of categories of a column that pairs tell apart: fewer where all columns have too many codes.
-
-        Args:
-            schema: nothing in it is left to measure, or is taken as assumed.
-            sizes: codes of each column, `other` and `missing` included.
-        """
+        """Number of categories of a column that pairs tell apart: fewer where all columns have too many codes."""
         groups = self.n_groups(schema)
         of_ordered = sum(
             min(size, groups[name] + BEYOND_CODES) for name, size in sizes.items() if has_order(schema.columns[name])

@@ -68,12 +68,7 @@ class Local(PrivateGenerator):
         return cls(epsilon=survey.epsilon, pairs=pairs, answers=survey.n_answers, n_bins=survey.n_bins)
 
     def check(self, schema: Schema) -> None:
-        """Refuse, before any row is read, a fit that the schema rules out.
-
-        Raises:
-            SchemaError: free text is kept, a domain is not declared, or a unit has several rows.
-            BudgetError: the schema is not declared, or names no n_units.
-        """
+        """Refuse, before any row is read, a fit that the schema rules out."""
         super().check(schema)
         if self.epsilon is not None:
             require_askable(schema)
@@ -84,16 +79,7 @@ class Local(PrivateGenerator):
         return 0.0
 
     def survey(self, schema: Schema, *, allows_no_answer: bool = True) -> Survey:
-        """The questions of a fit with epsilon.
-
-        Args:
-            schema: declared.
-            allows_no_answer: whether some slots may hold nobody.
-
-        Raises:
-            BudgetError: there is no epsilon, or it is out of range.
-            SchemaError: a domain is not declared, or a unit has several rows.
-        """
+        """The questions of a fit with epsilon."""
         if self.epsilon is None:
             raise BudgetError(f"generator={self.name!r} has no epsilon to randomize answers by; set one")
         return Survey.of(
@@ -127,14 +113,6 @@ class Local(PrivateGenerator):
 
         Args:
             train: *Sensitive*. A row for each respondent, in memory.
-            schema: declared, where epsilon is set.
-            seed: is not used: nothing but noise is drawn.
-            progress: told what is being done.
-            budget: on this generator's `schedule`; `None`: one of its own.
-
-        Raises:
-            BudgetError: the budget is not on this generator's schedule; nothing was drawn.
-            JobError: the table stays where it is stored.
         """
         self.check_held(train)
         self.check(schema)
@@ -155,13 +133,7 @@ class Local(PrivateGenerator):
     def of_reports(
         self, known: ReportCounts, statement: PrivacyStatement | None = None, progress: Progress = quiet
     ) -> MarginalModel:
-        """A model of reports, without any row.
-
-        Args:
-            known: the reports, counted.
-            statement: of them; `None`: that of their survey.
-            progress: told what is being done.
-        """
+        """A model of reports, without any row."""
         survey = known.survey
         stated = statement_of(survey.schedule, survey.schema) if statement is None else statement
         return self._estimated(

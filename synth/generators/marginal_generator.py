@@ -64,12 +64,7 @@ class MarginalGenerator(PrivateGenerator):
         return history_plan(self.row_plan(layout.first_rows), later)
 
     def row_plan(self, schema: Schema, n_given: int = 0) -> Callable[[float], MarginalEvents]:
-        """One-way histograms first, at their share of the cost, then the generator's other events.
-
-        Args:
-            schema: of the rows.
-            n_given: columns that come first and are known of each row; they have no histograms.
-        """
+        """One-way histograms first, at their share of the cost, then the generator's other events."""
         raise NotImplementedError
 
     def _layout(self, schema: Schema, longest: int) -> HistoryLayout:
@@ -88,10 +83,6 @@ class MarginalGenerator(PrivateGenerator):
 
         Args:
             train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
-            schema: declared, where epsilon is set.
-            seed: for draws of the estimation, which read released numbers only; noise never takes one.
-            progress: told what is being done.
-            budget: on this generator's `schedule`; `None`: one of its own.
         """
         fit = start(self, train, schema, budget, progress)
         rng = np.random.default_rng(seed)
@@ -160,17 +151,7 @@ class MarginalGenerator(PrivateGenerator):
         progress: Progress,
         given: Sequence[Factor] = (),
     ) -> MarkovRandomField | LatentClasses:
-        """The distribution after all measurements.
-
-        Args:
-            fit: pays for further measurements.
-            events: of the generator's plan.
-            discretizer: codes of the columns.
-            one_way: the measurements of single columns.
-            rng: of draws that read released numbers only.
-            progress: told what is being done.
-            given: about the distribution of each column that is known of each row, as the logarithm of its shares.
-        """
+        """The distribution after all measurements."""
         raise NotImplementedError
 
 

@@ -205,10 +205,6 @@ class Mst(MarginalGenerator):
 
         Args:
             table: *Sensitive*. Counts of the real rows.
-            model: with independent columns.
-            sigma: of the noise with which the tree's pairs are measured.
-            noisy: released pairs, of which scores then are a function; `None`: scores are exact, and *sensitive*.
-            progress: told what is being done.
         """
         candidates: list[Clique] = [
             (a, b) for a, b in combinations(table.domain, 2) if table.domain[a] * table.domain[b] <= self.max_cells

@@ -113,14 +113,7 @@ class NeuralGenerator(PrivateGenerator):
         return {name: value for name, value in super().parameters().items() if name not in self._idle}
 
     def check(self, schema: Schema) -> None:
-        """Refuse a fit that the schema or the installation rules out.
-
-        Raises:
-            SchemaError: free text is kept.
-            BudgetError: epsilon is set and the schema is not declared, names no n_units, or does not allow the delta.
-            MissingExtra: PyTorch or Opacus is not installed.
-            JobError: there is no such device.
-        """
+        """Refuse a fit that the schema or the installation rules out."""
         super().check(schema)
         require_torch()
         if self.device == "cuda":
@@ -177,20 +170,6 @@ class NeuralGenerator(PrivateGenerator):
             train: *Sensitive*. Real rows, conforming to the schema: in memory, or where they are stored. Of stored
                 ones, the encoded rows are kept in a file without a name, in `place` or beside the system's temporary
                 files.
-            schema: declared, where epsilon is set.
-            seed: of a fit without epsilon; a private one takes nothing from it.
-            progress: told what is being done.
-            budget: on this generator's `schedule`; `None`: one of its own, outside any ledger.
-            place: a folder of this fit's own for its log and its checkpoint, made if need be. A fit that finds a
-                checkpoint there goes on from it: a private one only where its budget keeps a journal.
-
-        Raises:
-            TableError: the table does not fit the schema, or has no rows and epsilon is not set.
-            BudgetError: the budget is not on this generator's schedule, or its journal does not fit the checkpoint.
-            ModelError: training diverged, or the checkpoint cannot be used; there is no model.
-            OutputError: the disk has no room for the encoded rows of a stored table.
-            MissingExtra: PyTorch or Opacus is not installed.
-            JobError: there is no such device.
         """
         fit = start(self, train, schema, budget, progress)
         if not self.promises and len(fit.train) == 0:
@@ -300,24 +279,13 @@ class NeuralGenerator(PrivateGenerator):
 
         Args:
             units: *Sensitive*. The table.
-            layout: of its rows; spans alone.
-            one_way: released counts of each span's codes.
-            expected_batch: units in a step's sample, as released.
-            n_steps: of all of the training.
-            device: of it.
         """
         raise NotImplementedError
 
     def private_network(
         self, training: Any, layout: Layout, one_way: Sequence[np.ndarray]
     ) -> "CtganNetwork | TvaeNetwork":
-        """The network that such a training left, matched to the released marginals.
-
-        Args:
-            training: from `private_training`, done.
-            layout: of a row.
-            one_way: released counts of each span's codes.
-        """
+        """The network that such a training left, matched to the released marginals."""
         raise NotImplementedError
 
 
@@ -330,13 +298,7 @@ def _digest(rows: NDArray[Any]) -> str:
 
 
 def asked(generator: NeuralGenerator, *names: str, **renamed: str) -> dict[str, Any]:
-    """The parameters that are not left to their usual values, under the names that a network's specification has.
-
-    Args:
-        generator: holds them.
-        names: of parameters.
-        renamed: the specification's names of further ones.
-    """
+    """The parameters that are not left to their usual values, under the names that a network's specification has."""
     wanted = {**{name: name for name in names}, **renamed}
     found = {theirs: getattr(generator, ours) for theirs, ours in wanted.items()}
     return {name: value for name, value in found.items() if value is not None}
@@ -376,15 +338,7 @@ class Ctgan(NeuralGenerator):
         return {name: value for name, value in super().parameters().items() if name not in idle}
 
     def check(self, schema: Schema) -> None:
-        """Refuse a fit that the schema or the installation rules out.
-
-        Raises:
-            SchemaError: free text is kept.
-            BudgetError: epsilon is set, and the schema is not declared, names no n_units, does not allow the delta, or
-                has too many codes for a critic of pairs.
-            MissingExtra: PyTorch or Opacus is not installed.
-            JobError: there is no such device.
-        """
+        """Refuse a fit that the schema or the installation rules out."""
         super().check(schema)
         n_codes = sum(self._most_codes(schema.columns[name]) for name in schema.modeled)
         if self.promises and self.critic == "pairs" and n_codes > MOST_CODES:

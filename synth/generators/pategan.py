@@ -82,13 +82,7 @@ class PateGan(PrivateGenerator):
         return NeuralModel
 
     def check(self, schema: Schema) -> None:
-        """Refuse a fit that the schema or the installation rules out.
-
-        Raises:
-            SchemaError: free text is kept.
-            BudgetError: epsilon is set and the schema is not declared, names no n_units, or does not allow the delta.
-            MissingExtra: PyTorch is not installed.
-        """
+        """Refuse a fit that the schema or the installation rules out."""
         super().check(schema)
         require_torch()
 
@@ -126,17 +120,6 @@ class PateGan(PrivateGenerator):
 
         Args:
             train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
-            schema: declared, where epsilon is set.
-            seed: for everything but the noise: the network's first weights, the rows it draws, and which unit has which
-                teacher. The guarantee holds for any of these, known or not.
-            progress: told what is being done.
-            budget: on this generator's `schedule`; `None`: one of its own, outside any ledger.
-
-        Raises:
-            TableError: the table does not fit the schema.
-            BudgetError: the budget is not on this generator's schedule; nothing was drawn.
-            OutputError: the disk has no room for the encoded rows of a stored table.
-            MissingExtra: PyTorch is not installed.
         """
         fit = start(self, train, schema, budget, progress)
         shares, n_rows = fit.entity_shares()

@@ -55,11 +55,7 @@ def names() -> tuple[str, ...]:
 
 
 def generator_class(name: str) -> type[Generator]:
-    """The class of a generator.
-
-    Raises:
-        JobError: no generator has this name, or another package's cannot be imported or takes an epsilon.
-    """
+    """The class of a generator."""
     if name not in _known():
         raise JobError(f"generator={name!r} is unknown; {nearest(name, _known())}")
     module, _, attribute = _known()[name].partition(":")

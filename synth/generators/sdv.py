@@ -40,16 +40,7 @@ UNSAVED = "SDV's models are pickles, which run code when loaded; name it in a jo
 
 @dataclass(frozen=True, repr=False)
 class SdvModel(ModelDisplay):
-    """A fitted synthesizer of SDV.
-
-    Attributes:
-        name: of the generator.
-        schema: the one it was fitted under.
-        default_rows: as many as it was fitted on.
-        synthesizer: SDV's own object; `None` where every column is constant.
-        constants: the one position or cell of each column that never varies (NaN: always missing).
-        entity_shares: share of entities with 1, 2, ... rows; `None` where the unit is a row.
-    """
+    """A fitted synthesizer of SDV."""
 
     name: str
     schema: Schema
@@ -73,10 +64,6 @@ class SdvModel(ModelDisplay):
 
         SDV rejects rows until enough hold a value, and knows no rare ones. Without `n_rows`, it has as many as the
         synthesizer was fitted on.
-
-        Raises:
-            JobError: `n_rows` is below one, or columns are given; nothing was drawn.
-            ModelError: next to no row keeps the constraints; there is no table.
         """
         if given or balance:
             asked = sorted({**(given or {}), **(balance or {})})
@@ -119,11 +106,7 @@ class SdvModel(ModelDisplay):
         return numeric_scale.values(counts, column, missing)
 
     def save(self, path: Path | str) -> None:
-        """Refused: SDV saves a pickle, and a pickle runs code when it is loaded.
-
-        Raises:
-            ModelError: always; nothing is written.
-        """
+        """Refused: SDV saves a pickle, and a pickle runs code when it is loaded."""
         raise ModelError(f"generator={self.name!r} cannot be saved: {UNSAVED}")
 
 
@@ -134,12 +117,7 @@ class _Sdv(Generator):
     stored: ClassVar[bool] = False
 
     def check(self, schema: Schema) -> None:
-        """Refuse a fit that the schema or the installation rules out.
-
-        Raises:
-            SchemaError: free text is kept.
-            MissingExtra: the extra `sdv` is not installed.
-        """
+        """Refuse a fit that the schema or the installation rules out."""
         super().check(schema)
         if any(importlib.util.find_spec(module) is None for module in ("sdv", "torch")):
             raise missing_extra("a generator of SDV's", "sdv")
@@ -152,14 +130,6 @@ class _Sdv(Generator):
 
         Args:
             train: *Sensitive*. Real rows, conforming to the schema.
-            schema: inferred or declared.
-            seed: the same seed gives the same model.
-            progress: told what is being done.
-
-        Raises:
-            MissingExtra: the extra `sdv` is not installed.
-            TableError: the table does not fit the schema, or has no rows.
-            JobError: the table stays where it is stored.
         """
         self.check(schema)
         self.check_held(train)
@@ -220,11 +190,7 @@ def _sdv() -> Any:
 
 
 def _import(module: str) -> Any:
-    """A module of the extra `sdv`.
-
-    Raises:
-        MissingExtra: it is not installed; nothing was fitted.
-    """
+    """A module of the extra `sdv`."""
     try:
         return importlib.import_module(module)
     except ImportError:

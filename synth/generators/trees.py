@@ -85,22 +85,13 @@ class Trees(AutoregressiveGenerator):
 
 @dataclass(frozen=True)
 class KeptColumns:
-    """Columns that are learned, in a folder, for the same fit to go on from.
-
-    Attributes:
-        folder: of the fit; no other fit writes to it.
-        fit: digest of what is fitted.
-    """
+    """Columns that are learned, in a folder, for the same fit to go on from."""
 
     folder: Path
     fit: str
 
     def load(self, place: int, size: int, n_features: int) -> Conditional | None:
-        """A column of so many codes that was learned before from so many others; `None`: there is none.
-
-        Raises:
-            ModelError: it is damaged, or of another fit.
-        """
+        """A column of so many codes that was learned before from so many others; `None`: there is none."""
         from safetensors import SafetensorError, safe_open
 
         path = self._path(place)

@@ -32,14 +32,7 @@ def has_histories(schema: Schema) -> bool:
 
 @dataclass(frozen=True)
 class HistoryLayout:
-    """The columns of the two tables, and rows to and fro.
-
-    Attributes:
-        schema: of the table; no domain in it is left to measure.
-        longest: rows of a history at most.
-        reads_domains: true if bounds and frequent values of gains and averages are to be read off the rows.
-        averages: true if a later row stands beside the averages of the rows before, too.
-    """
+    """The columns of the two tables, and rows to and fro."""
 
     schema: Schema
     longest: int
@@ -188,11 +181,7 @@ class HistoryLayout:
         return int(apart)
 
     def pairs(self, name: str) -> list[tuple[str, str]]:
-        """Pairs of columns whose codes may rule each other out: states, those before them, and the rows to come.
-
-        Args:
-            name: `FIRST` or `LATER`.
-        """
+        """Pairs of columns whose codes may rule each other out: states, those before them, and the rows to come."""
         kinds = (CategoricalColumn, BooleanColumn)
         states = [each for each in self.varying if isinstance(self.schema.columns[each], kinds)]
         if name == FIRST:
@@ -204,10 +193,6 @@ class HistoryLayout:
 
         Args:
             table: *Sensitive*. In canonical form.
-            histories: of its rows.
-
-        Raises:
-            TableError: a column varies or falls where it should not.
         """
         now, before = histories.pairs
         for name in self.constant:
@@ -224,7 +209,6 @@ class HistoryLayout:
 
         Args:
             table: *Sensitive*. In canonical form.
-            histories: of its rows.
         """
         table = self._filled(table, histories)
         firsts = table.iloc[histories.rows[histories.starts]].reset_index(drop=True)
@@ -285,13 +269,7 @@ class HistoryLayout:
         return pd.Series(gains) if numeric_scale.step(column) is None else whole_numbers(gains)
 
     def grown(self, name: str, before: pd.Series, gain: pd.Series) -> tuple[pd.Series, NDArray[np.bool_]]:
-        """A column that never falls after a gain, within its bounds, and whether the gain would leave these.
-
-        Args:
-            name: of the column.
-            before: its values in the row before.
-            gain: drawn, as `later_rows` has it.
-        """
+        """A column that never falls after a gain, within its bounds, and whether the gain would leave these."""
         column: Any = self.schema.columns[name]
         unit = numeric_scale.step(column)
         line = numeric_scale.positions(before, column)

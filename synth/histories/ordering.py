@@ -61,10 +61,6 @@ def histories_of(table: pd.DataFrame, schema: Schema) -> Histories:
 
     Args:
         table: *Sensitive*. Conforming to the schema.
-        schema: names the entity and the order.
-
-    Raises:
-        SchemaError: the schema names no entity.
     """
     if schema.entity is None:
         raise SchemaError("histories are of entities, and the schema names none; name the entity column")

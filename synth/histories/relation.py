@@ -257,14 +257,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class KeyMatch:
-    """The match of keys between two synthetic tables.
-
-    Attributes:
-        is_unique: whether no key of a parent repeats.
-        keys_matched: share of child rows whose foreign key is a parent's key.
-        counts_matched: share of parents with as many child rows as were drawn for them; a history may end early where
-            no row keeps the constraints.
-    """
+    """The match of keys between two synthetic tables."""
 
     is_unique: bool
     keys_matched: float

@@ -201,11 +201,7 @@ def _is_count(column: Column, about: ColumnFacts, kinds: Collection[str]) -> boo
 
 
 def _ordering(column: Column, about: ColumnFacts, kinds: Collection[str]) -> Column:
-    """The column that somebody named as the order: whole numbers are amounts then.
-
-    Raises:
-        SchemaError: it is an identifier that repeats itself; nothing was proposed.
-    """
+    """The column that somebody named as the order: whole numbers are amounts then."""
     if _is_count(column, about, kinds):
         return as_kind(about, "integer")
     if isinstance(column, IdentifierColumn) and not about.unique:

@@ -89,7 +89,6 @@ def are_levels(distinct: np.ndarray, counts: np.ndarray) -> bool:
 
     Args:
         distinct: *Sensitive*. The values, ascending.
-        counts: rows of each, likewise.
 
     >>> are_levels(np.arange(5), np.array([40, 90, 60, 20, 9])), are_levels(np.arange(5), np.array([900, 90, 9, 1, 1]))
     (True, False)
@@ -114,9 +113,7 @@ def are_codes(name: str, distinct: np.ndarray, counts: np.ndarray) -> bool:
     durations heap on multiples of ten, a dozen or a month.
 
     Args:
-        name: of the column.
         distinct: *Sensitive*. Its values, ascending.
-        counts: rows of each, likewise.
     """
     often = counts.sum() / len(distinct)
     if named_code(name):

@@ -25,13 +25,7 @@ class ColumnFacts:
     """A column and what can be said of it without deciding on a kind.
 
     Attributes:
-        name: of the column.
         given: *Sensitive*. Its cells.
-        dtype: of the source, as a schema writes it; `None` for text from a file.
-        ordered: whether the source says that the order of its categories means something.
-        from_text: whether numbers are to be looked for in texts: the whole table is text, or a word among them stands
-            for a missing value.
-        role: what the caller says the column is.
     """
 
     name: str
@@ -107,12 +101,7 @@ class ColumnFacts:
         return _WEIGHT.match(self.name.lower()) is not None
 
     def common(self, default: str, *, text: bool = False) -> dict[str, Any]:
-        """Fields that columns of all kinds have.
-
-        Args:
-            default: the dtype that the kind has unless the schema says otherwise.
-            text: whether a value of the kind is text in the source though it is none by itself.
-        """
+        """Fields that columns of all kinds have."""
         fields: dict[str, Any] = {"missing": self.missing}
         dtype = "str" if text and self.dtype == "object" else self.dtype
         if dtype is not None and dtype != default:
@@ -126,12 +115,7 @@ def facts_of(
     """The facts about one column.
 
     Args:
-        name: of the column.
         series: *Sensitive*. As the caller has it.
-        given: its cells.
-        all_text: whether the whole table is text.
-        numbers_in_text: whether numbers are to be looked for in texts beside typed columns.
-        role: what the caller says the column is.
     """
     dtype: str | None = str(series.dtype)
     if dtype == "object" and given.form == "mixed":

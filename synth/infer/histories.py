@@ -42,13 +42,7 @@ _BIRTH = re.compile(r"birth|(^|[^a-z])(born|dob)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class HistoryProposal:
-    """Histories in a table, as far as it shows any.
-
-    Attributes:
-        order: the column by which rows of an entity follow each other; `None`: no column is convincing.
-        constant: learned columns that hold one value in all rows of an entity.
-        nondecreasing: numbers and times that never fall along the order.
-    """
+    """Histories in a table, as far as it shows any."""
 
     order: str | None = None
     constant: tuple[str, ...] = ()
@@ -62,12 +56,6 @@ def propose_histories(
 
     Args:
         table: *Sensitive*. Conforming to the schema, rows in the order of their file.
-        schema: inferred, with an entity. Whole numbers that may be amounts are of kind integer in it.
-        order: the column that somebody named as the order; `None`: one is looked for.
-        counters: names of whole numbers that are amounts only if they count the rows of each entity.
-
-    Raises:
-        TableError: the named order does not tell the rows of an entity apart; nothing was proposed.
     """
     rows = _EntityRows.of(table, schema)
     if order is not None:
@@ -91,8 +79,6 @@ class _EntityRows:
     """*Sensitive*. The rows of entities that have several, in the order of their file.
 
     Attributes:
-        table: these rows.
-        schema: names the columns.
         owners: the number of each row's entity, shape (n,).
     """
 

@@ -54,9 +54,6 @@ def missing_texts_of(
 
     Args:
         looked: *Sensitive*. Every column, by name.
-        said: texts that the user says stand for a missing value.
-        readable: names of the columns in which numbers and times are looked for.
-        roles: names of the target and the entity.
     """
     used = {name: _used(given) for name, given in looked.items() if given.form == "text"}
     found, values = set[str](), set[str]()
@@ -152,11 +149,7 @@ TOKENS = (("False", "True"), ("false", "true"), ("FALSE", "TRUE"))
 
 
 def propose(about: ColumnFacts) -> Column:
-    """The proposed kind of a column, with its bounds or categories.
-
-    Raises:
-        TableError: it mixes types, holds infinite values, or has categories that no schema can list.
-    """
+    """The proposed kind of a column, with its bounds or categories."""
     if about.role == "entity":
         return _entity(about)
     if about.n_present == 0:
@@ -193,11 +186,7 @@ def _listed(about: ColumnFacts) -> Column:
 
 
 def categorical(about: ColumnFacts, values: list[Any], *, ordered: bool) -> CategoricalColumn:
-    """Categories as they are listed.
-
-    Raises:
-        TableError: no schema can list one of them.
-    """
+    """Categories as they are listed."""
     if not all(is_plain(value) for value in values if isinstance(value, str)):
         # No schema lists such a text, and a fit without a budget refuses the table: better said here.
         raise TableError(
@@ -297,11 +286,7 @@ _FALSE = ("0", "n", "no", "f", "false", "off", "-", "none")
 
 
 def check_kinds(kinds: Mapping[str, str], names: list[str], entity: str | None) -> None:
-    """Refuse kinds that there are not, and kinds of columns that there are not.
-
-    Raises:
-        SchemaError: as said; nothing was proposed.
-    """
+    """Refuse kinds that there are not, and kinds of columns that there are not."""
     for name, kind in kinds.items():
         if name not in names:
             raise SchemaError(f"kinds names column={name!r}, which the table does not have; {nearest(name, names)}")
@@ -315,16 +300,7 @@ def check_kinds(kinds: Mapping[str, str], names: list[str], entity: str | None) 
 
 
 def as_kind(about: ColumnFacts, kind: str) -> Column:
-    """A column of the kind that the user chose.
-
-    Args:
-        about: the column; its role is not the entity.
-        kind: one of `KINDS`.
-
-    Raises:
-        SchemaError: its values are none of this kind; nothing was proposed.
-        TableError: it has values that no schema can list.
-    """
+    """A column of the kind that the user chose."""
     if about.n_present == 0 and kind not in ("categorical", "text"):
         raise _cannot(about, kind, "it holds no value", 'choose kind="categorical"')
     return _MADE[kind](about)

@@ -59,10 +59,6 @@ def of_texts(texts: np.ndarray, name: str) -> np.ndarray | None:
 
     Args:
         texts: *Sensitive*. Distinct texts, shape (n,).
-        name: of the column, for the sentence.
-
-    Raises:
-        TableError: some are infinite and all others numbers.
     """
     others = [text for text in texts if not _REAL.fullmatch(text)]
     if others:
@@ -100,11 +96,7 @@ def are_whole(texts: Sequence[str]) -> bool:
 
 
 def check_finite(name: str, values: np.ndarray) -> None:
-    """Refuse numbers that are infinite, or too far apart.
-
-    Raises:
-        TableError: as said; nothing was proposed.
-    """
+    """Refuse numbers that are infinite, or too far apart."""
     if np.isinf(values).any():
         raise _infinite(name)
     if not math.isfinite(float(values.max()) - float(values.min())):
@@ -118,11 +110,7 @@ def propose(about: ColumnFacts, values: np.ndarray) -> Column:
     """The kind of a column of numbers.
 
     Args:
-        about: the column.
         values: *Sensitive*. Its numbers, one for each row that has one, int64 or float64.
-
-    Raises:
-        TableError: some are infinite, or too far apart.
     """
     if values.dtype.kind == "f":
         check_finite(about.name, values)
@@ -208,7 +196,6 @@ def habits_of(values: np.ndarray, unit: float | None) -> dict[str, Any]:
 
     Args:
         values: *Sensitive*. Shape (n,).
-        unit: distance between neighboring values that the column can hold; `None` for a continuous one.
     """
     low, high = float(values.min()), float(values.max())
     if unit is not None and max(-low, high) / unit >= EXACT_FLOAT:
@@ -236,7 +223,6 @@ def frequent_values(distinct: np.ndarray, counts: np.ndarray, column: NumericCol
     Args:
         distinct: *Sensitive*. Its values, ascending, shape (n_values,).
         counts: *Sensitive*. How many rows hold each, shape (n_values,).
-        column: gives bounds, precision and steps.
     """
     unit, often = column.unit, numeric_scale.spacing(column)  # type: ignore[arg-type]
     low, high = column.bounds  # type: ignore[attr-defined]
@@ -257,7 +243,6 @@ def _steps_of(values: np.ndarray, unit: float) -> tuple[tuple[float, float], ...
 
     Args:
         values: *Sensitive*. Without zeros and frequent values, which are on a step by themselves; shape (n,).
-        unit: distance between neighboring values that the column can hold.
     """
     distinct, counts = np.unique(values, return_counts=True)
     if counts.sum() < LEAST_STEPPED or len(distinct) < FEWEST_STEPS:
@@ -341,7 +326,6 @@ def scale_of(values: np.ndarray, step: float) -> Literal["linear", "log"]:
 
     Args:
         values: *Sensitive*. Shape (n,).
-        step: the distance between nearly all values: a linear scale resolves few multiples of it in full.
     """
     peak = float(np.abs(values).max())
     if peak <= step:

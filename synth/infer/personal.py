@@ -81,7 +81,6 @@ def locale_of(personal: str, texts: Sequence[str]) -> str | None:
     """The locale that most values speak for; `None` where nothing does.
 
     Args:
-        personal: what the column holds.
         texts: *Sensitive*. Values of it.
 
     >>> locale_of("phone", ["+49 30 23125 001", "+49 89 99998 002"])
@@ -186,12 +185,7 @@ class _Seen:
 
 
 def propose(about: ColumnFacts, *, few: bool) -> PersonalColumn | None:
-    """The column as one of personal data, in the locale that its own values speak for; `None` where it is none.
-
-    Args:
-        about: the column; its role is none.
-        few: whether so few values repeat themselves that they would be categories.
-    """
+    """The column as one of personal data, in the locale that its own values speak for; `None` where it is none."""
     if about.given.form not in ("text", "integer", "real") or about.n_present == 0:
         return None
     seen = _Seen(_some(about), named_personal(about.name), few, bare=about.name.lower() in _BARE)
@@ -202,11 +196,7 @@ def propose(about: ColumnFacts, *, few: bool) -> PersonalColumn | None:
 
 
 def propose_prose(about: ColumnFacts) -> PersonalColumn | None:
-    """The column as one of placeholder sentences, where most of its texts are of several words; else `None`.
-
-    Args:
-        about: a column of text that is nothing else.
-    """
+    """The column as one of placeholder sentences, where most of its texts are of several words; else `None`."""
     seen = _Seen(_some(about))
     prose = seen.share(lambda text: len(text.split()) >= _N_WORDS_OF_PROSE) >= NAMED
     return _column("text", seen, about) if prose and about.role is None else None

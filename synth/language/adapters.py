@@ -33,22 +33,14 @@ LENGTHS = ("max_position_embeddings", "n_positions")
 
 
 def require_libraries() -> None:
-    """Refuse work on free text where its libraries are not installed.
-
-    Raises:
-        MissingExtra: one is not.
-    """
+    """Refuse work on free text where its libraries are not installed."""
     for name in ("torch", "tokenizers", "transformers", "peft", "opacus"):
         if importlib.util.find_spec(name) is None:
             raise missing_extra("learning free text", "text")
 
 
 def check_folder(path: str) -> None:
-    """Refuse a folder that is no causal model as it can be read safely.
-
-    Raises:
-        JobError: it is none; nothing was loaded.
-    """
+    """Refuse a folder that is no causal model as it can be read safely."""
     folder = Path(path)
     if not (folder / CONFIG).is_file():
         raise JobError(f"a language model is a folder with {CONFIG}, and model={path!r} is none; name one that is")
@@ -75,13 +67,6 @@ def check_length(path: str, n_tokens: int) -> None:
     """Refuse texts that are longer, with their prompts, than the model of a folder reads.
 
     Where such a model stops depends on the rows. So a fit that meets its end would tell of them.
-
-    Args:
-        path: the folder, from `check_folder`.
-        n_tokens: of a prompt and a text together at most.
-
-    Raises:
-        JobError: they are longer; no row was read.
     """
     config = json.loads((Path(path) / CONFIG).read_text(encoding="utf-8"))
     read = next((config[key] for key in LENGTHS if isinstance(config.get(key), int)), None)
@@ -101,15 +86,7 @@ def digest_of(path: str) -> str:
 
 
 def load_tokenizer(path: str, size: int) -> Any:
-    """The tokenizer of a folder.
-
-    Args:
-        path: the folder.
-        size: tokens that its model has logits of.
-
-    Raises:
-        JobError: it cannot be read, has no token that ends a text, or more tokens than the model.
-    """
+    """The tokenizer of a folder."""
     from transformers import AutoTokenizer
 
     with _quiet():
@@ -130,16 +107,7 @@ def load_tokenizer(path: str, size: int) -> Any:
 
 
 class AdaptedDecoder:
-    """A folder's model with adapters.
-
-    Args:
-        path: the folder.
-        rank: of the adapters.
-        device: of all of it.
-
-    Raises:
-        JobError: the folder holds no causal model whose attention can be adapted; nothing was trained.
-    """
+    """A folder's model with adapters."""
 
     def __init__(self, path: str, rank: int, device: torch.device) -> None:
         from peft import LoraConfig, get_peft_model

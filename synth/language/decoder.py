@@ -27,7 +27,6 @@ class Decoder(Protocol):
         Args:
             tokens: shape (n, T), int64; anything where there is none.
             mask: where there is a token, shape (n, T). Gaps stand on the left and the right only.
-            n_last: places from the right that logits are wanted of.
         """
 
     def follow(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
@@ -36,7 +35,6 @@ class Decoder(Protocol):
         Args:
             tokens: new ones, shape (n, t).
             mask: of all tokens so far, the new ones last, shape (n, T).
-            cache: of the call before; `None`: there was none.
         """
 
     def trained(self) -> nn.Module:
@@ -45,14 +43,7 @@ class Decoder(Protocol):
 
 @dataclass(frozen=True)
 class DecoderShape:
-    """The shape of a small decoder.
-
-    Attributes:
-        size: of the vocabulary, codes of prompts among it.
-        d_model: width, a multiple of `HEAD`.
-        n_layers: layers.
-        length: tokens of a prompt and a text together at most.
-    """
+    """The shape of a small decoder."""
 
     size: int
     d_model: int
@@ -61,11 +52,7 @@ class DecoderShape:
 
 
 class SmallDecoder(nn.Module):
-    """A transformer of a few layers.
-
-    Args:
-        shape: of it.
-    """
+    """A transformer of a few layers."""
 
     def __init__(self, shape: DecoderShape) -> None:
         super().__init__()
@@ -106,11 +93,7 @@ class SmallDecoder(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention and a feed-forward network, each added to what came in.
-
-    Args:
-        d_model: width.
-    """
+    """Attention and a feed-forward network, each added to what came in."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
@@ -127,7 +110,6 @@ class Layer(nn.Module):
         Args:
             hidden: of the new tokens, shape (n, t, d_model).
             seen: which tokens each new one attends to, shape (n, 1, t, T).
-            cache: keys and values of the tokens before.
         """
         n, t, width = hidden.shape
         parts = self.attend(self.before(hidden)).view(n, t, 3, self.n_heads, width // self.n_heads).transpose(1, 3)
@@ -145,7 +127,6 @@ def attention_mask(mask: Tensor, n_new: int) -> Tensor:
 
     Args:
         mask: where there is a token, shape (n, T).
-        n_new: places from the right that attend.
 
     >>> attention_mask(torch.tensor([[False, True, True]]), 2).int().tolist()
     [[[[0, 1, 0], [0, 1, 1]]]]

@@ -28,13 +28,7 @@ OTHER = 0
 
 @dataclass(frozen=True)
 class KeyValues:
-    """The codes of one column in a prompt.
-
-    Attributes:
-        name: of the column.
-        edges: between the ranges of a number or time, ascending; `None` for others.
-        values: the texts of the values that have codes, the most frequent first; empty for numbers and times.
-    """
+    """The codes of one column in a prompt."""
 
     name: str
     edges: tuple[float, ...] | None
@@ -42,12 +36,7 @@ class KeyValues:
 
     @classmethod
     def of(cls, series: pd.Series, column: Column) -> Self:
-        """The codes that tell apart what a synthetic column holds.
-
-        Args:
-            series: canonical; synthetic.
-            column: its kind.
-        """
+        """The codes that tell apart what a synthetic column holds."""
         if isinstance(column, LINE):
             line = numeric_scale.positions(series, column)
             line = line[np.isfinite(line)]
@@ -76,13 +65,7 @@ class KeyValues:
 
 @dataclass(frozen=True)
 class Prompts:
-    """The prompts of a table's rows.
-
-    Attributes:
-        columns: of the codes, in the schema's order.
-        schema: of the table.
-        themes: the words of each column that is a theme of texts.
-    """
+    """The prompts of a table's rows."""
 
     columns: tuple[KeyValues, ...]
     schema: Schema
@@ -90,13 +73,7 @@ class Prompts:
 
     @classmethod
     def of(cls, synthetic: pd.DataFrame, schema: Schema, themes: Mapping[str, str] | None = None) -> Self:
-        """Prompts whose codes tell apart what synthetic rows hold.
-
-        Args:
-            synthetic: canonical rows of a fitted model.
-            schema: with the domains that it found.
-            themes: the words of each column that is a theme of texts.
-        """
+        """Prompts whose codes tell apart what synthetic rows hold."""
         columns = tuple(KeyValues.of(synthetic[name], schema.columns[name]) for name in schema.learned)
         return cls(columns, schema, themes or {})
 
@@ -113,12 +90,7 @@ class Prompts:
         return np.stack(parts, axis=1) + shifts
 
     def lines(self, rows: pd.DataFrame, text_column: str) -> list[str]:
-        """Rows as keys and values in words, which end with the name of the column that a text is asked for.
-
-        Args:
-            rows: canonical.
-            text_column: its name.
-        """
+        """Rows as keys and values in words, which end with the name of the column that a text is asked for."""
         told = [
             (name, texts(rows[name], self.schema.columns[name]))
             for name in self.schema.learned
@@ -140,16 +112,7 @@ class Prompts:
     def from_plain(
         cls, content: Sequence[Mapping[str, Any]], schema: Schema, themes: Mapping[str, str] | None = None
     ) -> Self:
-        """What `to_plain` wrote.
-
-        Args:
-            content: the codes.
-            schema: of the table.
-            themes: as of `Prompts`.
-
-        Raises:
-            ValueError, KeyError, TypeError: it is not of these columns.
-        """
+        """What `to_plain` wrote."""
         columns = []
         for one in content:
             edges = None if one["edges"] is None else tuple(reals(one, "edges").tolist())

@@ -19,14 +19,7 @@ ROWS_AT_ONCE = 256
 
 @dataclass(frozen=True)
 class Limits:
-    """How texts are drawn.
-
-    Attributes:
-        max_tokens: of a text.
-        temperature: what logits are divided by.
-        top_p: share of the mass that the likeliest tokens must hold to be drawn from.
-        no_repeat: length of the runs of tokens that come once in a text at most; 0: no limit.
-    """
+    """How texts are drawn."""
 
     max_tokens: int
     temperature: float
@@ -39,16 +32,7 @@ def sample(
     decoder: Decoder, vocabulary: Vocabulary, prompts: Sequence[Sequence[int]], limits: Limits, *, may_miss: bool,
     generator: torch.Generator,
 ) -> list[list[int]]:  # fmt: skip
-    """The tokens of a text for each prompt, without its end.
-
-    Args:
-        decoder: of the model, on the generator's device.
-        vocabulary: of it.
-        prompts: tokens of each, at least one.
-        limits: on texts.
-        may_miss: whether a text may be missing, or empty.
-        generator: of the draws.
-    """
+    """The tokens of a text for each prompt, without its end."""
     written: list[list[int]] = []
     for at in range(0, len(prompts), ROWS_AT_ONCE):
         written += _some(decoder, vocabulary, prompts[at : at + ROWS_AT_ONCE], limits, may_miss, generator)
@@ -100,8 +84,6 @@ def draw(logits: Tensor, top_p: float, generator: torch.Generator) -> Tensor:
 
     Args:
         logits: shape (n, size).
-        top_p: the share.
-        generator: of the draws.
 
     >>> draw(torch.tensor([[3.0, 0.0, 0.0]]), 0.5, torch.Generator()).tolist()
     [0]

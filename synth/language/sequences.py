@@ -36,12 +36,7 @@ class Vocabulary(Protocol):
         """The token that ends a text."""
 
     def prompts(self, rows: pd.DataFrame, name: str) -> list[list[int]]:
-        """The prompt of each row, at least one token and at most `n_prompt`.
-
-        Args:
-            rows: canonical.
-            name: of the column of text.
-        """
+        """The prompt of each row, at least one token and at most `n_prompt`."""
 
     def tokens(self, text: str | None) -> list[int]:
         """The tokens of a text, without its end; of a missing one, too."""
@@ -63,11 +58,7 @@ def sequences_of(
     """Prompt and text of each row, shape (n, n_prompt + max_tokens + 1); a text that is too long is cut.
 
     Args:
-        vocabulary: of the model.
         rows: *Sensitive*. Canonical.
-        name: of the column of text.
-        max_tokens: of a text.
-        length: characters of a text at most.
     """
     n_prompt = vocabulary.n_prompt
     made = np.zeros((len(rows), n_prompt + max_tokens + 1), dtype=np.int32)
@@ -83,9 +74,7 @@ def losses(decoder: Decoder, sequences: Tensor, n_prompt: int) -> Tensor:
     """The negative log-likelihood of each text given its prompt, per token in nats, shape (n,); 0 where there is none.
 
     Args:
-        decoder: of the model.
         sequences: *Sensitive*. Shape (n, T), int64.
-        n_prompt: places of the prompt.
     """
     mask, tokens = sequences > 0, (sequences - 1).clamp_min(0)
     asked = tokens[:, n_prompt:]
@@ -102,10 +91,7 @@ def losses_of(
     """The same of a whole table, some rows at a time; shape (n,).
 
     Args:
-        decoder: of the model, on the device.
         sequences: *Sensitive*. Shape (n, T).
-        n_prompt: places of the prompt.
-        device: of the decoder.
     """
     found = np.zeros(len(sequences))
     for at in range(0, len(sequences), ROWS_A_PASS):

@@ -46,7 +46,6 @@ class Themes:
     """Clusters of sentences.
 
     Attributes:
-        words: that sentences are told apart by.
         weights: inverse document frequency of each; shape (n_words,).
         centers: of the clusters; shape (n_themes, n_words).
     """
@@ -57,15 +56,7 @@ class Themes:
 
     @classmethod
     def learned(cls, public: Sequence[str], n_themes: int) -> Self:
-        """Themes of public texts.
-
-        Args:
-            public: the texts.
-            n_themes: their number.
-
-        Raises:
-            JobError: the texts have fewer sentences that differ.
-        """
+        """Themes of public texts."""
         from sklearn.cluster import KMeans
         from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -129,7 +120,6 @@ class Themes:
 
         Args:
             rows: *Sensitive* where they are real. Canonical.
-            schema: names the columns of text, and the characters of each that are read at most.
         """
         columns: dict[str, Any] = {}
         for name in schema.texts:
@@ -138,14 +128,7 @@ class Themes:
         return pd.concat([rows, pd.DataFrame(columns, index=rows.index).astype("boolean")], axis=1)
 
     def deal(self, public: Sequence[str], rows: pd.DataFrame, name: str, rng: np.random.Generator) -> pd.DataFrame:
-        """A synthetic row for each public text, with the text's themes: one of the rows whose own are nearest.
-
-        Args:
-            public: the texts.
-            rows: canonical; synthetic, with columns of themes.
-            name: of the column of text.
-            rng: breaks ties.
-        """
+        """A synthetic row for each public text, with the text's themes: one of the rows whose own are nearest."""
         columns = list(theme_names(name, len(self)))
         held, found = rows[columns].fillna(False).to_numpy(dtype=np.float64), self.of(public)
         chosen = np.zeros(len(found), dtype=np.intp)
@@ -163,11 +146,7 @@ class Themes:
 
     @classmethod
     def loaded(cls, words: Sequence[Any], arrays: Mapping[str, np.ndarray]) -> Self:
-        """Themes from their words and what `to_arrays` gave.
-
-        Raises:
-            ValueError, KeyError: one contradicts another.
-        """
+        """Themes from their words and what `to_arrays` gave."""
         weights, centers = (np.asarray(arrays[key], dtype=np.float32) for key in ("weights", "centers"))
         if not words or not all(isinstance(word, str) for word in words) or len(set(words)) < len(words):
             raise ValueError("words of themes are texts that differ, one at least")
@@ -183,8 +162,6 @@ def cut(texts: Iterable[Any], schema: Schema, name: str) -> list[Any]:
 
     Args:
         texts: *Sensitive* where they are real; what is no string stays as it is.
-        schema: holds the column.
-        name: of the column.
     """
     column = schema.columns[name]
     most = column.length if isinstance(column, TextColumn) else None
@@ -205,15 +182,7 @@ def theme_names(name: str, n_themes: int) -> tuple[str, ...]:
 
 
 def with_themes(schema: Schema, n_themes: int) -> Schema:
-    """The schema with a column of true and false for each theme of each column of text.
-
-    Args:
-        schema: names the columns of text.
-        n_themes: of each.
-
-    Raises:
-        SchemaError: a column has the name of a theme.
-    """
+    """The schema with a column of true and false for each theme of each column of text."""
     names = [theme for name in schema.texts for theme in theme_names(name, n_themes)]
     for name in names:
         if name in schema.columns:

@@ -13,11 +13,7 @@ END, MISSING, N_SPECIAL = 0, 1, 2
 
 
 class BytePairs:
-    """A tokenizer of texts. Every text has tokens, since every byte is one.
-
-    Args:
-        tokenizer: of the library, with bytes as its alphabet.
-    """
+    """A tokenizer of texts. Every text has tokens, since every byte is one."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -28,7 +24,6 @@ class BytePairs:
 
         Args:
             texts: public ones, or *Sensitive* ones of a fit without epsilon. Without any, tokens are bytes.
-            size: of the vocabulary, at least 256.
 
         >>> bytes_alone = BytePairs.learned([], 1_000)
         >>> bytes_alone.size, bytes_alone.text(bytes_alone.tokens("né"))
@@ -62,11 +57,7 @@ class BytePairs:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """The tokenizer that `to_text` wrote.
-
-        Raises:
-            ValueError: the text is none.
-        """
+        """The tokenizer that `to_text` wrote."""
         try:
             return cls(Tokenizer.from_str(text))
         except Exception as error:  # noqa: BLE001 - the library raises nothing narrower

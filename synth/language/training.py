@@ -24,12 +24,7 @@ class TextTraining:
     """Training without privacy, by Adam.
 
     Args:
-        decoder: trained in place, on the device.
         sequences: *Sensitive*. Shape (n, T).
-        n_prompt: places of the prompt.
-        batch_size: texts of a step.
-        rate: learning rate.
-        device: of the training.
     """
 
     def __init__(
@@ -77,13 +72,7 @@ class PrivateTextTraining:
     """Training by DP-SGD, with each unit's gradient clipped, by Opacus' gradients of single texts.
 
     Args:
-        decoder: trained in place, on the device.
         units: *Sensitive*. Sequences by unit.
-        n_prompt: places of the prompt.
-        expected_batch: units of a step's sample, as released or public.
-        max_grad_norm: C.
-        rate: learning rate.
-        device: of the training.
 
     Attributes:
         tally: *Sensitive*. How many units were clipped.
@@ -107,11 +96,7 @@ class PrivateTextTraining:
         self._clipping = Clipping.planned(max_grad_norm, expected_batch, units.max_rows_per_unit, ROWS_A_PASS)
 
     def step(self, steps: StepRelease) -> None:
-        """Take one step.
-
-        Args:
-            steps: charged by the budget.
-        """
+        """Take one step."""
         write_gradients(self._parameters, noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum))
         self._optimizer.step()
 
@@ -150,12 +135,6 @@ def has_gradients_by_text(decoder: Decoder, size: int, n_prompt: int, device: to
 
     It has a rule for each layer, and takes the first axis of its input for texts. A model that lays its tokens out in
     another way, or in which texts see each other, would not be clipped by unit. The texts tried are made up.
-
-    Args:
-        decoder: of the model, on the device.
-        size: of its vocabulary.
-        n_prompt: places of the prompt.
-        device: of the decoder.
     """
     made = torch.randint(1, size + 1, (4, n_prompt + N_TRIED), generator=torch.Generator().manual_seed(0))
     made[0, : n_prompt // 2], made[1, n_prompt + 2 :], made[3] = 0, 0, 0
@@ -183,11 +162,7 @@ def trainable(decoder: Decoder) -> Iterator[nn.Parameter]:
 
 
 def put(decoder: Decoder, weights: Mapping[str, Tensor]) -> None:
-    """Set the trained parameters to these.
-
-    Raises:
-        ValueError: they are of another model; nothing was set.
-    """
+    """Set the trained parameters to these."""
     own = dict(named(decoder))
     if {name: tuple(p.shape) for name, p in own.items()} != {name: tuple(w.shape) for name, w in weights.items()}:
         raise ValueError("the weights are of another model")

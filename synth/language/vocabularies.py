@@ -14,13 +14,7 @@ from synth.language.tokenizer import END, MISSING, BytePairs
 
 @dataclass(frozen=True, eq=False)
 class CodedVocabulary:
-    """Of the small decoder: a token for each code of each column, one for each column of text, then byte pairs.
-
-    Attributes:
-        tokenizer: of texts.
-        row: the codes of rows.
-        text_columns: names of the columns of text.
-    """
+    """Of the small decoder: a token for each code of each column, one for each column of text, then byte pairs."""
 
     tokenizer: BytePairs
     row: Prompts
@@ -76,15 +70,7 @@ IN_WORDS = "<missing>"
 
 @dataclass(frozen=True, eq=False)
 class WordedVocabulary:
-    """Of a folder's model: its own tokenizer, and rows as keys and values in words.
-
-    Attributes:
-        tokenizer: of the library.
-        row: of rows.
-        n_prompt: tokens of a prompt at most.
-        size: of the model's vocabulary.
-        end: the token that ends a text.
-    """
+    """Of a folder's model: its own tokenizer, and rows as keys and values in words."""
 
     tokenizer: Any
     row: Prompts

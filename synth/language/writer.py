@@ -31,16 +31,7 @@ THEMES = "themes "
 
 @dataclass(frozen=True, eq=False)
 class TextWriter:
-    """A language model of the texts of a table, given their rows.
-
-    Attributes:
-        specification: its parameters.
-        schema: of the table, themes included.
-        vocabulary: of prompts and texts.
-        decoder: the network.
-        base: digest of the folder's model that was adapted; `None` of a small decoder.
-        themes: by which rows are counted; `None`: by none.
-    """
+    """A language model of the texts of a table, given their rows."""
 
     specification: LanguageModel
     schema: Schema
@@ -59,19 +50,7 @@ class TextWriter:
         device: torch.device,
         themes: Themes | None = None,
     ) -> Self:
-        """An untrained writer: a folder's model with fresh adapters, or a small decoder at random.
-
-        Args:
-            specification: its parameters.
-            schema: of the table.
-            row: the prompts.
-            tokenizer: of a small decoder; `None` of a folder's model, which has its own.
-            device: of the network.
-            themes: by which rows are counted.
-
-        Raises:
-            JobError: the folder holds no model that can be adapted.
-        """
+        """An untrained writer: a folder's model with fresh adapters, or a small decoder at random."""
         vocabulary: CodedVocabulary | WordedVocabulary
         if specification.model is None:
             if tokenizer is None:
@@ -93,12 +72,7 @@ class TextWriter:
         return found
 
     def write(self, rows: pd.DataFrame, seed: int) -> dict[str, NDArray[np.object_]]:
-        """A text of each column of text for each row; shapes (n,), `None` where it is missing.
-
-        Args:
-            rows: canonical; synthetic.
-            seed: of all draws.
-        """
+        """A text of each column of text for each row; shapes (n,), `None` where it is missing."""
         generator = torch.Generator(self.device).manual_seed(seed)
         asked = self.specification
         limits = Limits(asked.max_tokens, asked.temperature, asked.top_p, asked.no_repeat)
@@ -127,7 +101,6 @@ class TextWriter:
 
         Args:
             rows: *Sensitive* where they are real. Canonical, without columns of themes.
-            name: of the column of text.
         """
         sequences = self.sequences(rows if self.themes is None else self.themes.add_columns(rows, self.schema), name)
         found: NDArray[np.float64] = losses_of(self.decoder, sequences, self.vocabulary.n_prompt, self.device)
@@ -138,7 +111,6 @@ class TextWriter:
 
         Args:
             rows: *Sensitive* where they are real. Canonical, with columns of themes where there are any.
-            name: of the column of text.
         """
         column = self.schema.columns[name]
         length = column.length if isinstance(column, TextColumn) else 0
@@ -166,19 +138,7 @@ class TextWriter:
     def loaded(
         cls, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], schema: Schema, model: str | None = None
     ) -> Self:
-        """What `to_plain` and `to_arrays` gave.
-
-        Args:
-            content: plain data.
-            arrays: weights, and arrays of themes, by name.
-            schema: of the table, themes included.
-            model: the folder of the model that was adapted, where it is elsewhere now.
-
-        Raises:
-            ModelError: the folder holds another model.
-            JobError: the folder holds none.
-            ValueError, KeyError, TypeError: a part is missing or contradicts another.
-        """
+        """What `to_plain` and `to_arrays` gave."""
         parameters = dict(content["parameters"])
         if model is not None and parameters.get("model") is not None:
             parameters["model"] = model
@@ -207,11 +167,7 @@ class TextWriter:
 
 
 def theme_words(themes: Themes | None, schema: Schema) -> dict[str, str]:
-    """The words of each column of themes that a schema has.
-
-    Raises:
-        ValueError: it has not all of them.
-    """
+    """The words of each column of themes that a schema has."""
     if themes is None:
         return {}
     words = themes.described()

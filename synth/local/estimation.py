@@ -24,13 +24,7 @@ class ReportCounts:
     """The reports of a survey, counted: all that is known of the respondents.
 
     Attributes:
-        survey: its questions.
         supports: for each question how many reports support each answer, shape (n_cells,).
-        n_each: reports to each question.
-        n: respondents.
-
-    Raises:
-        ValueError: supports or reports are not of the survey's questions.
     """
 
     survey: Survey
@@ -55,7 +49,6 @@ class ReportCounts:
         The noise of the reports, and who of all respondents was asked.
 
         Args:
-            question: its place.
             shares: true ones, shape (n_cells,); `None`: the estimated ones.
         """
         n_reports = max(self.n_each[question], 1)
@@ -90,12 +83,6 @@ def distribution(
     """The distribution over codes: columns and a tree of pairs, chosen by what was released.
 
     Every pair also says something of its two columns, and all of that is used.
-
-    Args:
-        measured: columns and pairs.
-        discretizer: codes.
-        zeros: structural zeros.
-        n_iterations: steps of the estimation at most.
     """
     sizes = discretizer.sizes
     pairs = {one.clique: one for one in measured if len(one.clique) > 1}
@@ -113,11 +100,6 @@ def spanning_tree(
 
     Free of charge: it reads what was released. DEVIATES: MST pays for a private choice (2108.04978, Algorithm 1); here
     all pairs were measured.
-
-    Args:
-        pairs: as measured.
-        apart: the distribution with independent columns.
-        held: cliques that the model holds anyway, within which no pair is needed.
     """
     inside = {frozenset(two) for clique in held for two in combinations(clique, 2)}
     gains = {}
@@ -146,13 +128,7 @@ def _sides(pair: Measurement) -> list[Measurement]:
 
 @dataclass(frozen=True)
 class Precision:
-    """The precision to expect of one question, from public facts alone.
-
-    Attributes:
-        question: whose answers they are.
-        half_width: of the 95% interval of a share in a population, at the share at which it is widest.
-        respondents: how many it takes, by half width.
-    """
+    """The precision to expect of one question, from public facts alone."""
 
     question: Question
     half_width: float
@@ -164,12 +140,7 @@ HALF_WIDTHS = (0.02, 0.01)
 
 
 def precision(survey: Survey, n: int) -> tuple[Precision, ...]:
-    """The precision to expect of each question of a survey.
-
-    Args:
-        survey: its questions.
-        n: respondents.
-    """
+    """The precision to expect of each question of a survey."""
     made = []
     for question in survey.questions:
         needed = {width: respondents_needed(question, survey, width) for width in HALF_WIDTHS}
@@ -179,13 +150,7 @@ def precision(survey: Survey, n: int) -> tuple[Precision, ...]:
 
 
 def respondents_needed(question: Question, survey: Survey, half_width: float) -> int:
-    """Respondents that it takes for a 95% interval of any share in a population to be so narrow.
-
-    Args:
-        question: whose answer it is.
-        survey: that it is of.
-        half_width: of the interval at the share at which it is widest, such as 0.01.
-    """
+    """Respondents that it takes for a 95% interval of any share in a population to be so narrow."""
     n_reports = _QUANTILE**2 * _widest(question) / half_width**2
     return math.ceil(n_reports * len(survey.questions) / survey.n_answers)
 

@@ -29,16 +29,7 @@ NO_ANSWER = -1
 
 @dataclass(frozen=True)
 class _Oracle:
-    """The base of both mechanisms.
-
-    Attributes:
-        n_cells: answers that there are, `other` and `missing` included; at least 2.
-        epsilon: pure, of one report.
-        allows_no_answer: whether there may be no answer at all, which looks like one.
-
-    Raises:
-        ValueError: there are fewer than two answers, or epsilon is not a finite number above 0.
-    """
+    """The base of both mechanisms."""
 
     n_cells: int
     epsilon: float
@@ -69,7 +60,6 @@ class _Oracle:
 
         Args:
             cells: *Sensitive*. The true answers, `NO_ANSWER` for none; shape (n,).
-            words: source of the randomness; a test may inject another than the system's.
         """
         raise NotImplementedError
 
@@ -98,17 +88,11 @@ class _Oracle:
 
         Args:
             support: shape (n_cells,).
-            n: respondents who sent a report.
         """
         return np.asarray((support - n * self.q) / (self.p - self.q))
 
     def variance(self, share: np.ndarray | float, n: float) -> np.ndarray:
-        """The variance of an estimated share, given who answered. Equation 2.
-
-        Args:
-            share: true share of the answer.
-            n: respondents who sent a report.
-        """
+        """The variance of an estimated share, given who answered. Equation 2."""
         p, q, known = self.p, self.q, np.clip(share, 0.0, 1.0)
         return np.asarray((known * p * (1 - p) + (1 - known) * q * (1 - q)) / (n * (p - q) ** 2))
 
@@ -222,11 +206,6 @@ def smaller_variance(n_cells: int, epsilon: float, *, allows_no_answer: bool = F
     Times the respondents it is (k - 2 + e^epsilon) / (e^epsilon - 1)^2 for generalized randomized response over k
     symbols, and 4 e^epsilon / (e^epsilon - 1)^2 for unary encoding. So the first is better below 3 e^epsilon + 2
     symbols.
-
-    Args:
-        n_cells: answers.
-        epsilon: of one report.
-        allows_no_answer: whether there may be no answer at all.
 
     >>> [smaller_variance(k, 1.0).mechanism.split()[0] for k in (4, 10, 11)]
     ['generalized', 'generalized', 'optimized']

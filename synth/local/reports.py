@@ -41,9 +41,7 @@ class Reports:
     """The reports of all respondents, by question, each in an order that says nothing.
 
     Attributes:
-        survey: its questions.
         answers: for each question symbols, shape (n,), or packed bits, shape (n, n_bytes).
-        n: respondents.
     """
 
     survey: Survey
@@ -56,11 +54,6 @@ class Reports:
 
         Args:
             frame: *Sensitive*. A row for each respondent. Of several rows of one entity, one drawn at random counts.
-            survey: its questions.
-            words: source of the randomness; a test may inject another than the system's.
-
-        Raises:
-            TableError: a column is missing.
         """
         frame = conform(frame, survey.schema, outside="clamp")  # one name may be spelled in several ways
         order = np.argsort(words(len(frame), np.uint64), kind="stable")
@@ -173,9 +166,6 @@ def read_survey(folder: Path) -> tuple[Survey, int]:
     """The survey that a folder of reports is of, and the number of its respondents.
 
     The questions are planned anew from the schema, and must come out as the header says.
-
-    Raises:
-        TableError: the folder holds no reports, or its header is damaged; nothing was counted.
     """
     place = f"path={str(folder)!r}"
     try:
@@ -204,12 +194,7 @@ def read_survey(folder: Path) -> tuple[Survey, int]:
 
 
 def collect(folder: Path) -> ReportCounts:
-    """The reports of a folder, counted; no table is needed.
-
-    Raises:
-        TableError: the folder holds no reports, or damaged ones: an answer that there is not, or more or fewer lines
-            than its respondents send.
-    """
+    """The reports of a folder, counted; no table is needed."""
     survey, n = read_survey(folder)
     supports = [np.zeros(question.oracle.n_cells, dtype=np.int64) for question in survey.questions]
     n_each = np.zeros(len(supports), dtype=np.int64)

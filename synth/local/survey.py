@@ -45,13 +45,7 @@ LARGEST_NOISE = 0.2
 
 @dataclass(frozen=True)
 class Question:
-    """A question.
-
-    Attributes:
-        columns: one or two, in the order of the schema.
-        sizes: answers to each, `other` and `missing` included.
-        oracle: how an answer is randomized; the cells of a pair in C order.
-    """
+    """A question."""
 
     columns: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -68,16 +62,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Survey:
-    """The questions of a survey and how they are answered.
-
-    Attributes:
-        schema: declared.
-        discretizer: codes of the columns.
-        epsilon: pure, of all that one respondent sends.
-        n_answers: questions that each respondent answers.
-        questions: all of them.
-        n_bins: bins of a number or time without declared ones.
-    """
+    """The questions of a survey and how they are answered."""
 
     schema: Schema
     discretizer: Discretizer
@@ -97,21 +82,7 @@ class Survey:
         n_answers: int | Literal["auto"] = "auto",
         allows_no_answer: bool = False,
     ) -> Self:
-        """The survey of a declared schema; nothing is read.
-
-        Args:
-            schema: declared, with `n_units`, every domain public.
-            epsilon: of all that one respondent sends.
-            pairs: of columns that are asked beside the columns: "all", "none", some, or "auto": all where noise alone
-                moves a pair by `LARGEST_NOISE` in total variation at most, on average over all pairs.
-            n_bins: bins of a number or time without declared ones.
-            n_answers: of each respondent; "auto": by the rule.
-            allows_no_answer: whether there may be respondents who answer nothing at all, which does not show.
-
-        Raises:
-            BudgetError: epsilon is out of range, or the schema is not declared or names no `n_units`.
-            SchemaError: a domain is not declared, a unit has several rows, or a pair is none of its columns.
-        """
+        """The survey of a declared schema; nothing is read."""
         n = require_askable(schema)
         if not EPSILON_RANGE[0] <= epsilon <= EPSILON_RANGE[1]:
             raise BudgetError(
@@ -148,9 +119,6 @@ class Survey:
 
         Args:
             frame: *Sensitive*. A row for each respondent.
-
-        Raises:
-            TableError: a column is missing.
         """
         coded = self.discretizer.encode(conform(frame, self.schema, outside="clamp"))
         return {name: coded[:, place] for place, name in enumerate(self.discretizer.columns)}
@@ -170,13 +138,6 @@ class Survey:
 
         Args:
             row: *Sensitive*. The respondent's own answers, by column.
-            words: source of the randomness; a test may inject another than the system's.
-
-        Returns:
-            The number of each question, and a symbol or bits.
-
-        Raises:
-            TableError: a column is missing.
         """
         codes = self.codes(pd.DataFrame({name: [row[name]] for name in self.schema.kept if name in row}))
         drawn = np.argsort(words(len(self.questions), np.uint64), kind="stable")[: self.n_answers]
@@ -199,14 +160,7 @@ class Survey:
 
 @dataclass(frozen=True)
 class SurveyPlan:
-    """The public facts by which questions are planned.
-
-    Attributes:
-        epsilon: of all that one respondent sends.
-        n: respondents.
-        n_answers: of each; "auto": by the rule.
-        allows_no_answer: whether there may be no answer at all.
-    """
+    """The public facts by which questions are planned."""
 
     epsilon: float
     n: int
@@ -232,11 +186,7 @@ class SurveyPlan:
         return tuple(made)
 
     def answers(self, chosen: Sequence[tuple[str, ...]], sizes: Mapping[str, int]) -> int:
-        """The number of answers of each respondent: as asked for, or that of the smallest variance.
-
-        Raises:
-            BudgetError: there are not so many questions.
-        """
+        """The number of answers of each respondent: as asked for, or that of the smallest variance."""
         if self.n_answers != "auto":
             if not 1 <= self.n_answers <= len(chosen):
                 raise BudgetError(
@@ -279,11 +229,7 @@ def _count_by_size(chosen: Iterable[tuple[str, ...]], sizes: Mapping[str, int]) 
 def questions_of(
     pairs: Literal["none", "all"] | Sequence[tuple[str, str]], sizes: Mapping[str, int]
 ) -> list[tuple[str, ...]]:
-    """The columns of each question: every column, then pairs.
-
-    Raises:
-        SchemaError: a pair is none of columns that are asked.
-    """
+    """The columns of each question: every column, then pairs."""
     return [*((name,) for name in sizes), *_pairs(pairs, sizes)]
 
 
@@ -302,12 +248,7 @@ def _pairs(pairs: str | Sequence[tuple[str, str]], sizes: Mapping[str, int]) -> 
 
 
 def require_askable(schema: Schema) -> int:
-    """The number of respondents of a schema under which respondents can be asked.
-
-    Raises:
-        BudgetError: it is not declared, or names no `n_units`.
-        SchemaError: a domain is not public, or a respondent has several rows.
-    """
+    """The number of respondents of a schema under which respondents can be asked."""
     n = require_declared(schema)
     hidden = dict.fromkeys((*schema.measured, *schema.spikes_measured))
     if hidden:
@@ -327,10 +268,6 @@ def public_bins(schema: Schema, n_bins: int) -> Discretizer:
     """Codes from what is declared alone: categories, declared bins, or about so many stretches of the public grid.
 
     Cells of declared spikes stay apart, as does the zero of a logarithmic scale.
-
-    Args:
-        schema: every domain declared.
-        n_bins: bins of a number or time.
     """
     made = Discretizer.by_schema(schema)
     return Discretizer(tuple(_binned(attribute, n_bins) for attribute in made.attributes))

@@ -26,9 +26,7 @@ def sample_given(model: MarkovRandomField, known: Mapping[str, Codes], rng: np.r
     A row whose known codes have no mass at all has codes drawn evenly.
 
     Args:
-        model: the distribution.
         known: codes of at least one attribute, shape (n,) each.
-        rng: source of the draw.
 
     Returns:
         Codes by attribute, shape (n,) each, in the order of the domain.

@@ -23,13 +23,7 @@ PATIENCE = 5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GoodnessOfFit:
-    """The loss of beliefs against the measurements.
-
-    Attributes:
-        loss: half the sum of squared residuals in standard deviations.
-        marginals: for each measurement the beliefs' counts of its cells.
-        gradients: derivative of the loss by these counts.
-    """
+    """The loss of beliefs against the measurements."""
 
     loss: float
     marginals: list[Array]
@@ -39,11 +33,6 @@ class GoodnessOfFit:
 @dataclass(frozen=True, eq=False, repr=False)
 class MarginalLoss:
     """Half the squared distance between counts and measurements, each cell in its own standard deviations.
-
-    Attributes:
-        tree: a junction tree; each measurement's clique lies within one of the tree's.
-        measurements: one for each clique, attributes in the domain's order (as `merge` gives them).
-        total: number of rows the beliefs are scaled to.
 
     Source: McKenna et al. 1901.09136, section 4 (the L2 loss).
     """
@@ -109,24 +98,6 @@ def estimate(  # noqa: PLR0913 - what is optimized, and how long
 ) -> MarkovRandomField:
     """The maximum-entropy distribution among those that fit the measurements best, by mirror descent.
 
-    Args:
-        domain: number of codes of each attribute, in the order of the columns.
-        measurements: any cliques, repeated, nested or none.
-        total: number of rows, where it is public; else estimated from the measurements.
-        n_iterations: at most so many steps; fewer where five in a row gain less than the tolerance.
-        tolerance: relative gain in loss under which the descent stops.
-        warm_start: a model of the same domain to start from; its potentials find new homes on the new tree.
-        zeros: structural zeros: factors that are ``-inf`` where the distribution is zero whatever was measured, and 0
-            elsewhere. They become potentials of the model.
-        progress: told the share of the iterations done.
-
-    Returns:
-        A model whose potentials are on the measured cliques (and on the warm start's that no measurement covers).
-
-    Raises:
-        ValueError: a measurement, a zero or the warm start does not fit the domain; nothing was estimated.
-        ModelError: the zeros together leave nothing that may be; nothing was estimated.
-
     Source: McKenna et al. 1901.09136, algorithm 1 (proximal estimation with the entropic mirror map).
     """
     merged = [measurement for measurement in merge(measurements, domain) if measurement.clique]
@@ -157,17 +128,7 @@ def estimate(  # noqa: PLR0913 - what is optimized, and how long
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Descent:
-    """The state of the descent.
-
-    Attributes:
-        loss: that goes down.
-        base: log potentials of the tree's cliques that the descent began with.
-        moved: the change since, for each measurement's clique.
-        before: the same, one step earlier; momentum carries their difference on.
-        fit: of the beliefs of base less moved.
-        step_size: of the next step.
-        run: steps taken with momentum since the last restart; `None` while the step size is still being found.
-    """
+    """The state of the descent."""
 
     loss: MarginalLoss
     base: list[Array]

@@ -16,10 +16,6 @@ CELLS_A_MB = 1e6 / 8
 class Factor:
     """A nonnegative function of a few attributes, in log space.
 
-    Attributes:
-        attributes: of the axes, one each.
-        log_values: logarithm of its values; ``-inf`` is a structural zero.
-
     >>> doubled = Factor(("a",), np.log([1.0, 1.0])) + Factor(("b",), np.log([2.0, 3.0]))
     >>> np.exp(doubled.marginal(("b",)).log_values).round(6).tolist()
     [4.0, 6.0]

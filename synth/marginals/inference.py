@@ -20,14 +20,7 @@ from synth.marginals.junction_tree import JunctionTree
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Beliefs:
-    """The distribution that potentials on a junction tree define, clique by clique.
-
-    Attributes:
-        tree: the tree.
-        conditionals: for each clique its distribution given its separator; sums to one (or to zero, where the separator
-            has no mass) over the other attributes.
-        marginals: for each clique its joint distribution; sums to one.
-    """
+    """The distribution that potentials on a junction tree define, clique by clique."""
 
     tree: JunctionTree
     conditionals: tuple[Array, ...]
@@ -35,11 +28,7 @@ class Beliefs:
 
 
 def place(tree: JunctionTree, factors: Iterable[Factor]) -> list[Array]:
-    """The log potential of each clique of the tree: the product of the factors that find their home there.
-
-    Raises:
-        ValueError: no clique of the tree holds a factor's attributes.
-    """
+    """The log potential of each clique of the tree: the product of the factors that find their home there."""
     potentials = [Factor.uniform(tree.domain, clique).log_values for clique in tree.cliques]
     for factor in factors:
         home = tree.home(factor.attributes)
@@ -55,10 +44,6 @@ def propagate(tree: JunctionTree, potentials: Sequence[Array]) -> Beliefs:
     The way up is in log space, with the peak taken for each value of the separator. It leaves each clique's conditional
     distribution. The way down multiplies these by the separator's marginal. So there is one exponential a cell, and
     nothing underflows that is not negligible given its separator.
-
-    Args:
-        tree: a junction tree.
-        potentials: one table for each clique, in log space; ``-inf`` is a structural zero. Not changed.
 
     Source: Lauritzen & Spiegelhalter 1988; the distribution of private-PGM (McKenna et al. 1901.09136, section 3).
     """
@@ -102,10 +87,6 @@ def eliminate(beliefs: Beliefs, attributes: Clique) -> Array:
 
     Only the part of the tree that connects them is touched. A branch that holds none of them sums to one given its
     separator. The highest clique that is needed starts from its own marginal.
-
-    Args:
-        beliefs: of a junction tree whose domain holds the attributes.
-        attributes: each once; none gives the number one.
     """
     home = beliefs.tree.home(attributes)
     if home is not None:
@@ -168,14 +149,7 @@ def _contract(operands: Sequence[tuple[Array, Clique]], onto: Clique) -> Array:
 
 @dataclass(frozen=True)
 class Projection:
-    """A table summed from another.
-
-    Attributes:
-        attributes: of the table, in the domain's order.
-        source: index of the table that it is summed from.
-        axes: of the source, summed over.
-        shape: of the table, with axes of length 1 where the source was summed over.
-    """
+    """A table summed from another."""
 
     attributes: Clique
     source: int
@@ -185,12 +159,7 @@ class Projection:
 
 @dataclass(frozen=True)
 class Projections:
-    """Projections of a table over some attributes to its marginals, from one another.
-
-    Attributes:
-        projections: each from the table itself (index 0) or an earlier one (its place in this list plus 1).
-        index: of the table of each marginal asked for.
-    """
+    """Projections of a table over some attributes to its marginals, from one another."""
 
     projections: tuple[Projection, ...]
     index: Mapping[Clique, int]
@@ -198,11 +167,6 @@ class Projections:
     @classmethod
     def of(cls, domain: Mapping[str, int], attributes: Clique, cliques: Iterable[Clique]) -> Self:
         """Projections of a table over the attributes onto each of the cliques.
-
-        Args:
-            domain: number of codes of each attribute.
-            attributes: of the table, in the domain's order.
-            cliques: within the attributes, in their order.
 
         >>> Projections.of({"a": 2, "b": 3, "c": 4}, ("a", "b", "c"), [("a",), ("a", "b")]).index
         {('a', 'b'): 1, ('a',): 2}

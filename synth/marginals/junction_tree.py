@@ -17,11 +17,6 @@ class JunctionTree:
     """Maximal cliques of a triangulated graph, parents before children, joined by separators.
 
     It is one tree even where the graph falls apart: pieces are joined by empty separators.
-
-    Attributes:
-        domain: number of codes of each attribute.
-        cliques: every attribute of the domain is in at least one; the first is the root.
-        parents: index of each clique's parent; the root's is -1.
     """
 
     domain: Mapping[str, int]
@@ -67,15 +62,7 @@ class JunctionTree:
 
 @dataclass(frozen=True)
 class Edge:
-    """The axes by which a separator lines up with the child's and the parent's table.
-
-    Attributes:
-        parent: index of the parent.
-        child_axes: axes of the child to sum over to be left with the separator.
-        parent_axes: axes of the parent to sum over to be left with the separator.
-        child_shape: shape of the separator's table to broadcast over the child.
-        parent_shape: shape of the separator's table to broadcast over the parent.
-    """
+    """The axes by which a separator lines up with the child's and the parent's table."""
 
     parent: int
     child_axes: tuple[int, ...]
@@ -85,30 +72,14 @@ class Edge:
 
 
 def junction_tree(domain: Mapping[str, int], cliques: Iterable[Clique]) -> JunctionTree:
-    """A junction tree in which each of the given cliques lies within one of the tree's.
-
-    Args:
-        domain: number of codes of each attribute.
-        cliques: in any order, repeated, nested or empty; attributes in none of them get a clique of their own.
-
-    Raises:
-        ValueError: a clique names an attribute that the domain lacks; no tree was built.
-    """
+    """A junction tree in which each of the given cliques lies within one of the tree's."""
     maximal = maximal_cliques(domain, cliques)
     order, parents = _spanning_tree(domain, maximal)
     return JunctionTree(dict(domain), tuple(maximal[index] for index in order), parents)
 
 
 def maximal_cliques(domain: Mapping[str, int], cliques: Iterable[Clique]) -> list[Clique]:
-    """The maximal cliques of the graph, triangulated by greedy elimination: smallest resulting clique first.
-
-    Args:
-        domain: number of codes of each attribute.
-        cliques: in any order, repeated, nested or empty.
-
-    Raises:
-        ValueError: a clique names an attribute that the domain lacks.
-    """
+    """The maximal cliques of the graph, triangulated by greedy elimination: smallest resulting clique first."""
     names = list(domain)
     sizes, around = list(domain.values()), _surroundings(domain, cliques)
     cells = _counting(sizes)
@@ -118,10 +89,6 @@ def maximal_cliques(domain: Mapping[str, int], cliques: Iterable[Clique]) -> lis
 
 def cells_with_one_more(domain: Mapping[str, int], cliques: Iterable[Clique]) -> Callable[[Clique], int]:
     """The cells of the junction tree of the cliques and one more, as a function of that one.
-
-    Args:
-        domain: number of codes of each attribute.
-        cliques: in any order, repeated, nested or empty.
 
     >>> cells = cells_with_one_more({"a": 2, "b": 3, "c": 5}, [("a", "b")])
     >>> cells(("c",)), cells(("b", "c")), cells(("a", "b", "c"))

@@ -37,7 +37,6 @@ class CoarseCodes:
     """An attribute that merges the codes of another.
 
     Attributes:
-        of: the attribute whose codes are merged.
         groups: the merged code of each code, shape (size,).
     """
 
@@ -52,13 +51,7 @@ class CoarseCodes:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Measured:
-    """A measurement in shares of the rows.
-
-    Attributes:
-        clique: attributes, fine or coarse.
-        shares: shaped by the clique.
-        precisions: inverse variances of the shares, shaped by the clique or one number.
-    """
+    """A measurement in shares of the rows."""
 
     clique: Clique
     shares: Floats
@@ -71,13 +64,6 @@ class ClassEstimation:
     The loss is half the sum of squared residuals in standard deviations, and a price for each nat of information that
     classes hold of an attribute. That information is the mean over the classes of the Kullback-Leibler divergence of
     the attribute within a class from the attribute in all.
-
-    Args:
-        domain: number of codes of each attribute, in the order of the columns.
-        coarse: attributes that merge the codes of others, by name, one for each at most; cliques may name them.
-        one_way: the measurement of each attribute, in the order of the domain.
-        n_classes: of the mixture.
-        rng: source of the classes that the descent begins with.
 
     DEVIATES: RAP (2103.06641) and GEM (2106.07153) stop after a number of steps. With a price on information, more
     steps or classes do not fit more noise.
@@ -111,14 +97,7 @@ class ClassEstimation:
         self._n_steps = 0
 
     def add(self, measurements: Sequence[Measurement]) -> None:
-        """Fit these as well.
-
-        Args:
-            measurements: of one to three attributes, fine or coarse, each of another column.
-
-        Raises:
-            ValueError: a measurement does not fit the attributes.
-        """
+        """Fit these as well."""
         for each in measurements:
             columns = {self._of.get(name) for name in each.clique}
             if None in columns or not 1 <= len(columns) == len(each.clique) <= 3:
@@ -148,13 +127,7 @@ class ClassEstimation:
         return self._block.noise
 
     def run(self, n_steps: int, price: float, *, last: bool = False) -> None:
-        """Steps of Adam.
-
-        Args:
-            n_steps: their number.
-            price: of a nat of information.
-            last: true if steps become smaller, so that the descent comes to rest.
-        """
+        """Steps of Adam."""
         for index in range(n_steps):
             size = STEP + (LAST_STEP - STEP) * index / max(n_steps - 1, 1) if last else STEP
             self._step(self._gradients(price), size)
@@ -317,12 +290,6 @@ def _first_shares(shares: Floats, starts: NDArray[np.intp], columns: NDArray[np.
 class ChowLiuTree:
     """A spanning tree of the pairs of columns that are furthest from independence; all of it is post-processing.
 
-    Args:
-        domain: number of codes of each attribute, in the order of the columns.
-        coarse: attributes that merge the codes of others, by name.
-        one_way: the measurement of each attribute, in the order of the domain.
-        pairs: the measurement of every pair of columns, by fine or coarse attributes.
-
     DEVIATES: an edge weighs its L1 distance from independence less what noise makes of it, as MST has it (2108.04978).
     Chow and Liu take mutual information.
 
@@ -374,11 +341,7 @@ class ChowLiuTree:
         return float(apart - MEAN_ABSOLUTE * np.broadcast_to(pair.sigma, counts.shape).sum())
 
     def _conditional(self, parent: str, child: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Distributions of the child given the parent's codes in the pair, and that code for each of the parent's own.
-
-        Returns:
-            Shape (n_codes of the parent in the pair, size of the child), and (size of the parent,).
-        """
+        """Distributions of the child given the parent's codes in the pair, and that code of each of the parent's."""
         pair = self._pairs[frozenset((parent, child))]
         counts, (of_parent, of_child) = np.asarray(pair.values), pair.clique
         if self._column(of_parent) != parent:

@@ -24,13 +24,8 @@ class LatentClasses:
     """A distribution over the codes of a domain: classes, in each of which all attributes are independent.
 
     Attributes:
-        domain: number of codes of each attribute, in the order of the columns.
         shares: of the classes, shape (n_classes,); they sum to 1.
         tables: for each attribute the share of each code within each class, shape (size, n_classes).
-        total: number of rows; positive.
-
-    Raises:
-        ValueError: a table does not fit the domain, or shares are negative or do not sum to 1.
 
     Source: Lazarsfeld & Henry 1968; for synthetic tables Si & Reiter 2013 (DPMPM).
 
@@ -57,14 +52,7 @@ class LatentClasses:
                 raise ValueError(f"a table has the shares of all codes in each class: attribute={name!r}")
 
     def marginal(self, clique: Clique) -> Array:
-        """Expected counts of a clique's cells; they sum to the total.
-
-        Args:
-            clique: any attributes in any order. Time and memory grow with its cells times the classes.
-
-        Raises:
-            ValueError: the clique repeats an attribute or names one that the domain lacks.
-        """
+        """Expected counts of a clique's cells; they sum to the total."""
         if len(set(clique)) != len(clique) or not set(clique) <= self.domain.keys():
             raise ValueError(f"a clique names attributes of the domain, each once: clique={clique}")
         tables = dict(zip(self.domain, self.tables, strict=True))
@@ -79,10 +67,6 @@ class LatentClasses:
         Args:
             evidence: for each attribute a weight of each of its codes, shape (size,), finite and nonnegative; only
                 proportions matter.
-
-        Raises:
-            ValueError: evidence names no attribute of the model, or is not one weight for each of its codes.
-            ModelError: the model has no mass where the evidence lies; there is no distribution to give.
         """
         tables = dict(zip(self.domain, self.tables, strict=True))
         log_shares = _log(self.shares)
@@ -111,11 +95,7 @@ class LatentClasses:
 
     @classmethod
     def from_arrays(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "LatentClasses":
-        """The model that `to_arrays` took apart.
-
-        Raises:
-            ModelError: the description cannot be read, or the arrays do not fit it; no model was made.
-        """
+        """The model that `to_arrays` took apart."""
         try:
             domain = dict(description["domain"])
             if any(type(size) is not int for size in domain.values()) or len(domain) < len(description["domain"]):

@@ -25,15 +25,6 @@ HIGHEST = 1e12
 class MarkovRandomField:
     """A distribution over the codes of a domain, with a number of rows to scale counts to.
 
-    Attributes:
-        domain: number of codes of each attribute, in the order of the columns.
-        potentials: factors, one for each clique; the distribution is proportional to their product. Attributes in none
-            of them are uniform.
-        total: number of rows; positive.
-
-    Raises:
-        ValueError: a potential does not fit the domain, or the total is not positive.
-
     >>> model = MarkovRandomField({"a": 2, "b": 2}, (Factor(("a",), np.log([3.0, 1.0])),), total=8)
     >>> model.marginal(("a", "b")).round(6).tolist()
     [[3.0, 3.0], [1.0, 1.0]]
@@ -65,15 +56,7 @@ class MarkovRandomField:
         return propagate(self.tree, place(self.tree, self.potentials))
 
     def marginal(self, clique: Clique) -> Array:
-        """Expected counts of a clique's cells, exact; they sum to the total.
-
-        Args:
-            clique: any attributes in any order. Time and memory grow with its cells, and where no clique of the tree
-                holds them, with the cells between them.
-
-        Raises:
-            ValueError: the clique repeats an attribute or names one that the domain lacks.
-        """
+        """Expected counts of a clique's cells, exact; they sum to the total."""
         if len(set(clique)) != len(clique) or not set(clique) <= self.domain.keys():
             raise ValueError(f"a clique names attributes of the domain, each once: clique={clique}")
         return eliminate(self.beliefs, clique) * self.total
@@ -81,11 +64,7 @@ class MarkovRandomField:
     def to_arrays(
         self, dtype: type[np.float32] | type[np.float64] = np.float64
     ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Plain data that describe the model, fit for JSON, and its numbers as named arrays of floats.
-
-        Args:
-            dtype: float32 halves the size and costs a relative error of about 1e-7 times a potential's height.
-        """
+        """Plain data that describe the model, fit for JSON, and its numbers as named arrays of floats."""
         cliques = [list(factor.attributes) for factor in self.potentials]
         described = {"domain": [[*item] for item in self.domain.items()], "cliques": cliques, "total": self.total}
         return described, {
@@ -94,11 +73,7 @@ class MarkovRandomField:
 
     @classmethod
     def from_arrays(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "MarkovRandomField":
-        """The model that `to_arrays` took apart.
-
-        Raises:
-            ModelError: the description cannot be read, or the arrays do not fit it; no model was made.
-        """
+        """The model that `to_arrays` took apart."""
         try:
             domain = dict(description["domain"])
             if any(type(size) is not int for size in domain.values()) or len(domain) < len(description["domain"]):
@@ -135,13 +110,8 @@ def condition(model: MarkovRandomField, evidence: Mapping[str, Array]) -> Markov
     Evidence on one attribute is a factor of one, which joins no cliques: the tree stays as it was.
 
     Args:
-        model: the distribution; its total is kept.
         evidence: for each attribute a weight of each of its codes, shape (size,), nonnegative: how much likelier the
             code makes what is known. Zero rules a code out, ones say nothing; only proportions matter.
-
-    Raises:
-        ValueError: evidence names no attribute of the model, or is not one weight for each of its codes.
-        ModelError: the model has no mass where the evidence lies; there is no distribution to give.
 
     Source: Koller & Friedman 2009, Probabilistic Graphical Models, section 9.3.2 (evidence reduces factors).
 

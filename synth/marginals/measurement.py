@@ -14,17 +14,7 @@ MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """Noisy counts of a clique's cells.
-
-    Attributes:
-        clique: the attributes, one axis each; an empty clique measures the number of rows.
-        values: the counts, shaped by the clique or flat in C order; any finite number, negative ones included.
-        sigma: standard deviation of the noise in counts: one for all cells, or one each, laid out as the values.
-
-    Raises:
-        ValueError: the clique repeats an attribute, a value is not finite, a sigma is not positive and finite, or the
-            sizes differ.
-    """
+    """Noisy counts of a clique's cells."""
 
     clique: Clique
     values: Array = field(repr=False)
@@ -45,11 +35,7 @@ class Measurement:
         object.__setattr__(self, "sigma", float(sigma) if sigma.ndim == 0 else sigma)
 
     def ordered(self, domain: Mapping[str, int]) -> "Measurement":
-        """The same measurement with its attributes in the order of the domain and its values shaped by them.
-
-        Raises:
-            ValueError: the domain lacks an attribute, or the cells are not as many as the domain says.
-        """
+        """The same measurement with its attributes in the order of the domain and its values shaped by them."""
         unknown = [name for name in self.clique if name not in domain]
         if unknown:
             raise ValueError(f"a measurement names attributes of the domain: attribute={unknown[0]!r} is not in it")
@@ -64,18 +50,7 @@ class Measurement:
 
 
 def merge(measurements: Iterable[Measurement], domain: Mapping[str, int]) -> list[Measurement]:
-    """One measurement for each clique: repeated ones averaged by inverse variance, which loses nothing.
-
-    Args:
-        measurements: in any order; ``(a, b)`` and ``(b, a)`` are the same clique.
-        domain: number of codes of each attribute.
-
-    Returns:
-        Measurements in the order first seen, each with attributes in the domain's order.
-
-    Raises:
-        ValueError: a measurement does not fit the domain.
-    """
+    """One measurement for each clique: repeated ones averaged by inverse variance, which loses nothing."""
     groups: dict[Clique, list[Measurement]] = {}
     for measurement in measurements:
         ordered = measurement.ordered(domain)

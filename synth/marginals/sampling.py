@@ -26,18 +26,6 @@ def sample(model: MarkovRandomField, n_rows: int, rng: np.random.Generator, *, e
     coordinate a clique. The rows of a group take their cells in the order of that coordinate. So counts across cliques,
     which the tree says nothing of, are closer to their means than those of independent rows.
 
-    Args:
-        model: the distribution.
-        n_rows: number of rows; its own, not the model's total.
-        rng: drawn from.
-        even: true spreads evenly what rounding leaves open; false leaves it to chance, which is faster.
-
-    Returns:
-        Codes, ``(n_rows, len(model.domain))``, columns in the domain's order (stored column by column).
-
-    Raises:
-        ValueError: a negative number of rows.
-
     Source: Owen 1995 (randomly permuted nets); conditional distributions one after the other, Rosenblatt 1952.
     """
     if n_rows < 0:
@@ -61,17 +49,6 @@ def sample_classes(model: LatentClasses, n_rows: int, rng: np.random.Generator) 
 
     Classes share out the rows. The rows of a class share out its codes, attribute by attribute, as in `sample` the rows
     of a group do.
-
-    Args:
-        model: the distribution.
-        n_rows: number of rows; its own, not the model's total.
-        rng: drawn from.
-
-    Returns:
-        Codes, ``(n_rows, len(model.domain))``, columns in the domain's order (stored column by column).
-
-    Raises:
-        ValueError: a negative number of rows.
     """
     if n_rows < 0:
         raise ValueError(f"a number of rows is not negative: n_rows={n_rows}")
@@ -90,11 +67,9 @@ def impute_codes(
     """Rows whose open cells are drawn from their distribution given all other cells, each row by itself.
 
     Args:
-        model: the distribution.
         codes: shape (n, n_attributes), columns in the domain's order; those of open cells mean nothing.
         is_open: for attributes with open cells, by place, the codes that each row may have, shape (n, size): one code
             where it is known.
-        rng: drawn from.
 
     Returns:
         Codes, shape (n, n_attributes). Where no class can have a row, its classes are those of all rows.
@@ -141,11 +116,6 @@ def round_counts(expected: Array, n_rows: NDArray[np.int64], rng: np.random.Gene
 
     The running sum of a line is shifted by one uniform number and cut off to whole numbers (systematic sampling). A
     cell's count differs from its expectation by less than one, and so does that of any run of neighboring cells.
-
-    Args:
-        expected: expected counts, ``(n_groups, n_cells)``, nonnegative; only proportions within a line matter.
-        n_rows: the sum of each line, ``(n_groups,)``.
-        rng: drawn from, one number a line.
 
     Source: Madow 1949, systematic sampling with unequal probabilities.
     """

@@ -36,20 +36,6 @@ class AutoregressiveNetwork(nn.Module):
     """The softmax of each column given any columns before it.
 
     A leader and its followers are a unit: no other column comes between them, in any order.
-
-    Attributes:
-        sizes: codes of each column.
-        leaders: of each column the place of the column that it follows directly, or `None`.
-        order: in which columns come.
-        units: of each column, the place of the first column of its unit.
-
-    Args:
-        d_state: width of embeddings and of their sum.
-        d_hidden: width of each column's layer.
-        dropout: share of each layer's outputs that training leaves out, in [0, 1).
-
-    Raises:
-        ValueError: there is no column, a column has no code, or a leader does not come before its follower.
     """
 
     before: Tensor
@@ -158,11 +144,7 @@ class AutoregressiveNetwork(nn.Module):
 
 
 def units_of(sizes: Sequence[int], leaders: Sequence[int | None]) -> tuple[int, ...]:
-    """Of each column, the place of the first column of its unit.
-
-    Raises:
-        ValueError: there is no column, a column has no code, or a leader does not come before its follower.
-    """
+    """Of each column, the place of the first column of its unit."""
     if not sizes or min(sizes) < 1 or len(leaders) != len(sizes):
         raise ValueError("a network has columns, each with codes and with a leader or None")
     units: list[int] = []
@@ -189,21 +171,11 @@ def draw(
     likely each known code is given the columns before it. Known columns that come first weigh nothing.
 
     Args:
-        network: trained, in evaluation mode.
-        codes: of the columns that are known; the others are not read. Shape (n, d).
         known: true for known columns, shape (d,).
-        generator: of random numbers, on the CPU.
         allowed: codes that a column may take, by its place: shape (size,) or (n, size).
-        mask: called for each column that is not known, before it is drawn; it is also called for weights.
-        weigh: true if a network of any order weighs its rows, too: the chances that it has learned best are by place.
 
     Returns:
         Codes, shape (n, d), and log weights, shape (n,); zeros where rows are not weighed. A row weighs minus infinity
-        where masks exclude a known code. A mask that leaves a row no code is ignored in that row.
-
-    Raises:
-        ValueError: shapes or codes do not fit the network, or a follower is known without its leader where the order
-            is any; nothing was drawn.
     """
     codes = np.asarray(codes)
     unknown = ~np.asarray(known, dtype=np.bool_)
@@ -225,16 +197,7 @@ def fill(
     """Multiple imputation: one draw of all missing cells, given the others of their row.
 
     Args:
-        network: of any order, trained, in evaluation mode.
-        codes: of the cells that are not missing; the others are not read. Shape (n, d).
         missing: true for missing cells, shape (n, d).
-        generator: of random numbers, on the CPU.
-        allowed: as `draw` has it.
-        mask: as `draw` has it.
-
-    Raises:
-        ValueError: the network is of a fixed order, a follower is known without its leader, or shapes or codes do not
-            fit; nothing was drawn.
     """
     if network.order == "fixed":
         raise ValueError('a network of a fixed order does not fill in cells; train one with order="any"')
@@ -383,11 +346,7 @@ def to_arrays(network: AutoregressiveNetwork) -> dict[str, NDArray[Any]]:
 def from_arrays(
     arrays: Mapping[str, NDArray[Any]], sizes: Sequence[int], leaders: Sequence[int | None], order: Order
 ) -> AutoregressiveNetwork:
-    """A network from what `to_arrays` gave; its widths are those of the arrays.
-
-    Raises:
-        ValueError: arrays are missing, are not finite, or do not fit each other or the columns; no network was made.
-    """
+    """A network from what `to_arrays` gave; its widths are those of the arrays."""
     layers = arrays.get("layers")
     if layers is None or layers.ndim != 3 or layers.size == 0:
         raise ValueError("a network has a layer for each column")

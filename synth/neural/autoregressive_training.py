@@ -39,20 +39,7 @@ FEW_CODES = 12
 
 @dataclass(frozen=True)
 class ArnSpec:
-    """Training parameters of the autoregressive network.
-
-    Attributes:
-        order: of the columns: the one they are in, or any.
-        epochs: passes over the table; `None`: 6 in a fixed order, 14 in any.
-        d_state: width of embeddings and of their sum.
-        d_hidden: width of each column's layer.
-        n_curves: cosines over the codes of a column, from half a wave on; 0: each code learns on its own.
-        dropout: share of each layer's outputs that a step leaves out.
-        rate: learning rate at the peak of its one cycle.
-        decay: of all weights.
-        batch_size: rows a step.
-        averaging: share of the averaged weights that a step keeps, in [0, 1).
-    """
+    """Training parameters of the autoregressive network."""
 
     order: Order = "fixed"
     epochs: int | None = None
@@ -67,14 +54,7 @@ class ArnSpec:
 
     @classmethod
     def for_rows(cls, n_rows: int, order: Order, epochs: int | None = None, *, n_units: float | None = None) -> Self:
-        """The usual training on so many rows; the fewer there are, the heavier the decay against memorization.
-
-        Args:
-            n_rows: at least one.
-            order: of the columns.
-            epochs: passes over the table; `None`: by the order and the rows.
-            n_units: that the rows are of, which decay goes by; `None`: a unit is a row.
-        """
+        """The usual training on so many rows; the fewer there are, the heavier the decay against memorization."""
         few, many = EPOCHS_ROWS
         usual = round(EPOCHS[order] * math.sqrt(max(few / n_rows, min(many / n_rows, 1.0))))
         decay = min(DECAY * (DECAY_ROWS / (n_units or n_rows)) ** DECAY_POWER, MOST_DECAY)
@@ -87,13 +67,7 @@ class ArnSpec:
 
 
 class Curves(nn.Module):
-    """Cosines over the codes of each column, and what embeddings, heads and their biases have of each.
-
-    Args:
-        sizes: codes of each column.
-        n_curves: cosines of each column.
-        widths: of embeddings and of heads.
-    """
+    """Cosines over the codes of each column, and what embeddings, heads and their biases have of each."""
 
     cosines: Tensor
 
@@ -125,17 +99,8 @@ def _cosines(size: int, n_curves: int) -> Tensor:
 class ArnTraining:
     """The autoregressive network on a table: everything is on the device, and a step never waits for it.
 
-    Attributes:
-        network: in training, but for its curves.
-        curves: trained along.
-        average: the network with its curves and averaged weights, in evaluation mode.
-
     Args:
-        spec: how.
         codes: *Sensitive*. The table, shape (n, d), at least one row.
-        sizes: codes of each column.
-        leaders: of each column the place of the column that it follows directly, or `None`.
-        device: where.
     """
 
     def __init__(
@@ -218,16 +183,6 @@ def fit_network(
 
     Args:
         codes: *Sensitive*. The table, shape (n, d), at least one row; none is changed.
-        sizes: codes of each column.
-        leaders: of each column the place of the column that it follows directly, or `None`.
-        spec: training parameters.
-        device: of the training.
-        seed: of all that is random; `None` draws a fresh one.
-        course: of the training; its digest covers all other arguments.
-
-    Raises:
-        ValueError: codes, sizes or leaders do not fit each other; nothing was trained.
-        ModelError: training diverged, or the checkpoint cannot be used; no network was made.
     """
     _check(codes, sizes)
     with seeded(seed, device):

@@ -21,14 +21,11 @@ class DeviceRows:
     """A table on a device: small whole numbers and scalars, made into a network's input when a batch needs it.
 
     Attributes:
-        spans: of the layout.
         codes: *Sensitive*. Of each span, shape (n, n_spans).
         scalars: *Sensitive*. Shape (n, n_scalars).
 
     Args:
         encoded: *Sensitive*. The table.
-        layout: its layout.
-        device: that keeps it.
     """
 
     def __init__(self, encoded: Encoded, layout: Layout, device: torch.device) -> None:
@@ -59,15 +56,6 @@ class Epochs:
 
     All batches have the same size, so that their shapes never change. The last of an epoch is filled with rows of
     weight 0 where it falls short. A table smaller than a batch is one batch.
-
-    Attributes:
-        n_steps: batches an epoch.
-        size: rows a batch.
-
-    Args:
-        n: rows of the table, at least 1.
-        batch_size: rows a batch at most.
-        device: that draws and keeps the order.
     """
 
     def __init__(self, n: int, batch_size: int, device: torch.device) -> None:
@@ -129,7 +117,6 @@ class UnitIndex:
         codes: *Sensitive*. Shape (n_rows, n_spans), integers.
         first_row: *Sensitive*. Where each unit's rows start, shape (n_units,); `None` where each row is a unit.
         n_rows: *Sensitive*. How many rows each unit has, from 0 to `max_rows_per_unit`, shape (n_units,).
-        max_rows_per_unit: k; public.
     """
 
     codes: Tensor
@@ -148,7 +135,6 @@ class UnitIndex:
             encoded: *Sensitive*. The table.
             entity_ids: *Sensitive*. Whose each row is, shape (n,); rows of nobody are left out. None: each row is a
                 unit.
-            max_rows_per_unit: k; of an entity with more rows the first k stay, which looks at no other entity.
         """
         codes = torch.from_numpy(np.ascontiguousarray(encoded.codes))
         if entity_ids is None:
@@ -167,7 +153,6 @@ class UnitIndex:
         Args:
             encoded: *Sensitive*. The table.
             first_row: *Sensitive*. Where each unit's rows start, ascending, shape (n_units,).
-            max_rows_per_unit: k; of an entity with more rows the first k stay.
         """
         sizes = np.diff(first_row, append=len(encoded))
         codes = torch.from_numpy(np.ascontiguousarray(encoded.codes))
@@ -182,7 +167,6 @@ class UnitIndex:
 
         Args:
             units: *Sensitive*. Which, shape (at most size,).
-            size: the most units of a batch; public.
         """
         k = self.max_rows_per_unit
         place = np.arange(k)

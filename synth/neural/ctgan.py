@@ -37,8 +37,6 @@ class ConditionIndex:
         spans: of the layout, whose codes say all of a value, shape (n_columns,).
         span_of: span of each condition, shape (d_condition,).
         place_of: of each condition's code among all codes of the layout, shape (d_condition,).
-        running: for each condition its column's number plus the running share of the codes up to it, float64 of shape
-            (d_condition,).
         rows: *Sensitive*. Rows sorted by code, one column after the other, shape (n_columns * n,).
         first_row: of each condition among these, shape (d_condition,).
         n_rows: *Sensitive*. Of each condition, shape (d_condition,).
@@ -58,9 +56,6 @@ class ConditionIndex:
 
         Args:
             encoded: *Sensitive*. The table, at least one row.
-            layout: its layout.
-            device: that keeps them.
-            room: for the sorted rows.
         """
         chosen, n = layout.whole, len(encoded)
         counts = [_counts(encoded.codes[:, index], layout.sizes[index]) for index in chosen]
@@ -154,29 +149,7 @@ N_NORM_BATCHES = 100
 
 @dataclass(frozen=True)
 class CtganSpec:
-    """Training parameters of CTGAN.
-
-    Attributes:
-        d_latent: width of the noise.
-        generator_widths: of its residual layers.
-        critic_widths: of its hidden layers.
-        generator_rate: learning rate.
-        critic_rate: learning rate.
-        decay: of all weights.
-        batch_size: rows a step, a multiple of `pac`.
-        critic_steps: for each step of the generator.
-        pac: rows that the critic sees as one.
-        temperature: of the relaxed draws.
-        penalty: weight of the critic's gradient penalty.
-        average_exponent: the generator after step t weighs in the average about as t to this power. The average is then
-            1 / (average_exponent + 2) of all steps old.
-        precision: of the networks' products; bfloat16 is faster where a processor has it, and much
-            slower where it has not.
-
-    Raises:
-        JobError: a batch is no whole number of packs or too small, the critic has no step, or the exponent is below
-            zero; nothing was trained.
-    """
+    """Training parameters of CTGAN."""
 
     d_latent: int = 128
     generator_widths: tuple[int, ...] = (256, 256)
@@ -210,19 +183,8 @@ class CtganSpec:
 class CtganTraining:
     """CTGAN on a table: everything is on the device, and a step never waits for it.
 
-    Attributes:
-        generator: in training.
-        average: of the generators after each step; `sampled_generator` is made of it.
-        critic: its opponent.
-        conditions: of the rows.
-        n_steps_per_epoch: steps that draw about as many rows as the table has.
-
     Args:
-        spec: how.
         encoded: *Sensitive*. The table, at least one row.
-        layout: its layout.
-        device: where.
-        room: for values worked out of all its rows.
     """
 
     def __init__(
@@ -265,11 +227,7 @@ class CtganTraining:
         return {"n_done": self._n_done, **states_of(self._parts())}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a state of the same spec and layout.
-
-        Raises:
-            ModelError: the state holds no average, so that an earlier version wrote it; nothing was loaded.
-        """
+        """Goes on from a state of the same spec and layout."""
         if not state.keys() >= {"n_done", *self._parts()}:
             raise ModelError("the checkpoint is of an earlier version; remove it and start anew")
         self._n_done = state["n_done"]

@@ -68,24 +68,7 @@ CriticKind = Literal["pairs", "network"]
 
 @dataclass(frozen=True)
 class PrivateCtganSpec:
-    """Training parameters; all of them public.
-
-    Attributes:
-        critic: "pairs" is bilinear in pairs of codes, "network" the paper's, without packs.
-        d_latent: width of the generator's noise.
-        generator_widths: of its hidden layers.
-        critic_widths: of the network critic's; narrow, as noise grows with the number of its parameters.
-        generator_rate: Adam's learning rate at the start.
-        critic_rate: the same of the network critic.
-        max_grad_norm: bound on a unit's gradient over the critic.
-        penalty: weight of the network critic's gradient penalty.
-        matching: weight of the fakes' distance from the released marginals in the generator's loss.
-        critic_steps: to one step of the generator.
-        temperature: of the relaxed draws.
-        ema: the share of the averaged generator that a generator step leaves.
-        max_rows_per_pass: rows in memory at a time.
-        backend: that clips private gradients of a network.
-    """
+    """Training parameters; all of them public."""
 
     critic: CriticKind = "pairs"
     d_latent: int = 64
@@ -104,19 +87,7 @@ class PrivateCtganSpec:
 
 
 class ReleasedGenerator:
-    """A generator in training, and its fakes.
-
-    Args:
-        spec: settings.
-        layout: of rows; spans alone.
-        one_way: released counts of each span's codes.
-        n_fakes: at a time; public.
-        device: of the training.
-
-    Attributes:
-        average: of the generators on the way, to sample from; its batch norm has seen fakes only.
-        conditions: of its rows.
-    """
+    """A generator in training, and its fakes."""
 
     def __init__(
         self,
@@ -146,11 +117,7 @@ class ReleasedGenerator:
         return self.spans.draw(self._logits(condition))
 
     def step(self, score: Score) -> None:
-        """Learn from a critic, from the conditions, and from the released marginals.
-
-        Args:
-            score: of fakes; its own weights stay as they are.
-        """
+        """Learn from a critic, from the conditions, and from the released marginals."""
         condition, column, chosen = self.conditions.draw(self._n_fakes)
         logits = self._logits(condition)
         fakes = self._relaxed(logits)
@@ -199,10 +166,6 @@ class NetworkCritic:
 
     Args:
         units: *Sensitive*. The table.
-        maker: of the fakes; knows spans and conditions.
-        clipping: the public numbers. The output layer's bias alone has a gradient of norm 1, so that a bound of up to 1
-            scales every gradient to the bound. Real units and fakes then weigh the same.
-        spec: settings of the critic.
 
     Attributes:
         tally: *Sensitive*. How many units were clipped; with a bound of up to 1 that is all of them.
@@ -290,9 +253,6 @@ class PairCritic:
 
     Args:
         units: *Sensitive*. The table.
-        spans: of its rows, which have no scalars.
-        clipping: the public numbers. A bound of 1 is the norm of one row's gradient. With one row a unit, a larger
-            bound is only more noise, and a smaller one changes nothing.
 
     Attributes:
         tally: *Sensitive*. How many units were clipped.
@@ -418,13 +378,7 @@ class PrivateCtganTraining:
     """CTGAN in training; real rows are read by a critic step's clipped sum alone.
 
     Args:
-        spec: settings.
         units: *Sensitive*. The table.
-        layout: of its rows; spans alone.
-        one_way: released counts of each span's codes.
-        expected_batch: sampling rate times the number of units, as released.
-        n_steps: of the critic, over which learning rates fall.
-        device: of the training.
     """
 
     def __init__(
@@ -460,11 +414,7 @@ class PrivateCtganTraining:
         return self.maker.conditions
 
     def step(self, steps: StepRelease) -> None:
-        """Take one step of the critic, with DP-SGD, and after every `critic_steps` of them one of the generator.
-
-        Args:
-            steps: charged by the budget.
-        """
+        """Take one step of the critic, with DP-SGD, and after every `critic_steps` of them one of the generator."""
         with self._one_step():
             self.critic.step(steps, *self.maker.fakes())
 
@@ -472,10 +422,7 @@ class PrivateCtganTraining:
         """The mean noisy gradient of a critic of pairs on real rows over some steps, shape (d,); no weight moves.
 
         Args:
-            steps: charged by the budget.
-            n_steps: their number.
             start: weights to begin from, of which there are none; shape (0,).
-            proximal: weight of a pull back to them.
         """
         pairs = self._pairs
         return torch.stack([pairs.gradient(steps) for _ in range(n_steps)]).mean(0)

@@ -83,21 +83,12 @@ class ClippedSums(Protocol):
         Args:
             losses: *Sensitive*. Calls the networks and gives each row's loss, shape (n_units * k,), a unit's rows side
                 by side; 0 for padding. No row's loss may depend on another unit's rows.
-            n_units: their number.
-            max_grad_norm: C.
         """
 
 
 @dataclass(frozen=True)
 class Clipping:
-    """The public numbers of one step.
-
-    Attributes:
-        max_grad_norm: C, the bound on a unit's gradient over all parameters together.
-        expected_batch: sampling rate times units; what the noisy sum is divided by, whatever was drawn.
-        pass_units: units in one pass.
-        n_passes: that every step takes, so that its time tells nothing; a larger sample takes more, all of this size.
-    """
+    """The public numbers of one step."""
 
     max_grad_norm: float
     expected_batch: float
@@ -107,12 +98,6 @@ class Clipping:
     @classmethod
     def planned(cls, max_grad_norm: float, expected_batch: float, rows_per_unit: int, max_rows: int) -> "Clipping":
         """With passes that hold nearly every sample: six standard deviations above the expected one.
-
-        Args:
-            max_grad_norm: C.
-            expected_batch: in units.
-            rows_per_unit: k.
-            max_rows: of one pass, so that memory stays bounded.
 
         >>> Clipping.planned(1.0, 100.0, rows_per_unit=1, max_rows=1000).pass_units
         160
@@ -133,9 +118,7 @@ def noisy_mean(
     An empty sample takes its passes, of padding, and its noise like any other.
 
     Args:
-        steps: draw the sample and the noise.
         n_units: *Sensitive*. Units in the table.
-        clipping: the public numbers.
         clipped_sum: *Sensitive*. The sum over at most `pass_units` units, shape (d,), float64.
     """
     sampled, size = steps.sample(n_units), clipping.pass_units
@@ -188,15 +171,7 @@ class Recorder:
 
 
 class ExactSums:
-    """Clipped sums by `clipped_sums`.
-
-    Args:
-        networks: all of linear layers.
-        tally: told every unit's norm before clipping; `None`: nobody is.
-
-    Raises:
-        ValueError: a parameter is of no linear layer, or a layer has no bias; no real row was read.
-    """
+    """Clipped sums by `clipped_sums`."""
 
     def __init__(self, *networks: nn.Module, tally: ClipTally | None = None) -> None:
         self._recorder, self._tally = Recorder(*networks), tally
@@ -206,11 +181,7 @@ class ExactSums:
             raise ValueError("exact clipping takes linear layers with biases only; set backend='opacus' for others")
 
     def __call__(self, losses: Losses, n_units: int, max_grad_norm: float) -> Tensor:
-        """As `ClippedSums` says.
-
-        Raises:
-            ValueError: a layer was not passed exactly once, for which the norms do not hold; nothing was released.
-        """
+        """As `ClippedSums` says."""
         with self._recorder as recorder:
             of_rows = losses()
         records, layers = recorder.records, recorder.layers
@@ -230,9 +201,6 @@ def clipped_sums(
 
     Args:
         losses: *Sensitive*. Of each row, shape (n_units * k,), rows of a unit side by side; 0 for padding.
-        records: of all layers that they passed; every parameter is a weight or bias of these.
-        n_units: number of units.
-        max_grad_norm: C; over all layers together (flat clipping).
 
     Returns:
         For each record the weight's and the bias's sum, and every unit's norm before clipping, shape (n_units,).
@@ -276,16 +244,7 @@ def _parameters(records: Sequence[LinearRecord]) -> list[nn.Parameter]:
 
 
 class OpacusSums:
-    """Clipped sums by Opacus' hooks, which are on the networks during a call and at no other time.
-
-    Args:
-        networks: of layers that Opacus has a rule for, in training mode where they are trained. Parameters without
-            gradients are left as they are.
-        tally: told every unit's norm before clipping; `None`: nobody is.
-
-    Raises:
-        MissingExtra: Opacus is not installed; no real row was read.
-    """
+    """Clipped sums by Opacus' hooks, which are on the networks during a call and at no other time."""
 
     def __init__(self, *networks: nn.Module, tally: ClipTally | None = None) -> None:
         require_opacus()
@@ -329,11 +288,7 @@ class OpacusSums:
 
 
 def require_opacus() -> None:
-    """Refuse work that needs Opacus where it is not installed.
-
-    Raises:
-        MissingExtra: it is not.
-    """
+    """Refuse work that needs Opacus where it is not installed."""
     if importlib.util.find_spec("opacus") is None:
         raise missing_extra("dp_backend='opacus'", "neural")
 

@@ -64,17 +64,7 @@ Release = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class PateGanSpec:
-    """Training parameters; all of them public.
-
-    Attributes:
-        rounds: of votes.
-        labels_per_round: generated rows that teachers vote on in each.
-        rounds_kept: that the student learns from, the last ones.
-        generator_steps: of the generator after each round.
-        d_latent: width of the generator's noise.
-        generator_widths: of its hidden layers.
-        generator_rate: Adam's learning rate at the start.
-    """
+    """Training parameters; all of them public."""
 
     rounds: int = 30
     labels_per_round: int = 256
@@ -89,11 +79,6 @@ class Student:
     """Weights on pairs of codes, by ridge regression of the shares of votes that generated rows got.
 
     Older rounds weigh less: their rows were held against those of an older generator.
-
-    Args:
-        spans: of rows.
-        noise: standard deviation of the noise in a share of votes; public.
-        rounds_kept: the last rounds that are learned from, at least 1.
     """
 
     def __init__(self, spans: Spans, noise: float, rounds_kept: int = 6) -> None:
@@ -141,13 +126,7 @@ def train(
     """The average of the generators on the way, to sample from.
 
     Args:
-        spec: settings.
         teachers: *Sensitive*. They are asked for counts of votes, and for nothing else.
-        layout: of rows; spans alone.
-        one_way: released counts of each span's codes.
-        release: called once a round; charges first and draws second.
-        sigma: standard deviation of its noise; public.
-        tell: told the number of rounds done.
     """
     settings = PrivateCtganSpec(
         d_latent=spec.d_latent, generator_widths=spec.generator_widths, generator_rate=spec.generator_rate

@@ -13,13 +13,6 @@ from synth.transforms.layout import Layout
 def released_shares(one_way: Sequence[NDArray[np.floating]], layout: Layout) -> Tensor:
     """The share of each code within its span, side by side; shape (n_codes,), float64.
 
-    Args:
-        one_way: released counts or shares of each span's codes, with noise and so perhaps below 0, which counts as 0.
-        layout: says how many codes each span has.
-
-    Raises:
-        ValueError: the counts are not those of the layout's spans, or the layout has scalars; nothing was trained.
-
     >>> from synth.transforms.layout import Span
     >>> released_shares([np.array([3.0, -1.0, 1.0])], Layout((Span("x", 3, True),))).tolist()
     [0.75, 0.0, 0.25]
@@ -35,13 +28,7 @@ def released_shares(one_way: Sequence[NDArray[np.floating]], layout: Layout) -> 
 
 
 def averaged(average: nn.Module, current: nn.Module, kept_share: float) -> None:
-    """Move a network's running average, buffers included, toward its current weights, in place.
-
-    Args:
-        average: the same architecture as `current`.
-        current: just trained, its weights released.
-        kept_share: of the average; in [0, 1).
-    """
+    """Move a network's running average, buffers included, toward its current weights, in place."""
     ours, theirs = average.state_dict(), current.state_dict()
     with torch.no_grad():
         for name, value in ours.items():
@@ -56,14 +43,8 @@ class ReleasedConditions:
 
     A condition has a place for every code, one-hot.
 
-    Args:
-        one_way: released counts of each span's codes.
-        layout: spans alone.
-        device: that keeps them.
-
     Attributes:
         shares: released share of each code in its span, shape (n_codes,).
-        n_columns: columns there are.
 
     Source: Xu et al. 2019 (1907.00503), section 4.3.
     """

@@ -47,11 +47,6 @@ class Network(Protocol):
 class CtganNetwork:
     """A generator, and how often each code of a column that conditions may name is asked for.
 
-    Attributes:
-        layout: of the rows.
-        generator: trained, in evaluation mode.
-        shares: of the codes of each whole span, in order; each sums to one.
-
     DEVIATES: the library `ctgan` asks for categories as often as their logarithms say, and so shows rare ones too
     often; here, as often as they occurred.
     """
@@ -94,8 +89,6 @@ class TvaeNetwork:
     """A decoder, and how far scalars lie from what it says.
 
     Attributes:
-        layout: of the rows.
-        decoder: trained.
         deviations: shape (n_scalars,).
     """
 
@@ -116,14 +109,6 @@ def draw(network: Network, n: int, match: Mapping[int, Match]) -> Encoded:
     Where values are asked for, logits of rows that are not settled yet are kept with the likelihood of these values.
     Given its logits, the columns of a row are independent. So kept rows have the model's own distribution given the
     values. Randomness comes from torch's own generators.
-
-    Args:
-        network: trained.
-        n: rows, at least one.
-        match: by the place of a span, what it is to hold.
-
-    Raises:
-        JobError: next to no row of the model holds what is asked for; there is no table.
     """
     with torch.inference_mode():
         return _joined(_draw(network, n, match))
@@ -209,7 +194,6 @@ def match_one_way(network: CtganNetwork | TvaeNetwork, shares: Tensor) -> None:
     the shifts. A code that comes out too often is lowered by the logarithm of its excess.
 
     Args:
-        network: trained on spans alone; changed in place.
         shares: released, of each code within its span, shape (n_codes,).
     """
     spans = Spans(network.layout)
@@ -237,16 +221,7 @@ def to_arrays(network: CtganNetwork | TvaeNetwork) -> dict[str, NDArray[Any]]:
 
 
 def from_arrays(arrays: Mapping[str, NDArray[Any]], layout: Layout) -> CtganNetwork | TvaeNetwork:
-    """A network from what `to_arrays` gave; its widths are those of the arrays.
-
-    Args:
-        arrays: by name.
-        layout: of the rows.
-
-    Raises:
-        ValueError, KeyError: arrays are missing, are not finite, or do not fit each other or the layout; no network was
-            made.
-    """
+    """A network from what `to_arrays` gave; its widths are those of the arrays."""
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise ValueError("weights are finite numbers")
     weights = {name.removeprefix(NETWORK): array for name, array in arrays.items() if name.startswith(NETWORK)}

@@ -46,7 +46,6 @@ class Teachers:
     Attributes:
         codes: *Sensitive*. The rows teacher by teacher, shape (n_rows, n_spans).
         teacher: *Sensitive*. The teacher of each row, ascending, shape (n_rows,).
-        n_teachers: public.
     """
 
     codes: NDArray[np.integer] = field(repr=False)
@@ -60,8 +59,6 @@ class Teachers:
         Args:
             codes: *Sensitive*. The encoded rows, shape (n_rows, n_spans).
             owner: *Sensitive*. The unit of each row, from 0, shape (n_rows,); `None`: each row is a unit.
-            n_teachers: at least 1; public.
-            key: of the hash, at most 64 bytes; public.
         """
         teacher = dealt_to(codes, owner, n_teachers, key)
         order = np.argsort(teacher, kind="stable")
@@ -75,7 +72,6 @@ class Teachers:
         Args:
             shown: generated rows to vote on, shape (n_shown, n_spans).
             generated: generated rows that real ones are compared with, at least one, shape (n, n_spans).
-            similarity: of rows.
         """
         tables = similarity.tables(shown)
         level = similarity.of(tables, generated).sum(axis=0) // len(generated)
@@ -99,8 +95,6 @@ def dealt_to(
     Args:
         codes: *Sensitive*. The encoded rows, shape (n_rows, n_spans).
         owner: *Sensitive*. The unit of each row, from 0, shape (n_rows,); `None`: each row is a unit.
-        n_teachers: at least 1.
-        key: of the hash, at most 64 bytes.
     """
     content = np.ascontiguousarray(codes, dtype="<i4")
     rows = [hashlib.blake2b(row.tobytes(), digest_size=16, key=key).digest() for row in content]
@@ -129,7 +123,6 @@ class Similarity:
 
     Args:
         shares: released, of each code within its span, shape (n_codes,).
-        layout: of rows; spans alone.
     """
 
     def __init__(self, shares: NDArray[np.float64], layout: Layout) -> None:
@@ -154,7 +147,6 @@ class Similarity:
         """The similarity of each row to each one shown; shape (n_rows, n_shown).
 
         Args:
-            tables: of the rows shown.
             rows: shape (n_rows, n_spans).
         """
         total = np.zeros((len(rows), tables[0].shape[1]), dtype=np.int64)

@@ -32,11 +32,7 @@ Device = Literal["auto", "cpu", "cuda"]
 
 
 def device_of(name: Device) -> torch.device:
-    """The device of that name; "auto" is the GPU where there is one.
-
-    Raises:
-        JobError: there is no such device here.
-    """
+    """The device of that name; "auto" is the GPU where there is one."""
     there = torch.cuda.is_available()
     if name == "cuda" and not there:
         raise JobError('device="cuda" needs a GPU that PyTorch can use, and there is none; use "cpu" or "auto"')
@@ -45,12 +41,7 @@ def device_of(name: Device) -> torch.device:
 
 @contextmanager
 def seeded(seed: int | None, device: torch.device) -> Iterator[None]:
-    """Torch's own generators seeded within, and put back as they were after.
-
-    Args:
-        seed: `None` draws a fresh one.
-        device: with a generator in use beside the processor's.
-    """
+    """Torch's own generators seeded within, and put back as they were after."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         if seed is None:
             torch.seed()
@@ -68,14 +59,7 @@ folder has made this file, and are never handed on.
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Training as it stood after some steps.
-
-    Attributes:
-        course: digest of what is trained, so that no checkpoint is taken up by another fit.
-        step: steps done.
-        state: of networks and optimizers, tensors and plain data.
-        random: of torch's own generators.
-    """
+    """Training as it stood after some steps."""
 
     course: str
     step: int
@@ -85,11 +69,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class CheckpointFolder:
-    """A folder of the caller's, in which one fit keeps its checkpoint and its log.
-
-    Attributes:
-        folder: it exists, and no other fit writes to it.
-    """
+    """A folder of the caller's, in which one fit keeps its checkpoint and its log."""
 
     folder: Path
 
@@ -102,11 +82,7 @@ class CheckpointFolder:
         return digest
 
     def load(self, course: str) -> tuple[Checkpoint, str] | None:
-        """The last checkpoint of a course, and its digest; `None` where there is none. Nothing in it is run.
-
-        Raises:
-            ModelError: the file is damaged, or of another course; it was left as it is.
-        """
+        """The last checkpoint of a course, and its digest; `None` where there is none. Nothing in it is run."""
         path = self.folder / CHECKPOINT
         if not path.exists():
             return None
@@ -121,11 +97,7 @@ class CheckpointFolder:
         return found, _digest(path)
 
     def rewind(self, step: int) -> None:
-        """Drop from log and tally what came after the last checkpoint and will come again.
-
-        Args:
-            step: steps or epochs that the checkpoint has done.
-        """
+        """Drop from log and tally what came after the last checkpoint and will come again."""
         for path in (self.folder / name for name in (LOG, CLIPPING)):
             if not path.exists():
                 continue
@@ -210,15 +182,7 @@ class PrivateTraining(Stateful, Protocol):
 
 @dataclass(frozen=True)
 class Course:
-    """The course of a training: its identity, its folder, its progress.
-
-    Attributes:
-        name: of the generator, for messages.
-        digest: of everything that the course depends on, of a private one but the rows; a checkpoint of another is
-            refused.
-        place: for checkpoint and log; `None`: neither is kept.
-        progress: told the share done.
-    """
+    """The course of a training: its identity, its folder, its progress."""
 
     name: str
     digest: str
@@ -227,11 +191,7 @@ class Course:
 
 
 def train(training: Training, n_epochs: int, course: Course) -> None:
-    """Train for some epochs, from the last checkpoint on where there is one.
-
-    Raises:
-        ModelError: a loss is no longer finite, or the checkpoint cannot be used; no model was made.
-    """
+    """Train for some epochs, from the last checkpoint on where there is one."""
     started = saved = time.monotonic()
     first, _ = take_up(training, course)
     if course.place is not None:
@@ -262,18 +222,7 @@ def _epoch(training: Training) -> dict[str, float]:
 def train_privately(
     training: PrivateTraining, event: SubsampledGaussianEvent, budget: Budget, course: Course
 ) -> None:  # fmt: skip
-    """Do every step of a DP-SGD event, from the last checkpoint on where the budget's journal knows it.
-
-    Args:
-        training: at its start.
-        event: of the budget's schedule.
-        budget: charged a stretch of steps at a time, before the first of them.
-        course: of the training; a checkpoint is kept only where the budget keeps a journal.
-
-    Raises:
-        ModelError: the weights are no longer finite, or the checkpoint cannot be used; no model was made.
-        BudgetError: the journal names a checkpoint that is not there; nothing was drawn.
-    """
+    """Do every step of a DP-SGD event, from the last checkpoint on where the budget's journal knows it."""
     started = time.monotonic()
     run = _Stretches(training, course, budget.is_resumable)
     stretch = math.ceil(event.count / N_STRETCHES)
@@ -349,14 +298,7 @@ def take_up(training: Stateful, course: Course) -> tuple[int, str]:
 
 
 def save_checkpoint(training: Stateful, step: int, digest: str, folder: CheckpointFolder) -> str:
-    """Write a checkpoint in the place of the last one; its digest.
-
-    Args:
-        training: as it stands.
-        step: steps, epochs or rounds done.
-        digest: of the course.
-        folder: that keeps it.
-    """
+    """Write a checkpoint in the place of the last one; its digest."""
     random = [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
     return folder.save(Checkpoint(digest, step, training.state(), random))
 

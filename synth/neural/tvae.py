@@ -31,19 +31,7 @@ FIRST_DEVIATION, LEAST_DEVIATION, MOST_DEVIATION = 0.1, 0.01, 1.0
 
 @dataclass(frozen=True)
 class TvaeSpec:
-    """Training parameters of TVAE.
-
-    Attributes:
-        d_latent: width of the latent space.
-        encoder_widths: of its hidden layers.
-        decoder_widths: of its hidden layers.
-        rate: learning rate.
-        decay: of all weights.
-        reconstruction_weight: of the reconstruction, as against the divergence.
-        batch_size: rows a step.
-        precision: of the networks' products; bfloat16 is faster where a processor has it, and much
-            slower where it has not.
-    """
+    """Training parameters of TVAE."""
 
     d_latent: int = 128
     encoder_widths: tuple[int, ...] = (128, 128)
@@ -59,16 +47,10 @@ class TvaeTraining:
     """TVAE on a table: everything is on the device, and a step never waits for it.
 
     Attributes:
-        encoder: trained along.
-        decoder: in training.
         deviations: of the scalars around what the decoder says, learned, shape (n_scalars,).
-        n_steps_per_epoch: steps that go through all rows once.
 
     Args:
-        spec: how.
         encoded: *Sensitive*. The table, at least one row.
-        layout: its layout.
-        device: where.
     """
 
     def __init__(self, spec: TvaeSpec, encoded: Encoded, layout: Layout, device: torch.device) -> None:
@@ -130,7 +112,6 @@ def reconstruction_losses(logits: Tensor, codes: Tensor, scalars: Tensor, deviat
         codes: int64 of shape (n, n_spans).
         scalars: shape (n, n_scalars).
         deviations: shape (n_scalars,).
-        spans: of the layout.
     """
     of_codes, of_scalars = logits.split([spans.n_codes, len(deviations)], 1)
     likelihoods = spans.nll(of_codes, codes).sum(1)
@@ -152,20 +133,7 @@ RAREST_SHARE = 1e-5
 
 @dataclass(frozen=True)
 class PrivateTvaeSpec:
-    """Training parameters; all of them public.
-
-    Attributes:
-        d_latent: width of the latent space; few dimensions, as noise hides the rest.
-        encoder_widths: of its hidden layers.
-        decoder_widths: of its hidden layers.
-        rate: Adam's learning rate.
-        divergence_weight: of the latent distribution's divergence from the prior; at 1 it wins over what noise leaves
-            of the likelihood, and the decoder ignores its input.
-        max_grad_norm: bound on a unit's gradient over both networks.
-        ema: the share of the averaged decoder that a step leaves.
-        max_rows_per_pass: rows in memory at a time.
-        backend: that clips.
-    """
+    """Training parameters; all of them public."""
 
     d_latent: int = 16
     encoder_widths: tuple[int, ...] = (128, 128)
@@ -182,15 +150,9 @@ class PrivateTvaeTraining:
     """TVAE in training; real rows are read by a step's clipped sum alone.
 
     Args:
-        spec: settings.
         units: *Sensitive*. The table.
-        layout: of its rows; spans alone.
-        one_way: released counts of each span's codes.
-        expected_batch: sampling rate times the number of units, as released.
-        device: of the training.
 
     Attributes:
-        decoder: the average of the decoders on the way, to sample from.
         tally: *Sensitive*. How many units were clipped.
 
     Source: of `decoder`, Polyak & Juditsky 1992; De et al. 2022 (2204.13650) for DP-SGD.
@@ -224,30 +186,19 @@ class PrivateTvaeTraining:
         )
 
     def step(self, steps: StepRelease) -> None:
-        """Take one step of DP-SGD.
-
-        Args:
-            steps: charged by the budget.
-        """
+        """Take one step of DP-SGD."""
         self._move(self.gradient(steps))
         self._follow()
 
     def gradient(self, steps: StepRelease) -> Tensor:
-        """One step's noisy gradient at the weights as they are; shape (d,), float64.
-
-        Args:
-            steps: charged by the budget.
-        """
+        """One step's noisy gradient at the weights as they are; shape (d,), float64."""
         return noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum)
 
     def update(self, steps: StepRelease, n_steps: int, start: Tensor, proximal: float = 0.0) -> Tensor:
         """The distance that some steps move other weights by, shape (d,); Adam goes on from its last moments.
 
         Args:
-            steps: charged by the budget.
-            n_steps: their number.
             start: weights to begin from, shape (d,).
-            proximal: weight of a pull back to them, which reads no row.
         """
         self.put(start)
         for _ in range(n_steps):

@@ -92,12 +92,7 @@ def is_phone(text: str) -> bool:
 
 
 def ill_formed(values: pd.Series, column: PersonalColumn) -> np.ndarray:
-    """Flags of the values without the column's form; shape (len(values),), boolean. A missing value has any form.
-
-    Args:
-        values: as a table holds them; numbers count as their digits.
-        column: says what they should be.
-    """
+    """Flags of the values without the column's form; shape (len(values),), boolean. A missing value has any form."""
     fits = _fits(column)
     known: dict[object, bool] = {}
     wrong = np.zeros(len(values), dtype=bool)

@@ -35,10 +35,6 @@ def card_room(template: str) -> int:
 def card_numbers(template: str, numbers: np.ndarray) -> np.ndarray:
     """Card numbers that pass the Luhn check, different ones for different numbers; shape as `numbers`.
 
-    Args:
-        template: their form: digits, with what stands between them.
-        numbers: below `card_room` of the template, uint64.
-
     >>> card_numbers("#### #### #### ####", np.array([242424242], dtype=np.uint64)).tolist()
     ['4242 4224 2424 2424']
     """
@@ -92,17 +88,6 @@ def generate(
 ) -> np.ndarray:
     """Values in the column's form and locale, shape (n,), texts as objects, `None` where missing.
 
-    Args:
-        column: what to write.
-        n: how many.
-        rng: source of the draw.
-        part: of the table that they are for; where the column is unique, no other part gets one of them. `None`: there
-            is no other part.
-        place: name of the column, of which there may be several in a table.
-
-    Raises:
-        SchemaError: the column is unique and its form has too few different values; nothing was made.
-
     >>> generate(PersonalColumn(personal="phone", template="+1 (###) 555-01##"), 2, np.random.default_rng(0)).tolist()
     ['+1 (311) 555-0115', '+1 (879) 555-0162']
     """
@@ -114,11 +99,7 @@ def generate(
 
 
 def check_room(column: PersonalColumn, n: int) -> None:
-    """Refuse, before any is made, a unique column of numbers that cannot have so many different values.
-
-    Raises:
-        SchemaError: its form has too few of them.
-    """
+    """Refuse, before any is made, a unique column of numbers that cannot have so many different values."""
     rooms = _rooms(column) if column.unique else ()
     if rooms and n > sum(rooms):
         raise _too_few(column)

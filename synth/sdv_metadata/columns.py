@@ -142,14 +142,7 @@ BECOMES_BOOLEAN = "categories true and false become kind boolean, and sdtype='bo
 
 @dataclass
 class Translation:
-    """One column on its way: what the metadata says, and what gets lost.
-
-    Attributes:
-        name: of the column.
-        said: its metadata.
-        is_key: whether SDV takes it for a primary or an alternate key.
-        lost: what has no place in a schema, in sentences.
-    """
+    """One column on its way: what the metadata says, and what gets lost."""
 
     name: str
     said: Mapping[str, Any]
@@ -171,11 +164,7 @@ class Translation:
 
 
 def translated(column: Translation) -> dict[str, Any]:
-    """The content of the column in a schema; what gets lost is noted in `column`.
-
-    Raises:
-        SchemaError: its sdtype or one of its keys is unknown, or a key holds what it cannot; nothing was translated.
-    """
+    """The content of the column in a schema; what gets lost is noted in `column`."""
     sdtype = column.said.get("sdtype")
     if not isinstance(sdtype, str):
         raise column.refuse("has no sdtype", "name one, such as 'numerical' or 'categorical'")

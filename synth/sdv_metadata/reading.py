@@ -24,12 +24,6 @@ from synth.table import conform
 def require_shapes(said: Mapping[str, Any]) -> None:
     """Refuse keys and relationships of a table that are no names of columns.
 
-    Args:
-        said: the metadata of one table.
-
-    Raises:
-        SchemaError: one is not; nothing was translated.
-
     >>> require_shapes({"primary_key": "id", "alternate_keys": [["a", "b"], "c"]})
     """
     for key in ("primary_key", "sequence_key"):
@@ -46,11 +40,7 @@ def require_shapes(said: Mapping[str, Any]) -> None:
 
 
 def require_objects(said: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    """The objects that a key lists; empty where it is not there.
-
-    Raises:
-        SchemaError: it is no list of objects; nothing was translated.
-    """
+    """The objects that a key lists; empty where it is not there."""
     listed = said.get(key) or []
     if not isinstance(listed, list) or not all(isinstance(one, Mapping) for one in listed):
         raise SchemaError(f"{key} of the metadata is no list of objects; pass a file that SDV saved")
@@ -74,14 +64,7 @@ def filled(
     """The schema of what metadata says, with the rest read off the table, which then fits it.
 
     Args:
-        content: of the columns, as far as the metadata says.
-        unsaid: columns of which it does not say whether they may be missing.
-        keys: columns that name a row, or an entity.
-        entity: the column that names the unit; `None` where there is none.
         data: *Sensitive*. Has exactly these columns.
-
-    Raises:
-        TableError: the table has other columns, or does not fit.
     """
     _check_names(content, data)
     proposed = infer_schema(data, propose_order=False, constraints=False)
@@ -182,12 +165,7 @@ class FromSdv:
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:
-    """The content of a file of SDV's metadata.
-
-    Raises:
-        SchemaError: the file is not there, cannot be read, is no JSON object, or has a key twice; nothing was
-            translated.
-    """
+    """The content of a file of SDV's metadata."""
     place = f"path={str(path)!r}"
     try:
         content = plain_json(Path(path).read_text(encoding="utf-8-sig"))
@@ -212,14 +190,7 @@ def from_sdv(metadata: Mapping[str, Any], *, table: str | None = None, data: pd.
     sequence index becomes the order of an entity's rows.
 
     Args:
-        metadata: as a JSON file of SDV's holds it: of a single table, or of several.
-        table: which one; `None` where there is one.
         data: *Sensitive*. The table, to fill in what the metadata does not hold.
-
-    Raises:
-        SchemaError: the metadata is of a newer version, has unknown keys or sdtypes, several tables and none named, or
-            relationships of the table; nothing was translated.
-        TableError: the data does not fit the metadata; nothing was translated.
 
     >>> columns = {"age": {"sdtype": "numerical", "computer_representation": "Int64"}}
     >>> from_sdv({"METADATA_SPEC_VERSION": "SINGLE_TABLE_V1", "columns": columns}).schema.columns["age"].kind

@@ -41,25 +41,13 @@ class ToSdv:
 
 
 def write_metadata(metadata: Mapping[str, Any], path: str | Path) -> None:
-    """Write metadata as a JSON file, whole or not at all; an older file is replaced.
-
-    Raises:
-        OutputError: the place cannot be written; nothing was left there.
-    """
+    """Write metadata as a JSON file, whole or not at all; an older file is replaced."""
     with whole_file(Path(path)) as beside:
         beside.write_text(json.dumps(metadata, indent=4, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def to_sdv(schema: Schema, *, table: str = "table", spec: Spec = "V2") -> ToSdv:
     """SDV's metadata of the table. Columns that are dropped here are of an unknown type there, which SDV never learns.
-
-    Args:
-        schema: inferred or declared.
-        table: its name in the metadata.
-        spec: "V2" holds bounds, categories, precision and missing values; "V1" and "SINGLE_TABLE_V1" do not.
-
-    Raises:
-        SchemaError: the table's name holds half a surrogate pair; nothing was translated.
 
     >>> from synth.schema import build_schema
     >>> schema = build_schema({"status": "inferred", "columns": {"age": {"kind": "integer", "bounds": [0, 120]}}})

@@ -17,14 +17,7 @@ FORMS = (
 
 @dataclass(frozen=True)
 class TableAddress:
-    """The address of a table.
-
-    Attributes:
-        url: of a database, for Ibis; may hold a password, so it is never shown. None for files.
-        table: its name there, with its schema before it where it has one.
-        files: of a table that is files, in their order; all of one suffix.
-        shown: what messages may show: without user, password and parameters.
-    """
+    """The address of a table."""
 
     url: str | None = field(repr=False)
     table: str
@@ -34,9 +27,6 @@ class TableAddress:
 
 def parsed(text: str) -> TableAddress:
     """The address that a text names.
-
-    Raises:
-        TableError: it names neither files that are there nor a table of a database; nothing was opened.
 
     >>> parsed("postgresql://ann:secret@db.example/clinic?password=x#public.visits").shown
     'postgresql://db.example/clinic#public.visits'

@@ -44,15 +44,7 @@ _OPTIONS = {
 
 @contextmanager
 def embedded(*, memory_mb: int = MEMORY_MB, threads: int | None = None) -> Iterator[Any]:
-    """Ibis's connection to an engine of its own, as long as the block lasts.
-
-    Args:
-        memory_mb: what it may take.
-        threads: that it runs; `None`: as many as there are cores.
-
-    Raises:
-        PlaceError: the folder for temporary files cannot be written; nothing was read.
-    """
+    """Ibis's connection to an engine of its own, as long as the block lasts."""
     with work_folder() as folder:
         options: dict[str, Any] = {"memory_limit": f"{memory_mb}MB", "temp_directory": str(folder), **_OPTIONS}
         options |= {} if threads is None else {"threads": threads}
@@ -66,11 +58,7 @@ def embedded(*, memory_mb: int = MEMORY_MB, threads: int | None = None) -> Itera
 
 @contextmanager
 def work_folder() -> Iterator[Path]:
-    """A folder for real rows beside the system's temporary files, as long as the block lasts; orphans are removed.
-
-    Raises:
-        PlaceError: it cannot be made; nothing was read.
-    """
+    """A folder for real rows beside the system's temporary files, as long as the block lasts; orphans are removed."""
     _remove_orphans(Path(tempfile.gettempdir()))
     try:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX))
@@ -148,14 +136,7 @@ _SET = "understudy_set"
 
 @dataclass(frozen=True, eq=False)
 class StorageLocation:
-    """The place where tables are stored.
-
-    Attributes:
-        connection: Ibis's.
-        shown: the address as messages may show it.
-        memory_mb: what an embedded engine may take that tables there need beside it.
-        threads: of such an engine; `None`: all cores.
-    """
+    """The place where tables are stored."""
 
     connection: Any = field(repr=False)
     shown: str
@@ -168,11 +149,7 @@ class StorageLocation:
         return str(self.connection.name)
 
     def fetch(self, asked: ir.Table) -> Any:
-        """The rows of a small answer, as an Arrow table.
-
-        Raises:
-            TableError: the backend failed; nothing of its message is told, which may hold cells or credentials.
-        """
+        """The rows of a small answer, as an Arrow table."""
         with told(self.shown):
             return self.connection.to_pyarrow(asked)
 
@@ -185,11 +162,6 @@ class StorageLocation:
 
         Args:
             codes: *Sensitive*. Columns of whole numbers, never null.
-            cliques: columns to be counted together.
-            sizes: how many codes each column has.
-
-        Yields:
-            For each clique an array of one axis for each of its columns.
         """
         found = self._branches(codes, cliques) if self.backend == "duckdb" else self._sets(codes, cliques)
         for clique, (columns, n_rows) in zip(cliques, found, strict=True):
@@ -212,7 +184,6 @@ class StorageLocation:
 
         Args:
             codes: *Sensitive*. Columns of whole numbers.
-            sizes: how many codes each column has.
         """
         if self.backend != "duckdb":
             return self.written(codes)
@@ -255,11 +226,7 @@ class StorageLocation:
             return self.connection.create_table(ibis.util.gen_name("understudy"), rows, temp=True)
 
     def forget(self, rows: ir.Table) -> None:
-        """Remove rows that were written down, before the connection ends and they with it.
-
-        Args:
-            rows: what `written` or `kept` gave.
-        """
+        """Remove rows that were written down, before the connection ends and they with it."""
         if not self.keeps:
             return
         with told(self.shown):
@@ -315,11 +282,6 @@ class StorageLocation:
         Args:
             rows: *Sensitive*. Numbers; those that are summed are never null. Rows with a null in a column that they are
                 counted by are left out.
-            sets: columns that they are counted by together, no set twice.
-            sums: columns that are summed.
-
-        Yields:
-            For each set its columns, `n_rows` and the sums, in this order.
         """
         names = [name for name in rows.columns if any(name in by for by in sets)]
         inner = self._compiled(self.apart(rows.select(*names, *sums))).subquery("rows")
@@ -344,11 +306,7 @@ def _filled(columns: Sequence[Any], n_rows: Any, clique: Sequence[str], sizes: M
 
 
 def batches(place: StorageLocation, asked: ir.Table, n_rows: int) -> Iterator[pa.RecordBatch]:
-    """The rows of an answer, about so many at a time and none of the batches empty.
-
-    Raises:
-        TableError: the backend failed.
-    """
+    """The rows of an answer, about so many at a time and none of the batches empty."""
     with told(place.shown):
         if place.backend == "pyspark":  # whose own batches are cut from an answer that is here as a whole
             found = _of_partitions(place, asked, n_rows)

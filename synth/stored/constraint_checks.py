@@ -38,9 +38,6 @@ def placed(
 
     Args:
         table: *Sensitive* where it is real.
-        reader: how its cells are read.
-        constraints: of the schema.
-        columns: of the schema, domains known.
     """
     named = dict.fromkeys(name for constraint in constraints for name in constraint.columns)
     apart = (BooleanColumn, CategoricalColumn, IdentifierColumn)
@@ -58,9 +55,6 @@ class Laws:
 
     Attributes:
         rows: *Sensitive* where they are real. The columns as they are stored, and places of some of them.
-        reader: how its cells are read.
-        columns: of the schema, domains known.
-        placed: the column that holds the places of each of some columns.
     """
 
     rows: ir.Table = field(repr=False)

@@ -27,11 +27,6 @@ def covering(cliques: Sequence[Sequence[str]], sizes: Mapping[str, int], n_cells
 
     A set grows from the first clique that none holds yet, by the column that brings most others in.
 
-    Args:
-        cliques: columns to be counted together, at least one in each.
-        sizes: how many codes each column has.
-        n_cells: of a set at most, unless one clique alone has more.
-
     >>> covering(  # doctest: +ELLIPSIS
     ...     [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d")], {"a": 2, "b": 3, "c": 4, "d": 50}, 24
     ... )
@@ -86,9 +81,7 @@ class StoredCounts:
     """Counts of the codes of a stored table.
 
     Attributes:
-        domain: number of codes of each attribute, in the order of the columns.
         codes: *Sensitive*. A column of codes for each attribute, in the same order; their names do not matter.
-        place: where they are.
     """
 
     domain: Mapping[str, int]

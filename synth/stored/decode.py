@@ -41,7 +41,6 @@ def place_in(listed: Sequence[Any], cells: ir.Column) -> ir.IntegerColumn:
     """The place of each cell in a list, from 0; one past its end where it is none of it, or null.
 
     Args:
-        listed: values of the cells' kind; `None` for one that no cell is.
         cells: *Sensitive*. Texts, whole numbers of 64 bits, truths or reals.
     """
     beyond = ibis.literal(len(listed), "int32")
@@ -61,7 +60,6 @@ def value_at(listed: Sequence[int], places: ir.IntegerColumn) -> ir.IntegerColum
     """The whole number at each place of a list.
 
     Args:
-        listed: small whole numbers.
         places: *Sensitive*. Within the list, never null.
     """
     if len(set(listed)) == 1:
@@ -100,13 +98,7 @@ _BELOW_INT64 = ABOVE_INT64 - 1024
 
 @dataclass(frozen=True)
 class Reader:
-    """The reader of the cells of one stored table.
-
-    Attributes:
-        backend: Ibis's name of where they are.
-        missing_texts: texts that stand for a missing value.
-        placed: names of columns whose cells are places on the line already.
-    """
+    """The reader of the cells of one stored table."""
 
     backend: str
     missing_texts: frozenset[str]
@@ -122,11 +114,6 @@ class Reader:
 
         Args:
             cells: *Sensitive*. Of any type.
-            name: of the column, for messages.
-            column: a number, a date or a time.
-
-        Raises:
-            TableError: this type cannot be read as that kind where the table is; nothing was read.
         """
         low, high = numeric_scale.bounds(column)
         if name in self.placed:
@@ -145,8 +132,6 @@ class Reader:
 
         Args:
             cells: *Sensitive*. Of any type.
-            name: of the column, for messages.
-            column: lists the categories.
         """
         known = categories(column)
         if isinstance(column, BooleanColumn):
@@ -181,11 +166,7 @@ class Reader:
         return ibis.ifelse(reals.isin([0.0, 1.0]), reals, ibis.null("float64")), [0.0, 1.0]
 
     def rounded_wholes(self, cells: ir.Column, name: str) -> ir.IntegerColumn:
-        """Cells as whole numbers of 64 bits, rounded and cut off where they are others; null where they are no number.
-
-        Raises:
-            TableError: this type is no number.
-        """
+        """Cells as whole numbers of 64 bits, rounded and cut off; null where they are no number."""
         if cells.type().is_integer():
             return _of_64_bits(cells, beyond=INT64[1])
         near = clip(half_even(self.reals(cells, name)), -ABOVE_INT64, _BELOW_INT64).cast("int64")
@@ -209,11 +190,7 @@ class Reader:
         return ibis.ifelse(absent, ibis.null("string"), texts)
 
     def reals(self, cells: ir.Column, name: str) -> ir.FloatingColumn:
-        """Cells as finite reals, null where they are none.
-
-        Raises:
-            TableError: this type is no number.
-        """
+        """Cells as finite reals, null where they are none."""
         kind: Any = cells.type()
         if kind.is_string():
             return of_texts(self.present(cells), self.backend)
@@ -226,11 +203,7 @@ class Reader:
         return finite(cells.cast("float64"), self.backend) if kind.is_floating() else cells.cast("float64")
 
     def wholes(self, cells: ir.Column, name: str) -> ir.IntegerColumn:
-        """Cells as whole numbers of 64 bits, null where they are none: rounded or cut off, one would be another.
-
-        Raises:
-            TableError: this type is no number.
-        """
+        """Cells as whole numbers of 64 bits, null where they are none: rounded or cut off, one would be another."""
         kind: Any = cells.type()
         if kind.is_integer():
             return _of_64_bits(cells, beyond=None)
@@ -239,11 +212,7 @@ class Reader:
         return whole_of_decimals(cells, self.backend) if kind.is_decimal() else whole_of_reals(self.reals(cells, name))
 
     def moments(self, cells: ir.Column, name: str, column: DateColumn | DatetimeColumn) -> Moments:
-        """Cells as times.
-
-        Raises:
-            TableError: this type is not read as such times.
-        """
+        """Cells as times."""
         return moments(self.present(cells) if cells.type().is_string() else cells, name, column, self.backend)
 
     def _places_of_moments(self, cells: ir.Column, name: str, column: DateColumn | DatetimeColumn) -> Any:
@@ -268,7 +237,6 @@ def code_of(found: ir.NumericColumn, attribute: Attribute) -> ir.IntegerColumn:
 
     Args:
         found: *Sensitive*. Places, or numbers of categories, as a `Reader` gives them.
-        attribute: gives cells and the codes that they are merged into.
     """
     if attribute.edges is None:
         return value_at(attribute.group.tolist(), found)

@@ -107,15 +107,7 @@ _silence = _Silence()
 
 @contextmanager
 def told(shown: str) -> Iterator[None]:
-    """A block whose backend's errors end in one sentence.
-
-    Args:
-        shown: the address as messages may show it.
-
-    Raises:
-        PlaceError: it gave out: its disk, its memory, its server or the connection.
-        TableError: it failed for another reason. Nothing was fitted or measured.
-    """
+    """A block whose backend's errors end in one sentence."""
     reason = None
     try:
         with silent():
@@ -138,15 +130,7 @@ def told(shown: str) -> Iterator[None]:
 
 
 def each_told(items: Iterator[Item], shown: str) -> Iterator[Item]:
-    """The same items, each asked of the backend within `told`: what is done between them is the caller's own.
-
-    Args:
-        items: of an answer that comes some at a time.
-        shown: the address as messages may show it.
-
-    Raises:
-        TableError: the backend failed.
-    """
+    """The same items, each asked of the backend within `told`: what is done between them is the caller's own."""
     while some := _next(items, shown):
         yield from some
 

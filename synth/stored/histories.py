@@ -50,13 +50,7 @@ def numbered(table: "StoredTable", schema: Schema, owner: Any, key: str) -> ir.T
 
     Args:
         table: *Sensitive*. Where the rows are.
-        schema: names the order, with the domains that are declared.
         owner: *Sensitive*. A digest of the entity of each row, null where there is none.
-        key: of the hash.
-
-    Raises:
-        TableError: the type of a column cannot be read as its kind; nothing was read.
-        SchemaError: the order is of a kind that rows do not follow each other by; nothing was read.
     """
     reader, lines = Reader.of(table.place.backend, schema), _lines(schema)
     read: dict[str, Any] = {OWNER: owner}
@@ -92,10 +86,6 @@ def check(rows: "StoredRows", layout: HistoryLayout) -> None:
 
     Args:
         rows: *Sensitive*. Numbered.
-        layout: names what is constant and what never falls.
-
-    Raises:
-        TableError: a column varies or falls where it should not.
     """
     attributes = {each.name: each for each in Discretizer.by_schema(layout.schema).attributes}
     held, lines = rows.rows.filter(rows.rows[OWNER].notnull()), _lines(layout.schema)
@@ -123,7 +113,6 @@ def taken_apart(rows: "StoredRows", layout: HistoryLayout) -> "tuple[StoredRows,
 
     Args:
         rows: *Sensitive*. Numbered.
-        layout: names the columns of both.
     """
     growing = _lines(layout.schema)
     held = _filled(rows.rows.filter(rows.rows[OWNER].notnull()), layout.schema)

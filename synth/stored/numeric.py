@@ -35,7 +35,6 @@ def of_texts(texts: ir.StringColumn, backend: str) -> ir.FloatingColumn:
 
     Args:
         texts: *Sensitive*. Null where they stand for a missing value.
-        backend: Ibis's name of it.
     """
     # Not even looked at unless it is a number: a cast that fails would end the query.
     if backend in TRIES_CASTS:
@@ -68,7 +67,6 @@ def whole_of_texts(texts: ir.StringColumn, backend: str) -> ir.IntegerColumn:
 
     Args:
         texts: *Sensitive*. Null where they stand for a missing value.
-        backend: Ibis's name of it.
     """
     digits = _only(texts, whole_match(texts, _DIGITS, backend))
     exact = digits.try_cast("int64") if backend in TRIES_CASTS else _of_64_bits(digits.cast("decimal"))

@@ -31,11 +31,7 @@ _PLAIN = {"Int(bitWidth=32, isSigned=true)": "None", "Int(bitWidth=64, isSigned=
 
 
 def names_of(address: TableAddress) -> tuple[str, ...]:
-    """The columns of files, all alike.
-
-    Raises:
-        TableError: a header cannot be read, or is not that of the first file, or DuckDB cannot tell its names apart.
-    """
+    """The columns of files, all alike."""
     first, *others = address.files
     names = read_header(first)
     for violation in names_at_fault(pd.DataFrame([], columns=pd.Index(names, dtype=object))):
@@ -67,11 +63,7 @@ def trouble_with(names: Sequence[str]) -> str | None:
 
 
 def refuse_reserved(names: Iterable[str], shown: str) -> None:
-    """Refuse a column that would be taken for one of those that are added while a table is read.
-
-    Raises:
-        TableError: there is one; nothing was read.
-    """
+    """Refuse a column that would be taken for one of those that are added while a table is read."""
     if (trouble := _reserved(names)) is not None:
         raise _unreadable(shown, trouble)
 
@@ -91,11 +83,7 @@ def _unreadable(shown: str, trouble: str) -> TableError:
 
 
 def _refuse_unlike(address: TableAddress, names: Sequence[str]) -> None:
-    """Refuse Parquet files with other columns, or columns of other types, than the first: they would be cast, or cut.
-
-    Raises:
-        TableError: a file has, or its footer cannot be read.
-    """
+    """Refuse Parquet files with other columns or types than the first: they would be cast, or cut."""
     first: Mapping[str, tuple[str, int]] | None = None
     for path in address.files:
         others = read_header(path)  # which says what is wrong with a file
@@ -139,16 +127,7 @@ _WIDEST, _DUCKDB = 1e38, "duckdb://"
 
 @contextmanager
 def open_table(text: str | Path, *, memory_mb: int = MEMORY_MB, threads: int | None = None) -> Iterator[StoredTable]:
-    """A table where it is stored, as long as the block lasts.
-
-    Args:
-        text: a file or a folder of Parquet or CSV files, or the URL of a database with the table's name behind a #.
-        memory_mb: what the embedded engine may take.
-        threads: of the embedded engine; `None`: all cores.
-
-    Raises:
-        TableError: there is no such table, or it cannot be reached; nothing was read.
-    """
+    """A table where it is stored, as long as the block lasts."""
     address = parsed(str(text))
     of_databases = _attached if str(address.url).startswith(_DUCKDB) else _reached
     opened = _read if address.url is None else of_databases
@@ -202,12 +181,7 @@ def _qualified(address: TableAddress) -> tuple[str | None, str]:
 
 
 def _connected(address: TableAddress) -> Any:
-    """Ibis's connection.
-
-    Raises:
-        MissingExtra: the libraries of the backend are not installed.
-        TableError: Ibis knows no such backend.
-    """
+    """Ibis's connection."""
     scheme = str(address.url).partition("://")[0]
     try:
         return ibis.connect(patient(str(address.url)))

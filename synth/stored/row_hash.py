@@ -39,11 +39,6 @@ def with_keys(table: "StoredTable", schema: Schema, also: Sequence[str] = ()) ->
 
     Args:
         table: *Sensitive*. Where the rows are.
-        schema: names the columns, with domains known.
-        also: other columns of the table to carry along.
-
-    Raises:
-        TableError: a column is missing there, or its type cannot be read as its kind; nothing was read.
     """
     table.check(schema)
     digits: dict[str, Any] = {}
@@ -65,10 +60,6 @@ def content_sums(table: "StoredTable", schema: Schema) -> ContentSums:
 
     Args:
         table: *Sensitive*. Where the rows are.
-        schema: the same sums come out under the same schema only.
-
-    Raises:
-        TableError: a column is missing there, or its type cannot be read as its kind; nothing was read.
     """
     table.check(schema)
     parts = _kept_parts(table, schema)
@@ -87,10 +78,6 @@ def with_row_names(table: "StoredTable", schema: Schema) -> ir.Table:
 
     Args:
         table: *Sensitive*. Where the rows are.
-        schema: names the columns.
-
-    Raises:
-        TableError: a column is missing there, or its type cannot be read as its kind; nothing was read.
     """
     table.check(schema)
     parts = _kept_parts(table, schema)
@@ -108,10 +95,7 @@ def with_content(table: "StoredTable", schema: Schema, columns: Mapping[str, Any
 
     Args:
         table: *Sensitive*. Where the rows are.
-        schema: names the kept columns.
         columns: *Sensitive*. Expressions over its rows.
-        name: of the digest.
-        key: of the digest.
     """
     parts = _kept_parts(table, schema)
     read = table.place.apart(table.rows.select(**columns, **parts))
@@ -189,12 +173,9 @@ class DrawnRows:
     """Rows of a stored table in a seeded order, which depends on what they hold alone.
 
     Attributes:
-        place: where they are.
         rows: *Sensitive*. The columns of `schema.kept` as they are stored; `understudy_position`, int64, 0 to n - 1;
             `understudy_unit`, int64, the entity of each row, or a number of its own, from 0 in the order of first
             appearance. They stand in no order of themselves.
-        n: rows.
-        n_units: units.
     """
 
     place: StorageLocation
@@ -212,13 +193,6 @@ def draw_rows(
 
     Args:
         table: *Sensitive*. Where the rows are.
-        schema: names the columns, with domains known.
-        seed: another seed gives another order.
-        limit: only the first so many; `None`: all.
-        also: other columns of the table to carry along.
-
-    Raises:
-        TableError: a column is missing there, or its type cannot be read as its kind; nothing was drawn.
     """
     keyed, names = with_keys(table, schema, also), [*schema.kept, *also]
     n_rows = len(table)
@@ -253,7 +227,6 @@ def ticketed(keyed: ir.Table, seed: int) -> ir.Table:
 
     Args:
         keyed: *Sensitive*. As `with_keys` gives it.
-        seed: another seed gives other tickets.
     """
     ties = [ibis.coalesce(keyed[TIE], LAST)] if TIE in keyed.columns else []
     ties += [keyed[name] for name in keyed.columns if name.startswith(OF_TEXT)]

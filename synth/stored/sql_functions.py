@@ -136,7 +136,6 @@ def microseconds(moments: ir.TimestampColumn, backend: str) -> ir.IntegerColumn:
 
     Args:
         moments: *Sensitive*. Times, infinite ones among them.
-        backend: Ibis's name of it.
     """
     kind: Any = moments.type()
     if backend == "duckdb":
@@ -173,8 +172,6 @@ def floored(micros: ir.IntegerColumn, unit: int, backend: str) -> ir.IntegerColu
 
     Args:
         micros: *Sensitive*. Of the calendar, or a day beyond.
-        unit: microseconds.
-        backend: Ibis's name of it.
     """
     if unit == 1:
         return micros

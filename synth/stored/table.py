@@ -44,10 +44,7 @@ class StoredRows:
     """A training table that stays where it is stored; every read is a count.
 
     Attributes:
-        place: where it is.
         rows: *Sensitive*. The columns as they are stored, contributions bounded.
-        schema: what is public about them.
-        placed: names of columns whose cells are places on the line already.
     """
 
     place: StorageLocation
@@ -128,10 +125,6 @@ class StoredRows:
 
         Args:
             cells: *Sensitive*. Of the column, or values of it.
-            attribute: names the column and its kind.
-
-        Raises:
-            TableError: their type cannot be read as that kind; nothing was read.
         """
         column = attribute.column
         if isinstance(column, CategoricalColumn | BooleanColumn):
@@ -172,10 +165,7 @@ class StoredTable:
     """A table, or one side of it, where it is stored. Nothing is read until something asks for a count.
 
     Attributes:
-        place: where it is.
         rows: *Sensitive*. Its columns as they are stored.
-        slot: the column that holds each row's place in its files; `None` where rows have no order.
-        is_written: whether the rows were written down where they are read from, so that nobody need do it again.
     """
 
     place: StorageLocation
@@ -191,10 +181,6 @@ class StoredTable:
 
         Which rows of an entity stay depends on these rows alone: each is ranked by a keyed hash of its entity and its
         content, as it is written. The key comes from the operating system.
-
-        Args:
-            schema: names the entity and k.
-            in_order: true if these are its first rows, by the order of the schema, numbered as histories are.
         """
         self.check(schema)
         if schema.entity is None:
@@ -213,12 +199,7 @@ class StoredTable:
         return self._written(bounded.filter(bounded[_RANK] < schema.max_rows_per_unit), schema)
 
     def whole(self, schema: Schema, *, in_order: bool = False) -> StoredRows:
-        """All rows: of a table without entities, or for a fit without epsilon. *Sensitive*.
-
-        Args:
-            schema: names the entity.
-            in_order: true if they are numbered by the order of the schema, as histories are.
-        """
+        """All rows: of a table without entities, or for a fit without epsilon. *Sensitive*."""
         if schema.entity is None:
             return self._written(self.rows, schema)
         key = os.urandom(16).hex()
@@ -248,11 +229,7 @@ class StoredTable:
         return md5(ibis.literal(key) + self.text(entity, schema))
 
     def check(self, schema: Schema) -> None:
-        """Refuse a table that lacks a column of the schema.
-
-        Raises:
-            TableError: it does; nothing was read.
-        """
+        """Refuse a table that lacks a column of the schema."""
         known = [name for name in self.rows.columns if name not in (self.slot, *schema.columns)]
         for name in schema.kept:
             if name not in self.rows.columns:
@@ -265,10 +242,6 @@ class StoredTable:
         """Train and holdout, each unit by the hash of its name: those of `synth.split.split_table` in memory.
 
         Where what a row holds is its name, the kept columns are written down with their sides where that is ours to do.
-
-        Raises:
-            JobError: the share is not inside (0, 1); nothing was read.
-            TableError: too few rows are on one side; nothing was split.
         """
         check_share(holdout_share)
         self.check(schema)
@@ -347,13 +320,6 @@ def in_order(rows: StoredRows, discretizer: Discretizer, disk: Disk, *, shares: 
 
     Args:
         rows: *Sensitive*. Where they are stored.
-        discretizer: names the columns, under the schema of the rows.
-        disk: where they are kept.
-        shares: whether to add the column `SHARE`; the schema names an entity.
-
-    Raises:
-        TableError: the backend failed.
-        OutputError: the disk has no room; nothing is left there.
     """
     owned = rows.rows.count().over(group_by=rows.rows[OWNER]) if shares else None
     more = {} if owned is None else {SHARE: ibis.ifelse(rows.rows[OWNER].isnull(), exactly(1.0), exactly(1.0) / owned)}
@@ -369,12 +335,6 @@ def by_entity(rows: StoredRows, discretizer: Discretizer, disk: Disk) -> FiledRo
 
     Args:
         rows: *Sensitive*. Where they are stored, contributions bounded.
-        discretizer: names the columns, under the schema of the rows.
-        disk: where they are kept.
-
-    Raises:
-        TableError: the backend failed.
-        OutputError: the disk has no room; nothing is left there.
     """
     if rows.schema.entity is None:
         return FiledRows(disk.keep(_blocks(rows.place, _read(rows, discretizer)), discretizer.columns))
@@ -425,7 +385,6 @@ def observed(schema: Schema, *tables: StoredTable) -> Schema:
     What comes out tells values of single rows. It is never for a private fit, which measures under its budget.
 
     Args:
-        schema: may have columns to measure; the same schema comes back where it has none.
         tables: *Sensitive*. Conforming to it.
     """
     return observed_rows(schema, *(StoredRows(table.place, table.rows, schema) for table in tables))
@@ -435,7 +394,6 @@ def observed_rows(schema: Schema, *sides: StoredRows) -> Schema:
     """The same of rows that are read already, by counts.
 
     Args:
-        schema: may have columns to measure; the same schema comes back where it has none.
         sides: *Sensitive*. Conforming to it.
     """
     telling = [

@@ -39,14 +39,7 @@ _SPACES = "[ \t\n\r\x0b\x0c]+"
 
 @dataclass(frozen=True)
 class Form:
-    """A form of texts.
-
-    Attributes:
-        pattern: of the whole text.
-        clock: whether a time of day is told.
-        has_offsets: whether an offset from UTC may be told.
-        groups: the group of each directive of a declared format; `None` where the text is of ISO 8601.
-    """
+    """A form of texts."""
 
     pattern: str
     clock: bool
@@ -70,7 +63,6 @@ class Form:
 
         Args:
             texts: *Sensitive*. Of this form, or null.
-            backend: Ibis's name of where they are.
         """
         if self.groups is None:
             return texts.re_replace(f"{OFFSET}$", "").replace(",", ".").substr(0, 26) if self.clock else texts
@@ -132,12 +124,7 @@ _SECOND = 10**6
 
 @dataclass(frozen=True)
 class Moments:
-    """Cells as times.
-
-    Attributes:
-        micros: since 1970, of UTC where the column has a zone; null where there is none.
-        zone_at_fault: which texts are a time, but with an offset where none is declared, or without one that is needed.
-    """
+    """Cells as times."""
 
     micros: ir.IntegerColumn
     zone_at_fault: ir.BooleanColumn
@@ -148,12 +135,6 @@ def moments(cells: ir.Column, name: str, column: DateColumn | DatetimeColumn, ba
 
     Args:
         cells: *Sensitive*. Texts are null where they stand for a missing value.
-        name: of the column, for messages.
-        column: what they should be.
-        backend: Ibis's name of where they are.
-
-    Raises:
-        TableError: this type is not read as such times; nothing was read.
     """
     kind, zone = cells.type(), getattr(column, "timezone", None)
     if kind.is_string():

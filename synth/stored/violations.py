@@ -67,9 +67,6 @@ class _Given:
 
     Attributes:
         cells: *Sensitive*. Null where missing.
-        form: "text", "integer", "boolean", "real", "decimal", "time", or "other".
-        name: of the column.
-        reader: of the table.
     """
 
     cells: Any = field(repr=False)
@@ -91,12 +88,6 @@ def look(cells: ir.Column, name: str, column: Column, reader: Reader) -> Looked:
 
     Args:
         cells: *Sensitive*. Of any type.
-        name: of the column.
-        column: what it should hold.
-        reader: of the table.
-
-    Raises:
-        TableError: nothing can be said of this type as that kind; nothing was read.
     """
     form = _form(cells.type())
     if form == "text":
@@ -240,12 +231,7 @@ COLUMNS_A_SCAN = 16
 
 @dataclass(frozen=True)
 class ColumnFaults:
-    """The faults of one column.
-
-    Attributes:
-        counts: how many cells have each fault, in the order in which they are told; those that none has are left out.
-        n_missing: cells that are missing, allowed or not.
-    """
+    """The faults of one column."""
 
     counts: Mapping[Fault, int]
     n_missing: int
@@ -258,10 +244,6 @@ def violations_of(table: StoredTable, schema: Schema) -> list[Violation]:
 
     Args:
         table: *Sensitive*. Where it is stored.
-        schema: what the columns should hold.
-
-    Raises:
-        TableError: nothing can be said of the type of a column; nothing was read.
     """
     names = [name for name in table.rows.columns if name != table.slot]
     found = list(of_names(pd.DataFrame(columns=pd.Index(names, dtype=object)), schema, extra=True))
@@ -276,11 +258,7 @@ def violations_of(table: StoredTable, schema: Schema) -> list[Violation]:
 
 
 def refuse_violations(table: StoredTable, schema: Schema) -> None:
-    """Refuse a table that does not fit, by the first violation.
-
-    Raises:
-        TableError: it does not fit.
-    """
+    """Refuse a table that does not fit, by the first violation."""
     for violation in violations_of(table, schema):
         raise TableError(str(violation))
 
@@ -313,7 +291,6 @@ def later(table: StoredTable, own: Any) -> ir.BooleanColumn:
 
     Args:
         table: *Sensitive*.
-        own: values of its rows, null where there is none.
     """
     order = [] if table.slot is None else [table.rows[table.slot].length(), table.rows[table.slot]]
     place = ibis.row_number().over(group_by=own, order_by=order)

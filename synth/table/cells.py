@@ -35,17 +35,7 @@ _FORMS: dict[str, Form] = {
 
 @dataclass(frozen=True)
 class RawColumn:
-    """Cells of a column in one form.
-
-    Attributes:
-        form: what the cells are: int64, float64, bool, datetime64, texts, or Python objects of several kinds.
-        cells: the values: distinct ones where `codes` is given, else one for each row. Whatever stands where
-            `missing` is true means nothing.
-        missing: which cells are missing, boolean, as long as `cells`.
-        codes: where each row's value lies in `cells`, -1 for a missing one; `None`: row by row.
-        zone: time zone of a column of times, whose cells are then UTC; `None`: wall clock.
-        digits: significant decimal digits that the source dtype holds: 15, or 6 for float32.
-    """
+    """Cells of a column in one form."""
 
     form: Form
     cells: np.ndarray
@@ -79,7 +69,6 @@ def look(series: pd.Series, missing_texts: frozenset[str] = frozenset({""})) -> 
 
     Args:
         series: *Sensitive*. Of any dtype; it is not changed.
-        missing_texts: texts that stand for a missing value.
     """
     dtype: Any = series.dtype
     if isinstance(dtype, pd.CategoricalDtype):
@@ -141,9 +130,6 @@ _DECIMAL = re.compile(r"(decimal(?:32|64|128|256))\((\d+), ?(-?\d+)\)\[pyarrow\]
 
 def dtype_of(text: str) -> Any:
     """The dtype of a name, also of decimals, which pandas writes so and does not read.
-
-    Raises:
-        TypeError: it is none.
 
     >>> dtype_of("decimal128(10, 2)[pyarrow]").pyarrow_dtype.scale
     2
@@ -306,13 +292,7 @@ UNREADABLE = (Fault.NUMBER, Fault.INFINITE, Fault.TEXT, Fault.BOOLEAN, Fault.TIM
 
 
 def words(fault: Fault, column: Column, *, declared: bool) -> tuple[str, str]:
-    """The rule that a fault breaks and the remedy; neither tells a value.
-
-    Args:
-        fault: of a cell.
-        column: of the cell.
-        declared: whether the schema is public: what it lists and bounds is then not to be set by looking at the table.
-    """
+    """The rule that a fault breaks and the remedy; neither tells a value."""
     rule, remedy = _PLAIN[fault] if fault in _PLAIN else _TELLING[fault](column)
     return rule, _OF_LIMITS if declared and fault in _LIMITS else remedy
 
@@ -389,12 +369,7 @@ Faults = dict[Fault, np.ndarray]
 
 @dataclass(frozen=True)
 class Read:
-    """Cells read as a kind.
-
-    Attributes:
-        values: canonical values of the cells, brought inside the bounds where asked; missing where unreadable.
-        faults: for each kind of fault, which cells have it, boolean.
-    """
+    """Cells read as a kind."""
 
     values: Any
     faults: Faults

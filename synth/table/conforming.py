@@ -24,13 +24,7 @@ _NONE = type(None)
 
 @dataclass(frozen=True)
 class Violation:
-    """One way in which a table does not fit its schema. It tells no cell value and no exact count.
-
-    Attributes:
-        column: the column it is about; `None`: the table as a whole.
-        rule: what is broken.
-        remedy: what to do about it.
-    """
+    """One way in which a table does not fit its schema. It tells no cell value and no exact count."""
 
     column: str | None
     rule: str
@@ -54,14 +48,6 @@ def conform(frame: pd.DataFrame, schema: Schema, *, outside: Outside = "refuse",
 
     Args:
         frame: *Sensitive*. Any dtypes, any index; it is not changed. Columns that the schema drops may be absent.
-        schema: what the columns should hold.
-        outside: "refuse" whatever does not fit, or "clamp": numbers and times go to the nearest bound, unknown
-            categories stay as they are, what cannot be read becomes missing, and no value is refused.
-        part: the rows are part of a table that was checked as a whole, so that a column may be empty, and a target
-            constant, by chance.
-
-    Raises:
-        TableError: the table does not fit, named by its first violation, or it lacks a column.
     """
     if outside == "clamp":
         return clamp(frame, schema)[0]
@@ -83,15 +69,9 @@ def clamp(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, dict[str, 
 
     Args:
         frame: *Sensitive*. As of `conform`.
-        schema: what the columns should hold.
 
     Returns:
-        The table, and for each column the share of its cells that lie beyond the bounds, are no listed category, or
         cannot be read; columns without any are left out. *Sensitive*: the shares are exact. Infinite numbers among
-        Python objects, and times beyond the years 1 to 9999, count as missing from the start.
-
-    Raises:
-        TableError: the table lacks a column.
     """
     for violation in of_names(frame, schema, extra=False):
         raise TableError(str(violation))
@@ -110,7 +90,6 @@ def violations(frame: pd.DataFrame, schema: Schema) -> list[Violation]:
 
     Args:
         frame: *Sensitive*. Any dtypes, any index.
-        schema: what the columns should hold.
     """
     found = list(of_names(frame, schema, extra=True))
     if any(violation.column is None for violation in found):
@@ -123,15 +102,7 @@ def violations(frame: pd.DataFrame, schema: Schema) -> list[Violation]:
 
 
 def faulty_rows(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """Flags of the rows with a cell that does not fit; shape (len(frame),), boolean.
-
-    Args:
-        frame: rows to check; every column of the schema must be there.
-        schema: what the columns should hold.
-
-    Raises:
-        TableError: a column is missing.
-    """
+    """Flags of the rows with a cell that does not fit; shape (len(frame),), boolean."""
     return np.asarray(faulty_cells(frame, schema).to_numpy(dtype=bool).any(axis=1))
 
 
@@ -145,11 +116,7 @@ def faulty_cells(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
 
 def readable(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """The table in canonical form as it is, bounds and categories unchecked.
-
-    Raises:
-        TableError: a column is missing, or holds cells that no value of its kind stands for.
-    """
+    """The table in canonical form as it is, bounds and categories unchecked."""
     for violation in of_names(frame, schema, extra=True):
         raise TableError(str(violation))
     columns = {}

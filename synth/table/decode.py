@@ -128,8 +128,6 @@ def rounded(reals: np.ndarray, decimals: int, digits: int = 15) -> tuple[np.ndar
 
     Args:
         reals: shape (n,), NaN where missing.
-        decimals: digits after the point.
-        digits: significant digits that the source holds; noise beyond them is none of the value.
     """
     scale = 10.0**decimals
     with np.errstate(over="ignore"):
@@ -254,8 +252,6 @@ def read(given: RawColumn, column: Column, *, clamp: bool) -> Read:
 
     Args:
         given: *Sensitive*. The cells.
-        column: their declared kind.
-        clamp: bring numbers and times that lie outside the bounds to the nearest bound.
     """
     if isinstance(column, IntegerColumn) or holds_whole_numbers(column):
         return integers(given, column, clamp)

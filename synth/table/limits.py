@@ -30,13 +30,7 @@ CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class SizeLimits:
-    """The limits of a table's size.
-
-    Attributes:
-        n_bytes: once it is uncompressed, and of a Parquet file once its values are written out.
-        n_rows: rows.
-        n_columns: columns.
-    """
+    """The limits of a table's size."""
 
     n_bytes: int = MAX_BYTES
     n_rows: int = MAX_ROWS
@@ -57,16 +51,7 @@ class SizeLimits:
         )
 
     def refuse_over(self, what: str, n: int, place: str) -> None:
-        """Refuse a table that is too large.
-
-        Args:
-            what: "bytes", "rows" or "columns".
-            n: of them.
-            place: of the file, for the message.
-
-        Raises:
-            TableError: it is over the limit; nothing of the table was kept.
-        """
+        """Refuse a table that is too large."""
         limit = {"bytes": self.n_bytes, "rows": self.n_rows, "columns": self.n_columns}[what]
         if n <= limit:
             return
@@ -81,12 +66,7 @@ NO_MORE = SizeLimits()
 
 @contextmanager
 def opened(path: Path, limits: SizeLimits) -> Iterator[BufferedReader]:
-    """A file that is one, open for reading from its start, which did not change until the block ended.
-
-    Raises:
-        IsADirectoryError: it is a folder.
-        TableError: it is none (a pipe, a device), is too large, or changed while it was read; nothing was kept.
-    """
+    """A file that is one, open for reading from its start, which did not change until the block ended."""
     place = f"path={str(path)!r}"
     # A pipe without a writer must not be waited for.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
@@ -104,11 +84,7 @@ def opened(path: Path, limits: SizeLimits) -> Iterator[BufferedReader]:
 
 
 def content_of(stream: Any, limits: SizeLimits, place: str) -> bytes:
-    """All that a stream holds, read in parts, so that one that never ends is given up in time.
-
-    Raises:
-        TableError: it holds more than the limit; nothing was kept.
-    """
+    """All that a stream holds, read in parts, so that one that never ends is given up in time."""
     parts, n = [], 0
     while part := stream.read(CHUNK):
         n += len(part)

@@ -32,16 +32,7 @@ THRIFT_STRING_BYTES, THRIFT_ITEMS = 16 << 20, 4_000_000
 
 
 def arrow_table(content: bytes, limits: SizeLimits, place: str) -> Any:
-    """The table in a Parquet file.
-
-    Args:
-        content: of the file.
-        limits: how large the table may be.
-        place: of the file, for messages.
-
-    Raises:
-        TableError: it is not whole, is too large, or a column is nested; nothing was kept.
-    """
+    """The table in a Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet
 
@@ -199,11 +190,7 @@ def read_table(
 
 
 def check_place(path: Path) -> str:
-    """The suffix that says how to read a table.
-
-    Raises:
-        TableError: it is none of those known, or the path is none that a file can have.
-    """
+    """The suffix that says how to read a table."""
     suffix = check_suffix(path)
     if "\0" in str(path):
         raise TableError(f"a path holds no NUL character: path={str(path)!r} does; check the name")
@@ -211,11 +198,7 @@ def check_place(path: Path) -> str:
 
 
 def check_suffix(path: Path) -> str:
-    """The suffix that says how to read or write a table.
-
-    Raises:
-        TableError: it is none of those known.
-    """
+    """The suffix that says how to read or write a table."""
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
         if path.name.lower().endswith(suffix):
             return suffix
@@ -297,18 +280,7 @@ def _header(content: bytes, place: str) -> list[str]:
 
 
 def header_names(lines: Iterable[str], place: str) -> list[str]:
-    """The fields of the first line; were it blank, or a quote left open in it, names would be made of rows.
-
-    Args:
-        lines: of the file, each with its end; those after the header are not asked for.
-        place: of the file, for messages.
-
-    Raises:
-        TableError: the line is blank, holds no field's end but the line's, or leaves a quote open; nothing is told of
-            it.
-        StopIteration: there is no line.
-        csv.Error: the line is none of fields.
-    """
+    """The fields of the first line; were it blank, or a quote left open in it, names would be made of rows."""
     line = next(iter(lines))
     if "\0" in line:
         raise _holds_nul(place)
@@ -435,14 +407,7 @@ _BOM = "\ufeff"
 
 
 def read_header(path: str | Path) -> tuple[str, ...]:
-    """The names of a table's columns in order: a CSV file's first line, a Parquet file's schema.
-
-    Args:
-        path: a .csv, .csv.gz (UTF-8, comma, header row) or .parquet file.
-
-    Raises:
-        TableError: the file is not there, or has no header that can be read.
-    """
+    """The names of a table's columns in order: a CSV file's first line, a Parquet file's schema."""
     path = Path(path)
     suffix, place = check_place(path), f"path={str(path)!r}"
     try:
@@ -458,11 +423,7 @@ def read_header(path: str | Path) -> tuple[str, ...]:
 
 
 def check_header(path: str | Path, schema: Schema) -> None:
-    """Refuse a table whose column names are not those of the schema; neither a row nor their number is read.
-
-    Raises:
-        TableError: the header cannot be read, or a name is missing, unknown or there twice.
-    """
+    """Refuse a table whose column names are not those of the schema; neither a row nor their number is read."""
     readable(pd.DataFrame([], columns=pd.Index(read_header(path), dtype=object), dtype=object), schema)
 
 

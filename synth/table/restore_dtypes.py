@@ -28,13 +28,6 @@ from synth.table.decode import read, rounded
 def present(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """The table as its reader knows it: whole numbers as int64 where none is missing, declared dtypes where declared.
 
-    Args:
-        frame: in canonical form. The table may share its memory.
-        schema: what the columns hold, and their dtypes.
-
-    Raises:
-        TableError: a declared dtype cannot hold what the schema allows.
-
     >>> from synth.schema import build_schema
     >>> schema = build_schema({"status": "declared", "columns": {"n": {"kind": "integer", "bounds": [0, 9]}}})
     >>> present(pd.DataFrame({"n": pd.array([1, 2], dtype="Int64")}), schema).dtypes.astype(str).to_dict()

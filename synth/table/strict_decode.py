@@ -29,8 +29,6 @@ def look_alone(series: pd.Series, column: Column, missing_texts: frozenset[str])
 
     Args:
         series: *Sensitive*. Of any dtype, holding anything; it is not changed.
-        column: what is declared.
-        missing_texts: texts that stand for a missing value.
     """
     series = _unwrapped(series)
     if _reads_alike(series.dtype, column):

@@ -43,9 +43,6 @@ _MIDNIGHT = re.compile(r"[T ]00:00(:00(\.0+)?)?(Z|[+-]00:?00)?\Z", re.ASCII)
 def translate(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, Translations]:
     """The table with values of another form in the form of the schema, and what was translated; it is not changed.
 
-    Raises:
-        TableError: it lacks a column.
-
     >>> from synth.schema import build_schema
     >>> schema = build_schema({"status": "declared", "columns": {"paid": {"kind": "boolean", "tokens": ["no", "yes"]}}})
     >>> translate(pd.DataFrame({"paid": ["yes", "TRUE", "0"]}), schema)[0]["paid"].tolist()

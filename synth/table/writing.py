@@ -46,15 +46,7 @@ def write_table(frame: pd.DataFrame, path: str | Path, schema: Schema) -> None:
 
 
 def check_names(names: Sequence[str], path: Path) -> None:
-    """Refuse a file whose header could not be read back, before there are any rows to write.
-
-    Args:
-        names: of the columns.
-        path: of the file; its suffix says how names are written.
-
-    Raises:
-        TableError: a name cannot stand in the header of a CSV file; nothing was written.
-    """
+    """Refuse a file whose header could not be read back, before there are any rows to write."""
     if check_suffix(path) == ".parquet":
         return
     longest = csv.field_size_limit()

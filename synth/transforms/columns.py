@@ -62,11 +62,7 @@ class Columns(Protocol):
         """Number of rows."""
 
     def parts(self, attribute: Attribute) -> Iterator[NDArray[Any]]:
-        """A column in the order of the rows, cut alike for every column.
-
-        Yields:
-            Places on the line, NaN where missing, of a number or a time; else the number of each value's cell.
-        """
+        """A column in the order of the rows, cut alike for every column."""
 
     def values(self, attribute: Attribute) -> PresentValues:
         """The values of a column of numbers or times."""
@@ -81,7 +77,6 @@ class HeldValues:
 
     Attributes:
         present: *Sensitive*. Shape (n,).
-        missing: true if a value of the column is missing.
     """
 
     present: Array = field(repr=False)
@@ -171,20 +166,12 @@ _WRITTEN_BYTES = 1 << 24
 
 @dataclass(frozen=True)
 class Disk:
-    """A folder on whose disk arrays are kept.
-
-    Attributes:
-        folder: it exists; what is written there has no name.
-    """
+    """A folder on whose disk arrays are kept."""
 
     folder: Path
 
     def __call__(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """Zeros in a file.
-
-        Raises:
-            OutputError: the disk has no room; nothing is left there.
-        """
+        """Zeros in a file."""
         n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         with self._file() as file:
             # A page of a mapped file for which there is no room would end the process with a signal.
@@ -197,10 +184,6 @@ class Disk:
 
         Args:
             blocks: *Sensitive*. Some rows each, shape (n_columns, n): places on the line, or numbers of cells.
-            names: of the columns.
-
-        Raises:
-            OutputError: the disk has no room; nothing is left there.
         """
         sizes = []
         with self._file() as file:
@@ -248,9 +231,6 @@ class FiledColumns:
 
     Attributes:
         cells: *Sensitive*. Blocks of rows one after the other, each column by column; flat.
-        sizes: rows of each block.
-        names: of the columns.
-        disk: that holds it.
     """
 
     cells: Array = field(repr=False)
@@ -289,7 +269,6 @@ class FiledValues:
 
     Attributes:
         parts: *Sensitive*. The column, NaN where missing.
-        taken: values that are left out.
     """
 
     parts: Callable[[], Iterator[Array]] = field(repr=False)

@@ -51,29 +51,15 @@ class Encoding(Protocol):
 
         Args:
             table: *Sensitive*. Canonical rows.
-            rng: draws where a value has several codes.
         """
         ...
 
     def invert(self, encoded: Encoded, rng: np.random.Generator) -> pd.DataFrame:
-        """Canonical rows of the modeled columns, within their bounds and on their precision.
-
-        Args:
-            encoded: as `apply` gives it, or as a network made it.
-            rng: draws where a code has several values.
-        """
+        """Canonical rows of the modeled columns, within their bounds and on their precision."""
         ...
 
     def match(self, name: str, value: pd.Series) -> Match:
-        """The codes and scalars of rows that hold a value.
-
-        Args:
-            name: of a modeled column.
-            value: a canonical column of one row.
-
-        Raises:
-            KeyError: the column is not modeled; nothing was looked up.
-        """
+        """The codes and scalars of rows that hold a value."""
         ...
 
     def to_plain(self) -> dict[str, Any]:
@@ -82,11 +68,7 @@ class Encoding(Protocol):
 
 
 def place_of(discretizer: Discretizer, name: str) -> int:
-    """The place of a name among the modeled columns.
-
-    Raises:
-        KeyError: it is none; nothing was looked up.
-    """
+    """The place of a name among the modeled columns."""
     if name not in discretizer.columns:
         raise KeyError(name)
     return discretizer.columns.index(name)
@@ -94,11 +76,7 @@ def place_of(discretizer: Discretizer, name: str) -> int:
 
 @dataclass(frozen=True, eq=False)
 class BinnedEncoding:
-    """Codes of bins and categories; within a code a value is drawn by the mass of its cells.
-
-    Attributes:
-        discretizer: gives the codes.
-    """
+    """Codes of bins and categories; within a code a value is drawn by the mass of its cells."""
 
     discretizer: Discretizer
 
@@ -112,7 +90,6 @@ class BinnedEncoding:
 
         Args:
             table: *Sensitive*. Canonical rows: of any table, for what is unknown has a code of its own.
-            rng: unused, for nothing is drawn.
         """
         columns, attributes = columns_of(table), self.discretizer.attributes
         made, start = columns.encoded(self.layout), 0
@@ -124,24 +101,11 @@ class BinnedEncoding:
         return made
 
     def invert(self, encoded: Encoded, rng: np.random.Generator) -> pd.DataFrame:
-        """Canonical rows of codes.
-
-        Args:
-            encoded: as `apply` gives it, or as a network made it.
-            rng: draws values within their codes.
-        """
+        """Canonical rows of codes."""
         return self.discretizer.decode(encoded.codes, rng)
 
     def match(self, name: str, value: pd.Series) -> Match:
-        """The code of a value; `None` where no synthetic row can have it.
-
-        Args:
-            name: of a modeled column.
-            value: a canonical column of one row.
-
-        Raises:
-            KeyError: the column is not modeled; nothing was looked up.
-        """
+        """The code of a value; `None` where no synthetic row can have it."""
         attribute = self.discretizer.attributes[place_of(self.discretizer, name)]
         weights = np.zeros(attribute.size)
         weights[attribute.codes(value)] = 1.0
@@ -154,9 +118,5 @@ class BinnedEncoding:
 
     @classmethod
     def from_plain(cls, content: Mapping[str, Any], schema: Schema) -> Self:
-        """An encoding from plain data and the schema it was made under.
-
-        Raises:
-            ValueError, TypeError, KeyError: the data is damaged, or of another schema; nothing was made of it.
-        """
+        """An encoding from plain data and the schema it was made under."""
         return cls(Discretizer.from_plain(content, schema))

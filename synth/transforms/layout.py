@@ -12,17 +12,7 @@ Codes = NDArray[np.int16] | NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Span:
-    """One choice among several: a softmax of the network, one-hot in its input.
-
-    Attributes:
-        column: its own.
-        size: number of codes, at least 1.
-        whole: true if the code alone says the value, so that rows can be asked for by it. Else some codes leave it
-            open, and a scalar goes with them.
-
-    Raises:
-        ValueError: the size is below 1.
-    """
+    """One choice among several: a softmax of the network, one-hot in its input."""
 
     column: str
     size: int
@@ -36,10 +26,6 @@ class Span:
 @dataclass(frozen=True)
 class Layout:
     """Spans first, then one scalar in [-1, 1] for each column that has one.
-
-    Attributes:
-        spans: one a column.
-        scalars: columns with a scalar, in the order of their scalars.
 
     >>> layout = Layout((Span("age", 3, whole=False), Span("job", 2, whole=True)), ("age",))
     >>> layout.sizes, layout.width, layout.offsets.tolist()
@@ -89,9 +75,6 @@ class Encoded:
         codes: *Sensitive*. Of each span, shape (n, n_spans), of the layout's dtype; column-major where an encoding
             made them.
         scalars: *Sensitive*. Shape (n, n_scalars), float32 in [-1, 1]; 0 where a code has none.
-
-    Raises:
-        ValueError: codes and scalars are not tables of as many rows.
     """
 
     codes: Codes

@@ -28,10 +28,6 @@ class Categories:
 
     Attributes:
         known: codes of the attribute, strictly ascending, shape (size,).
-        n_codes: of the attribute.
-
-    Raises:
-        ValueError: these are no codes of it; nothing was made.
     """
 
     known: NDArray[np.int64]
@@ -48,7 +44,6 @@ class Categories:
 
         Args:
             parts: *Sensitive*. The cells of its values, some at a time.
-            attribute: with the codes of its cells.
         """
         held = np.zeros(attribute.size, dtype=bool)
         for cells in parts:
@@ -69,11 +64,7 @@ class Categories:
         return places
 
     def apply(self, codes: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
-        """The places of codes of the attribute.
-
-        Raises:
-            ValueError: one is not known; nothing was encoded.
-        """
+        """The places of codes of the attribute."""
         found: NDArray[np.int32] = self.places[codes]
         if (found < 0).any():
             raise ValueError("a value has no code: encode rows of the table that the encoding was fitted on")
@@ -92,10 +83,6 @@ class ModalEncoding:
 
     It tells values of single rows: it is never for a private fit. Whole numbers and times beyond 2**53 steps come back
     as near as float64 can tell them.
-
-    Attributes:
-        discretizer: of the observed schema; gives kinds, bounds and precision.
-        columns: kinds of the columns' codes, in the discretizer's order.
     """
 
     discretizer: Discretizer
@@ -107,8 +94,6 @@ class ModalEncoding:
 
         Args:
             table: *Sensitive*. Canonical rows.
-            schema: observed, so that it holds every value of the table.
-            rng: source of the draws on which modes are fitted.
         """
         columns, discretizer = columns_of(table), Discretizer.by_schema(schema)
         made: list[Categories | Modes] = []
@@ -134,11 +119,6 @@ class ModalEncoding:
 
         Args:
             table: *Sensitive*. The table that the encoding was fitted on, or rows of it.
-            rng: draws among bells that overlap.
-
-        Raises:
-            ValueError: a category, or a missing value, was not in the table that the encoding was fitted on; nothing
-                was encoded.
         """
         columns, attributes = columns_of(table), self.discretizer.attributes
         made, start, draws = columns.encoded(self.layout), 0, rng.spawn(len(attributes))
@@ -159,12 +139,7 @@ class ModalEncoding:
             made.scalars[rows, self._scalar(attribute.name)] = scalars
 
     def invert(self, encoded: Encoded, rng: np.random.Generator) -> pd.DataFrame:
-        """Canonical rows of codes and scalars.
-
-        Args:
-            encoded: as `apply` gives it, or as a network made it.
-            rng: draws the values that go on a step, and categories that no schema lists.
-        """
+        """Canonical rows of codes and scalars."""
         made: dict[str, pd.Series] = {}
         for index, (attribute, column) in enumerate(zip(self.discretizer.attributes, self.columns, strict=True)):
             codes = encoded.codes[:, index]
@@ -186,13 +161,6 @@ class ModalEncoding:
 
         One for a category, or for a number that is a mode of its own, unless the table held none. Any other number has
         those of all bells that reach it, each with the scalar of the value in that bell.
-
-        Args:
-            name: of a modeled column.
-            value: a canonical column of one row.
-
-        Raises:
-            KeyError: the column is not modeled; nothing was looked up.
         """
         place = place_of(self.discretizer, name)
         attribute, column = self.discretizer.attributes[place], self.columns[place]
@@ -209,11 +177,7 @@ class ModalEncoding:
 
     @classmethod
     def from_plain(cls, content: Mapping[str, Any], schema: Schema) -> Self:
-        """An encoding from plain data and the observed schema it was made under.
-
-        Raises:
-            ValueError, TypeError, KeyError: the data is damaged, or of another schema; nothing was made of it.
-        """
+        """An encoding from plain data and the observed schema it was made under."""
         plain_arrays.require_columns(content, schema.modeled)
         discretizer = Discretizer.by_schema(schema)
         return cls(discretizer, tuple(_column(content[a.name], a) for a in discretizer.attributes))

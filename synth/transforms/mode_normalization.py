@@ -35,8 +35,6 @@ def find_atoms(present: PresentValues, spikes: Array, rng: np.random.Generator) 
 
     Args:
         present: *Sensitive*. The column's values.
-        spikes: declared, ascending; those that no row holds are no atoms.
-        rng: source of the draws that are looked at instead of all values.
     """
     drawn = present.draw(rng)
     distinct, counts = np.unique(drawn, return_counts=True)
@@ -78,7 +76,6 @@ def fit_mixture(values: NDArray[np.float64], rng: np.random.Generator) -> Gaussi
 
     Args:
         values: *Sensitive*. Finite and at most 1e100 in magnitude, shape (n,).
-        rng: gives the mixture's start.
     """
     if len(values) == 0:
         return GaussianMixture(np.empty(0), np.empty(0), np.empty(0))
@@ -135,13 +132,8 @@ class Modes:
         means: of the components, shape (n_components,).
         deviations: of the components, positive, shape (n_components,).
         weights: of the components, positive, shape (n_components,); they sum to one where there are any.
-        missing: true if the last code is for missing values.
-        log: true if components and scalars live on a signed logarithm.
         step_shares: share of the values of the components on each of the column's steps, shape (n_steps,); `None` where
             it has no steps or no components.
-
-    Raises:
-        ValueError: these are no modes; nothing was made.
     """
 
     atoms: Array
@@ -189,10 +181,6 @@ class Modes:
 
         Args:
             values: *Sensitive*. Of the column.
-            log: true looks for components on a signed logarithm even where values do not reach far.
-            rng: source of the draws and of the mixture's start.
-            spikes: declared, ascending.
-            ladder: declared steps with their shares, coarsest first.
         """
         atoms, rest = find_atoms(values, spikes, rng)
         drawn = rest.draw(rng)
@@ -206,10 +194,6 @@ class Modes:
 
         Args:
             values: *Sensitive*. Shape (n,), NaN where missing.
-            rng: draws the component of each value by its posterior probability.
-
-        Raises:
-            ValueError: a value has no mode, so that the modes are of another column; nothing was encoded.
         """
         codes, gone = self._atom_codes(values), np.isnan(values)
         scalars = np.zeros(len(values), np.float32)
@@ -244,9 +228,6 @@ class Modes:
         Of components it does not tell how likely each is to have made the value: whoever fits rows to the scalars of
         the components does. It tells how much of the line a step of each component's scalar covers: a weight is
         its density there.
-
-        Args:
-            value: NaN for a missing one.
         """
         weights, scalars = np.zeros(self.size), np.full(self.size, np.nan)
         atom = int(self._atom_codes(np.array([value]))[0])
@@ -286,11 +267,7 @@ class Modes:
 
     @classmethod
     def from_plain(cls, content: Mapping[str, Any]) -> Self:
-        """The modes that `to_plain` took apart.
-
-        Raises:
-            ValueError, TypeError, KeyError: the data is damaged; nothing was made of it.
-        """
+        """The modes that `to_plain` took apart."""
         arrays = {name: plain_arrays.reals(content, name) for name in ("atoms", "means", "deviations", "weights")}
         # Models that know no steps were saved without them, and draw as they did.
         shares = tuple(plain_arrays.reals(content, "step_shares").tolist()) if "step_shares" in content else ()
@@ -331,8 +308,6 @@ def _step_shares(values: PresentValues, atoms: Array, ladder: Ladder) -> tuple[f
 
     Args:
         values: *Sensitive*. Of the column, without its spikes.
-        atoms: among them, ascending.
-        ladder: declared steps with their shares of these values.
     """
     held, n = values.counts(atoms), len(values)
     left = n - held.sum()

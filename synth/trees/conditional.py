@@ -62,8 +62,6 @@ class Boosters:
         order: codes in the order of the leaves, shape (n_codes,).
         nodes: for each node the first leaf, the first leaf on the right, and the end, shape (n_nodes, 3), root first.
         log_odds: of the right, at a node without a booster, shape (n_nodes,).
-        forests: the booster of each node; `None`: it has none.
-        size: codes of the column.
     """
 
     order: Codes
@@ -113,7 +111,6 @@ class Refinement:
     """The place of a value within its code, as a share of the code's mass: a beta distribution in each leaf.
 
     Attributes:
-        tree: over the features, and the code after them.
         shapes: parameters of the distribution in each leaf, shape (n_leaves, 2).
     """
 
@@ -132,11 +129,7 @@ class Refinement:
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """The mean of a number's normal score, boosted on all rows but one of some folds.
-
-    Attributes:
-        forests: one for each fold.
-    """
+    """The mean of a number's normal score, boosted on all rows but one of some folds."""
 
     forests: tuple[Forest, ...]
 
@@ -154,11 +147,8 @@ class Conditional:
     """One column given those before it.
 
     Attributes:
-        distribution: of its code.
         places: for features that are categories, by number, the place of each on a line, shape (size,). Neighbors go
             with like values of the column.
-        stack: of a number with more than `STACKED_CODES` codes; `None`: there is none.
-        refinement: of a number of which some code has several cells; `None`: there is none.
     """
 
     distribution: Marginal | Boosters
@@ -178,9 +168,7 @@ class TrainingColumn:
 
     Attributes:
         rows: features, shape (n, n_features).
-        categories: sizes of features that are categories in no order, by number.
         codes: of the column, shape (n,).
-        size: codes that it has.
         scores: by which its values are ordered, shape (n,); `None`: they have no order.
         ranks: of the middle of each value's cell within its code, shape (n,); `None`: each code has one cell.
         widths: of that cell, as a share of its code's mass, shape (n,); `None` with `ranks`.
@@ -207,8 +195,6 @@ def fit_conditional(learned: TrainingColumn, growth: Growth, rng: np.random.Gene
 
     Args:
         learned: *Sensitive*. The column and the features.
-        growth: parameters of the trees.
-        rng: source of folds and seeds.
     """
     counts, codes = learned.counts, learned.codes
     if learned.rows.shape[1] == 0 or len(codes) < 2 * growth.leaf_rows or np.count_nonzero(counts) < 2:
@@ -228,10 +214,7 @@ def draw_codes(
     """A code for each row, among those that are open to it, as far as it has a chance of any; shape (n,).
 
     Args:
-        distribution: of the codes.
-        rows: features.
         is_open: shape (n, size); `None`: all codes are.
-        rng: source of the draw.
     """
     if is_open is None or is_open.all():
         return distribution.draw(rows, rng)
@@ -378,12 +361,7 @@ def _seed(rng: np.random.Generator) -> int:
 def conditional_to_arrays(
     conditional: Conditional, forests: list[Forest]
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Plain data and arrays of a conditional.
-
-    Args:
-        conditional: to take apart.
-        forests: of the model, to which its own are added; plain data name them by number.
-    """
+    """Plain data and arrays of a conditional."""
 
     def added(forest: Forest | None) -> int | None:
         if forest is None:
@@ -410,18 +388,7 @@ def conditional_to_arrays(
 def conditional_from_arrays(
     content: Mapping[str, Any], arrays: Arrays, forests: Sequence[Forest], size: int, n_features: int
 ) -> Conditional:
-    """A conditional from what `conditional_to_arrays` gave.
-
-    Args:
-        content: plain data.
-        arrays: of this conditional.
-        forests: of the model.
-        size: codes of the column.
-        n_features: columns before it.
-
-    Raises:
-        ValueError, KeyError, TypeError: a part is missing or contradicts another; nothing was made.
-    """
+    """A conditional from what `conditional_to_arrays` gave."""
     stack = None
     if "stack" in content:
         stack = Stack(tuple(_checked_forest(number, forests, n_features) for number in content["stack"]))

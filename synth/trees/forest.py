@@ -38,15 +38,7 @@ REFINED = 3
 
 
 class Nodes(NamedTuple):
-    """Nodes of one tree or of several, one after another; shape (n_nodes,) each.
-
-    Attributes:
-        feature: that a node splits by; 0 at leaves.
-        threshold: of the split; 0 at leaves.
-        left: number of the left child within its tree; -1 at leaves.
-        right: of the right child.
-        value: that a leaf adds; 0 at other nodes.
-    """
+    """Nodes of one tree or of several, one after another; shape (n_nodes,) each."""
 
     feature: NDArray[np.int32]
     threshold: Array
@@ -66,8 +58,6 @@ class Forest:
 
     Attributes:
         sizes: nodes of each tree, shape (n_trees,).
-        nodes: of all trees.
-        n_features: of a row.
     """
 
     sizes: NDArray[np.int32]
@@ -76,12 +66,7 @@ class Forest:
 
     @classmethod
     def of(cls, trees: Sequence[tuple[Any, Any, Any, Any, Any]], n_features: int) -> "Forest":
-        """A forest of trees, each given by features, thresholds, left and right children, and values of its nodes.
-
-        Args:
-            trees: at least one; arrays of one length each, children of leaves below zero.
-            n_features: of a row.
-        """
+        """A forest of trees, each given by features, thresholds, left and right children, and values of its nodes."""
         feature, threshold, left, right, value = (np.concatenate(parts) for parts in zip(*trees, strict=True))
         is_leaf = left < 0
         nodes = Nodes(
@@ -145,11 +130,7 @@ def forests_to_arrays(forests: Sequence[Forest]) -> dict[str, NDArray[Any]]:
 
 
 def forests_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Forest]:
-    """The forests of a model.
-
-    Raises:
-        ValueError, KeyError: an array is missing, or they make no trees; nothing was made.
-    """
+    """The forests of a model."""
     n_trees, n_features, sizes = (_whole(arrays[f"forests.{name}"]) for name in ("trees", "features", "sizes"))
     feature, left, right = (_whole(arrays[f"nodes.{name}"]) for name in ("feature", "left", "right"))
     threshold, value = (_real(arrays[f"nodes.{name}"]) for name in ("threshold", "value"))
@@ -187,13 +168,7 @@ def _real(array: NDArray[Any]) -> Array:
 
 @dataclass(frozen=True)
 class Growth:
-    """Parameters by which trees are grown.
-
-    Attributes:
-        rounds: trees of a booster on `FULL_ROWS` rows.
-        smallest_leaf: units that a leaf holds at least.
-        rows_a_unit: rows that a unit holds on average.
-    """
+    """Parameters by which trees are grown."""
 
     rounds: int = 80
     smallest_leaf: int = 20
@@ -210,8 +185,6 @@ class Growth:
         Args:
             rows: shape (n, n_features).
             response: shape (n,), not constant.
-            objective: tells the loss.
-            seed: of the library.
         """
         from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
@@ -240,7 +213,6 @@ class Growth:
             rows: shape (n, n_features).
             response: shape (n,).
             weights: of the rows, at most one for all rows of a unit together; shape (n,).
-            seed: of the library.
         """
         from sklearn.tree import DecisionTreeRegressor
 

@@ -45,14 +45,7 @@ class Kept(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SequentialTrees:
-    """A distribution over rows of codes and ranks.
-
-    Attributes:
-        discretizer: names codes and cells.
-        order: places of the columns in the order in which they are drawn.
-        conditionals: the distribution of each that is drawn, in that order.
-        n_given: columns that come first and are never drawn: each row's are known.
-    """
+    """A distribution over rows of codes and ranks."""
 
     discretizer: Discretizer
     order: tuple[int, ...]
@@ -60,13 +53,7 @@ class SequentialTrees:
     n_given: int = 0
 
     def draw(self, n_rows: int, rng: np.random.Generator, evidence: Evidence | None = None) -> CodedRows:
-        """Rows; those of given columns have what is given, and weigh what the columns before say of it.
-
-        Args:
-            n_rows: at least one.
-            rng: source of the draw.
-            evidence: on some columns.
-        """
+        """Rows; those of given columns have what is given, and weigh what the columns before say of it."""
         known = Evidence() if evidence is None else evidence
         starts = range(0, n_rows, ROWS_AT_ONCE)
         return CodedRows.joined([self._drawn(start, min(ROWS_AT_ONCE, n_rows - start), rng, known) for start in starts])
@@ -117,11 +104,7 @@ class SequentialTrees:
     def from_arrays(
         cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], discretizer: Discretizer
     ) -> Self:
-        """The table model of the arrays that `to_arrays` made.
-
-        Raises:
-            ValueError, KeyError, TypeError: a part is missing or contradicts another; nothing was made.
-        """
+        """The table model of the arrays that `to_arrays` made."""
         order, n_given = tuple(content["order"]), content.get("n_given", 0)
         if type(n_given) is not int or not 0 <= n_given < len(order):
             raise ValueError("some columns are drawn, and the others are given")
@@ -163,16 +146,7 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
 
     Args:
         rows: *Sensitive*. What is learned from.
-        discretizer: names codes and cells.
         weights: of the rows, at most one for all rows of a unit together; shape (n,).
-        order: places of all columns.
-        growth: parameters of the trees.
-        seed: of folds and libraries; each column has a child of it.
-        n_threads: columns that are learned at a time.
-        kept: columns of a fit that was cut short.
-        focus: place of the column that matters most, which has `FOCUS` times the rounds; `None`: no column does.
-        n_given: columns that come first and are not learned: rows are drawn given them.
-        tell: told the share of columns that are learned.
     """
     import sklearn.ensemble  # noqa: F401 - threads of a library are limited once it is loaded
 

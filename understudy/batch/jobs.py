@@ -27,15 +27,7 @@ MOST_BYTES = 100
 
 @dataclass(frozen=True)
 class BatchJob:
-    """One job of a batch.
-
-    Attributes:
-        name: its file's, without the ending.
-        path: absolute, of its file.
-        folder: absolute, of the batch.
-        spec: what the file says; `None` where it cannot be read.
-        fault: why it cannot be used; empty where it can.
-    """
+    """One job of a batch."""
 
     name: str
     path: Path
@@ -45,11 +37,7 @@ class BatchJob:
 
     @property
     def job(self) -> Job:
-        """The job, of a file that could be read.
-
-        Raises:
-            ValueError: it could not; `fault` says why.
-        """
+        """The job, of a file that could be read."""
         if self.spec is None:
             raise ValueError(f"job {self.name} cannot be read: {self.fault}")
         return self.spec
@@ -74,13 +62,6 @@ def listed(paths: Sequence[Path], folder: Path) -> list[BatchJob]:
     """The jobs of a batch in the order given, a file that is named twice once, each checked with all that it names.
 
     Neither a row of a table nor a ledger is read.
-
-    Args:
-        paths: of job files.
-        folder: of the batch.
-
-    Raises:
-        JobError: a pattern matched nothing, a name cannot name a folder, or two jobs would share one; nothing was run.
     """
     whole = list(dict.fromkeys(Path(os.path.normpath(path.absolute())) for path in paths))
     for path in whole:
@@ -141,14 +122,7 @@ def _check_apart(paths: Sequence[Path]) -> None:
 
 @dataclass(frozen=True)
 class Uncounted:
-    """Private releases of one dataset by several jobs, outside a ledger.
-
-    Attributes:
-        dataset: its declared name; where it has none, the table's place.
-        unit: of privacy.
-        jobs: their names.
-        epsilon: of all that they ask for, added up; at the sum of their deltas.
-    """
+    """Private releases of one dataset by several jobs, outside a ledger."""
 
     dataset: str
     unit: str

@@ -21,14 +21,7 @@ from understudy.run.workspace import requested
 
 
 def reason_of(verdict: Mapping[str, Any]) -> str:
-    """The first rule that decides the verdict on the table to release, without full stop.
-
-    Args:
-        verdict: the content of a file of verdicts.
-
-    Returns:
-        Empty for a PASS, for no verdict, and for a file that does not say.
-    """
+    """The first rule that decides the verdict on the table to release, without full stop."""
     outcome = verdict.get("verdict")
     if outcome not in ("FAIL", "INCONCLUSIVE"):
         return ""
@@ -54,15 +47,7 @@ def _deciding(released: Mapping[str, Any], outcome: str) -> str:
 
 
 def deciding(judged: Mapping[str, Any], outcome: str) -> list[Mapping[str, Any]]:
-    """The findings that decided a recorded verdict on one table, first to last.
-
-    Args:
-        judged: the table's part of a file of verdicts.
-        outcome: the verdict.
-
-    Raises:
-        KeyError, TypeError: it is no such verdict.
-    """
+    """The findings that decided a recorded verdict on one table, first to last."""
     counting = [one for one in judged["findings"] if one["rule"]["severity"] == "fail" and not one["waived"]]
     return [one for one in counting if one["outcome"] == outcome]
 
@@ -92,23 +77,7 @@ MOST_CHARACTERS = 500
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """The outcome of a job.
-
-    Attributes:
-        name: of the job.
-        state: one of this module's.
-        policy: by which the released table was judged; empty where none was.
-        audience: for whom that verdict is; likewise.
-        earlier: whether an earlier start of the batch finished it.
-        epsilon: of all that the job drew together, private fits and published numbers; where it is not finished, of
-            all that it has reserved in a ledger, added up; `None`: nothing private, or no ledger knows.
-        seconds: that its process took in this start; `None` where there was no process.
-        out: the output's folder; `None` where there is none.
-        error: one sentence without full stop; empty where nothing went wrong.
-        exit_status: of its process, minus a signal's number; `None` where there was no process.
-        signed_by: fingerprint of the key that signs the output; `None`: nobody does, or there is none.
-        reason: of a verdict that is no PASS: the first rule that decides it; else empty.
-    """
+    """The outcome of a job."""
 
     name: str
     state: str

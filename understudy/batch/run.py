@@ -49,21 +49,13 @@ EXPIRED = "and a waiver that its verdict rests on has expired"
 
 
 def write_mark(job: BatchJob) -> None:
-    """Keep which table the job is about to read, so that another one under its name is noticed later.
-
-    Raises:
-        OSError: there is no room for it.
-    """
+    """Keep which table the job is about to read, so that another one under its name is noticed later."""
     with whole_file(job.mark) as beside:
         beside.write_text(json.dumps(_table_mark(job)), encoding="utf-8")
 
 
 def difference(job: BatchJob) -> str | None:
-    """The difference, in words, between an output in the job's place and the job.
-
-    Returns:
-        Empty where the job is finished and nothing of what it reads has changed since; `None` where no output is there.
-    """
+    """The difference, in words, between an output in the job's place and the job."""
     if not is_taken(job.out):
         return None
     evaluation, verdict = read_content(job.out / "evaluation.json"), read_content(job.out / "verdict.json")
@@ -134,17 +126,7 @@ def _table_mark(job: BatchJob) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a batch.
-
-    Attributes:
-        folder: of the batch.
-        workers: jobs at once; `None`: one, or as many as a cluster has room for.
-        timeout_s: seconds that a job may take; `None`: any.
-        fail_fast: whether no job is begun after the first that does not end well.
-        options: of every job's command.
-        executor: address of the Dask scheduler whose workers run the jobs; `None`: this machine does.
-        command: the command line, which does what `sys.argv` says and exits.
-    """
+    """Settings of a batch."""
 
     folder: Path
     workers: int | None = None
@@ -157,12 +139,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class JobWork:
-    """The `Work` of running jobs, each by the command line as if somebody had typed it.
-
-    Attributes:
-        command: as of `Settings`.
-        arguments: of each job's command, by its name.
-    """
+    """The `Work` of running jobs, each by the command line as if somebody had typed it."""
 
     command: Callable[[], object]
     arguments: Mapping[str, Sequence[str]]
@@ -179,12 +156,7 @@ class JobWork:
 
 
 def executor_of(jobs: Iterable[BatchJob], settings: Settings) -> Executor:
-    """The executor of a batch's jobs.
-
-    Raises:
-        JobError: a cluster cannot be what it would have to be; nothing was begun.
-        MissingExtra: the extra `dask` is not installed.
-    """
+    """The executor of a batch's jobs."""
     arguments = {job.name: ("run", str(job.path), f"--out={job.out}", *settings.options) for job in jobs}
     work = pickle.dumps(JobWork(settings.command, arguments))
     locks = settings.folder.absolute() / OWN / LOCKS
@@ -193,18 +165,7 @@ def executor_of(jobs: Iterable[BatchJob], settings: Settings) -> Executor:
 
 
 def check_elsewhere(jobs: Sequence[BatchJob], folder: Path, executor: str) -> None:
-    """Refuse a cluster that cannot run these jobs.
-
-    Args:
-        jobs: as listed.
-        folder: of the batch.
-        executor: address of its scheduler.
-
-    Raises:
-        JobError: it cannot be reached, or its workers have other versions, do not see the files, or have another key.
-        LedgerError: a job pays from a file.
-        MissingExtra: the extra `dask` is not installed.
-    """
+    """Refuse a cluster that cannot run these jobs."""
     from understudy.budget.account import ledger_of, ledger_place
 
     usable = [job for job in jobs if job.spec is not None and not job.fault]
@@ -217,12 +178,7 @@ def check_elsewhere(jobs: Sequence[BatchJob], folder: Path, executor: str) -> No
 
 @dataclass
 class BatchResult:
-    """The result of a batch.
-
-    Attributes:
-        outcomes: one for each job, in the order of jobs.
-        cut: what ended the batch before its jobs; `None` where nothing did.
-    """
+    """The result of a batch."""
 
     outcomes: tuple[JobOutcome, ...]
     cut: BaseException | None = None
@@ -284,20 +240,7 @@ def conduct(
     console: Console,
     sum_up: Callable[[BatchResult], None] = lambda result: None,
 ) -> BatchResult:
-    """Run all jobs that are not finished, each in a process of its own, from where an earlier start left them.
-
-    Args:
-        jobs: as listed.
-        settings: how.
-        console: says what begins and ends.
-        sum_up: is told what every job came to, while no other batch may begin in the same folder.
-
-    Returns:
-        What every job came to, also when the batch is told to end; then the jobs under way were ended, resumable.
-
-    Raises:
-        OutputError: the folder cannot be written, or another batch is at work there; nothing was run.
-    """
+    """Run all jobs that are not finished, each in a process of its own, from where an earlier start left them."""
     with _alone(settings.folder):
         wait_for_workers(settings.folder / OWN / LOCKS, settings.folder)
         for name in (SUMMARY_JSON, SUMMARY_CSV):  # an old one must not pass for this start's
@@ -386,11 +329,7 @@ def _begin(job: BatchJob, executor: Executor, progress: _Progress) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """This process has the batch's folder to itself; it is made where it is not there.
-
-    Raises:
-        OutputError: another batch has it, or it cannot be written.
-    """
+    """This process has the batch's folder to itself; it is made where it is not there."""
 
     def refused(error: OSError) -> OutputError:
         return OutputError(

@@ -26,13 +26,7 @@ MOST_SHOWN = 90
 
 
 def content_of(outcomes: Sequence[JobOutcome], code: int, began: datetime) -> dict[str, Any]:
-    """A batch as plain data.
-
-    Args:
-        outcomes: of its jobs.
-        code: that the command ends with.
-        began: when it was started, with its time zone.
-    """
+    """A batch as plain data."""
     return {
         "exit_code": code,
         "began": moment(began),
@@ -59,16 +53,7 @@ def rows_of(outcomes: Sequence[JobOutcome]) -> list[tuple[str, ...]]:
 
 
 def write_summary(content: dict[str, Any], folder: Path) -> None:
-    """Write `summary.json` and `summary.csv`, each whole or not at all.
-
-    Args:
-        content: as `content_of` gives it.
-        folder: of the batch.
-
-    Raises:
-        OutputError: the folder cannot be written; nothing was left of the file.
-        OSError: there is no room for a file; likewise.
-    """
+    """Write `summary.json` and `summary.csv`, each whole or not at all."""
     write_csv(folder / SUMMARY_CSV, FIELDS, content["jobs"])
     with whole_file(folder / SUMMARY_JSON) as beside:
         beside.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")

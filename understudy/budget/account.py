@@ -27,13 +27,7 @@ LEDGER_VARIABLE = "UNDERSTUDY_LEDGER"
 
 @dataclass(frozen=True)
 class Fund:
-    """The total of a schema's dataset in a ledger.
-
-    Attributes:
-        ledger: holds it.
-        place: of the ledger, without credentials; the same however it was spelled.
-        holding: the total and what was spent of it, when this was opened.
-    """
+    """The total of a schema's dataset in a ledger."""
 
     ledger: Ledger
     place: str
@@ -45,14 +39,7 @@ class Fund:
         return RdpFilter(self.holding.epsilon, self.holding.delta)
 
     def check(self, curves: Mapping[str, RdpCurve]) -> None:
-        """Refuse costs that what is left does not admit. Nothing is reserved: only reserving decides.
-
-        Args:
-            curves: by what is paid for, in words.
-
-        Raises:
-            LedgerError: the total does not admit them all.
-        """
+        """Refuse costs that what is left does not admit. Nothing is reserved: only reserving decides."""
         if not curves:
             return
         held = self.holding
@@ -61,14 +48,7 @@ class Fund:
 
 
 def ledger_place(given: str | None) -> str | None:
-    """The ledger of private fits, without credentials; `None` where they are made outside any.
-
-    Args:
-        given: a path or a URL from an option.
-
-    Raises:
-        LedgerError: as `ledger_url` has it.
-    """
+    """The ledger of private fits, without credentials; `None` where they are made outside any."""
     url = ledger_url(given)
     return None if url is None else _place(parsed(url))
 
@@ -76,16 +56,7 @@ def ledger_place(given: str | None) -> str | None:
 def ledger_url(
     given: str | None, home: Path = Path(), environment: Mapping[str, str] = os.environ
 ) -> str | None:  # fmt: skip
-    """The ledger that private fits use; `None`: they are made outside any.
-
-    Args:
-        given: a path or a URL from a job or an option.
-        home: folder that a relative path starts from.
-        environment: may name a ledger that must be used.
-
-    Raises:
-        LedgerError: the environment names another ledger, or one of them is no address; nothing was opened.
-    """
+    """The ledger that private fits use; `None`: they are made outside any."""
     required = environment.get(LEDGER_VARIABLE) or None
     chosen = None if given is None else _rooted(given, home)
     if required is None or chosen is None:
@@ -99,11 +70,7 @@ def ledger_url(
 
 
 def refuse_password(url: str) -> None:
-    """Refuse an address that holds a password: a job is copied into its output.
-
-    Raises:
-        LedgerError: it does, or it is no address; nothing was opened.
-    """
+    """Refuse an address that holds a password: a job is copied into its output."""
     address = parsed(url)
     if address.url.password is not None or any("password" in key.lower() for key in address.url.query):
         raise LedgerError(
@@ -113,12 +80,7 @@ def refuse_password(url: str) -> None:
 
 
 def open_fund(url: str, schema: Schema) -> Fund:
-    """The total of a schema's dataset and unit in a ledger. Nothing is written.
-
-    Raises:
-        LedgerError: the schema names no dataset, the ledger has no total for it, or cannot be read.
-        MissingExtra: the ledger lies in PostgreSQL and the extra `postgres` is not installed.
-    """
+    """The total of a schema's dataset and unit in a ledger. Nothing is written."""
     if schema.dataset is None:
         raise LedgerError(
             "a private fit under a ledger needs the dataset's name, under which all its versions are paid for, and the "
@@ -143,11 +105,7 @@ def unit_of(schema: Schema) -> str:
 
 
 def releases(statements: Mapping[str, PrivacyStatement | None]) -> LedgerStanding | None:
-    """The reservations of a run and the dataset's total after it; `None` where no ledger holds them.
-
-    Args:
-        statements: by label.
-    """
+    """The reservations of a run and the dataset's total after it; `None` where no ledger holds them."""
     notes = {label: one.ledger for label, one in statements.items() if one is not None and one.ledger is not None}
     if not notes:
         return None
@@ -190,20 +148,7 @@ def _place(address: LedgerAddress) -> str:
 def plan_budget(
     job: Job, home: Path, schema: Schema, generators: Mapping[str, Generator]
 ) -> tuple[dict[str, Schedule], Fund | None]:
-    """The schedules of all private fits, and the total that pays for them.
-
-    Args:
-        job: names the ledger.
-        home: folder that its path starts from.
-        schema: names what is paid for.
-        generators: of all candidates, by label.
-
-    Raises:
-        JobError: a sweep names a table for release, or says that it may be released, and no ledger pays. Or it says
-            that none may be, and has no private fit.
-        LedgerError: there is no such ledger, or it does not know the dataset.
-        BudgetError: a budget leaves no room for its fit.
-    """
+    """The schedules of all private fits, and the total that pays for them."""
     if job.ledger is not None:
         refuse_password(job.ledger.url)
     url = ledger_of(job, home)
@@ -226,17 +171,7 @@ def plan_budget(
 
 
 def publication_of(job: Job, schema: Schema, generators: Mapping[str, Generator]) -> Schedule | None:
-    """All that the released numbers will draw; `None` where the job asks for no such numbers.
-
-    Args:
-        job: names the table to release, and what its numbers may cost.
-        schema: names the unit, and the columns that the numbers are about.
-        generators: of all candidates, by label.
-
-    Raises:
-        JobError: the table to release is made without an epsilon.
-        BudgetError: the budget leaves no room for the numbers.
-    """
+    """All that the released numbers will draw; `None` where the job asks for no such numbers."""
     if job.released_numbers is None or job.release is None:
         return None
     if not generators[job.release].promises:
@@ -256,15 +191,7 @@ def publication_of(job: Job, schema: Schema, generators: Mapping[str, Generator]
 
 
 def ledger_of(job: Job, home: Path) -> str | None:
-    """The ledger that pays; `None`: nobody does.
-
-    Args:
-        job: names it.
-        home: folder that its path starts from.
-
-    Raises:
-        LedgerError: a sweep that must use a ledger says that it uses none.
-    """
+    """The ledger that pays; `None`: nobody does."""
     url = ledger_url(None if job.ledger is None else job.ledger.url, home)
     if job.sweep is None or job.sweep.releasable is not False:
         return url

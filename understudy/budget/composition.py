@@ -27,20 +27,7 @@ class InLedger:
 
 @dataclass(frozen=True)
 class Priced:
-    """One release by every way of counting, at the schedule's delta; infinite where a way does not apply.
-
-    Attributes:
-        epsilon: by privacy loss distributions, which is what a statement claims.
-        epsilon_rdp: by Renyi divergences, the check.
-        epsilon_by_hand: rho + 2 sqrt(rho ln(1 / (delta - own deltas))).
-        epsilon_basic: the sum over single releases, each at an equal part of delta.
-        epsilon_advanced: by advanced composition of the releases of each event; the events add up.
-        groups: of so many units together, blanked out, added or removed, by privacy loss distributions; infinite where
-            there is no bound.
-        detections: the most that any test finds of those in the table, by its share of false alarms.
-        in_ledger: under a total; `None` where no total is named.
-        against: what speaks against the claim, each a sentence; empty where nothing does, or nothing is claimed.
-    """
+    """One release by every way of counting, at the schedule's delta; infinite where a way does not apply."""
 
     epsilon: float
     epsilon_rdp: float
@@ -54,15 +41,7 @@ class Priced:
 
 
 def price(books: ScheduleFile, total: tuple[float, float] | None = None) -> Priced:
-    """The price of a release. No data is read.
-
-    Args:
-        books: events, delta and the claim.
-        total: epsilon and delta of a ledger's total; `None`: the one that the claim names, if any.
-
-    Raises:
-        BudgetError: the accountants disagree, so that neither can be trusted, or the total is no total.
-    """
+    """The price of a release. No data is read."""
     schedule = books.schedule
     epsilon, check = schedule.epsilon, schedule.epsilon_rdp
     in_ledger = _in_ledger(books, total)

@@ -82,13 +82,7 @@ class RequestsInMemory(RequestStore):
 
 @dataclass(frozen=True)
 class Release:
-    """One release that is to be paid for.
-
-    Attributes:
-        schedule: all that it draws.
-        what: its name in the ledger.
-        place: its name in messages to whoever asked for it.
-    """
+    """One release that is to be paid for."""
 
     schedule: Schedule
     what: str
@@ -97,14 +91,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Payment:
-    """The payment for some releases of one table, from one total or outside any ledger.
-
-    Attributes:
-        fund: the total; `None`: no ledger, or nothing to pay for.
-        schema: names dataset and unit.
-        releases: by label.
-        kept: holds requests and journals.
-    """
+    """The payment for some releases of one table, from one total or outside any ledger."""
 
     fund: Fund | None
     schema: Schema
@@ -112,15 +99,7 @@ class Payment:
     kept: RequestStore
 
     def reserve(self, fingerprint: str) -> None:
-        """Reserve all releases, or none; nothing is done outside a ledger.
-
-        Args:
-            fingerprint: keyed, of the real table.
-
-        Raises:
-            LedgerError: the total does not admit them all; nothing was reserved.
-            BudgetError: an earlier start reserved another schedule.
-        """
+        """Reserve all releases, or none; nothing is done outside a ledger."""
         if self.fund is None:
             return
         requests = {label: self._earlier(label) or self._new(label, fingerprint) for label in self.releases}
@@ -134,11 +113,7 @@ class Payment:
 
     @contextmanager
     def budget(self, label: str) -> Iterator[Budget | None]:
-        """The budget of one release, from where an earlier start of it ended; `None` where it promises nothing.
-
-        Raises:
-            LedgerError: the total does not admit that lost draws are made again; nothing was drawn.
-        """
+        """The budget of one release, from where an earlier start of it ended; `None` where it promises nothing."""
         if label not in self.releases:
             yield None
             return
@@ -154,14 +129,7 @@ class Payment:
                 journal.close()
 
     def commit(self, statement: PrivacyStatement | None) -> None:
-        """Close the reservation of a release that is on the disk; doing it twice is doing it once.
-
-        Args:
-            statement: of the release; `None`, and one that no ledger holds, need no commit.
-
-        Raises:
-            LedgerError: a ledger holds it, and the statement does not say under which reservation.
-        """
+        """Close the reservation of a release that is on the disk; doing it twice is doing it once."""
         if self.fund is None or statement is None or statement.ledger is None:
             return
         if statement.ledger.reservation is None:
@@ -202,11 +170,7 @@ class Payment:
         )
 
     def _earlier(self, label: str) -> Request | None:
-        """The request that an earlier start wrote down.
-
-        Raises:
-            BudgetError: it was for another schedule.
-        """
+        """The request that an earlier start wrote down."""
         content = self.kept.request(label)
         if content is None:
             return None
@@ -227,11 +191,7 @@ class Payment:
         return request
 
     def _granted(self, fund: Fund, requests: Mapping[str, Request]) -> dict[str, str]:
-        """The state of each reservation, made now or by an earlier start.
-
-        Raises:
-            LedgerError: the total does not admit those that are new; of them nothing is kept.
-        """
+        """The state of each reservation, made now or by an earlier start."""
         try:
             reservations = fund.ledger.reserve(list(requests.values()))
         except LedgerError:
@@ -245,17 +205,7 @@ class Payment:
 
 
 def make_request(what: str, schedule: Schedule, schema: Schema, fingerprint: str) -> Request:
-    """A request for what a schedule costs, under a token of its own.
-
-    Args:
-        what: the release in words.
-        schedule: of the fit.
-        schema: names dataset and unit.
-        fingerprint: keyed, of the table.
-
-    Raises:
-        LedgerError: the schema names no dataset.
-    """
+    """A request for what a schedule costs, under a token of its own."""
     if schema.dataset is None:
         raise LedgerError('a release under a ledger needs the dataset\'s name; add dataset = "NAME" to the schema file')
     return Request(

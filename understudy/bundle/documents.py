@@ -113,14 +113,7 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with a bundle.
-
-    Attributes:
-        kind: what it is, in one word or two.
-        paths: what it is about, from the bundle's folder; several where one of them was changed and nobody can say
-            which.
-        sentence: what is wrong.
-    """
+    """One thing that is wrong with a bundle."""
 
     kind: Kind
     paths: tuple[str, ...]
@@ -129,15 +122,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Opened(Generic[D]):
-    """A document as it was found.
-
-    Attributes:
-        document: what it says; none where it says nothing that can be understood.
-        sha256: of its bytes; empty where it could not be read.
-        problems: what is wrong with it.
-        signer: fingerprint of the key whose signature is intact; none where there is none.
-        envelope: the document in its envelope, as a register takes it; none where that is not as it was sealed.
-    """
+    """A document as it was found."""
 
     document: D | None
     sha256: str
@@ -153,11 +138,7 @@ def canonical(document: BaseModel) -> bytes:
 
 
 def parsed(name: str, content: bytes, model: type[T]) -> T:
-    """A document from its bytes.
-
-    Raises:
-        BundleError: they are not the one form of such a document.
-    """
+    """A document from its bytes."""
     try:
         document = model.model_validate_json(content, strict=True)
     except ValidationError as error:
@@ -207,20 +188,7 @@ def is_intact(envelope: Envelope, content: bytes, document: Statement) -> bool:
 
 
 def write_document(folder: Path, name: str, document: Statement, signer: Signer | None) -> Envelope:
-    """Write a document with what lies beside it; itself last, so that where it is, all of it is.
-
-    Args:
-        folder: is there.
-        name: of the document; what has this name is replaced.
-        document: what it says; its key is that of `signer`.
-        signer: signs it; none: nobody does.
-
-    Returns:
-        The document in its envelope.
-
-    Raises:
-        OutputError: the folder cannot be written.
-    """
+    """Write a document with what lies beside it; itself last, so that where it is, all of it is."""
     content = canonical(document)
     envelope = envelope_of(content, signer)
     remove_document(folder, name)

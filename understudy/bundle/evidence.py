@@ -38,23 +38,7 @@ NOT_SAID = ("platform",)
 def write_public_folder(
     delivery: Delivery, folder: Path, made_at: str, valid_until: date | None, signer: Signer | None
 ) -> Outcome | None:  # fmt: skip
-    """The bundle to hand on in an internal one, sealed; none where no table is named for release, or it may not leave.
-
-    Args:
-        delivery: what is known.
-        folder: of the internal bundle; its tables and its schema are there.
-        made_at: the moment, as manifests write it.
-        valid_until: the last day on which it may be relied on; none: there is none.
-        signer: signs it; none: nobody does.
-
-    Returns:
-        The verdict that its report shows; none where there is no bundle to hand on, or its report shows none.
-
-    Raises:
-        BundleError: a file cannot be part of a bundle.
-        TableError: the table lacks a column of the schema.
-        OutputError: the folder cannot be written.
-    """
+    """The bundle to hand on in an internal one, sealed; none where no table is named for release or may leave."""
     public = folder / TO_HAND_ON
     if public.exists():
         shutil.rmtree(public)  # of an earlier start
@@ -114,14 +98,7 @@ def _copy(source: Path, to: Path) -> None:
 
 @dataclass(frozen=True)
 class BundleContent:
-    """Everything that goes into an internal bundle, beside the synthetic tables and models that lie there already.
-
-    Attributes:
-        delivery: what is known and judged.
-        given: what was given, as it was when it was understood, by the name that it has in the bundle, such as
-            policy.toml.
-        seeds: of every draw but private noise.
-    """
+    """Everything that goes into an internal bundle, beside the synthetic tables and models that lie there already."""
 
     delivery: Delivery
     given: Mapping[str, bytes] = field(default_factory=dict)
@@ -134,20 +111,7 @@ class BundleContent:
 
 
 def write_evidence(evidence: BundleContent, folder: Path, signer: Signer | None) -> Manifest:
-    """Complete a folder and seal it. Done again after a start that was cut short, it gives a whole bundle all the same.
-
-    Args:
-        evidence: what goes into it.
-        folder: holds synthetic tables and models, and is nobody's bundle yet.
-        signer: signs the manifests; none: nobody does.
-
-    Returns:
-        What was sealed.
-
-    Raises:
-        BundleError: something in the folder cannot be part of a bundle, or the evidence counts no longer.
-        OutputError: the folder cannot be written.
-    """
+    """Complete a folder and seal it; done again after a start that was cut short, it gives a whole bundle."""
     made_at = moment(datetime.now(UTC))
     delivery = evidence.delivery
     valid_until = last_day(delivery.policy, delivery.evaluation.provenance.evaluated_at, made_at)

@@ -34,11 +34,6 @@ class ExternalTable:
 
     Attributes:
         evaluation: *Sensitive*: it was measured on real rows.
-        table: the synthetic table's file, or folder of parts.
-        candidate: what the evaluation calls it.
-        given: what goes into the bundle beside it, by the name that it has there.
-        handing: what its job says about handing it on.
-        warnings: what the bundle to hand on leaves out of the table, as a sentence; empty where it leaves out nothing.
     """
 
     evaluation: Evaluation
@@ -56,19 +51,7 @@ def offered(
     inputs: Mapping[str, GivenFile],
     others: Mapping[str, GivenFile],
 ) -> ExternalTable:
-    """A table, once it is certain that it is the evaluated one.
-
-    Args:
-        evaluation: says which files were evaluated.
-        table: the synthetic table's file.
-        candidate: what the evaluation calls it; none: what goes by this content.
-        inputs: files of "schema" and "job", as far as they are named: the same that the evaluation rests on.
-        others: files of "policy" and "waivers", as they were understood.
-
-    Raises:
-        TableError: the table cannot be read.
-        BundleError: it is not an evaluated one, or a schema or job is another; nothing was written.
-    """
+    """A table, once it is certain that it is the evaluated one."""
     delivered = read_whole(table)
     for name, file in inputs.items():
         _check_input(evaluation, name, file)
@@ -85,19 +68,7 @@ def offered(
 def write_offered(
     offer: ExternalTable, verdicts: tuple[Verdict, ...], policy: Policy, bundle: Path, signer: Signer | None
 ) -> Manifest:  # fmt: skip
-    """The bundle of an offered table, whole or not at all, whatever its verdict.
-
-    Args:
-        offer: the table and what was found of it.
-        verdicts: on every candidate of the evaluation, in their order.
-        policy: what they rest on.
-        bundle: the folder that will appear.
-        signer: signs it; none: nobody does.
-
-    Raises:
-        BundleError: the table changed meanwhile, or cannot be part of a bundle; nothing was left.
-        OutputError: the folder is taken or cannot be written; nothing was left.
-    """
+    """The bundle of an offered table, whole or not at all, whatever its verdict."""
     known = offer.evaluation.provenance
     with whole_folder(bundle) as folder:
         kept = Path("synthetic") / _file_name(offer)

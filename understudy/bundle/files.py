@@ -23,13 +23,7 @@ _CLOSED = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 @dataclass(frozen=True)
 class Contents:
-    """Everything below a folder, by its path from there, with `/` between the parts.
-
-    Attributes:
-        files: plain files.
-        folders: without the folder itself.
-        odd: what is neither, such as a link, or cannot be looked at, with what it is.
-    """
+    """Everything below a folder, by its path from there, with `/` between the parts."""
 
     files: dict[str, Path] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
@@ -43,11 +37,7 @@ class Contents:
 
 
 def contents(folder: Path) -> Contents:
-    """Everything below a folder, hidden or not.
-
-    Raises:
-        BundleError: the folder itself cannot be read.
-    """
+    """Everything below a folder, hidden or not."""
     found = Contents()
     waiting = [""]
     while waiting:
@@ -78,15 +68,7 @@ def _sort(entry: "os.DirEntry[str]", path: str, found: Contents, later: Callable
 
 
 def read_plain(path: Path, limit: int) -> bytes:
-    """The content of a small plain file.
-
-    Args:
-        path: it is not followed where it is a link.
-        limit: bytes; a larger file is refused unread.
-
-    Raises:
-        BundleError: it is no plain file, cannot be read, or is larger.
-    """
+    """The content of a small plain file."""
     handle, size = _opened(path)
     with os.fdopen(handle, "rb") as file:
         if size > limit:
@@ -95,16 +77,7 @@ def read_plain(path: Path, limit: int) -> bytes:
 
 
 def digest(path: Path, expected_size: int | None = None) -> tuple[str, int]:
-    """SHA-256 in hexadecimal, and bytes, of a plain file.
-
-    Args:
-        path: it is not followed where it is a link.
-        expected_size: bytes; one of another size is not read, and has no digest: a file that takes no place on the disk
-            may take days to read. None: it may have any.
-
-    Raises:
-        BundleError: it is no plain file, or cannot be read.
-    """
+    """SHA-256 in hexadecimal, and bytes, of a plain file."""
     handle, size = _opened(path)
     with os.fdopen(handle, "rb") as file:
         if expected_size not in (None, size):

@@ -71,15 +71,7 @@ def public_pem(key: "Ed25519PublicKey") -> str:
 
 
 def load_signer(path: Path, environment: Mapping[str, str] = os.environ) -> Signer:
-    """The signer of a private key's file.
-
-    Args:
-        path: a PEM file.
-        environment: holds the passphrase, where the key has one.
-
-    Raises:
-        BundleError: it cannot be read, is no private Ed25519 key, or its passphrase does not fit; nothing was signed.
-    """
+    """The signer of a private key's file."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -104,11 +96,7 @@ def load_signer(path: Path, environment: Mapping[str, str] = os.environ) -> Sign
 
 
 def load_public(path: Path, environment: Mapping[str, str] = os.environ) -> "Ed25519PublicKey":
-    """The public key of a file that holds it, or of a private key's file.
-
-    Raises:
-        BundleError: it cannot be read, or holds no Ed25519 key.
-    """
+    """The public key of a file that holds it, or of a private key's file."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
@@ -126,11 +114,7 @@ def load_public(path: Path, environment: Mapping[str, str] = os.environ) -> "Ed2
 
 
 def passed_on(path: Path) -> str | None:
-    """A warning about a private key where a public one was asked for; none where it is not private.
-
-    Raises:
-        BundleError: it cannot be read.
-    """
+    """A warning about a private key where a public one was asked for; none where it is not private."""
     if not _is_private(_read(path)):
         return None
     return (
@@ -151,16 +135,7 @@ def exposed(path: Path) -> str | None:
 
 
 def make_keys(path: Path, environment: Mapping[str, str] = os.environ) -> Signer:
-    """A new key pair: the private key at `path`, for its owner only, the public one beside it with `.pub`.
-
-    Args:
-        path: where nothing is yet.
-        environment: holds a passphrase, where the key is to have one.
-
-    Raises:
-        BundleError: either file is there already; nothing was written.
-        OutputError: the folder cannot be written; nothing was written.
-    """
+    """A new key pair: the private key at `path`, for its owner only, the public one beside it with `.pub`."""
     from cryptography.hazmat.primitives import serialization as forms
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 

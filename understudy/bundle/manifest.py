@@ -173,11 +173,7 @@ def manifest_subject(sha256: str) -> tuple[ManifestSubject]:
 
 
 def check_path(path: str) -> None:
-    """Refuse a path that leaves the folder, cannot travel to every system, or is the manifest's own.
-
-    Raises:
-        BundleError: it does.
-    """
+    """Refuse a path that leaves the folder, cannot travel to every system, or is the manifest's own."""
     if path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/")):
         raise BundleError(
             f"a path leads out of the folder, or is not plain: path={path!r}; no bundle holds such a file"
@@ -193,11 +189,7 @@ def check_path(path: str) -> None:
 
 
 def check_alike(paths: Iterable[str]) -> None:
-    """Refuse paths that some file systems cannot tell apart, or not from the bundle's own files.
-
-    Raises:
-        BundleError: two differ in case, or in how an accent is written, only.
-    """
+    """Refuse paths that some file systems cannot tell apart, or not from the bundle's own files."""
     known = {_folded(path): path for path in RESERVED}
     for path in dict.fromkeys(part for one in sorted(paths) for part in (*_parents(one), one)):
         same = known.setdefault(_folded(path), path)
@@ -233,14 +225,6 @@ def last_day(policy: Policy, evaluated_at: object, made_at: str) -> date | None:
     """The last day on which what was judged by a policy may be relied on; none where the policy sets no end.
 
     It counts from the evaluation: a new seal makes old evidence no younger.
-
-    Args:
-        policy: may say for how many days.
-        evaluated_at: the moment of the evaluation, as its provenance says it.
-        made_at: the moment of the seal, as manifests write it.
-
-    Raises:
-        BundleError: the day is past, or nobody knows when the evaluation was; nothing was sealed.
     """
     if policy.valid_days is None:
         return None
@@ -270,15 +254,6 @@ def seal(folder: Path, about: About, signer: Signer | None) -> Manifest:
     """Write the manifest of everything in a folder, and sign it.
 
     Empty folders are removed, since no manifest can name them; a manifest that is there already is replaced.
-
-    Args:
-        folder: complete but for its manifest.
-        about: what it is the evidence of.
-        signer: signs it; none: nobody does.
-
-    Raises:
-        BundleError: something in it cannot be part of a bundle; it has no manifest then.
-        OutputError: the folder cannot be written.
     """
     for name in (MANIFEST, *LATER):
         remove_document(folder, name)

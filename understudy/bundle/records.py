@@ -95,11 +95,7 @@ LIMIT_BYTES = 64 * 2**20
 
 
 def read_register(path: Path) -> Mapping[str, tuple[Withdrawal, ...]]:
-    """The withdrawals of a register by the digest of the manifest, in their order: anybody may have signed them.
-
-    Raises:
-        BundleError: it is not there, cannot be read, or a line is not whole: it is not believed in part.
-    """
+    """The withdrawals of a register by the digest of the manifest, in their order: anybody may have signed them."""
     try:
         content = read_plain(path.resolve(strict=True), LIMIT_BYTES)
     except FileNotFoundError:
@@ -121,12 +117,7 @@ def read_register(path: Path) -> Mapping[str, tuple[Withdrawal, ...]]:
 
 
 def check_register(path: Path) -> None:
-    """Refuse a register that cannot be added to, before anything is withdrawn.
-
-    Raises:
-        BundleError: it is there and is not a register.
-        OutputError: it cannot be written.
-    """
+    """Refuse a register that cannot be added to, before anything is withdrawn."""
     check_writable(path)
     if path.exists():
         read_register(path)
@@ -135,11 +126,7 @@ def check_register(path: Path) -> None:
 
 
 def add_to_register(path: Path, entries: Sequence[tuple[Withdrawal, Envelope]]) -> None:
-    """Add withdrawals to a register, made where there is none; what it holds by the same key is not added again.
-
-    Raises:
-        BundleError: the register is damaged; nothing was added.
-    """
+    """Add withdrawals to a register, made where there is none; what it holds by the same key is not added again."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     with os.fdopen(handle, "ab") as file:

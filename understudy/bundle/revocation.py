@@ -21,14 +21,7 @@ from understudy.bundle.verification import check_bundle
 
 @dataclass(frozen=True)
 class Recall:
-    """A withdrawal and the records of it.
-
-    Attributes:
-        by: who withdraws it.
-        reason: why; it is published with the register.
-        register: a file of withdrawals to add it to; none: it is added to none.
-        manifest_sha256: of the manifest as it was sealed, from whoever noted it; none: the bundle itself has to tell.
-    """
+    """A withdrawal and the records of it."""
 
     by: Person
     reason: str
@@ -43,19 +36,6 @@ def withdraw(folder: Path, asked: Recall, signer: Signer | None) -> tuple[Withdr
     withdrawal by another key is replaced, since anybody may have written it. Other changes to a bundle are no obstacle:
     whatever came of it is not to be relied on. A bundle to hand on that was moved away is withdrawn by the digest of
     its manifest, which the outer one names.
-
-    Args:
-        folder: a bundle.
-        asked: by whom, why, and which.
-        signer: signs the withdrawal; none: nobody does.
-
-    Returns:
-        Its withdrawal, and that of the bundle to hand on in it.
-
-    Raises:
-        BundleError: its manifest is not as it was sealed, so that nobody can say what is withdrawn, or it was withdrawn
-            already and no register lacks it; nothing was written.
-        OutputError: the register cannot be written; nothing was written.
     """
     check_bundle(folder)
     register = asked.register

@@ -25,13 +25,7 @@ from understudy.bundle.verification import (
 
 @dataclass(frozen=True)
 class ReleaseDecision:
-    """The release decision that two people answer for.
-
-    Attributes:
-        by: who signs off.
-        second: another person who has looked at it.
-        expires: the last day on which it counts; none: as long as the bundle and every waiver do.
-    """
+    """The release decision that two people answer for."""
 
     by: Person
     second: Person
@@ -41,22 +35,7 @@ class ReleaseDecision:
 def sign_off(
     folder: Path, release: ReleaseDecision, demand: Demand, signer: Signer | None
 ) -> tuple[SignOff, tuple[str, ...]]:  # fmt: skip
-    """Sign a bundle off.
-
-    Args:
-        folder: an internal bundle.
-        release: who, and until when.
-        demand: what must hold of the bundle.
-        signer: signs the sign-off; none: nobody does.
-
-    Returns:
-        The sign-off, and what verification cannot say of the bundle, one sentence each.
-
-    Raises:
-        BundleError: the bundle does not verify, is signed off or withdrawn, its verdict is not PASS, the one to hand on
-            is FAIL, the two people are one, or the last day is past or later than what it rests on; nothing was
-            written.
-    """
+    """Sign a bundle off."""
     _check_people(release)
     found = verify(folder, demand)
     if found.sign_off is not None:

@@ -27,15 +27,7 @@ def today() -> date:
 
 @dataclass(frozen=True)
 class Demand:
-    """Demands on a bundle beyond that nothing was changed.
-
-    Attributes:
-        keys: fingerprints, of which one must sign the manifest; none: any may, and any may withdraw it.
-        sign_off_keys: fingerprints, of which one must sign the sign-off where there is one; none: one of `keys`.
-        signed_off: whether a sign-off must be there.
-        register: withdrawals by the digest of the manifest, whoever signed them; none: no register was asked.
-        today: the day on which it is to be relied on.
-    """
+    """Demands on a bundle beyond that nothing was changed."""
 
     keys: frozenset[str] = frozenset()
     signed_off: bool = False
@@ -49,10 +41,6 @@ class Demand:
         Anybody can write one. Where a key is named, it has to be by the key that sealed the bundle, or by one that was
         named. Where none is, nobody can say who anybody is, and to heed one withdrawal too many does less harm than to
         overlook one.
-
-        Args:
-            signer: fingerprint of the key whose signature of the withdrawal is intact; none: nobody signed it.
-            sealed_by: fingerprint of the key that the manifest names; none: nobody signed it.
         """
         return not self.keys or (signer is not None and signer in {sealed_by, *self.keys, *self.sign_off_keys})
 
@@ -65,14 +53,7 @@ FAILS = "the report to hand on says FAIL"
 
 
 def verdict_content(folder: Path) -> dict[str, Any]:
-    """The content of the file of verdicts.
-
-    Args:
-        folder: an internal bundle.
-
-    Raises:
-        BundleError: it cannot be read, or holds something else.
-    """
+    """The content of the file of verdicts."""
     try:
         content = plain_json(read_plain(folder / VERDICT, LIMIT_BYTES))
     except (OSError, ValueError):
@@ -145,14 +126,7 @@ def _apart(folder: Path, manifest: Manifest) -> frozenset[str]:
 def sign_off_problems(
     opened: Opened[SignOff], manifest: Manifest, sha256: str, demand: Demand
 ) -> Iterator[Problem]:  # fmt: skip
-    """A sign-off that is asked for and cannot be shown, or that is of something else, by somebody else, or over.
-
-    Args:
-        opened: the sign-off as it was found.
-        manifest: of the bundle.
-        sha256: of the manifest.
-        demand: what must hold.
-    """
+    """A sign-off that is asked for and cannot be shown, or that is of something else, by somebody else, or over."""
     found, about = opened.document, manifest.about
     if found is None:
         if demand.signed_off and not opened.sha256:
@@ -189,13 +163,7 @@ def public_problems(folder: Path, opened: Opened[SignOff]) -> Iterator[Problem]:
 def withdrawal_problems(
     opened: Opened[Withdrawal], sealed_by: str | None, demand: Demand
 ) -> Iterator[Problem]:  # fmt: skip
-    """A withdrawal in the folder that does not count: it is not as it was sealed, and nobody says that it is withdrawn.
-
-    Args:
-        opened: the withdrawal as it was found.
-        sealed_by: fingerprint of the key that the manifest names.
-        demand: what must hold.
-    """
+    """A withdrawal in the folder that does not count: not as it was sealed, and nobody says that it is withdrawn."""
     found = opened.document
     if found is None or opened.problems or demand.believes(opened.signer, sealed_by):
         return
@@ -233,18 +201,7 @@ NO_REGISTER = "no register of withdrawals was asked: a copy from before a withdr
 
 @dataclass(frozen=True)
 class Verification:
-    """The result of verifying a bundle.
-
-    Attributes:
-        manifest: none where it cannot be understood.
-        sha256: of the manifest.
-        signer: fingerprint of the key whose signature of the manifest is intact; none where there is none.
-        problems: everything that speaks against relying on it; empty where nothing does.
-        notes: what this cannot say, one sentence each.
-        sign_off: of this manifest; none where there is none, or it cannot be understood.
-        withdrawal: from the folder or from the register; none where there is none that counts.
-        public: of the bundle to hand on in it; none where there is none.
-    """
+    """The result of verifying a bundle."""
 
     manifest: Manifest | None
     sha256: str
@@ -278,11 +235,7 @@ class Verification:
 
 
 def check_bundle(folder: Path) -> None:
-    """Refuse a folder that is no bundle.
-
-    Raises:
-        BundleError: it is no folder, or nothing in it is a manifest's.
-    """
+    """Refuse a folder that is no bundle."""
     if not folder.is_dir():
         raise BundleError(f"there is no bundle at path={str(folder)!r}; name the folder that holds {MANIFEST}")
     if not any(is_there(folder / f"{MANIFEST}{suffix}") for suffix in SUFFIXES):
@@ -292,11 +245,7 @@ def check_bundle(folder: Path) -> None:
 
 
 def verify(folder: Path, demand: Demand) -> Verification:
-    """Everything that can be found out about a bundle; nothing in it is believed before it is checked.
-
-    Raises:
-        BundleError: the folder is no bundle.
-    """
+    """Everything that can be found out about a bundle; nothing in it is believed before it is checked."""
     check_bundle(folder)
     opened = open_document(folder, MANIFEST, Manifest)
     if opened.document is None:

@@ -95,12 +95,7 @@ def _exit_code(found: "Audit") -> int:
 def _chosen(
     name: str | None, schema: Path | None, model: Path | None, parameters: dict[str, Any]
 ) -> "tuple[PrivateGenerator, Schema]":
-    """A generator under a schema, or the one that a model was fitted by.
-
-    Raises:
-        AuditError: the model's parameters are of another claim than its statement's.
-        JobError: neither or both are named, or nothing is claimed.
-    """
+    """A generator under a schema, or the one that a model was fitted by."""
     from synth.errors import JobError
     from synth.generators.base import PrivateGenerator
     from synth.generators.registry import generator, load_model

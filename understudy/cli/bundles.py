@@ -173,11 +173,7 @@ def _fingerprints(public_keys: list[Path] | None) -> frozenset[str]:
 
 
 def _hexadecimal(what: str, text: str) -> str:
-    """64 hexadecimal digits, in lower case.
-
-    Raises:
-        BundleError: it is something else.
-    """
+    """64 hexadecimal digits, in lower case."""
     import re
 
     from understudy.bundle.files import BundleError
@@ -205,11 +201,7 @@ def _text(what: str, text: str, longest: int) -> str:
 
 
 def _day(text: str | None) -> date | None:
-    """A day.
-
-    Raises:
-        BundleError: it is none.
-    """
+    """A day."""
     from understudy.bundle.files import BundleError
 
     try:

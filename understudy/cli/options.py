@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 
 def a_file(text: str) -> Path:
-    """A table that is read whole.
-
-    Raises:
-        BadParameter: it is a folder, or the address of a database, which is not shown: it may hold a password.
-    """
+    """A table that is read whole."""
     if is_address(text) or Path(text).is_dir():
         what = "an address" if is_address(text) else "a folder"
         raise typer.BadParameter(f"only a file can be read here, and this is {what}; name a file of sampled rows")
@@ -96,9 +92,6 @@ def console_of(ctx: typer.Context) -> Console:
 def scalar(text: str) -> Any:
     """The value of a `key=value` option, read as TOML where it is that, else as text.
 
-    Raises:
-        BadParameter: it is a number that is too large, or is nested too deep.
-
     >>> scalar("3"), scalar("true"), scalar("auto")
     (3, True, 'auto')
     """
@@ -114,11 +107,7 @@ def scalar(text: str) -> Any:
 
 
 def pairs(options: list[str]) -> dict[str, Any]:
-    """The `key=value` options by key.
-
-    Raises:
-        BadParameter: one is not of that form, or a key repeats.
-    """
+    """The `key=value` options by key."""
     found: dict[str, Any] = {}
     for option in options:
         key, equals, value = option.partition("=")
@@ -131,11 +120,7 @@ def pairs(options: list[str]) -> dict[str, Any]:
 
 
 def parameters_of(options: list[str], epsilon: float | None, delta: str | None) -> dict[str, Any]:
-    """The parameters of a generator: the `key=value` options, and the claim where one is named.
-
-    Raises:
-        BadParameter: an option is not of that form, or sets what is set already.
-    """
+    """The parameters of a generator: the `key=value` options, and the claim where one is named."""
     given = {"epsilon": epsilon, "delta": None if delta is None else scalar(delta)}
     claim, found = {key: value for key, value in given.items() if value is not None}, pairs(options)
     for key in claim:
@@ -164,11 +149,7 @@ SignKey = Annotated[
 
 
 def signer_of(key: Path | None, console: "Console") -> "Signer | None":
-    """The signer, checked before any work; `None` where no key is named.
-
-    Raises:
-        BundleError: the key cannot be used; nothing was done.
-    """
+    """The signer, checked before any work; `None` where no key is named."""
     if key is None:
         return None
     from understudy.bundle.keys import exposed, load_signer
@@ -180,11 +161,7 @@ def signer_of(key: Path | None, console: "Console") -> "Signer | None":
 
 
 def private_ones(keys: Sequence[Path], console: "Console") -> list[str]:
-    """Warnings, which are said, about private keys among those that are to be public.
-
-    Raises:
-        BundleError: one cannot be read; nothing was done.
-    """
+    """Warnings, which are said, about private keys among those that are to be public."""
     from understudy.bundle.keys import passed_on
 
     found = [sentence for path in dict.fromkeys(keys) if (sentence := passed_on(path)) is not None]
@@ -200,11 +177,7 @@ def bundle_signer(
     key: Path | None,
     console: "Console",
 ) -> "Signer | None":
-    """The signer of the bundle of an offered table, once everything that it takes is named.
-
-    Raises:
-        BadInput: something is missing, the folder is taken, or the key cannot be used; nothing was done.
-    """
+    """The signer of the bundle of an offered table, once everything that it takes is named."""
     from synth.errors import JobError
     from synth.output import check_new_folder
 
@@ -225,18 +198,7 @@ def offer_of(
     inputs: Mapping[str, Path | None],
     judged_by: "Mapping[str, GivenFile]",
 ) -> "ExternalTable":
-    """An offered table for a bundle, once it is certain that it is the evaluated one.
-
-    Args:
-        evaluation: says which.
-        synthetic: the table's file.
-        candidate: what the evaluation calls it; `None`: what goes by this content.
-        inputs: files of "schema" and "job"; `None` where none is named.
-        judged_by: files of "policy" and "waivers", as they were understood.
-
-    Raises:
-        BadInput: it is another table, schema or job; nothing was written.
-    """
+    """An offered table for a bundle, once it is certain that it is the evaluated one."""
     from synth.parsing import read_given
     from understudy.bundle.external import offered
     from understudy.bundle.files import BundleError

@@ -87,11 +87,7 @@ def try_table(  # noqa: PLR0913 - options of the command line
 
 
 def _refuse_to_assert(table: str, *, yes: bool) -> None:
-    """Refuse an epsilon where nobody can be asked.
-
-    Raises:
-        JobError: what is public cannot be asked; nothing was read.
-    """
+    """Refuse an epsilon where nobody can be asked."""
     from synth.errors import JobError
     from understudy.data.source import is_address
 
@@ -138,11 +134,7 @@ WHAT_IS_DECLARED = (
 
 
 def _declared(start: "QuickStart", epsilon: float) -> "QuickStart":
-    """The quick start with all that a person declares, line by line.
-
-    Raises:
-        JobError: the person does not declare it, or names no column; nothing was fitted.
-    """
+    """The quick start with all that a person declares, line by line."""
     from synth.errors import JobError
     from understudy.cli.schemas import asserted_lines
     from understudy.console import printable

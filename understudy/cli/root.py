@@ -100,11 +100,7 @@ def hoisted(args: Sequence[str]) -> tuple[dict[str, bool], list[str]]:
 
 
 def refuse_another_evaluate() -> None:
-    """Refuse to work with a package `evaluate` that is not ours: Hugging Face's has the same import name.
-
-    Raises:
-        MissingExtra: another distribution's was installed over ours; it was not imported.
-    """
+    """Refuse to work with a package `evaluate` that is not ours: Hugging Face's has the same import name."""
     found = importlib.util.find_spec("evaluate")
     source = None if found is None or found.origin is None else Path(found.origin)
     if source is None or not source.is_file() or MARKER not in source.read_text(encoding="utf-8", errors="replace"):
@@ -115,11 +111,7 @@ def refuse_another_evaluate() -> None:
 
 
 def _ended(error: SystemExit, console: Console) -> int:
-    """The exit code of a command that ended the process: never that of a verdict, whatever a package asks for.
-
-    Raises:
-        SystemExit: a library found a closed pipe.
-    """
+    """The exit code of a command that ended the process: never that of a verdict, whatever a package asks for."""
     if error.code == FAILED:
         raise error
     if error.code == TERMINATED:

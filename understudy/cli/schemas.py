@@ -134,11 +134,7 @@ def infer(  # noqa: PLR0913 - options of the command line
 
 
 def check_order(order: str | None, *, no_entity: bool, no_order: bool) -> None:
-    """Refuse an order beside an option that says there is none.
-
-    Raises:
-        JobError: as said; no table was read.
-    """
+    """Refuse an order beside an option that says there is none."""
     from synth.errors import JobError
 
     if order is not None and no_order:
@@ -169,11 +165,7 @@ def histories_said(schema: "Schema") -> list[str]:
 
 
 def _kinds(options: Sequence[str]) -> dict[str, str]:
-    """The text that each `COLUMN=KIND` option gives as kind, by column.
-
-    Raises:
-        JobError: one is not of that form, or repeats a column; no table was read.
-    """
+    """The text that each `COLUMN=KIND` option gives as kind, by column."""
     from synth.errors import JobError
 
     chosen: dict[str, str] = {}

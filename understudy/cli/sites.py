@@ -183,11 +183,7 @@ def keys(
 
 
 def _check_files(*paths: Path) -> None:
-    """Refuse a file that is not there.
-
-    Raises:
-        JobError: it is not.
-    """
+    """Refuse a file that is not there."""
     from synth.errors import JobError
 
     for path in paths:

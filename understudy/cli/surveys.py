@@ -26,11 +26,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def pairs_of(given: list[str] | None) -> "Pairs":
-    """The pairs that options name: a word, or two columns with a colon between.
-
-    Raises:
-        BadParameter: a text is neither.
-    """
+    """The pairs that options name: a word, or two columns with a colon between."""
     if not given:
         return "auto"
     if given in (["auto"], ["none"], ["all"]):

@@ -37,11 +37,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def a_delivery(text: str) -> Path:
-    """A vendor's file: a folder in its place is that vendor's fault, and stops no other.
-
-    Raises:
-        BadParameter: it is the address of a database, which is not shown: it may hold a password.
-    """
+    """A vendor's file: a folder in its place is that vendor's fault, and stops no other."""
     return a_file(text) if is_address(text) else Path(text)
 
 

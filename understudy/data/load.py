@@ -27,7 +27,6 @@ class StoredSplit:
     Attributes:
         train: *Sensitive*. What generators are fitted on.
         holdout: *Sensitive*. What no generator sees.
-        keyed: as in `synth.split.Split`.
     """
 
     train: "StoredTable" = field(repr=False)
@@ -38,22 +37,13 @@ class StoredSplit:
     def of(
         cls, table: "StoredTable", schema: Schema, *, holdout_share: float, seed: int, any_size: bool = False
     ) -> Self:
-        """Train and holdout, each unit by the hash of its own name.
-
-        Raises:
-            TableError: too few rows are on one side; nothing was split.
-        """
+        """Train and holdout, each unit by the hash of its own name."""
         return cls(*table.split(schema, holdout_share=holdout_share, seed=seed, any_size=any_size))
 
 
 @contextmanager
 def opened(table: RealTable) -> Iterator["StoredTable"]:
-    """A table where it is stored, as long as the block lasts.
-
-    Raises:
-        TableError: it is not there, or cannot be reached; nothing was read.
-        MissingExtra: the libraries of its database are not installed.
-    """
+    """A table where it is stored, as long as the block lasts."""
     from synth.stored import open_table
 
     with open_table(table.address, memory_mb=table.memory_mb, threads=table.threads) as found:
@@ -67,15 +57,8 @@ def read_real(
     """The real rows, as long as the block lasts: in memory and conforming to the schema, or where they are stored.
 
     Args:
-        table: says where.
-        schema: what is public about them.
-        outside: what becomes of values that do not fit it.
         tell: is given a sentence on the cells that were clamped, where any were. *Sensitive*. Of a table that stays
             where it is stored nothing is counted.
-
-    Raises:
-        TableError: the table cannot be read, or does not fit.
-        MissingExtra: the libraries of its database are not installed.
     """
     if table.stored:
         with read_stored(table, schema, outside) as found:
@@ -95,11 +78,7 @@ MAX_NAMED = 5
 
 
 def clamped(shares: Mapping[str, float]) -> str:
-    """A warning that cells were clamped, without a final stop. *Sensitive*: it is counted on real rows.
-
-    Args:
-        shares: of each column's cells that were; at least one column.
-    """
+    """A warning that cells were clamped, without a final stop. *Sensitive*: it is counted on real rows."""
     ranked = sorted(shares, key=lambda name: -shares[name])
     shown = [f"{name!r} {percent(shares[name])}" for name in ranked[:MAX_NAMED]]
     n_more = len(ranked) - len(shown)
@@ -123,20 +102,12 @@ def read_stored(table: RealTable, schema: Schema, outside: Outside) -> "Iterator
 
 
 def check_reached(table: "StoredTable") -> None:
-    """Refuse to go on with a table that cannot be reached any more, though no measure has stopped for it.
-
-    Raises:
-        TableError: it cannot.
-    """
+    """Refuse to go on with a table that cannot be reached any more, though no measure has stopped for it."""
     table.place.number(table.rows.limit(0).count())
 
 
 def check_names(table: RealTable, schema: Schema) -> None:
-    """Refuse a table whose column names are not those of the schema; neither a row nor their number is read.
-
-    Raises:
-        TableError: a name is missing, unknown or there twice, or the table cannot be reached.
-    """
+    """Refuse a table whose column names are not those of the schema; neither a row nor their number is read."""
     if not table.stored:
         check_header(table.file, schema)
         return
@@ -146,12 +117,7 @@ def check_names(table: RealTable, schema: Schema) -> None:
 
 
 def violations_in(table: RealTable, schema: Schema) -> Sequence[Violation]:
-    """The violations of a schema by a table, without a cell value or a count.
-
-    Raises:
-        TableError: the table cannot be read.
-        MissingExtra: the libraries of its database are not installed.
-    """
+    """The violations of a schema by a table, without a cell value or a count."""
     if not table.stored:
         return violations(read_table(table.file), schema)
     from synth.stored.violations import violations_of
@@ -161,11 +127,7 @@ def violations_in(table: RealTable, schema: Schema) -> Sequence[Violation]:
 
 
 def parts_of(table: Path) -> Sequence[Path]:
-    """The files of a table: itself, or those of a folder in their order.
-
-    Raises:
-        TableError: the folder holds none, or files of several kinds.
-    """
+    """The files of a table: itself, or those of a folder in their order."""
     if not table.is_dir():
         return (table,)
     from synth.stored.address import parsed
@@ -174,17 +136,7 @@ def parts_of(table: Path) -> Sequence[Path]:
 
 
 def rewrite(source: Path, to: Path, schema: Schema) -> None:
-    """A synthetic table written anew as every measure had it: by the schema, in the same parts.
-
-    Args:
-        source: a file, or a folder of parts.
-        to: of the same kind; is not there.
-        schema: names the columns that are written.
-
-    Raises:
-        TableError: the table lacks a column of the schema.
-        OutputError: it cannot be written.
-    """
+    """A synthetic table written anew as every measure had it: by the schema, in the same parts."""
     for part in parts_of(source):
         place = to / part.relative_to(source)
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -18,15 +18,7 @@ from understudy.data.source import RealTable, find_table
 
 @dataclass(frozen=True)
 class RelatedTables:
-    """The places of two related tables, and which of them a run is about.
-
-    Attributes:
-        relation: of the two.
-        parents: the place of the parents.
-        rows: the place of their rows.
-        role: the one that the run is about.
-        drawn: the folder with the parents' synthetic tables, which rows are drawn for.
-    """
+    """The places of two related tables, and which of them a run is about."""
 
     relation: Relation
     parents: RealTable
@@ -40,15 +32,7 @@ class RelatedTables:
 
     @contextmanager
     def read(self, outside: Outside, tell: Callable[[str], None] | None = None) -> Iterator[pd.DataFrame]:
-        """The real table of this role, made from both; *Sensitive*.
-
-        Args:
-            outside: what becomes of values that do not fit, and of rows without a parent.
-            tell: is given a sentence on the cells of the given table that were clamped, where any were.
-
-        Raises:
-            TableError: a table cannot be read or does not fit; a row has no parent, or a parent several rows.
-        """
+        """The real table of this role, made from both; *Sensitive*."""
         parents, rows = self.read_both(outside, tell)
         yield parents if self.role == "parents" else rows
 
@@ -65,12 +49,7 @@ class RelatedTables:
 
 
 def find_file(given: str, home: Path, role: str) -> RealTable:
-    """The place of one of two related tables; no row of it is read.
-
-    Raises:
-        TableError: there is no such file.
-        JobError: it is a folder or a database, whose rows stay where they are stored.
-    """
+    """The place of one of two related tables; no row of it is read."""
     found = find_table(given, home)
     if found.stored:
         raise JobError(

@@ -19,15 +19,7 @@ _PACKAGES = {"statsmodels": "datasets"}
 
 
 def embedded_table(source: str) -> Path:
-    """The file of a table that a package brings.
-
-    Args:
-        source: "package:name", such as "statsmodels:fair".
-
-    Raises:
-        JobError: no such package or table is known; nothing was read.
-        MissingExtra: the package is not installed.
-    """
+    """The file of a table that a package brings."""
     package, _, name = source.partition(":")
     if package not in _PACKAGES or not name:
         raise JobError(f"source={source!r} is not known; write one such as 'statsmodels:fair', or a path")
@@ -62,15 +54,7 @@ _MISSPELLED = (
 
 @dataclass(frozen=True)
 class RealTable:
-    """A real table's place, and how it is read there.
-
-    Attributes:
-        address: a path or the URL of a database, which may hold a user's name: never shown.
-        shown: the same as messages may show it.
-        stored: whether it stays where it is stored, and only counts and seeded samples of it are read.
-        memory_mb: what embedded engines may take together.
-        threads: of the embedded engine; `None`: all cores.
-    """
+    """A real table's place, and how it is read there."""
 
     address: str = field(repr=False)
     shown: str
@@ -99,11 +83,7 @@ class RealTable:
 
     @property
     def file(self) -> Path:
-        """The file of a table that is read into memory.
-
-        Raises:
-            TableError: it stays where it is stored.
-        """
+        """The file of a table that is read into memory."""
         if self.stored:
             raise TableError(f"table={self.shown!r} stays where it is stored; set engine=memory for a file")
         return Path(self.address)
@@ -117,19 +97,7 @@ def find_table(
     given: str, home: Path = Path(), *, engine: Engine | None = None, memory_mb: int | None = None,
     threads: int | None = None,
 ) -> RealTable:  # fmt: skip
-    """The place of a table. No row of it is read, and no connection is made.
-
-    Args:
-        given: a file, a folder or the URL of a database.
-        home: folder that a relative path starts from.
-        engine: "memory" reads a file whole, "stored" leaves it where it is; `None`: a file is read whole.
-        memory_mb: what embedded engines may take together; `None`: `MEMORY_MB`.
-        threads: of the embedded engine; `None`: all cores.
-
-    Raises:
-        TableError: there is no such table.
-        JobError: a folder or a database is to be read into memory.
-    """
+    """The place of a table. No row of it is read, and no connection is made."""
     text = given if "://" in given else str(home / given)
     if "://" not in given and is_address(given):
         raise TableError(_MISSPELLED)
@@ -173,11 +141,7 @@ def is_address(text: str) -> bool:
 
 
 def refuse_credentials(address: str) -> None:
-    """Refuse an address that holds a password or its like: a job is copied into its output.
-
-    Raises:
-        ValueError: it does, or nobody can tell; nothing was opened.
-    """
+    """Refuse an address that holds a password or its like: a job is copied into its output."""
     if not is_address(address):
         return
     if "://" not in address:

@@ -25,14 +25,7 @@ SIDES = ("train", "holdout")
 
 @dataclass(frozen=True)
 class Cut:
-    """The terms of a split.
-
-    Attributes:
-        holdout_share: share of units that no generator may see.
-        seed: names the split.
-        stratified: on the target, where no private fit will follow; else by hashes of names.
-        outside: what becomes of values outside the schema.
-    """
+    """The terms of a split."""
 
     holdout_share: float
     seed: int
@@ -46,17 +39,6 @@ def part(table: RealTable, schema: Schema, cut: Cut, out: Path) -> tuple[Path, P
     Args:
         table: *Sensitive*. A file gives two files; stored files give two folders of Parquet, cells as they are stored
             unless they are clamped.
-        schema: names entity, identifiers and target.
-        cut: says how.
-        out: the folder.
-
-    Returns:
-        The two, in the folder.
-
-    Raises:
-        JobError: the rows would leave a database, or a stratified split is asked for where they are stored.
-        TableError: the table cannot be read, does not fit, or is too small; nothing was left.
-        OutputError: the folder cannot be written; nothing was left.
     """
     if table.stored:
         return _part_stored(table, schema, cut, out)

@@ -45,15 +45,7 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True)
 class Errand:
-    """One piece of work, as a worker is handed it.
-
-    Attributes:
-        service: what is to be done.
-        name: of the piece.
-        claim: the file that is made once, by the first execution; the process beside the worker locks it.
-        session: the file that is there as long as the piece is wanted.
-        topic: under which progress is told.
-    """
+    """One piece of work, as a worker is handed it."""
 
     service: Service
     name: str
@@ -118,13 +110,7 @@ def _answer(key: bytes, challenge: str) -> str:
 
 @dataclass
 class Cluster:
-    """An `Executor` of a Dask cluster's workers, which see the same files under the same names.
-
-    Attributes:
-        address: of the scheduler.
-        service: what they do.
-        most: pieces at once; `None`: as many as the workers have threads.
-    """
+    """An `Executor` of a Dask cluster's workers, which see the same files under the same names."""
 
     address: str
     service: Service
@@ -141,11 +127,7 @@ class Cluster:
             raise missing_extra("--executor", "dask")
 
     def __enter__(self) -> "Cluster":
-        """The same, connected to workers that were found fit.
-
-        Raises:
-            JobError: the scheduler cannot be reached, or its workers are none, of other versions or elsewhere.
-        """
+        """The same, connected to workers that were found fit."""
         self._client = self._connected()
         try:
             self._session = self.service.locks / f"{token_hex(8)}{SESSION}"
@@ -222,11 +204,7 @@ class Cluster:
         return [Ended(one.name, one.lost, one.status, one.seconds, one.stopped or CUT) for one in found]
 
     def check(self) -> None:
-        """Refuse a cluster whose workers could not do the work, or would do another.
-
-        Raises:
-            JobError: they have other versions, or do not see what the work needs.
-        """
+        """Refuse a cluster whose workers could not do the work, or would do another."""
         if not self._workers():
             raise JobError(
                 f"no worker has joined --executor {self.address!r}; start some (`dask worker {self.address}`)"
@@ -253,11 +231,7 @@ class Cluster:
                 )
 
     def check_key(self) -> None:
-        """Refuse workers that would name tables by another key than this machine's.
-
-        Raises:
-            JobError: they would; no key was sent anywhere.
-        """
+        """Refuse workers that would name tables by another key than this machine's."""
         challenge = token_hex(16)
         ours = _answer(fingerprint_key(key_path()), challenge)
         for worker, theirs in self.asked(_keyed, challenge).items():
@@ -268,11 +242,7 @@ class Cluster:
                 )
 
     def asked(self, question: Callable[..., _Answer], *arguments: Any) -> dict[str, _Answer]:
-        """The answer of each worker.
-
-        Raises:
-            JobError: one cannot; nothing was run.
-        """
+        """The answer of each worker."""
         try:
             answers: dict[str, _Answer] = self._connection.run(question, *arguments)
         except Exception as error:  # anything that a worker without our packages may raise

@@ -33,29 +33,13 @@ class Work(Protocol):
     """The work of processes, pickled. Unpickling it and `begin` happen under the process's lock."""
 
     def begin(self, until_the_end: ExitStack, tell: Progress) -> Callable[[str], str]:
-        """The function that does a piece by its name, and returns the reason for a loss, else an empty text.
-
-        Args:
-            until_the_end: closes what the process holds open.
-            tell: told what is under way, and the share of the piece that is done.
-        """
+        """The function that does a piece by its name, and returns the reason for a loss, else an empty text."""
         ...
 
 
 @dataclass(frozen=True)
 class Service:
-    """Work, and how the processes live that do it.
-
-    Attributes:
-        work: a pickled `Work`; only the process that does it takes it apart.
-        locks: absolute, of a folder in which each process holds a lock for as long as it lives.
-        logs: absolute, of a folder in which each piece NAME leaves what it said in NAME.log. Each piece then has a
-            process of its own, which may start others and is told to end before it is killed. None: processes say
-            nothing, and go on to the next piece.
-        timeout_s: seconds that a piece may take; `None`: any.
-        home: absolute; where relative paths start from.
-        inputs: absolute; files that the work reads and every worker must see.
-    """
+    """Work, and how the processes live that do it."""
 
     work: bytes
     locks: Path
@@ -72,13 +56,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Status:
-    """The progress of a piece of work.
-
-    Attributes:
-        text: what is under way.
-        share: of the piece that is done.
-        seconds: since it began; 0 while it waits.
-    """
+    """The progress of a piece of work."""
 
     text: str
     share: float = 0.0
@@ -87,15 +65,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of a piece of work.
-
-    Attributes:
-        name: of the piece.
-        lost: why it was not done, without full stop; empty where it was.
-        status: exit status of its process, minus the signal that ended it; `None` where that is not known, or goes on.
-        seconds: from its start to its end.
-        stopped: why the executor ended it: `TIMED_OUT` or `CUT`; empty where it did not.
-    """
+    """The end of a piece of work."""
 
     name: str
     lost: str = ""
@@ -118,11 +88,7 @@ class Executor(Protocol):
         ...
 
     def start(self, name: str) -> None:
-        """Begin a piece.
-
-        Raises:
-            OSError: the system has no room for its log or its process; nothing was begun.
-        """
+        """Begin a piece."""
         ...
 
     def ended(self, wait_s: float) -> Sequence[Ended]:
@@ -139,17 +105,7 @@ class Executor(Protocol):
 
 
 def opened(address: str | None, service: Service, size: int | None) -> Executor:
-    """Processes on this machine, or a cluster by its address.
-
-    Args:
-        address: of a Dask scheduler, such as "tcp://host:8786"; `None`: this machine.
-        service: what is to be done.
-        size: pieces at once; `None`: one on this machine, as many as it has threads in a cluster.
-
-    Raises:
-        JobError: the address is none; nothing was begun.
-        MissingExtra: the extra `dask` is not installed.
-    """
+    """Processes on this machine, or a cluster by its address."""
     if address is None:
         from understudy.executors.processes import Processes
 
@@ -160,19 +116,7 @@ def opened(address: str | None, service: Service, size: int | None) -> Executor:
 
 
 def check_cluster(address: str, folder: Path, inputs: tuple[Path, ...], *, keyed: bool = False) -> None:
-    """Refuse a cluster whose workers could not do the work, or would do another.
-
-    Args:
-        address: of its scheduler.
-        folder: in which the output will appear.
-        inputs: files that the work reads.
-        keyed: whether the work names tables by the fingerprint's key, which all must then have.
-
-    Raises:
-        JobError: the scheduler cannot be reached, or its workers have other versions or keys, or do not see the files.
-        MissingExtra: the extra `dask` is not installed.
-        OSError: nothing can be written to the folder.
-    """
+    """Refuse a cluster whose workers could not do the work, or would do another."""
     from understudy.executors.cluster import Cluster
 
     with TemporaryDirectory(prefix=".understudy-", dir=folder) as place:
@@ -183,11 +127,7 @@ def check_cluster(address: str, folder: Path, inputs: tuple[Path, ...], *, keyed
 
 
 def checked(address: str) -> str:
-    """The address of a Dask scheduler.
-
-    Raises:
-        JobError: it is none; nothing was reached.
-    """
+    """The address of a Dask scheduler."""
     scheme, separator, place = address.partition("://")
     if not separator or scheme not in SCHEMES or not place or "@" in place:
         raise JobError("--executor is no address of a Dask scheduler; write it like tcp://host:8786, or leave it out")
@@ -201,11 +141,6 @@ def cores() -> int:
 
 def shared(n_processes: int, n_cores: int, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Environment variables that give each of several processes its share of the cores.
-
-    Args:
-        n_processes: at work at once, at least 1.
-        n_cores: to share, at least 1.
-        environment: may ask for fewer threads; what it asks for beyond the share is not granted.
 
     >>> shared(4, 8, {})["OMP_NUM_THREADS"], shared(4, 8, {"OMP_NUM_THREADS": "1"})["OMP_NUM_THREADS"]
     ('2', '1')
@@ -228,15 +163,7 @@ def death(status: int) -> str:
 
 
 def wait_for_workers(locks: Path, out: Path) -> None:
-    """Wait until the processes of an earlier start have noticed that it is over: they may be about to draw.
-
-    Args:
-        locks: the folder of their locks; a lock goes with its process.
-        out: what they work on.
-
-    Raises:
-        OutputError: one of them is still at work; nothing was changed.
-    """
+    """Wait until the processes of an earlier start have noticed that it is over: they may be about to draw."""
     # First of all: a worker elsewhere takes its lock, then looks for this. One that we do not see will not see it.
     for session in locks.glob(f"*{SESSION}"):
         session.unlink(missing_ok=True)

@@ -52,15 +52,7 @@ class Worker:
 
 @dataclass
 class Processes:
-    """An `Executor` of processes on this machine.
-
-    Attributes:
-        service: what they do.
-        size: processes at once.
-        sharing: processes among which the cores are divided; `None`: `size`.
-        session: a file without which no process begins; `None`: there is none.
-        apart: whether each has a session of its own, so that no signal of a terminal reaches it.
-    """
+    """An `Executor` of processes on this machine."""
 
     service: Service
     size: int = 1
@@ -101,15 +93,7 @@ class Processes:
         }
 
     def start(self, name: str, lock: Path | None = None) -> None:
-        """Begin a piece, in a process that has nothing to do or a new one.
-
-        Args:
-            name: of the piece.
-            lock: that a new process is to hold; `None`: one of its own name.
-
-        Raises:
-            OSError: the system has no room for its log or its process; nothing was begun.
-        """
+        """Begin a piece, in a process that has nothing to do or a new one."""
         idle = (one for one in self.workers if one.name is None)
         worker = next(idle, None) or self._started(name, lock or self.service.locks / token_hex(8))
         worker.name, worker.status, worker.began = name, Status(name), time.monotonic()

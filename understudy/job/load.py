@@ -31,40 +31,18 @@ from understudy.job.sweep import NONE, PlannedCandidate
 
 
 def given_policy(name_or_path: str, beside: Path) -> GivenFile:
-    """The file of a policy, read once.
-
-    Args:
-        name_or_path: a shipped policy's name, or the path of a TOML file.
-        beside: the folder that a relative path starts from.
-
-    Raises:
-        JobError: neither a shipped name nor a file, or it cannot be read; nothing was judged.
-    """
+    """The file of a policy, read once."""
     return read_given(find_policy(name_or_path, beside), "policy", JobError)
 
 
 def named_policy(given: GivenFile) -> Policy:
-    """A policy from its file.
-
-    Raises:
-        JobError: the file is not a policy, or takes a shipped policy's name; nothing was judged.
-    """
+    """A policy from its file."""
     return build_policy(parse_toml(given, "policy", JobError))
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """A job with what its files say.
-
-    Attributes:
-        job: the specification.
-        given: the files of "job", "schema", "policy" and, where rules are waived, "waivers", as they were when they
-            were understood.
-        schema: what is public about the table.
-        policy: what the verdicts rest on.
-        waivers: rules that somebody answers for.
-        generators: of every candidate, by label.
-    """
+    """A job with what its files say."""
 
     job: Job
     given: Mapping[str, GivenFile]
@@ -75,12 +53,7 @@ class Inputs:
 
 
 def read_inputs(job_path: Path) -> Inputs:
-    """A job with its schema, policy, waivers and generators, or the first thing that is wrong with them.
-
-    Raises:
-        BadInput: one of the files cannot be read or used, or does not go with the others; nothing was done.
-        MissingExtra: a generator needs what is not installed.
-    """
+    """A job with its schema, policy, waivers and generators, or the first thing that is wrong with them."""
     given, home = {"job": read_given(job_path, "job", JobError)}, job_path.parent
     job = build_job(parse_toml(given["job"], "job", JobError))
     given["schema"] = read_given(home / job.table.schema_path, "schema", SchemaError)
@@ -95,16 +68,7 @@ def read_inputs(job_path: Path) -> Inputs:
 
 
 def read_waivers(path: str | None, home: Path, given: dict[str, GivenFile]) -> tuple[Waiver, ...]:
-    """The waivers of a job, none where it names no file of them.
-
-    Args:
-        path: of their file.
-        home: folder that a relative path starts from.
-        given: gets the file.
-
-    Raises:
-        JobError: the file cannot be read, or is none of waivers; nothing was judged.
-    """
+    """The waivers of a job, none where it names no file of them."""
     if path is None:
         return ()
     given["waivers"] = read_given(home / path, "waivers", JobError)
@@ -112,11 +76,7 @@ def read_waivers(path: str | None, home: Path, given: dict[str, GivenFile]) -> t
 
 
 def check_measures(measures: Iterable[str]) -> None:
-    """Refuse a measure that does not exist.
-
-    Raises:
-        JobError: a name is unknown; nothing was measured.
-    """
+    """Refuse a measure that does not exist."""
     for name in measures:
         if name not in MODULES:
             raise JobError(f"measure={name!r} is unknown; {nearest(name, MODULES)}")
@@ -126,10 +86,6 @@ def check_file(path: Path) -> str:
     """The kind of a file of settings that can be used: "schema", "policy", "waivers file" or "job".
 
     A job is checked with the schema, policy and waivers that it names, and with parameters of its generators.
-
-    Raises:
-        BadInput: it cannot be read, or not be used; nothing was done.
-        MissingExtra: a generator of a job needs what is not installed.
     """
     given = read_given(path, "settings", JobError)
     content = parse_toml(given, "settings", JobError)
@@ -162,19 +118,7 @@ def _generators(job: Job, schema: Schema, home: Path) -> dict[str, Generator]:
 
 
 def generator_of(point: PlannedCandidate, schema: Schema, place: str, home: Path, **changed: Any) -> Generator:
-    """The specification of a candidate's generator, checked.
-
-    Args:
-        point: the candidate.
-        schema: of the table.
-        place: its name in messages.
-        home: the folder of the job, from which files of texts are named.
-        changed: parameters that take the place of its own.
-
-    Raises:
-        BadInput: a parameter or the schema cannot be used; nothing was read.
-        MissingExtra: the generator needs what is not installed.
-    """
+    """The specification of a candidate's generator, checked."""
     parameters: dict[str, Any] = {**point.spec.parameters, **changed}
     if isinstance(of_texts := parameters.get("text"), dict):
         named = {key: str(home / path) for key, path in of_texts.items() if key in FILES and isinstance(path, str)}

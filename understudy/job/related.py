@@ -31,14 +31,7 @@ MOST_GUESSES = 8
 
 @dataclass(frozen=True)
 class RelatedInputs:
-    """A job of two related tables with what its files say.
-
-    Attributes:
-        job: the specification.
-        relation: of the two tables.
-        tables: the inputs of each table, as of a job of one table.
-        together: the claim of both fits, by label; without those that promise nothing.
-    """
+    """A job of two related tables with what its files say."""
 
     job: RelatedJob
     relation: Relation
@@ -47,21 +40,12 @@ class RelatedInputs:
 
 
 def is_related(job_path: Path) -> bool:
-    """True for a job file that names two related tables.
-
-    Raises:
-        JobError: the file cannot be read, or is no TOML; nothing was done.
-    """
+    """True for a job file that names two related tables."""
     return "tables" in parse_toml(read_given(job_path, "job", JobError), "job", JobError)
 
 
 def read_related(job_path: Path) -> RelatedInputs:
-    """A job of two related tables with its files, or the first thing that is wrong with them. No row is read.
-
-    Raises:
-        BadInput: one of the files cannot be read or used, or does not go with the others; nothing was done.
-        MissingExtra: a generator needs what is not installed.
-    """
+    """A job of two related tables with its files, or the first thing that is wrong with them. No row is read."""
     given, home = {"job": read_given(job_path, "job", JobError)}, job_path.parent
     job = build_related_job(parse_toml(given["job"], "job", JobError))
     relation = _relation(job, home)
@@ -129,9 +113,6 @@ def _shared(point: PlannedCandidate, schemas: Mapping[TableRole, Schema]) -> tup
     """The epsilon of each of two fits that compose to no more than the job asks for, and what they compose to.
 
     Both have the same. No row is read, and nothing depends on one.
-
-    Raises:
-        BudgetError: the epsilon leaves no room for both.
     """
     epsilon = float(point.epsilon or 0.0)
     share, best = FIRST_SHARE * epsilon, None

@@ -297,13 +297,7 @@ class RelatedJob(JobTerms):
         return self.tables.outside or ("clamp" if self.is_private else "refuse")
 
     def of_table(self, role: TableRole, epsilons: Mapping[str, float], target: bool) -> Job:
-        """The job of one of the tables.
-
-        Args:
-            role: names the table.
-            epsilons: of its fits, by label: what it has of the job's.
-            target: true if the job's target and task are of this table.
-        """
+        """The job of one of the tables."""
         said: RelatedTableSpec = getattr(self.tables, role)
         aim = {} if target else {"target": None, "task": None}
         generators = {
@@ -326,20 +320,12 @@ class RelatedJob(JobTerms):
 
 
 def read_job(path: Path) -> Job:
-    """A job from its TOML file.
-
-    Raises:
-        JobError: the file cannot be read or is not a job; nothing was run.
-    """
+    """A job from its TOML file."""
     return build_job(read_toml(path, "job", JobError))
 
 
 def build_job(content: dict[str, Any]) -> Job:
-    """A job from plain data, as its file holds it.
-
-    Raises:
-        JobError: the content is not a job; the message names the place and the remedy.
-    """
+    """A job from plain data, as its file holds it."""
     if "tables" in content:
         raise JobError(
             "this job is of two related tables ([tables]), which `understudy run` alone carries out; name a job of one "
@@ -358,11 +344,7 @@ def build_job(content: dict[str, Any]) -> Job:
 
 
 def build_related_job(content: dict[str, Any]) -> RelatedJob:
-    """A job of two related tables from plain data, as its file holds it.
-
-    Raises:
-        JobError: the content is not such a job; the message names the place and the remedy.
-    """
+    """A job of two related tables from plain data, as its file holds it."""
     tables = content["tables"]
     if "table" in content:
         raise JobError("a job has one table or two related ones: [table] and [tables] are both there; keep one of them")

@@ -67,9 +67,6 @@ class GeneratorSpec(BaseModel):
 def epsilon_list(value: Any) -> tuple[float | None, ...]:
     """The epsilons of a job's list; `None` for `"none"`.
 
-    Raises:
-        ValueError: it holds something else, the same twice, or nothing.
-
     >>> epsilon_list([0.3, 1, "none"])
     (0.3, 1.0, None)
     """
@@ -128,15 +125,7 @@ class SweepSpec(Frozen):
 
 @dataclass(frozen=True)
 class PlannedCandidate:
-    """One candidate of a job: outside a sweep a generator, in a sweep a generator at one epsilon and one seed.
-
-    Attributes:
-        label: names its files.
-        family: label of the generator in the job.
-        epsilon: as the job asks for it; `None`: no formal guarantee.
-        seed: of a sweep; `None` outside one.
-        spec: the generator with this epsilon.
-    """
+    """One candidate of a job: outside a sweep a generator, in a sweep a generator at one epsilon and one seed."""
 
     label: str
     family: str
@@ -161,12 +150,7 @@ class PlannedCandidate:
 
 
 def points(generators: Mapping[str, GeneratorSpec], seeds: Iterable[int] | None) -> dict[str, PlannedCandidate]:
-    """Every candidate by its label, in the order of generators, epsilons and seeds.
-
-    Args:
-        generators: by label, as the job has them.
-        seeds: of a sweep; `None` outside one.
-    """
+    """Every candidate by its label, in the order of generators, epsilons and seeds."""
     if seeds is None:
         return {
             label: PlannedCandidate(label, label, spec.parameters.get("epsilon"), None, spec)
@@ -200,14 +184,7 @@ def setting_label(family: str, epsilon: float | None) -> str:
 
 
 def composed(schedules: Mapping[str, "Schedule"]) -> ComposedClaim | None:
-    """The composed claim of several fits of one table; `None` where no fit promises anything.
-
-    Args:
-        schedules: of all private fits, by label.
-
-    Raises:
-        BudgetError: no accountant resolves them together, or delta is too small for so many releases.
-    """
+    """The composed claim of several fits of one table; `None` where no fit promises anything."""
     from synth.dp.schedule_file import schedule_of  # as whoever reads the claim prices it
 
     if not schedules:

@@ -37,14 +37,7 @@ CALIBRATED = 0.05
 
 @dataclass(frozen=True)
 class Trial:
-    """The subject of an audit; all of it public.
-
-    Attributes:
-        generator: with the epsilon and delta that are claimed.
-        schema: gives the unit, k and n_units.
-        seed: of which canaries are in; never of the noise.
-        time_limit_s: of the audit, where somebody asked for one; `None`: no limit.
-    """
+    """The subject of an audit; all of it public."""
 
     generator: PrivateGenerator
     schema: Schema
@@ -53,13 +46,7 @@ class Trial:
 
 
 def audit_trial(candidate: Candidate, trial: Trial, progress: Progress) -> Candidate:
-    """The candidate with the audit of its claim, or with the reason why there is none. No real row is read.
-
-    Args:
-        candidate: whose claim it is.
-        trial: what to audit.
-        progress: told the share done.
-    """
+    """The candidate with the audit of its claim, or with the reason why there is none. No real row is read."""
     from evaluate.privacy.audit import white_box as auditing
 
     started = time.perf_counter()
@@ -80,15 +67,7 @@ def audit_trial(candidate: Candidate, trial: Trial, progress: Progress) -> Candi
 def audit_model(
     candidate: Candidate, model: Model, *, seed: int, time_limit_s: float | None, progress: Progress
 ) -> Candidate:
-    """The candidate with the audit of its model's claim, made with the generator and parameters of the model's fit.
-
-    Args:
-        candidate: whose table is said to come from the model.
-        model: saved by a fit.
-        seed: of which canaries are in; never of the noise.
-        time_limit_s: as in `Trial`.
-        progress: told the share done.
-    """
+    """The candidate with the audit of its model's claim, made with the generator and parameters of the model's fit."""
     if model.statement is None:
         return candidate
     try:
@@ -113,12 +92,7 @@ def disproved(candidate: Candidate) -> tuple[str, ...]:
 
 
 def claimed_generator(model: Model, statement: PrivacyStatement) -> PrivateGenerator:
-    """The specification that a model was fitted by.
-
-    Raises:
-        AuditError: the model does not tell it, or it is of another claim than the statement's.
-        JobError: the parameters are none of the generator's.
-    """
+    """The specification that a model was fitted by."""
     of_rows = rows_of(model)
     parameters = of_rows.parameters if isinstance(of_rows, HistoryModel | MarginalModel | NeuralModel) else None
     if not isinstance(parameters, Mapping):
@@ -148,14 +122,7 @@ SHADOW = "privacy.shadow"
 def attacked(
     candidate: Candidate, measure: str, attack: Callable[[], MetricResult], time_limit_s: float | None = None
 ) -> Candidate:
-    """The candidate with what an attack came to, or with the reason why it came to nothing.
-
-    Args:
-        candidate: whose table is attacked.
-        measure: its name in the catalog.
-        attack: as `shadow_attack` makes it.
-        time_limit_s: wall seconds; `None`: no limit.
-    """
+    """The candidate with what an attack came to, or with the reason why it came to nothing."""
     found, seconds = isolated(measure, attack, time_limit_s)
     return replace(
         candidate,
@@ -172,9 +139,6 @@ def shadow_attack(
 
     Args:
         tables: *Sensitive*. Gives the real rows and the synthetic table.
-        chosen: the generator that made it, with its parameters.
-        n_models: shadow models to fit.
-        progress: told the share done.
     """
 
     def attack() -> MetricResult:
@@ -186,12 +150,7 @@ def shadow_attack(
 
 
 def specification_of(model: Model) -> Generator:
-    """The generator and the parameters that a model was fitted by.
-
-    Raises:
-        ModelError: the model does not hold them.
-        JobError: they are none of the generator's.
-    """
+    """The generator and the parameters that a model was fitted by."""
     of_rows, kinds = rows_of(model), AutoregressiveModel | HistoryModel | MarginalModel | NeuralModel
     parameters = of_rows.parameters if isinstance(of_rows, kinds) else None
     if parameters is None:

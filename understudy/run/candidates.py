@@ -45,10 +45,6 @@ class FittedCandidate:
     """The outputs of one generator.
 
     Attributes:
-        statement: what it promises; `None`: **no formal guarantee**.
-        seconds: wall seconds of fit and sample.
-        unsaved: why its model was not saved; empty where it was.
-        rejected: rows that were drawn and rejected for breaking a constraint; `None` where the schema has none.
         clipped: *Sensitive*. Units whose gradient DP-SGD clipped, and units sampled; `None` where it trained nothing.
     """
 
@@ -72,10 +68,7 @@ class CandidateContext:
     """The inputs of candidates.
 
     Attributes:
-        plan: says what to do.
-        work: keeps what is done.
         sides: *Sensitive*. Train and holdout.
-        stage: is told what is being done.
     """
 
     plan: Plan
@@ -95,11 +88,7 @@ def is_finished(work: RunWorkspace, label: str) -> bool:
 
 
 def finish(bench: CandidateContext, label: str) -> None:
-    """One candidate made and measured, from where an earlier start left it.
-
-    Raises:
-        UnderstudyError: a fit or a sample is not possible; what was done is kept.
-    """
+    """One candidate made and measured, from where an earlier start left it."""
     if is_finished(bench.work, label):
         return
     if "statement" not in bench.work.stage(label):

@@ -52,25 +52,7 @@ class Plan:
     """The plan of a run.
 
     Attributes:
-        job: the specification.
-        job_path: the file it was read from.
-        given: the files of "job", "schema", "policy" and, where rules are waived, "waivers", as they were understood.
-            These are hashed and sealed.
-        out: the folder that will appear.
-        table: the real table's place.
-        schema: what is public about it.
-        policy: what the verdicts rest on.
-        generators: by label.
-        schedules: of those that promise something: all that their fits will draw.
-        fund: the total that pays for these; `None`: no ledger, or nothing to pay for.
-        publication: all that the released numbers will draw; `None`: there are none.
         key: *Sensitive*. Of the real table's fingerprint.
-        restart: whether unfinished work of this output is removed first.
-        workers: candidates made side by side; `None`: as many as a cluster has room for.
-        waivers: rules that somebody answers for.
-        executor: address of the Dask scheduler whose workers make candidates; `None`: processes on this machine do.
-        related: the two tables that the real one is made from; `None`: it is read as it is.
-        related_schedules: all that the fits of the related table draw, by label.
     """
 
     job: Job
@@ -113,11 +95,7 @@ class Plan:
         return {**self.schedules, **({} if self.publication is None else {PUBLICATION: self.publication})}
 
     def payment(self, work: RunWorkspace) -> Payment:
-        """The payment for all that is drawn, which goes on from what is kept of an earlier start.
-
-        Args:
-            work: keeps requests and journals.
-        """
+        """The payment for all that is drawn, which goes on from what is kept of an earlier start."""
         releases = {
             label: Release(schedule, f"{label} of a run, by {self.generators[label].name}", f"generators.{label}")
             for label, schedule in self.schedules.items()
@@ -267,20 +245,7 @@ class Plan:
 def make_plan(
     job_path: Path, out: Path, *, restart: bool = False, workers: int | None = None, executor: str | None = None
 ) -> Plan:  # fmt: skip
-    """A plan, or the first thing that would go wrong. No row of the table is read and nothing is written.
-
-    Args:
-        job_path: the job file.
-        out: the folder that will appear.
-        restart: whether unfinished work of this output is removed first.
-        workers: processes that make candidates side by side; `None`: as the job says.
-        executor: address of the Dask scheduler whose workers make candidates; `None`: processes on this machine do.
-
-    Raises:
-        BadInput: job, schema, policy, waivers, parameters, the table's place or the output's cannot be used. Or the
-            ledger does not admit the job's fits.
-        MissingExtra: the table or a generator needs what is not installed.
-    """
+    """A plan, or the first thing that would go wrong. No row of the table is read and nothing is written."""
     if executor is not None:
         checked(executor)
     asked = read_inputs(job_path)
@@ -304,18 +269,7 @@ def make_plan(
 
 
 def plan_of(asked: Inputs, table: RealTable, job_path: Path, out: Path) -> Plan:
-    """A plan of what is asked for, from its start, on this machine. The output's place is not looked at.
-
-    Args:
-        asked: the job with its files.
-        table: the real table's place.
-        job_path: the job file.
-        out: the folder that will appear.
-
-    Raises:
-        BadInput: parameters or columns cannot be used, or the ledger does not know the dataset.
-        MissingExtra: a generator needs what is not installed.
-    """
+    """A plan of what is asked for, from its start, on this machine. The output's place is not looked at."""
     job, schema, generators, home = asked.job, asked.schema, asked.generators, job_path.parent
     check_written = check_columns if table.stored else check_names
     check_written(schema.kept, out / f"synthetic{table.suffix}")
@@ -342,14 +296,7 @@ def plan_of(asked: Inputs, table: RealTable, job_path: Path, out: Path) -> Plan:
 
 
 def check_left(plans: Sequence[Plan]) -> None:
-    """Refuse plans that what is left of their total does not admit all together. Nothing is reserved.
-
-    Args:
-        plans: that are paid from one total, none of them finished.
-
-    Raises:
-        LedgerError: the total does not admit what no earlier start has reserved.
-    """
+    """Refuse plans that what is left of their total does not admit all together. Nothing is reserved."""
     curves: dict[str, RdpCurve] = {}
     for plan in plans:
         paid = frozenset() if plan.restart else requested(plan.out)
@@ -362,11 +309,7 @@ def check_left(plans: Sequence[Plan]) -> None:
 
 
 def check_ledger(place: str | None) -> None:
-    """Refuse a ledger that workers of a cluster cannot pay from.
-
-    Raises:
-        LedgerError: it is a file; nothing was reserved.
-    """
+    """Refuse a ledger that workers of a cluster cannot pay from."""
     if place is not None and "://" not in place:
         raise LedgerError(
             f"workers of a cluster pay from a ledger in PostgreSQL, and {place!r} is a file, which takes turns on one "
@@ -375,11 +318,7 @@ def check_ledger(place: str | None) -> None:
 
 
 def with_fund(plan: Plan) -> Plan:
-    """A plan that has lost its open ledger, with the ledger opened anew, as another process needs it.
-
-    Raises:
-        LedgerError: the ledger is not named any more, or cannot be opened.
-    """
+    """A plan that has lost its open ledger, with the ledger opened anew, as another process needs it."""
     url = ledger_of(plan.job, plan.job_path.parent)
     if url is None:
         raise LedgerError("a private fit of this run is paid for, and no ledger is named any more; name the same again")

@@ -38,14 +38,7 @@ SHARES = {"fit": (0.0, 0.5), "sample": (0.5, 0.1), "evaluate": (0.6, 0.3), "audi
 
 @dataclass(frozen=True)
 class CandidateWork:
-    """The `Work` of making candidates; what a process cannot be handed, it opens anew.
-
-    Attributes:
-        plan: without an open ledger, and without the fingerprint's key, which nobody needs who makes candidates.
-        work: keeps what is done.
-        ledger: that pays, without credentials; `None`: nobody does.
-        debug: whether internal errors show where they happened; that may hold values of the table.
-    """
+    """The `Work` of making candidates; what a process cannot be handed, it opens anew."""
 
     plan: Plan
     work: RunWorkspace
@@ -113,13 +106,7 @@ TELL_EVERY_S = 0.2
 
 
 def make(executor: Executor, labels: Sequence[str], tell: Progress) -> Iterator[tuple[str, str | None]]:
-    """Each candidate as it ends, with the reason where it was lost.
-
-    Args:
-        executor: makes them.
-        labels: of the candidates, in the order of their beginning.
-        tell: told what is under way, and the share of all that is done.
-    """
+    """Each candidate as it ends, with the reason where it was lost."""
     left, n_ended = deque(labels), 0
     while n_ended < len(labels):
         while left and len(executor.at_work) < executor.size:
@@ -133,18 +120,7 @@ def make(executor: Executor, labels: Sequence[str], tell: Progress) -> Iterator[
 
 
 def executor_of(plan: Plan, work: RunWorkspace, size: int | None, *, debug: bool) -> Executor:
-    """The executor of a plan's candidates.
-
-    Args:
-        plan: says what to do, and where.
-        work: keeps what is done.
-        size: candidates at once; `None`: as many as a cluster has room for.
-        debug: as of `CandidateWork`.
-
-    Raises:
-        JobError: a cluster cannot be what it would have to be; nothing was begun.
-        MissingExtra: the extra `dask` is not installed.
-    """
+    """The executor of a plan's candidates."""
     ledger = None if plan.fund is None else plan.fund.place
     handed = replace(plan, fund=None, key=b"", table=plan.table if size is None else plan.table.shared(size))
     at = replace(work, folder=work.folder.absolute(), out=work.out.absolute())
@@ -163,14 +139,7 @@ class LostCandidates(BadInput):
 
 @dataclass
 class FinishedCandidates:
-    """Messages as candidates end, one after the other.
-
-    Attributes:
-        work: keeps what is done.
-        console: says it.
-        n_left: candidates that this start has to make.
-        is_brief: whether a line for each of them is too much.
-    """
+    """Messages as candidates end, one after the other."""
 
     work: RunWorkspace
     console: Console
@@ -217,14 +186,7 @@ def make_all(plan: Plan, work: RunWorkspace, sides: Sides, console: Console) -> 
     """Every candidate that no earlier start has finished, made and measured.
 
     Args:
-        plan: names them, and how many are made at once.
-        work: keeps what is done.
         sides: *Sensitive*. Train and holdout.
-        console: says how far it is.
-
-    Raises:
-        LostCandidates: of a sweep, or of several processes: some could not be made, the others are finished.
-        BadInput: of a job that is none, in one process: the first that could not be made; no other was begun.
     """
     labels = [label for label in plan.points if not is_finished(work, label)]
     elsewhere = plan.executor is not None

@@ -27,15 +27,7 @@ from understudy.job.sweep import composed
 
 
 def check_fit(chosen: Generator, place: str) -> None:
-    """Refuse a generator that needs the whole table in memory.
-
-    Args:
-        chosen: the specification.
-        place: what an error names it by.
-
-    Raises:
-        JobError: it does; nothing was read.
-    """
+    """Refuse a generator that needs the whole table in memory."""
     if not chosen.stored or chosen.text is not None:
         reads = "reads the whole table into memory" if chosen.text is None else "learns texts from rows in memory"
         raise JobError(
@@ -45,15 +37,7 @@ def check_fit(chosen: Generator, place: str) -> None:
 
 
 def check_job(job: Job, generators: Mapping[str, Generator]) -> None:
-    """Refuse what a job asks for and cannot have of a table that stays where it is stored.
-
-    Args:
-        job: the specification.
-        generators: of all candidates, by label.
-
-    Raises:
-        JobError: a generator, an attack or published numbers need the rows themselves; nothing was read.
-    """
+    """Refuse what a job asks for and cannot have of a table that stays where it is stored."""
     for label, chosen in generators.items():
         check_fit(chosen, f"generators.{label}")
     if job.evaluation.shadow_models is not None:
@@ -69,15 +53,7 @@ def check_job(job: Job, generators: Mapping[str, Generator]) -> None:
 
 
 def check_sampled(sample_rows: int | None, *, stored: bool) -> None:
-    """Refuse to draw samples of tables that are in memory as a whole.
-
-    Args:
-        sample_rows: what is asked for; `None`: nothing is.
-        stored: whether the tables stay where they are stored.
-
-    Raises:
-        JobError: samples are asked for in vain; nothing was read.
-    """
+    """Refuse to draw samples of tables that are in memory as a whole."""
     if sample_rows is not None and not stored:
         raise JobError(
             f"sample_rows={sample_rows} is of tables that stay where they are stored, and these are read into memory "
@@ -86,11 +62,7 @@ def check_sampled(sample_rows: int | None, *, stored: bool) -> None:
 
 
 def check_tracking(job: Job) -> None:
-    """Refuse to track a run without the library that tells the server.
-
-    Raises:
-        MissingExtra: it is not installed; nothing was read.
-    """
+    """Refuse to track a run without the library that tells the server."""
     if job.tracking is not None and importlib.util.find_spec("mlflow") is None:
         raise missing_extra("tracking.mlflow, which may be left out,", "mlflow")
 
@@ -107,17 +79,7 @@ DROWNED_SHARE = 0.05
 
 @dataclass(frozen=True)
 class Intent:
-    """The fits that are intended.
-
-    Attributes:
-        generators: by label; a single one may have an empty label.
-        schedules: of those that promise something, by label.
-        schema: what is public about the table.
-        fund: what pays for them; `None`: no ledger.
-        outside: what becomes of values outside the schema.
-        swept: of a sweep: what it comes to; its labels are then one for each setting.
-        stored: whether a run reads the table where it is stored, so that nobody counts the values it clamps.
-    """
+    """The fits that are intended."""
 
     generators: Mapping[str, Generator]
     schedules: Mapping[str, Schedule]
@@ -130,13 +92,7 @@ class Intent:
 
 @dataclass(frozen=True)
 class Swept:
-    """The composition of a sweep.
-
-    Attributes:
-        composed: what all its private fits promise together; `None` where none promises anything.
-        unpaid: whether nobody pays for them.
-        schedules: of all of them, by label.
-    """
+    """The composition of a sweep."""
 
     composed: ComposedClaim | None
     unpaid: bool
@@ -155,12 +111,7 @@ def cautions(intent: Intent) -> tuple[str, ...]:
 
 
 def of_publication(release: str, together: ComposedClaim) -> str:
-    """A warning with the composed claim of the released numbers and their table.
-
-    Args:
-        release: label of that table.
-        together: of the table and the numbers.
-    """
+    """A warning with the composed claim of the released numbers and their table."""
     return (
         f"released_numbers: whoever gets the table of generators.{release} and the numbers about it has both: "
         f"together they come to epsilon={typed_loss(together.epsilon)} at delta={typed_loss(together.delta)}"

@@ -42,14 +42,7 @@ def release_numbers(plan: Plan, work: RunWorkspace, sides: Split, table: Path, p
     """The released numbers drawn and kept, once whatever cuts the run short; nothing where none is asked.
 
     Args:
-        plan: names the table and the schedule.
-        work: keeps what is drawn.
         sides: *Sensitive*. Train and holdout.
-        table: the synthetic table's file.
-        progress: told the share done.
-
-    Raises:
-        LedgerError: the total does not admit that lost draws are made again; nothing was drawn.
     """
     if plan.publication is None:
         return
@@ -73,11 +66,7 @@ def _release(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress
 
 
 def publication(plan: Plan, work: RunWorkspace) -> PublishedNumbers | None:
-    """The releases for the report to hand on, with all that counts with them; `None` where there are none.
-
-    Raises:
-        BudgetError: what is kept of them is damaged.
-    """
+    """The releases for the report to hand on, with all that counts with them; `None` where there are none."""
     if plan.publication is None or plan.together is None or plan.job.release is None:
         return None
     kept = work.stage(PUBLICATION)
@@ -99,12 +88,7 @@ def _together(schedules: Mapping[str, Schedule], found: ComposedClaim, schema: S
 
 
 def with_numbers(evaluation: Evaluation, published: PublishedNumbers | None) -> Evaluation:
-    """The evaluation with the published numbers among those of their table, so that a rule may rest on them.
-
-    Args:
-        evaluation: of the run.
-        published: as `publication` gives it.
-    """
+    """The evaluation with the published numbers among those of their table, so that a rule may rest on them."""
     if published is None:
         return evaluation
     found = tuple(number.estimate for number in published.numbers)
@@ -117,11 +101,7 @@ def with_numbers(evaluation: Evaluation, published: PublishedNumbers | None) -> 
 
 
 def write_public(facts: PublicFacts, folder: Path) -> None:
-    """`report-to-hand-on.html`, and `released.json` where numbers were released; each file whole or not there.
-
-    Raises:
-        OutputError: a file cannot be written.
-    """
+    """`report-to-hand-on.html`, and `released.json` where numbers were released; each file whole or not there."""
     write_public_html(facts, folder / REPORT)
     if facts.publication is not None:
         with whole_file(folder / NUMBERS) as beside:

@@ -64,19 +64,7 @@ class RunOutcome:
 def run(
     plan: Plan, console: Console, signer: Signer | None = None, tell: Callable[[RunOutcome], None] | None = None
 ) -> RunOutcome:
-    """Carry out a plan, from where an earlier start of the same run was cut short.
-
-    Args:
-        plan: what to do.
-        console: is told.
-        signer: signs the evidence; `None`: nobody does.
-        tell: says what the run came to. Until that is done, the same run finds its output its own.
-
-    Raises:
-        BadInput: the table does not fit, a fit is not possible, or other unfinished work is in the way. No output was
-            left. Unfinished work was left only where something was reserved or drawn, or a fit was finished.
-        LostCandidates: some candidates could not be made, the others are finished; no output was left.
-    """
+    """Carry out a plan, from where an earlier start of the same run was cut short."""
     with unfinished(plan.out, restart=plan.restart) as work:
         work.claim(_names(plan))
         outcome = _again(plan, work, console) if work.is_finished else _carry_out(plan, work, console, signer)
@@ -89,11 +77,7 @@ def run(
 
 
 def _again(plan: Plan, work: RunWorkspace, console: Console) -> RunOutcome:
-    """The outcome of an output that an earlier start finished: nothing is drawn, paid for or written again.
-
-    Raises:
-        OtherWork: the output is of another table.
-    """
+    """The outcome of an output that an earlier start finished: nothing is drawn, paid for or written again."""
     clamped: list[str] = []
     with console.stage("split"), stages.read(plan, clamped.append) as table:
         sides = stages.split(plan, table)
@@ -154,7 +138,6 @@ class _Real:
 
     Attributes:
         sides: *Sensitive*. Train and holdout.
-        prints: keyed fingerprints of the table and of its sides.
         clamped: *Sensitive*. Warnings that cells were clamped; as internal as the evaluation.
     """
 

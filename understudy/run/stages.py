@@ -40,12 +40,7 @@ Sides = Split | StoredSplit
 
 
 def read(plan: Plan, tell: Callable[[str], None] | None = None) -> "AbstractContextManager[pd.DataFrame | StoredTable]":
-    """The real table, conforming to its schema: in memory, or where it is stored. *Sensitive*.
-
-    Args:
-        plan: names both.
-        tell: is given a sentence on the cells that were clamped, as by `read_real`.
-    """
+    """The real table, conforming to its schema: in memory, or where it is stored. *Sensitive*."""
     if plan.related is not None:
         return plan.related.read(plan.job.outside, tell)
     return read_real(plan.table.shared(ENGINES), plan.schema, plan.job.outside, tell)
@@ -76,30 +71,14 @@ def fit(
     """One generator's model of the training table; a private one draws from its budget. The seed reaches no noise.
 
     Args:
-        plan: names the generators.
-        label: which of them.
         train: *Sensitive*. The rows.
-        budget: of a private fit.
-        place: where unfinished work and a network's log are kept.
-        progress: told the share done.
     """
     chosen, seed = plan.generators[label], child_seed(plan.job.seed, "fit", label)
     return fit_model(chosen, train, plan.schema, seed=seed, progress=progress, budget=budget, place=place)
 
 
 def sample(plan: Plan, label: str, model: Model, path: Path, progress: Progress) -> int | None:
-    """One generator's synthetic table, written: as many rows as the job says, else the model's own default.
-
-    Args:
-        plan: says how many, and whether they are a file or a folder of parts.
-        label: of the generator.
-        model: fitted.
-        path: of the file or folder.
-        progress: told the share done.
-
-    Returns:
-        Rows that were drawn and rejected for breaking a constraint; `None` where the schema has none.
-    """
+    """One generator's synthetic table, written: as many rows as the job says, else the model's own default."""
     rows, seed = plan.points[label].spec.rows, child_seed(plan.job.seed, "sample", label)
     if plan.table.stored:
         return write_rows(model, path, rows, seed=seed, progress=progress).n_rejected
@@ -167,13 +146,7 @@ def evaluate(
     """Every synthetic table measured against train and holdout, each with its generator's specification.
 
     Args:
-        plan: says what to measure.
         real: *Sensitive*. The real side.
-        synthetic: the tables, by label.
-        statements: what they promise, by label.
-        progress: told what is being measured.
-        scorers: losses of the models that wrote texts, by label.
-        self_tested: whether the self-tests run, too; once is enough for a run.
     """
     return evaluate_beside(
         real,
@@ -189,11 +162,7 @@ def evaluate(
 
 
 def check_reached(sides: Sides) -> None:
-    """Refuse to take what could not be measured for a finding where the real table cannot be reached any more.
-
-    Raises:
-        TableError: it cannot; the same command goes on from here.
-    """
+    """Refuse to take what could not be measured for a finding where the real table cannot be reached any more."""
     if isinstance(sides, StoredSplit):
         load.check_reached(sides.train)
 
@@ -234,11 +203,7 @@ def shadow(
     """The candidate with the shadow-model attack on its table. Its fits are never released; no ledger hears of them.
 
     Args:
-        plan: says how many models.
         real: *Sensitive*. The real side.
-        candidate: measured.
-        synthetic: its table.
-        progress: told the share done.
     """
     asked, chosen = plan.job.evaluation, plan.generators[candidate.name]
     if asked.shadow_models is None:

@@ -66,12 +66,7 @@ def work_folder(out: Path) -> Path:
 
 @dataclass(frozen=True)
 class RunWorkspace:
-    """The folder of one unfinished run, held by this process alone.
-
-    Attributes:
-        folder: hidden, beside the output.
-        out: the output that it is to become.
-    """
+    """The folder of one unfinished run, held by this process alone."""
 
     folder: Path
     out: Path
@@ -101,14 +96,7 @@ class RunWorkspace:
         return self.unfinished.is_finished
 
     def claim(self, names: Mapping[str, str | None]) -> None:
-        """Take up the work if it goes by these names, or if nothing in it is worth keeping.
-
-        Args:
-            names: what this run is, such as the digest of its job; an earlier start may know of more.
-
-        Raises:
-            OtherWork: it goes by other names; it was left as it is.
-        """
+        """Take up the work if it goes by these names, or if nothing in it is worth keeping."""
         known = self.unfinished.state
         other = [what for what in names if what in known and known[what] != names[what]]
         if other and self.is_finished:
@@ -174,12 +162,7 @@ class RunWorkspace:
                 log.replace(kept)
 
     def expect_clipping(self, label: str, *, of_texts: bool = False) -> None:
-        """Have a training by DP-SGD note how many units it clips; what an earlier start noted stays.
-
-        Args:
-            label: of the generator.
-            of_texts: of the language model that writes texts beside it.
-        """
+        """Have a training by DP-SGD note how many units it clips; what an earlier start noted stays."""
         folder = self.training(label) / PREPARED if of_texts else self.training(label)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / CLIPPING).touch()
@@ -254,11 +237,7 @@ class RunWorkspace:
             self._write("warnings.json", list(dict.fromkeys((*self.warnings, *sentences))))
 
     def finish(self) -> None:
-        """Turn the result into the output; whose it is stays known until the folder is discarded.
-
-        Raises:
-            OutputError: something has taken the output's name meanwhile; the work was left as it is.
-        """
+        """Turn the result into the output; whose it is stays known until the folder is discarded."""
         check_new_folder(self.out)
         sync_all(self.result)
         # Every model is saved by now: noisy values are of no more use, and would only be lying about.
@@ -285,18 +264,7 @@ def requested(out: Path) -> frozenset[str]:
 
 
 def check_free(out: Path, *, restart: bool = False) -> bool:
-    """Refuse an output that is taken, before any work is done, but for one whose run was cut short before it told so.
-
-    Args:
-        out: of a run.
-        restart: whether the run is to begin anew, so that nothing may be there.
-
-    Returns:
-        Whether a run has finished the output, and nobody was told yet.
-
-    Raises:
-        OutputError: it exists and is not an empty folder, or its parent cannot be made or written.
-    """
+    """Refuse an output that is taken, before any work, but for one whose run was cut short before it told so."""
     if not restart and RunWorkspace(work_folder(out), out).is_finished:
         return True
     tidy(out)
@@ -315,14 +283,7 @@ def tidy(out: Path) -> None:
 def unfinished(out: Path, *, restart: bool = False) -> Iterator[RunWorkspace]:
     """The work on an output, new or as it was left; when the block ends badly it is kept if that is worth it.
 
-    Args:
-        out: the folder that it is to become.
-        restart: remove what was left.
-
     Where a run has finished the output and was cut short before anybody was told, its work is yielded as it is.
-
-    Raises:
-        OutputError: another run is at work on this output, or the output is taken; nothing was changed.
     """
     work = RunWorkspace(work_folder(out), out)
     busy = f"another run is at work on --out {str(out)!r}; wait for it to end, or name another --out"

@@ -30,16 +30,7 @@ class Channel(Protocol):
         ...
 
     def ask(self, requests: Mapping[str, bytes], timeout_s: float) -> Mapping[str, bytes]:
-        """Replies by site; a site that failed, is late or is gone has none.
-
-        Args:
-            requests: payloads by site.
-            timeout_s: seconds after which a site counts as late.
-
-        Raises:
-            JobError: a request names an unknown site; nothing was sent.
-            ChannelError: the channel itself gave out; no reply is to be had from it.
-        """
+        """Replies by site; a site that failed, is late or is gone has none."""
         ...
 
 
@@ -53,14 +44,7 @@ class Respondent(Protocol):
 
 @dataclass(frozen=True)
 class Traffic:
-    """Payloads between the server and one site, without what their transport adds.
-
-    Attributes:
-        n_requests: requests to the site.
-        n_replies: replies from the site.
-        request_bytes: bytes of all requests.
-        reply_bytes: bytes of all replies.
-    """
+    """Payloads between the server and one site, without what their transport adds."""
 
     n_requests: int = 0
     n_replies: int = 0
@@ -77,12 +61,7 @@ class Traffic:
 
 
 class TrafficCount:
-    """The running count of payloads by site, which a recorder may read along with.
-
-    Args:
-        sites: names.
-        recorder: called with every payload that the server sends or receives; `None`: nobody reads along.
-    """
+    """The running count of payloads by site, which a recorder may read along with."""
 
     def __init__(self, sites: tuple[str, ...], recorder: Recorder | None = None) -> None:
         self._by_site = {site: Traffic() for site in sites}
@@ -109,10 +88,6 @@ class TrafficCount:
 class LocalChannel:
     """A channel to respondents in this process, asked one after another.
 
-    Args:
-        respondents: sites by name.
-        recorder: called with every payload that the server sends or receives; `None`: nobody reads along.
-
     >>> class Echo:
     ...     def answer(self, request: bytes) -> bytes:
     ...         return request * 2
@@ -138,15 +113,7 @@ class LocalChannel:
         return self._count.by_site
 
     def ask(self, requests: Mapping[str, bytes], timeout_s: float) -> dict[str, bytes]:
-        """Replies by site; a site whose answer raises or takes longer than its time has none.
-
-        Args:
-            requests: payloads by site.
-            timeout_s: seconds that each site has. A late answer is awaited all the same, and dropped.
-
-        Raises:
-            JobError: a request names an unknown site; nothing was sent.
-        """
+        """Replies by site; a site whose answer raises or takes longer than its time has none."""
         check_sites(requests, self.sites)
         replies = {}
         for site in sorted(requests):
@@ -160,11 +127,7 @@ class LocalChannel:
 
 
 def check_sites(asked: Iterable[str], known: tuple[str, ...]) -> None:
-    """Refuse requests to sites that the channel does not have.
-
-    Raises:
-        JobError: a request names an unknown site; nothing was sent.
-    """
+    """Refuse requests to sites that the channel does not have."""
     for site in asked:
         if site not in known:
             raise JobError(f"a request goes to a known site, and site={site!r} is none; {nearest(site, known)}")

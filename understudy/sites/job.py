@@ -149,16 +149,7 @@ class SitesJob(Frozen):
 
 @dataclass(frozen=True)
 class SitesInputs:
-    """A job of several sites with what its files say.
-
-    Attributes:
-        job: the specification.
-        schema: what is public about the table of all sites together.
-        policy: by which sites judge.
-        generator: the specification, checked.
-        home: folder that relative paths start from.
-        given: the files of "job", "schema" and "policy", as they were understood.
-    """
+    """A job of several sites with what its files say."""
 
     job: SitesJob
     schema: Schema
@@ -195,21 +186,12 @@ class SitesInputs:
 
     @cached_property
     def schedule(self) -> Schedule | None:
-        """All that a fit draws about any unit; `None` where it promises nothing. It reads no row.
-
-        Raises:
-            BudgetError: the schema or epsilon does not allow the fit.
-        """
+        """All that a fit draws about any unit; `None` where it promises nothing. It reads no row."""
         return self.generator.schedule(self.schema)
 
 
 def read_sites_job(path: Path) -> SitesInputs:
-    """A job of several sites with its files, or the first thing that is wrong with them. No row is read.
-
-    Raises:
-        BadInput: one of the files cannot be read or used, or they do not go together.
-        MissingExtra: the generator needs what is not installed.
-    """
+    """A job of several sites with its files, or the first thing that is wrong with them. No row is read."""
     given = {"job": read_given(path, "job", JobError)}
     job = build_sites_job(parse_toml(given["job"], "job", JobError))
     given["schema"] = read_given(path.parent / job.schema_path, "schema", SchemaError)
@@ -222,11 +204,7 @@ def read_sites_job(path: Path) -> SitesInputs:
 
 
 def build_sites_job(content: dict[str, Any]) -> SitesJob:
-    """A job of several sites from plain data, as its file holds it.
-
-    Raises:
-        JobError: the content is no such job; the message names the place and the remedy.
-    """
+    """A job of several sites from plain data, as its file holds it."""
     try:
         return SitesJob.model_validate(content)
     except ValidationError as error:

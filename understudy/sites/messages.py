@@ -42,11 +42,7 @@ def pack(content: Mapping[str, Any], body: bytes = b"") -> bytes:
 
 
 def unpack(message: bytes) -> tuple[dict[str, Any], bytes]:
-    """The content and the body of a message.
-
-    Raises:
-        SitesError: it is not such a message.
-    """
+    """The content and the body of a message."""
     line, _, body = message.partition(b"\n")
     try:
         content = json.loads(line)
@@ -81,10 +77,6 @@ class CountQuery(Frozen):
 
         Args:
             rows: *Sensitive*. Of the site, contributions bounded.
-            schema: of the job.
-
-        Raises:
-            SitesError: the query cannot be answered; nothing was counted.
         """
         if self.kind == "sizes":
             return [rows.rows_per_entity()]
@@ -120,11 +112,7 @@ class CountQuery(Frozen):
 
 
 def read_query(content: Any) -> CountQuery:
-    """A query from plain data.
-
-    Raises:
-        SitesError: it is not such a query.
-    """
+    """A query from plain data."""
     try:
         return CountQuery.model_validate(content)
     except ValidationError:

@@ -58,15 +58,7 @@ HOLDOUT_SHARE = 0.2
 
 @dataclass(frozen=True)
 class SitePart:
-    """The part of a site in a run, as it was asked for.
-
-    Attributes:
-        name: of the site.
-        inputs: the job.
-        table: its real rows' place.
-        out: the site's own output; it must be new, or of this very run.
-        fund: the total that pays; `None`: outside any ledger.
-    """
+    """The part of a site in a run, as it was asked for."""
 
     name: str
     inputs: SitesInputs
@@ -76,13 +68,7 @@ class SitePart:
 
 
 def site_part(name: str, inputs: SitesInputs, table: RealTable, out: Path, ledger: str | None) -> SitePart:
-    """The part of a site, or the first thing that is wrong. No row is read and nothing is reserved.
-
-    Raises:
-        JobError: the job has no such site.
-        LedgerError: the ledger does not admit the fit.
-        OutputError: the output is taken.
-    """
+    """The part of a site, or the first thing that is wrong. No row is read and nothing is reserved."""
     if name not in inputs.names:
         raise JobError(f"site={name!r} is none of the job's, which are {', '.join(inputs.names)}; name one of them")
     if not is_delivered(name, inputs, out):
@@ -105,15 +91,7 @@ def _work(out: Path) -> Unfinished:
 
 @contextmanager
 def taking_part(part: SitePart, progress: Progress = quiet) -> "Iterator[Participant | FinishedSite]":
-    """The respondent of a site, as long as the block lasts; its table is read and paid for first.
-
-    Args:
-        part: of the site.
-        progress: told what is being done.
-
-    Raises:
-        BadInput: the table cannot be read, the ledger does not admit the fit, or other work is in the way.
-    """
+    """The respondent of a site, as long as the block lasts; its table is read and paid for first."""
     work = _work(part.out)
     with work.held(f"another process takes part as {str(part.out)!r}; wait for it to end, or name another output"):
         if is_delivered(part.name, part.inputs, part.out):
@@ -145,11 +123,7 @@ def _key() -> bytes:
 
 
 def _claim(work: Unfinished, names: Mapping[str, str]) -> None:
-    """Take up unfinished work of the same job, site and table, or begin anew.
-
-    Raises:
-        JobError: it is of another; it was left as it is.
-    """
+    """Take up unfinished work of the same job, site and table, or begin anew."""
     known = {name: work.state.get(name) for name in names} if work.state else {}
     other = [name for name in known if known[name] != names[name]]
     if other:
@@ -207,11 +181,7 @@ class _Reservation:
 
     @classmethod
     def made(cls, part: SitePart, folder: Path, fingerprint: str) -> "_Reservation":
-        """The reservation: it pays for this run, however often the site is started again.
-
-        Raises:
-            LedgerError: the total does not admit the fit; nothing was reserved.
-        """
+        """The reservation: it pays for this run, however often the site is started again."""
         schedule = part.inputs.schedule
         if part.fund is None or schedule is None:
             return cls(None, None)
@@ -260,24 +230,14 @@ def _commit_again(part: SitePart, folder: Path) -> None:
 
 @dataclass
 class FinishedSite:
-    """The respondent of a site whose output is there: it gives its verdict again.
-
-    Attributes:
-        part: of the site.
-        is_done: true once the server has ended its run.
-        is_finished: true, since the output is there.
-    """
+    """The respondent of a site whose output is there: it gives its verdict again."""
 
     part: SitePart
     is_done: bool = False
     is_finished: Literal[True] = True
 
     def answer(self, request: bytes) -> bytes:
-        """The reply to one request.
-
-        Raises:
-            SitesError: it is for another table than the site has.
-        """
+        """The reply to one request."""
         content, body = unpack(request)
         task = content.get("task")
         if content.get("job") != self.part.inputs.digest:
@@ -300,14 +260,7 @@ class Participant:
     """A site's respondent: noisy answers while the fit lasts, then the verdict on the table that came of it.
 
     Attributes:
-        part: of the site.
-        site: answers queries.
         sides: *Sensitive*. Its train and holdout rows.
-        paid: the ledger's reservation.
-        work: the unfinished output.
-        fingerprint: keyed, of the table.
-        progress: told what is being done.
-        finished: the same site once its output is there; `None` before.
     """
 
     part: SitePart
@@ -330,11 +283,7 @@ class Participant:
         return self.finished is not None and self.finished.is_done
 
     def answer(self, request: bytes) -> bytes:
-        """The reply to one request.
-
-        Raises:
-            UnderstudyError: it cannot be answered.
-        """
+        """The reply to one request."""
         if self.finished is not None:
             return self.finished.answer(request)
         content, body = unpack(request)
@@ -364,11 +313,7 @@ class Participant:
             self.paid.commit(statement)
 
     def _checked(self, content: Mapping[str, Any]) -> PrivacyStatement | None:
-        """The statement, which claims what this site has planned itself; `None` where nothing is promised.
-
-        Raises:
-            SitesError: it claims another guarantee.
-        """
+        """The statement, which claims what this site has planned itself; `None` where nothing is promised."""
         if content.get("job") != self.part.inputs.digest:
             raise SitesError("the table is of another job than this site's; use the same job file")
         if not self.part.inputs.generator.promises and content.get("statement") is None:

@@ -29,14 +29,7 @@ from understudy.sites.training_plan import training_caveats
 
 @dataclass(frozen=True, eq=False)
 class PendingCounts:
-    """Counts that no budget has paid for yet: a shape, and no numbers.
-
-    Attributes:
-        kind: of the query.
-        shape: of the counts.
-        clique: attributes of a marginal.
-        table: its codes; `None` where there are no codes.
-    """
+    """Counts that no budget has paid for yet: a shape, and no numbers."""
 
     kind: str
     shape: tuple[int, ...]
@@ -54,11 +47,7 @@ class PendingCounts:
         return cast("NDArray[np.int64]", self)
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
-        """Refused: there are no numbers.
-
-        Raises:
-            TableError: always.
-        """
+        """Refused: there are no numbers."""
         raise TableError(
             "counts of several sites have no numbers before a budget has paid for them; release them first"
         )
@@ -66,12 +55,7 @@ class PendingCounts:
 
 @dataclass(frozen=True, eq=False)
 class RemoteCounts:
-    """The rows of all sites in the codes of a discretizer, as far as counting goes.
-
-    Attributes:
-        discretizer: the codes.
-        coarsening: the coarse attributes.
-    """
+    """The rows of all sites in the codes of a discretizer, as far as counting goes."""
 
     discretizer: Discretizer
     coarsening: Coarsening
@@ -100,15 +84,7 @@ class RemoteTable:
     """The table of all sites, where it is: it has no rows here."""
 
     def training(self, schema: Schema, *, in_order: bool = False) -> "RemoteRows":
-        """The rows as a private fit reads them.
-
-        Args:
-            schema: of the job.
-            in_order: true if rows of an entity follow each other, which sums do not show.
-
-        Raises:
-            TableError: the order is asked for.
-        """
+        """The rows as a private fit reads them."""
         if in_order:
             raise TableError("sums of several sites do not show how rows follow each other; leave the order out")
         return RemoteRows(schema)
@@ -116,11 +92,7 @@ class RemoteTable:
 
 @dataclass(frozen=True)
 class RemoteRows:
-    """A training table without rows: all its counts are pending.
-
-    Attributes:
-        schema: what is public.
-    """
+    """A training table without rows: all its counts are pending."""
 
     schema: Schema
 
@@ -161,13 +133,7 @@ def _undeclared(name: str) -> TableError:
 
 
 class SitesBudget(Budget):
-    """A budget whose draws are sums of the sites' noisy counts; it is never charged for a number that no site has.
-
-    Args:
-        schedule: every release that will be made.
-        sums: to the sites.
-        journal: keeps sums before anything reads them; `None`: nothing is kept.
-    """
+    """A budget whose draws are sums of the sites' noisy counts; it is never charged for a number that no site has."""
 
     def __init__(self, schedule: Schedule, sums: SecureSums, journal: Journal | None = None) -> None:
         super().__init__(schedule, journal=journal)
@@ -184,10 +150,6 @@ class SitesBudget(Budget):
         """The sums of some counts over all sites, asked for together; spends as many of the event's releases.
 
         Where a site drops out after the first sum, later sums are scaled to the first.
-
-        Raises:
-            BudgetError: the event is not in the schedule or has no so many releases left; nothing was asked.
-            SitesError: too few sites are left; no sum was shown.
         """
         pending = [each for each in exact if isinstance(each, PendingCounts)]
         if len(pending) < len(exact):

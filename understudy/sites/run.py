@@ -44,13 +44,7 @@ GRACE_S = 20.0
 
 @dataclass(frozen=True)
 class SitesRun:
-    """A run of all sites on this machine.
-
-    Attributes:
-        job_path: the job file.
-        inputs: the job.
-        out: the folder for all outputs.
-    """
+    """A run of all sites on this machine."""
 
     job_path: Path
     inputs: SitesInputs
@@ -62,12 +56,7 @@ class SitesRun:
 
 
 def plan_run(job_path: Path, inputs: SitesInputs, out: Path) -> SitesRun:
-    """A run, or the first thing that is wrong. No row is read.
-
-    Raises:
-        JobError: a site of the job names no table.
-        OutputError: an output is taken.
-    """
+    """A run, or the first thing that is wrong. No row is read."""
     for name, site in inputs.job.sites.items():
         if site.table is None:
             raise JobError(f"sites.{name}.table is missing, and a run on one machine reads it; add it")
@@ -80,13 +69,7 @@ def plan_run(job_path: Path, inputs: SitesInputs, out: Path) -> SitesRun:
 
 
 def run_here(run: SitesRun, progress: Progress = quiet) -> SitesOutcome:
-    """Carry out a run: sites are started, the server serves them, and all have ended when this returns.
-
-    Raises:
-        BadInput: a site could not take part, or too few are left; what was reserved and drawn is kept.
-        ChannelError: a site did not join.
-        MissingExtra: Flower is not installed.
-    """
+    """Carry out a run: sites are started, the server serves them, and all have ended when this returns."""
     from understudy.sites.flower.credentials import make_server_files, make_site_files
     from understudy.sites.flower.server import FlowerChannel
 
@@ -143,12 +126,7 @@ def _site(
 
 
 def _wait(run: SitesRun, channel: "FlowerChannel", processes: "Mapping[str, subprocess.Popen[bytes]]") -> None:
-    """Wait until all sites have joined, or after a while until there are enough.
-
-    Raises:
-        SitesError: one has ended before.
-        ChannelError: too many are late.
-    """
+    """Wait until all sites have joined, or after a while until there are enough."""
     until = time.monotonic() + JOIN_S
     while True:
         try:

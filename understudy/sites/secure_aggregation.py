@@ -73,17 +73,7 @@ class AggregationError(BadInput):
 
 @dataclass(frozen=True)
 class AggregationPlan:
-    """The public facts of a run, which each site and the server have before it begins.
-
-    Attributes:
-        run_id: names the run, and no other.
-        sites: names of the sites, in one order for all.
-        threshold: t, above n / 2: the sites without which there is no sum. n - t of them may drop out.
-        n_rounds: sums that the run may take.
-
-    Raises:
-        AggregationError: the facts do not allow a protected sum; no key was made.
-    """
+    """The public facts of a run, which each site and the server have before it begins."""
 
     run_id: str
     sites: tuple[str, ...]
@@ -114,21 +104,13 @@ class AggregationPlan:
         return hashlib.sha256(json.dumps([_PROTOCOL, content]).encode()).hexdigest()
 
     def place(self, site: str) -> int:
-        """The place of a site in the order of all, from 0.
-
-        Raises:
-            AggregationError: the plan has no such site.
-        """
+        """The place of a site in the order of all, from 0."""
         if site not in self.sites:
             raise AggregationError(f"only sites of the plan take part: site={site!r}; known are {list(self.sites)}")
         return self.sites.index(site)
 
     def check_enough(self, sites: int, stage: str) -> None:
-        """Refuse to go on with fewer sites than the threshold.
-
-        Raises:
-            AggregationError: there are too few.
-        """
+        """Refuse to go on with fewer sites than the threshold."""
         if sites < self.threshold:
             raise AggregationError(
                 f"fewer sites than the threshold are left, so there is no sum: stage={stage!r}, sites={sites}, "
@@ -136,11 +118,7 @@ class AggregationPlan:
             )
 
     def check_round(self, round_index: int, last: int) -> None:
-        """Refuse a round that the plan has not, or that is not later than the last.
-
-        Raises:
-            AggregationError: it is not open to this round.
-        """
+        """Refuse a round that the plan has not, or that is not later than the last."""
         if not last < round_index < self.n_rounds:
             raise AggregationError(
                 "each round of a plan is taken once, in order, for a second vector under the same masks shows the "
@@ -203,11 +181,7 @@ def written(message: Frozen) -> bytes:
 
 
 def parsed(plan: AggregationPlan, content: bytes, model: type[M]) -> M:
-    """A message from its bytes.
-
-    Raises:
-        AggregationError: it is another message, or belongs to another plan.
-    """
+    """A message from its bytes."""
     try:
         message = model.model_validate_json(content, strict=True)
     except ValidationError:
@@ -228,11 +202,7 @@ def written_vector(plan: AggregationPlan, round_index: int, masked: Masked) -> b
 
 
 def parsed_vector(plan: AggregationPlan, round_index: int, length: int, content: bytes) -> Masked:
-    """A masked vector from its bytes.
-
-    Raises:
-        AggregationError: it belongs to another plan or round, or its length is another.
-    """
+    """A masked vector from its bytes."""
     head = _vector_head(plan, round_index)
     if content[: len(head)] != head:
         raise AggregationError(f"a vector belongs to another plan or round: round_index={round_index}; send that of it")
@@ -258,7 +228,6 @@ def derived(secret: bytes, purpose: bytes) -> bytes:
 
     Args:
         secret: *Sensitive*. A shared secret or a seed.
-        purpose: as `context` gives it.
 
     >>> derived(bytes([0x0B]) * 22, b"").hex()  # RFC 5869, appendix A.3
     '8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d'
@@ -269,11 +238,7 @@ def derived(secret: bytes, purpose: bytes) -> bytes:
 
 
 def shared_secret(private: bytes, public: str) -> bytes:
-    """The secret that two key pairs share, by X25519.
-
-    Raises:
-        AggregationError: the public key is of small order, so anybody would know the secret.
-    """
+    """The secret that two key pairs share, by X25519."""
     try:
         key = X25519PublicKey.from_public_bytes(bytes.fromhex(public))
         return X25519PrivateKey.from_private_bytes(private).exchange(key)
@@ -295,11 +260,7 @@ def own_mask(plan: AggregationPlan, round_index: int, site: str, seed: bytes, le
     """The mask that one site adds and all take off together.
 
     Args:
-        plan: of the run.
-        round_index: from 0.
-        site: whose mask it is.
         seed: *Sensitive*. Random bytes of this site and round.
-        length: of the vector.
     """
     return mask_stream(derived(seed, context(plan.digest, "own mask", round_index, site)), length)
 
@@ -308,11 +269,7 @@ def pair_mask(plan: AggregationPlan, round_index: int, pair: tuple[str, str], se
     """The mask of a pair as its first site adds it: the negative of that of its second site.
 
     Args:
-        plan: of the run.
-        round_index: from 0.
-        pair: the site that adds the mask, and the other.
         secret: *Sensitive*. Shared by the two mask keys of this round.
-        length: of the vector.
     """
     first, second = sorted(pair, key=plan.place)
     mask = mask_stream(derived(secret, context(plan.digest, "pair mask", round_index, first, second)), length)
@@ -324,7 +281,6 @@ def mask_stream(seed: bytes, length: int) -> Masked:
 
     Args:
         seed: *Sensitive*. 32 bytes, used for this stream alone.
-        length: of the vector.
 
     Source: Y. Nir and A. Langley, "ChaCha20 and Poly1305 for IETF protocols", RFC 8439, 2018.
 
@@ -342,10 +298,6 @@ def split_secret(secret: bytes, plan: AggregationPlan) -> tuple[bytes, ...]:
 
     Args:
         secret: *Sensitive*. 32 bytes.
-        plan: of the run.
-
-    Raises:
-        MissingExtra: the library is not installed.
 
     Source: A. Shamir, "How to share a secret", Communications of the ACM 22(11), 1979.
     """
@@ -356,11 +308,7 @@ def split_secret(secret: bytes, plan: AggregationPlan) -> tuple[bytes, ...]:
 
 
 def joined_secret(shares: Mapping[str, bytes], plan: AggregationPlan) -> bytes:
-    """The secret of 32 bytes from shares by site, of which the first that the threshold asks for are taken.
-
-    Raises:
-        AggregationError: there are fewer shares than the threshold.
-    """
+    """The secret of 32 bytes from shares by site, of which the first that the threshold asks for are taken."""
     plan.check_enough(len(shares), "unmask")
     shamir = _shamir()
     taken = [(plan.place(site) + 1, share) for site, share in shares.items()][: plan.threshold]

@@ -22,13 +22,7 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class SumRecord:
-    """One sum as the server saw it.
-
-    Attributes:
-        what: the event that paid for it.
-        n_numbers: its length.
-        answered: the sites in it.
-    """
+    """One sum as the server saw it."""
 
     what: str
     n_numbers: int
@@ -37,13 +31,7 @@ class SumRecord:
 
 @dataclass
 class SecureSums:
-    """The server's side of a run: each query is answered by the sum of all sites, or not at all.
-
-    Attributes:
-        channel: to the sites.
-        inputs: the job.
-        records: the sums so far.
-    """
+    """The server's side of a run: each query is answered by the sum of all sites, or not at all."""
 
     channel: Channel
     inputs: SitesInputs
@@ -54,17 +42,7 @@ class SecureSums:
     def ask(
         self, query: CountQuery | TrainingQuery, what: str, length: int, body: bytes = b""
     ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-        """The sum of the sites' noisy answers, shape (length,), and the sites in it.
-
-        Args:
-            query: what is asked for.
-            what: the event that pays, in words.
-            length: numbers of the answer.
-            body: goes with the query to each site.
-
-        Raises:
-            SitesError: fewer sites than the job needs are left; no sum was shown.
-        """
+        """The sum of the sites' noisy answers, shape (length,), and the sites in it."""
         is_clear = isinstance(query, TrainingQuery) and not self.inputs.job.training.secure
         once = self._in_the_clear if is_clear else self._once
         for _ in range(ATTEMPTS):

@@ -49,17 +49,7 @@ WORST_FIRST = ("FAIL", NOT_HEARD, "INCONCLUSIVE", "PASS")
 
 @dataclass(frozen=True)
 class SitesOutcome:
-    """The outcome of a run of several sites.
-
-    Attributes:
-        statement: the guarantee.
-        verdicts: of each site on its own rows.
-        dropped: sites that were missing from a sum.
-        n_sums: sums that the server saw.
-        seconds: of the fit, as the clock has it.
-        traffic: messages and bytes by site, without what the transport adds.
-        cautions: sentences on what is not protected.
-    """
+    """The outcome of a run of several sites."""
 
     statement: PrivacyStatement | None
     verdicts: Mapping[str, str]
@@ -96,19 +86,7 @@ class SitesOutcome:
 
 
 def serve(inputs: SitesInputs, channel: Channel, out: Path, progress: Progress = quiet) -> SitesOutcome:
-    """Fit, sample, deliver: the whole of a server's part.
-
-    Args:
-        inputs: the job.
-        channel: to all sites.
-        out: the server's output; it must be new.
-        progress: told what is being done.
-
-    Raises:
-        SitesError: too few sites are left; the sums that were shown are kept, and the same command goes on.
-        JobError: the channel is to other sites, or unfinished work of another job is in the way.
-        OutputError: the output is taken or cannot be written.
-    """
+    """Fit, sample, deliver: the whole of a server's part."""
     if channel.sites != inputs.names:
         raise JobError(f"the job names sites={list(inputs.names)}, and these are here: {list(channel.sites)}")
     check_new_folder(out)
@@ -154,11 +132,7 @@ def are_enough(inputs: SitesInputs, channel: Channel) -> bool:
 
 
 def _claim(work: Unfinished, inputs: SitesInputs) -> None:
-    """Take up unfinished work of the same job, or begin anew.
-
-    Raises:
-        JobError: it is of another job; it was left as it is.
-    """
+    """Take up unfinished work of the same job, or begin anew."""
     known = work.state.get("job")
     if known is not None and known != inputs.digest:
         raise JobError(

@@ -34,9 +34,6 @@ class ServerAggregation:
 
     A stage takes the replies of sites, one each, until the server closes it: by `keys`, `shares_for`, `unmask_request`
     and `total`. A site without a reply by then has dropped out of the stage; a later reply is refused.
-
-    Args:
-        plan: of the run.
     """
 
     def __init__(self, plan: AggregationPlan) -> None:
@@ -65,11 +62,7 @@ class ServerAggregation:
         return self._sealed.keys() - self._masked.keys()
 
     def take_advertisement(self, site: str, content: bytes) -> None:
-        """Stage 1: the keys of a site.
-
-        Raises:
-            AggregationError: they are not for each round, or came before.
-        """
+        """Stage 1: the keys of a site."""
         self._expect("advertise", site, self.plan.sites, self._keys)
         keys = parsed(self.plan, content, Advertisement)
         if {len(keys.mask_keys), len(keys.commitments)} != {self.plan.n_rounds}:
@@ -79,22 +72,14 @@ class ServerAggregation:
         self._keys[site] = keys
 
     def keys(self) -> bytes:
-        """End of stage 1: the keys of all sites, for each of them.
-
-        Raises:
-            AggregationError: fewer sites than the threshold sent keys.
-        """
+        """End of stage 1: the keys of all sites, for each of them."""
         if self._stage == "advertise":
             self.plan.check_enough(len(self._keys), "advertise")
             self._stage = "share"
         return written(KeyList(plan=self.plan.digest, keys=self._keys))
 
     def take_shares(self, site: str, content: bytes) -> None:
-        """Stage 2: the shares that a site sealed for the others.
-
-        Raises:
-            AggregationError: they are not for each other site, or came before.
-        """
+        """Stage 2: the shares that a site sealed for the others."""
         self._expect("share", site, self._keys, self._sealed)
         sealed = parsed(self.plan, content, SealedShares).sealed
         if sealed.keys() != self._keys.keys() - {site}:
@@ -102,11 +87,7 @@ class ServerAggregation:
         self._sealed[site] = sealed
 
     def shares_for(self, site: str) -> bytes:
-        """End of stage 2: the shares that others sealed for one site.
-
-        Raises:
-            AggregationError: fewer sites than the threshold sent shares, or this one did not.
-        """
+        """End of stage 2: the shares that others sealed for one site."""
         if self._stage == "share":
             self.plan.check_enough(len(self._sealed), "share")
             self._stage = "idle"
@@ -115,15 +96,7 @@ class ServerAggregation:
         return written(SealedShares(plan=self.plan.digest, sealed=sealed))
 
     def begin(self, round_index: int, length: int) -> None:
-        """Open a round; one that has no sum yet is given up.
-
-        Args:
-            round_index: from 0, later than the last.
-            length: of each vector.
-
-        Raises:
-            AggregationError: the set-up is not finished, the round is not a later one, or there is no length.
-        """
+        """Open a round; one that has no sum yet is given up."""
         if self._stage in ("advertise", "share"):
             raise AggregationError(f"the set-up comes before the rounds: next={self._stage!r}; finish it")
         self.plan.check_round(round_index, self._round)
@@ -133,20 +106,12 @@ class ServerAggregation:
         self._masked, self._unmaskings = {}, {}
 
     def take_masked(self, site: str, content: bytes) -> None:
-        """Stage 3: the masked vector of a site.
-
-        Raises:
-            AggregationError: it is of another round or length, or came before or too late.
-        """
+        """Stage 3: the masked vector of a site."""
         self._expect("mask", site, self._sealed, self._masked)
         self._masked[site] = parsed_vector(self.plan, self._round, self._length, content)
 
     def unmask_request(self) -> bytes:
-        """End of stage 3: the sites that answered, for each of them.
-
-        Raises:
-            AggregationError: fewer sites than the threshold answered; more may still do so.
-        """
+        """End of stage 3: the sites that answered, for each of them."""
         if self._stage == "mask":
             self.plan.check_enough(len(self._masked), "mask")
             self._stage = "unmask"
@@ -154,11 +119,7 @@ class ServerAggregation:
         return written(UnmaskRequest(plan=self.plan.digest, round_index=self._round, answered=self.answered))
 
     def take_unmasking(self, site: str, content: bytes) -> None:
-        """Stage 4: the shares that a site reveals.
-
-        Raises:
-            AggregationError: they are not one for each site, are of another round, or came before.
-        """
+        """Stage 4: the shares that a site reveals."""
         self._expect("unmask", site, self._masked, self._unmaskings)
         reply = parsed(self.plan, content, Unmasking)
         revealed = (set(reply.seeds), set(reply.mask_keys))
@@ -170,14 +131,7 @@ class ServerAggregation:
         self._unmaskings[site] = reply
 
     def total(self) -> Vector:
-        """End of a round: the sum of the vectors of all that answered.
-
-        Returns:
-            int64 numbers, exact where the size of the sum is below 2^63.
-
-        Raises:
-            AggregationError: fewer sites than the threshold took masks off, or a share is wrong.
-        """
+        """End of a round: the sum of the vectors of all that answered."""
         self._at("unmask")
         self.plan.check_enough(len(self._unmaskings), "unmask")
         total: Masked = np.sum(list(self._masked.values()), axis=0, dtype=np.uint64)

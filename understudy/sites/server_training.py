@@ -44,18 +44,7 @@ if TYPE_CHECKING:
 def fit_network(
     sums: SecureSums, budget: SitesBudget, *, progress: Progress = quiet, place: Path | None = None
 ) -> NeuralModel:
-    """A model of the rows of all sites.
-
-    Args:
-        sums: to the sites of a job.
-        budget: on the schedule of the job's training plan; pays for histograms. Sites pay for steps.
-        progress: told what is being done.
-        place: a folder of this fit's own for its checkpoint, made if need be; a fit that finds one there goes on.
-
-    Raises:
-        SitesError: too few sites are left; what was shown is kept, and the same fit goes on from there.
-        ModelError: training diverged, or the checkpoint cannot be used; there is no model.
-    """
+    """A model of the rows of all sites."""
     from synth.neural.training import device_of, seeded
 
     inputs = sums.inputs

@@ -52,9 +52,6 @@ class NoiseShare(SystemNoise):
     within 10 n exp(-pi^2 s^2) of one at every point. With s of at least `LEAST_SHARE_SIGMA` this is below 2e-23 for a
     thousand sites. Over a hundred million cells it adds less than 1e-14 to epsilon, and accountants round by more.
 
-    Args:
-        n_honest: sites that draw noise and tell nobody.
-
     Source: Kairouz, Liu, Steinke 2021 (2102.06387), Corollary 12.
     """
 
@@ -77,11 +74,7 @@ def share_of(sigma: float, n_honest: int) -> float:
 
 
 def check_sums(schedule: Schedule) -> None:
-    """Refuse a schedule of anything but sums of counts.
-
-    Raises:
-        BudgetError: an event is no such sum.
-    """
+    """Refuse a schedule of anything but sums of counts."""
     for event in schedule.events:
         if not isinstance(event, GaussianEvent) or not event.whole:
             raise BudgetError(f"several sites release sums of counts, and {event.what!r} is none; choose another")
@@ -89,11 +82,7 @@ def check_sums(schedule: Schedule) -> None:
 
 @dataclass
 class NoisyAnswers:
-    """Noisy counts of a site by query, on the disk before they are sent; `None` in memory alone.
-
-    Attributes:
-        folder: of the files; it is there.
-    """
+    """Noisy counts of a site by query, on the disk before they are sent; `None` in memory alone."""
 
     folder: Path | None
     _held: dict[int, tuple[str, NDArray[np.int64]]] = field(default_factory=dict)
@@ -103,11 +92,7 @@ class NoisyAnswers:
         return len(self._held)
 
     def find(self, query: CountQuery) -> NDArray[np.int64] | None:
-        """The answer that was kept; `None` where there is none.
-
-        Raises:
-            SitesError: the number belongs to another query.
-        """
+        """The answer that was kept; `None` where there is none."""
         asked = query.model_dump_json()
         if query.number not in self._held and self.folder is not None and self._path(query.number).exists():
             self._held[query.number] = self._read(query.number)
@@ -144,13 +129,6 @@ class NoisyAnswers:
 
         The difference of two sums of the same answers is the answers of the sites in which they differ. It has no more
         noise than these sites added.
-
-        Args:
-            asked: names the query.
-            answered: the sites in the sum.
-
-        Raises:
-            SitesError: the same answers were shown in the sum of other sites.
         """
         sums = self._file("sums.json", {})
         if tuple(sums.setdefault(asked, list(answered))) != answered:
@@ -170,15 +148,7 @@ class NoisyAnswers:
         return str(known["own"])
 
     def check_peers(self, site: str, answer_ids: Any) -> None:
-        """Refuse a sum of old answers of some sites and new ones of others; the answers of all are noted.
-
-        Args:
-            site: the site's own name.
-            answer_ids: names of the answers of the sites that take part, by site.
-
-        Raises:
-            SitesError: the own answers are not these, or another site has begun anew since.
-        """
+        """Refuse a sum of old answers of some sites and new ones of others; the answers of all are noted."""
         if not isinstance(answer_ids, dict) or answer_ids.get(site) != self.answer_id:
             raise SitesError("the server does not know this site's answers; start the server again")
         peers = self._file("peers.json", {})
@@ -214,15 +184,7 @@ class Site:
     """A site's answers to the server of its job.
 
     Args:
-        name: of the site.
-        inputs: the job.
         train: *Sensitive*. The site's rows, in memory or where they are stored.
-        answers: noisy answers so far.
-        noise: a share of the noise; `None`: the system's. Tests inject faults here.
-        before_draws: called before noise is drawn, as often as that is.
-
-    Raises:
-        BudgetError: the job cannot be carried out by shares of noise; no row was read.
     """
 
     def __init__(
@@ -257,13 +219,7 @@ class Site:
         )
 
     def answer(self, request: bytes) -> bytes:
-        """The reply to one request.
-
-        Raises:
-            SitesError: it is not such a message, or another job's.
-            AggregationError: it is out of turn.
-            BudgetError: the budget does not hold it.
-        """
+        """The reply to one request."""
         content, body = unpack(request)
         if content.get("job") != self.inputs.digest:
             raise SitesError(
@@ -333,11 +289,7 @@ class Site:
         return self._training.answer(query, body)
 
     def _event(self, query: CountQuery) -> GaussianEvent:
-        """The event that pays for a query.
-
-        Raises:
-            SitesError: it is not the one for such counts.
-        """
+        """The event that pays for a query."""
         events = self.schedule.events
         event = events[query.event] if query.event < len(events) else None
         kind = {SIZES: "sizes", COLUMNS: "cells"}.get("" if event is None else event.what, "cliques")
@@ -352,11 +304,7 @@ class Site:
         return {"cells": len(self.inputs.schema.modeled), "sizes": 1, "cliques": len(query.cliques)}[query.kind]
 
     def _charged(self, query: CountQuery) -> dict[Event, int]:
-        """What is spent of the query's event with it, releases of an earlier start included.
-
-        Raises:
-            BudgetError: the event has no so many left; nothing was drawn.
-        """
+        """What is spent of the query's event with it, releases of an earlier start included."""
         event = self._event(query)
         spent = self._spent.get(event, 0) + self._n_releases(query)
         if spent > event.count:
@@ -365,13 +313,7 @@ class Site:
 
 
 def plan_of(inputs: SitesInputs, run: str, answer_ids: Any) -> AggregationPlan:
-    """The public facts of one set-up of secure aggregation.
-
-    Args:
-        inputs: the job.
-        run: names the set-up, and no other one.
-        answer_ids: names of the answers by site: masks of sites that are told of other ones do not cancel.
-    """
+    """The public facts of one set-up of secure aggregation."""
     answers = hashlib.sha256(json.dumps(answer_ids, sort_keys=True).encode()).hexdigest()
     return AggregationPlan(f"{inputs.digest}:{run}:{answers}", inputs.names, inputs.job.threshold, ROUNDS_A_PLAN)
 

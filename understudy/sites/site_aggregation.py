@@ -49,15 +49,11 @@ class SiteState(Frozen):
     """All that a site remembers between two messages.
 
     Attributes:
-        stage: that comes next.
         encryption_key: *Sensitive*. Private key for shares.
         mask_keys: *Sensitive*. Private keys for masks, by round; without rounds that are masked.
         seeds: *Sensitive*. Seeds of its own masks, by round; without rounds that are masked.
-        keys: the public keys of all that advertised.
         shares: *Sensitive*. Shares of the secrets of each site that sent some, and its own: for each round, one of the
             seed and one of the mask key.
-        masked: the rounds it masked a vector for.
-        unmasked: the sites of each sum that it took masks off for, by round.
     """
 
     stage: Stage = "advertise"
@@ -71,15 +67,7 @@ class SiteState(Frozen):
 
 
 class SiteAggregation:
-    """One site's side of a run.
-
-    Args:
-        plan: of the run.
-        site: its name in the plan.
-
-    Raises:
-        AggregationError: the plan has no such site.
-    """
+    """One site's side of a run."""
 
     def __init__(self, plan: AggregationPlan, site: str) -> None:
         plan.place(site)
@@ -96,11 +84,7 @@ class SiteAggregation:
         )
 
     def advertise(self) -> bytes:
-        """Stage 1: public keys of the site, and commitments.
-
-        Raises:
-            AggregationError: it did so before.
-        """
+        """Stage 1: public keys of the site, and commitments."""
         state = self._at("advertise")
         keys = Advertisement(
             plan=self.plan.digest,
@@ -114,14 +98,7 @@ class SiteAggregation:
         return written(keys)
 
     def share(self, content: bytes) -> bytes:
-        """Stage 2: shares of the secrets of each round, sealed for each other site.
-
-        Args:
-            content: from `ServerAggregation.keys`.
-
-        Raises:
-            AggregationError: too few sites are left, or a key is missing, repeated or not this site's own.
-        """
+        """Stage 2: shares of the secrets of each round, sealed for each other site."""
         state = self._at("share")
         keys = parsed(self.plan, content, KeyList).keys
         self._check_keys(keys, state.keys[self.site])
@@ -152,14 +129,7 @@ class SiteAggregation:
             raise AggregationError(f"no two keys are the same: run_id={self.plan.run_id!r}; begin a new run")
 
     def receive(self, content: bytes) -> None:
-        """End of the set-up: the shares that other sites sealed for this one; masks are shared with those sites.
-
-        Args:
-            content: from `ServerAggregation.shares_for`.
-
-        Raises:
-            AggregationError: too few sites are left, or shares were not sealed by their sender for this site.
-        """
+        """End of the set-up: the shares that other sites sealed for this one; masks are shared with those sites."""
         state = self._at("receive")
         sealed = parsed(self.plan, content, SealedShares).sealed
         self.plan.check_enough(len(sealed) + 1, "receive")
@@ -171,22 +141,14 @@ class SiteAggregation:
         self._go(stage="rounds", shares=state.shares | opened)
 
     def check_mask(self, round_index: int) -> None:
-        """Refuse a round that `mask` would refuse.
-
-        Raises:
-            AggregationError: as `mask` does.
-        """
+        """Refuse a round that `mask` would refuse."""
         self.plan.check_round(round_index, max(self._at("rounds").masked, default=-1))
 
     def mask(self, round_index: int, vector: Vector) -> bytes:
         """Stage 3: a vector under masks, which are uniform whatever it holds.
 
         Args:
-            round_index: from 0, later than the last; rounds may be left out.
             vector: *Sensitive*. int64 numbers; the size of the sum over all sites stays below 2^63.
-
-        Raises:
-            AggregationError: the round was masked before or is not in the plan, or the vector is none.
         """
         self.check_mask(round_index)
         state = self._state
@@ -217,11 +179,7 @@ class SiteAggregation:
         return pair_mask(self.plan, round_index, (self.site, other), secret, length)
 
     def check_unmask(self, content: bytes) -> UnmaskRequest:
-        """The request of stage 4, where `unmask` would answer it; nothing is revealed.
-
-        Raises:
-            AggregationError: as `unmask` does.
-        """
+        """The request of stage 4, where `unmask` would answer it; nothing is revealed."""
         self._at("rounds")
         request = parsed(self.plan, content, UnmaskRequest)
         self._check_request(request)
@@ -231,13 +189,6 @@ class SiteAggregation:
         """Stage 4: of each site one share, of its seed if it answered, of its mask key if it did not.
 
         The same request may be answered again, with the same shares.
-
-        Args:
-            content: from `ServerAggregation.unmask_request`.
-
-        Raises:
-            AggregationError: the set has too few sites, or not this one, or one that it shares no masks with. Or the
-                round was answered for another set.
         """
         request = self.check_unmask(content)
         state = self._state

@@ -59,14 +59,7 @@ MOST_EXPECTED = 10.0
 
 @dataclass
 class KeptRound:
-    """The last round of a site, on the disk before a step of it is taken and before its answer is sent.
-
-    Attributes:
-        path: of the file; `None`: in memory alone.
-        asked: the round's query, as text.
-        n_begun: steps of all rounds so far, lost ones among them.
-        values: its answer; empty where it is not there.
-    """
+    """The last round of a site, on the disk before a step of it is taken and before its answer is sent."""
 
     path: Path | None
     asked: str = ""
@@ -106,12 +99,7 @@ class SiteTraining:
     """A site's answers to rounds of training.
 
     Args:
-        inputs: the job.
-        plan: of the training.
         rows: *Sensitive*. The site's, contributions bounded.
-        budget: of the site, on the plan's schedule.
-        folder: for its last round; `None`: nothing is kept.
-        before_draws: called before noise is drawn, as often as that is.
     """
 
     def __init__(
@@ -130,12 +118,7 @@ class SiteTraining:
         self._n_units = 0
 
     def answer(self, query: TrainingQuery, body: bytes) -> NDArray[np.int64]:
-        """The update of a round's steps, in fixed point; shape (d,).
-
-        Raises:
-            SitesError: the round is out of turn, was begun and lost, or its weights do not fit; no step was taken.
-            BudgetError: the event has no so many steps left; no step was taken.
-        """
+        """The update of a round's steps, in fixed point; shape (d,)."""
         asked = query.model_dump_json()
         if asked == self._kept.asked:
             if not len(self._kept.values):
@@ -219,11 +202,7 @@ class SiteTraining:
 
 
 def _discretizer(codes: bytes, inputs: SitesInputs) -> Discretizer:
-    """The codes that the server sent.
-
-    Raises:
-        SitesError: they are not those of the schema's columns.
-    """
+    """The codes that the server sent."""
     try:
         plain = zlib.decompressobj().decompress(codes, MOST_CODES_BYTES)
         return Discretizer.from_plain(json.loads(plain), inputs.schema)

@@ -56,18 +56,7 @@ IN_THE_CLEAR_ONLY = (
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """The rounds of a training.
-
-    Attributes:
-        schedule: all events, of which the last are the steps.
-        event: of the steps.
-        local_steps: of each site in a round; the last round has what is left.
-        proximal: weight of the pull toward the server's weights.
-        is_private: true if the events are drawn with noise.
-        server_rate: times the mean of updates that the server moves weights by. The noise of a mean over n sites is
-            smaller by the root of n. Weights that moved so little would not learn in as many steps. So the root of
-            n: a move then has the noise of one table's. Without noise it is 1.
-    """
+    """The rounds of a training."""
 
     schedule: Schedule
     event: SubsampledGaussianEvent
@@ -87,12 +76,7 @@ class TrainingPlan:
 
 
 def trained_generator(inputs: SitesInputs) -> NeuralGenerator:
-    """The generator that plans the steps: the job's, without epsilon with steps for its epochs.
-
-    Raises:
-        JobError: the generator is no network, or its critic is one.
-        BudgetError: the schema does not name n_units.
-    """
+    """The generator that plans the steps: the job's, without epsilon with steps for its epochs."""
     generator = inputs.generator
     if not isinstance(generator, NeuralGenerator):
         raise JobError(f"several sites train {', '.join(BY_STEPS)}, and generator={generator.name!r} is none of them")
@@ -109,12 +93,7 @@ def trained_generator(inputs: SitesInputs) -> NeuralGenerator:
 
 
 def training_plan(inputs: SitesInputs) -> TrainingPlan:
-    """The plan of a job's training. No row is read.
-
-    Raises:
-        JobError: the generator is not trained so, or a setting has no effect on it.
-        BudgetError: the schema or epsilon does not allow the fit.
-    """
+    """The plan of a job's training. No row is read."""
     settings, generator = inputs.job.training, trained_generator(inputs)
     if settings.proximal and generator.name == "ctgan":
         raise JobError(
@@ -156,11 +135,7 @@ class TrainingQuery(Frozen):
 
 
 def read_training_query(content: Any) -> TrainingQuery:
-    """A query from plain data.
-
-    Raises:
-        SitesError: it is not such a query.
-    """
+    """A query from plain data."""
     try:
         return TrainingQuery.model_validate(content)
     except ValidationError:
@@ -176,11 +151,7 @@ def packed_arrays(weights: NDArray[np.float32], codes: bytes) -> tuple[bytes, st
 
 
 def unpacked_arrays(content: bytes, query: TrainingQuery) -> dict[str, NDArray[np.generic]]:
-    """A round's weights and codes from bytes.
-
-    Raises:
-        SitesError: they are not those that the query names.
-    """
+    """A round's weights and codes from bytes."""
     if hashlib.sha256(content).hexdigest() != query.digest:
         raise SitesError(f"round={query.number} comes with other weights than it names; send it again")
     try:

@@ -53,15 +53,7 @@ INTERNAL_FILES = (REPORT, EVALUATION, VERDICT, SUMMARY, JUNIT, *(f"{name}.toml" 
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """One run of a record.
-
-    Attributes:
-        name: that people read.
-        params: what was asked for.
-        metrics: what came out.
-        tags: to find it by.
-        artifacts: files, each with the folder that it has there; `None`: the topmost.
-    """
+    """One run of a record."""
 
     name: str
     params: Mapping[str, str]
@@ -72,13 +64,7 @@ class TrackedRun:
 
 @dataclass(frozen=True)
 class TrackingRecord:
-    """A finished run as plain data, ready to be sent.
-
-    Attributes:
-        server: its address, which holds no credentials.
-        experiment: its name.
-        runs: the parent, then one for each candidate.
-    """
+    """A finished run as plain data, ready to be sent."""
 
     server: str
     experiment: str
@@ -89,10 +75,7 @@ class TrackingRecord:
         """The record of a run.
 
         Args:
-            asked: the server, and how much may be sent.
-            job: that was carried out.
             delivery: *Sensitive*: its evaluation was measured on real rows. Of it, the whitelist alone is read.
-            folder: the output, which is whole.
         """
         known = _Known(asked.content == "internal", job, delivery, folder)
         children = (known.child(candidate) for candidate in delivery.evaluation.candidates)
@@ -108,10 +91,7 @@ class _Known:
     """All that a record may be made of.
 
     Attributes:
-        internal: whether what reads real rows is sent, too.
-        job: that was carried out.
         delivery: *Sensitive*. What the run came to.
-        folder: its output.
     """
 
     internal: bool
@@ -252,13 +232,7 @@ def _text(value: object) -> str:
 
 @dataclass(frozen=True)
 class Tracked:
-    """The outcome of sending a record.
-
-    Attributes:
-        server: its address.
-        url: page of the parent run there; `None` where there is none, or it is unfinished.
-        failure: one sentence without its full stop; empty where all of it was sent.
-    """
+    """The outcome of sending a record."""
 
     server: str
     url: str | None = None
@@ -269,10 +243,7 @@ def track(asked: TrackingSpec, job: Job, delivery: Delivery, folder: Path) -> Tr
     """The record of a finished run, made and sent. Whatever goes wrong is told, and nothing is raised.
 
     Args:
-        asked: the server, and how much may be sent.
-        job: that was carried out.
         delivery: *Sensitive*: its evaluation was measured on real rows.
-        folder: the output, which is whole.
     """
     try:
         record = TrackingRecord.of(asked, job, delivery, folder)
@@ -282,12 +253,7 @@ def track(asked: TrackingSpec, job: Job, delivery: Delivery, folder: Path) -> Tr
 
 
 def send(record: TrackingRecord, limit_s: float = LIMIT_S) -> Tracked:
-    """Send a record, by a process of its own. Whatever goes wrong is told, and nothing is raised.
-
-    Args:
-        record: of a finished run.
-        limit_s: seconds after which the process is ended.
-    """
+    """Send a record, by a process of its own. Whatever goes wrong is told, and nothing is raised."""
     # Some versions of the library ask the environment where files go, whatever server the client has.
     try:
         content = record.to_json()

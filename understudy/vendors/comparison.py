@@ -93,15 +93,7 @@ class VendorContext:
 
 @dataclass(frozen=True)
 class MeasuredVendor:
-    """One table, measured.
-
-    Attributes:
-        candidate: with nothing that lacking a column could improve.
-        figures: that it is ranked by; `None` where it is not ranked.
-        barred: what bars it.
-        open: what may bar it, for all that is known.
-        own: what the comparison's own rules say.
-    """
+    """One table, measured."""
 
     candidate: Candidate
     figures: ReplicatedFigures | None
@@ -111,12 +103,7 @@ class MeasuredVendor:
 
 
 def looked_at(bench: VendorContext, named: Mapping[str, Any]) -> tuple[dict[str, DeliveredTable], dict[str, str]]:
-    """The tables that can be read, and why the others cannot.
-
-    Args:
-        bench: what is the same for all.
-        named: their files, by the vendors' names.
-    """
+    """The tables that can be read, and why the others cannot."""
     offers, unusable = {}, {}
     for index, (name, path) in enumerate(named.items()):
         bench.progress(f"read {name}", index / len(named))
@@ -133,11 +120,6 @@ def measure(bench: VendorContext, offered: DeliveredTable, n_rows: int) -> Measu
 
     Args:
         bench: *Sensitive*: holds the real rows.
-        offered: the table.
-        n_rows: that are compared of it.
-
-    Raises:
-        TableError: it changed since it was looked at; nothing was measured.
     """
     asked, real = bench.asked, bench.beside(offered)
     delivered = offered.read(bench.limits)
@@ -164,22 +146,7 @@ UTILITIES = ("utility.tstr.boosting", "utility.tstr.linear")
 
 @dataclass(frozen=True)
 class Vendor:
-    """The outcome of one vendor.
-
-    Attributes:
-        name: of the vendor.
-        file: name of the file that was delivered.
-        standing: ranked; incomplete (it lacks columns, so it comes after all that lack none and is not compared with
-            them); disqualified; or not evaluated.
-        reason: why it is not ranked; empty where it is.
-        offered: what is known of the table; `None` where it could not be read.
-        n_rows: rows of it that were compared.
-        claim: what the vendor claims, unverified.
-        same_as: another vendor whose table holds the same rows; `None` where there is none.
-        barred: findings that bar it from the ranking.
-        open: findings that leave open whether they would.
-        own: of them, those of the comparison's own rules.
-    """
+    """The outcome of one vendor."""
 
     name: str
     file: str
@@ -222,12 +189,7 @@ def _evidence(found: Finding, *, own: bool) -> BarringFinding:
 
 
 def picture(candidates: Sequence[Candidate], standings: Mapping[str, Standing]) -> Picture | None:
-    """Utility against the upper end of the membership attack's interval; `None` without either.
-
-    Args:
-        candidates: every table that was measured.
-        standings: of each by name; a table that is not ranked is on no frontier.
-    """
+    """Utility against the upper end of the membership attack's interval; `None` without either."""
     for utility in UTILITIES:
         found = [(c, c.find(utility), c.find(EXPOSURE)) for c in candidates]
         points = [
@@ -260,11 +222,6 @@ class VendorComparison:
 
     Attributes:
         evaluation: *Sensitive*: of every table that could be measured, with its ranking.
-        verdicts: of the policy, on each of them.
-        policy: what they rest on.
-        ranking: of the evaluation.
-        vendors: how each came out, those that could not be measured included.
-        given: the files of "schema" and "policy", as they were understood.
     """
 
     evaluation: Evaluation
@@ -276,16 +233,7 @@ class VendorComparison:
 
 
 def compare(asked: Asked, progress: Progress) -> VendorComparison:
-    """Every table measured on the same terms, those that break a rule set apart, the others ranked.
-
-    Args:
-        asked: files and terms.
-        progress: told what is being done.
-
-    Raises:
-        BadInput: a real table, the schema, the policy or an option cannot be used, or no table can; nothing was
-            measured.
-    """
+    """Every table measured on the same terms, those that break a rule set apart, the others ranked."""
     named, started, given = asked.named(), provenance.now(), {"policy": given_policy(asked.policy, Path())}
     policy = named_policy(given["policy"])
     check_measures(asked.measures or ())

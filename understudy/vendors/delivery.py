@@ -26,18 +26,7 @@ COLUMNS = (
 
 
 def deliver_comparison(found: VendorComparison, asked: Asked, folder: Path, signer: Signer | None = None) -> None:
-    """The sealed folder of a comparison, whole or not at all.
-
-    Args:
-        found: what the comparison came to.
-        asked: says the seed.
-        folder: must be new.
-        signer: signs it; `None`: nobody does.
-
-    Raises:
-        BundleError: something cannot be part of a bundle; nothing was left.
-        OutputError: the place is taken or cannot be written; nothing was left there.
-    """
+    """The sealed folder of a comparison, whole or not at all."""
     delivery = Delivery(found.evaluation, found.verdicts, found.policy, TITLE, None)
     given = {f"{name}.toml": file.content for name, file in found.given.items()}
     with whole_folder(folder) as beside:

@@ -59,8 +59,6 @@ def beyond_policy(tables: Tables, candidate: Candidate, delivered: pd.DataFrame 
 
     Args:
         tables: *Sensitive*. The rows that are compared, beside the real ones.
-        candidate: what was measured of them.
-        delivered: all rows of the delivery in canonical form; `None` where all of them are compared.
     """
     rules = (COPYING, LEAKING)
     if not all(isinstance(candidate.find(rule.measure), Estimate) for rule in rules):
@@ -96,14 +94,7 @@ def _once(keys: np.ndarray) -> np.ndarray:
 def barring(
     candidate: Candidate, policy: Policy, own: list[Finding], real: RealFacts
 ) -> tuple[list[Finding], list[Finding]]:
-    """The findings that bar a table, and those that leave open whether they would.
-
-    Args:
-        candidate: what was measured of the columns that it has.
-        policy: its binding rules on privacy and validity count.
-        own: what the comparison's own rules say.
-        real: facts about the real table.
-    """
+    """The findings that bar a table, and those that leave open whether they would."""
     findings = [
         f
         for f in judge_candidate(candidate, policy, real=real).findings

@@ -29,25 +29,7 @@ from understudy.hashed_table import read_digested
 
 @dataclass(frozen=True)
 class Asked:
-    """Tables to compare beside one real table.
-
-    Attributes:
-        train: file of the real rows that every vendor was given.
-        holdout: file of the real rows that none was given.
-        schema: file of the schema.
-        tables: files that vendors delivered.
-        policy: a shipped policy's name, or a TOML file.
-        labels: names of the vendors, in the order of tables; `None`: by the names of their files.
-        claims: a TOML file of what vendors claim; `None` where there is none.
-        seed: of every draw, the same for all.
-        rows: of each table that are compared; `None`: as many as the smallest has, and as train has at most.
-        measures: which to take; `None`: all.
-        time_limit_s: seconds for each measure of each table; `None`: no limit.
-        target: the column that models predict; `None`: the schema's.
-        n_targets: rows of either side that attacks are tried on at most; `None`: every one.
-        task: of the models that predict the target; `None`: the schema's, or by the target.
-        outside: what to do with values of the real tables that do not fit the schema.
-    """
+    """Tables to compare beside one real table."""
 
     train: Path
     holdout: Path
@@ -66,12 +48,7 @@ class Asked:
     outside: Outside = "refuse"
 
     def named(self) -> dict[str, Path]:
-        """The tables by the names of their vendors.
-
-        Raises:
-            JobError: the names are not as many as the tables, or not different, or a path leads to nothing. That is a
-                slip of whoever asks, and no fault of a vendor's file. Nothing was read.
-        """
+        """The tables by the names of their vendors."""
         if not self.tables:
             raise JobError("a comparison needs tables, and none is named; name the files that vendors delivered")
         names = self.labels if self.labels is not None else names_of(self.tables)
@@ -145,15 +122,7 @@ class VendorClaim(Frozen):
 
 
 def read_claims(path: Path, names: Mapping[str, Any]) -> dict[str, VendorClaim]:
-    """The claims of vendors by name; what is not claimed is left out.
-
-    Args:
-        path: a TOML file with a table for each vendor.
-        names: of all vendors.
-
-    Raises:
-        JobError: it cannot be read, names no vendor that is here, or holds something that is no claim.
-    """
+    """The claims of vendors by name; what is not claimed is left out."""
     found = {}
     for name, content in read_toml(path, "claims", JobError).items():
         if name not in names:
@@ -171,19 +140,7 @@ LEAST_SHARE = 0.1
 
 @dataclass(frozen=True)
 class DeliveredTable:
-    """The facts of a delivered table before it is measured.
-
-    Attributes:
-        name: of the vendor.
-        path: the file.
-        sha256: of the file.
-        content: a digest of its rows, the same in another order, with other extra columns or in another format.
-        n_rows: rows that were delivered.
-        lacking: columns that the schema keeps and the table has not.
-        extra: columns that the schema drops or does not know.
-        schema: with the columns that are lacking dropped.
-        n_formulas: cells, headings among them, that a spreadsheet would run instead of showing them.
-    """
+    """The facts of a delivered table before it is measured."""
 
     name: str
     path: Path
@@ -196,27 +153,12 @@ class DeliveredTable:
     n_formulas: int = 0
 
     def read(self, limits: SizeLimits) -> pd.DataFrame:
-        """The table as it was delivered.
-
-        Raises:
-            TableError: it is not the one that was looked at.
-        """
+        """The table as it was delivered."""
         return read_digested(self.path, limits, self.sha256).frame
 
 
 def look_at(name: str, path: Path, schema: Schema, limits: SizeLimits) -> DeliveredTable:
-    """The facts of a file that a vendor delivered.
-
-    Args:
-        name: of the vendor.
-        path: the file.
-        schema: of the real table.
-        limits: beyond which the file is not read.
-
-    Raises:
-        TableError: the file is no table, is too large, or has none of the schema's columns.
-        SchemaError: no schema can be made of the columns that are there.
-    """
+    """The facts of a file that a vendor delivered."""
     read = read_digested(path, limits)
     frame = read.frame
     lacking = tuple(column for column in schema.kept if column not in frame.columns)
@@ -235,12 +177,7 @@ def look_at(name: str, path: Path, schema: Schema, limits: SizeLimits) -> Delive
 
 
 def formulas(frame: pd.DataFrame, schema: Schema) -> int:
-    """The number of cells, headings included, that a spreadsheet would run, without those that the schema lists.
-
-    Args:
-        frame: as it was delivered.
-        schema: of the real table.
-    """
+    """The number of cells, headings included, that a spreadsheet would run, without those that the schema lists."""
     n = sum(runs(name) for name in map(str, frame.columns) if name not in schema.columns)
     for place, name in enumerate(frame.columns):
         cells = frame.iloc[:, place]
@@ -253,11 +190,7 @@ def formulas(frame: pd.DataFrame, schema: Schema) -> int:
 
 
 def without(schema: Schema, lacking: tuple[str, ...]) -> Schema:
-    """The schema with some columns dropped, and out of every role and constraint.
-
-    Raises:
-        SchemaError: nothing consistent is left.
-    """
+    """The schema with some columns dropped, and out of every role and constraint."""
     if not lacking:
         return schema
     content, gone = schema.model_dump(), set(lacking)
@@ -278,16 +211,7 @@ def without(schema: Schema, lacking: tuple[str, ...]) -> Schema:
 
 
 def compared_rows(offers: list[DeliveredTable], n_train: int, asked: int | None) -> tuple[int, dict[str, str]]:
-    """The number of rows compared of each table, and the reasons against tables that are too small, by name.
-
-    Args:
-        offers: tables that could be read.
-        n_train: rows of train.
-        asked: rows that were asked for; `None`: as many as the smallest table has.
-
-    Raises:
-        EvaluationError: more rows are asked for than train has, or fewer than attacks need; nothing was measured.
-    """
+    """The number of rows compared of each table, and the reasons against tables that are too small, by name."""
     if asked is not None and not MIN_TRAIN_ROWS <= asked <= n_train:
         raise EvaluationError(f"rows={asked} is fewer than {MIN_TRAIN_ROWS} or more than train has; name another")
     least = asked if asked is not None else max(MIN_TRAIN_ROWS, int(np.ceil(LEAST_SHARE * n_train)))
@@ -303,14 +227,7 @@ def compared_rows(offers: list[DeliveredTable], n_train: int, asked: int | None)
 
 
 def sampled(frame: pd.DataFrame, schema: Schema, n: int, seed: int) -> pd.DataFrame:
-    """A seeded sample of a delivered table that depends on what its rows hold alone; whole entities, but for the last.
-
-    Args:
-        frame: as it was delivered.
-        schema: of the columns that it has.
-        n: rows to draw; all of them, in their order, where there are no more.
-        seed: the same for all vendors.
-    """
+    """A seeded sample of a delivered table by what its rows hold alone; whole entities, but for the last."""
     if len(frame) <= n:
         return frame
     rows = conform(frame, schema, outside="clamp", part=True)

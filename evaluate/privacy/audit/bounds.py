@@ -44,24 +44,12 @@ N_HALVINGS = 7
 
 
 def allows(event: SubsampledGaussianEvent, factor: float, rates: tuple[float, float]) -> bool:
-    """True where steps with so many times the noise allow both error rates at once.
-
-    Args:
-        event: the steps, as stated.
-        factor: on the noise of each.
-        rates: of false positives and false negatives.
-    """
+    """True where steps with so many times the noise allow both error rates at once."""
     return not _outside(_curve(_scaled(event, factor)), np.array(rates[0]), np.array(rates[1]))
 
 
 def rules_out(event: SubsampledGaussianEvent, wrong_in: np.ndarray, wrong_out: np.ndarray) -> np.ndarray:
-    """Mask of rates with `largest_factor` below 1, so that the claim is disproved; shape of the rates.
-
-    Args:
-        event: the steps, as stated.
-        wrong_in: rates of false positives, at their upper ends.
-        wrong_out: rates of false negatives, likewise.
-    """
+    """Mask of rates with `largest_factor` below 1, so that the claim is disproved; shape of the rates."""
     nearest = LEAST_FACTOR ** (1 / 2**N_HALVINGS)
     return _outside(_curve(_scaled(event, nearest)), wrong_in, wrong_out)
 
@@ -90,10 +78,6 @@ def largest_factor(event: SubsampledGaussianEvent, rates: tuple[float, float]) -
     """The largest factor on the noise that allows both rates, or somewhat more; infinite where any seems to.
 
     Where even the least factor does not allow them, that one: a bound that is too small is a bound.
-
-    Args:
-        event: the steps, as stated.
-        rates: of false positives and false negatives, at their upper ends.
     """
     if sum(rates) >= 1 or allows(event, MOST_FACTOR, rates):
         return math.inf
@@ -112,11 +96,6 @@ def epsilon_of_steps(schedule: Schedule, done: SubsampledGaussianEvent, factor: 
 
     Where there is as much noise as stated or more, it is that of the steps that were done, which proves something
     whatever else was read; where there is less, that of `epsilon_of_less`.
-
-    Args:
-        schedule: whose steps they are.
-        done: the steps that were done, as stated.
-        factor: at most so many times the stated noise is there; infinite where nothing is known.
     """
     if factor >= 1:
         return 0.0 if math.isinf(factor) else epsilon_pld([_scaled(done, factor)], schedule.delta)
@@ -127,11 +106,6 @@ def epsilon_of_less(schedule: Schedule, what: str | None, factor: float) -> floa
     """Epsilon of the whole schedule with less noise in one event than stated, in the others as much.
 
     Above the claim, then, and either the claim is false or the list of events that it rests on.
-
-    Args:
-        schedule: as stated.
-        what: the event's name; `None`: all of them.
-        factor: on its noise, below 1; less than a quarter is taken for a quarter.
     """
     factor = max(factor, LEAST_FACTOR)
     events = [_scaled(event, factor) if what in (None, event.what) else event for event in schedule.events]
@@ -201,13 +175,6 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 def one_run_p_value(epsilon: float, delta: float, n_canaries: int, n_guesses: int, n_right: int) -> float:
     """At most how likely so many right guesses are of one run of any mechanism with that epsilon and delta.
 
-    Args:
-        epsilon: of the mechanism.
-        delta: of it.
-        n_canaries: each in by the toss of a fair coin, alone.
-        n_guesses: of them; the others are left open.
-        n_right: of the guesses.
-
     Source: Steinke, Nasr, Jagielski 2023 (2305.08846), Theorem 5.2.
 
     >>> round(one_run_p_value(0.0, 0.0, n_canaries=9, n_guesses=3, n_right=3), 3)
@@ -262,9 +229,6 @@ def best_of_run(
     Args:
         scores: of each canary, large where it seems to be in, shape (n_canaries,).
         present: whether it is, by the toss of a fair coin, shape (n_canaries,).
-        delta: claimed.
-        confidence: of the bound.
-        guessed: shares of canaries to guess, fixed before the scores were seen.
     """
     n = min(len(scores), max(LEAST_CANARIES, round(ROOM / delta)))
     order, bounds = np.argsort(scores[:n], kind="stable"), []

@@ -47,13 +47,7 @@ _SEED = 20_241
 
 @dataclass(frozen=True)
 class ChoiceTable:
-    """A public table on which units can move a choice as far as units can.
-
-    Attributes:
-        schema: declared, with the unit, k and number of units of the one that is asked about.
-        n_units: that are there or not.
-        depth: how many times as many other rows as it takes: what triples of columns lose by more cells, rows outweigh.
-    """
+    """A public table on which units can move a choice as far as units can."""
 
     schema: Schema
     n_units: int
@@ -61,13 +55,7 @@ class ChoiceTable:
 
     @classmethod
     def like(cls, schema: Schema, epsilon: float, depth: int = 1) -> "ChoiceTable":
-        """A table for choices of this epsilon under a schema's unit.
-
-        Args:
-            schema: declared; nothing but its unit, k and number of units is taken from it, and whether it has an order.
-            epsilon: of one choice.
-            depth: of its rows.
-        """
+        """A table for choices of this epsilon under a schema's unit."""
         columns: dict[str, Any] = {
             f"column {i + 1}": {"kind": "integer", "bounds": [0, N_CODES - 1], "bins": list(range(N_CODES + 1))}
             for i in range(4)
@@ -122,14 +110,7 @@ class ChoiceTable:
 
 @dataclass(frozen=True)
 class Chances:
-    """Two neighboring tables' scores, and the two sets of candidates that a choice is held to.
-
-    Attributes:
-        without: the choice by the table without the units.
-        with_units: and with them.
-        scale: of the Gumbel noise as the event states it for scores that one unit moves by its sensitivity.
-        n_units: units between the tables.
-    """
+    """Two neighboring tables' scores, and the two sets of candidates that a choice is held to."""
 
     without: ChoiceArguments
     with_units: ChoiceArguments
@@ -157,12 +138,6 @@ def audit_choices(
     """The check of the first kind of choice that a generator makes, of first rows and of later ones in histories.
 
     None is made where the generator makes no choice, and where it would not draw histories of the table for it.
-
-    Args:
-        generator: with its epsilon and delta, and cheap where nothing depends on it.
-        schema: declared; its unit, k and number of units are used.
-        schedule: whose claim is checked, which has a choice of the same name.
-        confidence: of the bounds, all together.
     """
     kinds = _kinds(schedule, schema)
     if not kinds:
@@ -209,15 +184,7 @@ def _kinds(schedule: Schedule, schema: Schema) -> list[tuple[SelectionEvent, int
 def _check_of(
     choices: tuple[ChoiceArguments, ChoiceArguments], n_rows: int, n_units: int, schedule: Schedule, confidence: float
 ) -> AuditCheck:
-    """The check of one kind of choice.
-
-    Args:
-        choices: by the table without the units, and with them.
-        n_rows: of a unit, that count in the scores.
-        n_units: between the tables.
-        schedule: whose claim is checked.
-        confidence: of the bound.
-    """
+    """The check of one kind of choice."""
     event = choices[0].event
     chances = Chances(*choices, 2 * n_rows / event.epsilon, n_units)
     counts = np.array([_counts(choice, chances.sets, schedule.delta) for choice in choices])
@@ -246,7 +213,6 @@ def _least_range(counts: np.ndarray, confidence: float) -> np.ndarray:
 
     Args:
         counts: without the units and with them, of both sets, shape (n, 2, 2).
-        confidence: of the bound; each of the four rates may fail with a quarter of the rest.
     """
     tail = (1 - confidence) / 4
     low = np.where(counts == 0, 0.0, stats.beta.ppf(tail, np.maximum(counts, 1), N_CHOICES - counts + 1))

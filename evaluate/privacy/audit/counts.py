@@ -32,15 +32,7 @@ TIE = 1e-9
 
 @dataclass(frozen=True)
 class CountTrials:
-    """The guesses about some fits.
-
-    Attributes:
-        errors: false positives and false negatives.
-        n_each: trials with the canary, and as many without.
-        ran_on: the table and the fits, in words.
-        signal: the releases that a canary showed in, in the fit where it showed least.
-        residuals: the noise that all fits drew.
-    """
+    """The guesses about some fits."""
 
     errors: tuple[int, int]
     n_each: int
@@ -51,14 +43,7 @@ class CountTrials:
 
 @dataclass(frozen=True)
 class Patience:
-    """Limits on the number and time of fits.
-
-    Attributes:
-        n_fits: at most, at least 1.
-        until: the monotonic clock's time after which no further fit is begun; infinite: no limit. The clock knows no
-            result, so that stopping early costs strength and nothing else.
-        tell: told the share done.
-    """
+    """Limits on the number and time of fits."""
 
     n_fits: int
     until: float
@@ -73,18 +58,7 @@ class Patience:
 def trials_of_counts(
     generator: PrivateGenerator, schedule: Schedule, stand_in: StandIn, patience: Patience, rng: np.random.Generator
 ) -> CountTrials:
-    """The guesses about the counts of some fits, half of the canaries in at each.
-
-    Args:
-        generator: whose schedule it is.
-        schedule: under the stand-in's schema.
-        stand_in: public.
-        patience: how many fits.
-        rng: of which canaries are in; never of the noise.
-
-    Raises:
-        AuditError: no release counts the codes of the stand-in.
-    """
+    """The guesses about the counts of some fits, half of the canaries in at each."""
     false_positives = false_negatives = n_done = 0
     half = stand_in.n_codes // 2
     signals, residuals = [], Residuals()
@@ -117,9 +91,6 @@ def measurement_log(
     """The noisy measurements of one fit of the stand-in.
 
     Args:
-        generator: whose schedule it is.
-        schedule: calibrated once for all fits.
-        stand_in: public.
         present: which canaries are in, shape (n_codes,).
     """
     counted = [event for event in schedule.events if not isinstance(event, SubsampledGaussianEvent)]
@@ -130,17 +101,7 @@ def measurement_log(
 
 
 def guesses(stand_in: StandIn, log: MeasurementLog, present: np.ndarray) -> tuple[np.ndarray, Signal]:
-    """For each canary whether the attacker says "in", shape (n_codes,), each from its own cells; and from how many.
-
-    Args:
-        stand_in: public.
-        log: of one fit.
-        present: which canaries are in. It serves to check that a release has the form that is expected, and no guess
-            rests on it.
-
-    Raises:
-        AuditError: no release counts the codes of the stand-in.
-    """
+    """For each canary whether the attacker says "in", shape (n_codes,), each from its own cells; and from how many."""
     score, used = np.zeros(stand_in.n_codes), list[tuple[float, float]]()
     for release in log.releases:
         cells = np.flatnonzero(release.exact)

@@ -84,21 +84,7 @@ def audit_local(
     seed: int,
     progress: Progress,
 ) -> Audit:
-    """The audit of a generator whose respondents randomize their own answers.
-
-    Args:
-        generator: with an epsilon.
-        schema: declared; its columns are asked.
-        n_fits: whole fits at most, four at least; `None`: as many as epsilon needs.
-        confidence: of all bounds together.
-        time_limit_s: seconds for whole fits; then no further four are begun.
-        seed: of answers at random; never of the reports.
-        progress: told the share done.
-
-    Raises:
-        BudgetError: the schema is not declared.
-        SchemaError: respondents cannot be asked under it.
-    """
+    """The audit of a generator whose respondents randomize their own answers."""
     error, what = 1 - confidence, f"audit {generator.name}"
     progress(what, 0.0)
     people = Respondents.of(generator, schema)
@@ -126,13 +112,7 @@ def _words(oracle: Any) -> int:
 
 @dataclass(frozen=True)
 class _Fits:
-    """Whole fits that are attacked.
-
-    Attributes:
-        people: who are asked.
-        n_each: fits for each of two rows, in each half.
-        until: no fit is begun after this, but for the first ones.
-    """
+    """Whole fits that are attacked."""
 
     people: Respondents
     n_each: int
@@ -223,14 +203,7 @@ def _opposites(survey: Survey) -> tuple[dict[str, int], dict[str, int]]:
 
 @dataclass(frozen=True)
 class EventCounts:
-    """How often an event came after one answer, and after another.
-
-    Attributes:
-        one: times after the one.
-        n_one: reports of it.
-        other: times after the other.
-        n_other: reports of it.
-    """
+    """How often an event came after one answer, and after another."""
 
     one: int
     n_one: int
@@ -239,9 +212,6 @@ class EventCounts:
 
     def bound(self, confidence: float) -> float:
         """Epsilon is at least this: the logarithm of the ratio of both rates, each at its end.
-
-        Args:
-            confidence: of the bound; each end may fail with half of the rest.
 
         >>> round(EventCounts(9_000, 10_000, 1_000, 10_000).bound(0.99), 2)  # log 9 is 2.20
         2.11
@@ -266,7 +236,6 @@ def _best(counts: np.ndarray, confidence: float) -> EventCounts:
 
     Args:
         counts: of each class, by half and world, shape (2, 2, n_classes).
-        confidence: of the bound.
     """
     z, choices = float(stats.norm.isf((1 - confidence) / 2)), []
     for one, other in ((0, 1), (1, 0)):
@@ -286,13 +255,7 @@ def _best(counts: np.ndarray, confidence: float) -> EventCounts:
 
 
 def _power(oracles: Sequence[Any], n: int, confidence: float) -> Power:
-    """The power to show that answers are randomized by a larger epsilon: by its half where half the noise is left.
-
-    Args:
-        oracles: as stated, one of them for each answer.
-        n: reports after each of two answers.
-        confidence: of the bound.
-    """
+    """The power to show that answers are randomized by a larger epsilon: by its half where half the noise is left."""
     rng, kinds, claimed = np.random.default_rng(_SEED), Counter(oracles), oracles[0].epsilon
 
     def shows(share: float) -> float:
@@ -312,12 +275,7 @@ def _expected(oracle: Any, n: int, confidence: float) -> float:
 
 
 def _chances(oracle: Any, share: float) -> np.ndarray:
-    """The chances that a report speaks for an answer and not for another, after the one and after the other.
-
-    Args:
-        oracle: as stated.
-        share: of its noise that is left: epsilon is divided by it.
-    """
+    """The chances that a report speaks for an answer and not for another, after the one and after the other."""
     if share == 0:
         return np.array([1.0, 0.0])
     less = replace(oracle, epsilon=oracle.epsilon / share)
@@ -327,13 +285,7 @@ def _chances(oracle: Any, share: float) -> np.ndarray:
 
 
 def _each_question(people: Respondents, confidence: float, rng: np.random.Generator) -> AuditCheck:
-    """The check of each question alone, by every pair of some answers.
-
-    Args:
-        people: who are asked.
-        confidence: of all bounds together.
-        rng: of the answers at random.
-    """
+    """The check of each question alone, by every pair of some answers."""
     survey = people.survey
     compared = _compared(people, rng)
     n_each = _n_each(survey, compared)

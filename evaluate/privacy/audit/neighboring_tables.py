@@ -23,13 +23,7 @@ FAR = 1e6
 
 @dataclass(frozen=True)
 class Worlds:
-    """Two neighboring tables.
-
-    Attributes:
-        schema: of both.
-        rows: made up. The table without the target.
-        target: made up. The rows of one unit of privacy.
-    """
+    """Two neighboring tables."""
 
     schema: Schema
     rows: pd.DataFrame
@@ -41,13 +35,7 @@ class Worlds:
 
     @classmethod
     def stand_in(cls, schema: Schema, *, seed: int = 0, histories: bool = False) -> "Worlds":
-        """Made-up rows in the domain of a schema, and a target that is alone in each of its columns.
-
-        Args:
-            schema: gives the learned columns, the unit, k and n_units; its constraints are left out.
-            seed: of the rows.
-            histories: whether the fit takes the first rows of a unit, by the order of the schema.
-        """
+        """Made-up rows in the domain of a schema, and a target that is alone in each of its columns."""
         rng, plain = np.random.default_rng(seed), without_constraints(schema, histories=histories)
         k = EXCESS * schema.max_rows_per_unit if schema.entity is not None else 1
         made = {name: _column(plain.columns[name], N_ROWS, k, rng) for name in plain.learned}
@@ -61,12 +49,7 @@ class Worlds:
 
 
 def without_constraints(schema: Schema, *, histories: bool) -> Schema:
-    """The learned columns of a schema, its unit, k and n_units, and nothing else of it.
-
-    Args:
-        schema: declared.
-        histories: whether its order stays.
-    """
+    """The learned columns of a schema, its unit, k and n_units, and nothing else of it."""
     columns: dict[str, Any] = {name: schema.columns[name].model_dump() for name in (*schema.learned, *schema.texts)}
     content: dict[str, Any] = {"status": schema.status, "n_units": schema.n_units}
     if schema.entity is not None:

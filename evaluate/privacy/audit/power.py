@@ -32,9 +32,6 @@ _SEED = 20_240
 def power_of(shows: Callable[[float], float]) -> Power:
     """The power of an audit that shows a share of the noise with a probability that falls with the share.
 
-    Args:
-        shows: the probability, by the share of the stated noise that is left, in [0, 1).
-
     >>> power_of(lambda share: 1.0 - share)
     Power(half=0.5, share=0.1)
     """
@@ -63,11 +60,7 @@ class Signal:
         return float(np.sqrt(np.sum((self.canary / self.sigma) ** 2)))
 
     def error_rate(self, share: float) -> float:
-        """The attacker's error rate, in either direction, at a share of the noise.
-
-        Args:
-            share: of every sigma.
-        """
+        """The attacker's error rate, in either direction, at a share of the noise."""
         if share == 0 or len(self.sigma) == 0:
             return 0.0 if len(self.sigma) else 0.5
         if share * self.sigma.min() >= LATTICE:
@@ -92,14 +85,7 @@ def _sums(sigma: float, count: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def power_of_counts(signal: Signal, n_each: int, confidence: float, least_mu: float) -> Power:
-    """The power of guesses about counts.
-
-    Args:
-        signal: of a canary.
-        n_each: trials with the canary, and as many without.
-        confidence: of the bound.
-        least_mu: the audit shows a fault where the rates prove more than this sensitivity over sigma.
-    """
+    """The power of guesses about counts."""
     errors = np.arange(n_each + 1)
     # Of a rate's upper end, how much mu it proves: -infinity where all were errors.
     proved = -special.ndtri(upper_ends(errors, n_each, confidence))
@@ -135,14 +121,7 @@ def upper_ends(errors: np.ndarray, n: int, confidence: float) -> np.ndarray:
 def power_of_steps(
     event: SubsampledGaussianEvent, sizes: Sequence[float], n_each: tuple[int, int], confidence: float
 ) -> Power:
-    """The power of guesses about the canaries of one training run.
-
-    Args:
-        event: the steps that were done, as stated.
-        sizes: of a canary at each step that it may have been in, in units of the noise as stated.
-        n_each: canaries that are out, and in.
-        confidence: of the bound.
-    """
+    """The power of guesses about the canaries of one training run."""
     n_steps, rate, rng = len(sizes), event.sampling_rate, np.random.default_rng(_SEED)
     size = float(np.sqrt(np.mean(np.square(sizes)))) if n_steps else 0.0
     times = np.arange(n_steps + 1)
@@ -161,14 +140,7 @@ def power_of_steps(
 
 @dataclass
 class Residuals:
-    """Sums over drawn noise: its mean square beside the stated one.
-
-    Attributes:
-        observed: sum of squares, each over its sigma squared.
-        expected: what discrete Gaussian noise of that sigma comes to on average.
-        variance: of that sum.
-        n: numbers drawn.
-    """
+    """Sums over drawn noise: its mean square beside the stated one."""
 
     observed: float = 0.0
     expected: float = 0.0
@@ -176,12 +148,7 @@ class Residuals:
     n: int = 0
 
     def add(self, residuals: np.ndarray, sigma: float) -> None:
-        """Count the noise of one release.
-
-        Args:
-            residuals: published less exact, whole numbers.
-            sigma: of the noise that was asked for.
-        """
+        """Count the noise of one release."""
         second, fourth = discrete_moments(sigma)
         self.observed += float(np.sum((residuals / sigma) ** 2))
         self.expected += len(residuals) * second / sigma**2
@@ -189,32 +156,19 @@ class Residuals:
         self.n += len(residuals)
 
     def add_real(self, residuals: np.ndarray, sigma: float) -> None:
-        """Count the noise of one release of real numbers.
-
-        Args:
-            residuals: published less exact.
-            sigma: of the noise that was asked for.
-        """
+        """Count the noise of one release of real numbers."""
         self.observed += float(np.sum((residuals / sigma) ** 2))
         self.expected += len(residuals)
         self.variance += 2 * len(residuals)
         self.n += len(residuals)
 
     def most(self, confidence: float) -> float:
-        """At most so many times the stated noise is there; infinite where too little was drawn to say.
-
-        Args:
-            confidence: of the bound.
-        """
+        """At most so many times the stated noise is there; infinite where too little was drawn to say."""
         least = self.expected - float(stats.norm.isf(1 - confidence)) * math.sqrt(self.variance)
         return math.sqrt(self.observed / least) if least > 0 else math.inf
 
     def power(self, confidence: float) -> Power:
-        """The power of `most` to show less noise than is stated.
-
-        Args:
-            confidence: of the bound.
-        """
+        """The power of `most` to show less noise than is stated."""
         spread = math.sqrt(self.variance)
         least = self.expected - float(stats.norm.isf(1 - confidence)) * spread
 

@@ -52,13 +52,7 @@ _SEED = 0
 
 
 def audit_releases(generator: PrivateGenerator, schedule: Schedule, stand_in: StandIn) -> tuple[AuditCheck, set[str]]:
-    """The check of everything that a fit draws before its first step of DP-SGD, and the events that it saw.
-
-    Args:
-        generator: whose schedule it is.
-        schedule: under the stand-in's schema.
-        stand_in: public.
-    """
+    """The check of everything that a fit draws before its first step of DP-SGD, and the events that it saw."""
     present = np.arange(stand_in.n_codes) == stand_in.n_codes // 2
 
     def rehearsed(one: bool, follows: Script | None = None) -> Script:
@@ -80,13 +74,7 @@ def audit_releases(generator: PrivateGenerator, schedule: Schedule, stand_in: St
 
 
 def audit_domain(generator: PrivateGenerator, schema: Schema, claimed: Schedule) -> tuple[AuditCheck, set[str]] | None:
-    """The check of what a schema leaves to be measured of its columns, and their events; `None` where nothing is.
-
-    Args:
-        generator: with its epsilon and delta.
-        schema: names the columns, the unit, k and n_units.
-        claimed: what is claimed, under this schema or another.
-    """
+    """The check of what a schema leaves to be measured of its columns, and their events; `None` where nothing is."""
     if not domain_shares(schema):
         return None
     worlds = Worlds.stand_in(schema, seed=_SEED, histories=generator.draws_histories(schema))
@@ -143,14 +131,7 @@ def _of_less(schedule: Schedule, what: str, left: float, claimed: Schedule) -> f
 
 
 def _of_threshold(schedule: Schedule, event: StabilityEvent, shows: Callable[[int], bool], claimed: Schedule) -> float:
-    """Epsilon of a schedule where values are named below their threshold, above the claim.
-
-    Args:
-        schedule: as stated.
-        event: of it.
-        shows: whether a value of one unit is named that comes out so far below the threshold.
-        claimed: what is claimed.
-    """
+    """Epsilon of a schedule where values are named below their threshold, above the claim."""
     named, hidden = 1, event.threshold
     while hidden - named > 1:
         middle = (named + hidden) // 2
@@ -182,15 +163,7 @@ NEARLY = 0.9
 
 @dataclass(frozen=True)
 class Draw:
-    """One draw as it came to the source of noise.
-
-    Attributes:
-        event: that paid for it.
-        values: exact numbers or scores, flat.
-        scale: of the noise asked for: sigma, or the scale of Laplace or Gumbel noise.
-        labels: what each number is of, where the table names its own cells; else empty.
-        published: what was published in its place.
-    """
+    """One draw as it came to the source of noise."""
 
     event: Event
     values: np.ndarray
@@ -210,18 +183,7 @@ class ChoiceArguments:
 
 @dataclass
 class Script:
-    """A source of noise that publishes what it is told to, and keeps what came to it; it draws nothing.
-
-    Attributes:
-        n_planned: draws after which a fit ends by `LogComplete`.
-        until: name of the event at whose first draw a fit ends; `None`: it goes on.
-        follows: draws of an earlier rehearsal, whose numbers are published again; empty: about the exact numbers are,
-            which are as good as any other.
-        below: how far below its threshold a value is published that the earlier rehearsal did not have.
-        draws: in order.
-        choices: in order.
-        faults: what was released without any noise, by event.
-    """
+    """A source of noise that publishes what it is told to, and keeps what came to it; it draws nothing."""
 
     n_planned: int
     until: str | None = None
@@ -316,13 +278,7 @@ class RehearsalBudget(Budget):
 
 
 def schedule_like(generator: PrivateGenerator, schema: Schema, claimed: Schedule) -> Schedule:
-    """A schedule under another schema that costs hardly less than a claimed one, without calibrating it anew.
-
-    Args:
-        generator: of both.
-        schema: of the table to rehearse on.
-        claimed: by the same generator.
-    """
+    """A schedule under another schema that costs hardly less than a claimed one, without calibrating it anew."""
     if claimed.rho is None:
         found = generator.schedule(schema)
         if found is None:
@@ -339,15 +295,7 @@ def rehearse(
     until: str | None = None,
     below: int = 1,
 ) -> Script:
-    """The draws of one fit.
-
-    Args:
-        fit: takes a budget, and fits by it.
-        schedule: of the fit.
-        follows: an earlier rehearsal, whose published numbers are published again.
-        until: name of the event at whose first draw the fit ends; `None`: at its last draw, or at its first step.
-        below: as in `Script`.
-    """
+    """The draws of one fit."""
     n_planned = sum(event.count for event in schedule.events if not isinstance(event, SubsampledGaussianEvent))
     script = Script(n_planned, until, () if follows is None else tuple(follows.draws), below)
     with suppress(LogComplete):
@@ -356,12 +304,7 @@ def rehearse(
 
 
 def faults_between(with_unit: Script, without: Script) -> dict[str, tuple[str, float]]:
-    """The faults that two rehearsals show, by event: each in words, and how much of the noise is left by it.
-
-    Args:
-        with_unit: of a table.
-        without: of the same table less one unit; it follows the other.
-    """
+    """The faults that two rehearsals show, by event: each in words, and how much of the noise is left by it."""
     faults = {what: (said, 0.0) for script in (with_unit, without) for what, said in script.faults.items()}
     if [draw.event for draw in with_unit.draws] != [draw.event for draw in without.draws]:
         faults.setdefault(

@@ -39,7 +39,6 @@ class Passed:
     Attributes:
         cells: the true answers that went in, -1 for none; shape (n,).
         seen: the numbers that were made of the reports, one for each; shape (n,).
-        carried: whether reports account for all that was counted.
     """
 
     cells: np.ndarray
@@ -48,11 +47,7 @@ class Passed:
 
 
 class Wire(SystemNoise):
-    """The system's own noise, whose reports are looked at as they are counted.
-
-    Args:
-        look: makes a number of each report.
-    """
+    """The system's own noise, whose reports are looked at as they are counted."""
 
     def __init__(self, look: Look) -> None:
         super().__init__()
@@ -82,12 +77,7 @@ class Wire(SystemNoise):
 
 
 class Listening(Budget):
-    """A budget that ends a fit once respondents have answered.
-
-    Args:
-        schedule: of the fit.
-        wire: hears the reports.
-    """
+    """A budget that ends a fit once respondents have answered."""
 
     def __init__(self, schedule: Schedule, wire: Wire) -> None:
         super().__init__(schedule, wire)
@@ -96,11 +86,7 @@ class Listening(Budget):
         """True if each number that the fit got is of reports that passed the wire."""
 
     def respond(self, answers: Sequence[tuple[np.ndarray, Oracle]], event: RandomizedResponseEvent) -> list[np.ndarray]:
-        """As of `Budget`, and then no further.
-
-        Raises:
-            LogComplete: all answers are in.
-        """
+        """As of `Budget`, and then no further."""
         counted = super().respond(answers, event)
         passed = self._wire.passed
         self.carried = len(passed) == len(counted) and all(one.carried for one in passed)
@@ -109,13 +95,7 @@ class Listening(Budget):
 
 @dataclass(frozen=True)
 class Respondents:
-    """Made-up respondents of a survey.
-
-    Attributes:
-        generator: asks the questions of the survey, whatever the number of respondents.
-        schema: the columns of the claim's, without its constraints.
-        survey: the questions, as the claim's n_units plans them.
-    """
+    """Made-up respondents of a survey."""
 
     generator: Local
     schema: Schema
@@ -123,24 +103,13 @@ class Respondents:
 
     @classmethod
     def of(cls, generator: Local, schema: Schema) -> "Respondents":
-        """Respondents for a claim.
-
-        Args:
-            generator: with its epsilon.
-            schema: declared; no row is read.
-        """
+        """Respondents for a claim."""
         plain = without_constraints(schema, histories=False)
         asked = type(generator).asking(generator.survey(schema))
         return cls(asked, plain, asked.survey(plain))
 
     def rows(self, codes: Mapping[str, int], n: int, n_rows_each: int = 1) -> pd.DataFrame:
-        """A table of respondents who are all alike.
-
-        Args:
-            codes: the answer to each column.
-            n: respondents.
-            n_rows_each: rows of each, above 1 where the schema names an entity.
-        """
+        """A table of respondents who are all alike."""
         wanted = np.array([[codes[name] for name in self.survey.columns]])
         row = self.survey.discretizer.decode(wanted, np.random.default_rng(_SEED))
         frame = row.iloc[np.zeros(n * n_rows_each, dtype=np.int64)].reset_index(drop=True)
@@ -154,13 +123,7 @@ class Respondents:
         return [int(question.cells(row)[0]) for question in self.survey.questions]
 
     def fitted(self, frame: pd.DataFrame, n_slots: int, look: Look) -> tuple[list[Passed], bool]:
-        """The reports of a fit, by question, and whether these are all that the fit heard.
-
-        Args:
-            frame: as of `rows`.
-            n_slots: units that the schema declares.
-            look: makes a number of each report.
-        """
+        """The reports of a fit, by question, and whether these are all that the fit heard."""
         schema = self.schema.model_copy(update={"n_units": n_slots})
         wire = Wire(look)
         budget = Listening(self.survey.schedule, wire)
@@ -175,7 +138,6 @@ class Respondents:
 
         Args:
             answers: to each question, shape (n,) each.
-            look: makes a number of each report.
         """
         wire = Wire(look)
         budget = Budget(self.survey.schedule, wire)
@@ -187,12 +149,7 @@ class Respondents:
 
 
 def evidence(one: Sequence[int], other: Sequence[int]) -> Look:
-    """A look at which of two answers a report speaks for: 1 the one, -1 the other, 0 neither or both.
-
-    Args:
-        one: the answer to each question.
-        other: likewise.
-    """
+    """A look at which of two answers a report speaks for: 1 the one, -1 the other, 0 neither or both."""
 
     def look(place: int, oracle: Any, reports: np.ndarray) -> np.ndarray:
         if isinstance(oracle, DirectEncoding):
@@ -203,11 +160,7 @@ def evidence(one: Sequence[int], other: Sequence[int]) -> Look:
 
 
 def pattern(compared: Sequence[Sequence[int]]) -> Look:
-    """A look at a whole symbol, or at the bits of all answers that are compared.
-
-    Args:
-        compared: for each question the answers, -1 for none.
-    """
+    """A look at a whole symbol, or at the bits of all answers that are compared."""
 
     def look(place: int, oracle: Any, reports: np.ndarray) -> np.ndarray:
         if isinstance(oracle, DirectEncoding):

@@ -42,25 +42,14 @@ def with_texts(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class StandIn:
-    """A public table in place of the real one.
-
-    Attributes:
-        schema: declared, with as many rows per unit as the real one has; an order means that the table holds histories.
-        n_codes: of a column, and canaries.
-    """
+    """A public table in place of the real one."""
 
     schema: Schema
     n_codes: int = N_CANARIES
 
     @classmethod
     def like(cls, schema: Schema, n_codes: int = N_CANARIES, *, histories: bool = False) -> "StandIn":
-        """A stand-in with the unit of privacy of a schema, its k and its public number of units.
-
-        Args:
-            schema: declared; nothing else is taken from it, and for histories the kinds of its roles.
-            n_codes: of a column, and canaries.
-            histories: whether the fit draws histories under this schema.
-        """
+        """A stand-in with the unit of privacy of a schema, its k and its public number of units."""
         # No more columns than there are: a budget that tells pairs of rows must tell them of the stand-in's, too.
         n_columns = min(N_COLUMNS, len(schema.modeled)) - bool(schema.growing) if histories else N_COLUMNS
         columns: dict[str, Any] = {
@@ -141,11 +130,7 @@ class StandIn:
         return with_texts(frame, self.schema)
 
     def probes(self, n_units: int) -> pd.DataFrame:
-        """A table of units that are all like canaries: each has one code, and more rows than a fit may use.
-
-        Args:
-            n_units: how many.
-        """
+        """A table of units that are all like canaries: each has one code, and more rows than a fit may use."""
         unit = np.repeat(np.arange(n_units), self.n_brought)
         frame = pd.DataFrame(dict.fromkeys(self.schema.modeled, unit % self.n_codes))
         owned = frame if self.schema.entity is None else frame.assign(**{UNIT: unit})
@@ -164,13 +149,7 @@ class StandIn:
 
 
 def _roles(schema: Schema, columns: dict[str, Any], most: int) -> dict[str, Any]:
-    """The roles of a stand-in's columns in histories, of the kinds that a schema has; their columns are added.
-
-    Args:
-        schema: names an order.
-        columns: of the stand-in.
-        most: bound of what grows.
-    """
+    """The roles of a stand-in's columns in histories, of the kinds that a schema has; their columns are added."""
     roles: dict[str, Any] = {"order": ORDER}
     grows = {"kind": "integer", "bounds": [0, most]}
     if schema.order in schema.growing:
@@ -200,12 +179,7 @@ class LogComplete(Exception):
 
 @dataclass
 class MeasurementLog:
-    """A source of noise that keeps every release with Gaussian noise; the system draws.
-
-    Attributes:
-        n_planned: draws after which a fit ends by `LogComplete`.
-        releases: in order.
-    """
+    """A source of noise that keeps every release with Gaussian noise; the system draws."""
 
     n_planned: int
     releases: list[GaussianRelease] = field(default_factory=list)

@@ -62,17 +62,7 @@ class StepLog:
 
     Attributes:
         present: which canaries are in, shape (n_canaries,).
-        n_planned: steps after which a fit ends by `LogComplete`.
-        limit_s: seconds from the first step on, after which no further step is begun; infinite: no limit.
-        rng: of the canaries' places among the units; never of the noise.
-        tell: told the share done, now and then.
         score: of each canary, up to a threshold that all share, shape (n_canaries,).
-        halfway: that threshold.
-        n_done: steps.
-        sizes: what a unit's sum came to at each step it was probed at.
-        least_noise: the least sigma that was asked for, in units of what a unit's sum came to.
-        most_sampled: the largest sampling rate that was asked for.
-        residuals: the noise that the canaries' coordinates got.
     """
 
     present: np.ndarray
@@ -148,11 +138,7 @@ class StepLog:
         return noisy[: values.size].reshape(values.shape)
 
     def _size(self, total: np.ndarray) -> float:
-        """A canary's addition at this step: the norm of the one unit's sum, 0 where no canary was handed out.
-
-        Raises:
-            AuditError: it cannot be told; no step is scored on it.
-        """
+        """A canary's addition at this step: the norm of the one unit's sum, 0 where no canary was handed out."""
         size = float(np.linalg.norm(total))
         if not math.isfinite(size):
             raise AuditError(
@@ -177,12 +163,7 @@ class StepTrials:
     Attributes:
         scores: of each canary, above 0 where the attacker says "in", shape (n_canaries,).
         present: whether it is, shape (n_canaries,).
-        event: the steps that were done, as the claim states them.
-        n_planned: steps that the schedule has.
         sizes: what a unit adds to a sum, as a share of the clipping bound, shape (n_probed,).
-        noise_left: the least noise that a unit's sum got, over what is stated.
-        most_sampled: the largest sampling rate that was asked for.
-        residuals: the noise that the canaries' coordinates got.
     """
 
     scores: np.ndarray
@@ -226,18 +207,7 @@ class StepTrials:
 def run_of_steps(
     generator: PrivateGenerator, schedule: Schedule, event: SubsampledGaussianEvent, stand_in: StandIn, log: StepLog
 ) -> StepTrials:
-    """The observations of an attacker on the canaries of one training run.
-
-    Args:
-        generator: whose schedule it is.
-        schedule: under the stand-in's schema.
-        event: of the schedule.
-        stand_in: public.
-        log: new; it draws for the run.
-
-    Raises:
-        AuditError: what a unit adds cannot be told, or it adds nothing; nothing is known.
-    """
+    """The observations of an attacker on the canaries of one training run."""
     n_units = int(np.clip(math.ceil(EXPECTED_SAMPLE / event.sampling_rate), *N_UNITS))
     with suppress(LogComplete):
         generator.fit(stand_in.probes(n_units), stand_in.schema, budget=Budget(schedule, log))

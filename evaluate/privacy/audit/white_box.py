@@ -91,13 +91,7 @@ SINGLE = 1e-4
 
 
 def of_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> AuditPart:
-    """The conclusion from guesses about one training run.
-
-    Args:
-        schedule: whose steps they are.
-        trials: the guesses.
-        confidence: of the bounds; each of the two rates may fail with half of the rest.
-    """
+    """The conclusion from guesses about one training run."""
     n_in = int(trials.present.sum())
     n_each = (len(trials.present) - n_in, n_in)
     rates, best = (
@@ -125,13 +119,7 @@ def of_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> Audit
 
 
 def of_counts(schedule: Schedule, trials: CountTrials, confidence: float) -> AuditPart:
-    """The conclusion on a whole schedule from guesses about its counts.
-
-    Args:
-        schedule: with steps of DP-SGD beside them.
-        trials: the guesses.
-        confidence: of the bounds.
-    """
+    """The conclusion on a whole schedule from guesses about its counts."""
     claim = (schedule.epsilon, schedule.delta)
     alone = conclude(claim, trials.errors, trials.n_each, confidence, ran_on=trials.ran_on)
     counted = [event for event in schedule.events if isinstance(event, GaussianEvent)]
@@ -150,13 +138,7 @@ def of_counts(schedule: Schedule, trials: CountTrials, confidence: float) -> Aud
 
 
 def of_trials(schedule: Schedule, trials: CountTrials, confidence: float) -> Audit:
-    """Conclusions from the guesses about counts of a schedule that is attacked as a whole.
-
-    Args:
-        schedule: whose counts they are.
-        trials: the guesses.
-        confidence: of the bounds.
-    """
+    """Conclusions from the guesses about counts of a schedule that is attacked as a whole."""
     claim = (schedule.epsilon, schedule.delta)
     alone = conclude(claim, trials.errors, trials.n_each, confidence, ran_on=trials.ran_on)
     power = power_of_counts(trials.signal, trials.n_each, confidence, mu_of_claim(*claim))
@@ -164,13 +146,7 @@ def of_trials(schedule: Schedule, trials: CountTrials, confidence: float) -> Aud
 
 
 def of_noise_in_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> AuditCheck:
-    """Conclusions from the noise and the samples that a training asked for, and the size of the noise that it got.
-
-    Args:
-        schedule: whose steps they are.
-        trials: of one run.
-        confidence: of the bound on the size of the noise.
-    """
+    """Conclusions from the noise and the samples that a training asked for, and the size of the noise that it got."""
     most, planned = trials.residuals.most(confidence), trials.event
     check = AuditCheck(
         f"noise and samples of the {planned.what}",
@@ -194,13 +170,7 @@ def of_noise_in_steps(schedule: Schedule, trials: StepTrials, confidence: float)
 
 
 def of_scale(schedule: Schedule, residuals: Residuals, confidence: float) -> AuditCheck:
-    """Conclusions from the size of the noise that was drawn, whatever it hides.
-
-    Args:
-        schedule: whose counts were noised.
-        residuals: the noise.
-        confidence: of the bound.
-    """
+    """Conclusions from the size of the noise that was drawn, whatever it hides."""
     most = residuals.most(confidence)
     check = AuditCheck(
         NOISE,
@@ -218,15 +188,7 @@ def of_scale(schedule: Schedule, residuals: Residuals, confidence: float) -> Aud
 def conclude(
     claim: tuple[float, float], errors: tuple[int, int], n_each: int, confidence: float, *, ran_on: str
 ) -> Audit:
-    """The conclusion from the attacker's error rates.
-
-    Args:
-        claim: epsilon and delta.
-        errors: false positives and false negatives.
-        n_each: trials with the canary, and as many without.
-        confidence: of the bounds; each of the two rates may fail with half of the rest.
-        ran_on: the table, in words.
-    """
+    """The conclusion from the attacker's error rates."""
     epsilon, delta = claim
     wrong_in, wrong_out = ((k / n_each, *clopper_pearson(k, n_each, level=confidence)) for k in errors)
     never = clopper_pearson(0, n_each, level=confidence)[1]
@@ -324,26 +286,7 @@ def audit(
     seed: int = 0,
     progress: Progress = quiet,
 ) -> Audit:
-    """The audit of a generator at its own epsilon and delta.
-
-    Args:
-        generator: with an epsilon.
-        schema: declared; it gives the unit, k, n_units and with them delta. Of its columns only the domain is used, and
-            only where some of it is to be measured.
-        n_fits: how often a stand-in is fitted for the counts of it, at least 1; `None`: `N_FITS`, or as many as release
-            `MOST_RELEASES`. Steps of DP-SGD take one run.
-        confidence: of the bound, in (0, 1).
-        time_limit_s: seconds for steps and fits, beside the checks and what a fit does before its first step; then no
-            further one is begun; `None`: no limit. The clock knows no result, so that stopping early costs strength and
-            nothing else.
-        seed: of which canaries are in; never of the noise.
-        progress: told the share done.
-
-    Raises:
-        AuditError: the generator has no epsilon, releases nothing that the audit understands, or nothing of its claim
-            was looked at; nothing is known.
-        BudgetError: the schema is not declared, or the budget cannot be met; nothing was fitted.
-    """
+    """The audit of a generator at its own epsilon and delta."""
     if generator.epsilon is None:
         raise AuditError(f"an audit needs a claim, and generator={generator.name!r} has epsilon=none; set epsilon")
     chosen = generator.chosen(schema)
@@ -435,11 +378,7 @@ def _checks(
 
 
 def _check_coverage(named: Sequence[str], covered: AbstractSet[str], *, histories: bool) -> None:
-    """Refuse an audit that looked at nothing of a claim: no verdict may rest on it.
-
-    Raises:
-        AuditError: no event is covered, or none of first rows or of later ones where histories are drawn.
-    """
+    """Refuse an audit that looked at nothing of a claim: no verdict may rest on it."""
     for fit in (FIRST_ROWS, LATER_ROWS) if histories else ("",):
         of_fit = [what for what in named if what.endswith(fit)]
         if of_fit and covered.isdisjoint(of_fit):

@@ -33,14 +33,7 @@ N_OTHERS = 999
 
 @dataclass(frozen=True)
 class Canary:
-    """A secret sentence.
-
-    Attributes:
-        column: of text in which it was planted.
-        sentence: with its digits.
-        form: the same with a sign in place of each digit.
-        rows: positions of the training rows that hold it, ascending.
-    """
+    """A secret sentence."""
 
     column: str
     sentence: str
@@ -69,7 +62,6 @@ class FoundCanaries:
     Attributes:
         whole: which canaries stand in a text with all of their sentence, shape (n_canaries,).
         secrets: which stand in it at least by their digits, whatever lies between them, shape (n_canaries,).
-        by_chance: expected number of canaries found by their digits if each text held one random sentence of the form.
     """
 
     whole: np.ndarray
@@ -89,15 +81,6 @@ def plant(
 
     Args:
         train: *Sensitive*. Left as it is.
-        schema: names the columns of text.
-        n_canaries: different sentences.
-        n_repeats: rows that hold each.
-        seed: of the digits and of the rows.
-        form: of the sentences, a ``#`` in place of each random digit.
-
-    Raises:
-        EvaluationError: there is no column of text, no row for each canary, or no such number of different sentences;
-            nothing was planted.
     """
     if not schema.texts:
         raise EvaluationError("canaries are planted in texts, and the schema keeps no column of kind text")
@@ -132,12 +115,7 @@ def plant(
 
 
 def find_canaries(canaries: Sequence[Canary], synthetic: pd.DataFrame) -> FoundCanaries:
-    """Canaries that stand in synthetic texts.
-
-    Args:
-        canaries: that were planted, at least one, all of one form and column.
-        synthetic: the table.
-    """
+    """Canaries that stand in synthetic texts."""
     texts = [text for text in synthetic[canaries[0].column].tolist() if isinstance(text, str)]
     joined = "\n".join(texts)
     digits = "\n".join("".join(filter(str.isdecimal, text)) for text in texts)
@@ -156,11 +134,7 @@ def exposures(
     broken at random, so that a model that knows nothing has a uniform rank.
 
     Args:
-        canaries: that were planted, at least one.
         planted: *Sensitive*. The table that holds them.
-        scorer: the model's loss.
-        seed: of the other sentences and of ties.
-        n_others: other sentences that each is ranked among.
     """
     rng, found = np.random.default_rng(seed), np.zeros(len(canaries))
     for index, canary in enumerate(canaries):

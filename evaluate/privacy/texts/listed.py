@@ -27,12 +27,7 @@ _END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 @dataclass(frozen=True)
 class Leak:
-    """A run of words of a training text that a synthetic text repeats; *Sensitive*.
-
-    Attributes:
-        place: of its first word among the words of train.
-        length: in words.
-    """
+    """A run of words of a training text that a synthetic text repeats; *Sensitive*."""
 
     place: int
     length: int
@@ -45,9 +40,6 @@ def listed(
 
     Args:
         tables: *Sensitive*. All of them.
-        sides: their texts.
-        leaks: the worst first.
-        further: column, row and sentence of synthetic texts that hold personal data of train, listed behind.
     """
     found: dict[int, dict[tuple[str, ...], str]] = defaultdict(dict)
     for leak in leaks[:_TRIED]:

@@ -65,12 +65,7 @@ NO_MODEL = "the model that wrote the texts is not at hand, so that nothing was a
 
 @dataclass(frozen=True)
 class TextLosses:
-    """Losses of the model that wrote the synthetic texts at texts of targets. *Sensitive*.
-
-    Attributes:
-        train: of members, by column; the mean loss per token of each row, in nats; not a number where there is no text.
-        control: of non-members, likewise.
-    """
+    """Losses of the model that wrote the synthetic texts at texts of targets. *Sensitive*."""
 
     train: Mapping[str, np.ndarray]
     control: Mapping[str, np.ndarray]
@@ -82,13 +77,8 @@ class TextLosses:
         """The losses of some rows.
 
         Args:
-            scorer: of the model.
             train: *Sensitive*. Rows of members.
             control: *Sensitive*. Rows of non-members.
-            columns: names of the columns of text.
-
-        Raises:
-            ValueError: it gave no number for each row; nothing was attacked.
         """
         sides = []
         for rows in (train, control):
@@ -104,7 +94,6 @@ class TextTargets:
     """Texts of the targets of one side. *Sensitive*.
 
     Attributes:
-        tokens: their texts, up to `TEXTS_EACH` of each target.
         units: the targets, ascending, shape (n,).
     """
 
@@ -113,13 +102,7 @@ class TextTargets:
 
     @classmethod
     def of(cls, tokens: TextTokens, n_targets: int | None, each: int) -> "TextTargets":
-        """The targets of a side: those who have a text, the first ones in the seeded order of rows.
-
-        Args:
-            tokens: of the side.
-            n_targets: at most; `None`: all.
-            each: texts of a target that are looked at, at most.
-        """
+        """The targets of a side: those who have a text, the first ones in the seeded order of rows."""
         order = np.argsort(tokens.units, kind="stable")
         ranked = tokens.units[order]
         first = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]][: len(ranked)])
@@ -171,8 +154,6 @@ def by_texts(targets: list[TextTargets], sides: TokenSides, models: tuple[WordMo
 
     Args:
         targets: *Sensitive*. Members, then controls.
-        sides: all texts.
-        models: of the synthetic texts, and of the attacker's own.
     """
     likelier, dearest = [], []
     for side in targets:
@@ -190,8 +171,6 @@ def by_loss(
     Args:
         targets: *Sensitive*. Members, then controls.
         tables: *Sensitive*. Hold their rows.
-        scorer: of the model.
-        own: of the attacker's own texts.
     """
     names = tables.schema.texts
     frames, places = [], []

@@ -77,10 +77,6 @@ class PersonalFound:
     """Personal data of training people in synthetic texts.
 
     Attributes:
-        share: of synthetic rows with a text that repeats a value beyond chance.
-        held_out: the same of values of one held-out unit.
-        n: synthetic rows with a text.
-        note: one sentence about it.
         sentences: column, row and sentence of each such text; *Sensitive*.
     """
 
@@ -93,14 +89,7 @@ class PersonalFound:
 
 @dataclass(frozen=True)
 class ValueOwners:
-    """*Sensitive*. Whose each personal value is.
-
-    Attributes:
-        owners: unit of each value, those of the holdout behind those of train; `SHARED` where several have it.
-        twins: values that exactly two units have, by kind.
-        pairs: units with a value, by kind.
-        n_train: units of train.
-    """
+    """*Sensitive*. Whose each personal value is."""
 
     owners: Mapping[Value, int]
     twins: Mapping[str, int]
@@ -136,7 +125,6 @@ class ValueOwners:
         """The chance that one honest number of a kind is one of some real ones, by its digits at their places.
 
         Args:
-            kind: of numbers.
             of: *Sensitive*. The real ones.
         """
         numbers = [value for of_kind, value in self.owners if of_kind == kind]
@@ -160,8 +148,6 @@ class ValueOwners:
         """Different values of one unit alone that so many honest ones of a kind repeat.
 
         Args:
-            kind: of the values.
-            n: different values of it in the synthetic texts.
             of: *Sensitive*. All values of one training unit alone.
         """
         there = [value for value in of if value[0] == kind]

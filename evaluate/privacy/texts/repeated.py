@@ -99,8 +99,6 @@ class RunSearch:
     """Runs of real texts that were looked for in synthetic ones. *Sensitive*.
 
     Attributes:
-        real: texts of train, of the control half, of the fresh half, one after another.
-        dearest: of each real unit, beside synthetic texts.
         longest: words of the longest run of each synthetic text that stands in as many texts of train and of the
             holdout, shape (2, n_texts).
     """
@@ -111,13 +109,7 @@ class RunSearch:
 
     @classmethod
     def of(cls, sides: TokenSides, prices: RunPrices, real: TextTokens) -> "RunSearch":
-        """The search through all synthetic texts.
-
-        Args:
-            sides: all texts.
-            prices: of the runs of `real`.
-            real: as above.
-        """
+        """The search through all synthetic texts."""
         n_train = sides.train.n_rows
         n = min(n_train, real.n_rows - n_train, N_LONGEST)
         cut = [real.rows < n, (real.rows >= n_train) & (real.rows < n_train + n)]
@@ -139,9 +131,6 @@ def dearest_twin(sides: TokenSides) -> float:
     """The price of the dearest run that two real units or more share, as if one of them had written it alone.
 
     Runs that are most of their texts do not count: such texts are the same one, told twice.
-
-    Args:
-        sides: all texts.
     """
     best, real = 0.0, sides.train.joined(sides.control).joined(sides.fresh)
     prices = RunPrices.of(real, list(sides.vocabulary.numbers), without_pairs=True)

@@ -22,11 +22,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """*Sensitive*. Words by their numbers, from 0; it grows with each text.
-
-    Attributes:
-        numbers: of each word.
-    """
+    """*Sensitive*. Words by their numbers, from 0; it grows with each text."""
 
     numbers: dict[str, int] = field(default_factory=dict)
 
@@ -47,8 +43,6 @@ class TextTokens:
         rows: position of each text in the table, shape (n_texts,).
         columns: number of the column of each text, among the columns of text, shape (n_texts,).
         units: whose each text is, from 0, shape (n_texts,).
-        n_units: units of the table, those without a text among them.
-        n_rows: of the table.
     """
 
     ids: np.ndarray
@@ -66,8 +60,6 @@ class TextTokens:
 
         Args:
             frame: *Sensitive* where it is real. In canonical form.
-            schema: names the columns of text.
-            vocabulary: that is shared by all tables that are compared.
         """
         ids: list[np.ndarray] = []
         rows, columns = [], []
@@ -113,11 +105,7 @@ class TextTokens:
         )  # fmt: skip
 
     def windows(self, length: int) -> tuple[np.ndarray, np.ndarray]:
-        """Places and hashes of all runs of one length; of a shorter text, the whole of it.
-
-        Args:
-            length: in words, at least 1.
-        """
+        """Places and hashes of all runs of one length; of a shorter text, the whole of it."""
         sizes = np.diff(np.r_[0, self.ends])
         places = np.flatnonzero(np.arange(len(self.ids)) + np.minimum(length, sizes)[self.text] <= self.ends[self.text])
         hashes = np.zeros(len(places), dtype=np.uint64)
@@ -170,12 +158,10 @@ class SharedWindows:
     """Runs of one length that stand in both of two tables.
 
     Attributes:
-        length: in words.
         ours: places in one table, shape (n,).
         our_runs: number of the run at each, from 0, shape (n,).
         theirs: places in the other table, shape (m,).
         their_runs: likewise, shape (m,).
-        n_runs: different runs.
     """
 
     length: int
@@ -186,11 +172,7 @@ class SharedWindows:
     n_runs: int
 
     def held_by_one(self, owners: np.ndarray) -> np.ndarray:
-        """Mask of our places whose run one unit of ours alone has; shape (n,).
-
-        Args:
-            owners: the unit of each word of ours.
-        """
+        """Mask of our places whose run one unit of ours alone has; shape (n,)."""
         theirs = owners[self.ours]
         some = np.zeros(self.n_runs, dtype=np.int64)
         some[self.our_runs] = theirs
@@ -236,12 +218,7 @@ class _Windows:
 
 
 def shared_windows(ours: TextTokens, theirs: TextTokens) -> Iterator[SharedWindows]:
-    """Runs that two tables share, by length, until there are none.
-
-    Args:
-        ours: one table.
-        theirs: the other one, with numbers of the same vocabulary.
-    """
+    """Runs that two tables share, by length, until there are none."""
     one, other = _Windows.all_of(ours), _Windows.all_of(theirs)
     for length in LENGTHS:
         one.grow(length)
@@ -265,7 +242,6 @@ class RepeatedWindows:
     """Runs of one length that several units of a table have.
 
     Attributes:
-        length: in words.
         places: one of each run, shape (n_runs,).
         longest: words of the longest text that holds it, shape (n_runs,).
     """
@@ -276,11 +252,7 @@ class RepeatedWindows:
 
 
 def repeated_windows(of: TextTokens) -> Iterator[RepeatedWindows]:
-    """Runs that several units of a table have, by length, until none stands at two places.
-
-    Args:
-        of: the table.
-    """
+    """Runs that several units of a table have, by length, until none stands at two places."""
     found, owners = _Windows.all_of(of), of.owners
     sizes = np.diff(np.r_[0, of.ends])[of.text]
     for length in LENGTHS:

@@ -103,12 +103,7 @@ class _Counts:
 
 @dataclass(frozen=True)
 class WordModel:
-    """A model of texts. *Sensitive* where these are real.
-
-    Attributes:
-        levels: counts by length of context, from 0.
-        bases: probabilities of words that were not seen.
-    """
+    """A model of texts. *Sensitive* where these are real."""
 
     levels: tuple[_Counts, ...]
     bases: WordBases
@@ -119,17 +114,11 @@ class WordModel:
 
         Args:
             tokens: *Sensitive* where they are real.
-            bases: of all words of their vocabulary.
         """
         return cls(tuple(_Counts.of(*_hashes(tokens, k)) for k in range(ORDER)), bases)
 
     def log_probabilities(self, tokens: TextTokens, most: int = ORDER) -> np.ndarray:
-        """The logarithm of the probability of each word after those before it, shape (n,).
-
-        Args:
-            tokens: of any texts whose words are in the vocabulary.
-            most: words that are looked at together, up to `ORDER`; 1: each word alone.
-        """
+        """The logarithm of the probability of each word after those before it, shape (n,)."""
         probability = np.exp(self.bases.log_probability[tokens.ids])
         for k, level in enumerate(self.levels[:most]):
             probability = level.blended(*_hashes(tokens, k), probability)
@@ -159,7 +148,6 @@ class RunPrices:
         Args:
             texts: *Sensitive*. Whose runs are priced, of all real units.
             vocabulary: *Sensitive*. All words.
-            without_pairs: price what two units alone have as if the other one had not written it either.
         """
         classes, emitted, digits = _classes(texts, vocabulary)
         most = np.log(2 + len(texts)) + digits[texts.ids]

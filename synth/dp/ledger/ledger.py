@@ -50,16 +50,7 @@ MAX_NOTE = 4000
 
 
 def open_ledger(url: str | Path, patience_s: float = PATIENCE_S) -> "Ledger":
-    """The ledger at an address. Nothing is reached or made before the first operation.
-
-    Args:
-        url: a path or "sqlite:///path", or "postgresql://user@host/database".
-        patience_s: seconds that an operation waits for other jobs.
-
-    Raises:
-        LedgerError: the address names neither a file nor a PostgreSQL database.
-        MissingExtra: it names a PostgreSQL database, and the extra `postgres` is not installed.
-    """
+    """The ledger at an address. Nothing is reached or made before the first operation."""
     return Ledger(Store(parsed(str(url), patience_s)))
 
 
@@ -77,18 +68,7 @@ class Ledger:
     def open(
         self, dataset: str, *, unit: str, epsilon: float, delta: float | Literal["auto"] | None = None, n_units: int
     ) -> Holding:
-        """A new total, promised once for all releases of a dataset; makes the ledger where there is none.
-
-        Args:
-            dataset: declared name, which covers all versions, extracts and splits.
-            unit: "row", or the entity column's name.
-            epsilon: the total, above 0.
-            delta: the total, at most 1/(10 n_units); None or "auto" is min(1e-6, n_units^-1.2).
-            n_units: declared number of units; public.
-
-        Raises:
-            LedgerError: the dataset and unit have a total, or the total promises nothing; nothing was recorded.
-        """
+        """A new total, promised once for all releases of a dataset; makes the ledger where there is none."""
         key = named(dataset, "dataset"), named(unit, "unit")
         total = dict(zip(("epsilon", "delta", "n_units"), checked_total(epsilon, delta, n_units), strict=True))
         with self._writing(may_make=True) as pen:
@@ -104,10 +84,6 @@ class Ledger:
         """Epsilon set aside for all requests, in their order, or for none of them.
 
         A request that was granted before, by the same token with the same content, is not charged again.
-
-        Raises:
-            LedgerError: a total does not admit them, a dataset has none, or a token names another request; nothing was
-                reserved.
         """
         if len({request.token for request in requests}) < len(requests):
             raise LedgerError("two requests have the same token; give each release its own")
@@ -120,20 +96,12 @@ class Ledger:
         return tuple(record_of(self._books, request.token).reservation for request in requests)
 
     def reservation(self, token: str) -> Reservation:
-        """A reservation as it stands.
-
-        Raises:
-            LedgerError: there is none of that token.
-        """
+        """A reservation as it stands."""
         with self._reading() as books:
             return record_of(books, token).reservation
 
     def use(self, token: str) -> Reservation:
-        """The reservation, from now on used: to be called before the first draw, and once.
-
-        Raises:
-            LedgerError: it was used before, or never made; nothing may be drawn.
-        """
+        """The reservation, from now on used: to be called before the first draw, and once."""
         with self._writing() as pen:
             record = record_of(pen.books, token)
             if record.reservation.state != "reserved":
@@ -145,14 +113,6 @@ class Ledger:
         """The reservation, charged once more: a draw whose value was lost is drawn, and paid for, again.
 
         A charge whose answer was lost is to be made again: that is dearer than it had to be, never cheaper.
-
-        Args:
-            token: of a reservation in use.
-            what: was lost, in words.
-            curve: the cost of drawing it again.
-
-        Raises:
-            LedgerError: the total does not admit it, or the reservation is not in use; nothing may be drawn.
         """
         content = {"curve": curve_content(curve), "what": named(what, "what", MAX_WORDS)}
         with self._writing() as pen:
@@ -168,15 +128,7 @@ class Ledger:
         return record_of(self._books, token).reservation
 
     def commit(self, token: str, note: Mapping[str, Any]) -> Reservation:
-        """The reservation, closed: its release is made. Saying the same twice is saying it once.
-
-        Args:
-            token: of a reservation in use.
-            note: the claim, such as ``{"epsilon": 1.0, "delta": 1e-6}``: texts, numbers, booleans.
-
-        Raises:
-            LedgerError: the reservation is not in use, or the note is not of that form.
-        """
+        """The reservation, closed: its release is made. Saying the same twice is saying it once."""
         body = _note_body(note)
         with self._writing() as pen:
             record = record_of(pen.books, token)
@@ -191,11 +143,7 @@ class Ledger:
         return record_of(self._books, token).reservation
 
     def note(self, token: str) -> LedgerNote:
-        """A statement's note on a reservation; the same whenever it is asked, once nothing more is charged.
-
-        Raises:
-            LedgerError: there is none of that token.
-        """
+        """A statement's note on a reservation; the same whenever it is asked, once nothing more is charged."""
         with self._reading() as books:
             record = record_of(books, token)
             reservation = record.reservation
@@ -217,11 +165,7 @@ class Ledger:
             return tuple(account.holding for account in books.accounts.values())
 
     def history(self, dataset: str | None = None) -> tuple[LedgerEntry, ...]:
-        """The entries as they are, of one dataset or all; they are not checked: see `verify`.
-
-        Raises:
-            LedgerError: no entry names that dataset.
-        """
+        """The entries as they are, of one dataset or all; they are not checked: see `verify`."""
         with self._store.reading() as connection:
             entries = entries_after(connection)
         if dataset is None:
@@ -232,14 +176,7 @@ class Ledger:
         return chosen
 
     def verify(self, holds: str | None = None) -> tuple[Damage, ...]:
-        """Everything that is wrong with the ledger, row by row; empty for one that is whole.
-
-        Args:
-            holds: the hash that a privacy statement names: only that can show that the last entries are gone.
-
-        Raises:
-            LedgerError: `holds` is no hash, or the database cannot be read at all.
-        """
+        """Everything that is wrong with the ledger, row by row; empty for one that is whole."""
         if holds is not None and not _is_hash(holds):
             raise LedgerError("holds must be the hash of an entry, 64 hexadecimal digits; copy it from the statement")
         with self._store.reading() as connection:

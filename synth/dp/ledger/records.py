@@ -24,15 +24,7 @@ GENESIS = "0" * 64
 
 @dataclass(frozen=True)
 class Draft:
-    """An entry before it has a place in the chain.
-
-    Attributes:
-        kind: opened, reserved, used, charged or committed.
-        dataset: declared name of the dataset.
-        unit: "row", or the entity column's name.
-        token: names a reservation; empty for a total.
-        body: canonical JSON.
-    """
+    """An entry before it has a place in the chain."""
 
     kind: str
     dataset: str
@@ -43,15 +35,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One row of a ledger, as it was read; a damaged database may hold anything in any column.
-
-    Attributes:
-        seq: place in the chain, from 1; the only order there is.
-        time: UTC, for people; nothing depends on it.
-        kind: see `Draft`, also for `dataset`, `unit`, `token` and `body`.
-        previous: hash of the entry before.
-        hash: SHA-256 of all other columns.
-    """
+    """One row of a ledger, as it was read; a damaged database may hold anything in any column."""
 
     seq: int
     time: str
@@ -72,11 +56,7 @@ class LedgerEntry:
 
     @property
     def content(self) -> dict[str, Any]:
-        """The content of the body.
-
-        Raises:
-            ValueError: it is not the canonical JSON of an object.
-        """
+        """The content of the body."""
         content = plain_json(self.body)
         if not isinstance(content, dict) or canonical(content) != self.body:
             raise ValueError("the body is not canonical")
@@ -106,11 +86,7 @@ def curve_content(curve: RdpCurve) -> dict[str, Any]:
 
 
 def curve_of(content: Mapping[str, Any]) -> RdpCurve:
-    """The curve that `curve_content` wrote.
-
-    Raises:
-        KeyError, TypeError, ValueError: the content is no curve.
-    """
+    """The curve that `curve_content` wrote."""
     divergences = tuple(math.inf if value == "inf" else _number(value) for value in content["divergences"])
     return RdpCurve(divergences, _number(content["delta"]))
 
@@ -127,20 +103,7 @@ MAX_NAME, MAX_WORDS = 100, 1000
 
 @dataclass(frozen=True)
 class Request:
-    """One release that is to be paid for.
-
-    Attributes:
-        token: names the request for good; asking again with the same one counts once.
-        dataset: declared name of the dataset, which covers all its versions, extracts and splits.
-        unit: "row", or the entity column's name.
-        what: the release in words, such as "mst of patients, seed 0".
-        curve: its cost.
-        schedule_hash: of the schedule that costs that.
-        fingerprint: keyed hash of the table; it only warns.
-
-    Raises:
-        LedgerError: a text is empty, too long, or holds characters that do not print; nothing was asked.
-    """
+    """One release that is to be paid for."""
 
     token: str
     dataset: str
@@ -161,20 +124,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reservation:
-    """Epsilon that is set aside for one release, for good.
-
-    Attributes:
-        token: its name.
-        dataset: declared name of the dataset.
-        unit: of privacy.
-        what: the release in words.
-        schedule_hash: of the schedule it pays for.
-        state: "reserved", "used" once a draw may have begun, "committed" when the release is made.
-        n_charges: number of charges of lost draws.
-        seq: of the entry that reserved it.
-        entry: that entry's hash; a privacy statement holds it.
-        warnings: sentences about fingerprints; nothing is refused for them.
-    """
+    """Epsilon that is set aside for one release, for good."""
 
     token: str
     dataset: str
@@ -190,18 +140,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Holding:
-    """The total of one dataset and unit, and what is left of it.
-
-    Attributes:
-        dataset: declared name.
-        unit: of privacy.
-        epsilon: the total.
-        delta: the total.
-        n_units: declared number of units; public.
-        spent_epsilon: of all that was reserved and charged; nothing is ever given back.
-        n_releases: number of reservations, used or not.
-        curve: of all that was reserved and charged.
-    """
+    """The total of one dataset and unit, and what is left of it."""
 
     dataset: str
     unit: str
@@ -219,11 +158,7 @@ class Holding:
 
 
 def named(text: object, what: str, longest: int = MAX_NAME) -> str:
-    """A name in its one spelling (Unicode's NFC).
-
-    Raises:
-        LedgerError: it is no text, empty, too long, padded, or holds characters that do not print.
-    """
+    """A name in its one spelling (Unicode's NFC)."""
     if not isinstance(text, str) or not text.strip():
         raise LedgerError(f"{what} must be a text that is not empty; give it one")
     name = unicodedata.normalize("NFC", text)
@@ -236,9 +171,6 @@ def named(text: object, what: str, longest: int = MAX_NAME) -> str:
 
 def checked_total(epsilon: object, delta: object, n_units: object) -> tuple[float, float, int]:
     """Epsilon, delta and n_units of a total; delta None or "auto" is min(1e-6, n_units^-1.2).
-
-    Raises:
-        LedgerError: one of them promises nothing, or nothing that can be kept.
 
     >>> checked_total(1, None, 1_000_000)
     (1.0, 6.309573444801936e-08, 1000000)

@@ -68,15 +68,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Record:
-    """One reservation in the books.
-
-    Attributes:
-        reservation: its state.
-        body: of the entry that made it; the same request has the same.
-        curve: its cost, with what was charged again.
-        spent: its dataset's curve after its last charge.
-        note: body of the entry that committed it.
-    """
+    """One reservation in the books."""
 
     reservation: Reservation
     body: str
@@ -103,11 +95,7 @@ class LedgerState:
         return {dataset for dataset, _ in self.accounts}
 
     def apply(self, entry: LedgerEntry) -> None:
-        """Take in the next entry.
-
-        Raises:
-            Impossible: it cannot follow those before it; the books stay as they were.
-        """
+        """Take in the next entry."""
         steps = {
             "opened": self._open,
             "reserved": self._reserve,
@@ -213,11 +201,7 @@ class LedgerState:
 
 
 def replayed(books: LedgerState, entries: list[LedgerEntry]) -> None:
-    """Take in the entries that follow, each checked: its place, its link, its hash, its rules.
-
-    Raises:
-        LedgerError: one of them is damaged; the books end before it.
-    """
+    """Take in the entries that follow, each checked: its place, its link, its hash, its rules."""
     for entry in entries:
         before = books.last
         expected = (1, GENESIS) if before is None else (before.seq + 1, before.hash)
@@ -238,24 +222,14 @@ def replayed(books: LedgerState, entries: list[LedgerEntry]) -> None:
 
 @dataclass(frozen=True)
 class Damage:
-    """One thing that is wrong.
-
-    Attributes:
-        seq: of the entry; None where it is not about one.
-        what: the fault.
-    """
+    """One thing that is wrong."""
 
     seq: int | None
     what: str
 
 
 def damages(entries: Sequence[LedgerEntry], holds: str | None = None) -> tuple[Damage, ...]:
-    """Everything wrong with a ledger, in the order of the chain; empty for one that is whole.
-
-    Args:
-        entries: all rows, by seq.
-        holds: a hash that a privacy statement names.
-    """
+    """Everything wrong with a ledger, in the order of the chain; empty for one that is whole."""
     books, found, before = LedgerState(), list[Damage](), None
     for entry in entries:
         found += _misplaced(entry, before)
@@ -295,11 +269,7 @@ def _altered(entry: LedgerEntry, before: LedgerEntry | None) -> list[Damage]:
 
 
 def record_of(books: LedgerState, token: str) -> Record:
-    """The record of a reservation.
-
-    Raises:
-        LedgerError: there is none.
-    """
+    """The record of a reservation."""
     record = books.records.get(named(token, "token"))
     if record is None:
         raise LedgerError(f"token={token!r} was never reserved in this ledger; reserve first, or name its own ledger")
@@ -307,11 +277,7 @@ def record_of(books: LedgerState, token: str) -> Record:
 
 
 def granted(books: LedgerState, draft: Draft) -> bool:
-    """True if the books hold this very request.
-
-    Raises:
-        LedgerError: they hold another one under its token.
-    """
+    """True if the books hold this very request."""
     record = books.records.get(draft.token)
     if record is None:
         return False
@@ -324,11 +290,7 @@ def granted(books: LedgerState, draft: Draft) -> bool:
 
 
 def check_totals(books: LedgerState, requests: Sequence[Request]) -> None:
-    """Refuse releases that do not all fit.
-
-    Raises:
-        LedgerError: a dataset has no total, or one that does not admit them.
-    """
+    """Refuse releases that do not all fit."""
     by_account: dict[tuple[str, str], list[Request]] = {}
     for request in requests:
         by_account.setdefault((request.dataset, request.unit), []).append(request)
@@ -346,17 +308,7 @@ def releases_of(n: int) -> str:
 
 
 def check_total(account: Account, curves: Sequence[RdpCurve], what: str, names: Sequence[str] = ()) -> None:
-    """Refuse costs that do not fit into what is left.
-
-    Args:
-        account: spent epsilon and its total.
-        curves: to add, in order.
-        what: it is, in words.
-        names: of the curves, in words; of several the one that costs most is told.
-
-    Raises:
-        LedgerError: the total does not admit them.
-    """
+    """Refuse costs that do not fit into what is left."""
     after = account
     for curve in curves:  # added in the order in which the books will add them, so that both get the same sum
         after = after.with_cost(curve)

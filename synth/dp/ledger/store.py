@@ -89,12 +89,7 @@ _GUARD_FUNCTION = (
 
 @dataclass(frozen=True)
 class LedgerAddress:
-    """The address of a ledger.
-
-    Attributes:
-        url: for SQLAlchemy; may hold a password, so it is never shown.
-        patience_s: seconds to wait for others.
-    """
+    """The address of a ledger."""
 
     url: URL
     patience_s: float = PATIENCE_S
@@ -116,11 +111,7 @@ class LedgerAddress:
         return f"postgresql://{host}{port}/{self.url.database or ''}"
 
     def engine(self) -> Engine:
-        """A fresh engine; every transaction has a connection of its own, so that processes may fork.
-
-        Raises:
-            MissingExtra: the extra `postgres` is not installed; nothing was reached.
-        """
+        """A fresh engine; every transaction has a connection of its own, so that processes may fork."""
         if self.path is not None:
             engine = sa.create_engine(self.url, poolclass=NullPool, connect_args={"timeout": self.patience_s})
             sa.event.listen(engine, "connect", _prepare_sqlite)
@@ -143,13 +134,6 @@ class LedgerAddress:
 
 def parsed(text: str, patience_s: float = PATIENCE_S) -> LedgerAddress:
     """The address that a text names.
-
-    Args:
-        text: a path or a URL.
-        patience_s: seconds to wait for others.
-
-    Raises:
-        LedgerError: it names neither a file nor a PostgreSQL database; nothing was opened.
 
     >>> parsed("postgresql://ann:secret@db.example/books?password=x")
     Address(postgresql://db.example/books)
@@ -206,12 +190,7 @@ def _begin_sqlite(connection: sa.Connection) -> None:
 
 @contextmanager
 def errors_in_words(address: LedgerAddress) -> Iterator[None]:
-    """A block whose database errors end in one sentence.
-
-    Raises:
-        LedgerError: the database failed; its transaction is undone, except that of a server that went away while it
-            was confirming one.
-    """
+    """A block whose database errors end in one sentence."""
     reason = ""
     try:
         yield
@@ -246,11 +225,7 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """A transaction that sees one state of the table.
-
-        Raises:
-            LedgerError: there is no ledger, or its database cannot be read; none was made.
-        """
+        """A transaction that sees one state of the table."""
         self._check_file(may_make=False)
         with errors_in_words(self.address), self._engine.begin() as connection:
             self._check_table(connection)
@@ -259,14 +234,7 @@ class Store:
 
     @contextmanager
     def writing(self, may_make: bool = False) -> Iterator[sa.Connection]:
-        """A transaction that no other one can come between; what it added is durable when the block has ended.
-
-        Args:
-            may_make: make the file and the table where there are none.
-
-        Raises:
-            LedgerError: there is no ledger, or its database cannot be written.
-        """
+        """A transaction that no other one can come between; what it added is durable when the block has ended."""
         self._check_file(may_make)
         with errors_in_words(self.address), self._engine.connect() as connection:
             writer = connection.execution_options(writes=True)

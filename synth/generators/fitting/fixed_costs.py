@@ -43,14 +43,7 @@ DOMAIN_DELTA_SHARE = 0.02
 
 
 def with_overhead(plan: Plan, schema: Schema, delta: float, *, sizes: bool = True) -> Plan:
-    """The plan with what the schema makes necessary, each at its share of rho.
-
-    Args:
-        plan: a generator's own events at a cost rho.
-        schema: names the entity and the columns to measure.
-        delta: of the guarantee.
-        sizes: false if the generator's own events count the rows of each entity, where the schema names one.
-    """
+    """The plan with what the schema makes necessary, each at its share of rho."""
     of_sizes = SIZES_SHARE if sizes and schema.entity is not None else 0.0
     domain = sum(domain_shares(schema).values())
 
@@ -66,11 +59,7 @@ def with_overhead(plan: Plan, schema: Schema, delta: float, *, sizes: bool = Tru
 
 
 def domain_shares(schema: Schema) -> dict[str, float]:
-    """Shares of rho for what is not declared of the columns, by event; a function of public facts alone.
-
-    Args:
-        schema: names the columns, the number of units and the rows of one.
-    """
+    """Shares of rho for what is not declared of the columns, by event; a function of public facts alone."""
     n_units = (schema.n_units or FEW_UNITS) / schema.max_rows_per_unit
     bounds = BOUNDS_SHARE * min(FEW_UNITS / n_units, 1.0) ** (2 / 3)
     spikes = SPIKES_SHARE * min(FEW_SPIKE_UNITS / n_units, 1.0) ** (2 / 3)
@@ -99,13 +88,7 @@ def _is_listed(schema: Schema, name: str) -> bool:
 
 
 def domain_events(schema: Schema, rho: float, delta: float) -> list[Event]:
-    """One event for the bounds, the categories or the frequent values of each column to measure, each at its share.
-
-    Args:
-        schema: names them.
-        rho: of the whole plan.
-        delta: for all histograms of categories and frequent values.
-    """
+    """One event for the bounds, the categories or the frequent values of each column to measure, each at its share."""
     k, shares = schema.max_rows_per_unit, domain_shares(schema)
     bounds = {domain_event_name(schema, name) for name in schema.measured if not _is_listed(schema, name)}
     n_named = len(shares.keys() - bounds)
@@ -127,8 +110,6 @@ def measure_domain(train: TrainingTable, schema: Schema, budget: Budget) -> Sche
 
     Args:
         train: *Sensitive*. Every cell read alone, contributions bounded.
-        schema: names the columns to measure.
-        budget: charged once for each.
     """
     found = {name: _measure(train, schema, name, budget) for name in schema.measured}
     bounded = schema.model_copy(update={"columns": {**schema.columns, **found}})
@@ -145,7 +126,6 @@ def observe_spikes(train: TrainingTable, schema: Schema) -> Schema:
 
     Args:
         train: *Sensitive*. Every row counts.
-        schema: may have columns whose frequent values are to be measured; their bounds are known.
     """
     spikes: dict[str, tuple[float, ...]] = {}
     for name in schema.spikes_measured:

@@ -33,13 +33,7 @@ IMPOSSIBLE_SIGMA = 0.1
 
 @dataclass(frozen=True)
 class Merging:
-    """The merging of the cells of a number or time into codes.
-
-    Attributes:
-        n_bins: codes that they are merged into, about, where no bins are declared.
-        spikes_apart: true if each declared spike is a code of its own, however few values it holds.
-        kept_apart: columns whose ordered levels are told apart as far as noise allows.
-    """
+    """The merging of the cells of a number or time into codes."""
 
     n_bins: int
     spikes_apart: bool = False
@@ -60,12 +54,6 @@ def measure_columns(
 
     Args:
         train: *Sensitive*. Contributions bounded.
-        schema: declared, for a private fit.
-        event: the release of one histogram; its `count` is the number of columns.
-        budget: charged once a column.
-        merging: of cells into codes.
-        tell: told the share done.
-        exact: true if the counts have no noise, so that the shape within a code is that of the rows.
     """
     merging = replace(merging, kept_apart=frozenset(name for name in (schema.target, *schema.sensitive) if name))
     public = Discretizer.by_schema(schema)
@@ -132,16 +120,7 @@ def _dependents_first(names: Sequence[str], schema: Schema) -> list[str]:
 
 
 def _alike(attribute: Attribute, made: Mapping[str, Attribute], schema: Schema) -> np.ndarray:
-    """A number for each category, equal where other columns' codes are determined alike, -1 where they are not told.
-
-    Args:
-        attribute: of the column that determines.
-        made: attributes with their cells merged, by column.
-        schema: names the constraints.
-
-    Returns:
-        Shape (n_cells - 2,).
-    """
+    """A number for each category, equal where other columns' codes are determined alike, -1 where they are not told."""
     known = pd.Series(categories(attribute.column), dtype=object)
     codes = [np.zeros(len(known), dtype=np.int64)]
     for dependency in schema.dependencies:
@@ -208,8 +187,6 @@ def even_mass_groups(counts: np.ndarray, sigma: float, n_bins: int) -> np.ndarra
 
     Args:
         counts: noisy counts of the cells in order, shape (n_cells,).
-        sigma: standard deviation of their noise.
-        n_bins: number of groups; no more than the cells.
     """
     # Cumulated noise grows with the root of the cells while clipping each cell at zero would grow with their number.
     cumulated = np.maximum.accumulate(np.maximum(np.cumsum(counts), 0.0))

@@ -40,13 +40,7 @@ A judgment, tried by hand on made-up tables of 300 to 3,000 entities: pairs of r
 
 
 def tells_pairs(schema: Schema, epsilon: float | None, delta: float | Literal["auto"]) -> bool:
-    """True if the schema names an order, and the budget tells pairs of a row and the row before it; public.
-
-    Args:
-        schema: names the order, the number of units and the rows of one.
-        epsilon: of the fit; `None`: there is no noise.
-        delta: of the fit.
-    """
+    """True if the schema names an order, and the budget tells pairs of a row and the row before it; public."""
     if not has_histories(schema) or epsilon is None:
         return has_histories(schema)
     if schema.n_units is None or schema.status != "declared":
@@ -69,12 +63,7 @@ class HistoryEvents(PlannedEvents):
 def history_plan(
     first: Callable[[float], PlannedEvents], later: Callable[[float], PlannedEvents] | None
 ) -> Callable[[float], HistoryEvents]:
-    """The plan of both fits, as a function of their cost rho.
-
-    Args:
-        first: the plan of first rows.
-        later: that of later rows; `None`: there are none.
-    """
+    """The plan of both fits, as a function of their cost rho."""
     if later is None:
         return lambda rho: HistoryEvents(_named(first(rho), FIRST_ROWS), None)
     return lambda rho: HistoryEvents(
@@ -89,12 +78,7 @@ def _named(events: PlannedEvents, rows: str) -> PlannedEvents:
 
 @dataclass(frozen=True)
 class KnownColumns:
-    """The columns that are known before a later row is drawn: about how they are, told by released numbers alone.
-
-    Attributes:
-        layout: names the columns.
-        rows: later rows of about the right distribution in each of these columns, which has no part of real ones.
-    """
+    """The columns that are known before a later row is drawn: about how they are, told by released numbers alone."""
 
     layout: HistoryLayout
     rows: pd.DataFrame
@@ -108,15 +92,7 @@ class KnownColumns:
         measured: Sequence[Measurement],
         rng: np.random.Generator,
     ) -> "KnownColumns":
-        """Rows of histories whose later rows are drawn column by column.
-
-        Args:
-            layout: names the columns.
-            first_rows: drawn from their released model.
-            drawn: codes of the columns that are drawn.
-            measured: one-way measurements of these.
-            rng: source of all draws.
-        """
+        """Rows of histories whose later rows are drawn column by column."""
         lengths = first_rows[layout.n_rows].to_numpy(dtype=np.int64)
         histories = Histories(np.arange(int(lengths.sum())), np.cumsum(lengths) - lengths)
         places, firsts = histories.places, histories.owners
@@ -150,13 +126,7 @@ class KnownColumns:
         return cls(layout, pd.DataFrame(frame).reset_index(drop=True))
 
     def codes(self, drawn: Discretizer, first: Discretizer, n_bins: int) -> Discretizer:
-        """The codes of all columns of later rows; those that never fall have some of even mass.
-
-        Args:
-            drawn: codes of the columns that are drawn.
-            first: codes of first rows.
-            n_bins: codes of a column that never falls, about.
-        """
+        """The codes of all columns of later rows; those that never fall have some of even mass."""
         layout = self.layout
         of_drawn, of_first = ({each.name: each for each in one.attributes} for one in (drawn, first))
         public = {each.name: each for each in Discretizer.by_schema(layout.later_rows).attributes}
@@ -199,13 +169,7 @@ def start_from(given: Sequence[Factor], domain: Mapping[str, int]) -> MarkovRand
 
 
 def length_shares(codes: Discretizer, measured: Sequence[Measurement], layout: HistoryLayout) -> tuple[float, ...]:
-    """The share of entities with 1, 2, ..., k rows, as first rows were released.
-
-    Args:
-        codes: of first rows.
-        measured: their one-way measurements.
-        layout: names the column.
-    """
+    """The share of entities with 1, 2, ..., k rows, as first rows were released."""
     place = codes.columns.index(layout.n_rows)
     attribute, counts = codes.attributes[place], np.maximum(measured[place].values, 0.0)
     held = np.bincount(attribute.group, weights=attribute.mass, minlength=attribute.size)

@@ -35,10 +35,6 @@ Weight = Annotated[float, Field(strict=True, gt=0, le=1000)]
 class Workload:
     """All marginals of one degree, those of some attributes mattering more.
 
-    Attributes:
-        weights: of the attributes, positive.
-        degree: number of attributes of a marginal of the workload.
-
     DEVIATES: the paper weighs every marginal s of the workload by c_s and scores a clique r by w_r, the sum of c_s |r &
     s|. That is a sum over the attributes a of r of the total weight of the marginals that hold a. So the weights are
     given by attribute. With equal ones, w_r is the number of attributes, up to a factor, as in the paper.
@@ -68,12 +64,7 @@ class Workload:
         return math.fsum(self.weights[name] for name in clique) / self.heaviest
 
     def cliques(self, domain: Mapping[str, int], max_cells: float) -> Iterator[Clique]:
-        """The downward closure: every clique of up to `degree` attributes, single attributes first.
-
-        Args:
-            domain: number of codes of each attribute.
-            max_cells: a clique with more cells is left out, unless it is a single attribute.
-        """
+        """The downward closure: every clique of up to `degree` attributes, single attributes first."""
         for order in range(1, self.degree + 1):
             for clique in combinations(domain, order):
                 if order == 1 or math.prod(shape_of(domain, clique)) <= max_cells:
@@ -81,11 +72,7 @@ class Workload:
 
 
 def check_workload(workload: Mapping[str, float], schema: Schema) -> None:
-    """Refuse weights of columns that no model holds.
-
-    Raises:
-        JobError: the workload names what is no modeled column of the schema.
-    """
+    """Refuse weights of columns that no model holds."""
     for name in workload:
         if name not in schema.modeled:
             raise JobError(
@@ -131,13 +118,6 @@ class Search:
 
     Attributes:
         table: *Sensitive*. Codes of the real rows.
-        workload: weights of columns; a coarse attribute has that of its column.
-        zeros: structural zeros that the model has room for.
-        max_cells: cells of one marginal at most.
-        max_model_cells: cells of the model's tables at most, once the whole budget is used.
-        n_draws: rows at most that stand for a model where it does not know a candidate's marginal at once.
-        given: columns that are known of each row: no marginal of them alone is a candidate.
-        noisy: noisy pairs that candidates are scored by; `None`: by their exact counts.
     """
 
     table: Counts
@@ -162,12 +142,7 @@ class Search:
         self._counted.update(zip(wanted, self.table.each(wanted), strict=True))
 
     def candidates(self, model: MarkovRandomField, used: float) -> list[Clique]:
-        """Cliques that may be measured next: public, since the model is made of released numbers.
-
-        Args:
-            model: the model so far.
-            used: share of the budget that is used once the next is measured: the limit on the model grows with it.
-        """
+        """Cliques that may be measured next: public, since the model is made of released numbers."""
         cliques = [factor.attributes for factor in model.potentials]
         cells, limit = cells_with_one_more(model.domain, cliques), self.max_model_cells * used
         homes = [frozenset(clique) for clique in model.tree.cliques]
@@ -223,12 +198,6 @@ class Search:
         of its tree holds. They are as many as the table has where that is affordable; their expected error is taken
         off.
 
-        Args:
-            model: the model so far.
-            candidates: marginals to choose from.
-            sigma: standard deviation of the noise that a cell would get.
-            rng: draws rows from the model; reads nothing real.
-
         Source: McKenna et al. 2022 (2201.12677), equation 1.
         """
         n_draws = round(min(max(model.total, LEAST_DRAWS), self.n_draws))
@@ -278,8 +247,6 @@ class ClassSearch:
 
     Args:
         table: *Sensitive*. Counts of the real rows, by fine and coarse codes.
-        weights: of the columns, positive.
-        max_cells: cells of one marginal at most.
     """
 
     def __init__(self, table: CoarseCounts, weights: Mapping[str, float], max_cells: int) -> None:
@@ -308,10 +275,6 @@ class ClassSearch:
 
         The error of the model is an L1 distance of counts, which one row moves by at most 1. The part taken off is
         public, and weights are at most 1.
-
-        Args:
-            estimation: the model so far.
-            sigma: standard deviation of the noise that a cell would get.
 
         DEVIATES: AIM takes off all of the expected noise, which would be in its model.
 

@@ -59,12 +59,7 @@ class NoisyPairEvents(PlannedEvents):
 
 
 def noisy_pair_events(rho: float, schema: Schema) -> NoisyPairEvents:
-    """The events of all pairs at their share of the cost.
-
-    Args:
-        rho: of both together.
-        schema: names the columns and k.
-    """
+    """The events of all pairs at their share of the cost."""
     numbers = [len(pairs) for pairs in focused_and_others(schema)]
     shares = (FOCUS_SHARE, 1 - FOCUS_SHARE) if all(numbers) else (1.0, 1.0)
     focused, others = (
@@ -84,14 +79,7 @@ def focused_and_others(schema: Schema) -> tuple[list[Clique], list[Clique]]:
 
 @dataclass(frozen=True, eq=False)
 class NoisyPairs:
-    """Released counts of all pairs by coarse codes.
-
-    Attributes:
-        coarsening: the coarse codes.
-        released: the counts of each pair, named by its columns in their order.
-        sigmas: standard deviation of the noise in their cells.
-        focused: pairs with the target or a sensitive column.
-    """
+    """Released counts of all pairs by coarse codes."""
 
     coarsening: Coarsening
     released: Mapping[Clique, np.ndarray]
@@ -112,11 +100,6 @@ class NoisyPairs:
 
         Args:
             table: *Sensitive*. Counts of the real rows, by the discretizer's codes.
-            schema: names the pairs.
-            discretizer: the codes.
-            one_way: released counts of the codes of each column, by which codes are merged.
-            events: pay for them.
-            budget: holds the events.
         """
         masses = {measurement.clique[0]: np.asarray(measurement.values) for measurement in one_way}
         groups = dict.fromkeys(discretizer.sizes, N_GROUPS)
@@ -137,11 +120,6 @@ class NoisyPairs:
 
         Single columns are known better by their own histograms, so what belongs to one column alone is left out.
 
-        Args:
-            pair: two columns, in the order of the schema.
-            expected: counts by the model, by its own codes or by coarse ones; shape of either.
-            drawing: mean variance of a cell of `expected`, where it is counted in drawn rows.
-
         DEVIATES: from the mean absolute value, which noise would make as large for a pair that says nothing. The gap is
         drawn toward zero as a whole, as far as noise explains its square (James & Stein 1961, positive part).
         """
@@ -153,21 +131,11 @@ class NoisyPairs:
         return float(kept * np.abs(inner).sum())
 
     def coarse(self, pair: Clique, counts: np.ndarray) -> np.ndarray:
-        """Counts of a pair by the model's codes, merged into coarse ones.
-
-        Args:
-            pair: two columns.
-            counts: of the pair, by codes; shaped by it.
-        """
+        """Counts of a pair by the model's codes, merged into coarse ones."""
         return self.coarsening.merged(counts, tuple(map(self.coarsening.coarsest, pair)))
 
     def distances(self, table: Counts, scale: float) -> dict[Clique, float]:
-        """The distance of every pair from the rows of a model, focused pairs times `SEARCH_FOCUS`.
-
-        Args:
-            table: rows drawn from a model, by its codes.
-            scale: real rows that each drawn row stands for.
-        """
+        """The distance of every pair from the rows of a model, focused pairs times `SEARCH_FOCUS`."""
         coarse = table.coarse(self.coarsening)
         names = [tuple(map(self.coarsening.coarsest, pair)) for pair in self.released]
         found = {}
@@ -182,19 +150,12 @@ def best_of(scores: np.ndarray, event: SelectionEvent | None, budget: Budget, se
 
     Args:
         scores: shape (n,); *Sensitive* unless they are released.
-        event: pays for the choice; `None`: the scores are released, and the choice is free.
-        budget: holds the event.
-        sensitivity: of a score to one unit.
     """
     return int(np.argmax(scores)) if event is None else budget.choose(scores, sensitivity, event)
 
 
 def distance_of(clique: Clique, distances: Mapping[Clique, float]) -> float:
     """The distance of a model from a marginal: the sum over its pairs of columns; 0 for a single column.
-
-    Args:
-        clique: attributes, fine or coarse, of different columns.
-        distances: of all pairs of columns, in either order.
 
     >>> from synth.domain.counts import MARK
     >>> distance_of(("a", "b" + MARK, "c"), {("a", "b"): 1.0, ("a", "c"): 2.0, ("c", "b"): 4.0})

@@ -41,9 +41,6 @@ class PrivateFit:
 
     Attributes:
         train: *Sensitive*. Rows read cell by cell, contributions bounded.
-        schema: the public facts, measured domains included.
-        budget: charged before every draw.
-        promises: true if the fit gives a guarantee.
     """
 
     train: TrainingTable
@@ -91,16 +88,7 @@ def start(
     """Everything checked and calibrated, and the domain known; nothing else drawn yet.
 
     Args:
-        generator: holds epsilon, delta and the plan.
         train: *Sensitive*. Real rows, in memory or where they are stored.
-        schema: declared, where epsilon is set.
-        budget: on the generator's schedule; none: one of its own.
-        progress: told what is being done.
-
-    Raises:
-        SchemaError: free text is kept.
-        BudgetError: the schema is not declared, the budget cannot be met, or it is not on the generator's schedule.
-        TableError: a column is missing, or (without epsilon) the table does not fit the schema.
     """
     if not generator.promises:
         generator.check(schema)
@@ -139,12 +127,7 @@ def _plans(generator: PrivateGenerator, schema: Schema, schedule: Schedule) -> b
 
 
 def _total_rho(shares: Sequence[Event], events: Sequence[Event]) -> float | None:
-    """The total that a plan was asked for, by its first event, whose cost is a fixed share of it; `None` if none fits.
-
-    Args:
-        shares: the plan's events at a total of 1.
-        events: its events at the total looked for.
-    """
+    """The total of a plan, by its first event, whose cost is a fixed share of it; `None` if none fits."""
     share, rho = (found[0].rho if found else None for found in (shares, events))
     return None if share is None or rho is None else rho / share
 
@@ -177,12 +160,6 @@ def as_it_is(
 
     Args:
         train: *Sensitive*. In memory, or where they are stored.
-        schema: the public facts about them.
-        progress: told what is being done.
-        in_order: true if rows of a stored table are numbered, as histories are.
-
-    Raises:
-        TableError: the table does not fit.
     """
     if isinstance(train, pd.DataFrame):
         held = conform(train, schema, part=True)

@@ -38,18 +38,7 @@ PREPARED = "texts"
 
 
 def check_texts(text: LanguageModel | None, schema: Schema, *, promises: bool) -> None:
-    """Refuse, before any row is read, texts that nothing would learn, or an option without texts.
-
-    Args:
-        text: the generator's option.
-        schema: names the columns of text.
-        promises: true if the fit gives a guarantee.
-
-    Raises:
-        SchemaError: a text is kept and nothing is there to learn it, or the option has no text to learn.
-        JobError: the folder or the file that the option names cannot be used, or has too few sentences for themes.
-        MissingExtra: its libraries are not installed.
-    """
+    """Refuse, before any row is read, texts that nothing would learn, or an option without texts."""
     schema.refuse_text()
     if text is None:
         if schema.texts:
@@ -75,13 +64,7 @@ def check_texts(text: LanguageModel | None, schema: Schema, *, promises: bool) -
 
 
 def cautions(text: LanguageModel | None, schema: Schema, *, promises: bool) -> tuple[str, ...]:
-    """Sentences on texts that are cut where tokens are bytes; without a final stop. They rest on public numbers.
-
-    Args:
-        text: the generator's option.
-        schema: names lengths of texts.
-        promises: true if the fit gives a guarantee, so that no token comes from a private text.
-    """
+    """Sentences on texts that are cut where tokens are bytes; without a final stop. They rest on public numbers."""
     if text is None or text.model is not None or text.public_text is not None or not promises:
         return ()
     lengths = {name: getattr(schema.columns[name], "length", 0) for name in schema.texts}
@@ -97,13 +80,6 @@ def try_folder(text: LanguageModel, *, promises: bool) -> None:
     """Refuse a folder's model that cannot be trained or read to the end, before a budget is charged.
 
     It is tried on made-up tokens, as many as a row and its text may have.
-
-    Args:
-        text: names the folder; nothing is tried where it names none.
-        promises: true if gradients are to be clipped text by text.
-
-    Raises:
-        JobError: it cannot; no row was read.
     """
     if text.model is None:
         return
@@ -135,9 +111,6 @@ def themed(text: LanguageModel | None, schema: Schema, *, promises: bool) -> Sch
     """The schema of the rows of a fit: with columns of themes, where they are counted by any.
 
     No public text is read: their number is known.
-
-    Raises:
-        SchemaError: a column has the name of a theme.
     """
     if text is None or not _has_themes(text, schema, promises):
         return schema
@@ -152,28 +125,14 @@ def _has_themes(text: LanguageModel, schema: Schema, promises: bool) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class PublicTexts:
-    """The public texts of a fit, read once.
-
-    Attributes:
-        lines: the texts; empty where none are named.
-        themes: that rows are counted by; `None`: by none.
-    """
+    """The public texts of a fit, read once."""
 
     lines: tuple[str, ...] = ()
     themes: "Themes | None" = None
 
     @classmethod
     def read(cls, text: LanguageModel | None, schema: Schema, *, promises: bool) -> Self:
-        """Those that an option names.
-
-        Args:
-            text: names them, and the number of themes.
-            schema: names the columns of text.
-            promises: true if the fit gives a guarantee; without one the language model learns from the rows themselves.
-
-        Raises:
-            JobError: they cannot be read, or have too few sentences for the themes.
-        """
+        """Those that an option names."""
         if text is None or text.public_text is None:
             return cls()
         lines = tuple(public_texts(text.public_text))
@@ -191,14 +150,6 @@ def text_event(text: LanguageModel, schema: Schema, rho: float) -> SubsampledGau
     """The steps of DP-SGD on texts, at about a cost rho.
 
     A step's own share is worked out as if samples were small and noise large; what is spent is accounted exactly.
-
-    Args:
-        text: names the steps and their sample.
-        schema: names the number of units.
-        rho: of all steps.
-
-    Raises:
-        BudgetError: a sample would hold less than one unit, as expected.
     """
     rate = _sampling_rate(text, schema)
     return SubsampledGaussianEvent(STEPS, rate * math.sqrt(text.steps / (2 * rho)), rate, text.steps)
@@ -223,13 +174,6 @@ def prepared(train: Any, schema: Schema, *, promises: bool, in_order: bool) -> p
 
     Args:
         train: *Sensitive*. Real rows.
-        schema: the public facts about them.
-        promises: true if the fit gives a guarantee.
-        in_order: true if the first rows of an entity are kept.
-
-    Raises:
-        JobError: the table stays where it is stored.
-        TableError: the table does not fit the schema; a private fit refuses none for what it holds.
     """
     if not isinstance(train, pd.DataFrame):
         raise JobError(
@@ -268,18 +212,7 @@ def fit_texts(
     """A writer of texts, trained on the texts of real rows.
 
     Args:
-        asked: its specification, and the public texts that it names.
         rows: *Sensitive*. From `prepared`, with columns of themes where there are any.
-        model: of the other columns. Its synthetic rows say what prompts can say, which costs no budget.
-        seed: of all but what a private fit draws for rows.
-        progress: told what is being done.
-        budget: of a private fit; `None`: without a guarantee.
-        place: a folder for checkpoint and log; `None`: neither is kept.
-
-    Raises:
-        ModelError: training diverged, or the checkpoint cannot be used; there is no model.
-        BudgetError: the journal does not fit the checkpoint.
-        JobError: the folder's model cannot be adapted, or there is no such device.
     """
     from synth.generators.models.text_model import unwritten
     from synth.language.prompts import Prompts
@@ -313,11 +246,7 @@ def _held_texts(rows: pd.DataFrame, schema: Schema) -> list[str]:
 
 
 def public_texts(path: str) -> list[str]:
-    """The lines of a file of public texts; empty ones are left out.
-
-    Raises:
-        JobError: the file cannot be read, or holds no text.
-    """
+    """The lines of a file of public texts; empty ones are left out."""
     try:
         lines = [line.strip() for line in Path(path).read_text(encoding="utf-8-sig").splitlines()]
     except (OSError, UnicodeDecodeError) as error:

@@ -50,8 +50,6 @@ def bound_contributions(train: pd.DataFrame, schema: Schema, *, in_order: bool =
 
     Args:
         train: *Sensitive*. Conforming to the schema.
-        schema: names the entity and k.
-        in_order: true if these are its first rows, by the order of the schema, rather than chosen by the hash.
     """
     if schema.entity is None:
         return train
@@ -102,8 +100,6 @@ class TrainingTable(Protocol):
         """Counts of the present values of a number or time between edges, those beyond in the outermost.
 
         Args:
-            name: of the column.
-            column: with the bounds so far.
             edges: ascending, shape (n_cells + 1,).
         """
 
@@ -114,7 +110,6 @@ class HeldTable:
 
     Attributes:
         rows: *Sensitive*. Conforming to the schema, contributions bounded.
-        schema: the public facts about them.
     """
 
     rows: pd.DataFrame = field(repr=False)
@@ -180,8 +175,6 @@ class NetworkRows:
 
     Attributes:
         encoded: *Sensitive*. The rows.
-        layout: of a row.
-        room: for arrays that are as long as the table.
     """
 
     encoded: Encoded
@@ -195,14 +188,6 @@ class PrivateRows(NetworkRows):
 
     Attributes:
         encoded: *Sensitive*. The rows.
-        layout: of a row.
-        room: for arrays that are as long as the table.
-        owned: the entity of each row; `None` where the unit is a row.
-        max_rows_per_unit: k.
-        one_way: released counts of the codes of each span.
-        n_units: released, about.
-        event: the steps that are paid for.
-        budget: pays for them.
     """
 
     owned: Owned | None
@@ -234,12 +219,6 @@ def columns_of(train: TrainingTable, schema: Schema, place: Path | None) -> tupl
 
     Args:
         train: *Sensitive*. In memory, or where it is stored.
-        schema: observed.
-        place: the folder of the fit; `None`: a table that is not held is kept beside the system's temporary files.
-
-    Raises:
-        TableError: the table cannot be read where it is stored.
-        OutputError: the disk has no room; nothing is left there.
     """
     if isinstance(train, HeldTable):
         return HeldColumns(train.rows), np.zeros
@@ -256,13 +235,6 @@ def owned_columns_of(
 
     Args:
         train: *Sensitive*. In memory, or where it is stored; contributions bounded.
-        discretizer: names the columns.
-        schema: names the entity.
-        place: the folder of the fit; `None`: a table that is not held is kept beside the system's temporary files.
-
-    Raises:
-        TableError: the table cannot be read where it is stored.
-        OutputError: the disk has no room; nothing is left there.
     """
     if isinstance(train, HeldTable):
         owned = None if schema.entity is None else Owned(entities=train.rows[schema.entity].to_numpy())
@@ -283,11 +255,7 @@ def disk_of(place: Path | None) -> Disk:
 
 
 def stored_rows(train: TrainingTable) -> "StoredRows":
-    """The rows of a table that stays where it is stored.
-
-    Raises:
-        TableError: the rows are of another kind.
-    """
+    """The rows of a table that stays where it is stored."""
     from synth.stored.table import StoredRows
 
     if not isinstance(train, StoredRows):
@@ -308,11 +276,6 @@ def histories_apart(
 
     Args:
         train: *Sensitive*. Of a stored table, its rows are in order.
-        layout: names the columns of both.
-        checked: true if a table that breaks what the schema says of an entity is refused: never for a private fit.
-
-    Raises:
-        TableError: the rows of an entity break what the schema says of them.
     """
     if isinstance(train, HeldTable):
         histories = histories_of(train.rows, layout.schema).first(layout.longest)
@@ -333,7 +296,6 @@ def observed_domains(train: TrainingTable, schema: Schema) -> Schema:
 
     Args:
         train: *Sensitive*. Every row counts.
-        schema: may have columns to measure.
     """
     if isinstance(train, HeldTable):
         return observe(schema, train.rows)

@@ -61,9 +61,7 @@ class Imputing(Autoregression, Protocol):
         """Rows with the columns of `is_open` drawn among codes that are open, given all other cells.
 
         Args:
-            rows: with the ranks of known numbers.
             is_open: by place, shape (n, size); a known cell has its own code alone.
-            rng: source of the draw.
         """
 
 
@@ -72,13 +70,7 @@ class AutoregressiveModel(ModelDisplay):
     """A distribution over codes and ranks, what these stand for, and the schema.
 
     Attributes:
-        name: of the generator.
-        schema: the one it was fitted under.
-        default_rows: rows that `sample` gives unless told.
-        discretizer: codes to values.
-        distribution: over codes and ranks.
         entity_shares: share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
-        parameters: the generator's, as plain data.
         allowed_pairs: pairs of columns, and which of their codes go together; shape (size, size) each.
     """
 
@@ -112,10 +104,6 @@ class AutoregressiveModel(ModelDisplay):
         any order draws them by its conditionals given these columns, which are less exact. Other models draw accepted
         rows again by those weights, so that rows repeat. A rare category shares its code with others, and rows
         that are to hold it are like those of all of them. ``attrs["given"]`` says which.
-
-        Raises:
-            JobError: `n_rows` is below one, or the model has no such rows as are asked for; nothing was drawn.
-            ModelError: next to no row keeps the constraints; there is no table.
         """
         rng = np.random.default_rng(seed)
         progress("sampling", None)
@@ -148,12 +136,7 @@ class AutoregressiveModel(ModelDisplay):
         return learned
 
     def drawn_after(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-        """Canonical columns of rows, drawn given those that are known of each row; shape (n, n_drawn).
-
-        Args:
-            known: the first columns of the model's order, in any order; all that it was fitted to have given.
-            rng: source of the draw.
-        """
+        """Canonical columns of rows, drawn given those that are known of each row; shape (n, n_drawn)."""
         attributes = self.discretizer.attributes
         codes = np.zeros((len(known), len(attributes)), dtype=np.int32, order="F")
         ranks: dict[int, NDArray[np.float64]] = {}
@@ -252,11 +235,6 @@ class AutoregressiveModel(ModelDisplay):
 
         Args:
             frame: *Sensitive*. Rows with all columns of the schema; any may have missing cells. Not changed.
-            seed: the same seed gives the same cells; `None` draws fresh ones.
-
-        Raises:
-            JobError: the model draws its columns in one order; nothing was drawn.
-            TableError: the rows do not fit the schema; nothing was drawn.
         """
         distribution, rng = self.distribution, np.random.default_rng(seed)
         if not isinstance(distribution, Imputing) or not distribution.in_any_order:
@@ -272,11 +250,7 @@ class AutoregressiveModel(ModelDisplay):
         return Imputation(self.schema, self.discretizer, fill).filled(frame)
 
     def save(self, path: Path | str) -> None:
-        """Write the model as a new folder, whole or not at all.
-
-        Raises:
-            ModelError: it is too large to be loaded; nothing was written.
-        """
+        """Write the model as a new folder, whole or not at all."""
         content, arrays = self.taken_apart()
         save_model(path, content, arrays, self.schema, None)
 
@@ -301,24 +275,14 @@ class AutoregressiveModel(ModelDisplay):
     def restored(
         cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], discretizer: Discretizer
     ) -> Autoregression:
-        """The distribution that its own `to_arrays` took apart. A generator's model says which this is.
-
-        Raises:
-            ValueError, KeyError, TypeError: a part is missing or contradicts another; nothing was made.
-            MissingExtra: it needs a library that is not installed.
-        """
+        """The distribution that its own `to_arrays` took apart. A generator's model says which this is."""
         raise NotImplementedError
 
     @classmethod
     def load(
         cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], schema: Schema, statement: Any
     ) -> Self:
-        """A model from what `save` wrote.
-
-        Raises:
-            ModelError: a part is missing or contradicts another; nothing was loaded.
-            MissingExtra: it needs a library that is not installed.
-        """
+        """A model from what `save` wrote."""
         try:
             if statement is not None:
                 raise ValueError("such a model promises nothing")
@@ -341,11 +305,7 @@ class AutoregressiveModel(ModelDisplay):
 def _allowed_pairs(
     pairs: Sequence[Sequence[str]], arrays: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]
 ) -> dict[tuple[str, str], NDArray[np.bool_]]:
-    """The pairs of columns, and which of their codes go together, as `taken_apart` gave them.
-
-    Raises:
-        ValueError, KeyError: they are not of the columns' codes, or leave a code of the first none of the second.
-    """
+    """The pairs of columns, and which of their codes go together, as `taken_apart` gave them."""
     made = {}
     for at, (one, other) in enumerate(pairs):
         flags = arrays[f"allowed_pairs.{at}"] != 0

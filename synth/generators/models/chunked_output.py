@@ -47,14 +47,6 @@ def check_names(schema: Schema, entity_shares: tuple[float, ...] | None, n_rows:
     """Refuse a table for which there are too few identifiers, or unique personal data that numbers tell apart.
 
     One that may come out at its last entities is not refused: the file for which they do is.
-
-    Args:
-        schema: names the columns that are made anew.
-        entity_shares: share of entities with 1, 2, ..., k rows; `None`: one row each.
-        n_rows: of the table.
-
-    Raises:
-        SchemaError: there are too few; nothing was made.
     """
     of_entity = (schema.entity, *schema.constant_in_entity)
     n_entities = n_rows if entity_shares is None else least_entities(entity_shares, n_rows)
@@ -68,10 +60,6 @@ def check_names(schema: Schema, entity_shares: tuple[float, ...] | None, n_rows:
 
 def least_entities(shares: tuple[float, ...], n_rows: int) -> int:
     """The least number of entities of so many rows: surely, or next to surely where that is more.
-
-    Args:
-        shares: share of entities with 1, 2, ..., k rows; not all zero.
-        n_rows: of the table.
 
     Source: Bernstein's inequality, for the sum of the sizes.
 
@@ -90,10 +78,6 @@ class SeenOnDisk:
     """Values of the parts before one, and its own for those after it: a `synth.chunks.Seen`.
 
     Two values that share their 64 bits count as one. That makes a generator draw another value and nothing else.
-
-    Attributes:
-        folder: that keeps them.
-        index: of the part, from 0; those before it are made.
     """
 
     folder: Path
@@ -135,17 +119,7 @@ class SeenOnDisk:
 
 @dataclass(frozen=True)
 class Written:
-    """A synthetic table that is whole.
-
-    Attributes:
-        folder: holds `part-00000.parquet`, `part-00001.parquet`, ... and nothing else.
-        n_rows: of all files.
-        n_files: their number.
-        seed: of all draws: the same model, seed, rows and rows a file give the same bytes.
-        n_rejected: rows that broke a constraint and were drawn again; `None` where there are no constraints.
-        given: the least exact way in which conditions are met, of `conditions.WAYS`; `None`: there are no conditions,
-            or the model tells nothing of them.
-    """
+    """A synthetic table that is whole."""
 
     folder: Path
     n_rows: int
@@ -171,25 +145,6 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
     """Write a synthetic table as a folder of Parquet files, which appears when it is whole.
 
     What is written of it when that ends early is kept in a hidden folder beside, and the same call goes on from there.
-
-    Args:
-        model: draws the rows.
-        folder: to write; its parent exists.
-        n_rows: number of rows; `None`: the model's `default_rows`.
-        seed: the same seed gives the same table; `None`: that of the unfinished table, or a fresh one.
-        given: the value that every row holds in some columns, as of `Model.sample`.
-        balance: the share of rows with each value of a column, as of `Model.sample`.
-        rows_a_file: number of rows a file holds at most; they are spread evenly over as many files as that takes.
-        force: true if such a folder, or the unfinished table of another call, may be replaced.
-        progress: told what is being done.
-        tell: says what was written. Until that is done, the same call finds a folder that is there its own.
-
-    Raises:
-        JobError: the model cannot give such rows, or so few a file; nothing was left.
-        TableError: a folder of files with these columns could not be read back; nothing was left.
-        ModelError: next to no row keeps the constraints; nothing was left.
-        SchemaError: there are too few identifiers or personal values that do not repeat; nothing was left.
-        OutputError: the place is taken, or cannot be written; what was written of the table is kept.
     """
     wanted = rows_wanted(n_rows, model.default_rows)
     if rows_a_file < 1:
@@ -246,15 +201,7 @@ def _told_of(
 
 
 def check_columns(names: Sequence[str], folder: Path) -> None:
-    """Refuse columns that a folder of files, which is read where it is stored, cannot have.
-
-    Args:
-        names: of the columns.
-        folder: that is to be written.
-
-    Raises:
-        TableError: there is one; nothing was drawn.
-    """
+    """Refuse columns that a folder of files, which is read where it is stored, cannot have."""
     from synth.stored.opening import trouble_with
 
     if (trouble := trouble_with(names)) is not None:
@@ -294,11 +241,7 @@ def _digest(model: Model, place: Path) -> str:
 
 
 def _check_room(file: Path, n_left: int) -> None:
-    """Refuse to go on where the files to come will not fit.
-
-    Raises:
-        OutputError: they will not; the files that are written stay.
-    """
+    """Refuse to go on where the files to come will not fit."""
     needed, free = n_left * file.stat().st_size, shutil.disk_usage(file.parent).free
     if needed > free:
         raise OutputError(

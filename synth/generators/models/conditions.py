@@ -36,13 +36,7 @@ N_SHOWN = 8
 
 @dataclass(frozen=True)
 class Conditions:
-    """Conditions: the values of some columns of a synthetic table.
-
-    Attributes:
-        values: for each column a canonical column of one row.
-        evidence: for each column a weight of one for the code its value falls into, zero for the others.
-        asked: the columns that somebody named, one that is computed by its own name.
-    """
+    """Conditions: the values of some columns of a synthetic table."""
 
     values: Mapping[str, pd.Series]
     evidence: Mapping[str, np.ndarray]
@@ -50,16 +44,7 @@ class Conditions:
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None, discretizer: Discretizer, schema: Schema) -> Self:
-        """Conditions from values by column.
-
-        Args:
-            given: a Python value, or its text as a CSV file would hold it; `None` is a missing value.
-            discretizer: the codes of the modeled columns.
-            schema: domains of the columns; nothing in it is left to measure.
-
-        Raises:
-            JobError: a column is unknown or not modeled, or may not hold its value; nothing was drawn.
-        """
+        """Conditions from values by column."""
         attributes = {attribute.name: attribute for attribute in discretizer.attributes}
         values: dict[str, pd.Series] = {}
         evidence: dict[str, np.ndarray] = {}
@@ -75,15 +60,7 @@ class Conditions:
     def applied(
         self, distribution: MarkovRandomField | LatentClasses, zeros: Iterable[Factor] = ()
     ) -> MarkovRandomField | LatentClasses:
-        """The distribution over codes, given the conditions.
-
-        Args:
-            distribution: over codes.
-            zeros: structural ones, which the distribution need not hold itself.
-
-        Raises:
-            JobError: the model gives such rows no mass at all; nothing was drawn.
-        """
+        """The distribution over codes, given the conditions."""
         evidence = self.ruled_out(zeros)
         try:
             if isinstance(distribution, LatentClasses):
@@ -126,13 +103,7 @@ class Conditions:
 
 @dataclass(frozen=True)
 class ConditionMixture:
-    """Conditions by shares of the rows: those of a table that is balanced over the values of a column.
-
-    Attributes:
-        conditions: of each part.
-        shares: of the rows, in proportion, one for each part.
-        is_asked: true if a condition was named.
-    """
+    """Conditions by shares of the rows: those of a table that is balanced over the values of a column."""
 
     conditions: tuple[Conditions, ...]
     shares: tuple[float, ...]
@@ -146,17 +117,7 @@ class ConditionMixture:
         discretizer: Discretizer,
         schema: Schema,
     ) -> Self:
-        """Conditions of every part of a table.
-
-        Args:
-            given: the value of all rows in some columns.
-            balance: for one column the share of each value; `None`: the same for every value that the model holds.
-            discretizer: the codes of the modeled columns.
-            schema: domains of the columns.
-
-        Raises:
-            JobError: a column is unknown or not modeled, a value is not its own, or shares are no shares.
-        """
+        """Conditions of every part of a table."""
         if not balance:
             return cls((Conditions.of(given, discretizer, schema),), (1.0,), bool(given))
         if len(balance) > 1 or (given or {}).keys() & balance.keys():
@@ -173,13 +134,7 @@ class ConditionMixture:
     def draw(
         self, n_rows: int, rng: np.random.Generator, draw: Callable[[int, Conditions], pd.DataFrame]
     ) -> pd.DataFrame:
-        """Rows of all parts in random order, as many of each as its share says, rounded at random.
-
-        Args:
-            n_rows: of all parts.
-            rng: source of rounding and order.
-            draw: gives so many rows on conditions.
-        """
+        """Rows of all parts in random order, as many of each as its share says, rounded at random."""
         if len(self.conditions) == 1:
             return draw(n_rows, self.conditions[0])
         counts = round_counts(np.array([self.shares]), np.array([n_rows]), rng)[0]
@@ -188,11 +143,7 @@ class ConditionMixture:
 
 
 def _values(name: str, discretizer: Discretizer, schema: Schema) -> list[Any]:
-    """The values that a balanced column has: its categories that the model holds.
-
-    Raises:
-        JobError: it is no column of categories.
-    """
+    """The values that a balanced column has: its categories that the model holds."""
     attribute = next((each for each in discretizer.attributes if each.name == name), None)
     if attribute is None and name not in schema.equivalents:
         raise JobError(_unknown(name, schema).replace("given=", "balance="))

@@ -48,13 +48,7 @@ MOST_CELLS = 1_000_000
 
 
 def affordable(zeros: Iterable[Factor], domain: Mapping[str, int], max_cells: float) -> tuple[Factor, ...]:
-    """The structural zeros that add at most `max_cells` cells to a model of lone attributes, first come first served.
-
-    Args:
-        zeros: factors that are ``-inf`` where the distribution is zero, 0 elsewhere.
-        domain: number of codes of each attribute.
-        max_cells: cells that the junction tree may have beyond one for each code.
-    """
+    """Structural zeros that add at most `max_cells` cells to a model of lone attributes, first come first served."""
     held: list[Factor] = []
     alone = sum(domain.values())
     for zero in zeros:
@@ -69,10 +63,6 @@ def structural_zeros(schema: Schema, discretizer: Discretizer) -> tuple[Factor, 
 
     A code that a synthetic value may not have is ruled out as well. A constraint that rules out nothing, or everything
     (so that no distribution would be left), has no factor.
-
-    Args:
-        schema: names the constraints; nothing in it is left to measure.
-        discretizer: the codes, as they were released.
     """
     attributes = {attribute.name: attribute for attribute in discretizer.attributes}
     equivalents = schema.equivalents
@@ -167,23 +157,7 @@ Draw = Callable[[int], pd.DataFrame]
 
 
 def draw_lawful(draw: Draw, n_rows: int, schema: Schema, part: Part | None = None) -> pd.DataFrame:
-    """Rows that keep every constraint of the schema; without constraints, one plain draw.
-
-    Args:
-        draw: gives so many rows of all modeled columns, in canonical form; called as often as needed.
-        n_rows: rows wanted, at least one.
-        schema: names the constraints; nothing in it is left to measure.
-        part: of the table that the rows are for, no other part of which holds what is unique in them; `None`: there is
-            no other.
-
-    Returns:
-        A canonical table of the learned columns, computed ones included. Where there are constraints,
-        ``attrs["rejected"]`` is the number of rows drawn and rejected on the way.
-
-    Raises:
-        ModelError: next to no row that is drawn keeps the constraints, or the schema has too few values that never
-            repeat; there is no table.
-    """
+    """Rows that keep every constraint of the schema; without constraints, one plain draw."""
     if not _drawn(schema):
         return draw(n_rows)
     _check_room(n_rows if part is None else part.n_table, schema)
@@ -223,10 +197,6 @@ def with_dependents(drawn: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
     Rejection would cost most rows where a determinant has many values. It would weigh them by how well both columns
     agree; setting takes the determinant's side.
-
-    Args:
-        drawn: all modeled columns, in canonical form.
-        schema: names the constraints; nothing in it is left to measure.
     """
     made = {name: drawn[name] for name in drawn.columns}
     computed = {constraint.column for constraint in schema.constraints if isinstance(constraint, Formula)}

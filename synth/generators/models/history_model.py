@@ -44,15 +44,7 @@ class HistoryModel(ModelDisplay):
     """Two models of rows, and the schema: rows of an entity follow each other.
 
     Attributes:
-        name: of the generator.
-        schema: the one it was fitted under.
-        statement: its guarantee; `None`: **no formal guarantee**.
-        default_rows: rows that `sample` gives unless told.
-        first: of first rows, with the number of rows of each history.
-        later: of later rows, given what is known before each; `None`: no entity has any.
         entity_shares: share of entities with 1, 2, ..., k rows, shape (k,).
-        averages: true if a later row is drawn given the averages of the rows before, too.
-        parameters: the generator's, as plain data.
     """
 
     name: str
@@ -80,12 +72,7 @@ class HistoryModel(ModelDisplay):
         progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
-        """A synthetic table of whole histories, as `synth.generators.base.Model` has it; the last may be cut off.
-
-        Raises:
-            JobError: `n_rows` is below one, or a condition is on what changes within an entity; nothing was drawn.
-            ModelError: next to no row keeps the constraints; there is no table.
-        """
+        """A synthetic table of whole histories, as `synth.generators.base.Model` has it; the last may be cut off."""
         wanted = rows_wanted(n_rows, self.default_rows)
         self._check(given, balance)
         if part is not None and not part.is_whole and len(self.entity_shares) > part.n_rows:
@@ -105,18 +92,8 @@ class HistoryModel(ModelDisplay):
         """The rows of parents that are known: each has a history of its own, under its own key.
 
         Args:
-            parents: the entity column and all that is constant within an entity, one row a parent; keys never repeat.
             counts: rows of each, shape (n_parents,), 0 included; more than the longest history that the model knows are
                 cut to it.
-            seed: the same seed gives the same rows; `None` draws fresh ones.
-            progress: told what is being done.
-
-        Returns:
-            The rows of all columns of the schema, those of a parent side by side and in order.
-
-        Raises:
-            TableError: the parents lack a column, or do not fit the schema; nothing was drawn.
-            ModelError: next to no row keeps the constraints; there is no table.
         """
         names = [name for name in self.schema.kept if name in {self.schema.entity, *self.schema.constant_in_entity}]
         with_rows = np.flatnonzero(counts > 0)
@@ -152,11 +129,7 @@ class HistoryModel(ModelDisplay):
                 )
 
     def save(self, path: Path | str) -> None:
-        """Write the model as a new folder, whole or not at all.
-
-        Raises:
-            ModelError: it is too large to be loaded, or its noise was injected; nothing was written.
-        """
+        """Write the model as a new folder, whole or not at all."""
         parts = {FIRST: self.first, LATER: self.later}
         content: dict[str, Any] = {
             "generator": self.name,
@@ -182,18 +155,7 @@ class HistoryModel(ModelDisplay):
         statement: PrivacyStatement | None,
         part_class: type[Any],
     ) -> Self:
-        """A model from what `save` wrote.
-
-        Args:
-            content: plain data.
-            arrays: of both models, by their names.
-            schema: of the table.
-            statement: its guarantee.
-            part_class: of the two models.
-
-        Raises:
-            ModelError: a part is missing or contradicts another; nothing was loaded.
-        """
+        """A model from what `save` wrote."""
         try:
             held, shares = content[HISTORIES], entity_shares_of(content, schema)
             if shares is None or type(held["averages"]) is not bool:

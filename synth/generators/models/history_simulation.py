@@ -47,12 +47,7 @@ class RowModel(Protocol):
 
 @dataclass
 class Keys:
-    """Values of unique constraints in the rows drawn so far, by constraint; one may hold the entity.
-
-    Attributes:
-        layout: names the keys.
-        part: of the table that the rows are for; `None`: there is no other.
-    """
+    """Values of unique constraints in the rows drawn so far, by constraint; one may hold the entity."""
 
     layout: HistoryLayout
     part: Part | None
@@ -109,16 +104,7 @@ def _place(unique: Unique) -> str:
 
 @dataclass(frozen=True)
 class Simulation:
-    """Histories drawn row after row.
-
-    Attributes:
-        layout: of the two tables.
-        first: draws first rows.
-        later: draws later rows; `None`: no entity has any.
-        rng: source of all draws.
-        part: of the table that the rows are for; `None`: there is no other.
-        progress: told the share of rows that are drawn.
-    """
+    """Histories drawn row after row."""
 
     layout: HistoryLayout
     first: RowModel
@@ -130,16 +116,7 @@ class Simulation:
     def rows(
         self, n_rows: int, mean_length: float, given: Mapping[str, Any] | None = None
     ) -> tuple[pd.DataFrame, NDArray[np.int64]]:
-        """Canonical rows of the learned columns, history by history, and the entity of each; the last may be cut off.
-
-        Args:
-            n_rows: wanted, at least one.
-            mean_length: rows of a history on average, about.
-            given: the value that columns which are constant within an entity hold.
-
-        Raises:
-            ModelError: next to no row keeps the constraints; there is no table.
-        """
+        """Canonical rows of learned columns, history by history, and the entity of each; the last may be cut off."""
         keys = Keys(self.layout, self.part)
         tables: list[pd.DataFrame] = []
         owners: list[NDArray[np.int64]] = []
@@ -158,14 +135,7 @@ class Simulation:
         return table.iloc[:n_rows].reset_index(drop=True), owner
 
     def rows_of(self, parents: pd.DataFrame) -> tuple[pd.DataFrame, NDArray[np.int64]]:
-        """Canonical rows of the learned columns, whole histories, and the place of each row's parent.
-
-        Args:
-            parents: what is constant within an entity, canonical, and the rows of its history, at least one.
-
-        Raises:
-            ModelError: next to no row keeps the constraints; there is no table.
-        """
+        """Canonical rows of the learned columns, whole histories, and the place of each row's parent."""
         keys = Keys(self.layout, self.part)
         tables: list[pd.DataFrame] = []
         owners: list[NDArray[np.int64]] = []
@@ -179,11 +149,7 @@ class Simulation:
         return pd.concat(tables, ignore_index=True), np.concatenate(owners)
 
     def _first_rows_of(self, parents: pd.DataFrame) -> pd.DataFrame:
-        """The first row of each parent.
-
-        Raises:
-            ModelError: of some parent no row that is drawn keeps the constraints.
-        """
+        """The first row of each parent."""
         layout = self.layout
         known = parents[[*layout.constant, layout.n_rows]]
         pending = np.arange(len(parents))
@@ -290,11 +256,6 @@ class _State:
     """Histories under way: their last rows, and sums over all of them.
 
     Attributes:
-        layout: of the two tables.
-        last: the last row of each, learned columns.
-        owners: the entity of each.
-        lengths: rows that each is to have.
-        place: rows that each has.
         sums: of the values of averaged columns so far, and how many; shape (n, 2) each.
     """
 

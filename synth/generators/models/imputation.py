@@ -38,8 +38,6 @@ class Imputation:
     """A model, and how it fills rows in.
 
     Attributes:
-        schema: of the model; nothing in it is left to measure.
-        discretizer: the codes of the modeled columns.
         fill: draws the modeled columns of rows. Its arguments are their codes, shape (n, d), the ranks of known numbers
             within these, by place, and the allowed codes of columns with missing cells, by place, shape (n, size).
     """
@@ -57,9 +55,6 @@ class Imputation:
 
         Args:
             frame: *Sensitive*. Rows that fit the schema, but for missing cells, which any column may have.
-
-        Raises:
-            TableError: the rows do not fit the schema; nothing was drawn.
         """
         table = conform(frame, with_missing(self.schema), part=True)
         pieces = [

@@ -38,14 +38,7 @@ class MarginalModel(ModelDisplay):
     """Released marginals, the distribution they make, and the schema: nothing else of the real table.
 
     Attributes:
-        name: of the generator.
-        schema: the one it was fitted under.
-        statement: its guarantee; `None`: **no formal guarantee**.
-        default_rows: rows that `sample` gives unless told.
-        discretizer: codes to values.
-        distribution: over the codes of the learned columns, and after them over coarse codes of some.
         entity_shares: noisy share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
-        parameters: the generator's, as plain data: public, they let anyone audit its claim; `None`: not known.
     """
 
     name: str
@@ -70,10 +63,6 @@ class MarginalModel(ModelDisplay):
         """A synthetic table, as `synth.generators.base.Model` has it; free of charge, as often as wanted.
 
         Columns that are not given are drawn from their distribution given the others.
-
-        Raises:
-            JobError: `n_rows` is below one, or the model has no such rows as are asked for; nothing was drawn.
-            ModelError: next to no row keeps the constraints; there is no table.
         """
         rng = np.random.default_rng(seed)
         progress("sampling", None)
@@ -103,15 +92,7 @@ class MarginalModel(ModelDisplay):
         return draw_lawful(lambda n: mixture.draw(n, rng, draw), n_rows, self.schema, part)
 
     def drawn_after(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-        """Canonical columns of rows, drawn given those that are known of each row.
-
-        Args:
-            known: columns of the model, of which each row's values are known.
-            rng: source of the draw.
-
-        Raises:
-            ModelError: the model is one of latent classes, which no generator of histories fits.
-        """
+        """Canonical columns of rows, drawn given those that are known of each row."""
         if not isinstance(self.distribution, MarkovRandomField):
             raise ModelError("rows are drawn given others by a Markov random field; fit aim or mst")
         attributes = self.discretizer.attributes
@@ -146,11 +127,6 @@ class MarginalModel(ModelDisplay):
 
         Args:
             frame: *Sensitive*. Rows with all columns of the schema; any may have missing cells. Not changed.
-            seed: the same seed gives the same cells; `None` draws fresh ones.
-
-        Raises:
-            JobError: the model is no latent class model; nothing was drawn.
-            TableError: the rows do not fit the schema; nothing was drawn.
         """
         if not isinstance(self.distribution, LatentClasses):
             raise JobError(f"generator={self.name!r} cannot fill in missing cells; fit latent_class or arn, which can")
@@ -170,11 +146,7 @@ class MarginalModel(ModelDisplay):
         return Copula.fitted(self.discretizer, _sampled(self.distribution, FITTED_ROWS, rng), rng)
 
     def save(self, path: Path | str) -> None:
-        """Write the model as a new folder, whole or not at all.
-
-        Raises:
-            ModelError: its noise was injected, so that its statement is void; nothing was written.
-        """
+        """Write the model as a new folder, whole or not at all."""
         content, arrays = self.taken_apart()
         save_model(path, content, arrays, self.schema, self.statement)
 
@@ -199,11 +171,7 @@ class MarginalModel(ModelDisplay):
         schema: Schema,
         statement: PrivacyStatement | None,
     ) -> Self:
-        """A model from what `save` wrote.
-
-        Raises:
-            ModelError: a part is missing or contradicts another; nothing was loaded.
-        """
+        """A model from what `save` wrote."""
         try:
             parameters = content.get("parameters")
             discretizer = Discretizer.from_plain(content["discretizer"], schema)

@@ -26,19 +26,7 @@ def save_model(
     path: Path | str, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], schema: Schema,
     statement: PrivacyStatement | None,
 ) -> None:  # fmt: skip
-    """Write a model as a new folder, whole or not at all.
-
-    Args:
-        path: the folder; must not exist.
-        content: the generator's name under "generator", and plain data of its own.
-        arrays: float or integer arrays of its own.
-        schema: the one it was fitted under.
-        statement: its guarantee.
-
-    Raises:
-        ModelError: its noise was injected, so that its statement is void, or it is too large to be loaded; nothing was
-            written.
-    """
+    """Write a model as a new folder, whole or not at all."""
     from safetensors.numpy import save
 
     if statement is not None and not statement.private:
@@ -62,11 +50,7 @@ def save_model(
 
 
 def load_content(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], Schema, PrivacyStatement | None]:
-    """The content, arrays, schema and statement that `save_model` wrote.
-
-    Raises:
-        ModelError: the folder holds no model, a damaged one, or a newer version's; nothing was loaded.
-    """
+    """The content, arrays, schema and statement that `save_model` wrote."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -98,20 +82,12 @@ def load_content(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], Sch
 
 
 def default_rows_of(content: Mapping[str, Any]) -> int:
-    """The rows that a model gives unless told.
-
-    Raises:
-        ValueError, KeyError: the content does not say.
-    """
+    """The rows that a model gives unless told."""
     return plain_arrays.count(content, "default_rows", MOST_ROWS)
 
 
 def entity_shares_of(content: Mapping[str, Any], schema: Schema) -> tuple[float, ...] | None:
-    """The share of entities with 1, 2, ..., k rows; `None` where the unit is a row.
-
-    Raises:
-        ValueError, KeyError: the content holds no such shares, or the schema names no entity.
-    """
+    """The share of entities with 1, 2, ..., k rows; `None` where the unit is a row."""
     if content["entity_shares"] is None:
         return None
     shares = plain_arrays.reals(content, "entity_shares")

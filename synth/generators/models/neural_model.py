@@ -33,14 +33,7 @@ class NeuralModel(ModelDisplay):
     """A network's weights, the encoding it was trained on, and the schema: no row of the real table.
 
     Attributes:
-        name: of the generator.
-        schema: the one it was fitted under.
-        statement: its guarantee; `None`: **no formal guarantee**.
-        default_rows: rows that `sample` gives unless told.
-        encoding: of rows.
-        network: that rows are drawn from.
         entity_shares: share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
-        parameters: the generator's, as plain data.
     """
 
     name: str
@@ -65,11 +58,6 @@ class NeuralModel(ModelDisplay):
         """A synthetic table, as `synth.generators.base.Model` has it; free of charge, as often as wanted.
 
         Columns that are not given are drawn from the network's rows that are likely to hold the given values.
-
-        Raises:
-            JobError: `n_rows` is below one, or the model has next to no such rows as are asked for; there is no table.
-            ModelError: next to no row keeps the constraints; there is no table.
-            MissingExtra: PyTorch is not installed.
         """
         require_torch()
         import torch
@@ -97,11 +85,7 @@ class NeuralModel(ModelDisplay):
         return {columns.index(name): self.encoding.match(name, value) for name, value in asked.items()}
 
     def save(self, path: Path | str) -> None:
-        """Write the model as a new folder, whole or not at all.
-
-        Raises:
-            ModelError: its noise was injected, so that its statement is void; nothing was written.
-        """
+        """Write the model as a new folder, whole or not at all."""
         from synth.neural.sampling import to_arrays
 
         kind = next(name for name, cls in ENCODINGS.items() if isinstance(self.encoding, cls))
@@ -122,12 +106,7 @@ class NeuralModel(ModelDisplay):
         schema: Schema,
         statement: PrivacyStatement | None,
     ) -> Self:
-        """A model from what `save` wrote.
-
-        Raises:
-            ModelError: a part is missing or contradicts another; nothing was loaded.
-            MissingExtra: PyTorch is not installed.
-        """
+        """A model from what `save` wrote."""
         require_torch()
         from synth.neural.sampling import from_arrays
 
@@ -151,11 +130,7 @@ class NeuralModel(ModelDisplay):
 
 
 def require_torch() -> None:
-    """Refuse work that needs PyTorch where it is not installed.
-
-    Raises:
-        MissingExtra: it is not.
-    """
+    """Refuse work that needs PyTorch where it is not installed."""
     import importlib.util
 
     if importlib.util.find_spec("torch") is None:

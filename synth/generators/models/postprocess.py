@@ -30,13 +30,7 @@ LEAST_A_GROUP = 2.0
 
 
 def entity_of_rows(shares: np.ndarray, n_rows: int, rng: np.random.Generator) -> np.ndarray:
-    """A synthetic entity's number for every row, shape (n_rows,): consecutive rows share one.
-
-    Args:
-        shares: share of entities with 1, 2, ..., k rows; not all zero.
-        n_rows: rows to name.
-        rng: source of the draw.
-    """
+    """A synthetic entity's number for every row, shape (n_rows,): consecutive rows share one."""
     sizes = rng.choice(np.arange(1, len(shares) + 1), size=n_rows, p=shares / shares.sum())
     return np.repeat(np.arange(n_rows), sizes)[:n_rows]
 
@@ -46,12 +40,6 @@ def group_rows(constant: pd.DataFrame, shares: np.ndarray, rng: np.random.Genera
 
     Only the order changes: the table holds the rows that it held. Entities come in random order, so that it tells
     nothing.
-
-    Args:
-        constant: the columns that are constant within an entity, canonical; equal means equal exactly, and missing
-            equals missing.
-        shares: share of entities with 1, 2, ..., k rows; not all zero.
-        rng: source of the draw.
 
     Returns:
         Positions of the rows in their new order, and the entity of each of them from there on; both shape (n,).
@@ -67,11 +55,7 @@ def group_rows(constant: pd.DataFrame, shares: np.ndarray, rng: np.random.Genera
 
 
 def row_groups(constant: pd.DataFrame) -> np.ndarray:
-    """A number for every row, equal where all the values are, from zero on without gaps; shape (n,).
-
-    Args:
-        constant: canonical columns; missing equals missing.
-    """
+    """A number for every row, equal where all the values are, from zero on without gaps; shape (n,)."""
     groups = np.zeros(len(constant), dtype=np.int64)
     for _, series in constant.items():
         numbers, n_values = _numbers(series)
@@ -98,8 +82,6 @@ def _cut(rows_left: np.ndarray, shares: np.ndarray, rng: np.random.Generator) ->
 
     Args:
         rows_left: rows of each group, shape (n_groups,).
-        shares: share of entities with 1, 2, ..., k rows; not all zero.
-        rng: source of the draw.
     """
     rows_left = rows_left.copy()
     groups, sizes = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
@@ -124,11 +106,6 @@ def _shared(constant: pd.DataFrame, shares: np.ndarray, schema: Schema) -> list[
 
     Rows are drawn one by one. Where they agree in a name or a birthday by chance alone, no entity would have several of
     them. Columns of a constraint are never taken over: a row might break it.
-
-    Args:
-        constant: the columns that are constant within an entity, canonical.
-        shares: share of entities with 1, 2, ..., k rows; not all zero.
-        schema: names the constraints.
     """
     mean = float(np.average(np.arange(1, len(shares) + 1), weights=shares))
     bound = {name for each in schema.constraints for name in each.columns}
@@ -149,13 +126,7 @@ def deal(learned: pd.DataFrame, owner: np.ndarray, schema: Schema, rng: np.rando
     where nothing has to change.
 
     Args:
-        learned: canonical columns that a generator made.
         owner: the entity of every row as a number from 0, shape (n,).
-        schema: names the key, if there is one that holds the entity.
-        rng: source of the draw.
-
-    Raises:
-        ModelError: no way of dealing the rows keeps the key; there is no table.
 
     Source: Gale 1957, "A theorem on flows in networks", whose construction finds a way wherever there is one.
     """
@@ -234,11 +205,7 @@ def _dealt(values: np.ndarray, owner: np.ndarray, rng: np.random.Generator) -> n
 
 
 def rows_wanted(n_rows: int | None, default_rows: int) -> int:
-    """The number of rows to make.
-
-    Raises:
-        JobError: fewer than one was asked for; nothing was drawn.
-    """
+    """The number of rows to make."""
     wanted = default_rows if n_rows is None else n_rows
     if wanted < 1:
         raise JobError(f"a synthetic table has at least one row: rows={wanted}; ask for more")
@@ -256,18 +223,6 @@ def add_unlearned(
 
     Where columns are constant within an entity, or a key holds the entity, rows change places. A constant in which
     hardly any rows agree is taken over from the first row of each entity; nothing else of a row changes.
-
-    Args:
-        learned: canonical columns that a generator made.
-        schema: names the columns to be made anew and the entity.
-        entity_shares: share of entities with 1, 2, ..., k rows; `None`: one row each.
-        rng: source of the draw.
-        part: of the table that the rows are for, no other part of which has their entities; `None`: there is no other.
-
-    Raises:
-        JobError: an entity may have more rows than the part; there is no table.
-        ModelError: rows cannot be dealt to entities so that a key holds; there is no table.
-        SchemaError: there are too few identifiers or personal values that do not repeat; there is no table.
     """
     part = Part.whole(len(learned), rng) if part is None else part
     owner = None
@@ -323,11 +278,7 @@ def finish_histories(
     Where an identifier orders the rows of an entity, the new ones stand in that order.
 
     Args:
-        learned: canonical columns, rows of an entity side by side and in order.
         owner: the entity of every row as a number from 0 on, ascending, shape (n,).
-        schema: of the table.
-        rng: source of the draw.
-        part: of the table that the rows are for; `None`: there is no other.
     """
     part = Part.whole(len(learned), rng) if part is None else part
     table = _with_unlearned(learned, owner, schema, rng, part)
@@ -352,15 +303,7 @@ def finish(
     rng: np.random.Generator,
     part: Part | None = None,
 ) -> pd.DataFrame:
-    """The synthetic table as its reader knows it, `attrs` kept.
-
-    Args:
-        learned: canonical columns that a generator made.
-        schema: of the table.
-        entity_shares: share of entities with 1, 2, ..., k rows; `None`: one row each.
-        rng: source of the draw.
-        part: of the table that the rows are for; `None`: there is no other.
-    """
+    """The synthetic table as its reader knows it, `attrs` kept."""
     table = present(add_unlearned(learned, schema, entity_shares, rng, part), schema)
     table.attrs.update(learned.attrs)
     return table

@@ -32,12 +32,7 @@ PUBLIC_CAVEAT = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TextModel(ModelDisplay):
-    """A model of rows, and a language model of their texts: no row of the real table.
-
-    Attributes:
-        rows: of all columns but the texts.
-        writer: of the texts.
-    """
+    """A model of rows, and a language model of their texts: no row of the real table."""
 
     rows: Model
     writer: "TextWriter"
@@ -93,12 +88,7 @@ class TextModel(ModelDisplay):
         progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
-        """A synthetic table, as `synth.generators.base.Model` has it: rows first, then their texts.
-
-        Raises:
-            JobError: as the model of the rows; there is no table.
-            ModelError: as there.
-        """
+        """A synthetic table, as `synth.generators.base.Model` has it: rows first, then their texts."""
         for name in sorted({*(given or {}), *(balance or {})} & {*self._theme_columns}):
             raise JobError(f"column={name!r} is a theme of texts, which no sample has; name another column")
         rng = np.random.default_rng(seed)
@@ -119,21 +109,13 @@ class TextModel(ModelDisplay):
 
         Args:
             rows: *Sensitive* where they are real. Conforming to the schema.
-            name: of the column of text.
-
-        Raises:
-            JobError: there is no such column of text.
         """
         if name not in self.schema.texts:
             raise JobError(f"text={name!r} is no column of learned text; name one of {', '.join(self.schema.texts)}")
         return self.writer.losses(conform(rows, unwritten(self.schema), outside="clamp"), name)
 
     def save(self, path: Path | str) -> None:
-        """Write the model as a new folder, whole or not at all; of a folder's model, adapters alone.
-
-        Raises:
-            ModelError: the model of the rows cannot be saved; nothing was written.
-        """
+        """Write the model as a new folder, whole or not at all; of a folder's model, adapters alone."""
         with tempfile.TemporaryDirectory() as place:
             apart = Path(place) / "rows"
             self.rows.save(apart)
@@ -145,19 +127,7 @@ class TextModel(ModelDisplay):
     def load(
         cls, rows: Model, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], model: str | None = None
     ) -> Self:
-        """A model from what `save` wrote.
-
-        Args:
-            rows: of the other columns.
-            content: under `TEXTS`.
-            arrays: those of the texts, by their full names.
-            model: the folder of the model that was adapted, where it is elsewhere now.
-
-        Raises:
-            ModelError: a part is missing or contradicts another, or the folder holds another model.
-            JobError: the folder holds none.
-            MissingExtra: the libraries of texts are not installed.
-        """
+        """A model from what `save` wrote."""
         from synth.language.adapters import require_libraries
 
         require_libraries()

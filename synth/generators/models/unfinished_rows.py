@@ -25,12 +25,7 @@ class OtherRows(OutputError):
 
 
 class FileFacts(NamedTuple):
-    """Facts about the rows of a file: conditions and rejections.
-
-    Attributes:
-        n_rejected: rows that broke a constraint and were drawn again; `None`: there are no constraints.
-        given: way of meeting conditions, one of `synth.generators.models.conditions.WAYS`; `None`: there are none.
-    """
+    """Facts about the rows of a file: conditions and rejections."""
 
     n_rejected: int | None
     given: str | None
@@ -78,18 +73,7 @@ class UnfinishedRows:
         return self.work.result / f"part-{index:05d}.parquet"
 
     def claim(self, call: Mapping[str, Any], *, force: bool) -> dict[str, Any]:
-        """Take the work up where it was left, or begin it.
-
-        Args:
-            call: the table to write; a seed of `None` is that of the work, or a fresh one.
-            force: true if the work of another call may be thrown away.
-
-        Returns:
-            The call with the seed that it goes by.
-
-        Raises:
-            OtherRows: the work is another call's; it was left as it is.
-        """
+        """Take the work up where it was left, or begin it."""
         known: dict[str, Any] = self.work.state.get("call", {})
         n_done = len(self.done)
         asked = {**call, "seed": call["seed"] if call["seed"] is not None or not known else known["seed"]}
@@ -120,11 +104,7 @@ class UnfinishedRows:
         self.work.write_state({"call": call, "parts": done})
 
     def finish(self, *, force: bool) -> None:
-        """Turn the files into the output.
-
-        Raises:
-            OutputError: something has taken the output's name meanwhile; the files were left as they are.
-        """
+        """Turn the files into the output."""
         if force and is_taken(self.out):
             check_parts_alone(self.out)
             self.out.replace(self.hidden / _OLDER)
@@ -152,15 +132,7 @@ class UnfinishedRows:
 
 @contextmanager
 def unfinished_rows(out: Path, *, force: bool) -> Iterator[UnfinishedRows]:
-    """The rows of an output, new or as they were left, for this process alone.
-
-    Args:
-        out: the folder that they are to become.
-        force: true if a folder of such files may be replaced.
-
-    Raises:
-        OutputError: the output is taken, or cannot be made, or another process is at work on it; nothing was changed.
-    """
+    """The rows of an output, new or as they were left, for this process alone."""
     hidden = hidden_beside(out, ROWS)
     rows = UnfinishedRows(Unfinished(hidden, out, hidden / _TABLE))
     if force and is_taken(out):
@@ -180,11 +152,7 @@ def unfinished_rows(out: Path, *, force: bool) -> Iterator[UnfinishedRows]:
 
 
 def check_parts_alone(folder: Path) -> None:
-    """Refuse to replace a folder that holds anything but files such as are written here.
-
-    Raises:
-        OutputError: it does, or it is no plain folder; nothing was removed.
-    """
+    """Refuse to replace a folder that holds anything but files such as are written here."""
     if folder.is_symlink() or not folder.is_dir() or any(not _is_part(path) for path in folder.iterdir()):
         raise OutputError(
             f"--force replaces a folder that holds nothing but part-*.parquet: {str(folder)!r} is none; name another "

@@ -25,7 +25,6 @@ def propose_constraints(table: pd.DataFrame, schema: Schema) -> tuple[Constraint
 
     Args:
         table: *Sensitive*. Conforming to the schema.
-        schema: inferred, without constraints. Survey weights take part in nothing, and its target is not computed.
 
     >>> rows = pd.DataFrame({"low": range(0, 2000, 10), "more": [i * i % 83 for i in range(200)]})
     >>> rows["high"] = rows["low"] + rows["more"]

@@ -57,8 +57,6 @@ def combinations(
 
     Args:
         table: *Sensitive*. Conforming to the schema.
-        schema: names the columns.
-        among: the columns to look at.
         units: *Sensitive*. The entity of each row as a code from 0, or each row its own, shape (n,): rows of one that
             hold the same values are one piece of evidence.
     """
@@ -212,8 +210,6 @@ def keys(table: pd.DataFrame, schema: Schema, among: Sequence[str]) -> list[Uniq
 
     Args:
         table: *Sensitive*. Conforming to the schema.
-        schema: names the columns.
-        among: the columns to look at, beside the entity. Those that may be missing, and reals, are no part of a key.
     """
     names = [
         name for name in among if isinstance(schema.columns[name], _KINDS_OF_KEYS) and not schema.columns[name].missing

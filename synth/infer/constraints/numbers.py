@@ -60,13 +60,7 @@ def kinship(low: str, high: str) -> Kinship:
 
 
 def one_unit(low: str, high: str, columns: Mapping[str, Column]) -> bool:
-    """True if two columns of numbers may be of one unit: the same precision, or kin by name; no word speaks against it.
-
-    Args:
-        low: name of one column.
-        high: name of the other.
-        columns: by name.
-    """
+    """Whether two columns of numbers may be of one unit: equal precision or kin by name, no word against it."""
     if (_words(low) & _ANOTHER_UNIT) != (_words(high) & _ANOTHER_UNIT):
         return False
     alike = numeric_scale.step(columns[low]) == numeric_scale.step(columns[high])  # type: ignore[arg-type]
@@ -103,7 +97,6 @@ class _Order:
     Attributes:
         low: *Sensitive*. Positions of the lower column, shape (n,).
         high: *Sensitive*. Positions of the higher one.
-        by_day: whether it is days that are compared.
     """
 
     low: np.ndarray = field(repr=False)
@@ -137,10 +130,6 @@ def orders(
 
     Args:
         table: *Sensitive*. Conforming to the schema.
-        schema: names the columns.
-        among: the columns to look at.
-        n_units: rows, or entities where rows have one.
-        known: formulas that all rows keep: what order they impose is no news.
     """
     kept = {name: schema.columns[name] for name in among if isinstance(schema.columns[name], _ORDERED)}
     places = {name: numeric_scale.positions(table[name], column) for name, column in kept.items()}  # type: ignore[arg-type]
@@ -198,15 +187,7 @@ def _days_beside_times(places: Mapping[str, np.ndarray], low: str, high: str, ke
 
 
 def _is_law(order: _Order, low: str, high: str, kept: Mapping[str, Column], share: float) -> bool:
-    """True if chance explains an order badly enough.
-
-    Args:
-        order: that all rows keep.
-        low: name of the lower column.
-        high: name of the higher one.
-        kept: columns by name.
-        share: units for each row.
-    """
+    """True if chance explains an order badly enough."""
     n_units = share * len(order.low)
     if order.broken < max(LEAST_BROKEN, ENOUGH / n_units):
         return False
@@ -278,8 +259,6 @@ def formulas(table: pd.DataFrame, schema: Schema, n_units: int) -> list[Formula]
 
     Args:
         table: *Sensitive*. Conforming to the schema.
-        schema: names the columns; survey weights take no part.
-        n_units: rows, or entities where rows have one.
     """
     numbers = _numbers(table, schema, n_units)
     if numbers is None:

@@ -35,11 +35,7 @@ SERVER_WAITS_S = 0.25
 
 
 class Mailbox:
-    """The count of messages sent in one direction, for those who wait for more.
-
-    Args:
-        wait_s: seconds that a pull waits at most.
-    """
+    """The count of messages sent in one direction, for those who wait for more."""
 
     def __init__(self, wait_s: float) -> None:
         self._wait_s = wait_s
@@ -61,13 +57,7 @@ class Mailbox:
         return self._n_sent
 
     def record_pull(self, who: bytes, n_sent: int, is_empty: bool) -> None:
-        """Record whether a pull brought a message.
-
-        Args:
-            who: pulled.
-            n_sent: messages sent before the pull.
-            is_empty: true if it brought none.
-        """
+        """Record whether a pull brought a message."""
         if is_empty:
             self._n_sent_at_empty_pull[who] = n_sent
         else:
@@ -75,13 +65,7 @@ class Mailbox:
 
 
 class Admission:
-    """An ASGI application in front of Flower's.
-
-    Args:
-        app: Flower's.
-        token: the server's.
-        keys: public keys of the sites, in PEM.
-    """
+    """An ASGI application in front of Flower's."""
 
     def __init__(self, app: Any, token: str, keys: Iterable[bytes]) -> None:
         self._app = app

@@ -20,13 +20,7 @@ CLOCK_SLACK = datetime.timedelta(minutes=5)
 
 @dataclass(frozen=True)
 class ServerFiles:
-    """The server's files for TLS, in PEM.
-
-    Attributes:
-        ca: certificate of the authority, which every site has too.
-        certificate: the server's own, for the hosts that sites call it by.
-        key: its private key.
-    """
+    """The server's files for TLS, in PEM."""
 
     ca: Path
     certificate: Path
@@ -35,13 +29,7 @@ class ServerFiles:
 
 @dataclass(frozen=True)
 class SiteFiles:
-    """A site's files, in PEM.
-
-    Attributes:
-        ca: certificate of the authority that signed the server's.
-        key: the site's private key, on a NIST curve.
-        public_key: its public half, which the server has too.
-    """
+    """A site's files, in PEM."""
 
     ca: Path
     key: Path
@@ -52,10 +40,6 @@ def make_server_files(folder: Path, hosts: Iterable[str] = ("127.0.0.1", "localh
     """A new authority and a server's certificate signed by it, valid for a year.
 
     The authority's private key is not written, so that nobody can sign another certificate with it.
-
-    Args:
-        folder: where the files go; made if need be.
-        hosts: names and addresses that sites call the server by.
     """
     folder.mkdir(parents=True, exist_ok=True)
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
@@ -84,13 +68,7 @@ def make_server_files(folder: Path, hosts: Iterable[str] = ("127.0.0.1", "localh
 
 
 def make_site_files(folder: Path, name: str, ca: Path) -> SiteFiles:
-    """A new key pair for a site, on P-256: each call is signed, and P-384 costs a millisecond more.
-
-    Args:
-        folder: where the files go; made if need be.
-        name: the site's, which names the files.
-        ca: certificate of the server's authority.
-    """
+    """A new key pair for a site, on P-256: each call is signed, and P-384 costs a millisecond more."""
     folder.mkdir(parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
     files = SiteFiles(ca, folder / f"{name}.key", folder / f"{name}.pub")

@@ -37,12 +37,7 @@ def new_name() -> str:
 
 
 def message(metadata: Metadata, payload: bytes | None) -> Message:
-    """A message for the wire.
-
-    Args:
-        metadata: with the message's name.
-        payload: what it carries; `None`: its sender failed, which is all that it says.
-    """
+    """A message for the wire."""
     if payload is None:
         made = make_message(metadata, error=Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION))
     else:

@@ -26,13 +26,7 @@ GRACE_S = 5.0
 
 @dataclass(frozen=True)
 class Child:
-    """A started child.
-
-    Attributes:
-        process: the child.
-        pipe: this end of the socket pair.
-        log: what it writes.
-    """
+    """A started child."""
 
     process: "subprocess.Popen[bytes]"
     pipe: Connection
@@ -50,13 +44,7 @@ class Child:
 
 
 def start(module: str, folder: Path, name: str) -> Child:
-    """A child that runs a module of this package, with its end of the pipe numbered by its first argument.
-
-    Args:
-        module: the module's full name.
-        folder: where its log and all files of Flower go; made if need be.
-        name: of its log.
-    """
+    """A child that runs a module of this package, with its end of the pipe numbered by its first argument."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{name}.log"
     ours, theirs = Pipe()

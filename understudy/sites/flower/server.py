@@ -66,17 +66,6 @@ class FlowerChannel:
 
     Use it as a context manager: it starts a SuperLink on entry, and ends the run and the SuperLink on exit. Sites may
     join from then on, with `serve_site`; a site that left may join again with its key.
-
-    Args:
-        files: the server's certificate and key.
-        site_keys: files of the sites' public keys by name. No other site may join.
-        folder: where logs and Flower's files go.
-        host: the address to listen on. The certificate is for it, or for 127.0.0.1 where it is 0.0.0.0.
-        port: the port; 0: a free one.
-        recorder: called with every payload that the server sends or receives; `None`: nobody reads along.
-
-    Raises:
-        JobError: two sites have the same key; nothing was started.
     """
 
     def __init__(
@@ -121,11 +110,7 @@ class FlowerChannel:
         return self._link.process.pid
 
     def __enter__(self) -> "FlowerChannel":
-        """The same, with its SuperLink started and its run begun.
-
-        Raises:
-            ChannelError: the SuperLink did not start; no process is left.
-        """
+        """The same, with its SuperLink started and its run begun."""
         self._link = process.start("understudy.sites.flower.superlink", self._folder, "superlink")
         try:
             self._await_link()
@@ -146,11 +131,7 @@ class FlowerChannel:
         self._link.close()
 
     def wait_for_sites(self, timeout_s: float) -> None:
-        """Wait until every site has joined.
-
-        Raises:
-            ChannelError: some have not after `timeout_s` seconds, named by the message.
-        """
+        """Wait until every site has joined."""
         until = time.monotonic() + timeout_s
         while missing := self._missing():
             if time.monotonic() >= until:
@@ -161,16 +142,7 @@ class FlowerChannel:
             time.sleep(LOOK_AT_SITES_EVERY_S / 4)
 
     def ask(self, requests: Mapping[str, bytes], timeout_s: float) -> dict[str, bytes]:
-        """Replies by site; a site that failed, is late or is gone has none.
-
-        Args:
-            requests: payloads by site. A site that is not online is not sent its request.
-            timeout_s: seconds after which a site counts as late. A site that has not begun by then never will.
-
-        Raises:
-            JobError: a request names an unknown site; nothing was sent.
-            ChannelError: the SuperLink is gone; no reply is to be had.
-        """
+        """Replies by site; a site that failed, is late or is gone has none."""
         check_sites(requests, self.sites)
         until = time.monotonic() + timeout_s
         with self._answering():

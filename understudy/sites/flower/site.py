@@ -26,18 +26,6 @@ def serve_site(
 
     The SuperNode is a child of this process and ends with it. An exception of the respondent reaches `on_failure`
     here and is no reply to the server, which learns nothing of its text.
-
-    Args:
-        respondent: the site's answers; it stays in this process, as does all that it holds.
-        files: the site's key and the CA of the server.
-        address: host and port of the server.
-        folder: where the log and Flower's files go.
-        join_s: seconds within which the server must be there.
-        on_joined: called once the site has joined.
-        on_failure: called with an exception of the respondent.
-
-    Raises:
-        ChannelError: the server refused the site, or is gone.
     """
     child = process.start("understudy.sites.flower.supernode", folder, "supernode")
     try:

@@ -54,12 +54,7 @@ class NodeExit(Exception):
 
 
 class SuperNode:
-    """A site on a SuperLink, from its joining to its leaving.
-
-    Args:
-        pipe: to the site's process.
-        config: the SuperLink's address, files of the CA and the site's key, and the seconds to join within.
-    """
+    """A site on a SuperLink, from its joining to its leaving."""
 
     def __init__(self, pipe: Connection, config: dict[str, Any]) -> None:
         key = load_pem_private_key(Path(config["key"]).read_bytes(), None)
@@ -81,11 +76,7 @@ class SuperNode:
         self._leaving = threading.Lock()
 
     def run(self) -> None:
-        """Join, hand requests over until the run or the site's process ends, and leave.
-
-        Raises:
-            NodeExit: always, with the reason.
-        """
+        """Join, hand requests over until the run or the site's process ends, and leave."""
         threading.Thread(target=self._read_answers, daemon=True).start()
         self._join()
         threading.Thread(target=self._send_heartbeats, daemon=True).start()
@@ -187,11 +178,7 @@ class SuperNode:
 
 
 def _retry(call: Callable[[], T]) -> T:
-    """The result of a call, made again while the server cannot be reached.
-
-    Raises:
-        NodeExit: it could not be reached for long, or refused the call.
-    """
+    """The result of a call, made again while the server cannot be reached."""
     until = time.monotonic() + LOST_AFTER_S
     while True:
         try:
