@@ -87,7 +87,7 @@ def _density(counts: np.ndarray, share: np.ndarray, places: np.ndarray, sigma: f
     base = PILOT * pilot / pilot.sum() + (1 - PILOT) * even
     on_even, evidence = average_segments(counts, even, sigma, total)
     on_pilot, its_evidence = average_segments(counts, base, sigma, total)
-    weight = expit(its_evidence - COMPLEXITY / 2 * freedom - evidence)  # the pilot has seen the counts
+    weight = expit(its_evidence - freedom / 2 - evidence)  # by which a fit to the counts overstates its evidence
     density = (1 - weight) * on_even + weight * on_pilot
     return np.asarray(density if density.sum() > 0 else share)
 
