@@ -289,6 +289,8 @@ class Fault(StrEnum):
 
 UNREADABLE = (Fault.NUMBER, Fault.INFINITE, Fault.TEXT, Fault.BOOLEAN, Fault.TIME, Fault.ZONE)
 """Cells that no value of the column's kind stands for: writing them would lose them."""
+CLAMPED = (Fault.BOUNDS, Fault.CATEGORY, *UNREADABLE)
+"""Faults of cells that clamping replaces: by the nearest bound, by whatever is unknown, by a missing cell."""
 
 
 def words(fault: Fault, column: Column, *, declared: bool) -> tuple[str, str]:

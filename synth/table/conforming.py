@@ -10,15 +10,13 @@ import pandas as pd
 from synth.columns import CategoricalColumn, Column, IdentifierColumn
 from synth.errors import TableError, nearest
 from synth.schema import Schema
-from synth.table.cells import UNREADABLE, Fault, look, words
+from synth.table.cells import CLAMPED, UNREADABLE, Fault, look, words
 from synth.table.decode import holds_whole_numbers, read
 from synth.table.restore_dtypes import dtype_trouble
 from synth.table.strict_decode import look_alone
 from synth.validation import is_plain
 
 Outside = Literal["refuse", "clamp"]
-CLAMPED = (Fault.BOUNDS, Fault.CATEGORY, *UNREADABLE)
-"""Faults of cells that clamping replaces: by the nearest bound, by whatever is unknown, by a missing cell."""
 _NONE = type(None)
 
 
