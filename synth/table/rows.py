@@ -10,10 +10,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from synth.columns import IdentifierColumn
 from synth.errors import TableError
 from synth.schema import Schema
+from synth.table.cells import BIT, Fault, words
 from synth.table.chunk import Chunk
-from synth.table.conforming import Outside, of_names
+from synth.table.conforming import Outside, Violation, of_names
 from synth.table.spool import Spool
 from synth.table.table import Table
 
@@ -38,13 +40,13 @@ class _StoredChunk:
 
     def _faults(self, name: str) -> np.ndarray:
         if name not in self.faults:
-            return np.zeros(self.n, dtype=bool)
-        return self.spool.read(self.faults[name]).to_numpy(zero_copy_only=False)
+            return np.zeros(self.n, dtype=np.uint16)
+        return np.asarray(self.spool.read(self.faults[name]))
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """*Sensitive*. Some rows of a table, conforming to a schema (clamped; `Chunk.faults` says where).
+    """*Sensitive*. Some rows of a table, conforming to a schema (clamped: `Chunk.faults` says what was wrong where).
 
     They lie in memory while they are few, else in a file without a name, which is gone with the last that reads it.
     """
@@ -61,18 +63,16 @@ class Rows:
             outside: what is done where a cell does not fit: it is clamped, or the table is refused.
             folder: for what does not fit into memory; `None`: that of the system's temporary files.
         """
-        if isinstance(source, cls) and outside == "clamp" and source._is_under(schema):
-            return source.under(schema)
-        batches = (c.columns for c in source.chunks()) if isinstance(source, cls) else _batches(Table.of(source))
-
-        def read() -> Iterator[Chunk]:
-            for batch in batches:
-                names = list(batch if isinstance(batch, Mapping) else batch.schema.names)
-                for violation in of_names(pd.DataFrame(columns=names), schema, extra=outside == "refuse"):
-                    raise TableError(str(violation))
-                yield Chunk.of(batch, schema)
-
-        return cls.from_chunks(read(), schema, folder)
+        if isinstance(source, cls) and source._is_under(schema):
+            rows = source.under(schema)
+            for chunk in rows.chunks() if outside == "refuse" else ():
+                _refuse_faults(chunk, schema)
+        else:
+            table = (c.columns for c in source.chunks()) if isinstance(source, cls) else _batches(Table.of(source))
+            rows = cls.from_chunks((_checked(batch, schema, outside) for batch in table), schema, folder)
+        if outside == "refuse":
+            _refuse_repeats(rows)
+        return rows
 
     @classmethod
     def from_chunks(cls, chunks: Iterable[Chunk], schema: Schema, folder: Path | None = None) -> Self:
@@ -120,7 +120,8 @@ class Rows:
     def take(self, positions: np.ndarray, *names: str) -> pd.DataFrame:
         """The rows at some positions among these, in that order, in memory."""
         order = np.argsort(positions, kind="stable")
-        wanted, start, parts = positions[order], 0, []
+        wanted, start = positions[order], 0
+        parts: list[pd.DataFrame] = []
         for chunk in self.chunks(*names):
             first, end = np.searchsorted(wanted, [start, start + chunk.n])
             if end > first or not parts:
@@ -141,7 +142,8 @@ class Rows:
         if parts.max(initial=0) == 0:
             yield self.where(groups >= 0) if (groups < 0).any() else self
             return
-        spool, stored, start = Spool(self.stored[0].spool.folder), {}, 0
+        stored: dict[int, list[_StoredChunk]] = {}
+        spool, start = Spool(self.stored[0].spool.folder), 0
         for chunk in self.chunks():
             own = parts[start : start + chunk.n]
             start += chunk.n
@@ -163,6 +165,44 @@ class Rows:
 
 def _batches(table: Table) -> Iterator[Any]:
     return (batch for part in table.parts for batch in part())
+
+
+def _checked(batch: Any, schema: Schema, outside: Outside) -> Chunk:
+    names = list(batch if isinstance(batch, Mapping) else batch.schema.names)
+    for violation in of_names(pd.DataFrame(columns=names), schema, extra=outside == "refuse"):
+        raise TableError(str(violation))
+    chunk = Chunk.of(batch, schema)
+    if outside == "refuse":
+        _refuse_faults(chunk, schema)
+    return chunk
+
+
+def _refuse_faults(chunk: Chunk, schema: Schema) -> None:
+    """Refuse cells that do not fit, by the first column that has any."""
+    for name, array in chunk.columns.items():
+        flags, column = chunk.faults[name], schema.columns[name]
+        bits = int(np.bitwise_or.reduce(flags)) if len(flags) else 0
+        if not column.missing and array.null_count:
+            bits |= int(BIT[Fault.MISSING]) * bool(
+                (array.is_null().to_numpy(zero_copy_only=False) & (flags == 0)).any()
+            )
+        for fault, bit in BIT.items():
+            if bits & int(bit):
+                _refuse(name, fault, schema)
+
+
+def _refuse_repeats(rows: Rows) -> None:
+    """Refuse an identifier that names two rows, and is no entity."""
+    for name in rows.schema.kept:
+        if isinstance(rows.schema.columns[name], IdentifierColumn) and name != rows.schema.entity:
+            hashes = [pd.util.hash_array(f[name].dropna().to_numpy(dtype=object)) for f in rows.frames(name)]
+            if pd.Series(np.concatenate(hashes)).duplicated().any():
+                _refuse(name, Fault.REPEATED, rows.schema)
+
+
+def _refuse(name: str, fault: Fault, schema: Schema) -> None:
+    declared = schema.status == "declared"
+    raise TableError(str(Violation(name, *words(fault, schema.columns[name], declared=declared))))
 
 
 def _arrow(series: pd.Series) -> pa.Array:
