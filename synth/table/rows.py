@@ -68,8 +68,8 @@ class Rows:
             for chunk in rows.chunks() if outside == "refuse" else ():
                 _refuse_faults(chunk, schema)
         else:
-            table = (c.columns for c in source.chunks()) if isinstance(source, cls) else _batches(Table.of(source))
-            rows = cls.from_chunks((_checked(batch, schema, outside) for batch in table), schema, folder)
+            chunks = source._cast(schema) if isinstance(source, cls) else _chunks(Table.of(source), schema, outside)
+            rows = cls.from_chunks(_fitting(chunks, schema) if outside == "refuse" else chunks, schema, folder)
         if outside == "refuse":
             _refuse_repeats(rows)
         return rows
@@ -170,24 +170,31 @@ class Rows:
         """The same rows, read under the schema with its measured domains."""
         return replace(self, schema=schema)
 
+    def _cast(self, schema: Schema) -> Iterator[Chunk]:
+        """The rows cast once more, to other columns of the same names."""
+        return (Chunk.of(chunk.columns, schema) for chunk in self.chunks())
+
     def _is_under(self, schema: Schema) -> bool:
         """True if cells of another schema are those of these rows."""
         same = (self.schema.columns.get(name) == schema.columns[name] for name in schema.kept)
         return {*schema.kept} <= {*self.stored[0].columns} and all(same)
 
 
-def _batches(table: Table) -> Iterator[Any]:
-    return (batch for part in table.parts for batch in part())
-
-
-def _checked(batch: Any, schema: Schema, outside: Outside) -> Chunk:
-    names = list(batch if isinstance(batch, Mapping) else batch.schema.names)
-    for violation in of_names(pd.DataFrame(columns=names), schema, extra=outside == "refuse"):
+def _chunks(table: Table, schema: Schema, outside: Outside) -> Iterator[Chunk]:
+    for violation in of_names(pd.DataFrame(columns=list(_names(table))), schema, extra=outside == "refuse"):
         raise TableError(str(violation))
-    chunk = Chunk.of(batch, schema)
-    if outside == "refuse":
+    return table.chunks(schema)
+
+
+def _names(table: Table) -> Iterable[str]:
+    batch = next((batch for part in table.parts for batch in part()), {})
+    return batch if isinstance(batch, Mapping) else batch.schema.names
+
+
+def _fitting(chunks: Iterable[Chunk], schema: Schema) -> Iterator[Chunk]:
+    for chunk in chunks:
         _refuse_faults(chunk, schema)
-    return chunk
+        yield chunk
 
 
 def _refuse_faults(chunk: Chunk, schema: Schema) -> None:
