@@ -187,7 +187,7 @@ def _chunks(table: Table, schema: Schema, outside: Outside) -> Iterator[Chunk]:
 
 
 def _names(table: Table) -> Iterable[str]:
-    batch = next((batch for part in table.parts for batch in part()), {})
+    batch: Any = next((batch for part in table.parts for batch in part()), {})
     return batch if isinstance(batch, Mapping) else batch.schema.names
 
 
