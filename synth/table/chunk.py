@@ -38,6 +38,12 @@ class Chunk:
         faults = {name: bits[kept] if bits.any() else fitting(n) for name, bits in self.faults.items()}
         return Chunk({name: array.filter(mask) for name, array in self.columns.items()}, faults, n)
 
+    def take(self, positions: np.ndarray) -> "Chunk":
+        """The rows at some positions, in their order."""
+        where, n = pa.array(positions), len(positions)
+        faults = {name: bits[positions] if bits.any() else fitting(n) for name, bits in self.faults.items()}
+        return Chunk({name: array.take(where) for name, array in self.columns.items()}, faults, n)
+
     def frame(self, schema: Schema, names: Sequence[str] | None = None) -> pd.DataFrame:
         """The rows as `conform` gives them."""
         names = list(self.columns if names is None else names)
