@@ -19,10 +19,11 @@ from synth.columns import BooleanColumn, CategoricalColumn, Column, DateColumn, 
 from synth.errors import TableError
 from synth.schema import Schema
 from synth.table import datetime_codec
-from synth.table.cells import UNREADABLE, Fault
-from synth.table.conforming import check_column, of_names
+from synth.table.cast import cast, cell_text, is_number, to_objects
+from synth.table.conforming import of_names
 from synth.table.decode import NUMBER, holds_whole_numbers
-from synth.table.strict_decode import as_objects, cell_text, is_number
+from synth.table.faults import UNREADABLE, Fault, bits_of
+from synth.table.frames import as_raw
 
 Translations = Mapping[str, Mapping[str, int]]
 """For each column with any, the number of translated cells by the kind of what was other about them."""
@@ -32,7 +33,7 @@ BLANKS, WORD, NUMERAL, COMMAS, TIME, MISSING = (
     "commas between thousands", "a day or time written in another way", "a word for missing",
 )  # fmt: skip
 _PLAIN = (str, bool, int, float, np.generic, Decimal, dt.datetime)
-_FAULTS = (*UNREADABLE, Fault.CATEGORY)
+_FAULTS = bits_of((*UNREADABLE, Fault.CATEGORY))
 _FALSE, _TRUE = ("false", "f", "no", "n", "0", "0.0"), ("true", "t", "yes", "y", "1", "1.0")
 _MISSING = frozenset({"nan", "NaN", "None", "null", "NULL", "<NA>", "NaT"})
 """As Python, pandas, JSON and SQL write a missing value."""
@@ -48,7 +49,7 @@ def translate(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, Transl
     >>> translate(pd.DataFrame({"paid": ["yes", "TRUE", "0"]}), schema)[0]["paid"].tolist()
     ['yes', 'yes', 'no']
     """
-    for violation in of_names(frame, schema, extra=False):
+    for violation in of_names(tuple(frame.columns), schema, extra=False):
         raise TableError(str(violation))
     missing_texts = frozenset({"", *schema.missing_values})
     columns, counts = {}, {}
@@ -68,7 +69,8 @@ def _translated(series: pd.Series, column: Column, missing_texts: frozenset[str]
     wrong, counted = _at_fault(series, column, missing_texts), Counter[str]()
     if not wrong.any():
         return wrong, counted
-    cells = as_objects(series)
+    raw = as_raw(series)
+    cells = raw if isinstance(raw, np.ndarray) else to_objects(raw)
     wrong &= np.fromiter((isinstance(cell, _PLAIN) for cell in cells), dtype=bool, count=len(cells))
     forms: dict[Any, list[tuple[str, str]]] = {}
     for cell in cells[wrong]:
@@ -89,15 +91,13 @@ def _translated(series: pd.Series, column: Column, missing_texts: frozenset[str]
         # Beside texts, what stands for itself in a typed column has to be text, too.
         for index in np.flatnonzero(~wrong):
             if not isinstance(cells[index], str):
-                made[index] = cell_text(cells[index], column, missing_texts)
+                made[index] = cell_text(cells[index], column)
     return made, counted
 
 
 def _at_fault(series: pd.Series, column: Column, missing_texts: frozenset[str]) -> np.ndarray:
     """Flags of the cells that no value of the column stands for."""
-    faults = check_column(series, column, missing_texts)
-    flags = [np.zeros(len(series), dtype=bool), *(faults[fault] for fault in _FAULTS if fault in faults)]
-    return np.asarray(np.logical_or.reduce(flags))
+    return np.asarray(cast(as_raw(series), column, missing_texts)[1] & _FAULTS != 0)
 
 
 def _forms(cell: Any, column: Column, missing_texts: frozenset[str]) -> Iterator[tuple[str, str]]:
@@ -105,7 +105,7 @@ def _forms(cell: Any, column: Column, missing_texts: frozenset[str]) -> Iterator
     if isinstance(column, DateColumn | DatetimeColumn) and isinstance(cell, dt.datetime):
         yield from _times(cell, column)
     elif not isinstance(cell, str):
-        text = cell_text(cell, column, missing_texts)
+        text = cell_text(cell, column)
         if text is not None and not (is_number(column) and isinstance(cell, bool | np.bool_)):
             yield NUMERAL, text
             yield from ((NUMERAL, other) for _, other in _other_texts(text, column))
