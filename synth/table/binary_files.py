@@ -5,6 +5,7 @@ for any amount of text. So its own figures are looked at first. Texts of Parquet
 their lengths are summed before anything writes them out.
 """
 
+import datetime as dt
 import json
 import re
 import struct
@@ -274,7 +275,9 @@ def excel_rows(path: Path, limits: SizeLimits) -> list[list[Any]]:
 
 
 def _excel_cell(cell: Any) -> Any:
-    """A spreadsheet knows no whole numbers; an empty cell is missing."""
+    """A spreadsheet knows no whole numbers, and days as midnights; an empty cell is missing."""
+    if type(cell) is dt.date:
+        return dt.datetime.combine(cell, dt.time())
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2.0**53:
         return int(cell)
     return None if cell == "" else cell
