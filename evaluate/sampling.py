@@ -86,8 +86,9 @@ MIN_SYNTHETIC_ROWS = 2
 MOSTLY = 0.5
 """Share of rows above which a table is one without twins, and a holdout is not held out."""
 
-Side = Literal["train", "synthetic", "holdout", "shuffled"]
-SIDES: tuple[Side, ...] = get_args(Side)
+Side = Literal["train", "synthetic", "holdout", "shuffled", "fresh", "control"]
+SIDES: tuple[Side, ...] = get_args(Side)[:4]
+"""Those whose rows have an order of their own."""
 
 
 def side_seed(seed: int, side: Side) -> int:
@@ -110,21 +111,16 @@ def refuse_one_unit(*halves: pd.DataFrame) -> None:
         )
 
 
-def refuse_overlap(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> None:
+def refuse_overlap(train: tuple[np.ndarray, np.ndarray], holdout: np.ndarray) -> None:
     """Refuse a holdout that is not held out: its rows stand in train, though the table is not one of twins.
 
     Args:
-        train: *Sensitive*. Conforming to the schema.
-        holdout: *Sensitive*. Conforming to the schema.
+        train: *Sensitive*. The keys of its rows, each once, and how many rows have it.
+        holdout: *Sensitive*. The keys of its rows.
     """
-    keys, counts = np.unique(learned_keys(train, schema), return_counts=True)
+    keys, counts = train
     alone = counts[counts == 1].sum() / counts.sum()
-    shared = np.isin(learned_keys(holdout, schema), keys[counts == 1]).mean()
-    refuse_shared(float(alone), float(shared))
-
-
-def refuse_shared(alone: float, shared: float) -> None:
-    """Refuse a holdout that is not held out."""
+    shared = np.isin(holdout, keys[counts == 1]).mean()
     if alone > MOSTLY and shared > MOSTLY:
         raise EvaluationError(
             "a holdout is held out, and most rows of this one are rows of train; pass the two parts that "

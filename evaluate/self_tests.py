@@ -158,7 +158,7 @@ def _sampled(real: Real) -> _Sample | None:
         return None
     names = sorted(train.columns)
     shuffled = shuffle_columns(train[names], np.random.default_rng([real.seed, 3]))[list(train.columns)]
-    made = replace(real, train=train, fresh=fresh, control=control, shuffled=shuffled, stored=None)
+    made = replace(real, train=train, fresh=fresh, control=control, shuffled=shuffled, whole={})
     return _Sample(made, honest)
 
 

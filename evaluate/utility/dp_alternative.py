@@ -443,8 +443,7 @@ def units_of(
     order, y = order[~np.isnan(y)], y[~np.isnan(y)]
     owner = pd.factorize(entity_codes(tables.train, tables.schema)[order])[0]
     kept, share = owner < MAX_UNITS, min(1.0, MAX_UNITS / (int(owner.max()) + 1))
-    if tables.stored is not None:  # the rows at hand are a sample already
-        share *= tables.stored.real.n_sampled["train"] / tables.stored.real.n_rows["train"]
+    share *= tables.share_at_hand("train")  # the rows at hand may be a sample already
     return UnitRows.of(features.apply(tables.train.iloc[order[kept]]), y[kept], owner[kept], max_rows_per_unit), share
 
 

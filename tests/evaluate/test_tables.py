@@ -96,7 +96,7 @@ def test_rows_stand_in_their_seeded_order_whatever_order_they_came_in() -> None:
     first = Tables.prepare(*frames, schema(), seed=4)
     turned = (frame.sample(frac=1.0, random_state=5).set_axis(range(len(frame))) for frame in frames)
     second = Tables.prepare(*turned, schema(), seed=4)
-    for side in ("train", "fresh", "control", "synthetic", "offered", "shuffled"):
+    for side in ("train", "fresh", "control", "synthetic", "shuffled"):
         pd.testing.assert_frame_equal(getattr(first, side), getattr(second, side))
     for side, n in (("train", 300), ("synthetic", 250)):
         assert first.order(side).tolist() == list(range(n))
