@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evaluate.sampling import seeded_order
 from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn
 from synth.constraints import Unique
 from synth.domain import numeric_scale
 from synth.domain.constraint_checks import key_hashes
-from synth.row_hash import ABSENT, cell_hashes, content_hashes, entity_hashes, mix
+from synth.row_hash import ABSENT, cell_hashes, content_hashes, entity_hashes, mix, seeded_order, whole_entities
 from synth.schema import Schema
 from synth.table.cells import BIT, Fault
 from synth.table.chunk import Chunk
@@ -152,6 +151,10 @@ class CellFaults:
         kinds = {name: tuple(fault for fault in Fault if bit & int(BIT[fault])) for name, bit in bits.items()}
         return cls(flags, kinds, frozenset(name for name, n in n_missing.items() if n == len(rows)))
 
+    def frame(self, positions: np.ndarray) -> pd.DataFrame:
+        """The flags of the rows at some positions, by column."""
+        return pd.DataFrame({name: flags[positions] for name, flags in self.flags.items()})
+
 
 def repeated(rows: Rows, names: Sequence[str], schema: Schema, *, later: bool = False) -> np.ndarray:
     """Flags of the rows that repeat another's values in some columns, none of them missing; shape (n,), boolean.
@@ -177,11 +180,11 @@ def draw(rows: Rows, hashes: RowHashes, schema: Schema, seed: int, limit: int) -
     It depends on what the rows hold alone. Where there are no more rows than that, it is all of them.
     """
     if len(rows) <= limit:
-        chosen = np.arange(len(rows))
-        frame = rows.frame()
+        chosen, frame = np.arange(len(rows)), rows.frame()
     else:
-        chosen = np.sort(_chosen(hashes, seed, limit))
-        frame = rows.take(chosen)
+        entity = schema.entity is not None
+        flags = whole_entities(rows, schema, seed=seed, limit=limit) if entity else _drawn(hashes, seed, limit)
+        chosen, frame = np.flatnonzero(flags), rows.where(flags).frame()
     order = seeded_order(frame, schema, seed)
     return chosen[order], frame.iloc[order].reset_index(drop=True)
 
@@ -201,19 +204,11 @@ def _tickets(hashes: RowHashes, seed: int) -> np.ndarray:
     return mix(mix(hashes.keys + np.uint64(seed + 1)) + turns(hashes.keys).astype(np.uint64))
 
 
-def _chosen(hashes: RowHashes, seed: int, limit: int) -> np.ndarray:
-    """Positions of the rows of a sample, in no order."""
-    tickets = _tickets(hashes, seed)
-    if hashes.entities is None:
-        return np.argpartition(tickets, limit)[:limit]
-    # An entity's ticket is that of its name; one of more rows than the sample has is passed over.
-    named = hashes.entities != ABSENT
-    tickets = np.where(named, mix(hashes.entities + np.uint64(seed + 1)), tickets)
-    drawn, codes, sizes = np.unique(tickets, return_inverse=True, return_counts=True)
-    fits = sizes <= limit
-    taken = np.zeros(len(drawn), dtype=bool)
-    taken[fits] = np.cumsum(sizes[fits]) <= limit
-    return np.flatnonzero(taken[codes])
+def _drawn(hashes: RowHashes, seed: int, limit: int) -> np.ndarray:
+    """Flags of `limit` of the rows."""
+    flags = np.zeros(len(hashes), dtype=bool)
+    flags[np.argpartition(_tickets(hashes, seed), limit)[:limit]] = True
+    return flags
 
 
 def turns(keys: np.ndarray) -> np.ndarray:

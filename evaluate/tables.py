@@ -17,17 +17,16 @@ from evaluate.sampling import (
     refuse_few,
     refuse_one_unit,
     refuse_overlap,
-    seeded_order,
     shuffle_columns,
     side_seed,
 )
 from synth.dp.statement import PrivacyStatement
 from synth.errors import TableError
 from synth.observed import observe
+from synth.row_hash import seeded_order
 from synth.schema import Schema
 from synth.split import halves
-from synth.table.cells import words
-from synth.table.conforming import Outside, Violation, of_names
+from synth.table.conforming import Outside, of_names
 from synth.table.rows import Rows
 from synth.table.table import Table
 from synth.table.translating import TranslatedTable, Translations
@@ -182,13 +181,11 @@ class Real(_Sides):
             holdout: *Sensitive*. Real rows that it did not see.
         """
         sources: dict[Side, Any] = {"train": train, "holdout": holdout}
-        rows = {side: _rows(side, source, schema, extra=outside == "refuse") for side, source in sources.items()}
+        rows = {side: _rows(side, source, schema, outside) for side, source in sources.items()}
         refuse_few(*map(len, rows.values()))
-        faults = {side: CellFaults.of(found, schema) for side, found in rows.items()}
-        if outside == "refuse":
-            for side in sources:
-                _refuse(side, faults[side], schema)
-        declared, schema = schema, observe(schema, *(found.frame(*schema.measured) for found in rows.values()))
+        declared = schema
+        if schema.measured:
+            schema = observe(schema, *(found.frame(*schema.measured) for found in rows.values()))
         hashes = {side: RowHashes.of(found.chunks(), schema) for side, found in rows.items()}
         refuse_overlap(hashes["train"].distinct, hashes["holdout"].keys)
         # In an order that depends on what rows hold, not on how they came, so that all that is drawn does too.
@@ -201,7 +198,7 @@ class Real(_Sides):
         at["holdout"] = np.concatenate([fresh.pop(_AT), control.pop(_AT)])
         faulty = None
         if outside == "clamp":
-            before = {side: pd.DataFrame({n: f[at[side]] for n, f in faults[side].flags.items()}) for side in sources}
+            before = {side: CellFaults.of(rows[side], declared).frame(at[side]) for side in sources}
             faulty = before["holdout"], _shuffled(before["train"], seed)
         whole = {s: Whole(rows[s], hashes[s], len(at[s])) for s in sources if len(at[s]) < len(rows[s])}
         made = cls(
@@ -221,7 +218,7 @@ class Real(_Sides):
         if len(rows) < MIN_SYNTHETIC_ROWS:
             raise EvaluationError(f"a synthetic table needs at least {MIN_SYNTHETIC_ROWS} rows; sample more")
         # Validity asks for what the schema declares, the rest for what real rows hold.
-        fitted = rows if self.schema is self.declared else Rows.of(table or rows, self.schema)
+        fitted = rows if self.schema is self.declared else _read(table or rows, self.schema)
         hashes = RowHashes.of(fitted.chunks(), self.schema)
         seed = side_seed(self.seed, "synthetic")
         at, frame = draw(fitted, hashes, self.schema, seed, SEARCHED * self.sample_rows)
@@ -312,15 +309,11 @@ class Tables(_Sides):
         return self.kept if side == "synthetic" else self.kept_of_real
 
 
-def _rows(name: str, source: Any, schema: Schema, *, extra: bool) -> Rows:
-    """The rows of any table, its columns checked by their names."""
-    if isinstance(source, Rows):
-        return source
+def _rows(name: str, source: Any, schema: Schema, outside: Outside) -> Rows:
+    """The rows of any table."""
     with _naming(name):
-        table = Table.of(source)
-        for violation in of_names(_header(source, table), schema, extra=extra):
-            raise TableError(str(violation))
-        return Rows.of(table, schema)
+        _check_names(source, schema, extra=outside == "refuse")
+        return Rows.of(source, schema, outside=outside)
 
 
 def _offered(synthetic: Any, schema: Schema, declared: Schema) -> tuple[Rows, TranslatedTable | None]:
@@ -328,34 +321,32 @@ def _offered(synthetic: Any, schema: Schema, declared: Schema) -> tuple[Rows, Tr
     if isinstance(synthetic, Rows):
         return synthetic, None
     with _naming("synthetic"):
-        table = TranslatedTable(Table.of(synthetic).parts, into=schema)
-        for violation in of_names(_header(synthetic, table), schema, extra=False):
-            raise TableError(str(violation))
-        return Rows.of(table, declared), table
+        _check_names(synthetic, schema, extra=False)
+        table = TranslatedTable(Table.of(synthetic), schema)
+        return _read(table, declared), table
 
 
-def _header(source: Any, table: Table) -> pd.DataFrame:
-    """A table of the same columns; a DataFrame itself, whose names need not be texts."""
+def _read(table: TranslatedTable | Rows, schema: Schema) -> Rows:
+    return (
+        Rows.from_chunks(table.chunks(schema), schema) if isinstance(table, TranslatedTable) else Rows.of(table, schema)
+    )
+
+
+def _check_names(source: Any, schema: Schema, *, extra: bool) -> None:
+    """Refuse columns by their names: those of a DataFrame need not be texts, nor differ."""
     if isinstance(source, pd.DataFrame):
-        return source
-    batch: Any = next((batch for part in table.parts for batch in part()), {})
-    return pd.DataFrame(columns=list(batch) if isinstance(batch, Mapping) else batch.schema.names)
+        for violation in of_names(source, schema, extra=extra):
+            raise TableError(str(violation))
 
 
 def _unjudged(source: Any, table: TranslatedTable | None, schema: Schema, at: np.ndarray) -> pd.DataFrame:
     """The columns that the schema does not keep, of the rows at some positions."""
-    names = [] if table is None else [name for name in _header(source, table).columns if name not in schema.kept]
     if isinstance(source, pd.DataFrame):
-        return source[names].iloc[at].reset_index(drop=True)
-    return pd.DataFrame(index=range(len(at))) if table is None or not names else table.columns(names).iloc[at]
-
-
-def _refuse(name: str, faults: CellFaults, schema: Schema) -> None:
-    """Refuse the first column with cells that do not fit."""
-    for column, kinds in faults.kinds.items():
-        for kind in kinds:
-            told = words(kind, schema.columns[column], declared=schema.status == "declared")
-            raise TableError(f"{name}: {Violation(column, *told)}")
+        return source[[name for name in source.columns if name not in schema.kept]].iloc[at].reset_index(drop=True)
+    others = () if table is None else [name for name in table.names if name not in schema.kept]
+    if table is None or not others:
+        return pd.DataFrame(index=range(len(at)))
+    return table.columns(others).iloc[at].reset_index(drop=True)
 
 
 @contextmanager

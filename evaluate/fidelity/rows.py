@@ -12,7 +12,9 @@ import pandas as pd
 from evaluate.fidelity import associations
 from evaluate.fidelity.lines import MissingCounts, OrderedValues
 from evaluate.intervals import Rate
-from evaluate.sampling import entity_codes
+from evaluate.sampling import (
+    entity_codes,
+)
 from evaluate.tables import Tables
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import Attribute, numeric_scale

@@ -44,7 +44,9 @@ from evaluate.intervals import Rate, clustered, newcombe
 from evaluate.metrics import COPIED, COPIED_PEOPLE, COUNTS, HELD_OUT_PEOPLE, SWAPPED, SYNTHETIC, Metric
 from evaluate.privacy.coincidence import COMMON, FITTED, Alone, Coincidences
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import Side
+from evaluate.sampling import (
+    Side,
+)
 from evaluate.tables import MetricResult, Tables
 from synth.columns import BooleanColumn, CategoricalColumn
 

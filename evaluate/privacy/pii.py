@@ -24,7 +24,9 @@ import pandas as pd
 from evaluate.intervals import clustered, newcombe
 from evaluate.metrics import SYNTHETIC, Metric
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import entity_codes
+from evaluate.sampling import (
+    entity_codes,
+)
 from evaluate.tables import MetricResult, Tables
 from synth import identifiers, personal
 from synth.columns import Column, IdentifierColumn, PersonalColumn

@@ -34,8 +34,13 @@ from evaluate.intervals import Rate, design_effect_of_units, newcombe, wilson
 from evaluate.metrics import ALONE, Metric
 from evaluate.privacy.experiment import detectable_advantage
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import Side, drawn_order, learned_keys, one_per_entity, side_seed
+from evaluate.sampling import (
+    Side,
+    one_per_entity,
+    side_seed,
+)
 from evaluate.tables import MetricResult, Tables
+from synth.row_hash import content_keys, drawn_order
 from synth.schema import Schema
 
 METRICS = (
@@ -132,7 +137,7 @@ def _training_people(tables: Tables) -> np.ndarray:
 
 def control_people(tables: Tables) -> np.ndarray:
     """Positions of control rows, one of each entity, in a seeded order."""
-    order = drawn_order(learned_keys(tables.control, tables.schema), tables.seed)
+    order = drawn_order(content_keys(tables.control, tables.schema), tables.seed)
     return one_per_entity(order, tables.control, tables.schema)
 
 

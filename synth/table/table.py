@@ -23,8 +23,6 @@ class Table:
 
     @classmethod
     def of(cls, source: Any) -> "Table":
-        if isinstance(source, Table):
-            return source
         if isinstance(source, pd.DataFrame):
             return cls((partial(_frame, source),))
         if isinstance(source, tuple):

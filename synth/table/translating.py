@@ -47,33 +47,43 @@ _TRANSLATABLE = np.bitwise_or.reduce([BIT[fault] for fault in _FAULTS])
 
 
 @dataclass(frozen=True)
-class TranslatedTable(Table):
+class TranslatedTable:
     """A table of somebody else's, read with values of another form in the form of a schema.
 
     Attributes:
         counted: what was translated when it was last read.
     """
 
-    into: Schema = field(kw_only=True)
-    counted: dict[str, Counter[str]] = field(default_factory=dict, kw_only=True)
+    table: Table
+    into: Schema
+    counted: dict[str, Counter[str]] = field(default_factory=dict)
 
-    def chunks(self, schema: Any) -> Iterator[Chunk]:
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the table."""
+        batch: Any = next(self._batches(), {})
+        return tuple(batch if isinstance(batch, Mapping) else batch.schema.names)
+
+    def chunks(self, schema: Schema) -> Iterator[Chunk]:
         """The rows under a schema."""
+        for violation in of_names(pd.DataFrame(columns=list(self.names)), schema, extra=False):
+            raise TableError(str(violation))
         self.counted.clear()
-        for part in self.parts:
-            for batch in part():
-                chunk = Chunk.of(batch, self.into)
-                wrong = [name for name in self.into.kept if (chunk.faults[name] & _TRANSLATABLE).any()]
-                changed = self._translated(batch, wrong)
-                if changed or schema is not self.into:
-                    chunk = Chunk.of({name: changed.get(name, batch[name]) for name in schema.kept}, schema)
-                yield chunk
+        for batch in self._batches():
+            chunk = Chunk.of(batch, self.into)
+            wrong = [name for name in self.into.kept if (chunk.faults[name] & _TRANSLATABLE).any()]
+            changed = self._translated(batch, wrong)
+            if changed or schema is not self.into:
+                chunk = Chunk.of({name: changed.get(name, batch[name]) for name in schema.kept}, schema)
+            yield chunk
 
     def columns(self, names: Sequence[str]) -> pd.DataFrame:
         """Some columns of all rows, as they came."""
-        batches = (batch for part in self.parts for batch in part())
-        frames = [pd.DataFrame({name: raw(batch[name]) for name in names}) for batch in batches]
-        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(names))
+        frames = [pd.DataFrame({name: raw(batch[name]) for name in names}) for batch in self._batches()]
+        return pd.concat(frames, ignore_index=True)
+
+    def _batches(self) -> Iterator[Any]:
+        return (batch for part in self.table.parts for batch in part())
 
     def _translated(self, batch: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
         missing_texts, changed = frozenset({"", *self.into.missing_values}), {}

@@ -10,9 +10,9 @@ from evaluate.engine import evaluate
 from evaluate.gate.policy import load_policy
 from evaluate.gate.verdict import judge_candidate
 from evaluate.result import EvaluationError, Failure
-from evaluate.sampling import seeded_order
 from evaluate.tables import Tables
 from synth.errors import TableError
+from synth.row_hash import seeded_order
 from synth.schema import Schema, build_schema
 
 INTERNAL = Path(__file__).parents[2] / "evaluate" / "policies" / "internal.toml"
