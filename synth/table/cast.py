@@ -56,7 +56,7 @@ def cast(cells: Any, column: Any, missing_texts: Iterable[str] = ("",)) -> tuple
     if typed is not None:
         return _read(typed, column)
     if pa.types.is_timestamp(kind):  # Arrow's to_pylist overflows on times of far years
-        return cast(strict_decode._objects(from_arrow(cells)), column, missing_texts)
+        return cast(strict_decode.as_objects(from_arrow(cells)), column, missing_texts)
     coded = cells if pa.types.is_dictionary(kind) else cells.dictionary_encode()
     texts, codes = coded.dictionary, coded.indices
     if pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type) or pa.types.is_string_view(texts.type):
@@ -136,7 +136,7 @@ def _cast_objects(objects: list[Any], column: Any, missing_texts: frozenset[str]
     if isinstance(column, TIMES):
         made: Any = [None if o is None else strict_decode._time(o, missing_texts) for o in objects]
     else:
-        made = [None if o is None else strict_decode._text(o, column, missing_texts) for o in objects]
+        made = [None if o is None else strict_decode.cell_text(o, column, missing_texts) for o in objects]
     cells = as_objects(made)
     missing = np.array([m is None for m in made], dtype=bool)
     values, faults = _read(RawColumn("mixed" if isinstance(column, TIMES) else "text", cells, missing), column)
