@@ -13,9 +13,9 @@ import pyarrow as pa
 from synth.columns import IdentifierColumn
 from synth.errors import TableError
 from synth.schema import Schema
-from synth.table.cells import BIT, Fault, words
 from synth.table.chunk import Chunk
 from synth.table.conforming import Outside, Violation, of_names
+from synth.table.faults import BIT, Fault, words
 from synth.table.spool import Spool
 from synth.table.table import Table
 
@@ -64,12 +64,13 @@ class Rows:
             folder: for what does not fit into memory; `None`: that of the system's temporary files.
         """
         if isinstance(source, cls) and source._is_under(schema):
-            rows = source.under(schema)
-            for chunk in rows.chunks() if outside == "refuse" else ():
-                _refuse_faults(chunk, schema)
-        else:
-            table = (c.columns for c in source.chunks()) if isinstance(source, cls) else _batches(Table.of(source))
-            rows = cls.from_chunks((_checked(batch, schema, outside) for batch in table), schema, folder)
+            return source.under(schema)  # whoever read them has said what is done where a cell does not fit
+        chunks = (
+            (Chunk.of(c.columns, c.n, schema) for c in source.chunks())
+            if isinstance(source, cls)
+            else _named(Table.of(source), schema, outside).chunks(schema)
+        )
+        rows = cls.from_chunks((_checked(chunk, schema, outside) for chunk in chunks), schema, folder)
         if outside == "refuse":
             _refuse_repeats(rows)
         return rows
@@ -80,7 +81,7 @@ class Rows:
         spool = Spool(folder)
         stored = tuple(_StoredChunk.of(chunk, spool) for chunk in chunks)
         if not stored:
-            empty = Chunk.of({name: pa.array([], pa.string()) for name in schema.kept}, schema)
+            empty = Chunk.of({}, 0, schema)
             stored = (_StoredChunk.of(empty, spool),)
         return cls(schema, stored)
 
@@ -176,15 +177,14 @@ class Rows:
         return {*schema.kept} <= {*self.stored[0].columns} and all(same)
 
 
-def _batches(table: Table) -> Iterator[Any]:
-    return (batch for part in table.parts for batch in part())
-
-
-def _checked(batch: Any, schema: Schema, outside: Outside) -> Chunk:
-    names = list(batch if isinstance(batch, Mapping) else batch.schema.names)
-    for violation in of_names(pd.DataFrame(columns=names), schema, extra=outside == "refuse"):
+def _named(table: Table, schema: Schema, outside: Outside) -> Table:
+    """The table, if its columns are those of the schema."""
+    for violation in of_names(table.names, schema, extra=outside == "refuse"):
         raise TableError(str(violation))
-    chunk = Chunk.of(batch, schema)
+    return table
+
+
+def _checked(chunk: Chunk, schema: Schema, outside: Outside) -> Chunk:
     if outside == "refuse":
         _refuse_faults(chunk, schema)
     return chunk

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from evaluate.text import percent
+from synth.errors import TableError
 from synth.schema import Schema
 from synth.table import conform, read_table, write_table
 from synth.table.checks import violations_of
@@ -31,6 +32,10 @@ def read_rows(
         tell: is given a sentence on the cells that were clamped, where any were. *Sensitive*.
     """
     rows = Rows.of(table.address, schema, outside=outside, folder=folder)
+    for violation in violations_of(rows) if outside == "refuse" else ():
+        raise TableError(str(violation))
+    if len(rows) == 0:
+        raise TableError(f"a table needs at least one row: {table.shown!r} has no rows; add some")
     if tell is not None and outside == "clamp" and (shares := _shares_clamped(rows)):
         tell(clamped(shares))
     return rows

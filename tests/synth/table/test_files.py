@@ -25,8 +25,8 @@ from synth.schema import Schema, build_schema
 from synth.schema_file import read_schema, schema_of
 from synth.stored import open_table
 from synth.stored.opening import trouble_with
-from synth.table import conform, present, read_table, write_table
-from synth.table.cells import from_arrow
+from synth.table import Table, conform, present, read_table, write_table
+from synth.table.arrow import from_arrow
 from synth.table.limits import LEAST_BYTES, LEAST_ROWS, TIMES, SizeLimits
 from synth.table.reading import read_header
 from synth.validation import read_toml
@@ -176,21 +176,14 @@ def test_codes_are_never_written_out_beyond_the_limit(tmp_path: Path) -> None:
     assert pa.default_memory_pool().max_memory() <= max(before, 64 << 20)
 
 
-def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import synth.table.reading as reading
-
+def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path) -> None:
     path = bytes_of(b"a\n1\n")(tmp_path)
-    plain = reading.content_of
-
-    def slow(*arguments: object) -> bytes:
-        found = plain(*arguments)  # type: ignore[arg-type]
-        with path.open("ab") as file:
-            file.write(b"2\n")
-        return found
-
-    monkeypatch.setattr(reading, "content_of", slow)
+    batches = Table.of(path).parts[0]()
+    next(batches)
+    with path.open("ab") as file:
+        file.write(b"2\n")
     with pytest.raises(TableError, match="changed"):
-        read_table(path)
+        list(batches)
 
 
 def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
