@@ -31,6 +31,7 @@ from synth.table.rows import Rows
 from synth.table.table import Table
 from synth.validation import parse_toml
 from understudy import provenance
+from understudy.data.load import read_side
 from understudy.data.source import RealTable, find_table
 from understudy.evaluation_log import check_training, count_attempt
 from understudy.hashed_table import changed, digest
@@ -91,9 +92,8 @@ class Laid:
 def laid_out(given: ExternalTables, schema: Schema, draws: Draws) -> Iterator[Laid]:
     """The tables of an offer, as long as the block lasts, in which synthetic ones must not change."""
     key = provenance.fingerprint_key(provenance.key_path())
-    train, holdout = (
-        Rows.of(table.address, schema, outside=draws.outside) for table in (given.train, given.holdout)
-    )
+    train = read_side("train", given.train, schema, draws.outside)
+    holdout = read_side("holdout", given.holdout, schema, draws.outside)
     real = Real.prepare(train, holdout, schema, **asdict(draws))
     limits = SizeLimits.beside(real.train, real.n_all("train"))
     before = {name: _name_of_content(table, schema, key, limits) for name, table in given.synthetic.items()}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import SchemaFile, StoredTable, console_of, scalar
+from understudy.cli.options import SchemaFile, Table, console_of, scalar
 from understudy.console import DONE, Console, duration
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def add_to(app: typer.Typer) -> None:
 
 def advise(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
-    table: StoredTable,
+    table: Table,
     schema: SchemaFile,
     epsilon: Annotated[float, typer.Option(help="Of one fit, in total.", show_default=False)],
     delta: Annotated[

@@ -1,9 +1,11 @@
 """Rows of tables: of a real one under its schema, of a synthetic one in parts."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from evaluate.text import percent
 from synth.errors import TableError
@@ -15,6 +17,7 @@ from synth.table.faults import CLAMPED_BITS
 from synth.table.files import list_files
 from synth.table.rows import Rows
 from synth.table.table import Table
+from synth.table.text_files import Batch
 from synth.table.translating import translate
 from understudy.data.source import RealTable
 
@@ -41,6 +44,14 @@ def read_rows(
     return rows
 
 
+def read_side(name: str, table: RealTable, schema: Schema, outside: Outside) -> Rows:
+    """Some real rows: train or the holdout, which may lack or have by chance what the whole table does not."""
+    try:
+        return Rows.of(table.address, schema, outside=outside)
+    except TableError as error:
+        raise type(error)(f"{name}: {error}") from None
+
+
 def _shares_clamped(rows: Rows) -> dict[str, float]:
     """*Sensitive*. Shares of cells that were clamped, of columns with any."""
     counts = dict.fromkeys(rows.schema.kept, 0)
@@ -48,6 +59,22 @@ def _shares_clamped(rows: Rows) -> dict[str, float]:
         for name, bits in chunk.faults.items():
             counts[name] += int(np.count_nonzero(bits & CLAMPED_BITS))
     return {name: n / len(rows) for name, n in counts.items() if n}
+
+
+MOST_ROWS = 1_000_000
+"""Rows from which a schema is inferred at most."""
+
+
+def first_rows(table: RealTable) -> tuple[pd.DataFrame, bool]:
+    """The rows to infer a schema from, `MOST_ROWS` at most, as they came, and whether they are all. *Sensitive*."""
+    source, batches, n_rows = Table.of(table.address), list[Batch](), 0
+    for batch in (batch for part in source.parts for batch in part()):
+        batches.append(batch)
+        n_rows += batch[1]
+        if n_rows > MOST_ROWS:
+            break
+    frame = replace(source, parts=(lambda: iter(batches),)).frame()
+    return frame.head(MOST_ROWS), n_rows <= MOST_ROWS
 
 
 MAX_NAMED = 5

@@ -1,8 +1,8 @@
 """All candidates of a run, made one after the other, or side by side by an executor.
 
 Each process of an executor makes the candidates that it is told to, from where an earlier one ended. It has its share
-of the cores, and one that dies takes only its candidate with it. It reads the table itself. It shares the workspace on the disk, where each candidate has files of its own, and the
-ledger, which takes turns.
+of the cores, and one that dies takes only its candidate with it. It reads the table itself. It shares the workspace on
+the disk, where each candidate has files of its own, and the ledger, which takes turns.
 """
 
 import logging

@@ -15,7 +15,6 @@ from synth.distribution import missing_extra
 from synth.dp.events import GaussianEvent
 from synth.dp.renyi_curve import RdpCurve
 from synth.dp.schedule import Schedule, resolve_delta
-from synth.errors import JobError
 from synth.generators.base import Generator, PrivateGenerator
 from synth.generators.local import Local
 from synth.local.estimation import precision

@@ -31,6 +31,7 @@ from understudy.run.plan import Plan
 if TYPE_CHECKING:
     from evaluate.tables import TextScorer
 
+
 def read(plan: Plan, folder: Path, tell: Callable[[str], None] | None = None) -> Rows:
     """The real table under its schema, read once; what does not fit into memory lies in a folder. *Sensitive*."""
     if plan.related is not None:

@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,8 @@ from understudy.hashed_table import read_digested
 class Asked:
     """Tables to compare beside one real table."""
 
-    train: Path
-    holdout: Path
+    train: str | Path = field(repr=False)
+    holdout: str | Path = field(repr=False)
     schema: Path
     tables: tuple[Path, ...]
     policy: str = "internal"
