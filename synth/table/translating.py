@@ -66,7 +66,8 @@ class TranslatedTable:
 
     def chunks(self, schema: Schema) -> Iterator[Chunk]:
         """The rows under a schema."""
-        for violation in of_names(pd.DataFrame(columns=list(self.names)), schema, extra=False):
+        names = self.names
+        for violation in of_names(pd.DataFrame(columns=list(names)), schema, extra=False) if names else ():
             raise TableError(str(violation))
         self.counted.clear()
         for batch in self._batches():
