@@ -87,8 +87,21 @@ class Rows:
     @classmethod
     def from_frames(cls, frames: Iterable[pd.DataFrame], schema: Schema, folder: Path | None = None) -> Self:
         """The rows of frames that are in canonical form already, which are read once."""
-        chunks = (Chunk({n: _arrow(f[n]) for n in schema.kept}, {}, len(f)) for f in frames)
-        return cls.from_chunks(chunks, schema, folder)
+        rows = cls.from_chunks((), schema, folder)
+        for frame in frames:
+            rows = rows.plus(frame)
+        return rows
+
+    def plus(self, frame: pd.DataFrame) -> Self:
+        """The rows with those of a frame after them, which is in canonical form already."""
+        chunk = Chunk({n: _arrow(frame[n]) for n in self.schema.kept}, {}, len(frame))
+        before = () if len(self) == 0 else self.stored
+        return replace(self, stored=(*before, _StoredChunk.of(chunk, self.stored[0].spool)))
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of what does not fit into memory; `None`: that of the system's temporary files."""
+        return self.stored[0].spool.folder
 
     def __len__(self) -> int:
         return sum(chunk.n for chunk in self.stored) if self.kept is None else int(self.kept.sum())
@@ -143,7 +156,7 @@ class Rows:
             yield self.where(groups >= 0) if (groups < 0).any() else self
             return
         stored: dict[int, list[_StoredChunk]] = {}
-        spool, start = Spool(self.stored[0].spool.folder), 0
+        spool, start = Spool(self.folder), 0
         for chunk in self.chunks():
             own = parts[start : start + chunk.n]
             start += chunk.n

@@ -86,6 +86,10 @@ class Disk:
             return np.asarray(np.memmap(file, dtype, "r+", shape=shape))
 
 
+TEMPORARY = Disk()
+"""Where the system's temporary files are."""
+
+
 def _folder(folder: Path | None) -> Path:
     if folder is None:
         return Path(tempfile.gettempdir())
