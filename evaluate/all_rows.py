@@ -127,8 +127,8 @@ class CellFaults:
     empty: frozenset[str]
 
     @classmethod
-    def of(cls, rows: Rows, schema: Schema) -> "CellFaults":
-        """Of the rows, which were read under the schema."""
+    def of(cls, rows: Rows, schema: Schema, ranks: np.ndarray | None = None) -> "CellFaults":
+        """Of the rows, which were read under the schema; of names that repeat each other all but the first by rank."""
         flags = {name: np.zeros(len(rows), dtype=bool) for name in schema.kept}
         bits, n_missing, start = dict.fromkeys(schema.kept, 0), dict.fromkeys(schema.kept, 0), 0
         for chunk in rows.chunks():
@@ -145,7 +145,7 @@ class CellFaults:
             start += chunk.n
         for name in schema.kept:
             if isinstance(schema.columns[name], IdentifierColumn) and name != schema.entity:
-                later = repeated(rows, (name,), schema, later=True)
+                later = repeated(rows, (name,), schema, later=np.arange(len(rows)) if ranks is None else ranks)
                 flags[name] |= later
                 bits[name] |= int(BIT[Fault.REPEATED]) * int(later.any())
         kinds = {name: tuple(fault for fault in Fault if bit & int(BIT[fault])) for name, bit in bits.items()}
@@ -156,21 +156,24 @@ class CellFaults:
         return pd.DataFrame({name: flags[positions] for name, flags in self.flags.items()})
 
 
-def repeated(rows: Rows, names: Sequence[str], schema: Schema, *, later: bool = False) -> np.ndarray:
+def repeated(rows: Rows, names: Sequence[str], schema: Schema, *, later: np.ndarray | None = None) -> np.ndarray:
     """Flags of the rows that repeat another's values in some columns, none of them missing; shape (n,), boolean.
 
     Args:
-        later: only those that come after an equal one.
+        later: ranks of the rows, shape (n,): only those that come after an equal one are flagged.
     """
     key = Unique(columns=tuple(names))
     parts = [key_hashes(frame, key, schema.columns) for frame in rows.frames(*names)]
     hashes, whole = (np.concatenate(part) for part in zip(*parts, strict=True))
-    _, first, codes, counts = np.unique(hashes[whole], return_index=True, return_inverse=True, return_counts=True)
+    positions = np.flatnonzero(whole)
+    if later is not None:
+        positions = positions[np.argsort(later[positions], kind="stable")]
+    _, first, codes, counts = np.unique(hashes[positions], return_index=True, return_inverse=True, return_counts=True)
     again = counts[codes] > 1
-    if later:
+    if later is not None:
         again[first] = False
     flags = np.zeros(len(whole), dtype=bool)
-    flags[whole] = again
+    flags[positions] = again
     return flags
 
 
@@ -191,15 +194,14 @@ def draw(rows: Rows, hashes: RowHashes, schema: Schema, seed: int, limit: int) -
 
 def one_of_each(hashes: RowHashes, seed: int) -> np.ndarray:
     """Positions of the rows, one of each entity, in a seeded order that depends on what they hold alone."""
-    tickets = _tickets(hashes, seed)
-    order = np.argsort(tickets, kind="stable")
+    order = np.argsort(tickets(hashes, seed), kind="stable")
     if hashes.entities is None:
         return order
     _, first = np.unique(hashes.units[order], return_index=True)
     return order[np.sort(first)]
 
 
-def _tickets(hashes: RowHashes, seed: int) -> np.ndarray:
+def tickets(hashes: RowHashes, seed: int) -> np.ndarray:
     """A number for each row that looks random, equal rows told apart by their turn; shape (n,), uint64."""
     return mix(mix(hashes.keys + np.uint64(seed + 1)) + turns(hashes.keys).astype(np.uint64))
 
@@ -207,7 +209,7 @@ def _tickets(hashes: RowHashes, seed: int) -> np.ndarray:
 def _drawn(hashes: RowHashes, seed: int, limit: int) -> np.ndarray:
     """Flags of `limit` of the rows."""
     flags = np.zeros(len(hashes), dtype=bool)
-    flags[np.argpartition(_tickets(hashes, seed), limit)[:limit]] = True
+    flags[np.argpartition(tickets(hashes, seed), limit)[:limit]] = True
     return flags
 
 

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import pandas as pd
 
-from evaluate.all_rows import CellFaults, RowHashes, draw
+from evaluate.all_rows import CellFaults, RowHashes, draw, tickets
 from evaluate.result import Estimate, EvaluationError, Failure
 from evaluate.sampling import (
     MIN_SYNTHETIC_ROWS,
@@ -222,10 +222,13 @@ class Real(_Sides):
         hashes = RowHashes.of(fitted.chunks(), self.schema)
         seed = side_seed(self.seed, "synthetic")
         at, frame = draw(fitted, hashes, self.schema, seed, SEARCHED * self.sample_rows)
+        ranks = tickets(hashes, seed)
+        if len(at) == len(rows):
+            ranks[at] = np.arange(len(at))
         whole: dict[Side, Whole] = {} if len(at) == len(rows) else {"synthetic": Whole(fitted, hashes, len(at))}
         real = {one.name: getattr(self, one.name) for one in fields(self)} | {"whole": {**self.whole, **whole}}
         made = Tables(
-            **real, synthetic=frame, offered=rows, claim=StatedClaim.of(statement), scorer=scorer,
+            **real, synthetic=frame, offered=rows, ranks=ranks, claim=StatedClaim.of(statement), scorer=scorer,
             unjudged=_unjudged(synthetic, table, self.schema, at),
             translated={} if table is None else dict(table.counted),
         )  # fmt: skip
@@ -256,6 +259,7 @@ class Tables(_Sides):
         whole: *Sensitive*. The tables of which a sample is at hand.
         offered: all synthetic rows under the declared schema, with the faults of their cells; `None` where rows were
             given that fit.
+        ranks: of these rows, which do not depend on how they came, shape (n,).
         unjudged: the columns of the synthetic rows at hand that the schema drops or does not know, as they came.
         kept: *Sensitive*. What several measures need of these tables.
         kept_of_real: *Sensitive*. The same of real rows alone: other synthetic tables beside the same `Real` share it.
@@ -278,6 +282,7 @@ class Tables(_Sides):
     faulty: tuple[pd.DataFrame, pd.DataFrame] | None = field(default=None, repr=False, compare=False)
     whole: Mapping[Side, Whole] = field(default_factory=dict, repr=False, compare=False)
     offered: Rows | None = field(default=None, repr=False, compare=False)
+    ranks: np.ndarray | None = field(default=None, repr=False, compare=False)
     unjudged: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False, compare=False)
     kept: SharedResults = field(default_factory=SharedResults, init=False, repr=False, compare=False)
     kept_of_real: SharedResults = field(default_factory=SharedResults, init=False, repr=False, compare=False)
@@ -327,9 +332,9 @@ def _offered(synthetic: Any, schema: Schema, declared: Schema) -> tuple[Rows, Tr
 
 
 def _read(table: TranslatedTable | Rows, schema: Schema) -> Rows:
-    return (
-        Rows.from_chunks(table.chunks(schema), schema) if isinstance(table, TranslatedTable) else Rows.of(table, schema)
-    )
+    if isinstance(table, Rows):
+        return Rows.of(table, schema)
+    return Rows.from_chunks(table.chunks(schema), schema)
 
 
 def _check_names(source: Any, schema: Schema, *, extra: bool) -> None:

@@ -146,7 +146,7 @@ def _hashed(cells: pd.Series, column: object) -> np.ndarray:
     if ruler.n_digits == 1:
         places = np.rint(places * ruler.factor)
     bits = (places + 0.0).view(np.uint64)  # of zeros one
-    return np.where(np.isnan(places), ABSENT, mix(bits ^ _ODD))
+    return np.asarray(np.where(np.isnan(places), ABSENT, mix(bits ^ _ODD)))
 
 
 @dataclass(frozen=True)

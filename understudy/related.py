@@ -222,8 +222,8 @@ def _one(both: RelatedPlan, role: TableRole, console: Console, signer: Signer | 
     plan, given = both.tables[role], both.job.tables
     if not is_taken(plan.out):
         return carry_out_one(plan, console, signer)
-    with console.stage("split"), stages.read(plan) as table:
-        sides = stages.split(plan, table)
+    with console.stage("split"):
+        sides = stages.split(plan, stages.read(plan, _work(both.out).folder))
         prints = provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key)
     evaluation = evaluation_from((plan.out / EVALUATION).read_text(encoding="utf-8"))
     if evaluation.provenance.fingerprints != prints:

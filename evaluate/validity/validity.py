@@ -45,7 +45,7 @@ METRICS = (
 def measure(tables: Tables) -> MetricResult:
     """The share of rows without a violation, of valid values in each column, and of rows that keep each constraint."""
     rows = tables.offered if tables.offered is not None else Rows.of(tables.synthetic, tables.declared)
-    judged = replace(_judged(rows, tables.declared, tables.schema), translated=tables.translated)
+    judged = replace(_judged(rows, tables.declared, tables.schema, tables.ranks), translated=tables.translated)
     return judged.measurement(Landmarks.of(tables))
 
 
@@ -59,15 +59,15 @@ def valid_rows(offered: Any, schema: Schema) -> Estimate:
     return replace(share("validity.rows", judged.rows, (), ""), reference=None, floor=None)
 
 
-def _judged(rows: Rows, schema: Schema, seen: Schema) -> Judged:
+def _judged(rows: Rows, schema: Schema, seen: Schema, ranks: np.ndarray | None = None) -> Judged:
     """The violations of all rows.
 
     Args:
         schema: under which the rows were read.
         seen: the same with the domains that were observed.
     """
-    faults, units = CellFaults.of(rows, schema), _units(rows, schema)
-    faulty = {name: flags | _misshapen(rows, schema, name) for name, flags in faults.flags.items()}
+    faults, units = CellFaults.of(rows, schema, ranks), _units(rows, schema)
+    faulty = {name: flags | _misshapen(rows, schema, name, ranks) for name, flags in faults.flags.items()}
     laws = [_law(rows, constraint, seen, faulty, units) for constraint in schema.constraints]
     flags = np.logical_or.reduce([np.zeros(len(rows), dtype=bool), *faulty.values(), *(broken for _, broken in laws)])
     return Judged(
@@ -123,13 +123,14 @@ def _alike(rows: Rows, flags: np.ndarray, names: Sequence[str]) -> np.ndarray:
     return np.unique(units, return_inverse=True)[1]
 
 
-def _misshapen(rows: Rows, schema: Schema, name: str) -> np.ndarray:
+def _misshapen(rows: Rows, schema: Schema, name: str, ranks: np.ndarray | None) -> np.ndarray:
     """Flags of rows of a column of personal data with a value not of its form, or with a repeated unique value."""
     column = schema.columns[name]
     if not isinstance(column, PersonalColumn):
         return np.zeros(len(rows), dtype=bool)
     flags = np.concatenate([ill_formed(frame[name], column) for frame in rows.frames(name)])
-    return np.asarray(flags | repeated(rows, (name,), schema, later=True)) if column.unique else flags
+    ranks = np.arange(len(rows)) if ranks is None else ranks
+    return np.asarray(flags | repeated(rows, (name,), schema, later=ranks)) if column.unique else flags
 
 
 def _n_values(rows: Rows, name: str) -> int:

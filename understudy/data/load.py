@@ -94,6 +94,12 @@ def clamped(shares: Mapping[str, float]) -> str:
     )
 
 
+def check_columns(table: RealTable, schema: Schema) -> None:
+    """Refuse a table whose column names are not those of the schema; neither a row nor their number is read."""
+    for violation in of_names(Table.of(table.address).names, schema, extra=True):
+        raise TableError(str(violation))
+
+
 def violations_in(table: RealTable, schema: Schema) -> Sequence[Violation]:
     """The violations of a schema by a table, without a cell value or a count."""
     source = Table.of(table.address, named=False)

@@ -13,10 +13,11 @@ import pandas as pd
 from pydantic import Field, ValidationError
 
 from evaluate.result import EvaluationError
-from evaluate.sampling import MIN_TRAIN_ROWS, drawn_order, entity_codes
+from evaluate.sampling import MIN_TRAIN_ROWS, entity_codes
 from evaluate.tables import N_TARGETS
 from reports.exports.csv import runs
 from synth.errors import JobError, TableError, nearest
+from synth.row_hash import drawn_order
 from synth.schema import Kind, Schema, build_schema
 from synth.split import row_keys
 from synth.table import conform
