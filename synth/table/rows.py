@@ -66,12 +66,9 @@ class Rows:
             folder: for what does not fit into memory; `None`: that of the system's temporary files.
         """
         if isinstance(source, cls) and source._is_under(schema):
-            rows = source.under(schema)
-            for chunk in rows.chunks() if outside == "refuse" else ():
-                _refuse_faults(chunk, schema)
-        else:
-            chunks = source._cast(schema) if isinstance(source, cls) else _chunks(Table.of(source), schema, outside)
-            rows = cls.from_chunks(_fitting(chunks, schema) if outside == "refuse" else chunks, schema, folder)
+            return source.under(schema)  # whoever read them has said what is done where a cell does not fit
+        chunks = source._cast(schema) if isinstance(source, cls) else _chunks(Table.of(source), schema, outside)
+        rows = cls.from_chunks(_fitting(chunks, schema) if outside == "refuse" else chunks, schema, folder)
         if outside == "refuse":
             _refuse_repeats(rows)
         return rows
