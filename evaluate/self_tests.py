@@ -23,8 +23,15 @@ import pandas as pd
 from evaluate.gate.checks import COPIED
 from evaluate.metrics import GATEABLE
 from evaluate.result import Candidate, Case, SelfTest
-from evaluate.sampling import MIN_HOLDOUT_ROWS, MIN_TRAIN_ROWS, MOSTLY, entity_codes, learned_keys, shuffle_columns
+from evaluate.sampling import (
+    MIN_HOLDOUT_ROWS,
+    MIN_TRAIN_ROWS,
+    MOSTLY,
+    entity_codes,
+    shuffle_columns,
+)
 from evaluate.tables import MetricResult, Real, Tables
+from synth.row_hash import content_keys
 from synth.schema import Schema
 from synth.split import halves, twins
 
@@ -77,7 +84,7 @@ class _Sample:
     def _alone(self) -> pd.DataFrame:
         """The training rows that occur once."""
         _, places, counts = np.unique(
-            learned_keys(self.real.train, self.real.schema), return_inverse=True, return_counts=True
+            content_keys(self.real.train, self.real.schema), return_inverse=True, return_counts=True
         )
         alone: pd.DataFrame = self.real.train[counts[places] == 1]
         return alone
@@ -158,7 +165,7 @@ def _sampled(real: Real) -> _Sample | None:
         return None
     names = sorted(train.columns)
     shuffled = shuffle_columns(train[names], np.random.default_rng([real.seed, 3]))[list(train.columns)]
-    made = replace(real, train=train, fresh=fresh, control=control, shuffled=shuffled, stored=None)
+    made = replace(real, train=train, fresh=fresh, control=control, shuffled=shuffled, whole={})
     return _Sample(made, honest)
 
 

@@ -66,12 +66,9 @@ class Rows:
             folder: for what does not fit into memory; `None`: that of the system's temporary files.
         """
         if isinstance(source, cls) and source._is_under(schema):
-            rows = source.under(schema)
-            for chunk in rows.chunks() if outside == "refuse" else ():
-                _refuse_faults(chunk, schema)
-        else:
-            chunks = _cast_anew(source, schema) if isinstance(source, cls) else _cast(Table.of(source), schema, outside)
-            rows = cls.from_chunks((_checked(chunk, schema, outside) for chunk in chunks), schema, folder)
+            return source.under(schema)  # whoever read them has said what is done where a cell does not fit
+        chunks = source._cast(schema) if isinstance(source, cls) else _chunks(Table.of(source), schema, outside)
+        rows = cls.from_chunks(_fitting(chunks, schema) if outside == "refuse" else chunks, schema, folder)
         if outside == "refuse":
             _refuse_repeats(rows)
         return rows
@@ -171,29 +168,26 @@ class Rows:
         """The same rows, read under the schema with its measured domains."""
         return replace(self, schema=schema)
 
+    def _cast(self, schema: Schema) -> Iterator[Chunk]:
+        """The rows cast once more, to other columns of the same names."""
+        return (Chunk.of(chunk.columns, chunk.n, schema) for chunk in self.chunks())
+
     def _is_under(self, schema: Schema) -> bool:
         """True if cells of another schema are those of these rows."""
         same = (self.schema.columns.get(name) == schema.columns[name] for name in schema.kept)
         return {*schema.kept} <= {*self.stored[0].columns} and all(same)
 
 
-def _cast(table: Table, schema: Schema, outside: Outside) -> Iterator[Chunk]:
+def _chunks(table: Table, schema: Schema, outside: Outside) -> Iterator[Chunk]:
     for violation in of_names(table.names, schema, extra=outside == "refuse"):
         raise TableError(str(violation))
-    yield from table.chunks(schema)
+    return table.chunks(schema)
 
 
-def _cast_anew(rows: Rows, schema: Schema) -> Iterator[Chunk]:
-    """Rows of another schema under this one."""
-    for violation in of_names(rows.schema.kept, schema, extra=False):
-        raise TableError(str(violation))
-    yield from (Chunk.of(chunk.columns, chunk.n, schema) for chunk in rows.chunks())
-
-
-def _checked(chunk: Chunk, schema: Schema, outside: Outside) -> Chunk:
-    if outside == "refuse":
+def _fitting(chunks: Iterable[Chunk], schema: Schema) -> Iterator[Chunk]:
+    for chunk in chunks:
         _refuse_faults(chunk, schema)
-    return chunk
+        yield chunk
 
 
 def _refuse_faults(chunk: Chunk, schema: Schema) -> None:
