@@ -23,7 +23,7 @@ from evaluate.sampling import (
 from synth.dp.statement import PrivacyStatement
 from synth.errors import TableError
 from synth.observed import observe
-from synth.row_hash import seeded_order
+from synth.row_hash import content_keys, drawn_order, seeded_order
 from synth.schema import Schema
 from synth.split import halves
 from synth.table.conforming import Outside, of_names
@@ -107,6 +107,7 @@ class _Sides:
     schema: Schema
     fresh: pd.DataFrame
     control: pd.DataFrame
+    seed: int
     whole: Mapping[Side, Whole]
 
     @property
@@ -120,6 +121,19 @@ class _Sides:
             return self.whole[side].hashes
         kept = self._results_of(side)
         return kept.once(("hashes", side), lambda: RowHashes.of([getattr(self, side)], self.schema))
+
+    def drawn(self, frame: pd.DataFrame, seed: int | None = None) -> np.ndarray:
+        """Positions of the rows of a frame in a seeded random order, drawn once of a table at hand."""
+        sides: tuple[Side, ...] = ("train", "fresh", "control", "synthetic")
+        side = next((name for name in sides if getattr(self, name, None) is frame), None)
+        seed = self.seed if seed is None else seed
+        if side is None:
+            return drawn_order(content_keys(frame, self.schema), seed)
+        return self._results_of(side).once(("drawn", side, seed), lambda: drawn_order(self._keys(side), seed))
+
+    def _keys(self, side: Side) -> np.ndarray:
+        frame = getattr(self, side)
+        return self._results_of(side).once(("keys", side), lambda: content_keys(frame, self.schema))
 
     def n_all(self, side: Side) -> int:
         """Rows of one table, whether they are at hand or not."""
@@ -307,7 +321,10 @@ class Tables(_Sides):
 
         The first n of them are a sample of n rows; tables are drawn independently of each other.
         """
-        rows, seed = getattr(self, side), side_seed(self.seed, side)
+        seed = side_seed(self.seed, side)
+        if self.schema.entity is None and not self.schema.texts:
+            return self._results_of(side).once(("order", side), lambda: drawn_order(self._keys(side), seed))
+        rows = getattr(self, side)
         return self._results_of(side).once(("order", side), lambda: seeded_order(rows, self.schema, seed))
 
     def _results_of(self, side: Side) -> SharedResults:
