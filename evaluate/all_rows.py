@@ -17,8 +17,8 @@ from synth.domain import numeric_scale
 from synth.domain.constraint_checks import key_hashes
 from synth.row_hash import ABSENT, cell_hashes, content_hashes, entity_hashes, mix, seeded_order, whole_entities
 from synth.schema import Schema
-from synth.table.cells import BIT, Fault
 from synth.table.chunk import Chunk
+from synth.table.faults import BIT, Fault
 from synth.table.rows import Rows
 
 

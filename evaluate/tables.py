@@ -357,7 +357,7 @@ def _read(table: TranslatedTable | Rows, schema: Schema) -> Rows:
 def _check_names(source: Any, schema: Schema, *, extra: bool) -> None:
     """Refuse columns by their names: those of a DataFrame need not be texts, nor differ."""
     if isinstance(source, pd.DataFrame):
-        for violation in of_names(source, schema, extra=extra):
+        for violation in of_names(tuple(source.columns), schema, extra=extra):
             raise TableError(str(violation))
 
 

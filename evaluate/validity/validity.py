@@ -25,7 +25,7 @@ from synth.observed import observe
 from synth.personal.formats import ill_formed
 from synth.row_hash import entity_hashes
 from synth.schema import Schema
-from synth.table.cells import words
+from synth.table.faults import words
 from synth.table.restore_dtypes import dtype_trouble
 from synth.table.rows import Rows
 

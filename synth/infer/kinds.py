@@ -30,7 +30,7 @@ from synth.identifiers import ALPHABETS
 from synth.infer import numeric, personal, temporal
 from synth.infer.codes import are_levels, named_code
 from synth.infer.facts import ColumnFacts
-from synth.table.cells import EXACT_FLOAT, RawColumn
+from synth.infer.look import EXACT_FLOAT, RawColumn
 from synth.validation import is_plain
 
 MISSING_TEXTS = frozenset({

@@ -23,7 +23,7 @@ from synth.domain import numeric_scale
 from synth.errors import TableError
 from synth.infer.codes import are_codes, are_levels, named_code
 from synth.infer.facts import ColumnFacts
-from synth.table.cells import EXACT_FLOAT
+from synth.infer.look import EXACT_FLOAT
 from synth.table.decode import INFINITY, rounded
 
 MAX_DECIMALS = 12

@@ -12,7 +12,7 @@ from synth.columns import Column, DateColumn, DatetimeColumn
 from synth.errors import TableError
 from synth.infer.facts import ColumnFacts
 from synth.table import datetime_codec
-from synth.table.cells import Fault
+from synth.table.faults import Fault
 
 _DAYS = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y%m%d",

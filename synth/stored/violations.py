@@ -7,7 +7,6 @@ from typing import Any
 import ibis
 import ibis.expr.types as ir
 import numpy as np
-import pandas as pd
 
 from synth.columns import (
     BooleanColumn,
@@ -37,9 +36,9 @@ from synth.stored.sql_functions import (
 )
 from synth.stored.table import StoredTable
 from synth.stored.temporal import cannot, moments
-from synth.table.cells import Fault, words
 from synth.table.conforming import Violation, of_names
 from synth.table.decode import holds_whole_numbers
+from synth.table.faults import Fault, words
 
 Flags = dict[Fault, ir.BooleanColumn]
 
@@ -246,7 +245,7 @@ def violations_of(table: StoredTable, schema: Schema) -> list[Violation]:
         table: *Sensitive*. Where it is stored.
     """
     names = [name for name in table.rows.columns if name != table.slot]
-    found = list(of_names(pd.DataFrame(columns=pd.Index(names, dtype=object)), schema, extra=True))
+    found = list(of_names(names, schema, extra=True))
     if found:
         return found
     declared = schema.status == "declared"

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from synth.columns import DateColumn, DatetimeColumn, read_as, write_as
-from synth.table.cells import Fault
+from synth.table.faults import Fault
 
 MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "day": 24 * 3600 * 10**6}
 DAY = 24 * 3600 * 10**6

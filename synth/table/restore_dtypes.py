@@ -21,8 +21,10 @@ from synth.columns import (
 from synth.errors import TableError
 from synth.schema import Schema
 from synth.table import datetime_codec
-from synth.table.cells import dtype_of, look
-from synth.table.decode import read, rounded
+from synth.table.arrow import as_objects, dtype_of
+from synth.table.cast import cast
+from synth.table.chunk import as_series
+from synth.table.decode import rounded
 
 
 def present(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
@@ -83,11 +85,10 @@ def _extremes(column: Column) -> pd.Series:
             if isinstance(column, BooleanColumn)
             else pd.Series([], dtype=object)
         )
-    given = look(pd.Series(list(ends), dtype=object))
     zoneless = column.model_copy(update={"timezone": None}) if isinstance(column, DatetimeColumn) else column
-    series = pd.Series(given.taken(read(given, zoneless, clamp=False).values))
+    series: pd.Series = as_series(cast(as_objects(ends), zoneless, clamp=False)[0], zoneless)
     if isinstance(column, DatetimeColumn) and column.timezone not in (None, "mixed"):
-        return series.dt.tz_localize("UTC").dt.tz_convert(column.timezone)
+        return pd.Series(series.dt.tz_localize("UTC").dt.tz_convert(column.timezone))
     return series
 
 

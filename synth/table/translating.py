@@ -20,12 +20,15 @@ from synth.columns import BooleanColumn, CategoricalColumn, Column, DateColumn, 
 from synth.errors import TableError
 from synth.schema import Schema
 from synth.table import datetime_codec
-from synth.table.cells import BIT, UNREADABLE, Fault, from_arrow
+from synth.table.arrow import as_frame_column
+from synth.table.cast import cast, cell_text, is_number, to_objects
 from synth.table.chunk import Chunk
-from synth.table.conforming import check_column, of_names
+from synth.table.conforming import of_names
 from synth.table.decode import NUMBER, holds_whole_numbers
-from synth.table.strict_decode import as_objects, cell_text, is_number
+from synth.table.faults import UNREADABLE, Fault, bits_of
+from synth.table.frames import as_raw
 from synth.table.table import Table
+from synth.table.text_files import Batch
 
 Translations = Mapping[str, Mapping[str, int]]
 """For each column with any, the number of translated cells by the kind of what was other about them."""
@@ -35,15 +38,12 @@ BLANKS, WORD, NUMERAL, COMMAS, TIME, MISSING = (
     "commas between thousands", "a day or time written in another way", "a word for missing",
 )  # fmt: skip
 _PLAIN = (str, bool, int, float, np.generic, Decimal, dt.datetime)
-_FAULTS = (*UNREADABLE, Fault.CATEGORY)
+_FAULTS = bits_of((*UNREADABLE, Fault.CATEGORY))
 _FALSE, _TRUE = ("false", "f", "no", "n", "0", "0.0"), ("true", "t", "yes", "y", "1", "1.0")
 _MISSING = frozenset({"nan", "NaN", "None", "null", "NULL", "<NA>", "NaT"})
 """As Python, pandas, JSON and SQL write a missing value."""
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}((,\d{3})+)(\.\d*)?", re.ASCII)
 _MIDNIGHT = re.compile(r"[T ]00:00(:00(\.0+)?)?(Z|[+-]00:?00)?\Z", re.ASCII)
-
-
-_TRANSLATABLE = np.bitwise_or.reduce([BIT[fault] for fault in _FAULTS])
 
 
 @dataclass(frozen=True)
@@ -61,32 +61,30 @@ class TranslatedTable:
     @property
     def names(self) -> tuple[str, ...]:
         """The columns of the table."""
-        batch: Any = next(self._batches(), {})
-        return tuple(batch if isinstance(batch, Mapping) else batch.schema.names)
+        return self.table.names
 
     def chunks(self, schema: Schema) -> Iterator[Chunk]:
         """The rows under a schema."""
-        names = self.names
-        for violation in of_names(pd.DataFrame(columns=list(names)), schema, extra=False) if names else ():
+        for violation in of_names(self.names, schema, extra=False):
             raise TableError(str(violation))
         self.counted.clear()
-        for batch in self._batches():
-            chunk = Chunk.of(batch, self.into)
-            wrong = [name for name in self.into.kept if (chunk.faults[name] & _TRANSLATABLE).any()]
+        for batch, n in self._batches():
+            chunk = Chunk.of(batch, n, self.into)
+            wrong = [name for name in self.into.kept if (chunk.faults[name] & _FAULTS).any()]
             changed = self._translated(batch, wrong)
             if changed or schema is not self.into:
-                chunk = Chunk.of({name: changed.get(name, batch[name]) for name in schema.kept}, schema)
+                chunk = Chunk.of({**batch, **changed}, n, schema)
             yield chunk
 
     def columns(self, names: Sequence[str]) -> pd.DataFrame:
         """Some columns of all rows, as they came."""
-        frames = [pd.DataFrame({name: raw(batch[name]) for name in names}) for batch in self._batches()]
+        frames = [pd.DataFrame({name: raw(batch[name]) for name in names}) for batch, _ in self._batches()]
         return pd.concat(frames, ignore_index=True)
 
-    def _batches(self) -> Iterator[Any]:
+    def _batches(self) -> Iterator[Batch]:
         return (batch for part in self.table.parts for batch in part())
 
-    def _translated(self, batch: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
+    def _translated(self, batch: Mapping[str, Any], names: Sequence[str]) -> dict[str, np.ndarray]:
         missing_texts, changed = frozenset({"", *self.into.missing_values}), {}
         for name in names:
             cells, counted = _translated(raw(batch[name]), self.into.columns[name], missing_texts)
@@ -98,7 +96,7 @@ class TranslatedTable:
 
 def raw(cells: Any) -> pd.Series:
     """The cells of a batch as they came."""
-    return pd.Series(cells, dtype=object) if isinstance(cells, np.ndarray) else from_arrow(cells)
+    return pd.Series(cells, dtype=object) if isinstance(cells, np.ndarray) else as_frame_column(cells)
 
 
 def translate(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, Translations]:
@@ -109,7 +107,7 @@ def translate(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, Transl
     >>> translate(pd.DataFrame({"paid": ["yes", "TRUE", "0"]}), schema)[0]["paid"].tolist()
     ['yes', 'yes', 'no']
     """
-    for violation in of_names(frame, schema, extra=False):
+    for violation in of_names(tuple(frame.columns), schema, extra=False):
         raise TableError(str(violation))
     missing_texts = frozenset({"", *schema.missing_values})
     columns, counts = {}, {}
@@ -129,7 +127,8 @@ def _translated(series: pd.Series, column: Column, missing_texts: frozenset[str]
     wrong, counted = _at_fault(series, column, missing_texts), Counter[str]()
     if not wrong.any():
         return wrong, counted
-    cells = as_objects(series)
+    raw = as_raw(series)
+    cells = raw if isinstance(raw, np.ndarray) else to_objects(raw)
     wrong &= np.fromiter((isinstance(cell, _PLAIN) for cell in cells), dtype=bool, count=len(cells))
     forms: dict[Any, list[tuple[str, str]]] = {}
     for cell in cells[wrong]:
@@ -150,15 +149,13 @@ def _translated(series: pd.Series, column: Column, missing_texts: frozenset[str]
         # Beside texts, what stands for itself in a typed column has to be text, too.
         for index in np.flatnonzero(~wrong):
             if not isinstance(cells[index], str):
-                made[index] = cell_text(cells[index], column, missing_texts)
+                made[index] = cell_text(cells[index], column)
     return made, counted
 
 
 def _at_fault(series: pd.Series, column: Column, missing_texts: frozenset[str]) -> np.ndarray:
     """Flags of the cells that no value of the column stands for."""
-    faults = check_column(series, column, missing_texts)
-    flags = [np.zeros(len(series), dtype=bool), *(faults[fault] for fault in _FAULTS if fault in faults)]
-    return np.asarray(np.logical_or.reduce(flags))
+    return np.asarray(cast(as_raw(series), column, missing_texts)[1] & _FAULTS != 0)
 
 
 def _forms(cell: Any, column: Column, missing_texts: frozenset[str]) -> Iterator[tuple[str, str]]:
@@ -166,7 +163,7 @@ def _forms(cell: Any, column: Column, missing_texts: frozenset[str]) -> Iterator
     if isinstance(column, DateColumn | DatetimeColumn) and isinstance(cell, dt.datetime):
         yield from _times(cell, column)
     elif not isinstance(cell, str):
-        text = cell_text(cell, column, missing_texts)
+        text = cell_text(cell, column)
         if text is not None and not (is_number(column) and isinstance(cell, bool | np.bool_)):
             yield NUMERAL, text
             yield from ((NUMERAL, other) for _, other in _other_texts(text, column))

@@ -27,7 +27,7 @@ from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
 from synth.generators.fitting import private_fit
 from synth.generators.fitting.private_fit import start
-from synth.generators.fitting.training_data import HeldTable, TrainingTable, bound_contributions
+from synth.generators.fitting.training_data import TrainingTable, bound_contributions
 from synth.generators.mst import Mst
 from synth.infer import infer_schema
 from synth.progress import quiet
@@ -36,6 +36,7 @@ from synth.split import split_table
 from synth.stored import StoredTable
 from synth.stored.connection import StorageLocation
 from synth.table import conform
+from synth.table.rows import Rows
 
 POOLS: dict[str, list[Any]] = {
     "whole": [None, 0, 1, 2, 7],
@@ -142,7 +143,7 @@ def assert_near(before: dict[str, Any], after: dict[str, Any], k: int) -> None:
 
 def held(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, dict[str, Any]]:
     train = split_table(frame, schema, holdout_share=0.5, seed=1, private=True).train
-    return train, counts_of(HeldTable(bound_contributions(train, schema), schema), schema)
+    return train, counts_of(TrainingTable(bound_contributions(Rows.of(train, schema), schema)), schema)
 
 
 def one_unit_is_one_unit(made: tuple[pd.DataFrame, Schema]) -> None:
@@ -324,7 +325,9 @@ def area_under_curve(frame: pd.DataFrame, schema: Schema, gone: int, n_fits: int
     pairs = list(itertools.combinations(codes.columns, 2))
 
     def counts(rows: pd.DataFrame) -> np.ndarray:
-        return np.concatenate([n.ravel() for n in HeldTable(rows, schema).coded(codes).each(pairs)]).astype(float)
+        return np.concatenate([n.ravel() for n in TrainingTable.of(rows, schema).coded(codes).each(pairs)]).astype(
+            float
+        )
 
     generator = Mst(epsilon=1.0)
     schedule = generator.schedule(schema)

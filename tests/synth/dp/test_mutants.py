@@ -45,7 +45,7 @@ from synth.errors import BudgetError, LedgerError
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting import private_fit
-from synth.generators.fitting.training_data import HeldTable
+from synth.generators.fitting.training_data import TrainingTable
 from synth.observed import observe
 from synth.schema import Schema, build_schema
 from synth.stored import StoredTable, open_table
@@ -492,7 +492,7 @@ def _uncharged(self: Budget, event: Event, draw: Callable[[], Any]) -> Any:
     return draw()
 
 
-def _read_off_the_table(train: HeldTable, schema: Schema, budget: Budget) -> Schema:
+def _read_off_the_table(train: TrainingTable, schema: Schema, budget: Budget) -> Schema:
     return observe(schema, train.rows)
 
 

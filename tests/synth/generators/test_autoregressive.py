@@ -22,7 +22,7 @@ from synth.generators import registry
 from synth.generators.arn import Arn, ArnDistribution, ArnModel, RankLevels
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.fixed_costs import measure_domain
-from synth.generators.fitting.training_data import HeldTable
+from synth.generators.fitting.training_data import TrainingTable
 from synth.generators.marginal_generator import Independent
 from synth.generators.models.autoregressive_model import AutoregressiveModel
 from synth.generators.models.conditions import GIVEN
@@ -362,7 +362,7 @@ def measured(frame: pd.DataFrame, schema: Schema, *, exact: bool = True, epsilon
     """The column after its domain is measured, without noise unless said."""
     schedule = Independent(epsilon=epsilon).schedule(schema)
     assert schedule is not None
-    rows = HeldTable(conform(frame, schema, outside="clamp", part=True), schema)
+    rows = TrainingTable.of(conform(frame, schema, outside="clamp", part=True), schema)
     found = measure_domain(rows, schema, Budget(schedule, NoNoise()) if exact else Budget(schedule))
     assert found.measured == found.spikes_measured == ()
     assert build_schema(found.model_dump()) == found
