@@ -26,7 +26,7 @@ from synth.observed import observe
 from synth.row_hash import content_keys, drawn_order, seeded_order
 from synth.schema import Schema
 from synth.split import halves
-from synth.table.conforming import Outside, of_names
+from synth.table.conforming import Outside
 from synth.table.rows import Rows
 from synth.table.table import Table
 from synth.table.translating import TranslatedTable, Translations
@@ -334,7 +334,6 @@ class Tables(_Sides):
 def _rows(name: str, source: Any, schema: Schema, outside: Outside) -> Rows:
     """The rows of any table."""
     with _naming(name):
-        _check_names(source, schema, extra=outside == "refuse")
         return Rows.of(source, schema, outside=outside)
 
 
@@ -343,7 +342,6 @@ def _offered(synthetic: Any, schema: Schema, declared: Schema) -> tuple[Rows, Tr
     if isinstance(synthetic, Rows):
         return synthetic, None
     with _naming("synthetic"):
-        _check_names(synthetic, schema, extra=False)
         table = TranslatedTable(Table.of(synthetic), schema)
         return _read(table, declared), table
 
@@ -352,13 +350,6 @@ def _read(table: TranslatedTable | Rows, schema: Schema) -> Rows:
     if isinstance(table, Rows):
         return Rows.of(table, schema)
     return Rows.from_chunks(table.chunks(schema), schema)
-
-
-def _check_names(source: Any, schema: Schema, *, extra: bool) -> None:
-    """Refuse columns by their names: those of a DataFrame need not be texts, nor differ."""
-    if isinstance(source, pd.DataFrame):
-        for violation in of_names(tuple(source.columns), schema, extra=extra):
-            raise TableError(str(violation))
 
 
 def _unjudged(source: Any, table: TranslatedTable | None, schema: Schema, at: np.ndarray) -> pd.DataFrame:
