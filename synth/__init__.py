@@ -15,8 +15,6 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from synth.declare import declare_schema
     from synth.generators.base import Model
     from synth.generators.registry import generator, load_model
@@ -88,9 +86,9 @@ def fit(
     """
     from synth.errors import BudgetError, JobError
     from synth.generators.base import fit_model
+    from synth.generators.models.framed_model import FramedModel
     from synth.generators.registry import generator
     from synth.infer import infer_schema
-    from synth.generators.models.framed_model import FramedModel
     from synth.progress import quiet, show, shown
     from synth.table import Table
     from synth.table.frames import as_they_are

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from evaluate.sampling import entity_codes
+from evaluate.sampling import (
+    entity_codes,
+)
 from evaluate.tables import Tables
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import numeric_scale

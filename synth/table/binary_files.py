@@ -183,7 +183,9 @@ def _feather(path: Path, limits: SizeLimits) -> Iterator[Any]:
             if file.read(8) != _FEATHER:
                 raise EOFError
             yield pa.ipc.open_stream(file)
-        except (pa.ArrowException, EOFError, UnicodeDecodeError):
+        except (pa.ArrowException, EOFError, UnicodeDecodeError, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:  # of the disk, which the caller tells
+                raise
             raise _no_feather(f"path={str(path)!r}") from None
 
 
@@ -203,7 +205,7 @@ def _bytes_of_messages(file: Any, shown: str) -> Iterator[int]:
             yield _bytes_of_message(memoryview(message.metadata), message.body)
     except StopIteration:
         return
-    except (pa.ArrowException, struct.error, EOFError, IndexError):
+    except (pa.ArrowException, struct.error, EOFError, IndexError, OSError):
         raise _no_feather(shown) from None
 
 

@@ -2,10 +2,7 @@
 
 import datetime as dt
 import json
-import pickle
-import sqlite3
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +17,9 @@ import pyarrow.parquet
 import pytest
 
 import synth
-from synth.errors import TableError
 from synth.infer import infer_schema
 from synth.schema import Schema
 from synth.table import Table, conform
-from synth.table.chunk import Chunk
 from tests.synth.table.workbook import write_workbook
 
 
@@ -80,8 +75,8 @@ def texts(frame: pd.DataFrame) -> list[list[Any]]:
 
 def objects(frame: pd.DataFrame) -> list[list[Any]]:
     rows = frame.astype(object).to_numpy().tolist()
-    plain = (lambda v: None if pd.isna(v) else v.to_pydatetime() if isinstance(v, pd.Timestamp) else v)
-    return [list(frame.columns), *([plain(value) for value in row] for row in rows)]
+    rows = [[v.to_pydatetime() if isinstance(v, pd.Timestamp) else v for v in row] for row in rows]
+    return [list(frame.columns), *([None if pd.isna(value) else value for value in row] for row in rows)]
 
 
 def csv_file(frame: pd.DataFrame, folder: Path, suffix: str = ".csv", delimiter: str = ",") -> Path:

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -41,14 +41,16 @@ TEXTS = f'<sst xmlns="{_SPACE}/spreadsheetml/2006/main">{{}}</sst>'
 def write_workbook(path: Path, rows: Sequence[Sequence[Any]]) -> Path:
     """The rows, the header first, in the first sheet."""
     lines = "".join(f"<row>{''.join(map(_cell, row))}</row>" for row in rows)
-    return write_parts(path, SHEET.format(lines), TEXTS.format(""))
+    return write_parts(path, SHEET.format(lines), TEXTS.format(""), {})
 
 
-def write_parts(path: Path, sheet: str, texts: str) -> Path:
+def write_parts(path: Path, sheet: str, texts: str, parts: Mapping[str, str | None]) -> Path:
+    """The parts of a workbook, those of `None` left out."""
+    parts = {**PARTS, "xl/worksheets/sheet1.xml": sheet, "xl/sharedStrings.xml": texts, **parts}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        parts = {**PARTS, "xl/worksheets/sheet1.xml": sheet, "xl/sharedStrings.xml": texts}
         for name, content in parts.items():
-            archive.writestr(name, content)
+            if content is not None:
+                archive.writestr(name, content)
     return path
 
 
