@@ -261,7 +261,7 @@ def whole_entities(table: Table, schema: Schema, *, seed: int, limit: int) -> np
     order = order[sizes[order] <= limit]
     drawn = np.zeros(len(sizes) + 1, dtype=bool)
     drawn[order[np.cumsum(sizes[order]) <= limit]] = True
-    return drawn[codes]
+    return np.asarray(drawn[codes])
 
 
 def is_spelled(column: object) -> bool:

@@ -21,6 +21,7 @@ from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule
 from synth.dp.statement import SITES, PrivacyStatement
 from synth.errors import BudgetError, TableError
+from synth.generators.fitting.training_data import RowsElsewhere
 from synth.schema import Schema
 from understudy.sites.messages import CountQuery
 from understudy.sites.secure_sum import SecureSums
@@ -80,7 +81,7 @@ class RemoteCounts:
 
 
 @dataclass(frozen=True)
-class RemoteTable:
+class RemoteTable(RowsElsewhere):
     """The table of all sites, where it is: it has no rows here."""
 
     def training(self, schema: Schema, *, in_order: bool = False) -> "RemoteRows":

@@ -159,6 +159,14 @@ class TrainingTable:
         return Columns(self.rows, Disk(folder))
 
 
+class RowsElsewhere:
+    """A table whose rows never come here: a private fit gets counts of it, such as those of several sites."""
+
+    def training(self, schema: Schema, *, in_order: bool = False) -> Any:
+        """What counts as a `TrainingTable` does, contributions bounded."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
 class NetworkRows:
     """A table as a network is trained on it.
