@@ -31,7 +31,6 @@ from evaluate.sampling import (
     shuffle_columns,
 )
 from evaluate.tables import MetricResult, Real, Tables
-from synth.row_hash import content_keys
 from synth.schema import Schema
 from synth.split import halves, twins
 
@@ -83,10 +82,8 @@ class _Sample:
     @property
     def _alone(self) -> pd.DataFrame:
         """The training rows that occur once."""
-        _, places, counts = np.unique(
-            content_keys(self.real.train, self.real.schema), return_inverse=True, return_counts=True
-        )
-        alone: pd.DataFrame = self.real.train[counts[places] == 1]
+        hashes = self.real.hashes("train")
+        alone: pd.DataFrame = self.real.train[hashes.times(hashes.keys) == 1]
         return alone
 
     @property

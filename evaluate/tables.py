@@ -23,10 +23,10 @@ from evaluate.sampling import (
 from synth.dp.statement import PrivacyStatement
 from synth.errors import TableError
 from synth.observed import observe
-from synth.row_hash import seeded_order
+from synth.row_hash import content_keys, drawn_order, seeded_order
 from synth.schema import Schema
 from synth.split import halves
-from synth.table.conforming import Outside, of_names
+from synth.table.conforming import Outside
 from synth.table.rows import Rows
 from synth.table.table import Table
 from synth.table.translating import TranslatedTable, Translations
@@ -107,6 +107,7 @@ class _Sides:
     schema: Schema
     fresh: pd.DataFrame
     control: pd.DataFrame
+    seed: int
     whole: Mapping[Side, Whole]
 
     @property
@@ -120,6 +121,19 @@ class _Sides:
             return self.whole[side].hashes
         kept = self._results_of(side)
         return kept.once(("hashes", side), lambda: RowHashes.of([getattr(self, side)], self.schema))
+
+    def drawn(self, frame: pd.DataFrame, seed: int | None = None) -> np.ndarray:
+        """Positions of the rows of a frame in a seeded random order, drawn once of a table at hand."""
+        sides: tuple[Side, ...] = ("train", "fresh", "control", "synthetic")
+        side = next((name for name in sides if getattr(self, name, None) is frame), None)
+        seed = self.seed if seed is None else seed
+        if side is None:
+            return drawn_order(content_keys(frame, self.schema), seed)
+        return self._results_of(side).once(("drawn", side, seed), lambda: drawn_order(self._keys(side), seed))
+
+    def _keys(self, side: Side) -> np.ndarray:
+        frame = getattr(self, side)
+        return self._results_of(side).once(("keys", side), lambda: content_keys(frame, self.schema))
 
     def n_all(self, side: Side) -> int:
         """Rows of one table, whether they are at hand or not."""
@@ -307,7 +321,10 @@ class Tables(_Sides):
 
         The first n of them are a sample of n rows; tables are drawn independently of each other.
         """
-        rows, seed = getattr(self, side), side_seed(self.seed, side)
+        seed = side_seed(self.seed, side)
+        if self.schema.entity is None and not self.schema.texts:
+            return self._results_of(side).once(("order", side), lambda: drawn_order(self._keys(side), seed))
+        rows = getattr(self, side)
         return self._results_of(side).once(("order", side), lambda: seeded_order(rows, self.schema, seed))
 
     def _results_of(self, side: Side) -> SharedResults:
@@ -317,7 +334,6 @@ class Tables(_Sides):
 def _rows(name: str, source: Any, schema: Schema, outside: Outside) -> Rows:
     """The rows of any table."""
     with _naming(name):
-        _check_names(source, schema, extra=outside == "refuse")
         return Rows.of(source, schema, outside=outside)
 
 
@@ -326,7 +342,6 @@ def _offered(synthetic: Any, schema: Schema, declared: Schema) -> tuple[Rows, Tr
     if isinstance(synthetic, Rows):
         return synthetic, None
     with _naming("synthetic"):
-        _check_names(synthetic, schema, extra=False)
         table = TranslatedTable(Table.of(synthetic), schema)
         return _read(table, declared), table
 
@@ -335,13 +350,6 @@ def _read(table: TranslatedTable | Rows, schema: Schema) -> Rows:
     if isinstance(table, Rows):
         return Rows.of(table, schema)
     return Rows.from_chunks(table.chunks(schema), schema)
-
-
-def _check_names(source: Any, schema: Schema, *, extra: bool) -> None:
-    """Refuse columns by their names: those of a DataFrame need not be texts, nor differ."""
-    if isinstance(source, pd.DataFrame):
-        for violation in of_names(tuple(source.columns), schema, extra=extra):
-            raise TableError(str(violation))
 
 
 def _unjudged(source: Any, table: TranslatedTable | None, schema: Schema, at: np.ndarray) -> pd.DataFrame:

@@ -20,7 +20,7 @@ import pandas as pd
 from evaluate.tables import Tables
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import numeric_scale
-from synth.row_hash import content_keys
+from synth.row_hash import content_hashes
 from synth.schema import Schema
 
 MAX_LEVELS = 32
@@ -79,7 +79,7 @@ def space_of(tables: Tables) -> Space:
 def _space(tables: Tables) -> Space:
     real = [tables.train, tables.fresh, tables.control]
     frames, schema = [*real, tables.synthetic], tables.schema
-    keys = [content_keys(frame, schema) for frame in frames]
+    keys = [content_hashes(frame, schema) for frame in frames]
     columns: list[dict[str, np.ndarray]] = [{} for _ in frames]
     blocks: list[list[np.ndarray]] = [[] for _ in frames]
     for name in sorted(schema.learned):

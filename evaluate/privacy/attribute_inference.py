@@ -43,7 +43,6 @@ from evaluate.utility.study import fit
 from evaluate.utility.task import MAX_CLASSES, Task, TaskRows
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import numeric_scale
-from synth.row_hash import content_keys, drawn_order
 
 METRICS = (
     Metric("privacy.inference", "lower", "Inferring a secret value", "How much more often a member's value is found by "
@@ -78,7 +77,7 @@ class Attacked:
     def of(cls, tables: Tables) -> "Attacked":
         """A seeded sample of each side; all rows of train and control where all are asked for."""
         seed = len(SIDES) * tables.seed + SIDES.index("holdout")
-        own, order = (drawn_order(content_keys(part, tables.schema), seed) for part in (tables.fresh, tables.control))
+        own, order = (tables.drawn(part, seed) for part in (tables.fresh, tables.control))
         members = one_per_entity(tables.order("train"), tables.train, tables.schema)
         controls = one_per_entity(order, tables.control, tables.schema)
         n_targets = None if tables.n_targets is None else min(tables.n_targets, N_TARGETS)

@@ -15,7 +15,6 @@ from evaluate.metrics import Metric
 from evaluate.neighbors import Space, SpaceRows, nearest, space_of
 from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
-from synth.row_hash import content_keys, drawn_order
 
 _FAR = "distances do not find leaks; name 'privacy.membership.auc'"
 METRICS = (
@@ -72,7 +71,7 @@ def _n_queries(tables: Tables) -> int:
 
 
 def _drawn(rows: SpaceRows, frame: pd.DataFrame, tables: Tables, n: int) -> SpaceRows:
-    return rows.take(drawn_order(content_keys(frame, tables.schema), tables.seed)[:n])
+    return rows.take(tables.drawn(frame)[:n])
 
 
 def _quantiles(distances: np.ndarray) -> list[float]:

@@ -40,7 +40,6 @@ from evaluate.sampling import (
     side_seed,
 )
 from evaluate.tables import MetricResult, Tables
-from synth.row_hash import content_keys, drawn_order
 from synth.schema import Schema
 
 METRICS = (
@@ -137,7 +136,7 @@ def _training_people(tables: Tables) -> np.ndarray:
 
 def control_people(tables: Tables) -> np.ndarray:
     """Positions of control rows, one of each entity, in a seeded order."""
-    order = drawn_order(content_keys(tables.control, tables.schema), tables.seed)
+    order = tables.drawn(tables.control)
     return one_per_entity(order, tables.control, tables.schema)
 
 

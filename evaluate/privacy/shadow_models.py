@@ -39,7 +39,7 @@ from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
 from synth.generators.base import Generator, Model, PrivateGenerator
 from synth.progress import Progress, quiet
-from synth.row_hash import content_keys, drawn_order
+from synth.row_hash import content_hashes
 from synth.schema import Schema
 
 _SHADOW = "it is run only where somebody asks for it; name 'privacy.membership.auc'"
@@ -105,7 +105,7 @@ class Targets:
         """A seeded sample of training rows and of control rows, one row of each entity."""
         records, units, counts = [], list[pd.DataFrame](), []
         for frame in (tables.train, tables.control):
-            order = one_per_entity(drawn_order(content_keys(frame, tables.schema), tables.seed), frame, tables.schema)
+            order = one_per_entity(tables.drawn(frame), frame, tables.schema)
             records.append(frame.iloc[order[:N_TARGETS]])
             units += _units(frame, records[-1], tables.schema.entity)
             counts.append(len(records[-1]))
@@ -206,7 +206,7 @@ class _Scorer:
     def _points(self, table: pd.DataFrame) -> list[SpaceRows]:
         frames, schema = [self.tables.fresh, self.records, table], self.tables.schema
         points = zip(frames, embed(frames, schema), strict=True)
-        return [SpaceRows(content_keys(frame, schema), place, {}) for frame, place in points]
+        return [SpaceRows(content_hashes(frame, schema), place, {}) for frame, place in points]
 
 
 def _units(frame: pd.DataFrame, records: pd.DataFrame, entity: str | None) -> list[pd.DataFrame]:

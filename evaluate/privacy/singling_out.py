@@ -35,7 +35,6 @@ from evaluate.sampling import (
 from evaluate.tables import MetricResult, Tables
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import numeric_scale
-from synth.row_hash import content_keys, drawn_order
 from synth.schema import Schema
 
 METRICS = (
@@ -355,7 +354,7 @@ class _Attack:
     def on(cls, tables: Tables) -> "_Attack":
         schema = tables.schema
         synthetic = _people(tables, "synthetic")
-        order = drawn_order(content_keys(tables.control, schema), tables.seed)
+        order = tables.drawn(tables.control)
         control = tables.control.iloc[one_per_entity(order, tables.control, schema)]
         frames = (synthetic, _people(tables, "train"), control)
         made, train, others = (coded(frame, synthetic, schema) for frame in frames)

@@ -50,7 +50,6 @@ from synth.domain.discretizer import categories
 from synth.dp.events import Event, SubsampledGaussianEvent
 from synth.dp.mechanisms import InjectedNoise, Steps
 from synth.dp.schedule import Plan, calibrate
-from synth.row_hash import content_keys, drawn_order
 from synth.schema import Schema
 
 N_KNOTS = 9
@@ -441,7 +440,7 @@ def units_of(
     tables: Tables, features: PublicFeatures, target: Target, max_rows_per_unit: int
 ) -> tuple[UnitRows, float]:
     """*Sensitive*. The training rows with a target by unit, in a seeded order; the share of the units that they are."""
-    order = drawn_order(content_keys(tables.train, tables.schema), tables.seed)
+    order = tables.drawn(tables.train)
     y = target.encode(tables.train)[order]
     order, y = order[~np.isnan(y)], y[~np.isnan(y)]
     owner = pd.factorize(entity_codes(tables.train, tables.schema)[order])[0]

@@ -39,7 +39,6 @@ from synth.columns import WeightColumn, is_measured
 from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent, ceil_sqrt, gaussian_of_rho
 from synth.dp.schedule import Plan, calibrate
-from synth.row_hash import content_keys, drawn_order
 from synth.schema import Schema
 
 N_CENTERS = 8
@@ -130,7 +129,7 @@ class Points:
     @classmethod
     def of(cls, frame: pd.DataFrame, space: GroupSpace, tables: Tables, most: int = MAX_ROWS) -> "Points":
         """At most so many of the rows."""
-        order = drawn_order(content_keys(frame, tables.schema), tables.seed)[:most]
+        order = tables.drawn(frame)[:most]
         units = pd.factorize(entity_codes(frame, tables.schema)[order])[0]
         return cls(space.apply(frame.iloc[order]), units)
 

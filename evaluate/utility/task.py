@@ -33,7 +33,6 @@ from evaluate.utility.scores import macro_roc_auc, r2
 from synth.columns import BooleanColumn, CategoricalColumn, IntegerColumn, RealColumn, is_measured
 from synth.domain import numeric_scale
 from synth.domain.discretizer import categories
-from synth.row_hash import content_keys, drawn_order
 from synth.schema import Kind, Schema
 
 MAX_ROWS = 20_000
@@ -167,7 +166,7 @@ class TaskRows:
     def of(cls, frame: pd.DataFrame, task: Task, tables: Tables) -> "TaskRows":
         """At most `MAX_ROWS` of the rows that have a target."""
         truth = task.truth(frame, tables.schema)
-        order = drawn_order(content_keys(frame, tables.schema), tables.seed)
+        order = tables.drawn(frame)
         order = order[~np.isnan(truth[order])][:MAX_ROWS]
         units = pd.factorize(entity_codes(frame, tables.schema)[order])[0]
         return cls(frame.iloc[order].reset_index(drop=True), truth[order], units)
