@@ -1,15 +1,11 @@
 """All that does not fit a schema in rows that were read in chunks: faults of cells, and rules about the whole table."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pandas as pd
 
-from synth.columns import CategoricalColumn, IdentifierColumn
-from synth.schema import Schema
-from synth.table.conforming import Violation
-from synth.table.faults import Fault, faults_in, words
-from synth.table.restore_dtypes import dtype_trouble
+from synth.columns import IdentifierColumn
+from synth.table.conforming import Violation, of_table, violation_of
+from synth.table.faults import Fault, faults_in
 from synth.table.rows import Rows
 
 
@@ -21,39 +17,18 @@ def violations_of(rows: Rows) -> list[Violation]:
         for name, array in chunk.columns.items():
             bits[name] |= np.bitwise_or.reduce(chunk.faults[name], initial=0)
             n_present[name] += len(array) - array.null_count
-    found = []
+    broken = []
     for name in schema.kept:
         faults = faults_in(np.array([bits[name]]))
         if isinstance(schema.columns[name], IdentifierColumn) and name != schema.entity and _repeats(rows, name):
             faults.append(Fault.REPEATED)
-        declared = schema.status == "declared"
-        found += [Violation(name, *words(fault, schema.columns[name], declared=declared)) for fault in faults]
-    return [*found, *_of_table(rows, schema, n_present)]
-
-
-def _of_table(rows: Rows, schema: Schema, n_present: dict[str, int]) -> Iterator[Violation]:
-    if len(rows) == 0:
-        yield Violation(None, "has no rows", "give it at least one")
-        return
-    for name in schema.kept:
-        column = schema.columns[name]
-        known_empty = isinstance(column, CategoricalColumn) and not (column.categories or column.measure)
-        if not known_empty and n_present[name] == 0:
-            remedy = "set drop = true, or declare it categorical with categories = []"
-            yield Violation(name, "has missing values only", remedy)
-    if schema.target in n_present:
-        values = {value for frame in rows.frames(schema.target) for value in frame[schema.target].dropna().unique()[:2]}
-        if len(values) == 1:
-            yield Violation(schema.target, "is the target and has one value only", "choose a target that varies")
-    for name in schema.kept:
-        if (trouble := dtype_trouble(name, schema.columns[name])) is not None:
-            yield Violation(name, *trouble)
-    if schema.n_units is None or (schema.entity is not None and schema.entity not in n_present):
-        return
-    units = len(rows) if schema.entity is None else len(np.unique(_hashes(rows, schema.entity)))
-    if units > schema.n_units:
-        what = "rows" if schema.entity is None else "entities"
-        yield Violation(None, f"has more {what} than n_units={schema.n_units}", "declare a larger n_units")
+        broken += [violation_of(name, fault, schema) for fault in faults]
+    values = (
+        {v for f in rows.frames(schema.target) for v in f[schema.target].dropna().unique()[:2]} if schema.target else ()
+    )
+    n_units = len(rows) if schema.entity is None else len(np.unique(_hashes(rows, schema.entity)))
+    n_values = len(values) if schema.target else None
+    return [*broken, *of_table(schema, len(rows), n_present, n_values, n_units)]
 
 
 def _repeats(rows: Rows, name: str) -> bool:

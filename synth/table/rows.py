@@ -16,8 +16,8 @@ from synth.schema import Schema
 from synth.table.arrow import as_one
 from synth.table.cast import fitting
 from synth.table.chunk import Chunk
-from synth.table.conforming import Outside, Violation, of_names
-from synth.table.faults import Fault, faults_in, words
+from synth.table.conforming import Outside, of_names, violation_of
+from synth.table.faults import Fault, faults_in
 from synth.table.spool import Spool
 from synth.table.table import Table
 
@@ -194,7 +194,7 @@ def _refuse_faults(chunk: Chunk, schema: Schema) -> None:
     """Refuse cells that do not fit, by the first column that has any."""
     for name, bits in chunk.faults.items():
         for fault in faults_in(bits):
-            _refuse(name, fault, schema)
+            raise TableError(str(violation_of(name, fault, schema)))
 
 
 def _refuse_repeats(rows: Rows) -> None:
@@ -203,12 +203,7 @@ def _refuse_repeats(rows: Rows) -> None:
         if isinstance(rows.schema.columns[name], IdentifierColumn) and name != rows.schema.entity:
             hashes = [pd.util.hash_array(f[name].dropna().to_numpy(dtype=object)) for f in rows.frames(name)]
             if pd.Series(np.concatenate(hashes)).duplicated().any():
-                _refuse(name, Fault.REPEATED, rows.schema)
-
-
-def _refuse(name: str, fault: Fault, schema: Schema) -> None:
-    declared = schema.status == "declared"
-    raise TableError(str(Violation(name, *words(fault, schema.columns[name], declared=declared))))
+                raise TableError(str(violation_of(name, Fault.REPEATED, rows.schema)))
 
 
 def _arrow(series: pd.Series) -> pa.Array:

@@ -199,7 +199,7 @@ def _of_one_row(schema: Schema, rho: float, delta: float) -> Any:
 
 def _exact_bounds(train: Any, schema: Schema, budget: Any) -> Schema:
     found = _measure_domain(train, schema, budget)
-    rows = train.rows["size"]
+    rows = train.rows.frame("size")["size"]
     exact = found.columns["size"].model_copy(update={"bounds": (float(rows.min()), float(rows.max()))})
     return found.model_copy(update={"columns": {**found.columns, "size": exact}})
 
