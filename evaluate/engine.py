@@ -47,7 +47,7 @@ from evaluate.validity.shares import unjudged
 from synth.dp.statement import PrivacyStatement
 from synth.errors import PlaceError, UnderstudyError, nearest
 from synth.progress import Progress, quiet, shown
-from synth.schema import Kind, Schema, build_schema
+from synth.schema import Schema, TaskKind, build_schema
 from synth.table.conforming import Outside
 
 if TYPE_CHECKING:  # its libraries are slow to import
@@ -160,7 +160,7 @@ def evaluate(  # noqa: PLR0913 (the front door)
     generators: Mapping[str, GeneratorRecord] | None = None,
     outside: Outside = "refuse",
     target: str | None = None,
-    task: Kind | None = None,
+    task: TaskKind | None = None,
     n_targets: int | None = N_TARGETS,
     n_rows: int | None = N_ROWS,
 ) -> Evaluation:
@@ -215,7 +215,7 @@ def evaluate_stored(  # noqa: PLR0913 (as `evaluate`)
     generators: Mapping[str, GeneratorRecord] | None = None,
     outside: Outside = "refuse",
     target: str | None = None,
-    task: Kind | None = None,
+    task: TaskKind | None = None,
     n_targets: int | None = N_TARGETS,
     n_rows: int | None = N_ROWS,
     sample_rows: int = SAMPLE_ROWS,
@@ -303,7 +303,7 @@ def _beside(
     return real.beside_stored(table, statement, scorer)
 
 
-def aimed(schema: Schema, target: str | None, task: Kind | None = None) -> Schema:
+def aimed(schema: Schema, target: str | None, task: TaskKind | None = None) -> Schema:
     """The schema with another column to predict, or another task."""
     if target is None and task is None:
         return schema

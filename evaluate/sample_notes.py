@@ -22,7 +22,6 @@ from evaluate.privacy.histories import SINGLED_OUT
 from evaluate.result import Estimate
 from evaluate.stored.tables import StoredTables
 from evaluate.tables import MetricResult
-from synth.columns import IdentifierColumn, PersonalColumn
 
 ON_ALL_ROWS = ("validity", "fidelity.columns", "fidelity.pairs", "fidelity.triples", "privacy.copies")
 """Measures that count where the tables are stored, and say of themselves on how many rows."""
@@ -55,7 +54,7 @@ def on_samples(measure: str, found: MetricResult, stored: StoredTables) -> Metri
 def _keeps_personal(stored: StoredTables) -> bool:
     """True with a column in which a real person's value could stand unlearned; else nothing was looked for."""
     schema = stored.real.sides.schema
-    return any(isinstance(schema.columns[name], IdentifierColumn | PersonalColumn) for name in schema.kept)
+    return any(schema.columns[name].is_replaced for name in schema.kept)
 
 
 def sampled_rows(stored: StoredTables, sides: tuple[str, ...] = ("train", "holdout", "synthetic")) -> str:

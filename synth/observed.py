@@ -1,13 +1,10 @@
 """Domains read off a table, of columns that do not declare one: for fits that promise nothing, and for evaluation."""
 
-import datetime as dt
 from typing import Any
 
 import pandas as pd
 
-from synth.columns import CategoricalColumn
 from synth.schema import Schema
-from synth.table.decode import holds_whole_numbers
 
 
 def observe(schema: Schema, *frames: pd.DataFrame) -> Schema:
@@ -24,36 +21,19 @@ def observe(schema: Schema, *frames: pd.DataFrame) -> Schema:
 
 def _observed(column: Any, parts: list[pd.Series]) -> Any:
     present = [part.dropna() for part in parts]
-    if isinstance(column, CategoricalColumn):
-        plain: type[Any] = int if holds_whole_numbers(column) else str
+    if column.is_categorical:
+        plain: type[Any] = int if column.holds_whole_numbers else str
         known = sorted({plain(value) for part in present for value in part.unique()})
         change = {"categories": tuple(known), "measure": False, "whole_numbers": False}
         return column.model_copy(update=change if known else {**change, "missing": True})
     filled = [_in_utc(part) for part in present if len(part)]
-    if not filled:
-        return column.model_copy(update={"bounds": (_middle(column),) * 2, "missing": True, "measure": False})
+    if not filled:  # zero, or 1970, or the outer limit nearest to it
+        middle = min(max(column.value_at(0.0), column.bounds[0]), column.bounds[1])
+        return column.model_copy(update={"bounds": (middle, middle), "missing": True, "measure": False})
     ends = min(part.min() for part in filled), max(part.max() for part in filled)
-    return column.model_copy(update={"bounds": tuple(_plain(end, column) for end in ends), "measure": False})
+    return column.model_copy(update={"bounds": tuple(column.plain(end) for end in ends), "measure": False})
 
 
 def _in_utc(part: pd.Series) -> pd.Series:
     """Times of a zone on the clock of UTC, which shows a year of the calendar wherever bounds do."""
     return part.dt.tz_convert("UTC") if isinstance(part.dtype, pd.DatetimeTZDtype) else part
-
-
-def _middle(column: Any) -> Any:
-    """Zero, or 1970, or the outer limit nearest to it: a place for a column without a value."""
-    low, high = column.bounds
-    start: Any = dt.datetime(1970, 1, 1) if column.kind in ("date", "datetime") else 0
-    return min(max(_plain(start, column), low), high)
-
-
-def _plain(end: Any, column: Any) -> Any:
-    """A value as bounds hold it."""
-    kind: type[Any] = type(column.bounds[0])
-    if not isinstance(end, dt.datetime):
-        return kind(end)
-    moment = end.to_pydatetime() if isinstance(end, pd.Timestamp) else end
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
-    return moment if column.kind == "datetime" else moment.date()

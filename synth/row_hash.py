@@ -24,15 +24,13 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
-from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn, PersonalColumn, TextColumn
-from synth.domain import numeric_scale
-from synth.domain.discretizer import categories
 from synth.schema import Schema
+from synth.schema.kinds import LineColumn
 
 BASE = 2.0**52
 """Whole numbers below it are counted exactly in float64, and so are their halves."""
@@ -50,11 +48,11 @@ class Ruler:
     least: float = 0.0
 
     @classmethod
-    def of(cls, column: numeric_scale.LineColumn) -> Self:
+    def of(cls, column: LineColumn) -> Self:
         """The ruler of a column; its bounds limit how far places lie from zero."""
-        decimals, reach = getattr(column, "decimals", None), max(map(abs, numeric_scale.bounds(column)))
+        decimals, reach = getattr(column, "decimals", None), max(map(abs, column.ends))
         factor = 10.0 ** (decimals or 0)
-        if numeric_scale.step(column) is not None and reach * factor < BASE:
+        if column.unit is not None and reach * factor < BASE:
             return cls(factor, 1)
         exponent = max(math.frexp(reach)[1], _LEAST_EXPONENT)
         return cls(math.ldexp(1.0, 52 - exponent), 3, math.ldexp(1.0, exponent - 104))
@@ -116,11 +114,9 @@ def row_names(frame: pd.DataFrame, schema: Schema) -> list[str]:
     return names
 
 
-def is_spelled(column: object) -> bool:
+def is_spelled(column: Any) -> bool:
     """True if cells of a column stand for themselves, as texts, rather than for places or members of a list."""
-    return isinstance(column, IdentifierColumn | PersonalColumn | TextColumn) or (
-        isinstance(column, CategoricalColumn) and column.measure
-    )
+    return not column.is_learned or (column.is_categorical and column.is_measured)
 
 
 def _kept_rows(frame: pd.DataFrame, schema: Schema) -> Iterator[bytes]:
@@ -129,7 +125,7 @@ def _kept_rows(frame: pd.DataFrame, schema: Schema) -> Iterator[bytes]:
     return (BETWEEN.join(row).encode(errors="surrogatepass") for row in zip(*parts, strict=True))
 
 
-def _kept_texts(series: pd.Series, column: object) -> list[list[str]]:
+def _kept_texts(series: pd.Series, column: Any) -> list[list[str]]:
     if not is_spelled(column):
         return _texts(series, column)
     codes, distinct = pd.factorize(series)
@@ -158,16 +154,16 @@ def _digests(texts: list[bytes]) -> np.ndarray:
     return np.frombuffer(firsts, dtype=">u8").astype(np.uint64)
 
 
-def _texts(series: pd.Series, column: object) -> list[list[str]]:
+def _texts(series: pd.Series, column: Any) -> list[list[str]]:
     """The whole numbers of a column as texts: one list, or three."""
-    if isinstance(column, CategoricalColumn | BooleanColumn):
-        known = categories(column)
+    if column.is_categorical:
+        known = column.levels
         members = pd.Index(known).get_indexer(pd.Index(series.array))
         named = np.array([*map(str, range(len(known) + 1)), MISSING], dtype=object)
         members = np.where(members < 0, len(known), members)
         return [named[np.where(series.isna().to_numpy(), len(known) + 1, members)].tolist()]
-    ruler = Ruler.of(column)  # type: ignore[arg-type]
-    places = numeric_scale.positions(series, column)  # type: ignore[arg-type]
+    ruler = Ruler.of(column)
+    places = column.positions(series)
     absent = np.isnan(places)
     texts = [_spelled(digit, absent) for digit in _digits(np.where(absent, 0.0, places), ruler)]
     for row in np.flatnonzero((places != 0.0) & (np.abs(places) < ruler.least)):

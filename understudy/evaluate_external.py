@@ -26,7 +26,7 @@ from synth.generators.models.text_model import scorer_of
 from synth.generators.registry import load_model
 from synth.parsing import GivenFile, read_given
 from synth.progress import Progress
-from synth.schema import Kind, Schema
+from synth.schema import Schema, TaskKind
 from synth.schema_file import schema_of
 from synth.table import read_table
 from synth.table.conforming import Outside
@@ -201,7 +201,7 @@ class Offer:
     sample_rows: int | None = None
     memory_mb: int | None = None
     threads: int | None = None
-    task: Kind | None = None
+    task: TaskKind | None = None
     outside: Outside = "refuse"
 
 

@@ -16,7 +16,6 @@ from evaluate.fidelity.protocol import LEVELS, AnyLine, CellLine, OrderedValues
 from evaluate.fidelity.samples import FRESH, SHUFFLED, AnySamples
 from evaluate.intervals import WITHOUT, Rate, jackknife, newcombe, replicate_groups, wilson
 from evaluate.result import Direction, Estimate, Failure
-from synth.columns import DateColumn, DatetimeColumn
 from synth.domain import numeric_scale
 
 TAIL, FEWEST_IN_TAIL = 0.001, 3
@@ -242,7 +241,7 @@ def spikes(of: ColumnValues) -> Shares | None:
         single = np.zeros(len(counts), dtype=bool)
         single[1:-1] = np.nextafter(ends[:-1], np.inf) >= ends[1:]
         frequent &= single
-    elif (own := numeric_scale.step(of.column)) is not None:
+    elif (own := of.column.unit) is not None:
         frequent &= counts >= STANDS_OUT * (_at(train, train.values - own) + _at(train, train.values + own)) / 2
     if counts[frequent].sum() < LEAST_MASS * n:
         return None
@@ -258,12 +257,12 @@ def lattice(of: ColumnValues) -> Shares | None:
     A step that the schema rounds to is kept by every table, and so is no finding.
     """
     train = of.lines[0]
-    if isinstance(train, CellLine) or isinstance(of.column, DateColumn):
+    if isinstance(train, CellLine) or of.column.is_date:
         return None
-    counts, own = train.counts.sum(axis=0), numeric_scale.step(of.column) or 0.0
+    counts, own = train.counts.sum(axis=0), of.column.unit or 0.0
     some = _not_zero(train)
     n = int(counts[some].sum())
-    is_time = isinstance(of.column, DatetimeColumn)
+    is_time = of.column.is_time
     for step in STEPS_OF_TIMES if is_time else STEPS:
         if step < 2 * own or n == 0:
             break

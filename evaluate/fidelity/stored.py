@@ -31,9 +31,7 @@ from evaluate.fidelity.protocol import (
     too_many,
 )
 from evaluate.intervals import Rate
-from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import Attribute, numeric_scale
-from synth.domain.discretizer import categories
+from synth.domain import Attribute
 from synth.schema import Schema
 from synth.stored.connection import N_ROWS, StorageLocation
 from synth.stored.counts import StoredCounts
@@ -228,7 +226,7 @@ class StoredCodes:
     def _unit(self, name: str) -> float:
         """A power of two as large as the bounds: dividing by it changes no digit, and no square overflows."""
         column: Any = next(attribute.column for attribute in self.attributes if attribute.name == name)
-        largest = max(map(abs, numeric_scale.bounds(column)))
+        largest = max(map(abs, column.ends))
         return float(2.0 ** np.clip(np.floor(np.log2(largest)), -1_000, 1_000)) if largest else 1.0
 
 
@@ -264,7 +262,7 @@ class StoredSource:
         cells = {}
         for index, name in enumerate(schema.learned):
             column: Any = schema.columns[name]
-            read = reader.members if isinstance(column, CategoricalColumn | BooleanColumn) else reader.places
+            read = reader.members if column.is_categorical else reader.places
             cells[f"x{index}"] = read(drawn.rows[name], name, column)
         rows = drawn.rows.select(p=drawn.rows[POSITION], u=drawn.rows[UNIT], **cells)
         return cls(drawn.place, kept(drawn.place, rows, drawn.n), schema, drawn.n, drawn.n_units)
@@ -299,11 +297,7 @@ class StoredSource:
     def numbers(self) -> dict[str, str]:
         """Columns that are numbers or times, and what they are called where they are."""
         kinds = {name: self.schema.columns[name] for name in self.schema.learned}
-        return {
-            name: f"x{index}"
-            for index, (name, column) in enumerate(kinds.items())
-            if not isinstance(column, CategoricalColumn | BooleanColumn)
-        }
+        return {name: f"x{index}" for index, (name, column) in enumerate(kinds.items()) if not column.is_categorical}
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,7 +358,7 @@ class StoredSample:
         gone = {}
         for index, name in enumerate(schema.learned):
             x = self.rows[f"x{index}"]
-            absent = x.isnull() if name in self.source.numbers else x == len(categories(schema.columns[name])) + 1
+            absent = x.isnull() if name in self.source.numbers else x == len(schema.columns[name].levels) + 1
             gone[f"m{index}"] = ibis.ifelse(absent, exactly(1.0), exactly(0.0))
         missed = self.rows.select("u", **gone)
         if self.n_units == self.n_rows:

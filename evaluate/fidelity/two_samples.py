@@ -18,7 +18,7 @@ noise adds).
 """
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -33,8 +33,6 @@ from evaluate.real_facts import LEAST_AUC, LEAST_EFFECT, LEAST_TWINS, LEVEL, Shi
 from evaluate.sampling import one_per_entity
 from evaluate.stored.keys import counted_together
 from evaluate.tables import Real
-from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import numeric_scale
 from synth.schema import Schema
 from synth.split import row_keys
 
@@ -251,18 +249,18 @@ def _strata(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> np.nd
     if schema.target is None:
         return np.zeros(len(train) + len(holdout))
     target = pd.concat([train[schema.target], holdout[schema.target]], ignore_index=True)
-    if isinstance(schema.columns[schema.target], CategoricalColumn | BooleanColumn):
+    if schema.columns[schema.target].is_categorical:
         return np.asarray(pd.factorize(target)[0])
     ranks = target.rank(pct=True).to_numpy(dtype=float, na_value=0.0)
     return np.asarray(np.ceil(ranks * 10))
 
 
-def _compared(train: pd.Series, holdout: pd.Series, column: object) -> Iterator[TestResult]:
+def _compared(train: pd.Series, holdout: pd.Series, column: Any) -> Iterator[TestResult]:
     """The tests of one column."""
-    if isinstance(column, CategoricalColumn | BooleanColumn):
+    if column.is_categorical:
         yield from _of_levels(*(side.astype(object).where(side.notna(), None) for side in (train, holdout)))
         return
-    places = [numeric_scale.positions(side, column) for side in (train, holdout)]  # type: ignore[arg-type]
+    places = [column.positions(side) for side in (train, holdout)]
     there = [side[~np.isnan(side)] for side in places]
     if min(map(len, there)) > 0:
         yield _kolmogorov_smirnov(*there)

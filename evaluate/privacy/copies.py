@@ -51,7 +51,6 @@ from evaluate.sampling import entity_codes, learned_keys
 from evaluate.stored.keys import UNIT_NAME, KeyCounts, N, counted_together
 from evaluate.stored.tables import StoredTables
 from evaluate.tables import MetricResult, Tables
-from synth.columns import BooleanColumn, CategoricalColumn
 from synth.schema import Schema
 from synth.split import row_keys
 from synth.stored.row_hash import KEY
@@ -194,7 +193,7 @@ def _by_target(schema: Schema, side: pd.DataFrame, other: pd.DataFrame) -> list[
     _, first, cells = np.unique(keys, return_index=True, return_inverse=True)
     counts = np.stack([np.bincount(cells[sides == side], minlength=len(first)) for side in (0, 1)])
     target = schema.target
-    if target is None or not isinstance(schema.columns[target], CategoricalColumn | BooleanColumn):
+    if target is None or not schema.columns[target].is_categorical:
         return [StratumCounts(counts[0], counts[1])]
     labels = np.concatenate([row_keys(frame, [target]) for frame in frames])[first]
     return [StratumCounts(*counts[:, labels == label]) for label in np.unique(labels)]

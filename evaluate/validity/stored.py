@@ -24,11 +24,11 @@ from evaluate.stored.keys import EMBEDDED
 from evaluate.tables import MetricResult, Tables
 from evaluate.validity.masking import shapes
 from evaluate.validity.shares import Judged, Landmarks, Law, ViolationCounts, rules_of_personal
-from synth.columns import CategoricalColumn, PersonalColumn
 from synth.constraints import Constraint, Unique
 from synth.errors import PlaceError
 from synth.personal.formats import ill_formed
 from synth.schema import Schema
+from synth.schema.kinds import CategoricalColumn
 from synth.stored import StoredTable
 from synth.stored.connection import batches, work_folder
 from synth.stored.constraint_checks import Laws, placed
@@ -46,7 +46,7 @@ _BATCH = 100_000
 _VALUE = "value"
 
 
-def misshapen(table: StoredTable, texts: Any, column: PersonalColumn) -> Any:
+def misshapen(table: StoredTable, texts: Any, column: Any) -> Any:
     """Mask of the rows that hold a value without the form; never null.
 
     In an embedded engine such values are written down, and looked up. Elsewhere a query lists them, so that their
@@ -65,7 +65,7 @@ def misshapen(table: StoredTable, texts: Any, column: PersonalColumn) -> Any:
     return found
 
 
-def _ill_formed(table: StoredTable, texts: Any, column: PersonalColumn) -> Iterator[list[str]]:
+def _ill_formed(table: StoredTable, texts: Any, column: Any) -> Iterator[list[str]]:
     """The distinct values that have not the form, read a batch at a time."""
     distinct = table.rows.select(value=texts).distinct()
     for batch in batches(table.place, distinct, _BATCH):
@@ -153,7 +153,7 @@ class Flags:
     def _misshapen(self, name: str) -> list[Any]:
         """Masks of rows of a column of personal data with a value not of its form, or with a repeated unique value."""
         column = self.schema.columns[name]
-        if not isinstance(column, PersonalColumn):
+        if not column.is_personal:
             return []
         cells: Any = self.table.rows[name]
         texts = self.laws.reader.present(cells if cells.type().is_string() else cells.cast("string"))

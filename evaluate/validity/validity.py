@@ -9,6 +9,7 @@ A table that stays where it is stored is counted there, by `evaluate.validity.st
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,6 @@ from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
 from evaluate.validity.masking import shapes
 from evaluate.validity.shares import Judged, Landmarks, Law, ViolationCounts, only, rules_of_personal, share
-from synth.columns import PersonalColumn
 from synth.constraints import Constraint, Unique
 from synth.domain.constraint_checks import broken
 from synth.observed import observe
@@ -106,8 +106,9 @@ def _faulty(offered: pd.DataFrame, read: pd.DataFrame, schema: Schema) -> dict[s
 
 def _misshapen(read: pd.DataFrame, schema: Schema, name: str) -> np.ndarray:
     """Mask of rows of a column of personal data with a value not of its form, or with a repeated unique value."""
-    column, values = schema.columns[name], read[name]
-    if not isinstance(column, PersonalColumn):
+    column: Any = schema.columns[name]
+    values = read[name]
+    if not column.is_personal:
         return np.zeros(len(values), dtype=bool)
     repeated = values.notna().to_numpy() & values.duplicated().to_numpy() & column.unique
     return np.asarray(ill_formed(values, column) | repeated)

@@ -14,22 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from synth.columns import (
-    INT64,
-    KINDS,
-    BooleanColumn,
-    CategoricalColumn,
-    Column,
-    DateColumn,
-    DatetimeColumn,
-    IdentifierColumn,
-    TextColumn,
-)
 from synth.errors import SchemaError, TableError, nearest
 from synth.identifiers import ALPHABETS
 from synth.infer import numeric, personal, temporal
 from synth.infer.codes import are_levels, named_code
 from synth.infer.facts import ColumnFacts
+from synth.schema.kinds import (
+    KINDS,
+    BooleanColumn,
+    CategoricalColumn,
+    Column,
+    DatetimeColumn,
+    IdentifierColumn,
+    TextColumn,
+)
+from synth.schema.kinds.number import INT64
 from synth.table.cells import EXACT_FLOAT, RawColumn
 from synth.validation import is_plain
 
@@ -378,29 +377,30 @@ def _boolean(about: ColumnFacts) -> Column:
 
 def _date(about: ColumnFacts) -> Column:
     column = _moments(about, "date")
-    if not isinstance(column, DateColumn):
+    if not column.is_date:
         raise _cannot(about, "date", "its times are not all midnight", 'choose kind="datetime"')
     return column
 
 
 def _datetime(about: ColumnFacts) -> Column:
     column = _moments(about, "datetime")
-    if isinstance(column, DatetimeColumn):
+    if not column.is_date:
         return column
     bounds = tuple(np.datetime64(bound, "us").item() for bound in column.bounds)
     form = column.format if about.given.form == "text" else None
     return DatetimeColumn(bounds=bounds, format=form, precision="h", missing=column.missing, dtype=column.dtype)
 
 
-def _moments(about: ColumnFacts, kind: str) -> DateColumn | DatetimeColumn:
-    form, column = about.given.form, None
+def _moments(about: ColumnFacts, kind: str) -> Column:
+    form = about.given.form
+    column: Column | None = None
     if form == "time":
         column = temporal.of_stamps(about)
     elif form == "text":
         column = temporal.of_digits(about) or temporal.of_texts(about)
     elif form == "mixed" and not any(isinstance(cell, str | int | float) for cell in about.present):
         column = temporal.of_objects(about)
-    if not isinstance(column, DateColumn | DatetimeColumn):
+    if column is None or not column.is_time:
         raise _cannot(about, kind, "its values are no days or times of one known form", "convert it to ISO 8601")
     return column
 

@@ -10,18 +10,16 @@ from typing import Any
 import ibis
 import ibis.expr.types as ir
 
-from synth.columns import BooleanColumn, CategoricalColumn, Column, DateColumn, IdentifierColumn
 from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Unique
 from synth.constraints.expression import ConstantTerm, Expression, Name
-from synth.domain import numeric_scale
 from synth.domain.constraint_checks import NOISE, compares_days
-from synth.domain.discretizer import categories
+from synth.schema.kinds import BooleanColumn, CategoricalColumn, Column, IdentifierColumn
+from synth.schema.kinds.moments import DAY
 from synth.stored.decode import Reader, place_in, value_at
 from synth.stored.numeric import finite
 from synth.stored.sql_functions import exactly, floor
 from synth.stored.table import StoredTable
 from synth.stored.violations import own_values
-from synth.table.decode import holds_whole_numbers
 
 _MODERATE = 1e150
 """Numbers between its inverse and this can be multiplied and divided without overflow, which ends some queries."""
@@ -87,14 +85,14 @@ class Laws:
         """The cells of a column in a form in which equal values are equal; null where they are missing."""
         column: Any = self.columns[name]
         cells = self.rows[name]
-        if isinstance(column, IdentifierColumn):
+        if column.is_identifier:
             return own_values(cells, column, self.reader)
-        if isinstance(column, BooleanColumn):
+        if column.is_boolean:
             members = self.reader.members(cells, name, column)
             return ibis.ifelse(members > 1, ibis.null("int32"), members)
         if not isinstance(column, CategoricalColumn):
             return self._place(name)
-        if holds_whole_numbers(column):
+        if column.holds_whole_numbers:
             return self.reader.rounded_wholes(cells, name)
         return self.reader.present(cells) if cells.type().is_string() else cells
 
@@ -102,8 +100,8 @@ class Laws:
         return self.rows[self.placed[name]]
 
     def _on_one_line(self, name: str, *, by_day: bool) -> Any:
-        place, day = self._place(name), exactly(float(numeric_scale.DAY))
-        if isinstance(self.columns[name], DateColumn):
+        place, day = self._place(name), exactly(float(DAY))
+        if self.columns[name].is_date:
             return place * day
         return floor(place / day) * day if by_day else place
 
@@ -127,18 +125,18 @@ class Laws:
     def _numbered(self, name: str, known: list[Any]) -> tuple[Any, Any]:
         """The number of each cell's value among those that are listed, one past the last for others; the missing."""
         column: Any = self.columns[name]
-        if isinstance(column, CategoricalColumn | BooleanColumn):
+        if column.is_categorical:
             members = self.reader.members(self.rows[name], name, column)
             numbers = {value: number for number, value in enumerate(known)}
             # Of each category, of one that is unknown, and of a missing one.
-            listed = [*(numbers.get(value, len(known)) for value in categories(column)), len(known), len(known)]
+            listed = [*(numbers.get(value, len(known)) for value in column.levels), len(known), len(known)]
             return value_at(listed, members), members == len(listed) - 1
         place = self._place(name)
         return place_in([float(value) for value in known], place), place.isnull()
 
     def _miscalculated(self, formula: Formula) -> Any:
         given, exact = self._place(formula.column), self._value(formula.parsed)
-        unit = numeric_scale.step(self.columns[formula.column])  # type: ignore[arg-type]
+        unit = self.columns[formula.column].unit
         if unit is None:
             allowed = ibis.greatest(exact.abs(), exactly(1.0)) * exactly(NOISE)
         else:

@@ -16,10 +16,11 @@ import ibis
 import ibis.expr.types as ir
 import numpy as np
 
-from synth.columns import INT64, BooleanColumn, CategoricalColumn, DateColumn, DatetimeColumn, IntegerColumn
-from synth.domain import numeric_scale
-from synth.domain.discretizer import MISSING, OTHER, Attribute, categories
+from synth.domain.discretizer import MISSING, OTHER, Attribute
 from synth.schema import Schema
+from synth.schema.kinds import CategoricalColumn, LineColumn
+from synth.schema.kinds.moments import DAY, MICROSECONDS
+from synth.schema.kinds.number import INT64
 from synth.stored.numeric import (
     ABOVE_INT64,
     finite,
@@ -31,7 +32,6 @@ from synth.stored.numeric import (
 )
 from synth.stored.sql_functions import ARRAY_POSITION, exactly, floored, half_even, holds_nul, within
 from synth.stored.temporal import Moments, cannot, moments
-from synth.table.decode import holds_whole_numbers
 
 _SEPARATORS = (*range(31, 0, -1), *range(0xE000, 0xF900))
 """Characters that hardly any text holds; the first ones are in every encoding of a database."""
@@ -109,34 +109,34 @@ class Reader:
         """The reader of a table that a schema describes."""
         return cls(backend, frozenset({"", *schema.missing_values}), placed)
 
-    def places(self, cells: ir.Column, name: str, column: numeric_scale.LineColumn) -> ir.FloatingColumn:
+    def places(self, cells: ir.Column, name: str, column: LineColumn) -> ir.FloatingColumn:
         """The place of each cell on the line, within the bounds; null where it is missing or cannot be read.
 
         Args:
             cells: *Sensitive*. Of any type.
         """
-        low, high = numeric_scale.bounds(column)
+        low, high = column.ends
         if name in self.placed:
             return clip(cells, low, high)
-        if isinstance(column, DateColumn | DatetimeColumn):
+        if column.is_time:
             return self._places_of_moments(cells, name, column)
         reals = self.reals(cells, name)
-        if isinstance(column, IntegerColumn):
+        if column.is_whole:
             return clip(half_even(reals), low, high)
         if column.decimals is not None:
             reals = rounded(reals, column.decimals)
         return clip(reals, low, high)
 
-    def members(self, cells: ir.Column, name: str, column: CategoricalColumn | BooleanColumn) -> ir.IntegerColumn:
+    def members(self, cells: ir.Column, name: str, column: Any) -> ir.IntegerColumn:
         """The number of each cell's category; one past the last where it is unknown, two where it is missing.
 
         Args:
             cells: *Sensitive*. Of any type.
         """
-        known = categories(column)
-        if isinstance(column, BooleanColumn):
+        known = column.levels
+        if column.is_boolean:
             values, listed = self._truths(cells, name, column)
-        elif holds_whole_numbers(column):
+        elif column.holds_whole_numbers:
             values, listed = self.rounded_wholes(cells, name), known
         else:
             values, listed = self._texts(cells, name, known)
@@ -145,7 +145,7 @@ class Reader:
     def unlisted(self, cells: ir.Column, name: str, column: CategoricalColumn) -> ir.Column:
         """The value of each cell of a column whose categories are to be measured; null where it is missing."""
         kind = cells.type()
-        if not holds_whole_numbers(column):
+        if not column.holds_whole_numbers:
             if kind.is_boolean():
                 return ibis.cases((cells, "True"), (~cells, "False"), else_=ibis.null("string"))
             if kind.is_integer():
@@ -155,7 +155,7 @@ class Reader:
             return self.present(cells)
         return within(self.wholes(cells, name), *column.limits)
 
-    def _truths(self, cells: ir.Column, name: str, column: BooleanColumn) -> tuple[ir.Column, Sequence[Any]]:
+    def _truths(self, cells: ir.Column, name: str, column: Any) -> tuple[ir.Column, Sequence[Any]]:
         """Cells in which whatever is neither true nor false is missing, and what false and true are there."""
         kind = cells.type()
         if kind.is_string():
@@ -211,15 +211,15 @@ class Reader:
             return whole_of_texts(self.present(cells), self.backend)
         return whole_of_decimals(cells, self.backend) if kind.is_decimal() else whole_of_reals(self.reals(cells, name))
 
-    def moments(self, cells: ir.Column, name: str, column: DateColumn | DatetimeColumn) -> Moments:
+    def moments(self, cells: ir.Column, name: str, column: Any) -> Moments:
         """Cells as times."""
         return moments(self.present(cells) if cells.type().is_string() else cells, name, column, self.backend)
 
-    def _places_of_moments(self, cells: ir.Column, name: str, column: DateColumn | DatetimeColumn) -> Any:
-        unit = numeric_scale.DAY if isinstance(column, DateColumn) else numeric_scale.MICROSECONDS[column.precision]
+    def _places_of_moments(self, cells: ir.Column, name: str, column: Any) -> Any:
+        unit = DAY if column.is_date else MICROSECONDS[column.precision]
         units = floored(self.moments(cells, name, column).micros, unit, self.backend)
         low, high = (int(np.datetime64(bound, "us").astype(np.int64)) for bound in column.bounds)
-        if isinstance(column, DateColumn):
+        if column.is_date:
             return clip(units, low // unit, high // unit).cast("float64")
         return clip(units * unit, low, high).cast("float64")
 

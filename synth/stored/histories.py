@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import ibis
 import ibis.expr.types as ir
 
-from synth.columns import BooleanColumn, IdentifierColumn
 from synth.domain import Discretizer, numeric_scale
 from synth.errors import SchemaError, TableError
 from synth.histories.layout import HistoryLayout, falls, varies
@@ -69,7 +68,7 @@ def numbered(table: "StoredTable", schema: Schema, owner: Any, key: str) -> ir.T
 def _order_of_identifiers(table: "StoredTable", schema: Schema) -> dict[str, Any]:
     """Identifiers as two columns that sort as in memory: whole numbers as such, and others after them, as texts."""
     name, backend = str(schema.order), table.place.backend
-    if not isinstance(schema.columns[name], IdentifierColumn):
+    if not schema.columns[name].is_identifier:
         raise SchemaError(
             f"rows follow each other by a date, a time, a number or an identifier: order={name!r} is none of them; "
             "name another column"
@@ -169,14 +168,14 @@ def _filled(held: ir.Table, schema: Schema) -> ir.Table:
             last = known[line].max().over(ibis.window(group_by=known[OWNER], order_by=known[PLACE], rows=(None, 0)))
         else:
             last = known[line].max().over(ibis.window(group_by=[known[OWNER], known[f"{line}_run"]]))
-        least = numeric_scale.bounds(schema.columns[name])[0]  # type: ignore[arg-type]
+        least = schema.columns[name].ends[0]
         filled[line] = ibis.coalesce(last, exactly(least))
     return known.mutate(**filled).drop(*runs)
 
 
 def _steps(line: Any, layout: HistoryLayout, name: str) -> Any:
     """Places on the line in steps of the column's precision, or as they are where it has none."""
-    unit = numeric_scale.step(layout.schema.columns[name])  # type: ignore[arg-type]
+    unit = layout.schema.columns[name].unit
     if unit is None:
         return clip(line, -LARGEST_POSITION, LARGEST_POSITION)
     # DEVIATES: in memory counts of steps are int64; here float64, which is exact up to 2**53.
@@ -186,7 +185,7 @@ def _steps(line: Any, layout: HistoryLayout, name: str) -> Any:
 def _value(cells: ir.Column, reader: Reader, name: str, layout: HistoryLayout) -> Any:
     """Cells as reals, truths among them, in the steps that they are averaged in; null where they are missing."""
     column: Any = layout.schema.columns[name]
-    if isinstance(column, BooleanColumn):
+    if column.is_boolean:
         truth = reader.members(cells, name, column)
         return ibis.ifelse(truth < 2, truth, ibis.null("int32")).cast("float64")
     places, unit = reader.places(cells, name, column), layout.averaged_in(name)

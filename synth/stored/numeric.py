@@ -5,7 +5,7 @@ from typing import Any
 import ibis
 import ibis.expr.types as ir
 
-from synth.columns import INT64
+from synth.schema.kinds.number import INT64
 from synth.stored.sql_functions import cut_off, exactly, floor, is_finite, matches
 
 LONGEST = 400

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import ibis
 import ibis.expr.types as ir
 
-from synth.columns import BooleanColumn, CategoricalColumn
 from synth.row_hash import BASE, BETWEEN, DIGITS, MISSING, ContentSums, Ruler, draw_salt, is_spelled
 from synth.schema import Schema
+from synth.schema.kinds import CategoricalColumn
 from synth.stored.connection import StorageLocation
 from synth.stored.decode import Reader
 from synth.stored.sql_functions import exactly, floor, half_even, md5
@@ -48,7 +48,7 @@ def with_keys(table: "StoredTable", schema: Schema, also: Sequence[str] = ()) ->
     for name in sorted(schema.learned):
         column, found = schema.columns[name], _digits(table, name, schema)
         digits |= {f"understudy_{len(digits) + place}": digit for place, digit in enumerate(found)}
-        if name == schema.target and isinstance(column, CategoricalColumn | BooleanColumn):
+        if name == schema.target and column.is_categorical:
             more[TARGET] = ibis.coalesce(found[0], -1)
     read = table.place.apart(table.rows.select(*schema.kept, *also, **more, **digits))
     texts = [_spelled(read[name]) for name in digits]
@@ -116,9 +116,9 @@ def _digits(table: "StoredTable", name: str, schema: Schema) -> list[Any]:
     """The whole numbers that stand for the cells, null where they are missing: one column, or three."""
     cells, column = table.rows[name], schema.columns[name]
     reader = Reader.of(table.place.backend, schema)
-    if isinstance(column, CategoricalColumn | BooleanColumn):
+    if column.is_categorical:
         members = reader.members(cells, name, column)
-        absent = (2 if isinstance(column, BooleanColumn) else len(column.categories)) + 1
+        absent = (2 if column.is_boolean else len(column.categories)) + 1
         return [ibis.ifelse(members == absent, ibis.null("int64"), members.cast("int64"))]
     ruler, places = Ruler.of(column), reader.places(cells, name, column)  # type: ignore[arg-type]
     if ruler.n_digits == 1:

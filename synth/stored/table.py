@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from synth.columns import BooleanColumn, CategoricalColumn, DateColumn, DatetimeColumn, IntegerColumn
-from synth.domain import Attribute, Discretizer, numeric_scale
+from synth.domain import Attribute, Discretizer
 from synth.errors import TableError, nearest
 from synth.observed import observe
 from synth.schema import Schema
+from synth.schema.kinds import CategoricalColumn, DatetimeColumn, LineColumn
 from synth.split import check_share, refuse_small_sides, side_bound, side_salt, unit_column
 from synth.stored.connection import Counted, StorageLocation, batches
 from synth.stored.counts import StoredCounts
@@ -31,7 +31,6 @@ from synth.stored.decode import Reader, cell_of, code_of
 from synth.stored.histories import PLACE, history_columns, numbered
 from synth.stored.row_hash import NAME, OWNER, with_row_names
 from synth.stored.sql_functions import exactly, md5, one_text
-from synth.table.decode import holds_whole_numbers
 from synth.transforms.columns import CHUNK_ROWS, Disk, FiledColumns
 from synth.validation import is_plain
 
@@ -107,7 +106,7 @@ class StoredRows:
                 counts[value + 0.0] += n  # one zero, whatever its sign
         return dict(counts)
 
-    def place_counts(self, name: str, column: numeric_scale.LineColumn, edges: np.ndarray) -> Counted:
+    def place_counts(self, name: str, column: LineColumn, edges: np.ndarray) -> Counted:
         """Counts of the present values of a number or time between edges, those beyond in the outermost."""
         n_cells = len(edges) - 1
         places = self.place.apart(self.rows.select(x=self.reader.places(self.rows[name], name, column)))
@@ -127,7 +126,7 @@ class StoredRows:
             cells: *Sensitive*. Of the column, or values of it.
         """
         column = attribute.column
-        if isinstance(column, CategoricalColumn | BooleanColumn):
+        if column.is_categorical:
             return self.reader.members(cells, attribute.name, column)
         return self.reader.places(cells, attribute.name, column)
 
@@ -270,7 +269,7 @@ class StoredTable:
         """Cells of a column as text, null where they are missing."""
         cells, column = self.rows[name], schema.columns.get(name)  # none for the slot
         reader = Reader.of(self.place.backend, schema)
-        if column is not None and holds_whole_numbers(column):
+        if column is not None and column.holds_whole_numbers:
             # A whole number has one name, however it is written.
             return reader.wholes(cells, name).cast("string")
         text = self._written_as(name)
@@ -414,8 +413,8 @@ def _telling(name: str, column: Any, side: StoredRows) -> list[Any]:
 
 
 def _value(place: float, column: Any) -> Any:
-    if isinstance(column, DateColumn):
-        return dt.datetime.combine(numeric_scale.moment(place, column), dt.time())
+    if column.is_date:
+        return dt.datetime.combine(column.value_at(place), dt.time())
     if isinstance(column, DatetimeColumn):
-        return numeric_scale.moment(place, column)
-    return min(max(int(place), column.bounds[0]), column.bounds[1]) if isinstance(column, IntegerColumn) else place
+        return column.value_at(place)
+    return min(max(int(place), column.bounds[0]), column.bounds[1]) if column.is_whole else place

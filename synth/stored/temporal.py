@@ -12,9 +12,9 @@ from typing import Any
 import ibis
 import ibis.expr.types as ir
 
-from synth.columns import DateColumn, DatetimeColumn, read_as
-from synth.domain.numeric_scale import DAY
 from synth.errors import TableError
+from synth.schema.kinds import DateColumn, DatetimeColumn
+from synth.schema.kinds.moments import DAY, read_as
 from synth.stored.numeric import whole_match
 from synth.stored.sql_functions import days, matches, microseconds, microseconds_within, within
 
@@ -87,7 +87,7 @@ def form_of(column: DateColumn | DatetimeColumn) -> Form | None:
     >>> form_of(DateColumn(bounds=("2020-01-01", "2021-01-01"), format="%d %B %Y")) is None
     True
     """
-    if isinstance(column, DateColumn) and column.format == "%Y-%m-%d":
+    if column.is_date and column.format == "%Y-%m-%d":
         return Form(DATE, clock=False)
     if column.format is None:
         return Form(f"{DATE}([T ]{CLOCK}{OFFSET}?)?", clock=True, has_offsets=True)

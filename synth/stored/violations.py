@@ -9,20 +9,17 @@ import ibis.expr.types as ir
 import numpy as np
 import pandas as pd
 
-from synth.columns import (
+from synth.errors import TableError
+from synth.schema import Schema
+from synth.schema.kinds import (
     BooleanColumn,
     CategoricalColumn,
     Column,
-    DateColumn,
-    DatetimeColumn,
     IdentifierColumn,
-    IntegerColumn,
     RealColumn,
     WeightColumn,
 )
-from synth.domain import numeric_scale
-from synth.errors import TableError
-from synth.schema import Schema
+from synth.schema.kinds.moments import DAY, MICROSECONDS
 from synth.stored.decode import Reader, rounded
 from synth.stored.numeric import ABOVE_INT64, is_number
 from synth.stored.sql_functions import (
@@ -39,7 +36,6 @@ from synth.stored.table import StoredTable
 from synth.stored.temporal import cannot, moments
 from synth.table.cells import Fault, words
 from synth.table.conforming import Violation, of_names
-from synth.table.decode import holds_whole_numbers
 
 Flags = dict[Fault, ir.BooleanColumn]
 
@@ -112,13 +108,13 @@ def _form(kind: Any) -> str:
 
 
 def _of_kind(column: Column) -> Callable[[_Given, Any], Flags]:
-    if isinstance(column, IntegerColumn) or holds_whole_numbers(column):
+    if column.is_whole or column.holds_whole_numbers:
         return _integers
     if isinstance(column, RealColumn | WeightColumn):
         return _reals
-    if isinstance(column, BooleanColumn):
+    if column.is_boolean:
         return _booleans
-    if isinstance(column, DateColumn | DatetimeColumn):
+    if column.is_time:
         return _times
     return _texts if isinstance(column, CategoricalColumn | IdentifierColumn) else _any_text
 
@@ -199,8 +195,8 @@ def _times(given: _Given, column: Any) -> Flags:
     if given.form not in ("text", "time"):
         return {Fault.TIME: given.present}
     zone, kind = getattr(column, "timezone", None), given.cells.type()
-    day = isinstance(column, DateColumn)
-    unit = numeric_scale.DAY if day else numeric_scale.MICROSECONDS[column.precision]
+    day = column.is_date
+    unit = DAY if day else MICROSECONDS[column.precision]
     low, high = (int(np.datetime64(bound, "us").astype(np.int64)) for bound in column.bounds)
     flags: Flags = {}
     if given.form == "text":
@@ -214,7 +210,7 @@ def _times(given: _Given, column: Any) -> Flags:
             return {Fault.ZONE: given.present}
         if zone is not None and not zoned and given.backend != "pyspark":
             raise cannot(given.name, kind, f"a time of timezone={zone!r}")
-        micros = days(given.cells) * numeric_scale.DAY if kind.is_date() else microseconds(given.cells, given.backend)
+        micros = days(given.cells) * DAY if kind.is_date() else microseconds(given.cells, given.backend)
         # What is not of the calendar lies outside any bounds.
         beyond = given.present & micros.isnull()
         fine = finer_than_micros(given.cells, given.backend)
@@ -299,13 +295,13 @@ def later(table: StoredTable, own: Any) -> ir.BooleanColumn:
 
 def is_key(name: str, schema: Schema) -> bool:
     """True if a column is an identifier that names rows, so that it may not repeat."""
-    return isinstance(schema.columns[name], IdentifierColumn) and name != schema.entity
+    return schema.columns[name].is_identifier and name != schema.entity
 
 
 def own_values(cells: ir.Column, column: Column, reader: Reader) -> Any:
     """Cells of an identifier such that equal names are equal; null where there is none."""
     kind: Any = cells.type()
-    if not holds_whole_numbers(column):
+    if not column.holds_whole_numbers:
         return reader.present(cells) if kind.is_string() else cells
     return reader.wholes(cells, "") if kind.is_string() or kind.is_numeric() else ibis.null("int64")
 

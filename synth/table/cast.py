@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from synth.columns import DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
+from synth.schema.kinds import DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
 from synth.table import decode, strict_decode
 from synth.table.cells import CLAMPED, INT64_MAX, RawColumn, from_arrow
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from synth.columns import Column, DatetimeColumn
+from synth.schema.kinds import Column, DatetimeColumn
 
 Form = Literal["integer", "real", "boolean", "time", "text", "mixed"]
 

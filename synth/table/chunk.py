@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from synth.columns import DatetimeColumn
+from synth.schema.kinds import DatetimeColumn
 from synth.table.cast import as_one, cast
 
 

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from synth.columns import CategoricalColumn, Column, IdentifierColumn
 from synth.errors import TableError, nearest
 from synth.schema import Schema
+from synth.schema.kinds import CategoricalColumn, Column, IdentifierColumn
 from synth.table.cells import CLAMPED, UNREADABLE, Fault, look, words
 from synth.table.decode import holds_whole_numbers, read
 from synth.table.restore_dtypes import dtype_trouble

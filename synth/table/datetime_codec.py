@@ -10,11 +10,10 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 
-from synth.columns import DateColumn, DatetimeColumn, read_as, write_as
+from synth.schema.kinds import DateColumn, DatetimeColumn
+from synth.schema.kinds.moments import read_as, write_as
 from synth.table.cells import Fault
 
-MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "day": 24 * 3600 * 10**6}
-DAY = 24 * 3600 * 10**6
 ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 ISO_DATETIME = re.compile(
     r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d{1,6}0{0,3})?)?(Z|[+-]\d\d:?\d\d(:?\d\d)?)?)?", re.ASCII

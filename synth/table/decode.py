@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.columns import (
+from synth.schema.kinds import (
     BooleanColumn,
     CategoricalColumn,
     Column,
@@ -26,6 +26,7 @@ from synth.columns import (
     RealColumn,
     WeightColumn,
 )
+from synth.schema.kinds.moments import DAY, MICROSECONDS
 from synth.table import datetime_codec
 from synth.table.cells import INT64_MAX, Fault, Faults, RawColumn, Read, each, none
 from synth.validation import is_plain
@@ -157,7 +158,7 @@ def times(given: RawColumn, column: DateColumn | DatetimeColumn, clamp: bool) ->
     wall, ahead, missing, faults = _stamps(given, column)
     zoned = isinstance(column, DatetimeColumn) and column.timezone is not None
     line = wall - ahead if zoned else wall
-    unit = datetime_codec.DAY if isinstance(column, DateColumn) else datetime_codec.MICROSECONDS[column.precision]
+    unit = DAY if isinstance(column, DateColumn) else MICROSECONDS[column.precision]
     fine = ~missing & (line % unit != 0)
     faults[Fault.CLOCK if isinstance(column, DateColumn) else Fault.PRECISION] = fine | faults.get(
         Fault.PRECISION, none(given)

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.columns import (
+from synth.errors import TableError
+from synth.schema import Schema
+from synth.schema.kinds import (
     BooleanColumn,
     CategoricalColumn,
     Column,
@@ -16,10 +18,7 @@ from synth.columns import (
     IntegerColumn,
     RealColumn,
     WeightColumn,
-    is_measured,
 )
-from synth.errors import TableError
-from synth.schema import Schema
 from synth.table import datetime_codec
 from synth.table.cells import dtype_of, look
 from synth.table.decode import read, rounded
@@ -60,7 +59,7 @@ def shown_column(series: pd.Series, name: str, column: Column) -> pd.Series:
 
 def dtype_trouble(name: str, column: Column) -> tuple[str, str] | None:
     """The rule and the remedy where the declared dtype cannot hold what the schema allows, else `None`."""
-    if column.dtype is None or (isinstance(column, CategoricalColumn) and is_measured(column)):
+    if column.dtype is None or (isinstance(column, CategoricalColumn) and column.is_measured):
         return None
     try:
         shown_column(_extremes(column), name, column)

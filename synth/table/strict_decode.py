@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.columns import BooleanColumn, Column, DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
+from synth.schema.kinds import (
+    BooleanColumn,
+    Column,
+    DateColumn,
+    DatetimeColumn,
+    IntegerColumn,
+    RealColumn,
+    WeightColumn,
+)
 from synth.table import datetime_codec
 from synth.table.cells import RawColumn, from_arrow, look
 from synth.table.decode import holds_whole_numbers

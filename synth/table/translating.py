@@ -15,9 +15,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.columns import BooleanColumn, CategoricalColumn, Column, DateColumn, DatetimeColumn, RealColumn, WeightColumn
 from synth.errors import TableError
 from synth.schema import Schema
+from synth.schema.kinds import (
+    BooleanColumn,
+    CategoricalColumn,
+    Column,
+    DateColumn,
+    DatetimeColumn,
+    RealColumn,
+    WeightColumn,
+)
 from synth.table import datetime_codec
 from synth.table.cells import UNREADABLE, Fault
 from synth.table.conforming import check_column, of_names

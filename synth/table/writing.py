@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from synth.columns import BooleanColumn, Column, DateColumn, DatetimeColumn
 from synth.errors import TableError
 from synth.output import whole_file
 from synth.schema import Schema
+from synth.schema.kinds import BooleanColumn, Column, DateColumn, DatetimeColumn
 from synth.table.conforming import readable
 from synth.table.decode import holds_whole_numbers
 from synth.table.reading import OTHER_SEPARATOR, check_suffix

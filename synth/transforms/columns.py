@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import DTypeLike, NDArray
 
-from synth.domain import numeric_scale
 from synth.domain.discretizer import Attribute
 from synth.errors import OutputError
 from synth.transforms.layout import Encoded, Layout
@@ -126,7 +125,7 @@ class HeldColumns:
         series = self.frame[attribute.name]
         for start in range(0, len(series), CHUNK_ROWS):
             part = series.iloc[start : start + CHUNK_ROWS]
-            yield attribute.cells(part) if attribute.edges is None else numeric_scale.positions(part, attribute.column)  # type: ignore[arg-type]
+            yield attribute.cells(part) if attribute.edges is None else attribute.column.positions(part)
 
     def values(self, attribute: Attribute) -> HeldValues:
         """The values of a column of numbers or times; made in parts, as objects of times take far more room."""

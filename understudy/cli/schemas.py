@@ -20,8 +20,8 @@ from understudy.cli.options import (
 from understudy.console import BAD_INPUT, DONE
 
 if TYPE_CHECKING:
-    from synth.columns import Column
     from synth.schema import Schema
+    from synth.schema.kinds import AnyColumn
 
 INFER = "Example: understudy schema infer patients.csv --target outcome --entity patient_id --out inferred.toml"
 DECLARE = (
@@ -188,10 +188,10 @@ def _unit_said(schema: "Schema") -> str:
     )
 
 
-def _told(column: "Column") -> str:
+def _told(column: "AnyColumn") -> str:
     """The kind of a column, and what it holds where it is personal data."""
     held = getattr(column, "personal", None)
-    return column.kind if held is None else f"{column.kind} ({held.replace('_', ' ')}, {column.locale})"  # type: ignore[union-attr]
+    return column.kind if held is None else f"{column.kind} ({held.replace('_', ' ')}, {column.locale})"
 
 
 def declare(  # noqa: PLR0913 - options of the command line

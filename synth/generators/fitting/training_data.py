@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.domain import Attribute, Discretizer, dp_bounds, numeric_scale
+from synth.domain import Attribute, Discretizer, dp_bounds
 from synth.domain.counts import CodedTable, Counts
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
@@ -29,8 +29,8 @@ from synth.marginals import Measurement
 from synth.marginals.measurement import estimate_total
 from synth.observed import observe
 from synth.schema import Schema
+from synth.schema.kinds import LineColumn
 from synth.split import row_keys
-from synth.table.decode import holds_whole_numbers
 from synth.transforms.columns import Columns, Disk, HeldColumns, Room
 from synth.transforms.layout import Encoded, Layout
 
@@ -96,7 +96,7 @@ class TrainingTable(Protocol):
     def value_counts(self, name: str) -> dict[float, int]:
         """Counts of the present values of a number: at the column's precision, within its bounds; one zero."""
 
-    def place_counts(self, name: str, column: numeric_scale.LineColumn, edges: np.ndarray) -> Counted:
+    def place_counts(self, name: str, column: LineColumn, edges: np.ndarray) -> Counted:
         """Counts of the present values of a number or time between edges, those beyond in the outermost.
 
         Args:
@@ -139,20 +139,20 @@ class HeldTable:
     def category_counts(self, name: str) -> dict[Any, int]:
         """Counts of the present values of a column of categories."""
         column: Any = self.schema.columns[name]
-        plain: type[Any] = int if holds_whole_numbers(column) else str
+        plain: type[Any] = int if column.holds_whole_numbers else str
         return {plain(value): int(n) for value, n in self.rows[name].dropna().value_counts().items()}
 
     def value_counts(self, name: str) -> dict[float, int]:
         """Counts of the present values of a number: at the column's precision, within its bounds; one zero."""
         column: Any = self.schema.columns[name]
-        places = numeric_scale.positions(self.rows[name], column)
-        inside = np.clip(places[~np.isnan(places)], *numeric_scale.bounds(column)) + 0.0
+        places = column.positions(self.rows[name])
+        inside = np.clip(places[~np.isnan(places)], *column.ends) + 0.0
         distinct, counts = np.unique(inside, return_counts=True)
         return dict(zip(distinct.tolist(), counts.tolist(), strict=True))
 
-    def place_counts(self, name: str, column: numeric_scale.LineColumn, edges: np.ndarray) -> Counted:
+    def place_counts(self, name: str, column: LineColumn, edges: np.ndarray) -> Counted:
         """Counts of the present values of a number or time between edges, those beyond in the outermost."""
-        return dp_bounds.histogram(numeric_scale.positions(self.rows[name], column), edges)
+        return dp_bounds.histogram(column.positions(self.rows[name]), edges)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import Discretizer, numeric_scale
-from synth.domain.discretizer import categories
+from synth.domain import Discretizer
 from synth.errors import TableError
 from synth.generators.fitting.training_data import HeldTable
 from synth.generators.marginal_generator import Independent
@@ -84,12 +82,12 @@ def _held(frame: pd.DataFrame, schema: Schema) -> dict[str, np.ndarray]:
     found = {}
     for name in schema.kept:
         column: Any = schema.columns[name]
-        if isinstance(column, CategoricalColumn | BooleanColumn):
-            known = pd.Index(categories(column)).get_indexer(pd.Index(read[name].array))
-            known = np.where(known < 0, len(categories(column)), known)
-            found[name] = np.where(read[name].isna().to_numpy(), len(categories(column)) + 1, known)
+        if column.is_categorical:
+            known = pd.Index(column.levels).get_indexer(pd.Index(read[name].array))
+            known = np.where(known < 0, len(column.levels), known)
+            found[name] = np.where(read[name].isna().to_numpy(), len(column.levels) + 1, known)
         else:
-            found[name] = numeric_scale.positions(read[name], column)
+            found[name] = column.positions(read[name])
     return found
 
 
@@ -98,7 +96,7 @@ def _stored(table: StoredTable, schema: Schema) -> dict[str, np.ndarray]:
     reader, found = table.training(schema).reader, {}
     for name in schema.kept:
         column: Any = schema.columns[name]
-        read = reader.members if isinstance(column, CategoricalColumn | BooleanColumn) else reader.places
+        read = reader.members if column.is_categorical else reader.places
         asked = table.rows.select(i="i", x=read(table.rows[name], name, column)).order_by("i")
         found[name] = table.place.fetch(asked).column(1).to_numpy(zero_copy_only=False).astype(np.float64)
     return found

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 from evaluate.sampling import entity_codes, learned_keys, seeded_order
-from synth.columns import NumericColumn
 from synth.domain import Discretizer
 from synth.domain.constraint_checks import broken
 from synth.dp.budget import Budget
@@ -48,7 +47,7 @@ def test_every_cell_is_read_as_in_memory(put: Any, kinds: Schema) -> None:
 def test_every_exact_value_of_a_number_is_counted_as_in_memory(put: Any, kinds: Schema) -> None:
     both = put(every_kind())
     held, stored = HeldTable(conform(both.held, kinds, outside="clamp"), kinds), both.stored.training(kinds)
-    numbers = [name for name in kinds.modeled if isinstance(kinds.columns[name], NumericColumn)]
+    numbers = [name for name in kinds.modeled if kinds.columns[name].is_number]
     assert len(numbers) > 2
     for name in numbers:
         counts = held.value_counts(name)

@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from synth.columns import CategoricalColumn
 from synth.domain import Discretizer
 from synth.domain.discretizer import regroup
 from synth.dp.budget import Budget
@@ -31,6 +30,7 @@ from synth.generators.marginal_generator import Independent
 from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.registry import generator
 from synth.schema import Schema, build_schema
+from synth.schema.kinds import CategoricalColumn
 from synth.stored import StoredTable, open_table
 from synth.stored.connection import CATALOG, LOCK, embedded, patient
 from synth.stored.errors import told

@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from synth.columns import IdentifierColumn
 from synth.domain import Discretizer
 from synth.errors import TableError
 from synth.generators.fitting.training_data import HeldTable
 from synth.generators.marginal_generator import Independent
 from synth.generators.mst import Mst
 from synth.schema import Schema, build_schema
+from synth.schema.kinds import IdentifierColumn
 from synth.split import split_table
 from synth.stored import StoredTable, open_table
 from synth.table import conform, read_table
