@@ -64,7 +64,6 @@ def _ranges(edges: np.ndarray, column: Any) -> list[str]:
     """Names of the ranges between edges."""
     if not len(edges):
         return ["all"]
-    timed = column.kind in ("date", "datetime")
-    words = [str(column.value_at(edge)) if timed else f"{edge:.6g}" for edge in edges]
+    words = [str(column.value_at(edge)) if column.is_time else f"{edge:.6g}" for edge in edges]
     inner = [f"{low} to below {high}" for low, high in itertools.pairwise(words)]
     return [f"below {words[0]}", *inner, f"{words[-1]} or more"]

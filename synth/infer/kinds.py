@@ -335,18 +335,6 @@ def _whole(about: ColumnFacts, kind: str) -> np.ndarray:
     return values
 
 
-def _integer(about: ColumnFacts) -> Column:
-    return numeric.integer(about, _whole(about, "integer"))
-
-
-def _real(about: ColumnFacts) -> Column:
-    return numeric.real(about, _numbers(about, "real"))
-
-
-def _weight(about: ColumnFacts) -> Column:
-    return numeric.weight(about, _numbers(about, "weight"))
-
-
 def _categorical(about: ColumnFacts) -> Column:
     form = about.given.form
     if about.n_present == 0:
@@ -420,11 +408,15 @@ def _personal(about: ColumnFacts) -> Column:
     return column
 
 
-def _text(about: ColumnFacts) -> Column:
-    return TextColumn(drop=True, **about.common("object"))
-
-
 _MADE: Mapping[str, Callable[[ColumnFacts], Column]] = {
-    "integer": _integer, "real": _real, "weight": _weight, "categorical": _categorical, "boolean": _boolean,
-    "date": _date, "datetime": _datetime, "identifier": _identifier, "personal": _personal, "text": _text,
-}  # fmt: skip
+    "integer": lambda about: numeric.integer(about, _whole(about, "integer")),
+    "real": lambda about: numeric.real(about, _numbers(about, "real")),
+    "weight": lambda about: numeric.weight(about, _numbers(about, "weight")),
+    "categorical": _categorical,
+    "boolean": _boolean,
+    "date": _date,
+    "datetime": _datetime,
+    "identifier": _identifier,
+    "personal": _personal,
+    "text": lambda about: TextColumn(drop=True, **about.common("object")),
+}

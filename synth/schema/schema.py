@@ -301,7 +301,7 @@ class Schema(Frozen):
             SchemaError: there is such a column; nothing was fitted.
         """
         for name in self.texts:
-            if not getattr(self.columns[name], "learn", False):
+            if not self.columns[name].learn:
                 raise SchemaError(
                     f"free text is learned where its column says so: column={name!r} is of kind text; set learn = true "
                     'for it, drop = true, or kind = "personal" and personal = "text" for placeholder sentences'

@@ -106,7 +106,7 @@ def infer(  # noqa: PLR0913 - options of the command line
     console.table(("column", "kind"), [(name, _told(column)) for name, column in schema.columns.items()])
     for sentence in left_out(schema):
         console.say(sentence)
-    if any(column.kind == "personal" for column in schema.columns.values()):
+    if any(column.is_personal for column in schema.columns.values()):
         console.warn("personal data was told by names and patterns; look for what was not found")
     missing = [text for text in schema.missing_values if text]
     if missing:

@@ -6,12 +6,12 @@ A kind is one file: its fields, and its own answers to these questions. Nobody e
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from synth.validation import Frozen
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
 
 TaskKind = Literal["classification", "regression"]
@@ -41,6 +41,14 @@ class AnyColumn(Frozen):
     has_own_texts: ClassVar[bool] = False  # cells are texts that only `parse` reads and `write` writes
     domain: ClassVar[str | None] = None  # the field that a private fit can measure
     tasks: ClassVar[tuple[TaskKind, ...]] = ()  # of models that predict it
+    is_measured: ClassVar[bool] = False  # bounds or categories are not declared but to be measured
+    measures_spikes: ClassVar[bool] = False  # frequent values are not declared but to be measured
+    is_ordered: ClassVar[bool] = False  # categories whose order means something
+    holds_whole_numbers: ClassVar[bool] = False  # as categories or identifiers, rather than texts
+    levels: ClassVar[tuple[Any, ...]] = ()  # all values of a categorical column, in order
+    spellings: ClassVar[tuple[Any, ...]] = ()  # texts of a file that stand for a value each, as far as listed
+    zone: ClassVar[str | None] = None  # of times; "mixed": each value has its own offset
+    domain_words: ClassVar[str] = ""  # bounds, number of categories, template or form
     noun: ClassVar[str] = ""  # one value, in words
 
     missing: bool = Field(default=False, description="Whether a value may be missing.")
@@ -87,46 +95,6 @@ class AnyColumn(Frozen):
     def is_replaced(self) -> bool:
         """True if values are written anew, of the same form, and nothing of the real ones is kept."""
         return self.is_identifier or self.is_personal
-
-    @property
-    def is_measured(self) -> bool:
-        """True if bounds or categories are not declared but to be measured."""
-        return False
-
-    @property
-    def measures_spikes(self) -> bool:
-        """True if frequent values are not declared but to be measured."""
-        return False
-
-    @property
-    def is_ordered(self) -> bool:
-        """True of categories whose order means something."""
-        return False
-
-    @property
-    def holds_whole_numbers(self) -> bool:
-        """True if categories or identifiers are whole numbers rather than texts."""
-        return False
-
-    @property
-    def levels(self) -> tuple[Any, ...]:
-        """All values of a categorical column, in order."""
-        return ()
-
-    @property
-    def spellings(self) -> tuple[Any, ...]:
-        """The texts of a file that stand for a value each, as far as they are listed."""
-        return ()
-
-    @property
-    def zone(self) -> str | None:
-        """The time zone, "mixed" where each value has its own offset; `None` on the wall clock."""
-        return None
-
-    @property
-    def domain_words(self) -> str:
-        """The domain in words: bounds, number of categories, template or form; empty for anything else."""
-        return ""
 
     def allows(self, value: Any) -> bool:
         """True if a listed combination may hold the value."""
@@ -207,17 +175,13 @@ class LineColumn(MeasurableColumn):
     """A number or a time: its values have positions on one line of float64."""
 
     is_line: ClassVar[bool] = True
+    ladder: ClassVar[tuple[tuple[float, float], ...]] = ()  # steps, each with its share, coarsest first
     tasks: ClassVar[tuple[TaskKind, ...]] = ("regression",)
 
     @property
     def unit(self) -> float | None:
         """Distance between neighboring positions that the column can hold; `None` for a continuous one."""
         raise NotImplementedError
-
-    @property
-    def ladder(self) -> tuple[tuple[float, float], ...]:
-        """Each step with its share, coarsest first."""
-        return ()
 
     @property
     def spacing(self) -> float | None:
@@ -230,7 +194,7 @@ class LineColumn(MeasurableColumn):
         low, high = self.bounds
         return self.position(low), self.position(high)
 
-    def positions(self, series: "pd.Series") -> "np.ndarray":
+    def positions(self, series: Any) -> np.ndarray:
         """The position of each value of a canonical column; shape (n,), NaN where missing."""
         raise NotImplementedError
 
@@ -250,7 +214,7 @@ class LineColumn(MeasurableColumn):
         """Bounds that hold the half-open [first, last) on the line, within the column's own."""
         raise NotImplementedError
 
-    def values(self, counts: "np.ndarray", missing: "np.ndarray") -> "pd.Series":
+    def values(self, counts: np.ndarray, missing: np.ndarray) -> "pd.Series":
         """Drawn positions as a canonical column.
 
         Args:

@@ -27,16 +27,13 @@ class BooleanColumn(AnyColumn):
 
     @property
     def levels(self) -> tuple[Any, ...]:
-        """False first."""
         return (False, True)
 
     @property
     def spellings(self) -> tuple[Any, ...]:
-        """The tokens."""
         return self.tokens
 
     def allows(self, value: Any) -> bool:
-        """True of either."""
         return isinstance(value, bool)
 
     def _asserted(self, often: str) -> str:

@@ -30,7 +30,6 @@ class CategoricalColumn(MeasurableColumn):
 
     @classmethod
     def widest(cls, content: Mapping[str, Any]) -> tuple[str, ...]:
-        """No list: anything may be there."""
         return ()
 
     @property
@@ -69,40 +68,33 @@ class CategoricalColumn(MeasurableColumn):
 
     @property
     def is_ordered(self) -> bool:
-        """True if the order of the list means something."""
         return self.ordered
 
     @property
     def holds_whole_numbers(self) -> bool:
-        """True if the list holds whole numbers, or is to."""
         return self.whole_numbers or (bool(self.categories) and isinstance(self.categories[0], int))
 
     @property
     def levels(self) -> tuple[Any, ...]:
-        """The list."""
         return self.categories
 
     @property
     def spellings(self) -> tuple[Any, ...]:
-        """The list."""
         return self.categories
 
     @property
     def domain_words(self) -> str:
-        """How many there are."""
         return f"{len(self.categories):,} categories" if self.categories else ""
 
     @property
-    def noun(self) -> str:  # type: ignore[override]
+    def noun(self) -> str:
         """One category to measure."""
         return "a whole number" if self.whole_numbers else "a text"
 
     def allows(self, value: Any) -> bool:
-        """True of what is listed."""
         return not isinstance(value, bool) and value in self.categories
 
     def to_measure(self) -> dict[str, Any]:
-        """Without the list; what it held is public."""
         return {**super().to_measure(), "whole_numbers": self.holds_whole_numbers}
 
     def _asserted_domain(self, often: str) -> str:
@@ -113,5 +105,4 @@ class CategoricalColumn(MeasurableColumn):
         return f"every value is one of {listed}, {often}, and this list is {NOT_READ_OFF}"
 
     def read_off(self) -> list[tuple[str, str]]:
-        """The list."""
         return [("the categories", "the rarest may be one unit's own")] if self.categories else []

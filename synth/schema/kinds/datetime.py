@@ -2,22 +2,20 @@
 
 import datetime as dt
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field, field_validator
 
 from synth.errors import nearest
 from synth.schema.kinds.base import ordered
-from synth.schema.kinds.moments import EPOCH, MICROSECONDS, NANOSECONDS, TimeColumn, can_be_parsed
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
+from synth.schema.kinds.moments import MICROSECONDS, NANOSECONDS, TimeColumn, can_be_parsed
 
 
 class DatetimeColumn(TimeColumn):
     """A point in time. `timezone` is `None` (wall clock), an IANA name, or "mixed" (each value has its own offset)."""
 
+    per_position: ClassVar[int] = 1
     kind: Literal["datetime"] = "datetime"
     bounds: tuple[dt.datetime, dt.datetime] = Field(description="Wall clock without a zone; UTC when there is one.")
     format: str | None = Field(default=None, description="strptime format of the text form; left out: ISO 8601.")
@@ -28,7 +26,6 @@ class DatetimeColumn(TimeColumn):
 
     @classmethod
     def widest(cls, content: Mapping[str, Any]) -> tuple[dt.datetime, dt.datetime]:
-        """Every time that Python knows, or that nanoseconds reach; short of both ends of the calendar in a zone."""
         zone = content.get("timezone")
         if "[ns" in str(content.get("dtype")):
             return NANOSECONDS
@@ -36,8 +33,8 @@ class DatetimeColumn(TimeColumn):
         # Before that, pandas cannot turn times of a named zone into objects: it crashes.
         low = dt.datetime.min + room if zone in (None, "mixed") else NANOSECONDS[0]
         last = dt.datetime.max - room
-        precision = str(content.get("precision"))  # a day's bounds stay on the second: they are wide enough
-        micros = MICROSECONDS["s" if precision == "day" else precision] if precision in MICROSECONDS else 10**6
+        precision = str(content.get("precision"))
+        micros = MICROSECONDS["s"] if precision == "day" else MICROSECONDS.get(precision, MICROSECONDS["s"])
         return low, last - (last - dt.datetime.min) % dt.timedelta(microseconds=micros)
 
     _parsed = field_validator("format")(can_be_parsed)
@@ -63,68 +60,38 @@ class DatetimeColumn(TimeColumn):
         return timezone
 
     @property
-    def noun(self) -> str:  # type: ignore[override]
+    def noun(self) -> str:
         """A time to its precision."""
         return f"a time to the {self.precision}"
 
     @property
     def zone(self) -> str | None:
-        """An IANA name, or "mixed"."""
         return self.timezone
-
-    @property
-    def unit(self) -> float:
-        """Positions are microseconds."""
-        return float(self.micros)
 
     @property
     def micros(self) -> int:
         """Of the precision."""
         return MICROSECONDS[self.precision]
 
-    def instants(self, series: "pd.Series") -> "np.ndarray":
+    def instants(self, series: Any) -> np.ndarray:
         """As datetime64[us]: wall clock without a zone, UTC with one."""
-        import numpy as np
-
         if self.timezone == "mixed":
             naive = [v.astimezone(dt.UTC).replace(tzinfo=None) if v is not None else None for v in series]
             return np.array(naive, dtype="datetime64[us]")
         return super().instants(series if self.timezone is None else series.dt.tz_convert("UTC").dt.tz_localize(None))
 
-    def positions(self, series: "pd.Series") -> "np.ndarray":
-        """Microseconds since 1970."""
-        import numpy as np
-
-        stamps = self.instants(series)
-        return np.where(np.isnat(stamps), np.nan, stamps.astype(np.int64) / 1)
-
-    def position(self, value: Any) -> float:
-        """Microseconds since 1970."""
-        return float((value - EPOCH) // dt.timedelta(microseconds=1))
-
-    def value_at(self, position: float) -> dt.datetime:
-        """The time, without a zone."""
-        return EPOCH + dt.timedelta(microseconds=int(position))
-
     def plain(self, value: Any) -> dt.datetime:
-        """A datetime of Python, in UTC where there is a zone, and without it."""
         moment: dt.datetime = value.to_pydatetime() if hasattr(value, "to_pydatetime") else value
         return moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
 
-    def values(self, counts: "np.ndarray", missing: "np.ndarray") -> "pd.Series":
-        """As datetime64[us] in the zone."""
+    def values(self, counts: np.ndarray, missing: np.ndarray) -> Any:
         import pandas as pd
 
         series = super().values(counts, missing)
         if self.timezone is None:
             return series
         if self.timezone != "mixed":
-            zoned: pd.Series = series.dt.tz_localize("UTC").dt.tz_convert(self.timezone)
-            return zoned
+            return series.dt.tz_localize("UTC").dt.tz_convert(self.timezone)
         # DEVIATES: a synthetic value of a mixed column is written in UTC; offsets are not learned.
         stamps = series.to_numpy().tolist()
         return pd.Series([None if s is None else s.replace(tzinfo=dt.UTC) for s in stamps], dtype=object)
-
-    def show(self, count: int) -> str:
-        """In ISO 8601."""
-        return (EPOCH + dt.timedelta(microseconds=count * self.micros)).isoformat(sep=" ")

@@ -43,12 +43,10 @@ class IdentifierColumn(AnyColumn):
 
     @property
     def holds_whole_numbers(self) -> bool:
-        """True if they are drawn from bounds."""
         return self.bounds is not None
 
     @property
     def domain_words(self) -> str:
-        """The bounds or the template."""
         return self.template or "" if self.bounds is None else f"{self.bounds[0]} to {self.bounds[1]}"
 
     def _asserted(self, often: str) -> str:
@@ -56,7 +54,6 @@ class IdentifierColumn(AnyColumn):
         return f"an identifier: never learned, made anew as {form}, and this format is {NOT_READ_OFF}"
 
     def read_off(self) -> list[tuple[str, str]]:
-        """The format."""
         if self.bounds is not None:
             return [("the bounds of these identifiers", "each may be one unit's own")]
         told = ("the template of these identifiers", "it shows what all of them have in common")

@@ -1,7 +1,7 @@
 """Whole numbers."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -17,10 +17,6 @@ from synth.schema.kinds.number import (
     whole_numbers_of,
 )
 
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-
 
 class IntegerColumn(NumericColumn):
     """Whole numbers within 64 bits."""
@@ -35,12 +31,10 @@ class IntegerColumn(NumericColumn):
 
     @property
     def unit(self) -> float:
-        """Whole numbers lie one apart."""
         return 1.0
 
     @classmethod
     def widest(cls, content: Mapping[str, Any]) -> tuple[int, int]:
-        """All whole numbers that the dtype holds, 64 bits unless it says less."""
         return whole_numbers_of(content.get("dtype")) or INT64
 
     @field_validator("bounds")
@@ -52,18 +46,9 @@ class IntegerColumn(NumericColumn):
         return checked
 
     def allows(self, value: Any) -> bool:
-        """True within the bounds."""
         return isinstance(value, int) and not isinstance(value, bool) and self.bounds[0] <= value <= self.bounds[1]
 
     def between(self, first: float, last: float) -> tuple[int, int]:
-        """Whole numbers below the end."""
         low, high = self.bounds
         least = max(low, int(first))
         return least, max(least, min(high, int(last) - 1))
-
-    def values(self, counts: "np.ndarray", missing: "np.ndarray") -> "pd.Series":
-        """As Int64."""
-        import numpy as np
-        import pandas as pd
-
-        return pd.Series(pd.arrays.IntegerArray(np.clip(counts, *self.bounds), missing.copy()))

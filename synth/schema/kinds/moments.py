@@ -2,13 +2,11 @@
 
 import datetime as dt
 import re
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from synth.schema.kinds.base import LineColumn
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
 
 MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "day": 24 * 3600 * 10**6}
 """Of each precision."""
@@ -58,28 +56,44 @@ class TimeColumn(LineColumn):
     """A date or a time."""
 
     is_time: ClassVar[bool] = True
+    per_position: ClassVar[int]  # microseconds between one position and the next
 
     @property
     def micros(self) -> int:
-        """Microseconds of its precision."""
+        """Microseconds between neighboring values."""
         raise NotImplementedError
 
-    def instants(self, series: "pd.Series") -> "np.ndarray":
+    @property
+    def unit(self) -> float:
+        return float(self.micros // self.per_position)
+
+    def instants(self, series: Any) -> np.ndarray:
         """A canonical column as datetime64[us]: wall clock without a zone, UTC with one."""
-        return series.to_numpy(dtype="datetime64[us]")
+        return np.asarray(series.to_numpy(dtype="datetime64[us]"))
+
+    def positions(self, series: Any) -> np.ndarray:
+        stamps = self.instants(series)
+        return np.where(np.isnat(stamps), np.nan, stamps.astype(np.int64) / self.per_position)
+
+    def position(self, value: Any) -> float:
+        moment = dt.datetime.combine(value, dt.time()) if self.is_date else value
+        return float((moment - EPOCH) // dt.timedelta(microseconds=self.per_position))
+
+    def value_at(self, position: float) -> Any:
+        return self.plain(EPOCH + dt.timedelta(microseconds=int(position) * self.per_position))
 
     def between(self, first: float, last: float) -> tuple[Any, Any]:
-        """Both ends, within the outer limits."""
         low, high = self.bounds
         least, most = self.ends
         return low if first <= least else self.value_at(first), high if last >= most else self.value_at(last)
 
-    def values(self, counts: "np.ndarray", missing: "np.ndarray") -> "pd.Series":
-        """As datetime64[us], on the wall clock."""
-        import numpy as np
+    def values(self, counts: np.ndarray, missing: np.ndarray) -> Any:
         import pandas as pd
 
         low, high = (np.datetime64(bound, "us").astype(np.int64) for bound in self.bounds)
         stamps = np.clip(counts * self.micros, low, high).astype("datetime64[us]")
         stamps[missing] = np.datetime64("NaT", "us")
         return pd.Series(stamps)
+
+    def show(self, count: int) -> str:
+        return str(self.plain(EPOCH + dt.timedelta(microseconds=count * self.micros)))

@@ -3,15 +3,12 @@
 import itertools
 import math
 import re
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
+import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from synth.schema.kinds.base import LineColumn
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
 
 INT64 = (-(2**63), 2**63 - 1)
 _INTEGER_DTYPE = re.compile(r"(u?)int(8|16|32|64)(?:\[pyarrow\])?", re.IGNORECASE)
@@ -114,7 +111,6 @@ class NumericColumn(LineColumn):
 
     @property
     def ladder(self) -> tuple[tuple[float, float], ...]:
-        """Each step with its share, coarsest first."""
         return tuple(zip(self.steps, self.step_shares or (1.0,) * len(self.steps), strict=True))
 
     def tells_apart(self, value: float) -> bool:
@@ -126,33 +122,34 @@ class NumericColumn(LineColumn):
 
     @property
     def measures_spikes(self) -> bool:
-        """True if frequent values are not declared but to be measured."""
         return self.measure_spikes
 
-    def positions(self, series: "pd.Series") -> "np.ndarray":
-        """Numbers are themselves."""
-        return series.to_numpy(dtype=float, na_value=math.nan)
+    def positions(self, series: Any) -> np.ndarray:
+        return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
 
     def position(self, value: Any) -> float:
-        """Itself."""
         return float(value)
 
     def value_at(self, position: float) -> Any:
-        """Itself."""
         return self.plain(position)
 
     def plain(self, value: Any) -> Any:
-        """A number of Python."""
         return type(self.bounds[0])(value)
 
+    def values(self, counts: np.ndarray, missing: np.ndarray) -> Any:
+        import pandas as pd
+
+        if self.is_whole:
+            return pd.Series(pd.arrays.IntegerArray(np.clip(counts, *self.bounds), missing.copy()))
+        reals = counts if self.decimals is None else np.round(counts / 10.0**self.decimals, self.decimals)
+        return pd.Series(np.where(missing, np.nan, np.clip(reals, *self.bounds)))
+
     def show(self, count: int) -> str:
-        """A number to its precision."""
         decimals = getattr(self, "decimals", None) or 0
         return f"{count / 10**decimals:.{decimals}f}"
 
     @property
     def limit_words(self) -> list[str]:
-        """Limits, bins, steps and frequent values."""
         parts = super().limit_words
         if self.steps:
             listed = (f"{size:.15g}" + ("" if share == 1 else f" ({100 * share:.3g}%)") for size, share in self.ladder)
@@ -164,7 +161,6 @@ class NumericColumn(LineColumn):
         return parts
 
     def read_off(self) -> list[tuple[str, str]]:
-        """The bounds, and what else is frequent."""
         told = ("steps and frequent values", "rows decide which they are, and one entity's may be enough")
         return super().read_off() + [told] * bool(self.steps or self.spikes)
 

@@ -98,7 +98,6 @@ class PersonalColumn(AnyColumn):
 
     @property
     def domain_words(self) -> str:
-        """The form and the locale."""
         return f"{self.personal.replace('_', ' ')}, {self.locale}"
 
     def _asserted(self, often: str) -> str:
@@ -108,5 +107,4 @@ class PersonalColumn(AnyColumn):
         return f"{what}: never learned, written anew by Faker{form}{empty}, and this is {NOT_READ_OFF}"
 
     def read_off(self) -> list[tuple[str, str]]:
-        """The form."""
         return [("the template", "it shows what all of them have in common")] if self.template else []

@@ -2,16 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from synth.schema.kinds.base import TaskKind, ordered
 from synth.schema.kinds.number import BOUNDS, NumericColumn
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
 
 WIDEST_REAL = (-1e15, 1e15)
 """Bounds of a real of which nothing is public: float64 still tells its tenths apart."""
@@ -26,12 +22,10 @@ class FractionColumn(NumericColumn):
 
     @property
     def unit(self) -> float | None:
-        """One of the last digit; `None` where all digits count."""
         return None if self.decimals is None else 10.0**-self.decimals
 
     @classmethod
     def widest(cls, content: Mapping[str, Any]) -> tuple[float, float]:
-        """Magnitudes that float64 tells apart to about a tenth."""
         return WIDEST_REAL
 
     _check = field_validator("bounds")(ordered)
@@ -48,26 +42,17 @@ class FractionColumn(NumericColumn):
         return self
 
     @property
-    def noun(self) -> str:  # type: ignore[override]
+    def noun(self) -> str:
         """A number to its precision."""
         if self.decimals is None:
             return self._noun
         return self._noun + (f" with at most {self.decimals} decimals" if self.decimals else " without decimals")
 
     def between(self, first: float, last: float) -> tuple[float, float]:
-        """Both ends, rounded."""
         low, high = self.bounds
         if self.decimals is not None:
             first, last = round(first, self.decimals), round(last, self.decimals)
         return max(low, first), min(high, last)
-
-    def values(self, counts: "np.ndarray", missing: "np.ndarray") -> "pd.Series":
-        """As float64."""
-        import numpy as np
-        import pandas as pd
-
-        reals = counts if self.decimals is None else np.round(counts / 10.0**self.decimals, self.decimals)
-        return pd.Series(np.where(missing, np.nan, np.clip(reals, *self.bounds)))
 
 
 class RealColumn(FractionColumn):
