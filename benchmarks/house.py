@@ -3,17 +3,23 @@
 Files, lines and folders of the four packages and of the tests; files that only one neighbor of their package imports;
 class names of more than one meaning; types that public results leave open; files that name a metric, an attack and a
 generator as a text. Imports inside functions count like others. Lines are all lines of a file.
+
+``--check`` compares folders with their budgets, `[tool.house.lines]` of pyproject.toml, and ends with 1 where one is
+exceeded: whoever adds a line then takes away another in the same folder.
 """
 
 import ast
 import statistics
 import sys
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 PACKAGES = ("synth", "evaluate", "reports", "understudy")
 MOST_MODULES = 20
+SLACK = 0.95
+"""Share of a budget under which it is lowered, so that what was saved stays saved."""
 RESULTS = ("evaluate/result.py", "synth/dp/statement.py", "evaluate/gate/verdict.py", "evaluate/gate/finding.py")
 """Files of results that users hold."""
 SAMPLES = {"metric": "triples.tvd", "attack": "privacy.linkability", "generator": "latent_class"}
@@ -44,6 +50,18 @@ def main(root: Path) -> None:
             *sorted(f"{name}: {', '.join(homes)}" for name, homes in classes(trees).items() if len(homes) > 1), sep="\n"
         )
         print(*sorted(f"{path.relative_to(root)}" for path in lone(root, trees)), sep="\n")
+
+
+def over_budget(root: Path) -> Iterator[str]:
+    """A sentence for each folder that has more lines than its budget, or so few that the budget is slack."""
+    budgets = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["house"]["lines"]
+    for name, most in budgets.items():
+        paths = [root / name] if name.endswith(".py") else files(root, (name,))
+        n = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
+        if n > most:
+            yield f"{name} has {n:,} lines, budget={most:,}; remove {n - most:,} of them"
+        elif n < SLACK * most:
+            yield f"{name} has {n:,} lines, budget={most:,}; lower the budget in pyproject.toml"
 
 
 def files(root: Path, packages: Sequence[str]) -> Iterator[Path]:
@@ -110,4 +128,6 @@ def open_types(path: Path) -> int:
 
 
 if __name__ == "__main__":
-    main(Path.cwd())
+    if "--check" in sys.argv:
+        sys.exit("\n".join(over_budget(Path())) or 0)
+    main(Path())

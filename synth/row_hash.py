@@ -16,21 +16,29 @@ what they hold.
 A row's *name* is the MD5 of the texts of all its kept columns and its turn among rows with the same texts: 0, 1, 2 and
 so on. Whoever takes a row away takes one name away, the last of its kind, and changes no other.
 
-`synth.stored.row_hash` says the same in expressions of a database.
+All of this is of rows one by one, whatever the chunks that they are read in; turns, counts and entities are told on
+vectors of all rows, of 8 bytes a row each.
 """
 
 import hashlib
 import math
-from collections import Counter
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from synth.schema import Schema
-from synth.schema.kinds import LineColumn
+from synth.schema.kinds import (
+    LineColumn,
+)
+from synth.table.rows import Rows
+
+Table = pd.DataFrame | Rows
 
 BASE = 2.0**52
 """Whole numbers below it are counted exactly in float64, and so are their halves."""
@@ -63,75 +71,140 @@ def draw_salt(seed: int) -> str:
     return f"understudy.draw {seed}\n"
 
 
-def content_keys(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """A key for each row, equal for rows that agree in all learned columns; shape (len(frame),), uint64.
+def frames_of(table: Table, *names: str) -> Iterator[pd.DataFrame]:
+    """A frame, or rows in chunks: some columns at least."""
+    return iter([table]) if isinstance(table, pd.DataFrame) else table.frames(*names)
+
+
+def content_keys(table: Table, schema: Schema) -> np.ndarray:
+    """A key for each row, equal for rows that agree in all learned columns; shape (len(table),), uint64.
 
     Args:
-        frame: *Sensitive*. In canonical form; the order of its columns does not matter.
+        table: *Sensitive*. In canonical form; the order of its columns does not matter.
     """
-    parts = [part for name in sorted(schema.learned) for part in _texts(frame[name], schema.columns[name])]
-    if not parts:
-        return _digests([b""] * len(frame))
-    return _digests([BETWEEN.join(row).encode() for row in zip(*parts, strict=True)])
+    names = sorted(schema.learned)
+    parts = (_digests(_rows(frame, names, schema, _texts)) for frame in frames_of(table, *names))
+    return np.concatenate([words[:, 0] for words in parts])
 
 
 @dataclass(frozen=True)
 class ContentSums:
-    """The sums of a table's rows, whatever their order: equal for equal tables, in memory and where stored."""
+    """The sums of a table's rows, whatever their order: equal for equal tables, wherever they lie."""
 
     n_rows: int
     sums: tuple[int, int, int, int]
 
 
-def content_sums(frame: pd.DataFrame, schema: Schema) -> ContentSums:
+def content_sums(table: Table, schema: Schema) -> ContentSums:
     """The sums of the digests of all rows over `schema.kept`.
 
     Two cells are equal as two learned cells of a key are; where categories are to be measured, where their values are;
     and in identifiers, personal data and text where their texts are, to the last blank.
 
     Args:
-        frame: *Sensitive*. In canonical form.
+        table: *Sensitive*. In canonical form.
     """
-    digests = b"".join([hashlib.md5(row, usedforsecurity=False).digest() for row in _kept_rows(frame, schema)])
-    first, second, third, fourth = (
-        int(word) for word in np.frombuffer(digests, dtype=">u4").reshape(-1, 4).sum(axis=0, dtype=np.uint64)
-    )
-    return ContentSums(len(frame), (first, second, third, fourth))
+    names, sums, n_rows = sorted(schema.kept), np.zeros(4, dtype=np.uint64), 0
+    for frame in frames_of(table, *names):
+        digests = _digests(_rows(frame, names, schema, _kept_texts))
+        sums += digests.astype(">u8").view(">u4").reshape(-1, 4).sum(axis=0, dtype=np.uint64)
+        n_rows += len(frame)
+    first, second, third, fourth = sums.tolist()
+    return ContentSums(n_rows, (first, second, third, fourth))
 
 
-def row_names(frame: pd.DataFrame, schema: Schema) -> list[str]:
-    """A name for each row, from what it holds and its turn among rows that hold the same; shape (len(frame),).
+def row_names(table: Table, schema: Schema) -> Iterator[list[str]]:
+    """A name for each row, from what it holds and its turn among rows that hold the same; some rows at a time.
 
     Args:
-        frame: *Sensitive*. In canonical form; neither the order of its rows nor that of its columns matters.
+        table: *Sensitive*. In canonical form; neither the order of its rows nor that of its columns matters.
     """
-    met: Counter[bytes] = Counter()
-    names = []
-    for row in _kept_rows(frame, schema):
-        # Turns are counted among equal texts, not among equal digests: somebody may find two texts of one digest.
-        names.append(f"{hashlib.md5(row, usedforsecurity=False).hexdigest()}:{met[row]}")
-        met[row] += 1
-    return names
+    names, start = sorted(schema.kept), 0
+    # Turns are counted among equal texts. Somebody may find two texts of one MD5, but not of a digest with a key that
+    # is drawn here and forgotten.
+    turns = _turns(_numbers(table, names, lambda frame, key: _keyed(_rows(frame, names, schema, _kept_texts), key)))
+    for frame in frames_of(table, *names):
+        rows = _rows(frame, names, schema, _kept_texts)
+        of_rows = zip(rows, turns[start : start + len(frame)].tolist(), strict=True)
+        yield [f"{hashlib.md5(row, usedforsecurity=False).hexdigest()}:{turn}" for row, turn in of_rows]
+        start += len(frame)
+
+
+def entity_codes(table: Table, schema: Schema) -> np.ndarray:
+    """A number for the entity of each row, from 0 in the order of first appearance, -1 where it has none; shape (n,).
+
+    Args:
+        table: *Sensitive*. In canonical form.
+    """
+    entity = str(schema.entity)
+
+    def digests(frame: pd.DataFrame, key: bytes) -> np.ndarray:
+        codes, values = pd.factorize(frame[entity])
+        of_values = _keyed([str(value).encode(errors="surrogatepass") for value in values], key)
+        return np.concatenate([of_values, np.zeros((1, 2), dtype=np.uint64)])[codes]
+
+    codes = _numbers(table, [entity], digests)
+    missing = np.concatenate([frame[entity].isna().to_numpy(dtype=bool) for frame in frames_of(table, entity)])
+    if not missing.any():
+        return codes
+    nobody = codes[missing.argmax()]
+    return np.where(missing, -1, codes - (codes > nobody))
+
+
+def seeded_order(table: Table, schema: Schema, seed: int) -> np.ndarray:
+    """Positions of the rows in a seeded random order, which depends on nothing but what they hold; shape (n,).
+
+    Its first k are a sample of k rows without replacement. Rows that are equal in all learned columns are told apart by
+    their entities and free texts, so that units and texts come out alike, too.
+
+    Args:
+        table: *Sensitive*. In canonical form.
+    """
+    names = [name for name in (schema.entity, *schema.texts) if name is not None]
+    keys = content_keys(table, schema)
+    return drawn_order(keys, seed, *(_text_digests(table, name) for name in names))
+
+
+def drawn_order(keys: np.ndarray, seed: int, *ties: np.ndarray) -> np.ndarray:
+    """Positions of the rows in a seeded random order; its first k are a sample of k rows without replacement.
+
+    Args:
+        keys: equal for equal rows, shape (n,), uint64. Equal rows are told apart by their count, so they are drawn
+            independently of each other.
+        ties: in what order equal rows are counted, the first to sort by first, shape (n,) each; without any: as they
+            stand.
+    """
+    order = np.lexsort((*reversed(ties), keys)) if ties else np.argsort(keys, kind="stable")
+    ranked = keys[order]
+    first = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]]) if len(keys) else np.zeros(0, dtype=np.int64)
+    repeat = np.arange(len(keys)) - np.repeat(first, np.diff(np.r_[first, len(keys)]))
+    return np.asarray(order[np.argsort(tickets(ranked, repeat, seed), kind="stable")])
+
+
+def whole_entities(table: Table, schema: Schema, *, seed: int, limit: int) -> np.ndarray:
+    """Flags of all rows of entities that are drawn by their names, `limit` rows at most; shape (n,).
+
+    An entity of more rows is passed over.
+
+    Args:
+        table: *Sensitive*. In canonical form.
+    """
+    codes, salt = entity_codes(table, schema), draw_salt(seed)
+    named = _text_digests(table, str(schema.entity), salt)
+    known = codes >= 0
+    sizes = np.bincount(codes[known], minlength=1)
+    ticket = np.zeros(len(sizes), dtype=np.uint64)
+    ticket[codes[known]] = named[known]
+    order = np.argsort(ticket, kind="stable")
+    order = order[sizes[order] <= limit]
+    drawn = np.zeros(len(sizes) + 1, dtype=bool)
+    drawn[order[np.cumsum(sizes[order]) <= limit]] = True
+    return drawn[codes]
 
 
 def is_spelled(column: Any) -> bool:
     """True if cells of a column stand for themselves, as texts, rather than for places or members of a list."""
     return not column.is_learned or (column.is_categorical and column.is_measured)
-
-
-def _kept_rows(frame: pd.DataFrame, schema: Schema) -> Iterator[bytes]:
-    """The texts of all kept columns of each row, as one."""
-    parts = [part for name in sorted(schema.kept) for part in _kept_texts(frame[name], schema.columns[name])]
-    return (BETWEEN.join(row).encode(errors="surrogatepass") for row in zip(*parts, strict=True))
-
-
-def _kept_texts(series: pd.Series, column: Any) -> list[list[str]]:
-    if not is_spelled(column):
-        return _texts(series, column)
-    codes, distinct = pd.factorize(series)
-    # Its length before each text, so that no two rows run together alike.
-    texts = np.array([*(f"{len(str(value))}:{value}" for value in distinct), MISSING], dtype=object)
-    return [texts[codes].tolist()]
 
 
 def tickets(keys: np.ndarray, counts: np.ndarray, seed: int) -> np.ndarray:
@@ -141,34 +214,111 @@ def tickets(keys: np.ndarray, counts: np.ndarray, seed: int) -> np.ndarray:
         keys: of the rows, shape (n,), uint64.
         counts: how many equal rows come before each, shape (n,).
     """
-    salt, names = draw_salt(seed).encode(), keys.astype(">u8").tobytes().hex().encode()
-    starts = range(0, DIGITS * len(keys), DIGITS)
-    named = zip(starts, counts.tolist(), strict=True)
-    return _digests([b"%s%s:%d" % (salt, names[i : i + DIGITS], n) for i, n in named])
+    salt, found = draw_salt(seed).encode(), np.empty(len(keys), dtype=np.uint64)
+    for at in range(0, len(keys), _AT_ONCE):
+        names = keys[at : at + _AT_ONCE].astype(">u8").tobytes().hex().encode()
+        named = zip(range(0, len(names), DIGITS), counts[at : at + _AT_ONCE].tolist(), strict=True)
+        found[at : at + _AT_ONCE] = _digests([b"%s%s:%d" % (salt, names[i : i + DIGITS], n) for i, n in named])[:, 0]
+    return found
+
+
+_AT_ONCE = 1 << 18
+"""Tickets that are written out at a time."""
 
 
 def _digests(texts: list[bytes]) -> np.ndarray:
-    """The first 64 bits of the MD5 of each text, as a number."""
+    """The MD5 of each text as two numbers of 64 bits; shape (n, 2), uint64."""
     md5 = hashlib.md5
-    firsts = b"".join([md5(text, usedforsecurity=False).digest()[:8] for text in texts])
-    return np.frombuffer(firsts, dtype=">u8").astype(np.uint64)
+    return _words([md5(text, usedforsecurity=False).digest() for text in texts])
 
 
-def _texts(series: pd.Series, column: Any) -> list[list[str]]:
-    """The whole numbers of a column as texts: one list, or three."""
+def _keyed(texts: list[bytes], key: bytes) -> np.ndarray:
+    """128 bits of each text under a key, shape (n, 2), uint64."""
+    return _words([hashlib.blake2b(text, digest_size=16, key=key).digest() for text in texts])
+
+
+def _words(digests: list[bytes]) -> np.ndarray:
+    return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64).reshape(-1, 2)
+
+
+def _text_digests(table: Table, name: str, salt: str | None = None) -> np.ndarray:
+    """The first 64 bits of the MD5 of each cell's text, or of a salt and these in digits; missing ones come last."""
+    parts = []
+    for frame in frames_of(table, name):
+        codes, values = pd.factorize(frame[name])
+        texts = [str(value).encode(errors="surrogatepass") for value in values]
+        if salt is not None:
+            texts = [(salt + hashlib.md5(text, usedforsecurity=False).hexdigest()).encode() for text in texts]
+        parts.append(np.append(_digests(texts)[:, 0], np.uint64(2**64 - 1))[codes])
+    return np.concatenate(parts)
+
+
+def _numbers(table: Table, names: list[str], digests: Callable[[pd.DataFrame, bytes], np.ndarray]) -> np.ndarray:
+    """Numbers of rows by digests under a key that is drawn here, equal where these are; by first appearance."""
+    while True:
+        key = os.urandom(16)
+        words = np.concatenate([digests(frame, key) for frame in frames_of(table, *names)])
+        codes = pd.factorize(words[:, 0])[0]
+        others = np.empty(codes.max(initial=-1) + 1, dtype=np.uint64)
+        others[codes] = words[:, 1]
+        if (others[codes] == words[:, 1]).all():  # else two texts share 64 bits under this key
+            return np.asarray(codes)
+
+
+def _turns(codes: np.ndarray) -> np.ndarray:
+    """How many rows of the same number come before each; shape (n,)."""
+    order = np.argsort(codes, kind="stable")
+    first = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    turns = np.empty(len(codes), dtype=np.int64)
+    turns[order] = np.arange(len(codes)) - np.repeat(first, np.diff(np.append(first, len(codes))))
+    return turns
+
+
+def _rows(
+    frame: pd.DataFrame, names: list[str], schema: Schema, texts: Callable[[pd.Series, Any], list[pa.Array]]
+) -> list[bytes]:  # fmt: skip
+    """The texts of some columns of each row, as one."""
+    parts = [part for name in names for part in texts(frame[name], schema.columns[name])]
+    if not parts:
+        return [b""] * len(frame)
+    return pc.binary_join_element_wise(*parts, BETWEEN.encode()).to_pylist()  # type: ignore[no-any-return]
+
+
+def _kept_texts(series: pd.Series, column: Any) -> list[pa.Array]:
+    if not is_spelled(column):
+        return _texts(series, column)
+    codes, distinct = pd.factorize(series)
+    # Its length before each text, so that no two rows run together alike.
+    texts = (str(value) for value in distinct)
+    return [_taken(codes, [f"{len(text)}:{text}".encode(errors="surrogatepass") for text in texts])]
+
+
+def _texts(series: pd.Series, column: Any) -> list[pa.Array]:
+    """The whole numbers of a column as texts: one array, or three."""
     if column.is_categorical:
         known = column.levels
         members = pd.Index(known).get_indexer(pd.Index(series.array))
-        named = np.array([*map(str, range(len(known) + 1)), MISSING], dtype=object)
         members = np.where(members < 0, len(known), members)
-        return [named[np.where(series.isna().to_numpy(), len(known) + 1, members)].tolist()]
+        return [_taken(np.where(series.isna().to_numpy(), -1, members), [b"%d" % n for n in range(len(known) + 1)])]
     ruler = Ruler.of(column)
     places = column.positions(series)
     absent = np.isnan(places)
-    texts = [_spelled(digit, absent) for digit in _digits(np.where(absent, 0.0, places), ruler)]
-    for row in np.flatnonzero((places != 0.0) & (np.abs(places) < ruler.least)):
-        texts[0][row] = repr(float(places[row]))
+    texts = [
+        pa.array(digit, mask=absent).cast(pa.string()).cast(pa.binary()).fill_null(MISSING.encode())
+        for digit in _digits(np.where(absent, 0.0, places), ruler)
+    ]
+    tiny = np.flatnonzero((places != 0.0) & (np.abs(places) < ruler.least))
+    if len(tiny):
+        first = texts[0].to_pylist()
+        for row in tiny.tolist():
+            first[row] = repr(float(places[row])).encode()
+        texts[0] = pa.array(first, pa.binary())
     return texts
+
+
+def _taken(codes: np.ndarray, texts: list[bytes]) -> pa.Array:
+    """The text of each code, of -1 that of a missing cell."""
+    return pa.array([*texts, MISSING.encode()], pa.binary()).take(pa.array(np.where(codes < 0, len(texts), codes)))
 
 
 def _digits(places: np.ndarray, ruler: Ruler) -> list[np.ndarray]:
@@ -179,10 +329,3 @@ def _digits(places: np.ndarray, ruler: Ruler) -> list[np.ndarray]:
         digits.append(np.floor(rest))
         rest = (rest - digits[-1]) * BASE
     return [np.where(places < 0.0, -digit, digit).astype(np.int64) for digit in digits]
-
-
-def _spelled(digits: np.ndarray, absent: np.ndarray) -> list[str]:
-    """Whole numbers as texts; those that repeat are written once."""
-    codes, distinct = pd.factorize(digits)
-    texts = np.array([*map(str, distinct.tolist()), MISSING], dtype=object)
-    return texts[np.where(absent, len(distinct), codes)].tolist()  # type: ignore[no-any-return]

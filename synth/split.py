@@ -9,14 +9,16 @@ seed, stratified on the target.
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from synth.errors import JobError, TableError
-from synth.row_hash import row_names
+from synth.row_hash import Table, entity_codes, frames_of, row_names
 from synth.schema import Schema
-from synth.table import conform
+from synth.table.rows import Rows
 
 MIN_SIDE_ROWS = 40
 """Rows that either side needs, so that the evaluation's intervals mean something."""
@@ -27,18 +29,19 @@ class Split:
     """The two sides of one table, which unpack as train and holdout.
 
     Attributes:
-        train: *Sensitive*. What generators are fitted on.
+        train: *Sensitive*. What generators are fitted on: a DataFrame where the table was one, else rows that are read
+            in chunks, whose `frame()` is a DataFrame.
         holdout: *Sensitive*. What no generator sees.
         inside: *Sensitive*. Which rows of the table are the holdout, boolean.
     """
 
-    train: pd.DataFrame
-    holdout: pd.DataFrame
+    train: Any
+    holdout: Any
     duplicates_across: int
     keyed: bool
     inside: np.ndarray
 
-    def __iter__(self) -> Iterator[pd.DataFrame]:
+    def __iter__(self) -> Iterator[Any]:
         """Train, then holdout: `train, holdout = split_table(table, schema)`."""
         return iter((self.train, self.holdout))
 
@@ -48,23 +51,25 @@ class Split:
 
 
 def split_table(
-    frame: pd.DataFrame,
+    table: Any,
     schema: Schema,
     *,
     holdout_share: float = 0.2,
     seed: int = 0,
     private: bool = False,
     any_size: bool = False,
+    folder: Path | None = None,
 ) -> Split:
     """Train and holdout of a table.
 
     Args:
-        frame: *Sensitive*. Fits the schema.
+        table: *Sensitive*. Fits the schema: a DataFrame, or anything else that `synth.fit` takes.
         schema: names the entity and the target.
         holdout_share: share of units that go to the holdout, in (0, 1).
         seed: names the split; another seed is another release of the same table.
         private: by hashes of names, never stratified.
         any_size: true where a refusal would tell how many rows there are.
+        folder: for what does not fit into memory; `None`: that of the system's temporary files.
 
     Raises:
         JobError: the share is not inside (0, 1).
@@ -72,12 +77,15 @@ def split_table(
             side; nothing was split.
     """
     check_share(holdout_share)
-    frame = conform(frame, schema, outside="clamp" if private else "refuse", part=True)
-    inside = _keyed(frame, schema, holdout_share, seed) if private else _drawn(frame, schema, holdout_share, seed)
-    train, holdout = frame[~inside].reset_index(drop=True), frame[inside].reset_index(drop=True)
+    rows = Rows.of(table, schema, outside="clamp" if private else "refuse", folder=folder)
+    inside = _keyed(rows, schema, holdout_share, seed) if private else _drawn(rows, schema, holdout_share, seed)
+    train, holdout = rows.where(~inside), rows.where(inside)
     if not any_size:
         refuse_small_sides(len(train), len(holdout), holdout_share)
-    return Split(train, holdout, int(twins(holdout, train, schema.learned).sum()), private, inside)
+    n_twins = int(twins(holdout, train, schema.learned).sum())
+    if isinstance(table, pd.DataFrame):
+        return Split(train.frame(), holdout.frame(), n_twins, private, inside)
+    return Split(train, holdout, n_twins, private, inside)
 
 
 def check_share(holdout_share: float) -> None:
@@ -97,22 +105,26 @@ def refuse_small_sides(n_train: int, n_holdout: int, holdout_share: float) -> No
 
 def halves(frame: pd.DataFrame, schema: Schema, *, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Two disjoint halves of a table, whole entities on one side, stratified on the target."""
-    second = _drawn(frame, schema, 0.5, seed)
+    second = _drawn(Rows.from_frames([frame], schema), schema, 0.5, seed)
     return frame[~second].reset_index(drop=True), frame[second].reset_index(drop=True)
 
 
-def twins(rows: pd.DataFrame, others: pd.DataFrame, columns: Iterable[str]) -> np.ndarray:
+def twins(rows: Table, others: Table, columns: Iterable[str]) -> np.ndarray:
     """Flags of the rows with an exact twin among `others`, in the given columns; shape (len(rows),), boolean."""
-    return np.isin(row_keys(rows, columns), row_keys(others, columns))
+    names = list(columns)
+    return np.isin(row_keys(rows, names), row_keys(others, names))
 
 
-def row_keys(frame: pd.DataFrame, columns: Iterable[str]) -> np.ndarray:
-    """A 64-bit key for each row, equal for equal rows (missing equals missing); shape (len(frame),), uint64."""
+def row_keys(table: Table, columns: Iterable[str]) -> np.ndarray:
+    """A 64-bit key for each row, equal for equal rows (missing equals missing); shape (len(table),), uint64."""
     names = list(columns)
     if not names:
-        return np.zeros(len(frame), dtype=np.uint64)
-    plain = pd.DataFrame({f"{i}": _hashable(frame[name]) for i, name in enumerate(names)})
-    return np.asarray(pd.util.hash_pandas_object(plain, index=False), dtype=np.uint64)
+        return np.zeros(len(table), dtype=np.uint64)
+    parts = []
+    for frame in frames_of(table, *names):
+        plain = pd.DataFrame({f"{i}": _hashable(frame[name]) for i, name in enumerate(names)})
+        parts.append(np.asarray(pd.util.hash_pandas_object(plain, index=False), dtype=np.uint64))
+    return np.concatenate(parts)
 
 
 def _hashable(column: pd.Series) -> pd.Series:
@@ -144,32 +156,34 @@ def side_bound(holdout_share: float) -> str:
     return f"{int(holdout_share * 2**64):016x}"
 
 
-def _keyed(frame: pd.DataFrame, schema: Schema, share: float, seed: int) -> np.ndarray:
-    """Flags of the rows of the holdout, each unit by the hash of its name; shape (len(frame),), boolean.
+def _keyed(rows: Rows, schema: Schema, share: float, seed: int) -> np.ndarray:
+    """Flags of the rows of the holdout, each unit by the hash of its name; shape (len(rows),), boolean.
 
-    MD5 because every database has it: a table is split alike in memory and where it is stored. Nobody has to be kept
-    from finding two names of one side.
+    MD5 is fast, and nobody has to be kept from finding two names of one side.
     """
     salt, bound = side_salt(seed), side_bound(share)
 
-    def inside(unit: object) -> bool:
-        return hashlib.md5(f"{salt}{unit}".encode(), usedforsecurity=False).hexdigest() < bound
+    def inside(units: Iterable[object]) -> np.ndarray:
+        digests = (hashlib.md5(f"{salt}{unit}".encode(), usedforsecurity=False).hexdigest() for unit in units)
+        return np.array([digest < bound for digest in digests], dtype=bool)
 
     name = unit_column(schema)
     if name is None:
-        return np.fromiter(map(inside, row_names(frame, schema)), dtype=bool, count=len(frame))
-    codes, units = pd.factorize(frame[name])
-    sides = np.fromiter(map(inside, units), dtype=bool, count=len(units))
-    # A row without a name stays in train; without an entity, a private fit lets it contribute nothing.
-    return np.asarray(np.append(sides, False)[codes], dtype=bool)
+        return np.concatenate([inside(names) for names in row_names(rows, schema)])
+    sides = []
+    for frame in rows.frames(name):
+        codes, units = pd.factorize(frame[name])
+        # A row without a name stays in train; without an entity, a private fit lets it contribute nothing.
+        sides.append(np.append(inside(units), False)[codes])
+    return np.concatenate(sides)
 
 
-def _drawn(frame: pd.DataFrame, schema: Schema, share: float, seed: int) -> np.ndarray:
+def _drawn(rows: Rows, schema: Schema, share: float, seed: int) -> np.ndarray:
     """Flags of the rows of the second side, drawn unit by unit within strata of the target."""
     rng = np.random.default_rng([seed, 1])
-    units = _units(frame, schema)
+    units = _units(rows, schema)
     _, first = np.unique(units, return_index=True)
-    strata = _strata(frame.iloc[first], schema)
+    strata = _strata(rows, first, schema)
     order = np.lexsort((rng.random(len(first)), strata))
     starts = np.flatnonzero(np.r_[True, np.diff(strata[order]) != 0]) if len(order) else np.zeros(0, dtype=np.int64)
     sizes = np.diff(np.r_[starts, len(order)])
@@ -181,20 +195,20 @@ def _drawn(frame: pd.DataFrame, schema: Schema, share: float, seed: int) -> np.n
     return np.asarray(inside[units], dtype=bool)
 
 
-def _units(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """A number from 0 for the unit of every row, shape (len(frame),); a row without an entity is a unit of its own."""
+def _units(rows: Rows, schema: Schema) -> np.ndarray:
+    """A number from 0 for the unit of every row, shape (len(rows),); a row without an entity is a unit of its own."""
     if schema.entity is None:
-        return np.arange(len(frame))
-    codes, entities = pd.factorize(frame[schema.entity])
+        return np.arange(len(rows))
+    codes = entity_codes(rows, schema)
     alone = codes < 0
-    return np.asarray(np.where(alone, len(entities) + np.cumsum(alone) - 1, codes))
+    return np.asarray(np.where(alone, codes.max(initial=-1) + np.cumsum(alone), codes))
 
 
-def _strata(rows: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """A stratum for each row by its target: the category, or the decile of a number; 0 for all without a target."""
+def _strata(rows: Rows, chosen: np.ndarray, schema: Schema) -> np.ndarray:
+    """A stratum for each chosen row by its target: the category, or the decile of a number; 0 without a target."""
     if schema.target is None:
-        return np.zeros(len(rows), dtype=np.int64)
-    target = rows[schema.target]
+        return np.zeros(len(chosen), dtype=np.int64)
+    target = rows.frame(schema.target)[schema.target].iloc[chosen]
     if schema.columns[schema.target].is_categorical:
         return np.asarray(pd.factorize(target)[0], dtype=np.int64)
     ranks = target.rank(pct=True).to_numpy(dtype=float, na_value=0.0)

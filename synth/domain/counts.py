@@ -6,15 +6,19 @@ more than noise hides, they are measured as well. A distribution over both keeps
 Groups are made of released counts, so that they cost nothing.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from synth.domain.discretizer import OTHER, Discretizer
+from synth.table.rows import Rows
+from synth.table.spool import Spool
 
 
 class Counts(Protocol):
@@ -51,10 +55,7 @@ class CodedTable:
     def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
         """Counts of rows by combination of codes; shaped by the clique, one axis for each attribute."""
         shape = tuple(self.domain[name] for name in clique)
-        joint = np.zeros(len(self.codes), dtype=np.int64)
-        for name, size in zip(clique, shape, strict=True):
-            joint *= size
-            joint += self._columns[name]
+        joint = _joint([self._columns[name] for name in clique], shape)
         return np.bincount(joint, minlength=int(np.prod(shape))).reshape(shape)
 
     def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
@@ -69,6 +70,74 @@ class CodedTable:
     def _columns(self) -> dict[str, NDArray[np.integer]]:
         """The codes of each attribute side by side in memory: a column is read in many counts."""
         return dict(zip(self.domain, np.ascontiguousarray(self.codes.T), strict=True))
+
+
+CELLS_AT_ONCE = 1 << 22
+"""Cells of the cliques that are counted in one pass over the rows: the counts of all of them are held."""
+
+
+@dataclass(frozen=True, eq=False)
+class SpooledTable:
+    """Counts of the codes of rows in chunks, 1 to 4 bytes a cell: in memory while they are few, then in a file.
+
+    Attributes:
+        chunks: *Sensitive*. By chunk, the number of each attribute's codes in the spool.
+    """
+
+    domain: Mapping[str, int]
+    spool: Spool = field(repr=False)
+    chunks: tuple[Mapping[str, int], ...] = field(repr=False)
+
+    @classmethod
+    def of(cls, rows: Rows, discretizer: Discretizer) -> Self:
+        """The rows in the codes of a discretizer."""
+        spool, chunks = Spool(rows.folder), []
+        for chunk in rows.chunks(*discretizer.columns):
+            codes = {each.name: each.group[chunk.cells(each)] for each in discretizer.attributes}
+            small = {name: held.astype(np.min_scalar_type(discretizer.sizes[name] - 1)) for name, held in codes.items()}
+            chunks.append({name: spool.add(pa.array(held)) for name, held in small.items()})
+        return cls(discretizer.sizes, spool, tuple(chunks))
+
+    def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
+        """Counts of rows by combination of codes; shaped by the clique, one axis for each attribute."""
+        return next(self.each([clique]))
+
+    def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
+        """The counts of many cliques, in their order: many in one pass over the rows."""
+        batch: list[Sequence[str]] = []
+        n_cells = 0
+        for clique in cliques:
+            size = math.prod(self.domain[name] for name in clique)
+            if batch and n_cells + size > CELLS_AT_ONCE:
+                yield from self._counted(batch)
+                batch, n_cells = [], 0
+            batch.append(clique)
+            n_cells += size
+        yield from self._counted(batch)
+
+    def coarse(self, coarsening: "Coarsening") -> "CoarseCounts":
+        """The same table, which has coarse attributes as well."""
+        return CoarseCounts(self, coarsening)
+
+    def _counted(self, cliques: Sequence[Sequence[str]]) -> list[NDArray[np.int64]]:
+        names = sorted({name for clique in cliques for name in clique})
+        shapes = [tuple(self.domain[name] for name in clique) for clique in cliques]
+        sums = [np.zeros(math.prod(shape), dtype=np.int64) for shape in shapes]
+        for chunk in self.chunks:
+            # As wide as `bincount` wants them: else it would widen every combination anew.
+            codes = {name: np.asarray(self.spool.read(chunk[name])).astype(np.intp) for name in names}
+            for clique, shape, total in zip(cliques, shapes, sums, strict=True):
+                total += np.bincount(_joint([codes[name] for name in clique], shape), minlength=len(total))
+        return [total.reshape(shape) for total, shape in zip(sums, shapes, strict=True)]
+
+
+def _joint(columns: Sequence[NDArray[np.integer]], shape: Sequence[int]) -> NDArray[np.intp]:
+    """The cell of each row in a table of that shape; shape (n,)."""
+    joint = columns[0].astype(np.intp)
+    for codes, size in zip(columns[1:], shape[1:], strict=True):
+        joint *= size
+        joint += codes
+    return joint
 
 
 MARK = "\0coarse"

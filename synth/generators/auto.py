@@ -1,9 +1,7 @@
 """The generator that public facts choose: one answer for whoever does not want to compare."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
-
-import pandas as pd
+from typing import Any, ClassVar
 
 from synth.dp.budget import Budget
 from synth.dp.schedule import Plan, Schedule
@@ -15,9 +13,6 @@ from synth.generators.marginal_generator import Independent
 from synth.generators.trees import Trees
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-
-if TYPE_CHECKING:
-    from synth.stored import StoredTable
 
 FEW_COLUMNS = 6
 """With fewer columns a junction tree holds what matters, and sharper than classes do."""
@@ -88,7 +83,7 @@ class Auto(PrivateGenerator):
 
     def fit(
         self,
-        train: "pd.DataFrame | StoredTable",
+        train: Any,
         schema: Schema,
         *,
         seed: int = 0,

@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -15,25 +14,13 @@ from synth.domain.coded_rows import Array, CodedRows
 from synth.domain.quantile_grid import quantile_discretizer
 from synth.errors import TableError
 from synth.generators.base import Generator
-from synth.generators.fitting.fixed_costs import observe_spikes
-from synth.generators.fitting.private_fit import as_it_is
-from synth.generators.fitting.training_data import (
-    HeldTable,
-    TrainingTable,
-    disk_of,
-    histories_apart,
-    observed_domains,
-    stored_rows,
-)
+from synth.generators.fitting.private_fit import as_it_is, observed
+from synth.generators.fitting.training_data import TrainingTable, histories_apart
 from synth.generators.models.autoregressive_model import Autoregression, AutoregressiveModel
 from synth.generators.models.history_model import HistoryModel
 from synth.histories.layout import FIRST, LATER, HistoryLayout, has_histories
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from synth.transforms.columns import HeldColumns
-
-if TYPE_CHECKING:
-    from synth.stored import StoredTable
 
 LEAST_UNITS = 20
 """Units of a code or a leaf below which a fit warns."""
@@ -131,7 +118,7 @@ class AutoregressiveGenerator(Generator):
 
     def fit_rows(
         self,
-        train: "pd.DataFrame | StoredTable",
+        train: Any,
         schema: Schema,
         *,
         seed: int = 0,
@@ -141,11 +128,10 @@ class AutoregressiveGenerator(Generator):
         """A model of the training table: of histories, where the schema names an order.
 
         Args:
-            train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored. Of these, the
-                rows are kept in a file without a name, in `place` or beside the system's temporary files.
+            train: *Sensitive*. Real rows.
         """
         self.check(schema)
-        table, schema = as_it_is(train, schema, progress, in_order=self.draws_histories(schema))
+        table, schema = as_it_is(train, schema)
         if len(table) == 0:
             raise TableError("a fit needs rows, and the table has none; give it a larger one")
         rng = np.random.default_rng(seed)
@@ -170,21 +156,17 @@ class AutoregressiveGenerator(Generator):
         layout = HistoryLayout(schema, len(shares))
         parts: dict[str, AutoregressiveModel] = {}
         first, later = histories_apart(table, layout, checked=True)
-        for name, rows, of_part, given in (
-            (FIRST, first, layout.first_rows, ()),
-            (LATER, later, layout.later_rows, layout.known),
-        ):
+        for name, rows, given in ((FIRST, first, ()), (LATER, later, layout.known)):
             if len(rows) == 0:
                 continue
-            seen = observed_domains(rows, of_part)
-            seen = observe_spikes(rows.under(seen), seen)
+            rows, seen = observed(rows)
             own = None if place is None else place / name
 
             def tell(label: str, share: float | None, name: str = name) -> None:
                 progress(f"{name} rows: {label}", None if share is None else (share + (name == LATER)) / 2)
 
             pairs = layout.pairs(name)
-            parts[name] = self._of_rows(rows.under(seen), seen, None, rng, tell, own, given=given, pairs=pairs)
+            parts[name] = self._of_rows(rows, seen, None, rng, tell, own, given=given, pairs=pairs)
         return HistoryModel(
             self.name,
             schema,
@@ -210,7 +192,7 @@ class AutoregressiveGenerator(Generator):
     ) -> AutoregressiveModel:
         """A model of rows, given some columns, in which codes of pairs of columns that never met never meet."""
         progress("reading rows", None)
-        learned = replace(self._read(table, schema, place, rng), given=given)
+        learned = replace(self._read(table, schema, rng), given=given)
         if place is not None:
             place.mkdir(parents=True, exist_ok=True)
         distribution = self._learn(learned, int(rng.integers(2**63)), progress, place)
@@ -223,20 +205,13 @@ class AutoregressiveGenerator(Generator):
         """The distribution over codes and ranks."""
         raise NotImplementedError
 
-    def _read(self, table: TrainingTable, schema: Schema, place: Path | None, rng: np.random.Generator) -> LearnedRows:
+    def _read(self, table: TrainingTable, schema: Schema, rng: np.random.Generator) -> LearnedRows:
         """The rows, or a sample of them, in codes that are read off them."""
         n = len(table)
         chosen = np.sort(rng.choice(n, self.most_rows, replace=False)) if n > self.most_rows else np.arange(n)
-        public = Discretizer.by_schema(schema)
-        if isinstance(table, HeldTable):
-            columns, weights = HeldColumns(table.rows), _held_weights(table, schema)[chosen]
-            found = {each.name: _taken(columns.parts(each), chosen) for each in public.attributes}
-        else:
-            from synth.stored.table import SHARE, in_order
-
-            filed = in_order(stored_rows(table), public, disk_of(place), shares=schema.entity is not None).columns
-            found = {each.name: _taken(filed.parts(each), chosen) for each in public.attributes}
-            weights = np.ones(len(chosen)) if schema.entity is None else _taken(filed.column(SHARE), chosen)
+        columns = table.columns(None)
+        found = {a.name: _taken(columns.parts(a), chosen) for a in Discretizer.by_schema(schema).attributes}
+        weights = _weights(table)[chosen]
         least = min(float(self.least_units), float(weights.sum()) / 2)
         discretizer = quantile_discretizer(schema, found, weights, n_bins=self.n_bins, least_units=least)
         cells = {
@@ -246,13 +221,13 @@ class AutoregressiveGenerator(Generator):
         return LearnedRows(schema, discretizer, CodedRows.of(discretizer, cells), weights)
 
 
-def _held_weights(table: HeldTable, schema: Schema) -> Array:
+def _weights(table: TrainingTable) -> Array:
     """One over the rows of each row's unit; a row without an entity is a unit by itself."""
-    if schema.entity is None:
+    if table.schema.entity is None:
         return np.ones(len(table))
-    owners = pd.factorize(table.rows[schema.entity])[0]
-    held = np.bincount(owners[owners >= 0], minlength=1)
-    return np.where(owners < 0, 1.0, 1.0 / np.maximum(held[owners], 1))
+    entities = table.entities()
+    sizes = np.bincount(entities[entities >= 0], minlength=1)
+    return np.where(entities < 0, 1.0, 1.0 / np.maximum(sizes[entities], 1))
 
 
 def _taken(parts: Iterator[NDArray[np.generic]], chosen: NDArray[np.intp]) -> Array:

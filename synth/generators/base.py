@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,9 +19,6 @@ from synth.language.specification import LanguageModel
 from synth.notebook import html_table
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-
-if TYPE_CHECKING:
-    from synth.stored import StoredTable
 
 
 class Model(Protocol):
@@ -100,8 +97,6 @@ class Generator(BaseModel):
     """The reason why its models cannot be saved; `None`: they can."""
     local: ClassVar[bool] = False
     """True if rows randomize their own answers, so that no curator adds noise: their reports are audited."""
-    stored: ClassVar[bool] = True
-    """True if it is fitted on tables that stay where they are stored, too."""
     learns_histories: ClassVar[bool] = False
     """True if it can draw the rows of an entity one after another, where the schema names an order."""
     resumes: ClassVar[bool] = False
@@ -160,14 +155,6 @@ class Generator(BaseModel):
             f"nothing: {self.independent_rows_reason}",
         )
 
-    def check_held(self, train: object) -> None:
-        """Refuse a table that is not held in memory."""
-        if not isinstance(train, pd.DataFrame):
-            raise JobError(
-                f"generator={self.name!r} is fitted on rows in memory, and this table stays where it is stored; take a "
-                "sample of its rows and read that with `synth.read_table`, or choose auto, ctgan or tvae"
-            )
-
     def check_saving(self) -> None:
         """Refuse, before a fit, to save a model that cannot be saved."""
         if self.unsaved is not None:
@@ -182,7 +169,7 @@ class Generator(BaseModel):
 
     def fit(
         self,
-        train: "pd.DataFrame | StoredTable",
+        train: Any,
         schema: Schema,
         *,
         seed: int = 0,
@@ -193,10 +180,10 @@ class Generator(BaseModel):
         """A model of the training table: of its rows first, then of their texts, where it has any.
 
         Args:
-            train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
+            train: *Sensitive*. Real rows: a DataFrame, a path, or anything else that `synth.fit` takes.
         """
         if not schema.texts:
-            return self.fit_rows(train, schema, **self._taken(seed, progress, budget, place))  # type: ignore[arg-type]
+            return self.fit_rows(train, schema, **self._taken(seed, progress, budget, place))
         from synth.generators.models.text_model import TextModel
 
         self.check(schema)
@@ -227,7 +214,7 @@ class Generator(BaseModel):
         taken: dict[str, Any] = {"seed": seed, "progress": progress}
         return taken | ({"budget": budget} if self.private else {}) | ({"place": place} if self.resumes else {})
 
-    def fit_rows(self, train: pd.DataFrame, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> Model:
+    def fit_rows(self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> Model:
         """A model of all columns but texts, of which its samples have none; arguments as of `fit`.
 
         Private generators take `budget` beside these, and those that keep unfinished work `place`.
@@ -295,7 +282,7 @@ class PrivateGenerator(Generator):
 
     def fit_rows(
         self,
-        train: "pd.DataFrame | StoredTable",
+        train: Any,
         schema: Schema,
         *,
         seed: int = 0,
@@ -308,7 +295,7 @@ class PrivateGenerator(Generator):
 
 def fit_model(
     generator: Generator,
-    train: "pd.DataFrame | StoredTable",
+    train: Any,
     schema: Schema,
     *,
     seed: int = 0,
@@ -319,7 +306,7 @@ def fit_model(
     """A model by any generator, which is given what it takes.
 
     Args:
-        train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
+        train: *Sensitive*. Real rows: anything that `Generator.fit` takes.
     """
     taken: dict[str, Any] = {"seed": seed, "progress": progress}
     if isinstance(generator, PrivateGenerator):

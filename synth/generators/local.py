@@ -7,10 +7,9 @@ rows nor a row's place shows. After the randomization no row is read.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-import pandas as pd
 from pydantic import Field
 
 from synth.domain import Discretizer
@@ -30,10 +29,7 @@ from synth.marginals import Measurement
 from synth.marginals.factor import CELLS_A_MB
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from synth.table import conform
-
-if TYPE_CHECKING:
-    from synth.stored import StoredTable
+from synth.table.rows import Rows
 
 EXACT_SIGMA = 0.5
 """Standard deviation, in rows, that counts without noise are taken to have."""
@@ -45,7 +41,6 @@ class Local(PrivateGenerator):
 
     name: ClassVar[str] = "local"
     writes_texts: ClassVar[bool] = False
-    stored: ClassVar[bool] = False
     local: ClassVar[bool] = True
     delta: Annotated[float, Field(ge=0, le=0)] | Literal["auto"] = Field(
         default="auto", description="A local claim has a delta of 0."
@@ -102,7 +97,7 @@ class Local(PrivateGenerator):
 
     def fit_rows(
         self,
-        train: "pd.DataFrame | StoredTable",
+        train: Any,
         schema: Schema,
         *,
         seed: int = 0,
@@ -112,9 +107,8 @@ class Local(PrivateGenerator):
         """A model of what respondents report.
 
         Args:
-            train: *Sensitive*. A row for each respondent, in memory.
+            train: *Sensitive*. A row for each respondent.
         """
-        self.check_held(train)
         self.check(schema)
         if not self.promises:
             return self._as_it_is(train, schema, progress)
@@ -143,7 +137,7 @@ class Local(PrivateGenerator):
     def _reported(self, train: Any, survey: Survey, budget: Budget) -> ReportCounts:
         """The reports of all slots, counted; nothing but these leaves."""
         # Conformed first: one name may be spelled in several ways, and each would send a report.
-        rows = bound_contributions(conform(train, survey.schema, outside="clamp"), survey.schema)
+        rows = bound_contributions(Rows.of(train, survey.schema), survey.schema).frame()
         n_slots = require_declared(survey.schema)
         order = _slots(len(rows), n_slots)
         cells = list(survey.answers(survey.codes(rows), order))
@@ -170,7 +164,7 @@ class Local(PrivateGenerator):
 
     def _as_it_is(self, train: Any, schema: Schema, progress: Progress) -> MarginalModel:
         """The model of the same questions answered by everybody, truthfully."""
-        table, seen = as_it_is(train, schema, progress)
+        table, seen = as_it_is(train, schema)
         discretizer = public_bins(seen, self.n_bins)
         coded = table.coded(discretizer)
         pairs = "all" if self.pairs == "auto" else self.pairs

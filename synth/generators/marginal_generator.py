@@ -6,10 +6,9 @@ A fit measures one-way histograms, then further marginals, and estimates a distr
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 from pydantic import Field
 
 from synth.domain import Discretizer
@@ -34,9 +33,6 @@ from synth.marginals import Factor, LatentClasses, MarkovRandomField, Measuremen
 from synth.marginals.measurement import estimate_total
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-
-if TYPE_CHECKING:
-    from synth.stored import StoredTable
 
 
 @dataclass(frozen=True)
@@ -72,7 +68,7 @@ class MarginalGenerator(PrivateGenerator):
 
     def fit_rows(
         self,
-        train: "pd.DataFrame | StoredTable",
+        train: Any,
         schema: Schema,
         *,
         seed: int = 0,
@@ -82,7 +78,7 @@ class MarginalGenerator(PrivateGenerator):
         """A model of the table: of histories, where these are drawn.
 
         Args:
-            train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
+            train: *Sensitive*. Real rows.
         """
         fit = start(self, train, schema, budget, progress)
         rng = np.random.default_rng(seed)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
@@ -25,7 +24,7 @@ from synth.errors import BudgetError, TableError
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histograms import COLUMNS, Merging
 from synth.generators.fitting.private_fit import PrivateFit, start
-from synth.generators.fitting.training_data import NetworkRows, PrivateRows, columns_of, owned_columns_of, units_of
+from synth.generators.fitting.training_data import NetworkRows, PrivateRows, units_of
 from synth.generators.models.neural_model import NeuralModel, require_torch
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from synth.neural.sampling import CtganNetwork, TvaeNetwork
     from synth.neural.training import Course
     from synth.neural.tvae import PrivateTvaeTraining
-    from synth.stored import StoredTable
 
 STEPS = "steps of DP-SGD"
 """Their name in a statement."""
@@ -156,7 +154,7 @@ class NeuralGenerator(PrivateGenerator):
 
     def fit_rows(
         self,
-        train: "pd.DataFrame | StoredTable",
+        train: Any,
         schema: Schema,
         *,
         seed: int = 0,
@@ -167,9 +165,8 @@ class NeuralGenerator(PrivateGenerator):
         """A model of the training table.
 
         Args:
-            train: *Sensitive*. Real rows, conforming to the schema: in memory, or where they are stored. Of stored
-                ones, the encoded rows are kept in a file without a name, in `place` or beside the system's temporary
-                files.
+            train: *Sensitive*. Real rows. What does not fit into memory of the encoded ones is kept in a file without
+                a name, in `place` or beside the system's temporary files.
         """
         fit = start(self, train, schema, budget, progress)
         if not self.promises and len(fit.train) == 0:
@@ -189,10 +186,9 @@ class NeuralGenerator(PrivateGenerator):
         self, fit: PrivateFit, rng: np.random.Generator, progress: Progress, place: Path | None
     ) -> tuple[ModalEncoding, "CtganNetwork | TvaeNetwork"]:
         progress("encoding", None)
-        columns, room = columns_of(fit.train, fit.schema, place)
+        columns = fit.train.columns(place)
         encoding = ModalEncoding.fit(columns, fit.schema, rng)
-        rows = NetworkRows(encoding.apply(columns, rng), encoding.layout, room)
-        del columns
+        rows = NetworkRows(encoding.apply(columns, rng), encoding.layout, columns.disk)
         return encoding, self._seeded(rows, rng, progress, place)
 
     def _private(
@@ -207,19 +203,18 @@ class NeuralGenerator(PrivateGenerator):
         discretizer, one_way = fit.columns(events.columns, merging, lambda done: progress("measuring columns", done))
         encoding = BinnedEncoding(discretizer)
         progress("encoding", None)
-        columns, room, owned = owned_columns_of(fit.train, discretizer, fit.schema, place)
+        columns = fit.train.columns(place)
         rows = PrivateRows(
             encoding.apply(columns, rng),
             encoding.layout,
-            room,
-            owned,
+            columns.disk,
+            None if fit.schema.entity is None else fit.train.entities(),
             fit.schema.max_rows_per_unit,
-            [measurement.values for measurement in one_way],  # noqa: PD011
+            [measurement.values for measurement in one_way],
             units_of(one_way, shares),
             events.steps,
             fit.budget,
         )
-        del columns
         return encoding, self._seeded(rows, rng, progress, place)
 
     def _seeded(
@@ -360,7 +355,7 @@ class Ctgan(NeuralGenerator):
 
         wanted = asked(self, *CTGAN_SHAPE, generator_rate="learning_rate", critic_rate="learning_rate")
         spec = CtganSpec(batch_size=self.batch_size, pac=self.pac, precision=self.precision, **wanted)
-        training = CtganTraining(spec, rows.encoded, rows.layout, device, rows.room)
+        training = CtganTraining(spec, rows.encoded, rows.layout, device, rows.disk)
         train(training, self.epochs, course)
         return CtganNetwork(rows.layout, training.sampled_generator().cpu(), training.conditions.frequencies())
 

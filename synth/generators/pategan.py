@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -25,7 +24,6 @@ from synth.dp.events import GaussianEvent, PlannedEvents, ceil_sqrt, gaussian_of
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histograms import COLUMNS, Merging
 from synth.generators.fitting.private_fit import PrivateFit, start
-from synth.generators.fitting.training_data import Owned, owned_columns_of
 from synth.generators.models.neural_model import NeuralModel, require_torch
 from synth.generators.neural_generator import Widths
 from synth.progress import Progress, quiet
@@ -34,7 +32,6 @@ from synth.transforms.encoding import BinnedEncoding
 
 if TYPE_CHECKING:
     from synth.neural.sampling import CtganNetwork
-    from synth.stored import StoredTable
 
 VOTES = "votes of teachers on generated rows"
 """Their name in a statement."""
@@ -109,7 +106,7 @@ class PateGan(PrivateGenerator):
 
     def fit_rows(
         self,
-        train: "pd.DataFrame | StoredTable",
+        train: Any,
         schema: Schema,
         *,
         seed: int = 0,
@@ -119,7 +116,7 @@ class PateGan(PrivateGenerator):
         """A model of the training table.
 
         Args:
-            train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
+            train: *Sensitive*. Real rows.
         """
         fit = start(self, train, schema, budget, progress)
         shares, n_rows = fit.entity_shares()
@@ -127,7 +124,7 @@ class PateGan(PrivateGenerator):
         merging = Merging(self.n_bins, spikes_apart=True)
         discretizer, one_way = fit.columns(events.columns, merging, lambda done: progress("measuring columns", done))
         encoding = BinnedEncoding(discretizer)
-        counts = [measurement.values for measurement in one_way]  # noqa: PD011
+        counts = [measurement.values for measurement in one_way]
         network = self._network(fit, encoding, counts, events.votes, seed, progress)
         return NeuralModel(
             self.name, fit.schema, fit.statement(), n_rows, encoding, network, shares, self.parameters()
@@ -153,11 +150,11 @@ class PateGan(PrivateGenerator):
 
         rng = np.random.default_rng(seed)
         progress("encoding", None)
-        columns, _, owned = owned_columns_of(fit.train, encoding.discretizer, fit.schema, None)
-        codes = encoding.apply(columns, rng).codes
+        codes = encoding.apply(fit.train.columns(None), rng).codes
         n_units = fit.schema.n_units or len(fit.train)
-        teachers = Teachers.dealt(codes, _owner(owned, len(codes)), self._n_teachers(n_units), rng.bytes(16))
-        del columns, codes
+        entities = None if fit.schema.entity is None else fit.train.entities()
+        teachers = Teachers.dealt(codes, entities, self._n_teachers(n_units), rng.bytes(16))
+        del codes
 
         def tell(done: int) -> None:
             progress(f"round {done:,} of {self.rounds:,}", done / self.rounds)
@@ -182,13 +179,3 @@ class PateGan(PrivateGenerator):
         }  # fmt: skip
         set_here = {name: value for name, value in wanted.items() if value is not None}
         return PateGanSpec(self.rounds, self.labels_per_round, self.rounds_kept, self.generator_steps, **set_here)
-
-
-def _owner(owned: Owned | None, n_rows: int) -> NDArray[np.int64] | None:
-    """The unit of each row, from 0, shape (n_rows,); `None` where each row is a unit."""
-    if owned is None:
-        return None
-    if owned.first_row is not None:
-        sizes = np.diff(owned.first_row, append=n_rows)
-        return np.repeat(np.arange(len(sizes)), sizes)
-    return np.asarray(pd.factorize(np.asarray(owned.entities))[0], dtype=np.int64)

@@ -24,14 +24,11 @@ from synth.distribution import missing_extra
 from synth.domain.discretizer import Attribute, Discretizer
 from synth.errors import JobError, ModelError, TableError
 from synth.generators.base import Generator, ModelDisplay
-from synth.generators.fitting.fixed_costs import observe_spikes
-from synth.generators.fitting.training_data import HeldTable
+from synth.generators.fitting.private_fit import as_it_is
 from synth.generators.models.constraints import draw_lawful, with_dependents
 from synth.generators.models.postprocess import finish, rows_wanted
-from synth.observed import observe
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from synth.table import conform
 
 TABLE = "table"
 UNSAVED = "SDV's models are pickles, which run code when loaded; name it in a job, which samples from it at once"
@@ -114,7 +111,6 @@ class _Sdv(Generator):
     """The base of the three synthesizers."""
 
     unsaved: ClassVar[str | None] = UNSAVED
-    stored: ClassVar[bool] = False
 
     def check(self, schema: Schema) -> None:
         """Refuse a fit that the schema or the installation rules out."""
@@ -125,17 +121,15 @@ class _Sdv(Generator):
     def _synthesizer(self, metadata: Any) -> Any:
         raise NotImplementedError
 
-    def fit_rows(self, train: pd.DataFrame, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> SdvModel:
+    def fit_rows(self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> SdvModel:
         """A model of the table, without a formal guarantee.
 
         Args:
             train: *Sensitive*. Real rows, conforming to the schema.
         """
         self.check(schema)
-        self.check_held(train)
-        rows = conform(train, schema, part=True)
-        schema = observe(schema, rows)
-        schema = observe_spikes(HeldTable(rows, schema), schema)
+        table, schema = as_it_is(train, schema)
+        rows = table.rows.frame()
         if len(rows) == 0:
             raise TableError("a fit needs rows, and the table has none; give it a larger one")
         progress(f"fitting {self.name}", None)

@@ -146,18 +146,6 @@ class UnitIndex:
         kept = np.minimum(sizes, max_rows_per_unit)
         return cls(codes[torch.from_numpy(order)], first_row, kept, max_rows_per_unit)
 
-    @classmethod
-    def side_by_side(cls, encoded: Encoded, first_row: NDArray[np.int64], max_rows_per_unit: int) -> Self:
-        """The units of a table whose rows are ordered by unit already, and stay where they are.
-
-        Args:
-            encoded: *Sensitive*. The table.
-            first_row: *Sensitive*. Where each unit's rows start, ascending, shape (n_units,).
-        """
-        sizes = np.diff(first_row, append=len(encoded))
-        codes = torch.from_numpy(np.ascontiguousarray(encoded.codes))
-        return cls(codes, first_row, np.minimum(sizes, max_rows_per_unit), max_rows_per_unit)
-
     def to(self, device: torch.device) -> "UnitIndex":
         """The same units with their codes on a device."""
         return UnitIndex(self.codes.to(device), self.first_row, self.n_rows, self.max_rows_per_unit)

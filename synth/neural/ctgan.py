@@ -20,7 +20,7 @@ from synth.neural.batches import DeviceRows
 from synth.neural.networks import BETAS, Critic, GeneratorNetwork, Precision, products_in, widened
 from synth.neural.released import averaged
 from synth.neural.training import restore, states_of
-from synth.transforms.columns import Room
+from synth.table.spool import TEMPORARY, Disk
 from synth.transforms.layout import Encoded, Layout
 
 SORTED_ROWS = 1 << 20
@@ -51,7 +51,7 @@ class ConditionIndex:
     n_rows: Tensor
 
     @classmethod
-    def of(cls, encoded: Encoded, layout: Layout, device: torch.device, room: Room = np.zeros) -> Self:
+    def of(cls, encoded: Encoded, layout: Layout, device: torch.device, disk: Disk = TEMPORARY) -> Self:
         """The conditions of a table, drawn by the logarithm of how often each code occurs.
 
         Args:
@@ -59,7 +59,7 @@ class ConditionIndex:
         """
         chosen, n = layout.whole, len(encoded)
         counts = [_counts(encoded.codes[:, index], layout.sizes[index]) for index in chosen]
-        rows = room((len(chosen) * n,), np.int32)
+        rows = disk((len(chosen) * n,), np.int32)
         for place, (index, count) in enumerate(zip(chosen, counts, strict=True)):
             _sort(encoded.codes[:, index], count, rows[place * n : (place + 1) * n])
         places = [np.arange(layout.sizes[index]) + layout.offsets[index] for index in chosen]
@@ -188,11 +188,11 @@ class CtganTraining:
     """
 
     def __init__(
-        self, spec: CtganSpec, encoded: Encoded, layout: Layout, device: torch.device, room: Room = np.zeros
+        self, spec: CtganSpec, encoded: Encoded, layout: Layout, device: torch.device, disk: Disk = TEMPORARY
     ) -> None:
         self.spec, self.layout, self.device = spec, layout, device
         self.rows = DeviceRows(encoded, layout, device)
-        self.conditions = ConditionIndex.of(encoded, layout, device, room)
+        self.conditions = ConditionIndex.of(encoded, layout, device, disk)
         d_condition = self.conditions.width
         self.generator = GeneratorNetwork(spec.d_latent + d_condition, spec.generator_widths, layout.width).to(device)
         self.average = copy.deepcopy(self.generator).requires_grad_(False).eval()

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from synth.schema.kinds import DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
 from synth.table import decode, strict_decode
-from synth.table.cells import CLAMPED, INT64_MAX, RawColumn, from_arrow
+from synth.table.cells import BIT, INT64_MAX, Fault, RawColumn, from_arrow
 
 TIMES = (DateColumn, DatetimeColumn)
 _DAY = "[12][0-9]{3}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
@@ -38,7 +38,7 @@ def _plain_form(column: Any) -> tuple[str, pa.DataType] | None:
 
 
 def cast(cells: Any, column: Any, missing_texts: Iterable[str] = ("",)) -> tuple[pa.Array, np.ndarray]:
-    """The cells in canonical form (clamped), and flags of those that do not fit: unreadable, out of bounds, unlisted.
+    """The cells in canonical form (clamped), and for each the bits of its faults (`cells.BIT`), 0 where it fits.
 
     Args:
         cells: an Arrow array of any type, or Python objects as a NumPy array.
@@ -74,7 +74,7 @@ def _taken(values: pa.Array, faults: np.ndarray, codes: pa.Array, absent: np.nda
     """Of distinct cells, those of the rows; texts stay a dictionary."""
     codes = pc.if_else(pa.array(absent), pa.scalar(None, codes.type), codes)
     where = codes.fill_null(0).to_numpy(zero_copy_only=False)
-    flags = faults[where] & ~absent if len(faults) else np.zeros(len(where), dtype=bool)
+    flags = np.where(absent, 0, faults[where]) if len(faults) else np.zeros(len(where), dtype=np.uint16)
     if pa.types.is_string(values.type):
         return pa.DictionaryArray.from_arrays(codes.cast(pa.int32()), values), flags
     return values.take(codes), flags
@@ -124,6 +124,13 @@ def _cast_texts(texts: pa.Array, column: Any, missing_texts: frozenset[str]) -> 
     return both.take(pa.array(order)), np.concatenate([more, faults])[order]
 
 
+# An object that no table holds, by the kind of its column.
+_FOREIGN = {
+    "integer": Fault.NUMBER, "real": Fault.NUMBER, "weight": Fault.NUMBER, "boolean": Fault.BOOLEAN,
+    "date": Fault.TIME, "datetime": Fault.TIME, "categorical": Fault.CATEGORY,
+}  # fmt: skip
+
+
 def _cast_objects(objects: list[Any], column: Any, missing_texts: frozenset[str]) -> tuple[pa.Array, np.ndarray]:
     """Distinct Python objects, each as if it were alone; what no table holds is at fault."""
     if isinstance(column, TIMES):
@@ -134,20 +141,20 @@ def _cast_objects(objects: list[Any], column: Any, missing_texts: frozenset[str]
     missing = np.array([m is None for m in made], dtype=bool)
     values, faults = _read(RawColumn("mixed" if isinstance(column, TIMES) else "text", cells, missing), column)
     known = np.array([o is None or (isinstance(o, str) and o in missing_texts) for o in objects], dtype=bool)
-    return values, faults | (missing & ~known)
+    return values, faults | np.where(missing & ~known, BIT[_FOREIGN.get(column.kind, Fault.TEXT)], 0)
 
 
 def _read(given: RawColumn, column: Any) -> tuple[pa.Array, np.ndarray]:
     done = decode.read(given, column, clamp=True)
-    faults = np.logical_or.reduce(
-        [done.faults[f] for f in CLAMPED if f in done.faults] + [np.zeros(len(given.cells), bool)]
-    )
+    faults = np.zeros(len(given.cells), dtype=np.uint16)
+    for fault, flags in done.faults.items():
+        faults |= np.where(flags & ~given.missing, BIT[fault], 0)
     values = done.values
     if isinstance(values, np.ndarray) and values.dtype == object:
         texts = [None if v is None else v if isinstance(v, str) else v.isoformat() for v in values]
-        return pa.array(texts, pa.string()), faults & ~given.missing
+        return pa.array(texts, pa.string()), faults
     made = pa.array(values if hasattr(values, "__arrow_array__") else pd.Series(values), from_pandas=True)
-    return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made, faults & ~given.missing
+    return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made, faults
 
 
 def as_objects(cells: Iterable[Any]) -> np.ndarray:

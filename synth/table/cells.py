@@ -291,6 +291,8 @@ UNREADABLE = (Fault.NUMBER, Fault.INFINITE, Fault.TEXT, Fault.BOOLEAN, Fault.TIM
 """Cells that no value of the column's kind stands for: writing them would lose them."""
 CLAMPED = (Fault.BOUNDS, Fault.CATEGORY, *UNREADABLE)
 """Faults of cells that clamping replaces: by the nearest bound, by whatever is unknown, by a missing cell."""
+BIT = {fault: np.uint16(1 << i) for i, fault in enumerate(Fault)}
+"""The bit of each kind in the faults of a chunk's cells; 0 is a cell that fits."""
 
 
 def words(fault: Fault, column: Column, *, declared: bool) -> tuple[str, str]:

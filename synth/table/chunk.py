@@ -36,6 +36,14 @@ class Chunk:
             int(kept.sum()),
         )
 
+    def take(self, positions: np.ndarray) -> "Chunk":
+        where = pa.array(positions)
+        return Chunk(
+            {n: a.take(where) for n, a in self.columns.items()},
+            {n: f[positions] for n, f in self.faults.items()},
+            len(positions),
+        )
+
     def frame(self, schema: Any, names: Sequence[str] | None = None) -> pd.DataFrame:
         """The rows as today's `conform` gives them."""
         return pd.DataFrame({n: _series(self.columns[n], schema.columns[n]) for n in names or self.columns})

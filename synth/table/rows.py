@@ -1,43 +1,122 @@
 """Rows in the canonical form of a schema, read in chunks as often as asked: what fits and evaluations count."""
 
-from collections.abc import Iterator
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
+from synth.errors import TableError
 from synth.schema import Schema
+from synth.schema.kinds import IdentifierColumn
+from synth.table.cells import BIT, Fault, words
 from synth.table.chunk import Chunk
+from synth.table.conforming import Outside, Violation, of_names
+from synth.table.spool import Spool
 from synth.table.table import Table
 
 
 @dataclass(frozen=True, eq=False)
+class _StoredChunk:
+    """A chunk in a spool: the numbers of its columns, and of the faults of those that have any."""
+
+    spool: Spool
+    columns: Mapping[str, int]
+    faults: Mapping[str, int]
+    n: int
+
+    @classmethod
+    def of(cls, chunk: Chunk, spool: Spool) -> Self:
+        faults = {name: spool.add(pa.array(flags)) for name, flags in chunk.faults.items() if flags.any()}
+        return cls(spool, {name: spool.add(array) for name, array in chunk.columns.items()}, faults, chunk.n)
+
+    def read(self, names: Iterable[str]) -> Chunk:
+        columns = {name: self.spool.read(self.columns[name]) for name in names}
+        return Chunk(columns, {name: self._faults(name) for name in columns}, self.n)
+
+    def _faults(self, name: str) -> np.ndarray:
+        if name not in self.faults:
+            return np.zeros(self.n, dtype=np.uint16)
+        return np.asarray(self.spool.read(self.faults[name]))
+
+
+@dataclass(frozen=True, eq=False)
 class Rows:
-    """*Sensitive*. Some rows of a table, conforming to a schema (clamped; `Chunk.faults` says where)."""
+    """*Sensitive*. Some rows of a table, conforming to a schema (clamped: `Chunk.faults` says what was wrong where).
+
+    They lie in memory while they are few, else in a file without a name, which is gone with the last that reads it.
+    """
 
     schema: Schema
-    stored: tuple[Chunk, ...] = field(repr=False)
+    stored: tuple[_StoredChunk, ...] = field(repr=False)
     kept: np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, source: Any, schema: Schema) -> Self:
-        """The rows of anything that `Table.of` takes."""
-        return cls(schema, tuple(Table.of(source).chunks(schema)))
+    def of(cls, source: Any, schema: Schema, *, outside: Outside = "clamp", folder: Path | None = None) -> Self:
+        """The rows of anything that `Table.of` takes, or of rows that were read under another schema.
+
+        Args:
+            outside: what is done where a cell does not fit: it is clamped, or the table is refused.
+            folder: for what does not fit into memory; `None`: that of the system's temporary files.
+        """
+        if isinstance(source, cls) and source._is_under(schema):
+            rows = source.under(schema)
+            for chunk in rows.chunks() if outside == "refuse" else ():
+                _refuse_faults(chunk, schema)
+        else:
+            table = (c.columns for c in source.chunks()) if isinstance(source, cls) else _batches(Table.of(source))
+            rows = cls.from_chunks((_checked(batch, schema, outside) for batch in table), schema, folder)
+        if outside == "refuse":
+            _refuse_repeats(rows)
+        return rows
+
+    @classmethod
+    def from_chunks(cls, chunks: Iterable[Chunk], schema: Schema, folder: Path | None = None) -> Self:
+        """The rows of chunks, which are read once."""
+        spool = Spool(folder)
+        stored = tuple(_StoredChunk.of(chunk, spool) for chunk in chunks)
+        if not stored:
+            empty = Chunk.of({name: pa.array([], pa.string()) for name in schema.kept}, schema)
+            stored = (_StoredChunk.of(empty, spool),)
+        return cls(schema, stored)
+
+    @classmethod
+    def from_frames(cls, frames: Iterable[pd.DataFrame], schema: Schema, folder: Path | None = None) -> Self:
+        """The rows of frames that are in canonical form already, which are read once."""
+        rows = cls.from_chunks((), schema, folder)
+        for frame in frames:
+            rows = rows.plus(frame)
+        return rows
+
+    def plus(self, frame: pd.DataFrame) -> Self:
+        """The rows with those of a frame after them, which is in canonical form already."""
+        chunk = Chunk({n: _arrow(frame[n]) for n in self.schema.kept}, {}, len(frame))
+        before = () if len(self) == 0 else self.stored
+        return replace(self, stored=(*before, _StoredChunk.of(chunk, self.stored[0].spool)))
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of what does not fit into memory; `None`: that of the system's temporary files."""
+        return self.stored[0].spool.folder
 
     def __len__(self) -> int:
         return sum(chunk.n for chunk in self.stored) if self.kept is None else int(self.kept.sum())
 
-    def chunks(self) -> Iterator[Chunk]:
-        """The rows, some at a time, in one order at every call."""
+    def chunks(self, *names: str) -> Iterator[Chunk]:
+        """The rows, some at a time, in one order at every call: some columns, or all that the schema keeps."""
         start = 0
-        for chunk in self.stored:
-            yield chunk if self.kept is None else chunk.filter(self.kept[start : start + chunk.n])
-            start += chunk.n
+        for stored in self.stored:
+            chunk = stored.read(names or self.schema.kept)
+            yield chunk if self.kept is None else chunk.filter(self.kept[start : start + stored.n])
+            start += stored.n
 
     def frames(self, *names: str) -> Iterator[pd.DataFrame]:
         """The same as frames of some columns, or of all that are kept, as `conform` gives them."""
-        return (chunk.frame(self.schema, names or self.schema.kept) for chunk in self.chunks())
+        return (chunk.frame(self.schema, names or self.schema.kept) for chunk in self.chunks(*names))
 
     def frame(self, *names: str) -> pd.DataFrame:
         """All rows in memory."""
@@ -51,18 +130,102 @@ class Rows:
         kept[kept] = flags
         return replace(self, kept=kept)
 
-    def take(self, positions: np.ndarray) -> pd.DataFrame:
+    def take(self, positions: np.ndarray, *names: str) -> pd.DataFrame:
         """The rows at some positions among these, in that order, in memory."""
         order = np.argsort(positions, kind="stable")
-        wanted, start, found = positions[order], 0, []
-        for frame in self.frames():
-            first, end = np.searchsorted(wanted, [start, start + len(frame)])
-            found.append(frame.iloc[wanted[first:end] - start])
-            start += len(frame)
+        wanted, start = positions[order], 0
+        parts: list[pd.DataFrame] = []
+        for chunk in self.chunks(*names):
+            first, end = np.searchsorted(wanted, [start, start + chunk.n])
+            if end > first or not parts:
+                parts.append(chunk.take(wanted[first:end] - start).frame(self.schema, names or self.schema.kept))
+            start += chunk.n
         rank = np.empty(len(order), dtype=np.int64)
         rank[order] = np.arange(len(order))
-        return pd.concat(found, ignore_index=True).iloc[rank].reset_index(drop=True)
+        return pd.concat(parts, ignore_index=True).iloc[rank].reset_index(drop=True)
+
+    def together(self, groups: np.ndarray, n_rows: int) -> Iterator["Rows"]:
+        """The rows in parts of whole groups, in the order of their numbers, of about `n_rows` rows each.
+
+        Args:
+            groups: the number of each row's group, from 0 on, shape (len(self),); rows of -1 are left out.
+        """
+        sizes = np.bincount(groups[groups >= 0], minlength=1)
+        parts = np.append((np.cumsum(sizes) - sizes) // n_rows, -1)[groups]
+        if parts.max(initial=0) == 0:
+            yield self.where(groups >= 0) if (groups < 0).any() else self
+            return
+        stored: dict[int, list[_StoredChunk]] = {}
+        spool, start = Spool(self.folder), 0
+        for chunk in self.chunks():
+            own = parts[start : start + chunk.n]
+            start += chunk.n
+            for part in np.unique(own[own >= 0]).tolist():
+                rows = chunk.take(np.flatnonzero(own == part))
+                stored.setdefault(part, []).append(_StoredChunk.of(rows, spool))
+        for part in sorted(stored):
+            yield Rows(self.schema, tuple(stored[part]))
 
     def under(self, schema: Schema) -> Self:
         """The same rows, read under the schema with its measured domains."""
         return replace(self, schema=schema)
+
+    def _is_under(self, schema: Schema) -> bool:
+        """True if cells of another schema are those of these rows."""
+        same = (self.schema.columns.get(name) == schema.columns[name] for name in schema.kept)
+        return {*schema.kept} <= {*self.stored[0].columns} and all(same)
+
+
+def _batches(table: Table) -> Iterator[Any]:
+    return (batch for part in table.parts for batch in part())
+
+
+def _checked(batch: Any, schema: Schema, outside: Outside) -> Chunk:
+    names = list(batch if isinstance(batch, Mapping) else batch.schema.names)
+    for violation in of_names(pd.DataFrame(columns=names), schema, extra=outside == "refuse"):
+        raise TableError(str(violation))
+    chunk = Chunk.of(batch, schema)
+    if outside == "refuse":
+        _refuse_faults(chunk, schema)
+    return chunk
+
+
+def _refuse_faults(chunk: Chunk, schema: Schema) -> None:
+    """Refuse cells that do not fit, by the first column that has any."""
+    for name, array in chunk.columns.items():
+        flags, column = chunk.faults[name], schema.columns[name]
+        bits = int(np.bitwise_or.reduce(flags)) if len(flags) else 0
+        if not column.missing and array.null_count:
+            bits |= int(BIT[Fault.MISSING]) * bool(
+                (array.is_null().to_numpy(zero_copy_only=False) & (flags == 0)).any()
+            )
+        for fault, bit in BIT.items():
+            if bits & int(bit):
+                _refuse(name, fault, schema)
+
+
+def _refuse_repeats(rows: Rows) -> None:
+    """Refuse an identifier that names two rows, and is no entity."""
+    for name in rows.schema.kept:
+        if isinstance(rows.schema.columns[name], IdentifierColumn) and name != rows.schema.entity:
+            hashes = [pd.util.hash_array(f[name].dropna().to_numpy(dtype=object)) for f in rows.frames(name)]
+            if pd.Series(np.concatenate(hashes)).duplicated().any():
+                _refuse(name, Fault.REPEATED, rows.schema)
+
+
+def _refuse(name: str, fault: Fault, schema: Schema) -> None:
+    declared = schema.status == "declared"
+    raise TableError(str(Violation(name, *words(fault, schema.columns[name], declared=declared))))
+
+
+def _arrow(series: pd.Series) -> pa.Array:
+    """A canonical column; texts, and times that each have an offset, as a dictionary."""
+    if series.dtype != object:
+        array = pa.array(series, from_pandas=True)
+        return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    texts = series.to_numpy()
+    if any(isinstance(value, dt.datetime) for value in texts):  # one instant has several offsets
+        texts = np.array([None if value is None else value.isoformat() for value in texts], dtype=object)
+    codes, distinct = pd.factorize(texts)
+    indices = pa.array(codes.astype(np.int32), mask=codes < 0)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(distinct, pa.string()))

@@ -3,10 +3,9 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-import pandas as pd
 
 from synth.domain import Discretizer
 from synth.dp.budget import Budget
@@ -19,15 +18,12 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.fixed_costs import SIZES, measure_domain, observe_spikes
 from synth.generators.fitting.histograms import Merging, measure_columns
 from synth.generators.fitting.texts import STEPS as TEXT_STEPS
-from synth.generators.fitting.training_data import HeldTable, TrainingTable, bound_contributions
+from synth.generators.fitting.training_data import TrainingTable, bound_contributions
 from synth.marginals import Measurement
 from synth.observed import observe
 from synth.progress import Progress
 from synth.schema import Schema
-from synth.table import conform
-
-if TYPE_CHECKING:
-    from synth.stored import StoredTable
+from synth.table.rows import Rows
 
 EXACT_RHO = 1.0
 """Cost that a schedule without noise is written down with; nothing is claimed of it."""
@@ -80,7 +76,7 @@ class PrivateFit:
 
 def start(
     generator: PrivateGenerator,
-    train: "pd.DataFrame | StoredTable",
+    train: Any,
     schema: Schema,
     budget: Budget | None,
     progress: Progress,
@@ -88,11 +84,11 @@ def start(
     """Everything checked and calibrated, and the domain known; nothing else drawn yet.
 
     Args:
-        train: *Sensitive*. Real rows, in memory or where they are stored.
+        train: *Sensitive*. Real rows: anything that `Rows.of` takes.
     """
     if not generator.promises:
         generator.check(schema)
-        rows, schema = as_it_is(train, schema, progress, in_order=generator.draws_histories(schema))
+        rows, schema = as_it_is(train, schema)
         return _exact(generator, rows, schema)
     if budget is None:
         progress("calibrating the noise", None)
@@ -103,12 +99,8 @@ def start(
             "`Budget(generator.schedule(schema))`"
         )
     # A private fit never refuses by what a row holds: values are clamped, unknown categories become `other`.
-    in_order = generator.draws_histories(schema)
-    if isinstance(train, pd.DataFrame):
-        conformed = conform(train, schema, outside="clamp")
-        rows = HeldTable(bound_contributions(conformed, schema, in_order=in_order), schema)
-    else:
-        rows = train.training(schema, in_order=in_order)
+    clamped = Rows.of(train, schema)
+    rows = TrainingTable(bound_contributions(clamped, schema, in_order=generator.draws_histories(schema)))
     measured = measure_domain(rows, schema, budget)
     return PrivateFit(rows.under(measured), measured, budget, promises=True)
 
@@ -153,27 +145,20 @@ def _identity(event: Event) -> tuple[object, ...]:
     )
 
 
-def as_it_is(
-    train: "pd.DataFrame | StoredTable", schema: Schema, progress: Progress, *, in_order: bool = False
-) -> tuple[TrainingTable, Schema]:
+def as_it_is(train: Any, schema: Schema) -> tuple[TrainingTable, Schema]:
     """All rows of a table that fits its schema, and the schema with domains read off them: for fits without epsilon.
 
     Args:
-        train: *Sensitive*. In memory, or where they are stored.
+        train: *Sensitive*. Real rows: anything that `Rows.of` takes.
     """
-    if isinstance(train, pd.DataFrame):
-        held = conform(train, schema, part=True)
-        seen = observe(schema, held)
-        rows: TrainingTable = HeldTable(held, seen)
-    else:
-        from synth.stored.table import observed
-        from synth.stored.violations import refuse_violations
+    held = Rows.of(train, schema, outside="refuse")
+    return observed(TrainingTable(held))
 
-        progress("checking the table where it is stored", None)
-        refuse_violations(train, schema)
-        seen = observed(schema, train)
-        rows = train.whole(seen, in_order=in_order)
-    seen = observe_spikes(rows, seen)
+
+def observed(rows: TrainingTable) -> tuple[TrainingTable, Schema]:
+    """The rows under the schema with bounds, categories and frequent values read off them."""
+    seen = observe(rows.schema, rows.rows)
+    seen = observe_spikes(rows.under(seen), seen)
     return rows.under(seen), seen
 
 

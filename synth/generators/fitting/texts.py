@@ -21,6 +21,7 @@ from synth.language.specification import LanguageModel
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.table import conform
+from synth.table.rows import Rows
 
 if TYPE_CHECKING:
     from synth.generators.base import Model
@@ -175,14 +176,9 @@ def prepared(train: Any, schema: Schema, *, promises: bool, in_order: bool) -> p
     Args:
         train: *Sensitive*. Real rows.
     """
-    if not isinstance(train, pd.DataFrame):
-        raise JobError(
-            "free text is learned from rows in memory, and this table stays where it is stored; take a sample of its "
-            "rows and read that with `synth.read_table`, or drop the text"
-        )
     if promises:
-        return bound_contributions(conform(train, schema, outside="clamp"), schema, in_order=in_order)
-    rows = conform(train, schema, part=True)
+        return bound_contributions(Rows.of(train, schema), schema, in_order=in_order).frame()
+    rows = Rows.of(train, schema, outside="refuse").frame()
     if len(rows) == 0:
         raise TableError("a fit needs rows, and the table has none; give it a larger one")
     for name in schema.texts:

@@ -1,100 +1,144 @@
 """Training data of a fit: rows read by counts alone, and encoded rows of a network, wherever the rows are.
 
-One unit of privacy contributes a bounded number of rows: at most k of each entity, chosen by a keyed hash. A network
-also knows the unit that each row belongs to.
+One unit of privacy contributes a bounded number of rows: at most k of each entity. A network also knows the unit that
+each row belongs to.
 
 Source: bounding user contribution as in Wilson et al. 2020 (1909.01917).
 """
 
-import hashlib
-import os
-import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from synth.domain import Attribute, Discretizer, dp_bounds
-from synth.domain.counts import CodedTable, Counts
+from synth.domain.counts import SpooledTable
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
-from synth.errors import TableError
+from synth.dp.mechanisms import system_words
 from synth.histories.layout import HistoryLayout
 from synth.histories.ordering import histories_of
 from synth.marginals import Measurement
 from synth.marginals.measurement import estimate_total
-from synth.observed import observe
+from synth.row_hash import entity_codes
 from synth.schema import Schema
 from synth.schema.kinds import LineColumn
-from synth.split import row_keys
-from synth.transforms.columns import Columns, Disk, HeldColumns, Room
+from synth.table.rows import Rows
+from synth.table.spool import Disk
+from synth.transforms.columns import Columns
 from synth.transforms.layout import Encoded, Layout
 
 if TYPE_CHECKING:
     from synth.neural.batches import UnitIndex
-    from synth.stored.table import StoredRows
 
 Counted = NDArray[np.int64]
+ROWS_AT_ONCE = 1 << 19
+"""Rows of whole entities that are put in order at a time, about."""
 
 
-def bound_contributions(train: pd.DataFrame, schema: Schema, *, in_order: bool = False) -> pd.DataFrame:
-    """The table with at most `max_rows_per_unit` rows of each entity; unchanged where the unit is a row.
+def bound_contributions(rows: Rows, schema: Schema, *, in_order: bool = False) -> Rows:
+    """The rows with at most `max_rows_per_unit` of each entity; unchanged where the unit is a row.
 
-    The choice of an entity's rows depends on these rows alone. Each is ranked by a keyed hash of its entity, its
-    content and, among equal rows, its turn. The key comes from the operating system and is forgotten. A row without an
-    entity belongs to nobody whose contribution could be bounded, so it contributes nothing.
+    A row without an entity belongs to nobody whose contribution could be bounded, so it contributes nothing.
 
     Args:
-        train: *Sensitive*. Conforming to the schema.
+        in_order: the first rows of each entity in its order, and in that order; else any of them.
     """
     if schema.entity is None:
-        return train
+        return rows
     if in_order:
-        kept = histories_of(train, schema).first(schema.max_rows_per_unit).rows
-        return train.iloc[kept].reset_index(drop=True)
-    train = train[train[schema.entity].notna()].reset_index(drop=True)
-    entities = pd.factorize(train[schema.entity])[0]
-    keys = row_keys(train, [name for name in schema.kept if name != schema.entity])
-    turns = pd.Series(keys).groupby([entities, keys]).cumcount().to_numpy()
-    secret = os.urandom(32)
-    rows = zip(train[schema.entity], keys, turns, strict=True)
-    hashes = np.array([_hash(secret, *row) for row in rows], dtype=np.int64)
-    rank = pd.Series(hashes).groupby(entities).rank(method="first").to_numpy()
-    return train[rank <= schema.max_rows_per_unit].reset_index(drop=True)
+        frames = (
+            frame.iloc[histories_of(frame, schema).first(schema.max_rows_per_unit).rows]
+            for frame in by_entity(rows, schema)
+        )
+        return Rows.from_frames(frames, schema, rows.folder)
+    # Each row throws a coin of the operating system, and the k rows of an entity with the least ones stay. Whether a
+    # row stays is so a function of the coins of its entity's rows alone. Pair the two worlds, with an entity and
+    # without it, such that every other row has the same coin in both: then every other entity keeps the same rows, and
+    # what differs are at most k rows of the one. The coins are independent of all else and as likely in one world as
+    # in the other, so that this pairing bounds the distributions. Equal coins are settled by the order of an entity's
+    # own rows. The coins are thrown once and kept as flags, so that every pass over the rows sees the same ones.
+    entities = entity_codes(rows, schema)
+    order = np.lexsort((system_words(len(entities), np.uint64), entities))
+    starts = np.flatnonzero(np.diff(entities[order], prepend=-2))
+    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    kept = np.zeros(len(order), dtype=bool)
+    kept[order[rank < schema.max_rows_per_unit]] = True
+    return rows.where(kept & (entities >= 0))
 
 
-def _hash(secret: bytes, entity: object, key: object, turn: object) -> int:
-    digest = hashlib.blake2b(f"{entity}\0{key}\0{turn}".encode(), digest_size=6, key=secret).digest()
-    return int.from_bytes(digest, "little")
+def by_entity(rows: Rows, schema: Schema) -> Iterator[pd.DataFrame]:
+    """The rows with an entity in frames of whole entities, in the order in which these first appear."""
+    return (part.frame() for part in rows.together(entity_codes(rows, schema), ROWS_AT_ONCE))
 
 
-class TrainingTable(Protocol):
-    """*Sensitive*. Rows read cell by cell, at most k of each entity."""
+@dataclass(frozen=True, eq=False)
+class TrainingTable:
+    """Rows that a fit reads by counts.
+
+    Attributes:
+        rows: *Sensitive*. Conforming to their schema; of a private fit, contributions bounded.
+    """
+
+    rows: Rows = field(repr=False)
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the rows."""
+        return self.rows.schema
 
     def __len__(self) -> int:
-        """Number of rows."""
+        return len(self.rows)
 
     def under(self, schema: Schema) -> Self:
         """The same rows, read under the schema with its measured domains."""
+        return type(self)(self.rows.under(schema))
 
     def cell_counts(self, attributes: Sequence[Attribute]) -> Iterator[Counted]:
         """Number of values in each cell of each attribute; shapes (n_cells,)."""
+        for attribute in attributes:
+            chunks = self.rows.chunks(attribute.name)
+            counts = (np.bincount(chunk.cells(attribute), minlength=attribute.n_cells) for chunk in chunks)
+            yield sum(counts, np.zeros(attribute.n_cells, dtype=np.int64))
 
-    def coded(self, discretizer: Discretizer) -> Counts:
+    def coded(self, discretizer: Discretizer) -> SpooledTable:
         """The rows in the codes of a discretizer."""
+        return SpooledTable.of(self.rows, discretizer)
+
+    def entities(self) -> Counted:
+        """A number for the entity of each row, -1 where it has none; shape (n,)."""
+        return entity_codes(self.rows, self.schema)
 
     def rows_per_entity(self) -> Counted:
-        """Number of entities with 1, 2, ..., k rows; shape (k,)."""
+        """Number of entities with 1, 2, ... rows; shape (k,), or longer where contributions are not bounded."""
+        entities = self.entities()
+        sizes = np.bincount(entities[entities >= 0])
+        return np.bincount(sizes, minlength=self.schema.max_rows_per_unit + 1)[1:]
 
     def category_counts(self, name: str) -> dict[Any, int]:
         """Counts of the present values of a column of categories."""
+        column: Any = self.schema.columns[name]
+        plain: type[Any] = int if column.holds_whole_numbers else str
+        counts: Counter[Any] = Counter()
+        for frame in self.rows.frames(name):
+            counts.update({plain(value): int(n) for value, n in frame[name].dropna().value_counts().items()})
+        return dict(counts)
 
     def value_counts(self, name: str) -> dict[float, int]:
         """Counts of the present values of a number: at the column's precision, within its bounds; one zero."""
+        column: Any = self.schema.columns[name]
+        counts: Counter[float] = Counter()
+        for frame in self.rows.frames(name):
+            places = column.positions(frame[name])
+            inside = np.clip(places[~np.isnan(places)], *column.ends) + 0.0
+            distinct, held = np.unique(inside, return_counts=True)
+            counts.update(dict(zip(distinct.tolist(), held.tolist(), strict=True)))
+        return dict(counts)
 
     def place_counts(self, name: str, column: LineColumn, edges: np.ndarray) -> Counted:
         """Counts of the present values of a number or time between edges, those beyond in the outermost.
@@ -102,71 +146,12 @@ class TrainingTable(Protocol):
         Args:
             edges: ascending, shape (n_cells + 1,).
         """
+        places = (column.positions(frame[name]) for frame in self.rows.frames(name))
+        return sum((dp_bounds.histogram(some, edges) for some in places), np.zeros(len(edges) - 1, dtype=np.int64))
 
-
-@dataclass(frozen=True, eq=False)
-class HeldTable:
-    """A training table that is held in memory.
-
-    Attributes:
-        rows: *Sensitive*. Conforming to the schema, contributions bounded.
-    """
-
-    rows: pd.DataFrame = field(repr=False)
-    schema: Schema
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def under(self, schema: Schema) -> Self:
-        """The same rows, read under the schema with its measured domains."""
-        return replace(self, schema=schema)
-
-    def cell_counts(self, attributes: Sequence[Attribute]) -> Iterator[Counted]:
-        """Number of values in each cell of each attribute; shapes (n_cells,)."""
-        for attribute in attributes:
-            yield np.bincount(attribute.cells(self.rows[attribute.name]), minlength=attribute.n_cells)
-
-    def coded(self, discretizer: Discretizer) -> CodedTable:
-        """The rows in the codes of a discretizer."""
-        return CodedTable(discretizer.sizes, discretizer.encode(self.rows))
-
-    def rows_per_entity(self) -> Counted:
-        """Number of entities with 1, 2, ..., k rows; shape (k,)."""
-        sizes = self.rows.groupby(self.schema.entity, sort=False).size().to_numpy()
-        return np.bincount(sizes, minlength=self.schema.max_rows_per_unit + 1)[1:]
-
-    def category_counts(self, name: str) -> dict[Any, int]:
-        """Counts of the present values of a column of categories."""
-        column: Any = self.schema.columns[name]
-        plain: type[Any] = int if column.holds_whole_numbers else str
-        return {plain(value): int(n) for value, n in self.rows[name].dropna().value_counts().items()}
-
-    def value_counts(self, name: str) -> dict[float, int]:
-        """Counts of the present values of a number: at the column's precision, within its bounds; one zero."""
-        column: Any = self.schema.columns[name]
-        places = column.positions(self.rows[name])
-        inside = np.clip(places[~np.isnan(places)], *column.ends) + 0.0
-        distinct, counts = np.unique(inside, return_counts=True)
-        return dict(zip(distinct.tolist(), counts.tolist(), strict=True))
-
-    def place_counts(self, name: str, column: LineColumn, edges: np.ndarray) -> Counted:
-        """Counts of the present values of a number or time between edges, those beyond in the outermost."""
-        return dp_bounds.histogram(column.positions(self.rows[name]), edges)
-
-
-@dataclass(frozen=True)
-class Owned:
-    """Whose the rows of a table are, where the unit is an entity.
-
-    Attributes:
-        entities: *Sensitive*. The entity of each row, shape (n,).
-        first_row: *Sensitive*. Where the rows of each entity start, of rows that stand side by side; shape
-            (n_entities,). One of the two is `None`.
-    """
-
-    entities: np.ndarray | None = field(default=None, repr=False)
-    first_row: np.ndarray | None = field(default=None, repr=False)
+    def columns(self, folder: Path | None) -> Columns:
+        """The rows as networks read them; what is made of them lies in a folder where it does not fit into memory."""
+        return Columns(self.rows, Disk(folder))
 
 
 @dataclass(frozen=True)
@@ -179,7 +164,7 @@ class NetworkRows:
 
     encoded: Encoded
     layout: Layout
-    room: Room
+    disk: Disk
 
 
 @dataclass(frozen=True)
@@ -188,9 +173,10 @@ class PrivateRows(NetworkRows):
 
     Attributes:
         encoded: *Sensitive*. The rows.
+        entities: *Sensitive*. A number for the entity of each row, shape (n,); `None`: each row is a unit.
     """
 
-    owned: Owned | None
+    entities: Counted | None
     max_rows_per_unit: int
     one_way: Sequence[np.ndarray]
     n_units: float
@@ -206,61 +192,7 @@ class PrivateRows(NetworkRows):
         """*Sensitive*. The rows by unit of privacy."""
         from synth.neural.batches import UnitIndex
 
-        k = self.max_rows_per_unit
-        if self.owned is None:
-            return UnitIndex.of(self.encoded)
-        if self.owned.first_row is not None:
-            return UnitIndex.side_by_side(self.encoded, self.owned.first_row, k)
-        return UnitIndex.of(self.encoded, self.owned.entities, k)
-
-
-def columns_of(train: TrainingTable, schema: Schema, place: Path | None) -> tuple[Columns, Room]:
-    """A table for a fit without epsilon, and where else there is room; on a disk where it is not held in memory.
-
-    Args:
-        train: *Sensitive*. In memory, or where it is stored.
-    """
-    if isinstance(train, HeldTable):
-        return HeldColumns(train.rows), np.zeros
-    from synth.stored.table import in_order
-
-    disk = disk_of(place)
-    return in_order(stored_rows(train), Discretizer.by_schema(schema), disk).columns, disk
-
-
-def owned_columns_of(
-    train: TrainingTable, discretizer: Discretizer, schema: Schema, place: Path | None
-) -> tuple[Columns, Room, Owned | None]:
-    """The same for a fit with epsilon, and whose each row is where the unit is an entity.
-
-    Args:
-        train: *Sensitive*. In memory, or where it is stored; contributions bounded.
-    """
-    if isinstance(train, HeldTable):
-        owned = None if schema.entity is None else Owned(entities=train.rows[schema.entity].to_numpy())
-        return HeldColumns(train.rows), np.zeros, owned
-    from synth.stored.table import by_entity
-
-    disk = disk_of(place)
-    filed = by_entity(stored_rows(train), discretizer, disk)
-    return filed.columns, disk, None if filed.first_row is None else Owned(first_row=filed.first_row)
-
-
-def disk_of(place: Path | None) -> Disk:
-    """The folder of a fit as a disk, made if need be; `None`: that of the system's temporary files."""
-    if place is None:
-        return Disk(Path(tempfile.gettempdir()))
-    place.mkdir(parents=True, exist_ok=True)
-    return Disk(place)
-
-
-def stored_rows(train: TrainingTable) -> "StoredRows":
-    """The rows of a table that stays where it is stored."""
-    from synth.stored.table import StoredRows
-
-    if not isinstance(train, StoredRows):
-        raise TableError("rows are held in memory, or read where they are stored; give a DataFrame or a stored table")
-    return train
+        return UnitIndex.of(self.encoded, self.entities, self.max_rows_per_unit)
 
 
 def units_of(one_way: Sequence[Measurement], shares: Sequence[float] | None) -> float:
@@ -272,33 +204,13 @@ def units_of(one_way: Sequence[Measurement], shares: Sequence[float] | None) -> 
 def histories_apart(
     train: TrainingTable, layout: HistoryLayout, *, checked: bool
 ) -> tuple[TrainingTable, TrainingTable]:
-    """The first rows and the later rows of a table, wherever its rows are.
-
-    Args:
-        train: *Sensitive*. Of a stored table, its rows are in order.
-    """
-    if isinstance(train, HeldTable):
-        histories = histories_of(train.rows, layout.schema).first(layout.longest)
+    """The first rows and the later rows of a table."""
+    rows = train.rows
+    first, later = (Rows.from_frames((), schema, rows.folder) for schema in (layout.first_rows, layout.later_rows))
+    for frame in by_entity(rows, layout.schema):
+        histories = histories_of(frame, layout.schema).first(layout.longest)
         if checked:
-            layout.check(train.rows, histories)
-        first, later = layout.taken_apart(train.rows, histories)
-        return HeldTable(first, layout.first_rows), HeldTable(later, layout.later_rows)
-    from synth.stored.histories import check, taken_apart
-
-    rows = stored_rows(train)
-    if checked:
-        check(rows, layout)
-    return taken_apart(rows, layout)
-
-
-def observed_domains(train: TrainingTable, schema: Schema) -> Schema:
-    """The schema with bounds and categories read off the rows, wherever they are: for fits that promise nothing.
-
-    Args:
-        train: *Sensitive*. Every row counts.
-    """
-    if isinstance(train, HeldTable):
-        return observe(schema, train.rows)
-    from synth.stored.table import observed_rows
-
-    return observed_rows(schema, stored_rows(train))
+            layout.check(frame, histories)
+        of_first, of_later = layout.taken_apart(frame, histories)
+        first, later = first.plus(of_first), later.plus(of_later)
+    return TrainingTable(first), TrainingTable(later)
