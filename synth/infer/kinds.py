@@ -153,7 +153,10 @@ def propose(about: ColumnFacts) -> Column:
         return _entity(about)
     if about.n_present == 0:
         return CategoricalColumn(categories=(), **about.common("object") | {"missing": True})
-    found = personal.propose(about, few=_few(about)) if about.role is None else None
+    own = (kind.propose(about) for kind in KINDS.values())
+    found = next((column for column in own if column is not None), None)
+    if found is None and about.role is None:
+        found = personal.propose(about, few=_few(about))
     if found is not None:
         return found
     return _listed(about) if about.categories_declared else _of_form(about)
@@ -302,7 +305,12 @@ def as_kind(about: ColumnFacts, kind: str) -> Column:
     """A column of the kind that the user chose."""
     if about.n_present == 0 and kind not in ("categorical", "text"):
         raise _cannot(about, kind, "it holds no value", 'choose kind="categorical"')
-    return _MADE[kind](about)
+    if kind in _MADE:
+        return _MADE[kind](about)
+    column: Column | None = KINDS[kind].propose(about)
+    if column is None:
+        raise _cannot(about, kind, "its values have not the form of that kind", "convert it")
+    return column
 
 
 def _cannot(about: ColumnFacts, kind: str, reason: str, remedy: str) -> SchemaError:

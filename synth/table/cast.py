@@ -26,6 +26,8 @@ _PLAIN_REAL = "^-?(?:[0-9]{1,17}(?:[.][0-9]{0,17})?|[.][0-9]{1,17})(?:[eE][+-]?[
 
 def _plain_form(column: Any) -> tuple[str, pa.DataType] | None:
     """The texts that Arrow may read, and as what; `None`: the product's reader reads all distinct texts."""
+    if column.has_own_texts:
+        return None
     if isinstance(column, IntegerColumn) or decode.holds_whole_numbers(column):
         return _PLAIN_WHOLE, pa.int64()
     if isinstance(column, RealColumn | WeightColumn):

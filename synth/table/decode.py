@@ -254,6 +254,8 @@ def read(given: RawColumn, column: Column, *, clamp: bool) -> Read:
     Args:
         given: *Sensitive*. The cells.
     """
+    if column.has_own_texts and given.form in ("text", "mixed"):
+        return _spelled(given, column, clamp)
     if isinstance(column, IntegerColumn) or holds_whole_numbers(column):
         return integers(given, column, clamp)
     if isinstance(column, RealColumn | WeightColumn):
@@ -265,6 +267,19 @@ def read(given: RawColumn, column: Column, *, clamp: bool) -> Read:
     if isinstance(column, PersonalColumn):
         return _personal(given)
     return _texts(given, column, clamp)
+
+
+def _spelled(given: RawColumn, column: Column, clamp: bool) -> Read:
+    """Cells of a kind that reads its texts itself: the numbers that they stand for."""
+    numbers, faults = each(given, lambda cell: _or_fault(column.parse(cell) if isinstance(cell, str) else None))
+    cells = np.array([*numbers, None], dtype=object)[:-1]
+    parsed = replace(given, form="mixed", cells=cells, missing=np.array([n is None for n in numbers], dtype=bool))
+    done = (integers if column.is_whole else reals_of)(parsed, column, clamp)
+    return Read(done.values, done.faults | faults)
+
+
+def _or_fault(number: Any) -> Any:
+    return Fault.NUMBER if number is None else number
 
 
 def holds_whole_numbers(column: Column) -> bool:

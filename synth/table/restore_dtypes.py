@@ -40,6 +40,8 @@ def present(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
 def shown_column(series: pd.Series, name: str, column: Column) -> pd.Series:
     """One canonical column as its reader knows it."""
+    if column.has_own_texts:
+        return pd.Series(texts(series, column), index=series.index, dtype=object)
     if column.dtype is None:
         return _by_default(series, column)
     textual = isinstance(column, CategoricalColumn | IdentifierColumn)
@@ -154,6 +156,8 @@ def texts(series: pd.Series, column: Column) -> list[str | None]:
     if isinstance(column, DateColumn | DatetimeColumn):
         return datetime_codec.texts(series, column)
     absent = series.isna().to_numpy()
+    if column.has_own_texts:
+        return [None if m else column.write(v) for v, m in zip(series, absent, strict=True)]
     if isinstance(column, BooleanColumn):
         false, true = column.tokens
         return [None if m else (true if v else false) for v, m in zip(series, absent, strict=True)]

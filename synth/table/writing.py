@@ -111,7 +111,7 @@ def _write_parquet(rows: pd.DataFrame, path: Path, schema: Schema) -> None:
 def _array(series: pd.Series, name: str, column: Column) -> Any:
     import pyarrow as pa
 
-    if column.dtype == "str" or (isinstance(column, DatetimeColumn) and column.timezone == "mixed"):
+    if column.has_own_texts or column.dtype == "str" or (isinstance(column, DatetimeColumn) and column.timezone == "mixed"):
         return pa.array(texts(series, column), type=pa.string())
     if isinstance(column, DateColumn) and (column.dtype or "object") in ("object", "category"):
         return pa.array(series.to_numpy().astype("datetime64[D]"), type=pa.date32())

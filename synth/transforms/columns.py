@@ -64,7 +64,7 @@ def columns_of(table: pd.DataFrame | Columns) -> Columns:
 def _line(series: pd.Series, attribute: Attribute) -> NDArray[Any]:
     if attribute.edges is None:
         return attribute.cells(series)
-    return attribute.column.positions(series)  # type: ignore[arg-type]
+    return np.asarray(attribute.column.positions(series))
 
 
 def counts_of(values: Array, asked: Array) -> NDArray[np.int64]:
