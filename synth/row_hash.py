@@ -33,9 +33,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from synth.schema import Schema
-from synth.schema.kinds import (
-    LineColumn,
-)
+from synth.schema.kinds import LineColumn
 from synth.table.rows import Rows
 
 Table = pd.DataFrame | Rows
@@ -199,7 +197,7 @@ def whole_entities(table: Table, schema: Schema, *, seed: int, limit: int) -> np
     order = order[sizes[order] <= limit]
     drawn = np.zeros(len(sizes) + 1, dtype=bool)
     drawn[order[np.cumsum(sizes[order]) <= limit]] = True
-    return drawn[codes]
+    return np.asarray(drawn[codes])
 
 
 def is_spelled(column: Any) -> bool:

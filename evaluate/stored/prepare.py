@@ -27,7 +27,7 @@ from synth.stored.row_hash import KEY, POSITION, DrawnRows, with_keys
 from synth.stored.table import observed
 from synth.stored.violations import refuse_violations
 from synth.table import conform
-from synth.table.cells import from_arrow
+from synth.table.arrow import from_arrow
 from synth.table.conforming import Outside, faulty_cells
 
 R = TypeVar("R")

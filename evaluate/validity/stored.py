@@ -36,7 +36,8 @@ from synth.stored.decode import Reader
 from synth.stored.errors import told
 from synth.stored.violations import Looked, later, looked, own_values
 from synth.table import conform
-from synth.table.cells import from_arrow, words
+from synth.table.arrow import from_arrow
+from synth.table.faults import words
 from synth.table.restore_dtypes import dtype_trouble
 
 LISTED = 5_000

@@ -13,19 +13,19 @@ from synth.infer.constraints import propose_constraints
 from synth.infer.facts import ColumnFacts, Role, facts_of
 from synth.infer.histories import HistoryProposal, propose_histories
 from synth.infer.kinds import NUMBERS, as_kind, check_kinds, missing_texts_of, numbers_beside, propose, without
+from synth.infer.look import RawColumn, look
 from synth.infer.personal import constant_in, settle_locales
 from synth.schema import Schema
 from synth.schema.kinds import Column
 from synth.table import conform
-from synth.table.cells import RawColumn, look
-from synth.table.conforming import names_at_fault
+from synth.table.table import Table
 from synth.validation import sentence
 
 __all__ = ["infer_schema"]
 
 
 def infer_schema(  # noqa: PLR0913 - each is a choice of its own, and most calls make none
-    frame: pd.DataFrame,
+    source: Any,
     *,
     target: str | None = None,
     entity: str | None = None,
@@ -43,9 +43,9 @@ def infer_schema(  # noqa: PLR0913 - each is a choice of its own, and most calls
     and what is constant or never falls in it, where the table shows these. `n_units` is never proposed.
 
     Args:
-        frame: *Sensitive*. As `read_table` or a notebook gives it. Where every column is text, as from a CSV file,
-            numbers and dates are looked for in it; beside typed columns, text is taken to be meant as text, unless it
-            holds numbers and words such as ``NA``.
+        source: *Sensitive*. A frame of pandas, polars, Arrow, DuckDB or Ibis, a dict of columns, or the path of a file.
+            Where every column is text, as from a CSV file, numbers and dates are looked for in it; beside typed
+            columns, text is taken to be meant as text, unless it holds numbers and words such as ``NA``.
         target: column that a model would predict.
         entity: column that names the unit of privacy.
         order: column by which the rows of an entity follow each other.
@@ -64,8 +64,7 @@ def infer_schema(  # noqa: PLR0913 - each is a choice of its own, and most calls
     >>> infer_schema(pd.DataFrame({"code": ["007", "012", "007"]})).columns["code"].categories
     ('007', '012')
     """
-    for violation in names_at_fault(frame):
-        raise TableError(str(violation))
+    frame = Table.of(source).frame()
     if len(frame) == 0:
         raise TableError("a table without rows says nothing of its columns; give it at least one")
     kinds = dict(kinds or {})

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from synth.table.cells import RawColumn, dtype_of
+from synth.infer.look import RawColumn
+from synth.table.arrow import dtype_of
 
 Role = Literal["target", "entity"] | None
 

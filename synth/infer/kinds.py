@@ -19,6 +19,7 @@ from synth.identifiers import ALPHABETS
 from synth.infer import numeric, personal, temporal
 from synth.infer.codes import are_levels, named_code
 from synth.infer.facts import ColumnFacts
+from synth.infer.look import EXACT_FLOAT, RawColumn
 from synth.schema.kinds import (
     KINDS,
     BooleanColumn,
@@ -29,7 +30,6 @@ from synth.schema.kinds import (
     TextColumn,
 )
 from synth.schema.kinds.number import INT64
-from synth.table.cells import EXACT_FLOAT, RawColumn
 from synth.validation import is_plain
 
 MISSING_TEXTS = frozenset({
@@ -154,7 +154,7 @@ def propose(about: ColumnFacts) -> Column:
     if about.n_present == 0:
         return CategoricalColumn(categories=(), **about.common("object") | {"missing": True})
     own = (kind.propose(about) for kind in KINDS.values())
-    found = next((column for column in own if column is not None), None)
+    found: Column | None = next((column for column in own if column is not None), None)
     if found is None and about.role is None:
         found = personal.propose(about, few=_few(about))
     if found is not None:

@@ -10,10 +10,10 @@ import numpy as np
 from synth.errors import TableError
 from synth.infer.codes import are_codes, are_levels, named_code
 from synth.infer.facts import ColumnFacts
+from synth.infer.look import EXACT_FLOAT
 from synth.schema.kinds import CategoricalColumn, Column, IdentifierColumn, IntegerColumn, RealColumn, WeightColumn
 from synth.schema.kinds.base import NEARLY_ALL
 from synth.schema.kinds.number import INT64, MOST_SPIKES, MOST_STEPS, NumericColumn
-from synth.table.cells import EXACT_FLOAT
 from synth.table.decode import INFINITY, rounded
 
 MAX_DECIMALS = 12

@@ -13,7 +13,7 @@ from synth.infer.facts import ColumnFacts
 from synth.schema.kinds import Column, DateColumn, DatetimeColumn
 from synth.schema.kinds.moments import DAY, MICROSECONDS
 from synth.table import datetime_codec
-from synth.table.cells import Fault
+from synth.table.faults import Fault
 
 _DAYS = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y%m%d",

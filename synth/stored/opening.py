@@ -13,7 +13,6 @@ from typing import Any
 import ibis
 import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
-import pandas as pd
 import pyarrow.parquet as pq
 
 from synth.errors import MissingExtra, TableError
@@ -21,8 +20,8 @@ from synth.stored.address import FORMS, TableAddress, parsed
 from synth.stored.connection import MEMORY_MB, StorageLocation, embedded, patient
 from synth.stored.errors import silent, told
 from synth.stored.table import StoredTable
-from synth.table.conforming import names_at_fault
 from synth.table.reading import read_header
+from synth.table.table import names_at_fault
 
 RESERVED = "understudy_"
 """The prefix of columns that are added while a table is read."""
@@ -34,8 +33,8 @@ def names_of(address: TableAddress) -> tuple[str, ...]:
     """The columns of files, all alike."""
     first, *others = address.files
     names = read_header(first)
-    for violation in names_at_fault(pd.DataFrame([], columns=pd.Index(names, dtype=object))):
-        raise TableError(f"{violation} (path={str(first)!r})")
+    for rule, remedy in names_at_fault(names):
+        raise TableError(f"the table {rule}; {remedy} (path={str(first)!r})")
     if first.suffix.lower() == ".parquet":
         _refuse_unlike(address, names)
     elif any(read_header(other) != names for other in others):

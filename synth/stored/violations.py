@@ -7,8 +7,8 @@ from typing import Any
 import ibis
 import ibis.expr.types as ir
 import numpy as np
-import pandas as pd
 
+from synth.domain import numeric_scale
 from synth.errors import TableError
 from synth.schema import Schema
 from synth.schema.kinds import (
@@ -19,7 +19,6 @@ from synth.schema.kinds import (
     RealColumn,
     WeightColumn,
 )
-from synth.schema.kinds.moments import DAY, MICROSECONDS
 from synth.stored.decode import Reader, rounded
 from synth.stored.numeric import ABOVE_INT64, is_number
 from synth.stored.sql_functions import (
@@ -34,8 +33,8 @@ from synth.stored.sql_functions import (
 )
 from synth.stored.table import StoredTable
 from synth.stored.temporal import cannot, moments
-from synth.table.cells import Fault, words
 from synth.table.conforming import Violation, of_names
+from synth.table.faults import Fault, words
 
 Flags = dict[Fault, ir.BooleanColumn]
 
@@ -196,7 +195,7 @@ def _times(given: _Given, column: Any) -> Flags:
         return {Fault.TIME: given.present}
     zone, kind = getattr(column, "timezone", None), given.cells.type()
     day = column.is_date
-    unit = DAY if day else MICROSECONDS[column.precision]
+    unit = numeric_scale.DAY if day else numeric_scale.MICROSECONDS[column.precision]
     low, high = (int(np.datetime64(bound, "us").astype(np.int64)) for bound in column.bounds)
     flags: Flags = {}
     if given.form == "text":
@@ -210,7 +209,7 @@ def _times(given: _Given, column: Any) -> Flags:
             return {Fault.ZONE: given.present}
         if zone is not None and not zoned and given.backend != "pyspark":
             raise cannot(given.name, kind, f"a time of timezone={zone!r}")
-        micros = days(given.cells) * DAY if kind.is_date() else microseconds(given.cells, given.backend)
+        micros = days(given.cells) * numeric_scale.DAY if kind.is_date() else microseconds(given.cells, given.backend)
         # What is not of the calendar lies outside any bounds.
         beyond = given.present & micros.isnull()
         fine = finer_than_micros(given.cells, given.backend)
@@ -242,7 +241,7 @@ def violations_of(table: StoredTable, schema: Schema) -> list[Violation]:
         table: *Sensitive*. Where it is stored.
     """
     names = [name for name in table.rows.columns if name != table.slot]
-    found = list(of_names(pd.DataFrame(columns=pd.Index(names, dtype=object)), schema, extra=True))
+    found = list(of_names(names, schema, extra=True))
     if found:
         return found
     declared = schema.status == "declared"

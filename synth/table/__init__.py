@@ -3,6 +3,9 @@
 from synth.table.conforming import Violation, conform, faulty_rows, violations
 from synth.table.reading import read_table
 from synth.table.restore_dtypes import present
+from synth.table.table import Table
 from synth.table.writing import check_names, write_table
 
-__all__ = ["Violation", "check_names", "conform", "faulty_rows", "present", "read_table", "violations", "write_table"]
+__all__ = [
+    "Table", "Violation", "check_names", "conform", "faulty_rows", "present", "read_table", "violations", "write_table",
+]  # fmt: skip

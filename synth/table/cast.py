@@ -1,10 +1,14 @@
-"""Cells of a table cast to the declared kind, one by one: each distinct text of a chunk is looked at once.
+"""Cells cast to the declared kind, strictly: what one stands for depends on it and its column, never on its neighbors.
 
-Plain texts are read by Arrow, odd ones by the strict reader, so that both mean the same and no cell depends on its
-neighbors.
+A private fit reads tables this way. Were a column's form inferred from all its cells, one row could change how every
+other row is read, and no noise on counts would hide that. Each distinct text of a chunk is looked at once: plain ones
+by Arrow, odd ones by the decoder of the kind, so that both mean the same.
 """
 
-from collections.abc import Iterable
+import datetime as dt
+import math
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -12,158 +16,369 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from synth.schema.kinds import DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
-from synth.table import decode, strict_decode
-from synth.table.cells import BIT, INT64_MAX, Fault, RawColumn, from_arrow
+from synth.schema.kinds import (
+    Column,
+)
+from synth.table import datetime_codec
+from synth.table.arrow import AGES, as_objects, as_one, from_arrow, is_text
+from synth.table.decode import INT64_MAX, Cells, Faults, decode
+from synth.table.faults import BIT, Fault
+from synth.validation import is_plain
 
-TIMES = (DateColumn, DatetimeColumn)
 _DAY = "[12][0-9]{3}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
 _CLOCK = "(?:[T ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.][0-9]{1,6})?)?)?"
 # Narrower than what Arrow takes: its cast also reads 0x10, nan and inf, and its strptime makes March of 31 February.
 _PLAIN_WHOLE = "^-?[0-9]{1,18}$"
 _PLAIN_REAL = "^-?(?:[0-9]{1,17}(?:[.][0-9]{0,17})?|[.][0-9]{1,17})(?:[eE][+-]?[0-9]{1,2})?$"
+_CLOCKS = tuple(map(pa.timestamp, ("s", "ms", "us", "ns")))
+_ZONE_PACKAGES = frozenset({"datetime", "zoneinfo", "pytz", "dateutil", "pandas"})
+_LARGEST_EXPONENT = 400
+"""Decimals beyond ten to this are out of any bounds, and slow to write out."""
 
 
-def _plain_form(column: Any) -> tuple[str, pa.DataType] | None:
-    """The texts that Arrow may read, and as what; `None`: the product's reader reads all distinct texts."""
-    if column.has_own_texts:
-        return None
-    if isinstance(column, IntegerColumn) or decode.holds_whole_numbers(column):
-        return _PLAIN_WHOLE, pa.int64()
-    if isinstance(column, RealColumn | WeightColumn):
-        return _PLAIN_REAL, pa.float64()
-    if isinstance(column, DateColumn) and column.format == "%Y-%m-%d":
-        return f"^{_DAY}$", pa.timestamp("us")
-    if isinstance(column, DatetimeColumn) and column.format is None and column.timezone is None:
-        return f"^{_DAY}{_CLOCK}$", pa.timestamp("us")
-    return None
-
-
-def cast(cells: Any, column: Any, missing_texts: Iterable[str] = ("",)) -> tuple[pa.Array, np.ndarray]:
-    """The cells in canonical form (clamped), and for each the bits of its faults (`cells.BIT`), 0 where it fits.
+def cast(
+    cells: Any, column: Column, missing_texts: Iterable[str] = (), *, clamp: bool = True
+) -> tuple[pa.Array, np.ndarray]:
+    """The cells in canonical form, and the bits of the faults of each, shape (n,), uint16. *Sensitive*.
 
     Args:
         cells: an Arrow array of any type, or Python objects as a NumPy array.
         column: declared.
-        missing_texts: texts that stand for a missing value.
+        missing_texts: texts that stand for a missing value, beside the empty one.
+        clamp: bring what does not fit to the nearest bound, and an unlisted category of a measured list to missing.
     """
     missing_texts = frozenset({"", *missing_texts})
-    if isinstance(cells, np.ndarray):
-        numbers: dict[Any, int] = {}  # 1, 1.0 and True are equal and not the same cell
-        codes = [-1 if _absent(c) else numbers.setdefault((type(c), c), len(numbers)) for c in cells]
-        values, faults = _cast_objects([c for _, c in numbers], column, missing_texts)
-        return _taken(values, faults, pa.array(codes, pa.int32()), np.array(codes) < 0)
-    kind = cells.type
-    typed = _typed(cells, column)
-    if typed is not None:
-        return _read(typed, column)
-    if pa.types.is_timestamp(kind):  # Arrow's to_pylist overflows on times of far years
-        return cast(strict_decode._objects(from_arrow(cells)), column, missing_texts)
-    coded = cells if pa.types.is_dictionary(kind) else cells.dictionary_encode()
-    texts, codes = coded.dictionary, coded.indices
-    if pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type) or pa.types.is_string_view(texts.type):
-        values, faults = _cast_texts(texts.cast(pa.string()), column, missing_texts)
-    else:
-        values, faults = _cast_objects(texts.to_pylist(), column, missing_texts)
-    return _taken(values, faults, codes, codes.is_null().to_numpy(zero_copy_only=False))
+    if not isinstance(cells, np.ndarray):
+        if (typed := _typed(cells, column)) is not None:
+            values, bits = _decode(typed, column, clamp)
+            if typed.form == "time":  # missing, and yet there: beyond the calendar
+                bits = bits | np.where(typed.missing & cells.is_valid(), BIT[Fault.BOUNDS], np.uint16(0))
+            return _mark_missing(values, bits, column)
+        if (coded := _coded_texts(cells)) is not None:
+            values, bits = _cast_texts(coded.dictionary.cast(pa.string()), column, missing_texts, clamp)
+            return _mark_missing(*_take(values, bits, coded.indices), column)
+        cells = to_objects(cells)
+    different, codes = _distinct(cells)
+    values, bits = _cast_objects(different, column, missing_texts, clamp)
+    return _mark_missing(*_take(values, bits, codes), column)
 
 
-def _absent(cell: Any) -> bool:
-    return cell is None or cell is pd.NA or cell is pd.NaT or (isinstance(cell, float) and cell != cell)
+def _mark_missing(values: pa.Array, bits: np.ndarray, column: Column) -> tuple[pa.Array, np.ndarray]:
+    """A cell that is missing where none may be is at fault, too, unless something else is wrong with it."""
+    if not column.missing and _null_count(values):
+        bits = bits | np.where(_is_null(values) & (bits == 0), BIT[Fault.MISSING], np.uint16(0))
+    return values, bits
 
 
-def _taken(values: pa.Array, faults: np.ndarray, codes: pa.Array, absent: np.ndarray) -> tuple[pa.Array, np.ndarray]:
+def _null_count(values: pa.Array) -> int:
+    """An upper limit: a dictionary may be null in its values, too."""
+    in_values = values.dictionary.null_count if pa.types.is_dictionary(values.type) else 0
+    return int(values.null_count + in_values)
+
+
+def _is_null(values: pa.Array) -> np.ndarray:
+    nulls: np.ndarray = pc.is_null(values).to_numpy(zero_copy_only=False)
+    if pa.types.is_dictionary(values.type) and values.dictionary.null_count:
+        in_values = np.append(values.dictionary.is_null().to_numpy(zero_copy_only=False), True)
+        nulls = in_values[values.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    return nulls
+
+
+def _take(values: pa.Array, bits: np.ndarray, codes: pa.Array) -> tuple[pa.Array, np.ndarray]:
     """Of distinct cells, those of the rows; texts stay a dictionary."""
-    codes = pc.if_else(pa.array(absent), pa.scalar(None, codes.type), codes)
-    where = codes.fill_null(0).to_numpy(zero_copy_only=False)
-    flags = np.where(absent, 0, faults[where]) if len(faults) else np.zeros(len(where), dtype=np.uint16)
+    if bits.any():
+        bits = np.append(bits, np.uint16(0))[codes.fill_null(len(bits)).to_numpy(zero_copy_only=False)]
+    else:
+        bits = fitting(len(codes))
     if pa.types.is_string(values.type):
-        return pa.DictionaryArray.from_arrays(codes.cast(pa.int32()), values), flags
-    return values.take(codes), flags
+        return pa.DictionaryArray.from_arrays(codes, values), bits
+    return values.take(codes), bits
 
 
-def _typed(cells: pa.Array, column: Any) -> RawColumn | None:
-    """A typed array that is read as its cells would be one by one; `None`: read its distinct values."""
-    kind, numeric = cells.type, isinstance(column, IntegerColumn | RealColumn | WeightColumn)
-    numeric = numeric or decode.holds_whole_numbers(column) or column.kind == "boolean"
+def fitting(n: int) -> np.ndarray:
+    """Bits of cells without a fault, which take no memory; shape (n,), read only."""
+    return np.broadcast_to(np.uint16(0), (n,))
+
+
+def _coded_texts(cells: pa.Array) -> Any:
+    """Texts as a dictionary with codes of 32 bits; `None` for all else, such as texts that are not UTF-8."""
+    coded = pa.types.is_dictionary(cells.type)
+    if not is_text(cells.type.value_type if coded else cells.type):
+        return None
+    try:
+        made = cells if coded else cells.dictionary_encode()
+        made.dictionary.validate(full=True)
+    except pa.ArrowInvalid:
+        return None
+    return pa.DictionaryArray.from_arrays(made.indices.cast(pa.int32()), made.dictionary)
+
+
+def to_objects(cells: pa.Array) -> np.ndarray:
+    """Cells of Arrow as Python objects; pandas and Arrow may crash on times of far years."""
+    kind = cells.type
+    if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        return as_objects(cells.to_pylist()) if pa.types.is_nested(kind) else from_arrow(cells).to_numpy(dtype=object)
+    times = _stamps(cells)
+    stamps = np.where(times.missing, np.datetime64("NaT", "us"), times.raw).astype("datetime64[us]").tolist()
+    if times.zone is not None:
+        zone = pd.DatetimeTZDtype("us", times.zone).tz
+        stamps = [None if stamp is None else datetime_codec.in_zone(stamp, zone) for stamp in stamps]
+    return as_objects(stamps)
+
+
+def _stamps(cells: pa.Array) -> Cells:
+    """Times of Arrow; those (of UTC, where there is a zone) beyond the years of Python's datetimes are missing."""
+    if pa.types.is_date(cells.type):
+        values, zone = from_arrow(cells).to_numpy(), None
+    else:
+        unit, zone = cells.type.unit, cells.type.tz
+        values = cells.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).astype(f"datetime64[{unit}]")
     missing = cells.is_null().to_numpy(zero_copy_only=False)
-    if numeric and pa.types.is_boolean(kind):
-        return RawColumn("boolean", cells.fill_null(False).to_numpy(zero_copy_only=False), missing)
-    if numeric and pa.types.is_integer(kind) and (kind != pa.uint64() or (pc.max(cells).as_py() or 0) <= INT64_MAX):
-        return RawColumn("integer", cells.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), missing)
-    if numeric and pa.types.is_floating(kind):
-        reals = cells.to_numpy(zero_copy_only=False).astype(np.float64)
-        return RawColumn("real", reals, np.isnan(reals), digits=15 if kind.bit_width >= 64 else 6)
-    zone = getattr(column, "timezone", None)
-    if isinstance(column, TIMES) and zone is None and (pa.types.is_date(kind) or kind in map(pa.timestamp, UNITS)):
-        stamps = from_arrow(cells).to_numpy()  # days beyond the years of Python are brought to the ages
-        return strict_decode._within_the_calendar(RawColumn("time", stamps, np.isnat(stamps)))
-    if isinstance(column, DatetimeColumn) and zone not in (None, "mixed") and getattr(kind, "tz", None):
-        stamps = cells.cast(pa.timestamp(kind.unit)).to_numpy(zero_copy_only=False)
-        return strict_decode._within_the_calendar(RawColumn("time", stamps, np.isnat(stamps), zone=kind.tz))
+    years = values.astype("datetime64[Y]").astype(np.int64) + 1970
+    missing = missing | np.isnat(values) | (years < dt.MINYEAR) | (years > dt.MAXYEAR)
+    if np.datetime_data(values.dtype)[0] != "ns":  # coarser units reach further than microseconds do
+        first, last = (age.astype(values.dtype) for age in AGES)
+        values = np.clip(np.where(missing, first, values), first, last)
+    return Cells("time", values, missing, zone=zone)
+
+
+def _typed(cells: pa.Array, column: Column) -> Cells | None:
+    """A typed array that is read as its cells would be one by one; `None`: read its distinct values."""
+    kind = cells.type
+    if is_number(column) or column.is_boolean:
+        missing = cells.is_null().to_numpy(zero_copy_only=False)
+        if pa.types.is_boolean(kind):
+            return Cells("boolean", cells.fill_null(False).to_numpy(zero_copy_only=False), missing)
+        if pa.types.is_integer(kind) and (kind != pa.uint64() or (pc.max(cells).as_py() or 0) <= INT64_MAX):
+            return Cells("integer", cells.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), missing)
+        if pa.types.is_floating(kind):
+            reals = cells.to_numpy(zero_copy_only=False).astype(np.float64)
+            return Cells("real", reals, missing | np.isnan(reals), digits=15 if kind.bit_width >= 64 else 6)
+    elif column.is_time:
+        zone = column.zone
+        if (pa.types.is_date(kind) or kind in _CLOCKS) and zone is None:
+            return _stamps(cells)
+        if zone not in (None, "mixed") and pa.types.is_timestamp(kind) and kind.tz is not None:
+            return _stamps(cells)
     return None
 
 
-UNITS = ("s", "ms", "us", "ns")
+def is_number(column: Column) -> bool:
+    """True if a column holds numbers."""
+    return column.is_number or column.holds_whole_numbers
 
 
-def _cast_texts(texts: pa.Array, column: Any, missing_texts: frozenset[str]) -> tuple[pa.Array, np.ndarray]:
-    """Distinct texts: plain ones by Arrow, the others by the product's reader, one by one."""
-    absent = pc.is_in(texts, pa.array(sorted(missing_texts))).to_numpy(zero_copy_only=False)
-    absent |= pc.match_substring(texts, "\0").fill_null(True).to_numpy(zero_copy_only=False)
-    form = _plain_form(column)
-    plain = np.zeros(len(texts), dtype=bool)
+def _plain_form(column: Column) -> tuple[str, pa.DataType] | None:
+    """The texts that Arrow may read, and as what; `None`: all distinct texts are decoded."""
+    if column.has_own_texts:
+        return None
+    if column.is_whole or column.holds_whole_numbers:
+        return _PLAIN_WHOLE, pa.int64()
+    if column.is_number:
+        return _PLAIN_REAL, pa.float64()
+    if column.is_date and column.format == "%Y-%m-%d":
+        return f"^{_DAY}$", pa.timestamp("us")
+    if column.is_time and column.format is None and column.zone is None:
+        return f"^{_DAY}{_CLOCK}$", pa.timestamp("us")
+    return None
+
+
+def _cast_texts(
+    texts: pa.Array, column: Column, missing_texts: frozenset[str], clamp: bool
+) -> tuple[pa.Array, np.ndarray]:
+    """Distinct texts: plain ones by Arrow, the others by the decoder, one by one."""
+    absent = pc.is_in(texts, pa.array(sorted(missing_texts), pa.string())).to_numpy(zero_copy_only=False)
+    absent |= texts.is_null().to_numpy(zero_copy_only=False)
+    form, plain = _plain_form(column), np.zeros(len(texts), dtype=bool)
     if form is not None:
         plain = pc.match_substring_regex(texts, form[0]).fill_null(False).to_numpy(zero_copy_only=False) & ~absent
     odd = as_objects(texts.filter(pa.array(~plain)).to_pylist())
-    values, faults = _read(RawColumn("text", odd, absent[~plain]), column)
+    values, bits = _decode_texts(odd, absent[~plain], column, clamp)
     if not plain.any():
-        return values, faults
-    quick, more = _read(_typed(pc.cast(texts.filter(pa.array(plain)), form[1]), column), column)
+        return values, bits
+    typed = _typed(pc.cast(texts.filter(pa.array(plain)), form[1]), column) if form is not None else None
+    assert typed is not None
+    plain_values, plain_bits = _decode(typed, column, clamp)
     order = np.empty(len(texts), dtype=np.int64)
-    order[plain], order[~plain] = np.arange(len(quick)), len(quick) + np.arange(len(values))
-    both = pa.concat_arrays([quick, values.cast(quick.type)])
-    return both.take(pa.array(order)), np.concatenate([more, faults])[order]
+    order[plain], order[~plain] = np.arange(len(plain_values)), len(plain_values) + np.arange(len(values))
+    both = pa.concat_arrays([plain_values, values.cast(plain_values.type)])
+    return both.take(pa.array(order)), np.concatenate([plain_bits, bits])[order]
 
 
-# An object that no table holds, by the kind of its column.
-_FOREIGN = {
-    "integer": Fault.NUMBER, "real": Fault.NUMBER, "weight": Fault.NUMBER, "boolean": Fault.BOOLEAN,
-    "date": Fault.TIME, "datetime": Fault.TIME, "categorical": Fault.CATEGORY,
-}  # fmt: skip
+def _decode_texts(texts: np.ndarray, absent: np.ndarray, column: Column, clamp: bool) -> tuple[pa.Array, np.ndarray]:
+    """Texts with a NUL or half a surrogate pair are missing, and at fault: to pandas what follows a NUL is nothing."""
+    wrong = np.fromiter(
+        (not a and not is_plain(text) for text, a in zip(texts, absent, strict=True)), dtype=bool, count=len(texts)
+    )
+    values, bits = _decode(Cells("text", texts, absent | wrong), column, clamp)
+    return values, bits | np.where(wrong, _unreadable(column), np.uint16(0))
 
 
-def _cast_objects(objects: list[Any], column: Any, missing_texts: frozenset[str]) -> tuple[pa.Array, np.ndarray]:
-    """Distinct Python objects, each as if it were alone; what no table holds is at fault."""
-    if isinstance(column, TIMES):
-        made: Any = [None if o is None else strict_decode._time(o, missing_texts) for o in objects]
-    else:
-        made = [None if o is None else strict_decode._text(o, column, missing_texts) for o in objects]
-    cells = as_objects(made)
-    missing = np.array([m is None for m in made], dtype=bool)
-    values, faults = _read(RawColumn("mixed" if isinstance(column, TIMES) else "text", cells, missing), column)
-    known = np.array([o is None or (isinstance(o, str) and o in missing_texts) for o in objects], dtype=bool)
-    return values, faults | np.where(missing & ~known, BIT[_FOREIGN.get(column.kind, Fault.TEXT)], 0)
+def _unreadable(column: Column) -> np.uint16:
+    """The fault of a cell that no value of the column's kind stands for."""
+    if column.is_personal:  # nothing in it is learned, so that none can be at fault
+        return np.uint16(0)
+    if is_number(column):
+        return BIT[Fault.NUMBER]
+    if column.is_boolean:
+        return BIT[Fault.BOOLEAN]
+    return BIT[Fault.TIME if column.is_time else Fault.TEXT]
 
 
-def _read(given: RawColumn, column: Any) -> tuple[pa.Array, np.ndarray]:
-    done = decode.read(given, column, clamp=True)
-    faults = np.zeros(len(given.cells), dtype=np.uint16)
-    for fault, flags in done.faults.items():
-        faults |= np.where(flags & ~given.missing, BIT[fault], 0)
-    values = done.values
+def _decode(cells: Cells, column: Column, clamp: bool) -> tuple[pa.Array, np.ndarray]:
+    values, faults = decode(cells, column, clamp=clamp)
     if isinstance(values, np.ndarray) and values.dtype == object:
         texts = [None if v is None else v if isinstance(v, str) else v.isoformat() for v in values]
-        return pa.array(texts, pa.string()), faults
-    made = pa.array(values if hasattr(values, "__arrow_array__") else pd.Series(values), from_pandas=True)
-    return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made, faults
+        return pa.array(texts, pa.string()), _bits(faults, cells)
+    array = pa.array(values if hasattr(values, "__arrow_array__") else pd.Series(values), from_pandas=True)
+    return as_one(array), _bits(faults, cells)
 
 
-def as_objects(cells: Iterable[Any]) -> np.ndarray:
-    """Python objects as a NumPy array of objects."""
-    return np.array([*cells, None], dtype=object)[:-1]  # without the last, numpy might make an array of texts
+def _bits(faults: Faults, cells: Cells) -> np.ndarray:
+    flagged = {fault: flags & ~cells.missing for fault, flags in faults.items() if flags.any()}
+    if not flagged:
+        return fitting(len(cells.raw))
+    bits = np.zeros(len(cells.raw), dtype=np.uint16)
+    for fault, flags in flagged.items():
+        bits[flags] |= BIT[fault]
+    return bits
 
 
-def as_one(array: Any) -> Any:
-    """A chunked array in one piece."""
-    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+_HASHED = (str, int, float, bool, dt.date)
+"""Types of cells that are looked at once where they are equal. Aware times are not: equal ones differ in their zone."""
+
+
+def _distinct(cells: np.ndarray) -> tuple[list[Any], pa.Array]:
+    """Objects that may differ, and the number of each row's among them, null where missing."""
+    numbers: dict[Any, int] = {}  # 1, 1.0 and True are equal and not the same cell
+    different: list[Any] = []
+    codes: list[int | None] = []
+    for cell in cells:
+        if _is_absent(cell):
+            codes.append(None)
+            continue
+        kind = type(cell)
+        number = numbers.setdefault((kind, cell) if kind in _HASHED else id(cell), len(different))
+        if number == len(different):
+            different.append(cell)
+        codes.append(number)
+    return different, pa.array(codes, pa.int32())
+
+
+def _is_absent(cell: Any) -> bool:
+    if cell is None or cell is pd.NA or cell is pd.NaT:
+        return True
+    if isinstance(cell, float | np.floating):
+        return bool(cell != cell)
+    return (type(cell) is Decimal and cell.is_nan()) or (type(cell) is np.datetime64 and bool(np.isnat(cell)))
+
+
+def _cast_objects(
+    cells: Sequence[Any], column: Column, missing_texts: frozenset[str], clamp: bool
+) -> tuple[pa.Array, np.ndarray]:
+    """Distinct Python objects, each as if it were alone; what no table holds is missing and at fault."""
+    absent = np.fromiter((isinstance(c, str) and str(c) in missing_texts for c in cells), dtype=bool, count=len(cells))
+    if column.is_time:
+        read, form = [None if a else _moment(c) for c, a in zip(cells, absent, strict=True)], "moments"
+    else:
+        read, form = [None if a else cell_text(c, column) for c, a in zip(cells, absent, strict=True)], "text"
+    missing = np.fromiter((r is None for r in read), dtype=bool, count=len(cells))
+    values, bits = _decode(Cells(form, as_objects(read), missing), column, clamp)  # type: ignore[arg-type]
+    return values, bits | np.where(missing & ~absent, _unreadable(column), np.uint16(0))
+
+
+def cell_text(cell: Any, column: Column) -> str | None:
+    """The content of a cell as text; `None` where it is nothing that a table holds."""
+    kind = type(cell)
+    if issubclass(kind, str):
+        text = str.__str__(cell)
+        return text if is_plain(text) else None
+    if kind is bool or issubclass(kind, np.bool_):
+        return _truth(bool(cell), column)
+    number = _number(cell)
+    if number is None:
+        moment = _moment(cell) if column.is_personal else None
+        return None if moment is None else str(moment)
+    if column.is_boolean:
+        return column.tokens[int(number)] if number in (0, 1) else None
+    return str(number)
+
+
+def _truth(cell: bool, column: Column) -> str:
+    """True and false in the words of a boolean column, as 1 and 0 where numbers are, else as Python writes them."""
+    if column.is_boolean:
+        return str(column.tokens[int(cell)])
+    return str(int(cell)) if is_number(column) else str(cell)
+
+
+def _number(cell: Any) -> int | float | None:
+    """A number, whole where it is whole, so that 1 and 1.0 say the same; `None` where it is none."""
+    kind = type(cell)
+    if kind is int or (issubclass(kind, np.integer) and not issubclass(kind, np.timedelta64)):
+        whole = int(cell)
+        return whole if abs(whole) < 10**40 else None
+    if kind is Decimal:
+        return _of_decimal(cell)
+    if kind is complex or issubclass(kind, np.complexfloating):
+        cell = cell.real if cell.imag == 0 else None
+        kind = type(cell)
+    if kind is not float and not issubclass(kind, np.floating):
+        return None
+    with np.errstate(over="ignore"):
+        real = float(cell)
+    return int(real) if math.isfinite(real) and real.is_integer() and abs(real) < 2.0**63 else real
+
+
+def _of_decimal(cell: Decimal) -> int | float | None:
+    if not cell.is_finite() or abs(cell.adjusted()) > _LARGEST_EXPONENT:
+        return None
+    if cell.adjusted() < 20 and cell == cell.to_integral_value():
+        return int(cell)
+    return float(cell)
+
+
+def _moment(cell: Any) -> str | dt.datetime | None:
+    """A text or a datetime to the microsecond; `None` for anything else."""
+    kind = type(cell)
+    if issubclass(kind, str):
+        text = str.__str__(cell)
+        return text if is_plain(text) else None
+    if kind is pd.Timestamp or issubclass(kind, np.datetime64):
+        return _of_timestamp(cell) if kind is pd.Timestamp else _of_stamp(cell)
+    if kind is dt.date:
+        return dt.datetime.combine(cell, dt.time())
+    if kind is not dt.datetime:
+        return None
+    if cell.tzinfo is None:
+        moment: dt.datetime = cell.replace(fold=0)  # a typed column of times cannot tell the second of two equal hours
+        return moment
+    return cell if _is_known(cell.tzinfo) and _in_calendar(cell) else None
+
+
+def _of_stamp(stamp: np.datetime64) -> dt.datetime | None:
+    """The year comes first: pandas and numpy overflow, or crash, on times of far years."""
+    if np.isnat(stamp) or not dt.MINYEAR <= int(stamp.astype("datetime64[Y]").astype(np.int64)) + 1970 <= dt.MAXYEAR:
+        return None
+    moment: dt.datetime = stamp.astype("datetime64[us]").item()
+    return moment
+
+
+def _of_timestamp(stamp: pd.Timestamp) -> dt.datetime | None:
+    """The same moment as a typed column holds it: its year is that of UTC."""
+    zone = stamp.tzinfo
+    if zone is not None and not _is_known(zone):
+        return None
+    moment = _of_stamp(stamp.to_datetime64())
+    return moment if moment is None or zone is None else datetime_codec.in_zone(moment, zone)
+
+
+def _is_known(zone: Any) -> bool:
+    return type(zone).__module__.split(".")[0] in _ZONE_PACKAGES
+
+
+def _in_calendar(moment: dt.datetime) -> bool:
+    try:
+        moment.astimezone(dt.UTC)
+    except OverflowError:
+        return False
+    return True

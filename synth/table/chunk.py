@@ -1,5 +1,6 @@
 """Rows of a table in the canonical form of a schema, as Arrow arrays, and which cells did not fit."""
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,69 +9,91 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from synth.schema.kinds import DatetimeColumn
-from synth.table.cast import as_one, cast
+from synth.schema import Schema
+from synth.schema.kinds import Column
+from synth.table.arrow import as_one
+from synth.table.cast import cast, fitting
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Chunk:
-    """Rows in canonical form, and for each column flags of the cells that did not fit."""
+    """*Sensitive*. Rows in canonical form, and for each column the bits of its cells' faults: shape (n,), uint16."""
 
     columns: Mapping[str, pa.Array]
     faults: Mapping[str, np.ndarray]
     n: int
 
     @classmethod
-    def of(cls, batch: Any, schema: Any) -> "Chunk":
-        named = {name: batch[name] for name in schema.kept}
-        done = {n: cast(as_one(a), schema.columns[n], schema.missing_values) for n, a in named.items()}
-        return cls(
-            {n: a for n, (a, _) in done.items()}, {n: f for n, (_, f) in done.items()}, len(next(iter(named.values())))
-        )
+    def of(cls, batch: Mapping[str, Any], n: int, schema: Schema, *, clamp: bool = True) -> "Chunk":
+        """The kept columns of raw rows: Arrow arrays, or objects as NumPy arrays; one that is not there is missing."""
+        columns, faults = {}, {}
+        for name in schema.kept:
+            raw = as_one(batch[name]) if name in batch else pa.nulls(n)
+            columns[name], faults[name] = cast(raw, schema.columns[name], schema.missing_values, clamp=clamp)
+        return cls(columns, faults, n)
 
     def filter(self, kept: np.ndarray) -> "Chunk":
-        mask = pa.array(kept)
-        return Chunk(
-            {n: a.filter(mask) for n, a in self.columns.items()},
-            {n: f[kept] for n, f in self.faults.items()},
-            int(kept.sum()),
-        )
+        """The rows that are flagged."""
+        mask, n = pa.array(kept), int(np.count_nonzero(kept))
+        faults = {name: bits[kept] if bits.any() else fitting(n) for name, bits in self.faults.items()}
+        return Chunk({name: array.filter(mask) for name, array in self.columns.items()}, faults, n)
 
     def take(self, positions: np.ndarray) -> "Chunk":
-        where = pa.array(positions)
-        return Chunk(
-            {n: a.take(where) for n, a in self.columns.items()},
-            {n: f[positions] for n, f in self.faults.items()},
-            len(positions),
-        )
+        """The rows at some positions, in their order."""
+        where, n = pa.array(positions), len(positions)
+        faults = {name: bits[positions] if bits.any() else fitting(n) for name, bits in self.faults.items()}
+        return Chunk({name: array.take(where) for name, array in self.columns.items()}, faults, n)
 
-    def frame(self, schema: Any, names: Sequence[str] | None = None) -> pd.DataFrame:
-        """The rows as today's `conform` gives them."""
-        return pd.DataFrame({n: _series(self.columns[n], schema.columns[n]) for n in names or self.columns})
+    def frame(self, schema: Schema, names: Sequence[str] | None = None) -> pd.DataFrame:
+        """The rows as `conform` gives them."""
+        names = list(self.columns if names is None else names)
+        # No column shares memory with another table, so that none needs to be copied into a block.
+        columns = {name: as_series(self.columns[name], schema.columns[name]) for name in names}
+        return pd.DataFrame(columns, index=pd.RangeIndex(self.n), columns=pd.Index(names, dtype=object), copy=False)
 
     def cells(self, attribute: Any) -> np.ndarray:
         """The cells of an attribute: of a dictionary, its distinct values are looked up once."""
         array = self.columns[attribute.name]
         if not pa.types.is_dictionary(array.type):
-            return attribute.cells(_series(array, attribute.column))
-        distinct = attribute.cells(_series(array.dictionary, attribute.column))
-        return np.append(distinct, attribute.n_cells - 1)[array.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+            return np.asarray(attribute.cells(as_series(array, attribute.column)))
+        distinct = attribute.cells(as_series(array.dictionary, attribute.column))
+        codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return np.asarray(np.append(distinct, attribute.n_cells - 1)[codes])
 
     def codes(self, discretizer: Any) -> np.ndarray:
+        """The codes of all attributes; shape (n, d), int16."""
         return np.column_stack([a.group[self.cells(a)].astype(np.int16) for a in discretizer.attributes])
 
 
-def _series(array: pa.Array, column: Any) -> pd.Series:
+def as_series(array: pa.Array, column: Column) -> pd.Series:
+    """A canonical column as pandas holds it."""
     kind = array.type
     if pa.types.is_dictionary(kind) or pa.types.is_string(kind):
-        texts = array.dictionary if pa.types.is_dictionary(kind) else array
-        objects = np.append(texts.to_numpy(zero_copy_only=False), [None])
-        if isinstance(column, DatetimeColumn):  # each with its own offset
-            objects = np.array([None if t is None else pd.Timestamp(t).to_pydatetime() for t in objects], dtype=object)
-        codes = (
-            array.indices.fill_null(-1).to_numpy(zero_copy_only=False) if texts is not array else np.arange(len(texts))
-        )
+        coded = pa.types.is_dictionary(kind)
+        objects = np.append((array.dictionary if coded else array).to_numpy(zero_copy_only=False), [None])
+        if column.is_time:  # each with its own offset
+            objects = np.array([None if t is None else dt.datetime.fromisoformat(t) for t in objects], dtype=object)
+        codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False) if coded else np.arange(len(array))
         return pd.Series(objects[codes], dtype=object)
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        return pd.Series((pd.Int64Dtype() if pa.types.is_integer(kind) else pd.BooleanDtype()).__from_arrow__(array))
-    return pd.Series(array.to_pandas().to_numpy() if not getattr(kind, "tz", None) else array.to_pandas())
+        nullable: Any = pd.Int64Dtype() if pa.types.is_integer(kind) else pd.BooleanDtype()
+        return pd.Series(nullable.__from_arrow__(array))
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pd.Series(array.to_pandas())
+    values = array.to_numpy(zero_copy_only=False)
+    return pd.Series(values if values.flags.writeable else values.copy())
+
+
+def concat_chunks(chunks: Sequence[Chunk], schema: Schema) -> Chunk:
+    """Chunks one after the other, as one."""
+    if not chunks:
+        return Chunk.of({}, 0, schema)
+    if len(chunks) == 1:
+        return chunks[0]
+    columns = {name: as_one(pa.chunked_array([chunk.columns[name] for chunk in chunks])) for name in schema.kept}
+    faults = {name: _concat_bits([chunk.faults[name] for chunk in chunks]) for name in schema.kept}
+    return Chunk(columns, faults, sum(chunk.n for chunk in chunks))
+
+
+def _concat_bits(pieces: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate(pieces) if any(bits.any() for bits in pieces) else fitting(sum(map(len, pieces)))

@@ -7,25 +7,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import pandas as pd
 
 from synth.errors import TableError
 
 MAX_BYTES = 8 << 30
-"""Of any table, uncompressed."""
+"""Of any table that is held in memory, uncompressed."""
 MAX_ROWS = 1 << 31
 MAX_COLUMNS = 20_000
-HEADER_BYTES = 16 << 20
-"""Of a CSV file's first line."""
 
 TIMES = 20
 """The factor by which a table may need more than the training table beside it."""
 LEAST_BYTES, LEAST_ROWS, LEAST_COLUMNS = 64 << 20, 1_000_000, 2_000
 """The allowance of a table, however small the training table is."""
-
-CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -38,11 +34,7 @@ class SizeLimits:
 
     @classmethod
     def beside(cls, train: pd.DataFrame) -> Self:
-        """For a table that claims to be like this one: `TIMES` what it needs, and no less than the least.
-
-        Args:
-            train: *Sensitive*. Its size alone is looked at.
-        """
+        """For a table that claims to be like this one: `TIMES` what it needs, and no less than the least."""
         n_bytes = TIMES * int(train.memory_usage(index=False, deep=True).sum())
         return cls(
             min(MAX_BYTES, max(LEAST_BYTES, n_bytes)),
@@ -50,24 +42,26 @@ class SizeLimits:
             min(MAX_COLUMNS, max(LEAST_COLUMNS, TIMES * train.shape[1])),
         )
 
-    def refuse_over(self, what: str, n: int, place: str) -> None:
+    def refuse_over(self, what: str, n: int, shown: str) -> None:
         """Refuse a table that is too large."""
         limit = {"bytes": self.n_bytes, "rows": self.n_rows, "columns": self.n_columns}[what]
         if n <= limit:
             return
         unit = "bytes once it is uncompressed" if what == "bytes" else what
         remedy = "leave out columns that the schema does not name" if what == "columns" else "offer fewer rows"
-        raise TableError(f"a table may have {limit:,} {unit} here: {place} has more; {remedy}")
+        raise TableError(f"a table may have {limit:,} {unit} here: {shown} has more; {remedy}")
 
 
 NO_MORE = SizeLimits()
-"""For a table whose owner is trusted."""
+"""For a table whose owner is trusted, and that is held in memory."""
+IN_PARTS = SizeLimits(n_bytes=1 << 62, n_rows=1 << 62)
+"""For one that is read some rows at a time."""
 
 
 @contextmanager
 def opened(path: Path, limits: SizeLimits) -> Iterator[BufferedReader]:
     """A file that is one, open for reading from its start, which did not change until the block ended."""
-    place = f"path={str(path)!r}"
+    shown = f"path={str(path)!r}"
     # A pipe without a writer must not be waited for.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     before = os.fstat(handle)
@@ -75,23 +69,10 @@ def opened(path: Path, limits: SizeLimits) -> Iterator[BufferedReader]:
         os.close(handle)
         if stat.S_ISDIR(before.st_mode):
             raise IsADirectoryError
-        raise TableError(f"a table must be a file on a disk: {place} is a pipe or a device; save it as a file")
+        raise TableError(f"a table must be a file on a disk: {shown} is a pipe or a device; save it as a file")
     with os.fdopen(handle, "rb") as file:
-        limits.refuse_over("bytes", before.st_size, place)
+        limits.refuse_over("bytes", before.st_size, shown)
         yield file
-        if _state(before) != _state(os.fstat(handle)):
-            raise TableError(f"a table must stay as it is while it is read: {place} changed; wait until it is written")
-
-
-def content_of(stream: Any, limits: SizeLimits, place: str) -> bytes:
-    """All that a stream holds, read in parts, so that one that never ends is given up in time."""
-    parts, n = [], 0
-    while part := stream.read(CHUNK):
-        n += len(part)
-        limits.refuse_over("bytes", n, place)
-        parts.append(part)
-    return b"".join(parts)
-
-
-def _state(found: os.stat_result) -> tuple[int, int]:
-    return found.st_size, found.st_mtime_ns
+        after = os.fstat(handle)
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+            raise TableError(f"a table must stay as it is while it is read: {shown} changed; wait until it is written")

@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from synth.errors import TableError
 from synth.schema import Schema
-from synth.schema.kinds import IdentifierColumn
-from synth.table.cells import BIT, Fault, words
+from synth.table.arrow import as_one
+from synth.table.cast import fitting
 from synth.table.chunk import Chunk
 from synth.table.conforming import Outside, Violation, of_names
+from synth.table.faults import Fault, faults_in, words
 from synth.table.spool import Spool
 from synth.table.table import Table
 
@@ -40,7 +41,7 @@ class _StoredChunk:
 
     def _faults(self, name: str) -> np.ndarray:
         if name not in self.faults:
-            return np.zeros(self.n, dtype=np.uint16)
+            return fitting(self.n)
         return np.asarray(self.spool.read(self.faults[name]))
 
 
@@ -68,8 +69,8 @@ class Rows:
             for chunk in rows.chunks() if outside == "refuse" else ():
                 _refuse_faults(chunk, schema)
         else:
-            table = (c.columns for c in source.chunks()) if isinstance(source, cls) else _batches(Table.of(source))
-            rows = cls.from_chunks((_checked(batch, schema, outside) for batch in table), schema, folder)
+            chunks = _cast_anew(source, schema) if isinstance(source, cls) else _cast(Table.of(source), schema, outside)
+            rows = cls.from_chunks((_checked(chunk, schema, outside) for chunk in chunks), schema, folder)
         if outside == "refuse":
             _refuse_repeats(rows)
         return rows
@@ -80,8 +81,7 @@ class Rows:
         spool = Spool(folder)
         stored = tuple(_StoredChunk.of(chunk, spool) for chunk in chunks)
         if not stored:
-            empty = Chunk.of({name: pa.array([], pa.string()) for name in schema.kept}, schema)
-            stored = (_StoredChunk.of(empty, spool),)
+            stored = (_StoredChunk.of(Chunk.of({}, 0, schema), spool),)
         return cls(schema, stored)
 
     @classmethod
@@ -176,15 +176,20 @@ class Rows:
         return {*schema.kept} <= {*self.stored[0].columns} and all(same)
 
 
-def _batches(table: Table) -> Iterator[Any]:
-    return (batch for part in table.parts for batch in part())
-
-
-def _checked(batch: Any, schema: Schema, outside: Outside) -> Chunk:
-    names = list(batch if isinstance(batch, Mapping) else batch.schema.names)
-    for violation in of_names(pd.DataFrame(columns=names), schema, extra=outside == "refuse"):
+def _cast(table: Table, schema: Schema, outside: Outside) -> Iterator[Chunk]:
+    for violation in of_names(table.names, schema, extra=outside == "refuse"):
         raise TableError(str(violation))
-    chunk = Chunk.of(batch, schema)
+    yield from table.chunks(schema)
+
+
+def _cast_anew(rows: Rows, schema: Schema) -> Iterator[Chunk]:
+    """Rows of another schema under this one."""
+    for violation in of_names(rows.schema.kept, schema, extra=False):
+        raise TableError(str(violation))
+    yield from (Chunk.of(chunk.columns, chunk.n, schema) for chunk in rows.chunks())
+
+
+def _checked(chunk: Chunk, schema: Schema, outside: Outside) -> Chunk:
     if outside == "refuse":
         _refuse_faults(chunk, schema)
     return chunk
@@ -192,22 +197,15 @@ def _checked(batch: Any, schema: Schema, outside: Outside) -> Chunk:
 
 def _refuse_faults(chunk: Chunk, schema: Schema) -> None:
     """Refuse cells that do not fit, by the first column that has any."""
-    for name, array in chunk.columns.items():
-        flags, column = chunk.faults[name], schema.columns[name]
-        bits = int(np.bitwise_or.reduce(flags)) if len(flags) else 0
-        if not column.missing and array.null_count:
-            bits |= int(BIT[Fault.MISSING]) * bool(
-                (array.is_null().to_numpy(zero_copy_only=False) & (flags == 0)).any()
-            )
-        for fault, bit in BIT.items():
-            if bits & int(bit):
-                _refuse(name, fault, schema)
+    for name, bits in chunk.faults.items():
+        for fault in faults_in(bits):
+            _refuse(name, fault, schema)
 
 
 def _refuse_repeats(rows: Rows) -> None:
     """Refuse an identifier that names two rows, and is no entity."""
     for name in rows.schema.kept:
-        if isinstance(rows.schema.columns[name], IdentifierColumn) and name != rows.schema.entity:
+        if rows.schema.columns[name].is_identifier and name != rows.schema.entity:
             hashes = [pd.util.hash_array(f[name].dropna().to_numpy(dtype=object)) for f in rows.frames(name)]
             if pd.Series(np.concatenate(hashes)).duplicated().any():
                 _refuse(name, Fault.REPEATED, rows.schema)
@@ -221,8 +219,7 @@ def _refuse(name: str, fault: Fault, schema: Schema) -> None:
 def _arrow(series: pd.Series) -> pa.Array:
     """A canonical column; texts, and times that each have an offset, as a dictionary."""
     if series.dtype != object:
-        array = pa.array(series, from_pandas=True)
-        return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+        return as_one(pa.array(series, from_pandas=True))
     texts = series.to_numpy()
     if any(isinstance(value, dt.datetime) for value in texts):  # one instant has several offsets
         texts = np.array([None if value is None else value.isoformat() for value in texts], dtype=object)

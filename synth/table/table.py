@@ -1,79 +1,242 @@
-"""A table: something that gives chunks of rows, as often as asked, whatever it comes from."""
+"""A table: something that gives rows in chunks, as often as asked, whatever it comes from."""
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 
 import pandas as pd
 import pyarrow as pa
 
-from synth.table.chunk import Chunk
-from synth.table.sources import _database, _frame, _held, _parts_of
+from synth.errors import TableError, TableNote
+from synth.schema import Schema
+from synth.table.arrow import as_frame_column, as_objects
+from synth.table.chunk import Chunk, concat_chunks
+from synth.table.databases import open_database, parse_address
+from synth.table.files import Part, open_files
+from synth.table.frames import (
+    Back,
+    as_arrow,
+    as_they_are,
+    back_to,
+    back_to_pandas,
+    batches_of_arrow,
+    batches_of_pandas,
+    in_numpy,
+)
+from synth.table.limits import IN_PARTS, SizeLimits
+from synth.table.text_files import Batch
+from synth.url import lacks_scheme
+from synth.validation import is_plain
+
+Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
+class Executor(Protocol):
+    """What maps a function over parts: a pool of `concurrent.futures`, or Dask's client."""
+
+    def map(self, function: Any, parts: Any, /) -> Any:
+        """The results, or what stands for them."""
+
+
+@dataclass(frozen=True, eq=False)
 class Table:
-    """Something that gives chunks, as often as asked."""
+    """*Sensitive*. Rows that are read in chunks, as often as asked."""
 
-    parts: tuple[Any, ...]
-    back: Callable[[pd.DataFrame], Any] = field(default=lambda frame: frame)
+    names: tuple[str, ...]
+    parts: tuple[Part, ...] = field(repr=False)
+    back: Back = field(default=as_they_are, repr=False)
+    kinds: Mapping[str, pa.DataType] = field(default_factory=dict, repr=False)
+    distributed: Callable[[Callable[[Iterator[Batch]], Any]], list[Any]] | None = field(default=None, repr=False)
+    whole: pd.DataFrame | None = field(default=None, repr=False)
+    notes: tuple[str, ...] = field(default=(), repr=False)
 
     @classmethod
-    def of(cls, source: Any) -> "Table":
-        if isinstance(source, pd.DataFrame):
-            return cls((partial(_frame, source),))
-        if isinstance(source, tuple):
-            return cls((partial(_database, *source),))
+    def of(cls, source: Any, *, limits: SizeLimits = IN_PARTS, named: bool = True) -> Self:
+        """The table that a source is.
+
+        Args:
+            source: a frame of pandas, polars, Arrow, DuckDB, Ibis, Spark or Dask; a dict of columns; the path of a
+                file, of a folder or a pattern of files; the address of a table in a database.
+            limits: how large files may be.
+            named: refuse columns whose names do not tell which is which.
+
+        Raises:
+            TableError: it is none of these, or cannot be read.
+        """
+        if isinstance(source, cls):
+            return source
+        table = cls._open(source, limits)
+        for note in table.notes if named else ():
+            warnings.warn(TableNote(note), stacklevel=2)
+        for rule, remedy in names_at_fault(table.names) if named else ():
+            where = f" (path={str(source)!r})" if isinstance(source, str | Path) and "://" not in str(source) else ""
+            raise TableError(f"the table {rule}; {remedy}{where}")
+        if named and not table.names:
+            raise TableError("a table needs at least one column, and this one has no columns; export it anew")
+        return table
+
+    @classmethod
+    def _open(cls, source: Any, limits: SizeLimits) -> Self:
         if isinstance(source, str | Path):
-            return cls(tuple(_parts_of(str(source))))
+            files = _open_path(str(source), limits)
+            return cls(files.names, files.parts, kinds=files.kinds, notes=files.notes)
         if isinstance(source, Mapping):
-            return cls.of(pd.DataFrame(source))
-        if hasattr(source, "to_batches"):  # pa.Table, pa.dataset.Dataset, a scanner
-            return cls((source.to_batches,), lambda f: pa.Table.from_pandas(f, preserve_index=False))
-        module = type(source).__module__.split(".")[0]
-        held = (
-            pa.table(source) if module != "ibis" else source.to_pyarrow()
-        )  # any __arrow_c_stream__; a reader is read once
-        return cls((partial(_held, held),), _BACK.get(module, lambda f: pa.Table.from_pandas(f, preserve_index=False)))
+            source = pd.DataFrame(dict(source))
+        if isinstance(source, pd.DataFrame):
+            part = partial(batches_of_pandas, source)
+            return cls(tuple(source.columns), (part,), back_to_pandas(source), whole=source)
+        library = type(source).__module__.split(".")[0]
+        if library == "pyspark":
+            return cls(
+                tuple(source.columns),
+                (partial(_rows_of_spark, source),),
+                _to_spark(source),
+                distributed=partial(_map_on_spark, source),
+            )
+        if library in ("dask", "dask_expr") and hasattr(source, "to_delayed"):
+            return cls(
+                tuple(source.columns),
+                tuple(partial(_rows_of_dask, part) for part in source.to_delayed()),
+                distributed=partial(_map_on_dask, source),
+            )
+        rows = as_arrow(source)
+        return cls(tuple(rows.schema.names), (partial(batches_of_arrow, rows),), back_to(source))
+
+    def chunks(self, schema: Schema, *, clamp: bool = True) -> Iterator[Chunk]:
+        """The rows in the canonical form of a schema, some at a time, in one order at every call."""
+        for part in self.parts:
+            yield from (Chunk.of(columns, n, schema, clamp=clamp) for columns, n in part())
+
+    def chunk(self, schema: Schema, *, clamp: bool = True, only: Iterable[str] | None = None) -> Chunk:
+        """All rows at once, of those kept columns that the table has where `only` says so."""
+        if only is not None:
+            columns = {n: c for n, c in schema.columns.items() if n in set(only)}
+            schema = schema.model_copy(update={"columns": columns})
+        return concat_chunks(list(self.chunks(schema, clamp=clamp)), schema)
+
+    def frame(self) -> pd.DataFrame:
+        """All rows as pandas holds them, before any schema says what they stand for."""
+        if self.whole is not None:
+            return in_numpy(self.whole)
+        batches = [batch for part in self.parts for batch in part()]
+        columns = {
+            i: _joined([b[name] for b, _ in batches if name in b], self.kinds.get(name))
+            for i, name in enumerate(self.names)
+        }
+        frame = pd.DataFrame(columns, index=pd.RangeIndex(sum(n for _, n in batches)), copy=False)
+        frame.columns = pd.Index(self.names, dtype=object)
+        return frame
 
     def map(
-        self, function: Callable[[Iterator[Chunk]], Any], schema: Any, mapper: Callable[..., Any] = map
-    ) -> Iterator[Any]:
-        """The function's result for each part; `mapper` is `map`, or that of a pool, or of a Dask client."""
-        return mapper(partial(_apply, function, schema), self.parts)
+        self, function: Callable[[Iterator[Chunk]], Result], schema: Schema, executor: Executor | None = None
+    ) -> list[Result]:
+        """The function's result for each part of the rows, worked out where these are.
 
-    def chunks(self, schema: Any) -> Iterator[Chunk]:
-        for part in self.parts:
-            yield from (Chunk.of(batch, schema) for batch in part())
+        Args:
+            function: of chunks; where parts are read elsewhere, it must be one that can be pickled.
+            schema: what is public about the rows.
+            executor: `None`: one part after the other, here, or on the cluster of a frame of Spark or Dask.
+        """
+        apply = partial(_apply, function, schema)
+        if self.distributed is not None:
+            return list(self.distributed(apply))
+        if executor is None:
+            return [apply(part()) for part in self.parts]
+        results = executor.map(partial(_apply_to_part, apply), self.parts)
+        return list(executor.gather(results) if hasattr(executor, "gather") else results)
 
 
-def _apply(function: Any, schema: Any, part: Any) -> Any:
-    return function(Chunk.of(batch, schema) for batch in part())
+def _open_path(text: str, limits: SizeLimits) -> Any:
+    if not text.strip():
+        raise TableError("a table is named by a path or an address, and this one has no name; give it one")
+    if "://" in text:
+        return open_database(parse_address(text))
+    if lacks_scheme(text) and not Path(text).exists():
+        raise TableError("the address of the table has no scheme; write it like postgresql://host/database#table")
+    return open_files(Path(text), limits)
 
 
-def spark_map(function: Callable[[Iterator[Chunk]], Any], schema: Any, frame: Any) -> list[Any]:
-    """The function's result for each partition of a Spark DataFrame, whose rows stay where they are."""
+def _apply(function: Callable[[Iterator[Chunk]], Any], schema: Schema, batches: Iterator[Batch]) -> Any:
+    return function(Chunk.of(columns, n, schema) for columns, n in batches)
+
+
+def _apply_to_part(apply: Callable[[Iterator[Batch]], Any], part: Part) -> Any:
+    return apply(part())
+
+
+def _joined(arrays: Sequence[Any], kind: pa.DataType | None) -> pd.Series:
+    """Raw pieces of a column as one of pandas."""
+    if not arrays:
+        return pd.Series([], dtype=object)
+    if not all(isinstance(array, pa.Array) for array in arrays):
+        pieces = [as_objects(a.to_pylist()) if isinstance(a, pa.Array) else a for a in arrays]
+        return pd.Series([cell for piece in pieces for cell in piece], dtype=object)
+    joined = pa.chunked_array(arrays)
+    return as_frame_column(joined if kind is None or joined.type == kind else joined.cast(kind))
+
+
+def names_at_fault(names: Sequence[Any]) -> Iterator[tuple[str, str]]:
+    """Rules that names break which make it unclear which column is which, each with its remedy."""
+    if not all(isinstance(name, str) for name in names):
+        yield "has column names that are not text", "rename its columns to texts"
+        return
+    for name in dict.fromkeys(n for n in names if len(names) > len(set(names)) and list(names).count(n) > 1):
+        yield f"has two columns of name={name!r}", "give every column a name of its own"
+    if "" in names:
+        yield "has a column with an empty name", "give every column a name of its own"
+    for name in names:
+        if not is_plain(name):
+            yield f"has a NUL character or half a surrogate pair in column={name!r}", "rename it"
+
+
+def _rows_of_dask(part: Any) -> Iterator[Batch]:
+    yield from batches_of_pandas(part.compute())
+
+
+def _map_on_dask(frame: Any, apply: Callable[[Iterator[Batch]], Any]) -> list[Any]:
+    from dask.base import compute
+    from dask.delayed import delayed
+
+    work = delayed(_apply_to_pandas)
+    return list(compute(*(work(apply, part) for part in frame.to_delayed())))
+
+
+def _apply_to_pandas(apply: Callable[[Iterator[Batch]], Any], frame: pd.DataFrame) -> Any:
+    return apply(batches_of_pandas(frame))
+
+
+def _map_on_spark(frame: Any, apply: Callable[[Iterator[Batch]], Any]) -> list[Any]:
+    """The result for each partition of a Spark DataFrame, whose rows stay where they are."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        made = pickle.dumps(function(Chunk.of(batch, schema) for batch in batches))
-        yield pa.RecordBatch.from_pydict({"made": pa.array([made], pa.binary())})
+        result = apply((dict(zip(b.schema.names, b.columns, strict=True)), b.num_rows) for b in batches)
+        yield pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})
 
-    return [pickle.loads(row.made) for row in frame.mapInArrow(run, "made binary").collect()]
-
-
-def _to_polars(frame: pd.DataFrame) -> Any:
-    import polars
-
-    return polars.from_arrow(pa.Table.from_pandas(frame, preserve_index=False))
+    return [pickle.loads(row.result) for row in frame.mapInArrow(run, "result binary").collect()]  # noqa: S301 - our own
 
 
-def _to_duckdb(frame: pd.DataFrame) -> Any:
-    import duckdb
+def _rows_of_spark(frame: Any) -> Iterator[Batch]:
+    """The rows of one partition after the other."""
 
-    return duckdb.from_arrow(pa.Table.from_pandas(frame, preserve_index=False))
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema) as writer:
+                writer.write_batch(batch)
+            yield pa.RecordBatch.from_pydict({"rows": pa.array([sink.getvalue().to_pybytes()], pa.binary())})
+
+    for row in frame.mapInArrow(write, "rows binary").toLocalIterator():
+        yield from batches_of_arrow(pa.ipc.open_stream(bytes(row.rows)).read_all())
 
 
-_BACK = {"polars": _to_polars, "duckdb": _to_duckdb, "_duckdb": _to_duckdb}
+def _to_spark(frame: Any) -> Back:
+    session = frame.sparkSession
+
+    def convert(rows: pd.DataFrame) -> Any:
+        return session.createDataFrame(rows)
+
+    return convert

@@ -18,19 +18,14 @@ import pandas as pd
 from synth.errors import TableError
 from synth.schema import Schema
 from synth.schema.kinds import (
-    BooleanColumn,
-    CategoricalColumn,
     Column,
-    DateColumn,
-    DatetimeColumn,
-    RealColumn,
-    WeightColumn,
 )
 from synth.table import datetime_codec
-from synth.table.cells import UNREADABLE, Fault
-from synth.table.conforming import check_column, of_names
-from synth.table.decode import NUMBER, holds_whole_numbers
-from synth.table.strict_decode import as_objects, cell_text, is_number
+from synth.table.cast import cast, cell_text, is_number, to_objects
+from synth.table.conforming import of_names
+from synth.table.decode import NUMBER
+from synth.table.faults import UNREADABLE, Fault, bits_of
+from synth.table.frames import as_raw
 
 Translations = Mapping[str, Mapping[str, int]]
 """For each column with any, the number of translated cells by the kind of what was other about them."""
@@ -40,7 +35,7 @@ BLANKS, WORD, NUMERAL, COMMAS, TIME, MISSING = (
     "commas between thousands", "a day or time written in another way", "a word for missing",
 )  # fmt: skip
 _PLAIN = (str, bool, int, float, np.generic, Decimal, dt.datetime)
-_FAULTS = (*UNREADABLE, Fault.CATEGORY)
+_FAULTS = bits_of((*UNREADABLE, Fault.CATEGORY))
 _FALSE, _TRUE = ("false", "f", "no", "n", "0", "0.0"), ("true", "t", "yes", "y", "1", "1.0")
 _MISSING = frozenset({"nan", "NaN", "None", "null", "NULL", "<NA>", "NaT"})
 """As Python, pandas, JSON and SQL write a missing value."""
@@ -56,7 +51,7 @@ def translate(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, Transl
     >>> translate(pd.DataFrame({"paid": ["yes", "TRUE", "0"]}), schema)[0]["paid"].tolist()
     ['yes', 'yes', 'no']
     """
-    for violation in of_names(frame, schema, extra=False):
+    for violation in of_names(tuple(frame.columns), schema, extra=False):
         raise TableError(str(violation))
     missing_texts = frozenset({"", *schema.missing_values})
     columns, counts = {}, {}
@@ -76,7 +71,8 @@ def _translated(series: pd.Series, column: Column, missing_texts: frozenset[str]
     wrong, counted = _at_fault(series, column, missing_texts), Counter[str]()
     if not wrong.any():
         return wrong, counted
-    cells = as_objects(series)
+    raw = as_raw(series)
+    cells = raw if isinstance(raw, np.ndarray) else to_objects(raw)
     wrong &= np.fromiter((isinstance(cell, _PLAIN) for cell in cells), dtype=bool, count=len(cells))
     forms: dict[Any, list[tuple[str, str]]] = {}
     for cell in cells[wrong]:
@@ -93,27 +89,25 @@ def _translated(series: pd.Series, column: Column, missing_texts: frozenset[str]
         if form is not None:
             counted[form[0]] += 1
             made[index] = form[1]
-    if counted and not isinstance(column, DateColumn | DatetimeColumn):
+    if counted and not column.is_time:
         # Beside texts, what stands for itself in a typed column has to be text, too.
         for index in np.flatnonzero(~wrong):
             if not isinstance(cells[index], str):
-                made[index] = cell_text(cells[index], column, missing_texts)
+                made[index] = cell_text(cells[index], column)
     return made, counted
 
 
 def _at_fault(series: pd.Series, column: Column, missing_texts: frozenset[str]) -> np.ndarray:
     """Flags of the cells that no value of the column stands for."""
-    faults = check_column(series, column, missing_texts)
-    flags = [np.zeros(len(series), dtype=bool), *(faults[fault] for fault in _FAULTS if fault in faults)]
-    return np.asarray(np.logical_or.reduce(flags))
+    return np.asarray(cast(as_raw(series), column, missing_texts)[1] & _FAULTS != 0)
 
 
 def _forms(cell: Any, column: Column, missing_texts: frozenset[str]) -> Iterator[tuple[str, str]]:
     """The texts in the schema's form that a cell may mean, each with what is other about the cell."""
-    if isinstance(column, DateColumn | DatetimeColumn) and isinstance(cell, dt.datetime):
+    if column.is_time and isinstance(cell, dt.datetime):
         yield from _times(cell, column)
     elif not isinstance(cell, str):
-        text = cell_text(cell, column, missing_texts)
+        text = cell_text(cell, column)
         if text is not None and not (is_number(column) and isinstance(cell, bool | np.bool_)):
             yield NUMERAL, text
             yield from ((NUMERAL, other) for _, other in _other_texts(text, column))
@@ -126,22 +120,22 @@ def _forms(cell: Any, column: Column, missing_texts: frozenset[str]) -> Iterator
 
 
 def _other_texts(bare: str, column: Column) -> Iterator[tuple[str, str]]:
-    if isinstance(column, BooleanColumn):
+    if column.is_boolean:
         yield from _truths(bare.casefold(), column)
-    elif isinstance(column, DateColumn | DatetimeColumn):
+    elif column.is_time:
         yield TIME, _MIDNIGHT.sub("", bare)
         if datetime_codec.ISO_DATETIME.fullmatch(bare) and (moment := datetime_codec.iso(bare)) is not None:
             yield from _times(moment, column)
-    elif isinstance(column, CategoricalColumn) and not holds_whole_numbers(column):
+    elif column.is_categorical and not column.holds_whole_numbers:
         yield from _categories(bare, column)
     elif is_number(column) and (grouped := _GROUPED.fullmatch(bare)) is not None:
         # 1,234 alone may be a decimal comma's; not where no number has three digits behind it.
-        decimals = column.decimals if isinstance(column, RealColumn | WeightColumn) else 0
+        decimals = getattr(column, "decimals", 0)
         if grouped[3] or len(grouped[1]) > len(",234") or (decimals is not None and decimals < len("234")):
             yield COMMAS, bare.replace(",", "")
 
 
-def _truths(word: str, column: BooleanColumn) -> Iterator[tuple[str, str]]:
+def _truths(word: str, column: Column) -> Iterator[tuple[str, str]]:
     own = [token.casefold() for token in column.tokens]
     if own[0] != own[1] and word in own:
         yield WORD, column.tokens[own.index(word)]
@@ -152,9 +146,9 @@ def _truths(word: str, column: BooleanColumn) -> Iterator[tuple[str, str]]:
         yield from ((WORD, token) for token, side in zip(column.tokens, sides, strict=True) if word in side)
 
 
-def _times(moment: dt.datetime, column: DateColumn | DatetimeColumn) -> Iterator[tuple[str, str]]:
-    zone = column.timezone if isinstance(column, DatetimeColumn) else None
-    if isinstance(column, DateColumn):
+def _times(moment: dt.datetime, column: Column) -> Iterator[tuple[str, str]]:
+    zone = column.zone
+    if column.is_date:
         if moment.time() == dt.time():  # midnight on the clock that it is written by
             yield TIME, datetime_codec.writer(column)(moment.replace(tzinfo=None))
     elif zone is None and not moment.utcoffset():
@@ -163,7 +157,7 @@ def _times(moment: dt.datetime, column: DateColumn | DatetimeColumn) -> Iterator
         yield TIME, datetime_codec.writer(column)(moment)
 
 
-def _categories(bare: str, column: CategoricalColumn) -> Iterator[tuple[str, str]]:
+def _categories(bare: str, column: Column) -> Iterator[tuple[str, str]]:
     by_content, by_number = _looked_up(tuple(map(str, column.categories)))
     number = Decimal(bare) if NUMBER.fullmatch(bare) else None
     for kind, same in ((BLANKS, by_content.get(bare, [])), (NUMERAL, by_number.get(number, []))):

@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
 
 from synth.errors import TableError
 from synth.output import whole_file
 from synth.schema import Schema
-from synth.schema.kinds import BooleanColumn, Column, DateColumn, DatetimeColumn
+from synth.schema.kinds import Column
 from synth.table.conforming import readable
-from synth.table.decode import holds_whole_numbers
-from synth.table.reading import OTHER_SEPARATOR, check_suffix
+from synth.table.files import WRITTEN, check_suffix
 from synth.table.restore_dtypes import shown_column, texts
 
+OTHER_SEPARATOR = re.compile("[;\t|]")
 _QUOTED = re.compile('[",\r\n\ufeff]')
 _SHOWN = 60
 """Characters of a column's name in a message."""
@@ -36,18 +38,15 @@ def write_table(frame: pd.DataFrame, path: str | Path, schema: Schema) -> None:
         TableError: the table lacks a column or holds values that its kind cannot express; nothing was written.
     """
     path = Path(path)
-    suffix = check_suffix(path)
+    suffix = check_suffix(path, WRITTEN)
     check_names(schema.kept, path)
     rows = readable(frame, schema)
-    try:
-        _write(rows, path, suffix, schema)
-    except UnicodeEncodeError:
-        raise TableError("a text holds characters that UTF-8 cannot express; replace its lone surrogates") from None
+    _write(rows, path, suffix, schema)
 
 
 def check_names(names: Sequence[str], path: Path) -> None:
     """Refuse a file whose header could not be read back, before there are any rows to write."""
-    if check_suffix(path) == ".parquet":
+    if check_suffix(path, WRITTEN) == ".parquet":
         return
     longest = csv.field_size_limit()
     for name in names:
@@ -84,10 +83,7 @@ def _csv(rows: pd.DataFrame, schema: Schema) -> bytes:
     if len(columns) == 1:  # an empty line would be no row
         columns = [[field or '""' for field in columns[0]]]
     lines = [",".join(names), *map(",".join, zip(*columns, strict=True)), ""]
-    text = "\n".join(lines)
-    if "\0" in text:
-        raise TableError("a text holds NUL characters, which a CSV file cannot; remove them or write a .parquet file")
-    return text.encode()
+    return "\n".join(lines).encode()
 
 
 def _fields(values: Sequence[str | None], missing: str) -> list[str]:
@@ -101,19 +97,14 @@ def _quoted(field: str) -> str:
 
 
 def _write_parquet(rows: pd.DataFrame, path: Path, schema: Schema) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet
-
     arrays = [_array(rows[name], name, schema.columns[name]) for name in schema.kept]
     pa.parquet.write_table(pa.table(arrays, names=list(schema.kept)), path)
 
 
 def _array(series: pd.Series, name: str, column: Column) -> Any:
-    import pyarrow as pa
-
-    if column.has_own_texts or column.dtype == "str" or (isinstance(column, DatetimeColumn) and column.timezone == "mixed"):
+    if column.has_own_texts or column.dtype == "str" or column.zone == "mixed":
         return pa.array(texts(series, column), type=pa.string())
-    if isinstance(column, DateColumn) and (column.dtype or "object") in ("object", "category"):
+    if column.is_date and (column.dtype or "object") in ("object", "category"):
         return pa.array(series.to_numpy().astype("datetime64[D]"), type=pa.date32())
     shown = series if column.dtype in (None, "object") else shown_column(series, name, column)
     if isinstance(shown.dtype, pd.SparseDtype):  # which Arrow does not know
@@ -123,10 +114,8 @@ def _array(series: pd.Series, name: str, column: Column) -> Any:
 
 def _arrow_type(shown: pd.Series, column: Column) -> Any:
     """The type where pandas leaves it open: a column of objects that may all be missing."""
-    import pyarrow as pa
-
     if shown.dtype != object:
         return None
-    if isinstance(column, BooleanColumn):
+    if column.is_boolean:
         return pa.bool_()
-    return pa.int64() if holds_whole_numbers(column) else pa.string()
+    return pa.int64() if column.holds_whole_numbers else pa.string()

@@ -242,7 +242,7 @@ def sample(  # noqa: PLR0913 - options of the command line
     from synth.generators.registry import load_model
     from synth.output import check_writable, making
     from synth.table import check_names, write_table
-    from synth.table.reading import check_suffix
+    from synth.table.files import WRITTEN, check_suffix
     from understudy.data.source import file_state
 
     console = console_of(ctx)
@@ -252,7 +252,7 @@ def sample(  # noqa: PLR0913 - options of the command line
             raise typer.BadParameter(
                 f"--rows-a-file is for a folder: --out {str(out)!r} is a file; take its suffix off"
             )
-        check_suffix(out)
+        check_suffix(out, WRITTEN)
         check_writable(out)
     loaded = load_model(model)
     conditions = _conditions(given or [], loaded.schema.columns)
@@ -393,11 +393,11 @@ def impute(
     from synth.generators.registry import load_model
     from synth.output import making
     from synth.table import read_table, write_table
-    from synth.table.reading import check_suffix
+    from synth.table.files import WRITTEN, check_suffix
     from understudy.data.source import file_state
 
     console = console_of(ctx)
-    check_suffix(out)
+    check_suffix(out, WRITTEN)
     loaded: Any = load_model(model)
     if not hasattr(loaded, "impute"):
         raise JobError(f"generator={loaded.name!r} cannot fill in missing cells; fit arn, or latent_class, which can")

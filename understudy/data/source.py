@@ -70,7 +70,7 @@ class RealTable:
     @property
     def suffix(self) -> str:
         """The suffix of tables beside it: of its format, or empty for folders of Parquet parts."""
-        from synth.table.reading import check_suffix
+        from synth.table.files import check_suffix
 
         if self.stored:
             return ""

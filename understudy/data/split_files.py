@@ -12,7 +12,7 @@ from synth.output import whole_folder
 from synth.schema import Schema
 from synth.split import split_table
 from synth.table import check_names, conform, read_table, write_table
-from synth.table.cells import from_arrow
+from synth.table.arrow import from_arrow
 from synth.table.conforming import Outside
 from understudy.data.load import StoredSplit, read_stored
 from understudy.data.source import RealTable

@@ -22,8 +22,10 @@ from synth.marginals import Factor, LatentClasses, MarkovRandomField
 from synth.marginals.markov_random_field import condition
 from synth.marginals.sampling import round_counts
 from synth.schema import Schema
-from synth.table.cells import look
-from synth.table.decode import read
+from synth.table.arrow import as_objects
+from synth.table.cast import cast
+from synth.table.chunk import as_series
+from synth.table.faults import BIT, Fault
 
 GIVEN = "given"
 """Key in `attrs` of a table sampled on conditions: one of `WAYS`, the least exact that was taken for any row."""
@@ -190,15 +192,12 @@ def _unknown(name: str, schema: Schema) -> str:
 def _read(name: str, value: Any, schema: Schema) -> pd.Series:
     """The value as a canonical column of one row, as a table's reader would take it."""
     column = schema.columns[name]
-    looked = look(pd.Series([value], dtype=object), frozenset({"", *schema.missing_values}))
-    done = read(looked, column, clamp=False)
-    if looked.missing_rows[0] and not column.missing:
+    array, bits = cast(as_objects([value]), column, schema.missing_values, clamp=False)
+    if bits[0] == BIT[Fault.MISSING]:
         raise JobError(f"given={name!r} is never missing, as its schema says; give a value")
-    if any(looked.rows(flags)[0] for flags in done.faults.values()):
+    if bits[0]:
         raise JobError(f"given={name!r} must be {_allowed(column)}; give a value that its schema allows")
-    taken = looked.taken(done.values)
-    dtype = object if isinstance(taken, np.ndarray) and taken.dtype == object else None
-    return pd.Series(taken, dtype=dtype)
+    return as_series(array, column)
 
 
 def _allowed(column: Any) -> str:

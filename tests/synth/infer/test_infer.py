@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from synth.errors import SchemaError, TableError
 from synth.infer import infer_schema
 from synth.schema.kinds import CategoricalColumn, Column, DateColumn, RealColumn
-from synth.stored.temporal import form_of
 from synth.table import conform, datetime_codec, present, read_table, violations, write_table
 
 N = 400
@@ -511,20 +510,6 @@ def test_eight_digits_that_are_not_all_days_are_numbers(texts: list[str]) -> Non
 def test_numbers_named_like_identifiers_are_no_days() -> None:
     texts = written("%Y%m%d", pd.date_range("2000-01-01", periods=1_500).to_pydatetime())
     assert infer_schema(pd.DataFrame({"case_id": texts})).columns["case_id"].kind == "identifier"
-
-
-@pytest.mark.parametrize("form", ["%-d.%-m.%Y", "%-m/%-d/%y"])
-def test_days_without_a_zero_are_read_alike_where_tables_are_stored(form: str) -> None:
-    column = DateColumn(bounds=("1900-01-01", "2100-12-31"), format=form)
-    padded = column.model_copy(update={"format": form.replace("-", "")})
-    assert form_of(column) == form_of(padded)
-    parse = datetime_codec.parser(column)
-    assert [parse(text) for text in written(form)] == [parse(text) for text in written(padded.format)]
-
-
-@pytest.mark.parametrize("form", ["%b-%Y", "%B %-d, %Y", "%d-%b-%Y %H:%M", "%m/%d/%Y %I:%M %p"])
-def test_names_of_months_and_halves_of_days_are_refused_where_tables_are_stored(form: str) -> None:
-    assert form_of(DateColumn(bounds=("1900-01-01", "2100-12-31"), format=form)) is None
 
 
 @pytest.mark.parametrize("end", ["T00:00:00Z", "T00:00:00.000Z", " 00:00:00+00:00", "T00:00+02:00"])

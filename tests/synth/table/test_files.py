@@ -23,10 +23,7 @@ from synth.output import Making, making, whole_file, whole_folder
 from synth.parsing import read_given
 from synth.schema import Schema, build_schema
 from synth.schema_file import read_schema, schema_of
-from synth.stored import open_table
-from synth.stored.opening import trouble_with
-from synth.table import conform, present, read_table, write_table
-from synth.table.cells import from_arrow
+from synth.table import Table, conform, present, read_table, write_table
 from synth.table.limits import LEAST_BYTES, LEAST_ROWS, TIMES, SizeLimits
 from synth.table.reading import read_header
 from synth.validation import read_toml
@@ -176,21 +173,14 @@ def test_codes_are_never_written_out_beyond_the_limit(tmp_path: Path) -> None:
     assert pa.default_memory_pool().max_memory() <= max(before, 64 << 20)
 
 
-def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import synth.table.reading as reading
-
+def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path) -> None:
     path = bytes_of(b"a\n1\n")(tmp_path)
-    plain = reading.content_of
-
-    def slow(*arguments: object) -> bytes:
-        found = plain(*arguments)  # type: ignore[arg-type]
-        with path.open("ab") as file:
-            file.write(b"2\n")
-        return found
-
-    monkeypatch.setattr(reading, "content_of", slow)
+    batches = Table.of(path).parts[0]()
+    next(batches)
+    with path.open("ab") as file:
+        file.write(b"2\n")
     with pytest.raises(TableError, match="changed"):
-        read_table(path)
+        list(batches)
 
 
 def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
@@ -380,7 +370,6 @@ NASTY = (
     "-", "understudy_rows", "filename", "file_row_number", "level_0", "index", "x" * 300, "x" * 140_000,
 )  # fmt: skip
 NAMES = st.lists(st.sampled_from(NASTY) | TEXT, min_size=1, max_size=4, unique=True)
-STORED_REFUSES = ("begin with 'understudy_'", "another but for its case")
 
 
 @settings(QUIET, max_examples=25)
@@ -400,17 +389,6 @@ def test_names_of_columns_survive_wherever_they_are_read_or_no_file_is_written(
         return
     pd.testing.assert_frame_equal(_back(canonical, schema, path), canonical)
     assert list(read_header(path)) == names
-    try:
-        with open_table(path) as stored:
-            found = stored.place.fetch(stored.rows.select(*names))
-            assert [name for name in stored.rows.columns if name != stored.slot] == names
-    except TableError as refused:
-        assert any(reason in str(refused) for reason in STORED_REFUSES)
-        assert trouble_with(names) is not None
-        return
-    assert trouble_with(names) is None
-    there = pd.DataFrame({name: from_arrow(found.column(place)) for place, name in enumerate(names)})
-    pd.testing.assert_frame_equal(conform(there, schema), canonical)
 
 
 KINDS: dict[str, tuple[dict, list]] = {
@@ -428,9 +406,8 @@ def test_a_name_that_no_reader_takes_whole_is_in_no_schema_and_no_table(name: st
         infer_schema(pd.DataFrame({name: [1, 2]}))
     if "\0" in name:
         pq.write_table(pa.table({name: [1, 2]}), tmp_path / "t.parquet")
-        for read in (read_table, lambda path: open_table(path).__enter__()):
-            with pytest.raises(TableError, match="has a NUL character"):
-                read(tmp_path / "t.parquet")
+        with pytest.raises(TableError, match="has a NUL character"):
+            read_table(tmp_path / "t.parquet")
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

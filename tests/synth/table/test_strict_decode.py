@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth.domain import Discretizer
+from synth.infer.look import look
 from synth.schema import Schema, build_schema
 from synth.schema.kinds import CategoricalColumn
 from synth.table import conform, read_table
-from synth.table.cells import look
 
 
 class Spiteful:
@@ -146,7 +146,7 @@ def test_a_text_that_goes_on_after_a_nul_is_no_other_text() -> None:
         read = conform(pd.DataFrame({"c": pd.Series(rows, dtype=object)}), schema, outside="clamp", part=True)["c"]
         assert read.tolist() == [None if row == "a\0x" else row for row in rows]
     seen = look(pd.Series(["a\0x", "a", "b"], dtype=object), frozenset())
-    assert seen.taken(seen.cells).tolist() == ["a\0x", "a", "b"]
+    assert seen.cells[seen.codes].tolist() == ["a\0x", "a", "b"]
 
 
 HIDDEN = ["y\0z", "\0", "\ud800", "a\udfff"]

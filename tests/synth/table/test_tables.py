@@ -19,7 +19,6 @@ import pytest
 from synth.errors import TableError, TableNote
 from synth.infer import infer_schema
 from synth.schema import Schema, build_schema
-from synth.stored import open_table
 from synth.table import conform, faulty_rows, present, read_table, violations, write_table
 from synth.table.conforming import clamp
 from synth.table.reading import read_header
@@ -67,7 +66,7 @@ def _frame(*values: Any, dtype: Any = object) -> pd.DataFrame:
         (WAGE, [1.5, 1.555], "more digits than decimals=2"),
         (WAGE, ["1.5", "1,5"], "not numbers"),
         (CITY, ["Ulm", "Köln"], "outside its categories"),
-        (CITY, ["Ulm", 3], "not text"),
+        (CITY, ["Ulm", 3], "outside its categories"),
         (CODE, [1, 3], "outside its categories"),
         (CODE, ["1", "x"], "not numbers"),
         (FLAG, ["True", "yes"], "neither of tokens=['False', 'True']"),
@@ -373,7 +372,7 @@ def test_a_row_below_a_blank_line_is_no_header(mark: bytes, end: bytes, tmp_path
     content = mark + end + b"s3cret-cell,2\n3,4\n"
     path = tmp_path / ("t.csv.gz" if mark else "t.csv")
     path.write_bytes(gzip.compress(content) if mark else content)
-    said = {str(_refused(read, path)) for read in (read_table, read_header, lambda path: open_table(path).__enter__())}
+    said = {str(_refused(read, path)) for read in (read_table, read_header)}
     assert len(said) == 1
     assert "begins with a blank one; remove it" in said.pop()
 
@@ -382,8 +381,6 @@ def test_a_row_below_a_blank_line_is_no_header(mark: bytes, end: bytes, tmp_path
 def test_marks_of_byte_order_are_no_part_of_a_name(mark: bytes, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(mark + b'"a",b\n1,2\n')
     assert read_table(tmp_path / "t.csv").columns.tolist() == ["a", "b"] == list(read_header(tmp_path / "t.csv"))
-    with open_table(tmp_path / "t.csv") as stored:
-        assert list(stored.rows.columns) == ["a", "b"]
 
 
 def _refused(read: Callable[[Path], Any], path: Path) -> TableError:
@@ -470,12 +467,16 @@ def test_places_that_hold_no_table_are_refused(tmp_path: Path) -> None:
     assert "no table at" in _refusal(tmp_path / "absent.csv")
     (tmp_path / "folder.csv").mkdir()
     assert "folder" in _refusal(tmp_path / "folder.csv")
-    (tmp_path / "t.xlsx").write_bytes(b"x")
-    assert ".parquet" in _refusal(tmp_path / "t.xlsx")
+    (tmp_path / "t.ods").write_bytes(b"x")
+    assert ".parquet" in _refusal(tmp_path / "t.ods")
 
 
 def test_texts_that_a_file_cannot_hold_are_refused(tmp_path: Path) -> None:
-    for text, name, rule in [("a\0", "t.csv", "NUL"), ("\ud800", "t.csv", "UTF-8"), ("\ud800", "t.parquet", "UTF-8")]:
+    for text, name, rule in [
+        ("a\0", "t.csv", "NUL"),
+        ("\ud800", "t.csv", "surrogate"),
+        ("\ud800", "t.parquet", "surrogate"),
+    ]:
         schema = build_schema({"status": "declared", "columns": {"a": {"kind": "text"}}})
         with pytest.raises(TableError, match=rule):
             write_table(pd.DataFrame({"a": [text]}), tmp_path / name, schema)
@@ -557,8 +558,6 @@ def test_row_names_of_a_csv_file_are_read_under_the_name_that_pandas_gives_them(
     with pytest.warns(TableNote, match="it is read as 'Unnamed: 0'"):
         frame = read_table(tmp_path / "t.csv")
     assert frame.columns.tolist() == pd.read_csv(tmp_path / "t.csv").columns.tolist() == ["Unnamed: 0", "a"]
-    with open_table(tmp_path / "t.csv") as stored:
-        assert stored.place.fetch(stored.rows).column("Unnamed: 0").to_pylist() == ["anna", "otto"]
 
 
 @pytest.mark.parametrize("encoding", ["PLAIN", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"])
@@ -606,14 +605,12 @@ def test_only_what_pandas_numbered_is_taken_for_row_numbers(said: bytes, tmp_pat
     table = pa.table({"__index_level_0__": [1, 2], "a": [3, 4]}, metadata={b"pandas": said} if said else None)
     pa.parquet.write_table(table, tmp_path / "t.parquet")
     assert read_table(tmp_path / "t.parquet").columns.tolist() == ["__index_level_0__", "a"]
-    with open_table(tmp_path / "t.parquet") as stored:
-        assert [name for name in stored.rows.columns if name != stored.slot] == ["__index_level_0__", "a"]
     numbered = table.replace_schema_metadata({b"pandas": json.dumps({"index_columns": ["__index_level_0__"]}).encode()})
     (tmp_path / "both").mkdir()
     pa.parquet.write_table(table, tmp_path / "both" / "1.parquet")
     pa.parquet.write_table(numbered, tmp_path / "both" / "2.parquet")
-    with pytest.raises(TableError, match="differ in column='__index_level_0__'"), open_table(tmp_path / "both"):
-        pass
+    with pytest.raises(TableError, match="differ in column='__index_level_0__'"):
+        read_table(tmp_path / "both")
 
 
 def test_a_table_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -690,7 +687,7 @@ def test_anything_of_the_kind_fits_and_comes_back_from_a_file(name: str, suffix:
         (measured("integer"), 1.5, "fraction"),
         (measured("real"), 1e16, "outside bounds"),
         (measured("date", bounds=["2000-01-01", "2001-01-01"]), dt.date(1999, 1, 1), "outside bounds"),
-        (measured("categorical"), 5.5, "not text"),
+        (measured("categorical"), [5.5], "not text"),
         (measured("categorical"), "\ud800", "not text"),
         (measured("categorical", whole_numbers=True), "x", "not numbers"),
         (measured("categorical", whole_numbers=True), 1.5, "fraction"),

@@ -1,0 +1,282 @@
+"""Tables in databases: addresses, connections that read some rows at a time, and errors that quote neither.
+
+A backend's message may hold a cell that could not be read, a query, or a password. So each ends in one sentence.
+"""
+
+import importlib
+import logging
+import sqlite3
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode
+
+from synth.errors import MissingExtra, PlaceError, TableError
+from synth.table.arrow import as_objects
+from synth.table.files import Files
+from synth.table.text_files import ROWS, Batch
+from synth.url import ESCAPES, MARKS, split
+
+FILE_SCHEMES = ("duckdb", "sqlite")
+"""Databases that are a file."""
+FORMS = 'a table in a database is named like "postgresql://host/database#table" or "duckdb:///data/clinic.db#visits"'
+_PATIENCE = {
+    "connect_timeout": "20",  # seconds
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "60000",  # milliseconds
+}
+"""A server may work on a query for as long as it takes, but its machine answers within a minute."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """The address of a table in a database; `shown` is what of it may be told."""
+
+    url: str = field(repr=False)
+    table: str
+    shown: str
+
+    @property
+    def scheme(self) -> str:
+        """The kind of database."""
+        return self.url.partition("://")[0]
+
+    @property
+    def path(self) -> str:
+        """The file of a database that is one."""
+        return self.url.partition("://")[2]
+
+
+def parse_address(text: str) -> Address:
+    """The address that a text names.
+
+    >>> parse_address("postgresql://ann:secret@db.example/clinic?password=x#public.visits").shown
+    'postgresql://db.example/clinic#public.visits'
+    """
+    scheme, _, rest = text.partition("#")[0].partition("://")
+    is_file = scheme in FILE_SCHEMES and rest.startswith("/") and Path(rest.partition("?")[0]).is_file()
+    parts = split(text, is_file=is_file)
+    if parts is None:
+        raise TableError(
+            f"the address of the table cannot be read; {FORMS}, and {ESCAPES}; parameters stand behind a '?' before "
+            f"the '#', and a table whose name holds one of {MARKS} is read through a view"
+        )
+    if not parts.fragment:
+        raise TableError(f"the address of a database lacks the table's name; {FORMS}")
+    if parts.scheme in FILE_SCHEMES:
+        if parts.hostname or not parts.path:
+            raise TableError(
+                "a database that is a file is named by its whole path behind three slashes, like "
+                f'"{parts.scheme}:///data/clinic.db#visits"; write it so'
+            )
+        if not Path(parts.path).is_file():  # which the engine would make, empty
+            raise TableError(f"there is no database at path={parts.path!r}; check the name")
+    server = f"{parts.hostname or ''}:{parts.port}" if parts.port else parts.hostname or ""
+    shown = f"{parts.scheme}://{server}{parts.path}#{parts.fragment}"
+    return Address(text.partition("#")[0], parts.fragment, shown)
+
+
+def open_database(address: Address) -> Files:
+    """The table at an address; its one part connects anew each time it is read."""
+    read = {"sqlite": _read_sqlite, "duckdb": _read_duckdb}.get(address.scheme, _read_ibis)
+    with told(address.shown):
+        names = next(read(address, 0))
+    return Files(tuple(names), (partial(_rows, read, address),))
+
+
+def _rows(read: Any, address: Address) -> Iterator[Batch]:
+    batches = read(address, ROWS)
+    with told(address.shown):
+        next(batches)
+    while True:
+        with told(address.shown):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+
+
+def _read_sqlite(address: Address, n: int) -> Iterator[Any]:
+    """SQLite types cells, not columns: Ibis guesses a column's type and fails on the first cell that differs."""
+    base = sqlite3.connect(f"file:{quote(address.path)}?mode=ro", uri=True)
+    base.text_factory = lambda raw: raw.decode(errors="surrogateescape")
+    try:
+        cursor = base.execute(f"SELECT * FROM {_quoted(address.table)}")  # noqa: S608
+        names = [description[0] for description in cursor.description]
+        yield names
+        while n and (rows := cursor.fetchmany(n)):
+            yield {name: as_objects(row[i] for row in rows) for i, name in enumerate(names)}, len(rows)
+    finally:
+        base.close()
+
+
+def _quoted(name: str) -> str:
+    return ".".join('"' + part.replace('"', '""') + '"' for part in name.split(".", 1))
+
+
+def _read_duckdb(address: Address, n: int) -> Iterator[Any]:
+    import duckdb
+
+    with duckdb.connect(address.path, read_only=True) as connection:
+        rows = connection.execute(f"SELECT * FROM {_quoted(address.table)}")  # noqa: S608
+        yield [description[0] for description in rows.description]
+        yield from _batches(rows.to_arrow_reader(n)) if n else ()
+
+
+def _read_ibis(address: Address, n: int) -> Iterator[Any]:
+    import ibis
+
+    try:
+        connection = ibis.connect(_patient(address.url))
+    except ImportError:
+        reason: Exception = MissingExtra(
+            f"tables of scheme={address.scheme!r} need libraries that are not installed; install them "
+            f"(`pip install 'ibis-framework[{address.scheme}]'`)"
+        )
+    except ValueError:  # its message holds the address
+        reason = TableError(f"the table at {address.shown!r} has no backend: scheme={address.scheme!r}; {FORMS}")
+    else:
+        reason = StopIteration()
+    if not isinstance(reason, StopIteration):
+        raise reason
+    try:
+        schema, dot, name = address.table.partition(".")
+        rows = connection.table(name if dot else schema, database=schema if dot else None)
+        yield list(rows.columns)
+        yield from _batches(connection.to_pyarrow_batches(rows, chunk_size=n)) if n else ()
+    finally:
+        connection.disconnect()
+
+
+def _batches(reader: Any) -> Iterator[Batch]:
+    for batch in reader:
+        yield dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows
+
+
+def _patient(url: str) -> str:
+    """The URL of a database with limits on what its machine may leave unanswered, unless it sets its own.
+
+    >>> _patient("postgresql://db.example/clinic?connect_timeout=5").split("&")[:2]
+    ['postgresql://db.example/clinic?connect_timeout=5', 'keepalives_idle=30']
+    """
+    if not url.startswith(("postgres://", "postgresql://")):
+        return url
+    start, _, query = url.partition("?")
+    return f"{start}?{urlencode(_PATIENCE | dict(parse_qsl(query)), quote_via=quote)}"
+
+
+_ERRORS = (
+    "duckdb:Error", "psycopg:Error", "pyspark.errors:PySparkException", "py4j.protocol:Py4JError",
+    "ibis.common.exceptions:IbisError", "ibis.common.exceptions:TableNotFound",
+    "sqlglot.errors:SqlglotError", "pyarrow:ArrowException", "sqlite3:Error", "MySQLdb:Error", "pyodbc:Error",
+    "oracledb:Error", "trino.exceptions:Error", "snowflake.connector.errors:Error",
+    "google.api_core.exceptions:GoogleAPIError", "clickhouse_connect.driver.exceptions:ClickHouseError",
+    "builtins:ConnectionRefusedError", "builtins:ConnectionResetError",
+)  # fmt: skip
+"""The roots of what drivers raise, by module; looked up among those that are loaded."""
+_AGAIN = "then start again: nothing was written"
+"""Endings of reasons that are of the server and not of the table: another start may go well."""
+_NO_TABLE = (
+    "there is no such table; check the name after # in the address: what stands before its first dot is read as the "
+    "name of a schema"
+)
+_POSTGRES = {
+    "28": "the server does not let this user in; check user and password",
+    "3D": "the server has no such database; check the address",
+    "42501": "this user may not read it; grant SELECT on the table",
+    "42P01": _NO_TABLE,
+    "53": f"the server has no room for another connection or query; wait, {_AGAIN}",
+    "57": f"the server was stopped or ended the query; start it, {_AGAIN}",
+    "08": f"the connection was lost; check server and network, {_AGAIN}",
+    "22": "a cell cannot be read there as its column's kind; correct the column, or read it through a view",
+}
+_UNREACHED = f"the server cannot be reached or refused user or password; check address, user and server, {_AGAIN}"
+_LOST = f"the connection was lost; check server and network, {_AGAIN}"
+_NAMED = {
+    "TableNotFound": _NO_TABLE,
+    "CatalogException": _NO_TABLE,
+    "IOException": f"the file cannot be read, or another process has it open to write; check it, {_AGAIN}",
+    "Py4JNetworkError": _LOST,
+}
+_LOGGERS = ("psycopg", "py4j")
+
+
+@contextmanager
+def told(shown: str) -> Iterator[None]:
+    """A block whose backend's errors end in one sentence, and in which drivers log nothing of who connects."""
+    reason = None
+    try:
+        with silent():
+            yield
+    except _roots() as error:
+        reason = _reason(error)
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":  # DuckDB's error of Ctrl-C
+            raise
+        raise KeyboardInterrupt from None
+    if reason is None:
+        return
+    kind = PlaceError if _AGAIN in reason else TableError
+    refused = kind(f"the table at {shown!r} cannot be read: {reason}")
+    try:
+        raise refused from None
+    finally:
+        # A block's own error is the context of what is raised at its end, and its text may be a cell.
+        refused.__context__ = None
+
+
+_lock, _n_silent, _levels = threading.Lock(), [0], dict[str, int]()
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """A block in which drivers log nothing. Blocks may overlap; with the last one the levels are as they were."""
+    with _lock:
+        _n_silent[0] += 1
+        if _n_silent[0] == 1:
+            _levels.update({name: logging.getLogger(name).level for name in _LOGGERS})
+            for name in _LOGGERS:
+                logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        with _lock:
+            _n_silent[0] -= 1
+            for name, level in _levels.items() if not _n_silent[0] else ():
+                logging.getLogger(name).setLevel(level)
+
+
+def _roots() -> tuple[type[BaseException], ...]:
+    named = (root.split(":") for root in _ERRORS)
+    return tuple(getattr(importlib.import_module(module), name) for module, name in named if module in sys.modules)
+
+
+def _reason(error: BaseException) -> str:
+    kind = type(error).__name__
+    if type(error).__module__.split(".")[0] == "psycopg":
+        return _of_a_server(error)
+    if isinstance(error, ConnectionError):
+        return _LOST
+    if isinstance(error, sqlite3.Error):
+        return _NO_TABLE if "no such table" in str(error) else "it is no SQLite database, or is damaged; export it anew"
+    return _NAMED.get(kind, f"the backend refused it ({kind}); check the table there")
+
+
+def _of_a_server(error: BaseException) -> str:
+    state = getattr(error, "sqlstate", None)
+    if type(error).__name__ == "ProgrammingError" and state is None:
+        return "the driver does not know a parameter of the address; correct it"
+    if state is None:
+        # The driver names the connection in errors of connecting alone; it has no SQLSTATE in others where the network
+        # or the server is gone.
+        connecting = getattr(error, "pgconn", None) is not None or type(error).__name__ == "ConnectionTimeout"
+        return _UNREACHED if connecting else _LOST
+    known = (_POSTGRES[key] for key in (state, state[:2]) if key in _POSTGRES)
+    return next(known, f"the server refused the query (SQLSTATE {state}); ask whoever runs it")

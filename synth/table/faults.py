@@ -1,0 +1,125 @@
+"""Faults of cells: what may be wrong with one, as a bit of a number, and in words that tell no value."""
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from synth.schema.kinds import Column
+
+
+class Fault(StrEnum):
+    """A kind of fault in a cell."""
+
+    NUMBER = "number"
+    FRACTION = "fraction"
+    INFINITE = "infinite"
+    TEXT = "text"
+    BOOLEAN = "boolean"
+    TIME = "time"
+    CLOCK = "clock"
+    ZONE = "zone"
+    PRECISION = "precision"
+    BOUNDS = "bounds"
+    CATEGORY = "category"
+    MISSING = "missing"
+    REPEATED = "repeated"
+
+
+BIT: dict[Fault, np.uint16] = {fault: np.uint16(1 << number) for number, fault in enumerate(Fault)}
+"""A cell's faults are the sum of their bits; 0 says that it fits."""
+UNREADABLE = (Fault.NUMBER, Fault.INFINITE, Fault.TEXT, Fault.BOOLEAN, Fault.TIME, Fault.ZONE)
+"""Cells that no value of the column's kind stands for: writing them would lose them."""
+CLAMPED = (Fault.BOUNDS, Fault.CATEGORY, *UNREADABLE)
+"""Faults of cells that clamping replaces: by the nearest bound, by whatever is unknown, by a missing cell."""
+
+
+def bits_of(faults: Iterable[Fault]) -> np.uint16:
+    """The sum of the bits of some faults."""
+    return np.uint16(sum(int(BIT[fault]) for fault in faults))
+
+
+UNREADABLE_BITS, CLAMPED_BITS = bits_of(UNREADABLE), bits_of(CLAMPED)
+
+
+def faults_in(bits: np.ndarray) -> list[Fault]:
+    """The faults that any of the cells has."""
+    total = np.bitwise_or.reduce(bits) if len(bits) else np.uint16(0)
+    return [fault for fault in Fault if total & BIT[fault]]
+
+
+def words(fault: Fault, column: Column, *, declared: bool) -> tuple[str, str]:
+    """The rule that a fault breaks and the remedy; neither tells a value."""
+    rule, remedy = _PLAIN[fault] if fault in _PLAIN else _TELLING[fault](column)
+    return rule, _OF_LIMITS if declared and fault in _LIMITS else remedy
+
+
+_OR_MISSING = "correct them, or list their text in missing_values where it stands for missing"
+
+_LIMITS = (Fault.BOUNDS, Fault.CATEGORY)
+_OF_LIMITS = (
+    'correct the table or let it be clamped (outside = "clamp" in the [table] of a job, --clamp of a command); '
+    "the limits of a declared schema are public, so they must not be set by looking at the table"
+)
+
+_PLAIN: dict[Fault, tuple[str, str]] = {
+    Fault.FRACTION: (
+        "holds numbers with a fraction, which kind='integer' excludes",
+        "declare the column as kind='real'",
+    ),
+    Fault.INFINITE: ("holds infinite values", "replace them or leave those cells empty"),
+    Fault.TEXT: (
+        "holds values that are not text, or text with a NUL character or half a surrogate pair",
+        "convert or correct them",
+    ),
+    Fault.CLOCK: ("holds times of day, which kind='date' excludes", "declare the column as kind='datetime'"),
+    Fault.CATEGORY: ("holds values outside its categories", "correct them or add them to categories in the schema"),
+    Fault.MISSING: (
+        "holds missing values, which missing=false excludes",
+        "fill them or set missing = true in the schema",
+    ),
+    Fault.REPEATED: (
+        "is an identifier and repeats itself",
+        "name it as the entity in the schema, give every row its own, or set drop = true",
+    ),
+}
+
+
+def _bounds(column: Any) -> tuple[str, str]:
+    low, high = column.bounds
+    return f"holds values outside bounds=[{low}, {high}]", "correct them or widen the bounds in the schema"
+
+
+def _precision(column: Any) -> tuple[str, str]:
+    if column.is_time:
+        return f"holds times finer than precision={column.precision!r}", "set a finer precision in the schema"
+    return f"holds numbers with more digits than decimals={column.decimals}", "raise decimals in the schema"
+
+
+def _zone(column: Any) -> tuple[str, str]:
+    if column.kind == "date" or column.timezone is None:
+        return "holds times with a zone where none is declared", 'set timezone to an IANA name or to "mixed"'
+    return "holds times without an offset, which timezone='mixed' needs", "write every time with its offset"
+
+
+def _time(column: Any) -> tuple[str, str]:
+    return f"holds values that are no {column.kind} of format={column.format or 'ISO 8601'!r}", _OR_MISSING
+
+
+def _boolean(column: Any) -> tuple[str, str]:
+    return f"holds values that are neither of tokens={list(column.tokens)}", _OR_MISSING
+
+
+def _number(column: Any) -> tuple[str, str]:
+    return f"mixes in values that are not numbers, which kind={column.kind!r} needs", _OR_MISSING
+
+
+_TELLING: dict[Fault, Callable[[Any], tuple[str, str]]] = {
+    Fault.BOUNDS: _bounds,
+    Fault.PRECISION: _precision,
+    Fault.ZONE: _zone,
+    Fault.TIME: _time,
+    Fault.BOOLEAN: _boolean,
+    Fault.NUMBER: _number,
+}
