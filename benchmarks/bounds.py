@@ -24,10 +24,11 @@ from synth.declare import measurable
 from synth.dp.budget import Budget
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.fixed_costs import measure_domain
-from synth.generators.fitting.training_data import HeldTable, bound_contributions
+from synth.generators.fitting.training_data import TrainingTable, bound_contributions
 from synth.generators.registry import generator
 from synth.schema import Schema, build_schema
 from synth.table import conform
+from synth.table.rows import Rows
 
 GENERATOR = "mst"
 EPSILONS = (0.3, 0.5, 1.0, 3.0)
@@ -164,7 +165,7 @@ def _bounded(name: str, frame: pd.DataFrame, schema: Schema, epsilon: float, how
         if how == "fit":
             measured = chosen.fit(frame, schema, budget=Budget(schedule)).schema
         else:
-            rows = HeldTable(bound_contributions(held, schema), schema)
+            rows = TrainingTable(bound_contributions(Rows.of(held, schema), schema))
             measured = measure_domain(rows, schema, Budget(schedule))
         low, high = measured.columns[column].ends  # type: ignore[arg-type]
         clamped.append(float(((positions < low) | (positions > high)).mean()))

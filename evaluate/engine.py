@@ -1,7 +1,7 @@
 """The engine of an evaluation: runs measures, isolates failures, keeps time limits, and hides nothing that did not run.
 
-`evaluate` takes tables in memory, `evaluate_stored` tables that stay where they are stored, and `evaluate_beside`
-synthetic tables beside real rows that serve others, too. `deadline` is the time limit on a block of code.
+`evaluate` takes tables, `evaluate_beside` synthetic tables beside real rows that serve others, too. `deadline` is the
+time limit on a block of code.
 
 Every measure is a module of `evaluate.metrics.MODULES` with `measure(tables) -> MetricResult`. What they draw, by
 name of the figure, is plain data:
@@ -31,16 +31,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from types import FrameType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
-
-import numpy as np
-import pandas as pd
+from typing import Any, ParamSpec, TypeVar
 
 from evaluate.figures import OURS
 from evaluate.metrics import CATALOG, GATEABLE, MODULES, is_ours, measure_of, numbers_of
-from evaluate.real_facts import Duplicates, RealFacts, Shift
+from evaluate.real_facts import Duplicates, RealFacts, SampleSizes, Shift
 from evaluate.result import UNASKED, Candidate, Evaluation, EvaluationError, Failure, GeneratorRecord, SelfTest
-from evaluate.sampling import learned_keys
 from evaluate.self_tests import self_tests_of
 from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, MetricResult, Real, Tables, TextScorer
 from evaluate.validity.shares import unjudged
@@ -49,9 +45,6 @@ from synth.errors import PlaceError, UnderstudyError, nearest
 from synth.progress import Progress, quiet, shown
 from synth.schema import Schema, TaskKind, build_schema
 from synth.table.conforming import Outside
-
-if TYPE_CHECKING:  # its libraries are slow to import
-    from synth.stored import StoredTable
 
 AGAIN_S = 0.5
 """The alarm repeats: one that rings inside a destructor or a callback is lost."""
@@ -148,9 +141,9 @@ def _by_keyword(work: Callable[P, T]) -> Callable[P, T]:
 @_by_keyword
 def evaluate(  # noqa: PLR0913 (the front door)
     *,
-    train: pd.DataFrame,
-    holdout: pd.DataFrame,
-    synthetic: pd.DataFrame | Mapping[str, pd.DataFrame],
+    train: Any,
+    holdout: Any,
+    synthetic: Any,
     schema: Schema,
     measures: Iterable[str] | None = None,
     time_limit_s: float | None = None,
@@ -163,6 +156,7 @@ def evaluate(  # noqa: PLR0913 (the front door)
     task: TaskKind | None = None,
     n_targets: int | None = N_TARGETS,
     n_rows: int | None = N_ROWS,
+    sample_rows: int = SAMPLE_ROWS,
 ) -> Evaluation:
     """The evaluation of one or more synthetic tables of one real table; all is passed by keyword.
 
@@ -190,50 +184,9 @@ def evaluate(  # noqa: PLR0913 (the front door)
         TableError: a real table does not fit the schema, or a synthetic one lacks a column; nothing was measured.
     """
     _chosen(measures)
-    given = {"synthetic": synthetic} if isinstance(synthetic, pd.DataFrame) else dict(synthetic)
-    schema = aimed(schema, target, task)
-    real = Real.prepare(train, holdout, schema, seed=seed, outside=outside, n_targets=n_targets, n_rows=n_rows)
-    with shown(progress) as tell:
-        return evaluate_beside(
-            real, given, measures=measures, time_limit_s=time_limit_s, progress=tell, statements=statements,
-            generators=generators,
-        )  # fmt: skip
-
-
-@_by_keyword
-def evaluate_stored(  # noqa: PLR0913 (as `evaluate`)
-    *,
-    train: "StoredTable",
-    holdout: "StoredTable",
-    synthetic: "StoredTable | Mapping[str, StoredTable]",
-    schema: Schema,
-    measures: Iterable[str] | None = None,
-    time_limit_s: float | None = None,
-    seed: int = 0,
-    progress: Progress | None = None,
-    statements: Mapping[str, PrivacyStatement] | None = None,
-    generators: Mapping[str, GeneratorRecord] | None = None,
-    outside: Outside = "refuse",
-    target: str | None = None,
-    task: TaskKind | None = None,
-    n_targets: int | None = N_TARGETS,
-    n_rows: int | None = N_ROWS,
-    sample_rows: int = SAMPLE_ROWS,
-) -> Evaluation:
-    """The evaluation of tables that stay where they are stored: `evaluate` with one more argument.
-
-    Validity, marginal fidelity and copies are counted there. All else works on seeded samples that are drawn there,
-    and says so; an attack that searched a part of the synthetic table allows for what it did not see. Tables that a
-    sample holds whole give the numbers that `evaluate` gives.
-
-    Args:
-        train: *Sensitive*. Real rows that the generator saw.
-        holdout: *Sensitive*. Real rows that it did not see.
-    """
-    _chosen(measures)
     given = dict(synthetic) if isinstance(synthetic, Mapping) else {"synthetic": synthetic}
     schema = aimed(schema, target, task)
-    real = Real.prepare_stored(
+    real = Real.prepare(
         train, holdout, schema, seed=seed, outside=outside, n_targets=n_targets, n_rows=n_rows, sample_rows=sample_rows
     )
     with shown(progress) as tell:
@@ -245,7 +198,7 @@ def evaluate_stored(  # noqa: PLR0913 (as `evaluate`)
 
 def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by keyword)
     real: Real,
-    synthetic: "Mapping[str, pd.DataFrame | StoredTable]",
+    synthetic: Mapping[str, Any],
     *,
     measures: Iterable[str] | None = None,
     time_limit_s: float | None = None,
@@ -262,7 +215,7 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
     """
     chosen = _chosen(measures)
     prepared = {
-        name: _beside(real, table, (statements or {}).get(name), (scorers or {}).get(name))
+        name: real.beside(table, (statements or {}).get(name), (scorers or {}).get(name))
         for name, table in synthetic.items()
     }
     candidates = []
@@ -293,14 +246,6 @@ def _tested(real: Real, progress: Progress) -> Shift:
     progress("train against holdout", None)
     found, _ = attempted("shift", lambda: shift_of(real))
     return Shift(untested=found.message) if isinstance(found, Failure) else found
-
-
-def _beside(
-    real: Real, table: "pd.DataFrame | StoredTable", statement: PrivacyStatement | None, scorer: TextScorer | None
-) -> Tables:
-    if isinstance(table, pd.DataFrame):
-        return real.beside(table, statement, scorer)
-    return real.beside_stored(table, statement, scorer)
 
 
 def aimed(schema: Schema, target: str | None, task: TaskKind | None = None) -> Schema:
@@ -351,23 +296,11 @@ def measure_candidate(
 
 def _run(measure: str, tables: Tables, time_limit_s: float | None) -> tuple[MetricResult, float]:
     """One measure's result, with whatever goes wrong turned into failures, and its wall seconds."""
-    sessions = None
-    if tables.stored is not None:
-        from evaluate.stored.sessions import Sessions
+    from evaluate.sample_notes import on_samples  # it knows measures, which are slow to import
 
-        sessions = Sessions.of(tables.stored)
     with _attempt(measure, time_limit_s) as tried:
         tried.found = measure_of(measure)(tables)
-    result = _result(measure, tried.found)
-    if tables.stored is None or sessions is None:
-        return result, tried.seconds
-    from evaluate.sample_notes import on_samples
-
-    if any(failure.reason == "timed out" for failure in result.failures) and sessions.renewed():
-        # Rows that were written down there went with the session.
-        tables.kept.clear()
-        tables.kept_of_real.clear()
-    return on_samples(measure, result, tables.stored), tried.seconds
+    return on_samples(measure, _result(measure, tried.found), tables), tried.seconds
 
 
 def isolated(
@@ -488,9 +421,8 @@ def real_facts(real: Real, measures: Iterable[str] | None = None, progress: Prog
         real: *Sensitive*. Its rows.
     """
     schema, shift = real.declared, _shift(real, MODULES if measures is None else measures, progress)
-    rows = real.kept.once("facts", lambda: _row_facts(real)) if real.stored is None else real.stored.facts
     return RealFacts(
-        **rows,
+        **real.kept.once("facts", lambda: _row_facts(real)),
         columns=len(schema.kept),
         target=schema.target,
         entity=schema.entity,
@@ -501,14 +433,14 @@ def real_facts(real: Real, measures: Iterable[str] | None = None, progress: Prog
 
 
 def _row_facts(real: Real) -> dict[str, Any]:
-    """Numbers of rows and of equal rows on either side."""
-    sides = (real.train, pd.concat([real.fresh, real.control]))
-    train, holdout = (learned_keys(rows, real.schema) for rows in sides)
-    across = np.isin(holdout, train)
-    _, places, counts = np.unique(train, return_inverse=True, return_counts=True)
+    """Numbers of rows and of equal rows on either side, of all of them; and of the samples that are not all."""
+    train, holdout = real.hashes("train"), real.hashes("holdout")
+    n_across, counts = int((train.times(holdout.keys) > 0).sum()), train.distinct[1]
+    cut = {f"{side}_rows": whole.n_sampled for side, whole in real.whole.items()}
     return {
         "train_rows": len(train),
         "holdout_rows": len(holdout),
-        "duplicates_across": Duplicates(int(across.sum()), float(across.mean())),
-        "duplicate_share_train": float((counts[places] > 1).mean()),
+        "duplicates_across": Duplicates(n_across, n_across / len(holdout)),
+        "duplicate_share_train": float(counts[counts > 1].sum() / len(train)),
+        "sampled": SampleSizes(**cut) if cut else None,
     }

@@ -1,4 +1,4 @@
-"""Notes on numbers that were measured on samples of stored tables, and upper ends raised by what was not searched.
+"""Notes on numbers that were measured on samples of larger tables, and upper ends raised by what was not searched.
 
 An interval covers which rows were drawn as targets. It does not cover where an attack did not search: whoever holds the
 whole synthetic table finds what a sample of it lacks. If each leak rests on one synthetic row, a sample of a share s of
@@ -13,6 +13,7 @@ Nothing is ruled out, and the upper end is 1, where a share of the rows says not
   somebody out may be few among those tried (`privacy.singling_out`, `privacy.histories.singling_out`).
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from evaluate.gate.finding import SAMPLED, UNSEARCHED
@@ -20,11 +21,13 @@ from evaluate.intervals import clopper_pearson
 from evaluate.privacy.copied_parts import NEAR, PARTS, VALUES
 from evaluate.privacy.histories import SINGLED_OUT
 from evaluate.result import Estimate
-from evaluate.stored.tables import StoredTables
-from evaluate.tables import MetricResult
+from evaluate.sampling import (
+    Side,
+)
+from evaluate.tables import MetricResult, Tables
 
-ON_ALL_ROWS = ("validity", "fidelity.columns", "fidelity.pairs", "fidelity.triples", "privacy.copies")
-"""Measures that count where the tables are stored, and say of themselves on how many rows."""
+ON_ALL_ROWS = ("validity", "privacy.copies")
+"""Measures that count all rows."""
 _SINGLED_OUT, _PERSONAL, _CROWDS = "privacy.singling_out", "privacy.personal", "privacy.quasi_identifiers"
 _COUNTED = (_PERSONAL, "privacy.texts.personal")
 """Numbers that are counted in this very table, so that their interval is the number itself."""
@@ -38,33 +41,32 @@ _AMONG = {
 """Further notes on the sample, by measure."""
 
 
-def on_samples(measure: str, found: MetricResult, stored: StoredTables) -> MetricResult:
+def on_samples(measure: str, found: MetricResult, tables: Tables) -> MetricResult:
     """A measure's result with a note on its samples; where these are all rows, nothing changes."""
     # All training and synthetic people are counted; those who are set against them are a sample of people.
-    said = sampled_rows(stored, ("holdout",) if measure == _CROWDS else ("train", "holdout", "synthetic"))
-    if measure in ON_ALL_ROWS or not said or (measure == _PERSONAL and not _keeps_personal(stored)):
+    said = sampled_rows(tables, ("holdout",) if measure == _CROWDS else tuple(_NAMES))
+    if measure in ON_ALL_ROWS or not said or (measure == _PERSONAL and not _keeps_personal(tables)):
         return found
     noted = "; ".join(filter(None, (said, _AMONG.get(measure))))
     estimates = tuple(replace(one, note="; ".join(filter(None, (one.note, noted)))) for one in found.estimates)
     if measure.startswith("privacy.") and measure != _CROWDS:
-        estimates = tuple(_allowed(one, _share(_attack(measure, one), stored), stored) for one in estimates)
+        estimates = tuple(_allowed(one, _share(_attack(measure, one), tables), tables) for one in estimates)
     return replace(found, estimates=estimates)
 
 
-def _keeps_personal(stored: StoredTables) -> bool:
+def _keeps_personal(tables: Tables) -> bool:
     """True with a column in which a real person's value could stand unlearned; else nothing was looked for."""
-    schema = stored.real.sides.schema
-    return any(schema.columns[name].is_replaced for name in schema.kept)
+    columns = (tables.schema.columns[name] for name in tables.schema.kept)
+    return any(column.is_replaced for column in columns)
 
 
-def sampled_rows(stored: StoredTables, sides: tuple[str, ...] = ("train", "holdout", "synthetic")) -> str:
+_NAMES: dict[Side, str] = {"train": "training", "holdout": "held-out", "synthetic": "synthetic"}
+
+
+def sampled_rows(tables: Tables, sides: Collection[Side] = tuple(_NAMES)) -> str:
     """Of which tables only a sample was looked at, as a sentence; empty where of none."""
-    rows = {
-        "train": (stored.real.n_sampled["train"], stored.real.n_rows["train"], "training"),
-        "holdout": (stored.real.n_sampled["holdout"], stored.real.n_rows["holdout"], "held-out"),
-        "synthetic": (stored.n_sampled, stored.n_offered, "synthetic"),
-    }
-    cut = [f"{n:,} of {all_rows:,} {name}" for n, all_rows, name in map(rows.__getitem__, sides) if n < all_rows]
+    whole = {name: tables.whole[side] for side, name in _NAMES.items() if side in sides and side in tables.whole}
+    cut = [f"{rows.n_sampled:,} of {len(rows):,} {name}" for name, rows in whole.items()]
     return f"{SAMPLED}{', '.join(cut)} rows" if cut else ""
 
 
@@ -75,29 +77,29 @@ def _attack(measure: str, one: Estimate) -> str:
     return _SINGLED_OUT if one.measure == SINGLED_OUT else measure
 
 
-def _share(measure: str, stored: StoredTables) -> float:
+def _share(measure: str, tables: Tables) -> float:
     """The share of a leak that a sample shows; 0 where it may show nothing."""
-    real = _real_share(stored)
+    real = _real_share(tables)
     if measure == _PERSONAL:
         return 1.0 if real == 1.0 else 0.0  # a share of the synthetic rows is that of a sample of them
     if measure == _SINGLED_OUT:
-        return real if stored.searched == 1.0 else 0.0
-    return stored.searched
+        return real if tables.share_at_hand("synthetic") == 1.0 else 0.0
+    return tables.share_at_hand("synthetic")
 
 
-def _real_share(stored: StoredTables) -> float:
+def _real_share(tables: Tables) -> float:
     """The share of the rows of train or of the holdout that is in the samples, whichever is less."""
-    return min(stored.real.n_sampled[side] / n for side, n in stored.real.n_rows.items())
+    return min(tables.share_at_hand(side) for side in ("train", "holdout"))
 
 
-def _allowed(one: Estimate, share: float, stored: StoredTables) -> Estimate:
+def _allowed(one: Estimate, share: float, tables: Tables) -> Estimate:
     """The number with an upper end that allows for what was not searched."""
     if one.direction != "lower" or one.low is None or one.high is None:
         return one
-    if one.measure in _COUNTED and stored.searched < 1.0:
+    if one.measure in _COUNTED and tables.share_at_hand("synthetic") < 1.0:
         # As a sample, it has a sampling error; the rows that were found are in the table all the same.
-        one = replace(one, low=one.value * stored.searched, high=_beyond(one))
-    if one.measure in _PEOPLE and min(stored.searched, _real_share(stored)) < 1.0:
+        one = replace(one, low=one.value * tables.share_at_hand("synthetic"), high=_beyond(one))
+    if one.measure in _PEOPLE and min(tables.share_at_hand("synthetic"), _real_share(tables)) < 1.0:
         one = replace(one, high=max(one.high or 0.0, clopper_pearson((one.high or 0.0) * one.n, one.n)[1]))
     if share == 1.0:
         return one

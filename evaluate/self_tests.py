@@ -23,7 +23,13 @@ import pandas as pd
 from evaluate.gate.checks import COPIED
 from evaluate.metrics import GATEABLE
 from evaluate.result import Candidate, Case, SelfTest
-from evaluate.sampling import MIN_HOLDOUT_ROWS, MIN_TRAIN_ROWS, MOSTLY, entity_codes, learned_keys, shuffle_columns
+from evaluate.sampling import (
+    MIN_HOLDOUT_ROWS,
+    MIN_TRAIN_ROWS,
+    MOSTLY,
+    entity_codes,
+    shuffle_columns,
+)
 from evaluate.tables import MetricResult, Real, Tables
 from synth.schema import Schema
 from synth.split import halves, twins
@@ -76,10 +82,8 @@ class _Sample:
     @property
     def _alone(self) -> pd.DataFrame:
         """The training rows that occur once."""
-        _, places, counts = np.unique(
-            learned_keys(self.real.train, self.real.schema), return_inverse=True, return_counts=True
-        )
-        alone: pd.DataFrame = self.real.train[counts[places] == 1]
+        hashes = self.real.hashes("train")
+        alone: pd.DataFrame = self.real.train[hashes.times(hashes.keys) == 1]
         return alone
 
     @property
@@ -158,7 +162,7 @@ def _sampled(real: Real) -> _Sample | None:
         return None
     names = sorted(train.columns)
     shuffled = shuffle_columns(train[names], np.random.default_rng([real.seed, 3]))[list(train.columns)]
-    made = replace(real, train=train, fresh=fresh, control=control, shuffled=shuffled, stored=None)
+    made = replace(real, train=train, fresh=fresh, control=control, shuffled=shuffled, whole={})
     return _Sample(made, honest)
 
 

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from functools import cached_property, partial
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pandas as pd
 
+from evaluate.all_rows import CellFaults, RowHashes, draw, tickets
 from evaluate.result import Estimate, EvaluationError, Failure
 from evaluate.sampling import (
     MIN_SYNTHETIC_ROWS,
@@ -16,22 +17,19 @@ from evaluate.sampling import (
     refuse_few,
     refuse_one_unit,
     refuse_overlap,
-    seeded_order,
     shuffle_columns,
     side_seed,
 )
 from synth.dp.statement import PrivacyStatement
 from synth.errors import TableError
 from synth.observed import observe
+from synth.row_hash import content_keys, drawn_order, seeded_order
 from synth.schema import Schema
 from synth.split import halves
-from synth.table import conform
-from synth.table.conforming import Outside, faulty_cells
-from synth.table.translating import Translations, translate
-
-if TYPE_CHECKING:  # their libraries are slow to import
-    from evaluate.stored.tables import StoredReal, StoredTables
-    from synth.stored import StoredTable
+from synth.table.conforming import Outside
+from synth.table.rows import Rows
+from synth.table.table import Table
+from synth.table.translating import TranslatedTable, Translations
 
 T = TypeVar("T")
 TextScorer = Callable[[str, pd.DataFrame], np.ndarray]
@@ -43,7 +41,9 @@ N_TARGETS = 8_000
 N_ROWS = 50_000
 """Rows of each table that marginal fidelity compares at most, unless more are asked for."""
 SAMPLE_ROWS = 100_000
-"""Rows of each side of a table that stays where it is stored that are drawn for measures that need rows."""
+"""Rows of train, and of the holdout, that measures are given at most; what is said of all rows is counted on all."""
+SEARCHED = 5
+"""Synthetic rows that measures are given at most, for each such real row: an attack finds a leak where it searches."""
 _AT = "understudy_at"
 
 
@@ -89,18 +89,77 @@ class StatedClaim:
         return None if stated is None else cls(stated.epsilon, stated.delta, stated.n_units, stated.max_rows_per_unit)
 
 
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """*Sensitive*. All rows of a table of which a sample is at hand."""
+
+    rows: Rows
+    hashes: RowHashes
+    n_sampled: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class _Sides:
+    """What is known of all rows of the tables of an evaluation, and of those at hand."""
+
+    schema: Schema
+    fresh: pd.DataFrame
+    control: pd.DataFrame
+    seed: int
+    whole: Mapping[Side, Whole]
+
+    @property
+    def holdout(self) -> pd.DataFrame:
+        """*Sensitive*. `fresh` and `control` together: the fresh real sample of fidelity, which needs no halves."""
+        return pd.concat([self.fresh, self.control], ignore_index=True)
+
+    def hashes(self, side: Side) -> RowHashes:
+        """*Sensitive*. Of all rows of one table, whether they are at hand or not."""
+        if side in self.whole:
+            return self.whole[side].hashes
+        kept = self._results_of(side)
+        return kept.once(("hashes", side), lambda: RowHashes.of([getattr(self, side)], self.schema))
+
+    def drawn(self, frame: pd.DataFrame, seed: int | None = None) -> np.ndarray:
+        """Positions of the rows of a frame in a seeded random order, drawn once of a table at hand."""
+        sides: tuple[Side, ...] = ("train", "fresh", "control", "synthetic")
+        side = next((name for name in sides if getattr(self, name, None) is frame), None)
+        seed = self.seed if seed is None else seed
+        if side is None:
+            return drawn_order(content_keys(frame, self.schema), seed)
+        return self._results_of(side).once(("drawn", side, seed), lambda: drawn_order(self._keys(side), seed))
+
+    def _keys(self, side: Side) -> np.ndarray:
+        frame = getattr(self, side)
+        return self._results_of(side).once(("keys", side), lambda: content_keys(frame, self.schema))
+
+    def n_all(self, side: Side) -> int:
+        """Rows of one table, whether they are at hand or not."""
+        return len(self.whole[side] if side in self.whole else getattr(self, side))
+
+    def share_at_hand(self, side: Side) -> float:
+        """The share of the rows of one table that is at hand."""
+        return self.whole[side].n_sampled / len(self.whole[side]) if side in self.whole else 1.0
+
+    def _results_of(self, side: Side) -> SharedResults:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class Real:
+class Real(_Sides):
     """The real rows of an evaluation, all conforming to one schema, for any number of synthetic tables.
 
     Attributes:
-        train: *Sensitive*. The rows the generator saw.
+        train: *Sensitive*. The rows the generator saw, or a seeded sample of them.
         fresh: *Sensitive*. Half of the holdout: the fresh real sample that the references of privacy and utility are
             measured on.
         control: *Sensitive*. The other half: non-members of attacks and the test set of utility.
         shuffled: *Sensitive*. The training rows, each column shuffled on its own: the floor.
         faulty: *Sensitive*. Which cells of `holdout` and of `shuffled` did not fit the schema before they were clamped,
             by column; none: they all did.
+        whole: *Sensitive*. The sides of which a sample is at hand.
     """
 
     schema: Schema
@@ -112,50 +171,15 @@ class Real:
     seed: int
     n_targets: int | None = N_TARGETS
     n_rows: int | None = N_ROWS
-    stored: "StoredReal | None" = None
+    sample_rows: int = SAMPLE_ROWS
     faulty: tuple[pd.DataFrame, pd.DataFrame] | None = field(default=None, repr=False)
+    whole: Mapping[Side, Whole] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def prepare(
+    def prepare(  # noqa: PLR0913 (two tables, their schema, then the rest by keyword)
         cls,
-        train: pd.DataFrame,
-        holdout: pd.DataFrame,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        outside: Outside = "refuse",
-        n_targets: int | None = N_TARGETS,
-        n_rows: int | None = N_ROWS,
-    ) -> Self:
-        """The real side of an evaluation.
-
-        Args:
-            train: *Sensitive*. Real rows that the generator saw, not clamped yet.
-            holdout: *Sensitive*. Real rows that it did not see, not clamped yet.
-        """
-        refuse_few(len(train), len(holdout))
-        as_read = train, holdout
-        train, holdout = _conform("train", train, schema, outside), _conform("holdout", holdout, schema, outside)
-        declared, schema = schema, observe(schema, train, holdout)
-        refuse_overlap(train, holdout, schema)
-        # In an order that depends on what rows hold, not on how they came, so that all that is drawn does too.
-        order = seeded_order(train, schema, side_seed(seed, "train"))
-        order_of_holdout = seeded_order(holdout, schema, side_seed(seed, "holdout"))
-        train, holdout = _taken(train, order), _taken(holdout, order_of_holdout)
-        fresh, control = halves(holdout.assign(**{_AT: order_of_holdout}), schema, seed=seed)
-        refuse_one_unit(fresh, control)
-        at = np.concatenate([fresh.pop(_AT), control.pop(_AT)])
-        shuffled, faulty = _shuffled(train, seed), None
-        if outside == "clamp":
-            before = [faulty_cells(rows, declared) for rows in as_read]
-            faulty = _taken(before[1], at), _shuffled(_taken(before[0], order), seed)
-        return cls(schema, declared, train, fresh, control, shuffled, seed, n_targets, n_rows, faulty=faulty)
-
-    @classmethod
-    def prepare_stored(  # noqa: PLR0913 (as `prepare`, and how large samples are)
-        cls,
-        train: "StoredTable",
-        holdout: "StoredTable",
+        train: Any,
+        holdout: Any,
         schema: Schema,
         *,
         seed: int = 0,
@@ -164,86 +188,80 @@ class Real:
         n_rows: int | None = N_ROWS,
         sample_rows: int = SAMPLE_ROWS,
     ) -> Self:
-        """The real side of an evaluation of tables that stay where they are stored.
-
-        What is counted is counted there, on all rows. All else works on seeded samples that are drawn there: these are
-        the frames. Where a sample is the whole table, every number is the one that `prepare` leads to.
+        """The real side of an evaluation.
 
         Args:
-            train: *Sensitive*. Real rows that the generator saw.
+            train: *Sensitive*. Real rows that the generator saw: any table, not clamped yet.
             holdout: *Sensitive*. Real rows that it did not see.
         """
-        from evaluate.stored.prepare import prepared
-
-        real: Self = prepared(
-            cls, train, holdout, schema, seed=seed, outside=outside, n_targets=n_targets, n_rows=n_rows,
-            sample_rows=sample_rows,
+        sources: dict[Side, Any] = {"train": train, "holdout": holdout}
+        rows = {side: _rows(side, source, schema, outside) for side, source in sources.items()}
+        refuse_few(*map(len, rows.values()))
+        declared = schema
+        if schema.measured:
+            schema = observe(schema, *(found.frame(*schema.measured) for found in rows.values()))
+        hashes = {side: RowHashes.of(found.chunks(), schema) for side, found in rows.items()}
+        refuse_overlap(hashes["train"].distinct, hashes["holdout"].keys)
+        # In an order that depends on what rows hold, not on how they came, so that all that is drawn does too.
+        drawn = {side: draw(rows[side], hashes[side], schema, side_seed(seed, side), sample_rows) for side in sources}
+        at = {side: positions for side, (positions, _) in drawn.items()}
+        train, holdout = (frame for _, frame in drawn.values())
+        refuse_few(len(train), len(holdout))
+        fresh, control = halves(holdout.assign(**{_AT: at["holdout"]}), schema, seed=seed)
+        refuse_one_unit(fresh, control)
+        at["holdout"] = np.concatenate([fresh.pop(_AT), control.pop(_AT)])
+        faulty = None
+        if outside == "clamp":
+            before = {side: CellFaults.of(rows[side], declared).frame(at[side]) for side in sources}
+            faulty = before["holdout"], _shuffled(before["train"], seed)
+        whole = {s: Whole(rows[s], hashes[s], len(at[s])) for s in sources if len(at[s]) < len(rows[s])}
+        made = cls(
+            schema, declared, train, fresh, control, _shuffled(train, seed), seed, n_targets, n_rows, sample_rows,
+            faulty, whole,
         )  # fmt: skip
-        return real
-
-    def beside(
-        self, synthetic: pd.DataFrame, statement: PrivacyStatement | None = None, scorer: TextScorer | None = None
-    ) -> "Tables":
-        """These rows and a synthetic table; what measures keep of real rows is shared by all of them."""
-        if self.stored is not None:
-            raise EvaluationError(
-                "the real table stays where it is stored, and a table in memory cannot be counted beside it; write the "
-                "synthetic one to a Parquet file and open that"
-            )
-        return self._beside(synthetic, statement, None, scorer)
-
-    def beside_stored(
-        self, synthetic: "StoredTable", statement: PrivacyStatement | None = None, scorer: TextScorer | None = None
-    ) -> "Tables":
-        """These rows and a synthetic table that stays where it is stored; the rest as in `beside`."""
-        if self.stored is None:
-            raise EvaluationError(
-                "the real rows are in memory, and a table that is stored cannot be counted beside them; read it, or "
-                "open the real ones where they are stored"
-            )
-        from evaluate.stored.prepare import beside
-
-        offered, stored = beside(self.stored, synthetic)
-        return self._beside(offered, statement, stored, scorer)
-
-    def _beside(
-        self,
-        offered: pd.DataFrame,
-        statement: PrivacyStatement | None,
-        stored: "StoredTables | None",
-        scorer: TextScorer | None,
-    ) -> "Tables":
-        if len(offered) < MIN_SYNTHETIC_ROWS:
-            raise EvaluationError(f"a synthetic table needs at least {MIN_SYNTHETIC_ROWS} rows; sample more")
-        translated: Translations = {}
-        if stored is None:  # where all rows are counted, none are translated
-            with _naming("synthetic"):
-                offered, translated = translate(offered, self.schema)
-        fitted = _conform("synthetic", offered, self.schema, "clamp")
-        if stored is None:  # else it was drawn in this order
-            order = seeded_order(fitted, self.schema, side_seed(self.seed, "synthetic"))
-            offered, fitted = (_taken(rows, order) for rows in (offered, fitted))
-        real = {one.name: getattr(self, one.name) for one in fields(self)} | {"stored": stored}
-        made = Tables(
-            **real, offered=offered, synthetic=fitted, claim=StatedClaim.of(statement), scorer=scorer,
-            translated=translated,
-        )  # fmt: skip
-        object.__setattr__(made, "kept_of_real", self.kept)  # a table that is changed by `replace` has its own
+        for side in sources:
+            if side not in whole:
+                made.kept.once(("hashes", side), partial(hashes[side].take, at[side]))
         return made
 
-    @property
-    def holdout(self) -> pd.DataFrame:
-        """*Sensitive*. `fresh` and `control` together."""
-        return pd.concat([self.fresh, self.control], ignore_index=True)
+    def beside(
+        self, synthetic: Any, statement: PrivacyStatement | None = None, scorer: TextScorer | None = None
+    ) -> "Tables":
+        """These rows and a synthetic table, whatever it comes from; what is kept of real rows is shared by all."""
+        rows, table = _offered(synthetic, self.schema, self.declared)
+        if len(rows) < MIN_SYNTHETIC_ROWS:
+            raise EvaluationError(f"a synthetic table needs at least {MIN_SYNTHETIC_ROWS} rows; sample more")
+        # Validity asks for what the schema declares, the rest for what real rows hold.
+        fitted = rows if self.schema is self.declared else _read(table or rows, self.schema)
+        hashes = RowHashes.of(fitted.chunks(), self.schema)
+        seed = side_seed(self.seed, "synthetic")
+        at, frame = draw(fitted, hashes, self.schema, seed, SEARCHED * self.sample_rows)
+        ranks = tickets(hashes, seed)
+        if len(at) == len(rows):
+            ranks[at] = np.arange(len(at))
+        whole: dict[Side, Whole] = {} if len(at) == len(rows) else {"synthetic": Whole(fitted, hashes, len(at))}
+        real = {one.name: getattr(self, one.name) for one in fields(self)} | {"whole": {**self.whole, **whole}}
+        made = Tables(
+            **real, synthetic=frame, offered=rows, ranks=ranks, claim=StatedClaim.of(statement), scorer=scorer,
+            unjudged=_unjudged(synthetic, table, self.schema, at),
+            translated={} if table is None else dict(table.counted),
+        )  # fmt: skip
+        if not whole:
+            made.kept.once(("hashes", "synthetic"), lambda: hashes.take(at))
+        object.__setattr__(made, "kept_of_real", self.kept)  # a table that is changed by `replace` has its own
+        return made
 
     @cached_property
     def kept(self) -> SharedResults:
         """*Sensitive*. What is made of these rows alone, once for all synthetic tables."""
         return SharedResults()
 
+    def _results_of(self, side: Side) -> SharedResults:
+        return self.kept
+
 
 @dataclass(frozen=True)
-class Tables:
+class Tables(_Sides):
     """Real and synthetic rows, all conforming to one schema.
 
     Attributes:
@@ -252,6 +270,11 @@ class Tables:
         control: *Sensitive*.
         shuffled: *Sensitive*.
         faulty: *Sensitive*. As in `Real`.
+        whole: *Sensitive*. The tables of which a sample is at hand.
+        offered: all synthetic rows under the declared schema, with the faults of their cells; `None` where rows were
+            given that fit.
+        ranks: of these rows, which do not depend on how they came, shape (n,).
+        unjudged: the columns of the synthetic rows at hand that the schema drops or does not know, as they came.
         kept: *Sensitive*. What several measures need of these tables.
         kept_of_real: *Sensitive*. The same of real rows alone: other synthetic tables beside the same `Real` share it.
     """
@@ -261,26 +284,29 @@ class Tables:
     train: pd.DataFrame
     fresh: pd.DataFrame
     control: pd.DataFrame
-    offered: pd.DataFrame
     synthetic: pd.DataFrame
     shuffled: pd.DataFrame
     seed: int
     claim: StatedClaim | None = None
     n_targets: int | None = N_TARGETS
     n_rows: int | None = N_ROWS
-    stored: "StoredTables | None" = None
+    sample_rows: int = SAMPLE_ROWS
     scorer: TextScorer | None = field(default=None, repr=False, compare=False)
     translated: Translations = field(default_factory=dict)
     faulty: tuple[pd.DataFrame, pd.DataFrame] | None = field(default=None, repr=False, compare=False)
+    whole: Mapping[Side, Whole] = field(default_factory=dict, repr=False, compare=False)
+    offered: Rows | None = field(default=None, repr=False, compare=False)
+    ranks: np.ndarray | None = field(default=None, repr=False, compare=False)
+    unjudged: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False, compare=False)
     kept: SharedResults = field(default_factory=SharedResults, init=False, repr=False, compare=False)
     kept_of_real: SharedResults = field(default_factory=SharedResults, init=False, repr=False, compare=False)
 
     @classmethod
     def prepare(
         cls,
-        train: pd.DataFrame,
-        holdout: pd.DataFrame,
-        synthetic: pd.DataFrame,
+        train: Any,
+        holdout: Any,
+        synthetic: Any,
         schema: Schema,
         *,
         seed: int = 0,
@@ -290,29 +316,50 @@ class Tables:
         """The tables of one evaluation: `Real.prepare` beside one synthetic table."""
         return Real.prepare(train, holdout, schema, seed=seed, outside=outside).beside(synthetic, statement)
 
-    @property
-    def unjudged(self) -> tuple[Hashable, ...]:
-        """Columns of the offered table that the schema drops or does not know: no measure compares them."""
-        return tuple(name for name in self.offered.columns if name not in self.schema.kept)
-
     def order(self, side: Side) -> np.ndarray:
         """Positions of the rows of one table in a seeded random order, which depends on what they hold alone.
 
         The first n of them are a sample of n rows; tables are drawn independently of each other.
         """
-        kept = self.kept if side == "synthetic" else self.kept_of_real
-        rows, seed = getattr(self, side), side_seed(self.seed, side)
-        return kept.once(("order", side), lambda: seeded_order(rows, self.schema, seed))
+        seed = side_seed(self.seed, side)
+        if self.schema.entity is None and not self.schema.texts:
+            return self._results_of(side).once(("order", side), lambda: drawn_order(self._keys(side), seed))
+        rows = getattr(self, side)
+        return self._results_of(side).once(("order", side), lambda: seeded_order(rows, self.schema, seed))
 
-    @property
-    def holdout(self) -> pd.DataFrame:
-        """*Sensitive*. `fresh` and `control` together: the fresh real sample of fidelity, which needs no halves."""
-        return pd.concat([self.fresh, self.control], ignore_index=True)
+    def _results_of(self, side: Side) -> SharedResults:
+        return self.kept if side == "synthetic" else self.kept_of_real
 
 
-def _conform(name: str, rows: pd.DataFrame, schema: Schema, outside: Outside) -> pd.DataFrame:
+def _rows(name: str, source: Any, schema: Schema, outside: Outside) -> Rows:
+    """The rows of any table."""
     with _naming(name):
-        return conform(rows, schema, outside=outside, part=True)
+        return Rows.of(source, schema, outside=outside)
+
+
+def _offered(synthetic: Any, schema: Schema, declared: Schema) -> tuple[Rows, TranslatedTable | None]:
+    """All synthetic rows under the declared schema, values in another form translated; rows are taken as they are."""
+    if isinstance(synthetic, Rows):
+        return synthetic, None
+    with _naming("synthetic"):
+        table = TranslatedTable(Table.of(synthetic), schema)
+        return _read(table, declared), table
+
+
+def _read(table: TranslatedTable | Rows, schema: Schema) -> Rows:
+    if isinstance(table, Rows):
+        return Rows.of(table, schema)
+    return Rows.from_chunks(table.chunks(schema), schema)
+
+
+def _unjudged(source: Any, table: TranslatedTable | None, schema: Schema, at: np.ndarray) -> pd.DataFrame:
+    """The columns that the schema does not keep, of the rows at some positions."""
+    if isinstance(source, pd.DataFrame):
+        return source[[name for name in source.columns if name not in schema.kept]].iloc[at].reset_index(drop=True)
+    others = () if table is None else [name for name in table.names if name not in schema.kept]
+    if table is None or not others:
+        return pd.DataFrame(index=range(len(at)))
+    return table.columns(others).iloc[at].reset_index(drop=True)
 
 
 @contextmanager
@@ -321,12 +368,7 @@ def _naming(name: str) -> Iterator[None]:
     try:
         yield
     except TableError as error:
-        raise TableError(f"{name}: {error}") from None
-
-
-def _taken(rows: pd.DataFrame, order: np.ndarray) -> pd.DataFrame:
-    """Rows by their positions, numbered anew."""
-    return rows.iloc[order].reset_index(drop=True)
+        raise type(error)(f"{name}: {error}") from None
 
 
 def _shuffled(train: pd.DataFrame, seed: int) -> pd.DataFrame:

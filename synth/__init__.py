@@ -15,8 +15,6 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from synth.declare import declare_schema
     from synth.generators.base import Model
     from synth.generators.registry import generator, load_model
@@ -61,7 +59,7 @@ __all__ = [
 
 
 def fit(
-    real: "pd.DataFrame",
+    real: Any,
     schema: "Schema | str | None" = None,
     name: str | None = None,
     *,
@@ -72,7 +70,9 @@ def fit(
     """A fitted generator: `fit(real)`, `fit(real, "trees")`, `fit(real, schema)` or `fit(real, schema, "trees")`.
 
     Args:
-        real: *Sensitive*. Rows to learn from; `synth.split_table` keeps a holdout apart first.
+        real: *Sensitive*. Rows to learn from: a frame of pandas, polars, Arrow, DuckDB, Ibis, Spark or Dask, a dict of
+            columns, the path of a file or a folder, or the address of a table in a database. `synth.split_table` keeps
+            a holdout apart first. Samples are frames of the same kind.
         schema: what is public about them; declared, where `epsilon` is set. Left out, it is inferred and shown, on
             standard error or in the notebook; the model has it as `schema`. A name here is that of a generator.
         name: of a generator (`synth.generators.registry.names()`); left out: `auto`, the one that public facts choose.
@@ -86,15 +86,20 @@ def fit(
     """
     from synth.errors import BudgetError, JobError
     from synth.generators.base import fit_model
+    from synth.generators.models.framed_model import FramedModel
     from synth.generators.registry import generator
     from synth.infer import infer_schema
     from synth.progress import quiet, show, shown
+    from synth.table import Table
+    from synth.table.frames import as_they_are
+    from synth.table.rows import Rows
 
     if isinstance(schema, str):
         if name is not None:
             raise JobError(f"schema={schema!r} is a text; read a schema file by `synth.read_schema`, or leave it out")
         schema, name = None, schema
     chosen = generator("auto" if name is None else name, **parameters)
+    table = real if isinstance(real, Rows) else Table.of(real)
     if schema is None:
         if chosen.promises:
             raise BudgetError(
@@ -102,13 +107,14 @@ def fit(
                 "read `synth.infer_schema(real)`, and declare it by `synth.declare_schema(schema, n_units=..., "
                 "measure=[...])`, where measure names each column whose bounds or categories are not public"
             )
-        schema = infer_schema(real)
+        schema = infer_schema(table)
         if progress is not quiet:
             show(schema)
     for sentence in chosen.cautions(schema):
         warnings.warn(sentence, stacklevel=2)
     with shown(progress) as tell:
-        return fit_model(chosen, real, schema, seed=seed, progress=tell)
+        model = fit_model(chosen, table, schema, seed=seed, progress=tell)
+    return model if isinstance(table, Rows) or table.back is as_they_are else FramedModel(model, table.back)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,16 +1,13 @@
 """The evaluation of synthetic tables from elsewhere: read, measured, judged, with what identifies them.
 
-Whoever made a table, it is measured as one of ours. Tables are read into memory, or stay where they are stored.
+Whoever made a table, it is measured as one of ours.
 """
 
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import pandas as pd
 
 from evaluate.engine import aimed, evaluate_beside
 from evaluate.gate.finding import JUDGE
@@ -28,22 +25,19 @@ from synth.parsing import GivenFile, read_given
 from synth.progress import Progress
 from synth.schema import Schema, TaskKind
 from synth.schema_file import schema_of
-from synth.table import read_table
 from synth.table.conforming import Outside
 from synth.table.limits import SizeLimits
+from synth.table.rows import Rows
+from synth.table.table import Table
 from synth.validation import parse_toml
 from understudy import provenance
-from understudy.data.load import check_reached, opened
-from understudy.data.source import Engine, RealTable, find_table
+from understudy.data.load import read_side
+from understudy.data.source import RealTable, find_table
 from understudy.evaluation_log import check_training, count_attempt
-from understudy.hashed_table import changed, check_same, read_digested
+from understudy.hashed_table import changed, digest
 from understudy.job.load import check_measures, given_policy, named_policy
 from understudy.job.seeds import child_seed
 from understudy.run.attacks import SHADOW, attacked, audit_model, disproved, shadow_attack, specification_of
-from understudy.run.preflight import check_sampled
-
-if TYPE_CHECKING:
-    from synth.stored import StoredTable
 
 CLAMPED = (
     "values of the real tables outside the schema were clamped, as --clamp asks; every number but the share of valid "
@@ -61,24 +55,12 @@ class ExternalTables:
     synthetic: Mapping[str, RealTable]
 
     @classmethod
-    def of(
-        cls, train: str, holdout: str, synthetic: tuple[str, ...], engine: Engine | None, *,
-        memory_mb: int | None = None, threads: int | None = None,
-    ) -> "ExternalTables":  # fmt: skip
-        """The tables that texts name: all of them are read where they are stored, if one is."""
-        given = (train, holdout, *synthetic)
-        if any(find_table(one, engine=engine).stored for one in given):
-            engine = "stored"
-        found = [find_table(one, engine=engine, memory_mb=memory_mb, threads=threads) for one in given]
-        names = {_name_of(one): one for one in found[2:]}
+    def of(cls, train: str, holdout: str, synthetic: tuple[str, ...]) -> "ExternalTables":
+        """The tables that texts name."""
+        names = {_name_of(table): table for table in map(find_table, synthetic)}
         if len(names) < len(synthetic):
             raise JobError("two synthetic tables have the same file name, and each goes by its own; rename one")
-        return cls(found[0], found[1], names)
-
-    @property
-    def stored(self) -> bool:
-        """True where they stay where they are stored."""
-        return self.train.stored
+        return cls(find_table(train), find_table(holdout), names)
 
 
 @dataclass(frozen=True)
@@ -91,11 +73,6 @@ class Draws:
     sample_rows: int = SAMPLE_ROWS
     outside: Outside = "refuse"
 
-    @property
-    def terms(self) -> dict[str, Any]:
-        """As measures of tables in memory take them."""
-        return {"seed": self.seed, "n_targets": self.n_targets, "n_rows": self.n_rows, "outside": self.outside}
-
 
 @dataclass(frozen=True)
 class Laid:
@@ -106,62 +83,42 @@ class Laid:
     """
 
     real: Real
-    synthetic: "Mapping[str, pd.DataFrame | StoredTable]"
+    synthetic: Mapping[str, Table]
     sha256: Mapping[str, str]
     prints: Mapping[str, str]
 
 
 @contextmanager
 def laid_out(given: ExternalTables, schema: Schema, draws: Draws) -> Iterator[Laid]:
-    """The tables of an offer, as long as the block lasts."""
+    """The tables of an offer, as long as the block lasts, in which synthetic ones must not change."""
     key = provenance.fingerprint_key(provenance.key_path())
-    if given.stored:
-        with _where_stored(given, schema, key, draws) as laid:
-            yield laid
-        return
-    real = Real.prepare(read_table(given.train.file), read_table(given.holdout.file), schema, **draws.terms)
+    train = read_side("train", given.train, schema, draws.outside)
+    holdout = read_side("holdout", given.holdout, schema, draws.outside)
+    real = Real.prepare(train, holdout, schema, **asdict(draws))
+    limits = SizeLimits.beside(real.train, real.n_all("train"))
+    before = {name: _name_of_content(table, schema, key, limits) for name, table in given.synthetic.items()}
     # As they were given, violations and all: how many rows are valid is one of the measures.
-    read = {name: read_digested(one.file, SizeLimits.beside(real.train)) for name, one in given.synthetic.items()}
+    synthetic = {name: Table.of(table.address, limits=limits) for name, table in given.synthetic.items()}
+    databases = {name for name, table in given.synthetic.items() if table.is_database}
     yield Laid(
         real,
-        {name: table.frame for name, table in read.items()},
-        {f"synthetic/{table.path.name}": table.sha256 for table in read.values()},
-        provenance.fingerprints(real.train, real.holdout, schema, key),
+        synthetic,
+        {f"synthetic/{Path(given.synthetic[n].address).name}": x for n, x in before.items() if n not in databases},
+        {
+            **provenance.fingerprints(train, holdout, schema, key),
+            **{f"synthetic/{name}": before[name] for name in databases},
+        },
     )
+    for name, table in given.synthetic.items():
+        if _name_of_content(table, schema, key, limits) != before[name]:
+            raise changed(table.shown)
 
 
-@contextmanager
-def _where_stored(given: ExternalTables, schema: Schema, key: bytes, draws: Draws) -> Iterator[Laid]:
-    # One for each table at most, and where both real sides are in databases one where tables may meet.
-    n_engines = 2 + len(given.synthetic) + (given.train.is_database and given.holdout.is_database)
-    files = {name: Path(one.address) for name, one in given.synthetic.items() if not one.is_database}
-    before = {name: provenance.sha256(path) for name, path in files.items()}
-    with ExitStack() as until_the_end:
-
-        def reached(table: RealTable) -> "StoredTable":
-            return until_the_end.enter_context(opened(table.shared(n_engines)))
-
-        train, holdout = reached(given.train), reached(given.holdout)
-        synthetic = {name: reached(one) for name, one in given.synthetic.items()}
-        # Rows in a database are in no file: their content names them.
-        rows = {name: table for name, table in synthetic.items() if name not in files}
-        prints = {name: provenance.fingerprint(table, schema, key) for name, table in rows.items()}
-        yield Laid(
-            Real.prepare_stored(train, holdout, schema, sample_rows=draws.sample_rows, **draws.terms),
-            synthetic,
-            {f"synthetic/{files[name].name}": sha256 for name, sha256 in before.items()},
-            {
-                **provenance.fingerprints(train, holdout, schema, key),
-                **{f"synthetic/{name}": found for name, found in prints.items()},
-            },
-        )
-        for side in (train, holdout):
-            check_reached(side)
-        for name, table in rows.items():
-            if provenance.fingerprint(table, schema, key) != prints[name]:
-                raise changed(given.synthetic[name].shown)
-    for name, path in files.items():
-        check_same(path, before[name])
+def _name_of_content(table: RealTable, schema: Schema, key: bytes, limits: SizeLimits) -> str:
+    """The digest of files; rows in a database are in no file, and what they hold names them."""
+    if table.is_database:
+        return provenance.fingerprint(Rows.of(table.address, schema), schema, key)
+    return digest(Path(table.address), limits)
 
 
 def _name_of(table: RealTable) -> str:
@@ -197,10 +154,7 @@ class Offer:
     shadow_models: int | None = None
     n_targets: int | None = N_TARGETS
     n_rows: int | None = N_ROWS
-    engine: Engine | None = None
-    sample_rows: int | None = None
-    memory_mb: int | None = None
-    threads: int | None = None
+    sample_rows: int = SAMPLE_ROWS
     task: TaskKind | None = None
     outside: Outside = "refuse"
 
@@ -209,22 +163,19 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     """The evaluation of an offer."""
     from reports.sections.utility import given_away
 
-    given = ExternalTables.of(
-        str(offer.train), str(offer.holdout), tuple(map(str, offer.synthetic)), offer.engine,
-        memory_mb=offer.memory_mb, threads=offer.threads,
-    )  # fmt: skip
-    check_sampled(offer.sample_rows, stored=given.stored)
+    given = ExternalTables.of(str(offer.train), str(offer.holdout), tuple(map(str, offer.synthetic)))
     names = given.synthetic
     if offer.model is not None and len(names) > 1:
         raise JobError("a model belongs to one synthetic table; evaluate that one alone, or leave the model out")
-    _check_shadows(offer, given)
+    if offer.shadow_models is not None and offer.model is None:
+        raise JobError("shadow models are fitted by the parameters of a model, and none is named; pass --model")
     check_measures(offer.measures or ())
     started, files = provenance.now(), {"schema": read_given(offer.schema, "schema", SchemaError)}
     schema = aimed(schema_of(files["schema"]), offer.target, offer.task)
     model = None if offer.model is None else load_model(offer.model)
     shadowed = None if model is None or offer.shadow_models is None else specification_of(model)
     statement, scorer = (None, None) if model is None else (model.statement, scorer_of(model))
-    draws = Draws(offer.seed, offer.n_targets, offer.n_rows, offer.sample_rows or SAMPLE_ROWS, offer.outside)
+    draws = Draws(offer.seed, offer.n_targets, offer.n_rows, offer.sample_rows, offer.outside)
     with laid_out(given, schema, draws) as laid:
         if offer.model is not None:
             check_training(offer.model, laid.prints, schema)
@@ -253,19 +204,6 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
         files_sha256=laid.sha256,
     )  # fmt: skip
     return replace(evaluation, provenance=provenance.with_inputs(known, files))
-
-
-def _check_shadows(offer: Offer, given: ExternalTables) -> None:
-    """Refuse shadow models that nothing says how to fit, or whose rows stay where they are stored."""
-    if offer.shadow_models is None:
-        return
-    if offer.model is None:
-        raise JobError("shadow models are fitted by the parameters of a model, and none is named; pass --model")
-    if given.stored:
-        raise JobError(
-            "shadow models are fitted on parts of the real rows, and these stay where they are stored; leave "
-            "--shadow-models out"
-        )
 
 
 def parsed_rows(text: str, option: str = "targets") -> int | None:
@@ -297,7 +235,7 @@ def _shadowed(
     offer: Offer, candidate: Candidate, laid: Laid, chosen: Generator, progress: Progress
 ) -> Candidate:  # fmt: skip
     synthetic = laid.synthetic[candidate.name]
-    if offer.shadow_models is None or not isinstance(synthetic, pd.DataFrame):
+    if offer.shadow_models is None:
         return candidate
     attack = shadow_attack(
         lambda: laid.real.beside(synthetic, candidate.statement), chosen, offer.shadow_models, progress

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from synth.dp.schedule import Schedule
 from synth.errors import JobError, OutputError
@@ -16,15 +16,10 @@ from synth.table.conforming import Outside
 from understudy import provenance
 from understudy.budget.account import Fund, ledger_url, open_fund
 from understudy.budget.payment import Payment, Release, RequestsInMemory
-from understudy.data.load import read_real
+from understudy.data.load import read_rows
 from understudy.data.source import RealTable
 from understudy.evaluation_log import note_training
-from understudy.run.preflight import Intent, cautions, check_fit
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from synth.stored import StoredTable
+from understudy.run.preflight import Intent, cautions
 
 
 @dataclass(frozen=True)
@@ -60,8 +55,6 @@ def plan_fit(
     """A fit, or the first thing that would go wrong. No row is read and nothing is written or reserved."""
     if place is not None and not chosen.resumes and chosen.text is None:
         raise JobError(f"generator={chosen.name!r} keeps no log and no unfinished work; leave --training out")
-    if table.stored:
-        check_fit(chosen, "the fit")
     chosen.check(schema)
     chosen.check_saving()
     url = ledger_url(ledger)
@@ -78,31 +71,31 @@ def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tup
     """The saved model, and the ledger's warnings about the table."""
     kept = RequestsInMemory()
     payment = _payment(fit, kept)
-    with read_real(fit.table, fit.schema, fit.outside) as real:
-        # Before the fit: a table that cannot be read again must not cost one that is paid for.
-        trained_on = None
-        try:
-            trained_on = _fingerprint(real, fit.schema)
-        except OutputError:  # without a place for a key nothing is known later; a ledger needs one
-            if fit.fund is not None:
-                raise
-        if fit.fund is not None and trained_on is not None:
-            payment.reserve(trained_on)
-        try:
-            with payment.budget(fit.generator.name) as budget:
-                model = fit_model(
-                    fit.generator, real, fit.schema, seed=seed, progress=progress, budget=budget, place=fit.place
-                )
-            model.save(fit.made.place)
-            if trained_on is not None:
-                note_training(fit.made.place, trained_on, fit.schema)
-            fit.made.finish({"warnings": list(kept.warnings)})
-            payment.commit(model.statement)
-        except BaseException as error:
-            if fit.fund is not None:
-                left = "the model is saved" if is_taken(fit.made.out) else "no model was left"
-                error.add_note(f"{left}, and what the ledger reserved for it stays spent")
+    real = read_rows(fit.table, fit.schema, fit.outside, fit.made.place.parent)
+    # Before the fit: a table that cannot be read again must not cost one that is paid for.
+    trained_on = None
+    try:
+        trained_on = provenance.fingerprint(real, fit.schema, provenance.fingerprint_key(provenance.key_path()))
+    except OutputError:  # without a place for a key nothing is known later; a ledger needs one
+        if fit.fund is not None:
             raise
+    if fit.fund is not None and trained_on is not None:
+        payment.reserve(trained_on)
+    try:
+        with payment.budget(fit.generator.name) as budget:
+            model = fit_model(
+                fit.generator, real, fit.schema, seed=seed, progress=progress, budget=budget, place=fit.place
+            )
+        model.save(fit.made.place)
+        if trained_on is not None:
+            note_training(fit.made.place, trained_on, fit.schema)
+        fit.made.finish({"warnings": list(kept.warnings)})
+        payment.commit(model.statement)
+    except BaseException as error:
+        if fit.fund is not None:
+            left = "the model is saved" if is_taken(fit.made.out) else "no model was left"
+            error.add_note(f"{left}, and what the ledger reserved for it stays spent")
+        raise
     return model, kept.warnings
 
 
@@ -111,10 +104,6 @@ def earlier_fit(fit: SingleFit, told: Mapping[str, Any]) -> tuple[Model, tuple[s
     model = load_model(fit.made.out)
     _payment(fit, RequestsInMemory()).commit(model.statement)
     return model, tuple(told["warnings"])
-
-
-def _fingerprint(real: "pd.DataFrame | StoredTable", schema: Schema) -> str:
-    return provenance.fingerprint(real, schema, provenance.fingerprint_key(provenance.key_path()))
 
 
 def _payment(fit: SingleFit, kept: RequestsInMemory) -> Payment:

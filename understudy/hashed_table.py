@@ -9,7 +9,8 @@ import pandas as pd
 from synth.errors import TableError
 from synth.table import read_table
 from synth.table.limits import NO_MORE, SizeLimits, opened
-from understudy.data.load import parts_of
+from synth.table.table import Table
+from understudy.data.source import is_pattern
 from understudy.provenance import sha256
 
 
@@ -24,9 +25,9 @@ class Digested:
 
 def read_digested(path: Path, limits: SizeLimits = NO_MORE, expected: str | None = None) -> Digested:
     """A table as it was delivered, with the digest of its file."""
-    before = _digest(path, limits)
+    before = digest(path, limits)
     frame = read_table(path, limits=limits)
-    if before != _digest(path, limits) or (expected is not None and before != expected):
+    if before != digest(path, limits) or (expected is not None and before != expected):
         raise changed(str(path))
     return Digested(path, before, frame)
 
@@ -41,23 +42,13 @@ class Whole:
 
 def read_whole(path: Path) -> Whole:
     """The digest and columns of a table as it was delivered, once it is certain that every part of it can be read."""
-    if not path.is_dir():
-        found = read_digested(path)
-        return Whole(found.sha256, tuple(map(str, found.frame.columns)))
-    before = sha256(path)
-    parts = [read_digested(part).frame.columns for part in parts_of(path)]
-    check_same(path, before)
-    return Whole(before, tuple(map(str, parts[0])))
-
-
-def check_same(path: Path, before: str) -> None:
-    """Refuse a table that is not as it was."""
-    try:
-        after = sha256(path)
-    except (OSError, TableError):  # it, or a part of it, is gone
-        after = ""
-    if after != before:
+    before, table = digest(path), Table.of(path)
+    n_rows = sum(n for part in table.parts for _, n in part())
+    if n_rows == 0:
+        raise TableError(f"a table needs at least one row: path={str(path)!r} has no rows; add some")
+    if digest(path) != before:
         raise changed(str(path))
+    return Whole(before, table.names)
 
 
 def changed(shown: str) -> TableError:
@@ -65,10 +56,12 @@ def changed(shown: str) -> TableError:
     return TableError(f"a table must stay as it is while it is measured: path={shown!r} changed; measure it anew")
 
 
-def _digest(path: Path, limits: SizeLimits) -> str:
-    """Empty where it cannot be read, of which whoever reads it tells more."""
+def digest(path: Path, limits: SizeLimits = NO_MORE) -> str:
+    """The SHA-256 of a file, or of files; empty where one cannot be read, of which whoever reads it tells more."""
     try:
-        with opened(path, limits) as file:
+        if not path.is_file() and (path.is_dir() or is_pattern(path)):
+            return sha256(path)
+        with opened(path, limits) as file:  # nobody waits for a pipe
             return hashlib.file_digest(file, "sha256").hexdigest()
     except (OSError, ValueError):
         return ""

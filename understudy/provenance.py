@@ -23,12 +23,9 @@ from synth.distribution import VERSION
 from synth.errors import OutputError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from synth.parsing import GivenFile
-    from synth.row_hash import ContentSums
+    from synth.row_hash import ContentSums, Table
     from synth.schema import Schema
-    from synth.stored import StoredTable
 
 KEY_VARIABLE = "UNDERSTUDY_KEY_FILE"
 KEY_BYTES = 32
@@ -55,10 +52,11 @@ def sha256(path: Path) -> str:
 
     For what is synthetic or public, never for a real table.
     """
-    if path.is_dir():
-        from understudy.data.load import parts_of
+    if not path.is_file():
+        from synth.table.files import list_files
 
-        parts = sorted((part.relative_to(path).as_posix(), part) for part in parts_of(path))
+        home = path if path.is_dir() else path.parent
+        parts = sorted((os.path.relpath(part, home), part) for part in list_files(path))
         lines = "".join(f"{sha256(one)}  {name}\n" for name, one in parts)  # as `sha256sum` writes them
         return hashlib.sha256(lines.encode()).hexdigest()
     with path.open("rb") as file:
@@ -107,25 +105,27 @@ def _make_key(path: Path) -> None:
         Path(beside).unlink()
 
 
-def fingerprint(real: "pd.DataFrame | StoredTable", schema: "Schema", key: bytes) -> str:
+def fingerprint(real: "Table", schema: "Schema", key: bytes) -> str:
     """A keyed name for a real table: the same whatever its format, its place and the order of its rows and columns.
 
     Args:
-        real: *Sensitive*. In memory, conforming to the schema, or where it is stored.
+        real: *Sensitive*. Conforming to the schema.
     """
-    return _named(_sums(real, schema), schema, key)
+    from synth.row_hash import content_sums
+
+    return _named(content_sums(real, schema), schema, key)
 
 
-def fingerprints(
-    train: "pd.DataFrame | StoredTable", holdout: "pd.DataFrame | StoredTable", schema: "Schema", key: bytes
-) -> dict[str, str]:
+def fingerprints(train: "Table", holdout: "Table", schema: "Schema", key: bytes) -> dict[str, str]:
     """The fingerprints of a real table and of its two sides.
 
     Args:
         train: *Sensitive*. As in `fingerprint`, as is `holdout`.
         holdout: *Sensitive*.
     """
-    sides = {"train": _sums(train, schema), "holdout": _sums(holdout, schema)}
+    from synth.row_hash import content_sums
+
+    sides = {"train": content_sums(train, schema), "holdout": content_sums(holdout, schema)}
     both = _added(sides["train"], sides["holdout"])
     return {name: _named(sums, schema, key) for name, sums in {"table": both, **sides}.items()}
 
@@ -133,19 +133,6 @@ def fingerprints(
 def fingerprint_of_both(parents: str, rows: str, key: bytes) -> str:
     """A keyed name for two related real tables."""
     return f"hmac-sha256:{hmac.new(key, json.dumps([parents, rows]).encode(), 'sha256').hexdigest()}"
-
-
-def _sums(real: "pd.DataFrame | StoredTable", schema: "Schema") -> "ContentSums":
-    """*Sensitive*. Sums over the digests of all rows."""
-    import pandas as pd
-
-    if isinstance(real, pd.DataFrame):
-        from synth.row_hash import content_sums as of_frame
-
-        return of_frame(real, schema)
-    from synth.stored import content_sums as of_stored
-
-    return of_stored(real, schema)
 
 
 def _added(one: "ContentSums", other: "ContentSums") -> "ContentSums":

@@ -5,18 +5,13 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pandas as pd
-
 from synth.declare import declare_schema, measurable
 from synth.infer import infer_schema
 from synth.schema import Schema
 from synth.schema_file import to_toml
-from synth.table import read_table
-from understudy.data.load import opened
+from understudy.data.load import first_rows
 from understudy.data.source import RealTable, find_table
 
-MOST_ROWS = 100_000
-"""Rows from which the schema of a table is inferred that stays where it is stored."""
 FEW_ROWS, FEW_SHARE, SHARE = 20_000, 0.34, 0.2
 """Rows up to which a larger share is held out: with fewer rows held out, rules on copies and attacks stay open."""
 SCHEMA, JOB = "schema.toml", "job.toml"
@@ -52,8 +47,7 @@ class QuickStart:
     def of(cls, table: str, *, target: str | None = None, units: Units = Units(), seed: int = 0) -> "QuickStart":
         """A table with the schema that is inferred from its rows."""
         place = find_table(table)
-        rows = _rows(place)
-        is_whole = not place.stored or len(rows) < MOST_ROWS
+        rows, is_whole = first_rows(place)
         schema = infer_schema(
             rows, target=target, entity=units.entity, order=units.order, propose_entity=units.propose_entity,
             propose_order=units.propose_order and is_whole,
@@ -128,13 +122,3 @@ class QuickStart:
         (folder / SCHEMA).write_text(to_toml(self.schema, read_off=read_off), encoding="utf-8")
         (folder / JOB).write_text(self.job, encoding="utf-8")
         return folder / JOB
-
-
-def _rows(table: RealTable) -> pd.DataFrame:
-    """Rows to infer a schema from: all of a file, the first of a stored table."""
-    if not table.stored:
-        return read_table(table.file)
-    with opened(table) as found:
-        first = found.rows.drop(found.slot) if found.slot in found.rows.columns else found.rows
-        rows: pd.DataFrame = found.place.fetch(first.limit(MOST_ROWS)).to_pandas()
-    return rows

@@ -32,7 +32,8 @@ from understudy.budget.payment import SPENT
 from understudy.bundle.keys import Signer
 from understudy.bundle.verification import Demand
 from understudy.console import DONE, FAILED, VERDICTS, Console
-from understudy.data.related import RelatedTables, find_file
+from understudy.data.related import RelatedTables
+from understudy.data.source import find_table
 from understudy.index import FILE, read_index, write_index
 from understudy.job.related import read_related
 from understudy.job.spec import RelatedJob
@@ -126,7 +127,7 @@ def make_related_plan(
     tidy(out)
     check_new_folder(out)
     folder = _work(out).result
-    places = {role: find_file(getattr(inputs.job.tables, role).path, home, role) for role in RELATED_TABLES}
+    places = {role: find_table(getattr(inputs.job.tables, role).path, home) for role in RELATED_TABLES}
     plans: dict[TableRole, Plan] = {}
     for role in RELATED_TABLES:
         drawn = folder / "parents" / candidates.SYNTHETIC
@@ -221,8 +222,8 @@ def _one(both: RelatedPlan, role: TableRole, console: Console, signer: Signer | 
     plan, given = both.tables[role], both.job.tables
     if not is_taken(plan.out):
         return carry_out_one(plan, console, signer)
-    with console.stage("split"), stages.read(plan) as table:
-        sides = stages.split(plan, table)
+    with console.stage("split"):
+        sides = stages.split(plan, stages.read(plan, _work(both.out).folder))
         prints = provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key)
     evaluation = evaluation_from((plan.out / EVALUATION).read_text(encoding="utf-8"))
     if evaluation.provenance.fingerprints != prints:

@@ -42,6 +42,7 @@ from synth.generators.fitting.training_data import bound_contributions
 from synth.observed import observe
 from synth.schema import Schema
 from synth.table import conform
+from synth.table.rows import Rows
 
 N_BINS, N_PAIR_BINS = 20, 10
 """Bins of a number or time, and categories told apart, in a column alone and in a pair."""
@@ -95,7 +96,7 @@ def bounded(rows: pd.DataFrame, yardstick: Yardstick) -> pd.DataFrame:
     Args:
         rows: *Sensitive*. Of the source table.
     """
-    return bound_contributions(conform(rows, yardstick.schema, outside="clamp", part=True), yardstick.schema)
+    return bound_contributions(Rows.of(rows, yardstick.schema), yardstick.schema).frame()
 
 
 def half_rows(real: list[np.ndarray], synthetic: list[np.ndarray], n_rows: int) -> int:

@@ -10,7 +10,6 @@ columns are right one by one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -20,8 +19,8 @@ import numpy as np
 from evaluate.fidelity import descriptives, encoded
 from evaluate.fidelity.encoded import Four, binned, replicated, total_variations
 from evaluate.fidelity.estimates import Distance, worst
-from evaluate.fidelity.protocol import LEVELS, MAX_VALUES, AnyLine, CellLine, OrderedValues, too_many
-from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, AnySamples
+from evaluate.fidelity.lines import OrderedValues
+from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
 from evaluate.figures import LARGEST
 from evaluate.intervals import Rate, newcombe, replicate_groups
 from evaluate.metrics import COMPARED, KEPT, Metric, biased
@@ -110,25 +109,18 @@ class Gaps:
 
     kolmogorov_smirnov: np.ndarray
     wasserstein: np.ndarray
-    area_error: float = 0.0
 
     @classmethod
-    def between(cls, first: AnyLine, second: AnyLine) -> Self:
-        """The gaps between two tables, both place by place or both in cells of one grid."""
+    def between(cls, first: OrderedValues, second: OrderedValues) -> Self:
+        """The gaps between two tables."""
         n_groups = len(first.counts)
         replicates = replicate_groups(n_groups)
         n_first, n_second = (replicates @ line.counts.sum(axis=1) for line in (first, second))
-        largest, area, error = np.zeros(len(replicates)), np.zeros(len(replicates)), 0.0
-        if isinstance(first, CellLine) and isinstance(second, CellLine):
-            largest, area, error = _in_cells(first, second, replicates)
-        elif (
-            isinstance(first, OrderedValues)
-            and isinstance(second, OrderedValues)
-            and len(first.values) + len(second.values)
-        ):
+        largest, area = np.zeros(len(replicates)), np.zeros(len(replicates))
+        if len(first.values) + len(second.values):
             largest, area = _place_by_place(first, second, replicates)
         alone, present = (n_first > 0) != (n_second > 0), (n_first + n_second) > 0
-        return cls(np.where(alone, 1.0, np.where(present, largest, 0.0)), area, error)
+        return cls(np.where(alone, 1.0, np.where(present, largest, 0.0)), area)
 
 
 def _place_by_place(
@@ -150,29 +142,6 @@ def _place_by_place(
         gaps = np.abs(shares[0] - shares[1])
         largest, area = np.maximum(largest, gaps.max(axis=1)), area + gaps @ widths[piece]
     return largest, area
-
-
-def _in_cells(first: CellLine, second: CellLine, replicates: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """The largest gap at ends of cells, the area where functions do not cross within one, and what crossings may add.
-
-    Within a cell (a, b] the integral of a distribution function is its value at a times the width, plus the sum of
-    distances from values to b.
-    """
-    grid = first.grid
-    ends = (grid.ends - grid.center) / grid.unit
-    up_to = np.append(ends, ends[-1])  # nothing is above both functions' last values
-    widths = np.concatenate([[0.0], np.diff(ends), [0.0]])
-    shares, distances = [], []
-    for line in (first, second):
-        n = np.maximum(replicates @ line.counts.sum(axis=1), 1.0)[:, None]
-        shares.append(replicates @ line.counts / n)
-        distances.append(up_to * shares[-1] - replicates @ line.sums / n)
-    at_ends = np.cumsum(shares[0], axis=1) - np.cumsum(shares[1], axis=1)
-    before = np.concatenate([np.zeros((len(replicates), 1)), at_ends[:, :-1]], axis=1) * widths
-    areas = np.abs(before + distances[0] - distances[1])
-    most = np.abs(before[0]) + np.abs(distances[0][0]) + np.abs(distances[1][0])
-    error = float(np.maximum(most - areas[0], 0.0).sum())
-    return np.abs(at_ends).max(axis=1), grid.unit * areas.sum(axis=1), grid.unit * error
 
 
 @dataclass(frozen=True)
@@ -278,7 +247,7 @@ class ColumnCounts:
 
     attribute: Attribute
     counts: Four
-    lines: tuple[AnyLine, ...] | None
+    lines: tuple[OrderedValues, ...] | None
     missing: tuple[Rate, ...]
 
     @property
@@ -350,7 +319,7 @@ def measure(tables: Tables) -> MetricResult:
         names = (*(f"columns.{kind}.{of}" for kind in KINDS for of in ("mean", "excess")), "columns.tvd.excess.worst")
         names += descriptives.OF_THE_TABLE
         return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in names))
-    samples = AnySamples.of(tables)
+    samples = Samples.draw(tables)
     columns = compared_columns(tables, samples)
     measured: list[Estimate | Failure] = []
     for kind in KINDS:
@@ -374,13 +343,11 @@ def _figure(column: ColumnCounts) -> dict[str, Any]:
     return {**figure, "test": column.test}
 
 
-def compared_columns(tables: Tables, samples: AnySamples[Any]) -> list[ColumnCounts]:
+def compared_columns(tables: Tables, samples: Samples) -> list[ColumnCounts]:
     """Every learned column of the samples, in the bins of the training sample."""
     attributes = binned(tables.schema, samples.train).attributes
-    with ExitStack() as stack:
-        coded = [stack.enter_context(closing(sample.coded(attributes))) for sample in samples.all]
-        alone = [(index,) for index in range(len(attributes))]
-        counted = list(zip(*(codes.each(alone) for codes in coded), strict=True))
+    alone = [(index,) for index in range(len(attributes))]
+    counted = list(zip(*(sample.coded(attributes).each(alone) for sample in samples.all), strict=True))
     lines, missing = _lines(samples), [sample.missing() for sample in samples.all]
     return [
         ColumnCounts(
@@ -391,14 +358,10 @@ def compared_columns(tables: Tables, samples: AnySamples[Any]) -> list[ColumnCou
     ]  # fmt: skip
 
 
-def _lines(samples: AnySamples[Any]) -> Mapping[str, tuple[AnyLine, ...]]:
-    """Values of each number and time in the four samples, in cells where one of them has too many."""
-    n_values = [sample.n_values() for sample in samples.all]
-    grids = {
-        name: samples.train.grid(name) if too_many(max(of[name] for of in n_values)) else None for name in n_values[0]
-    }
-    found = [sample.lines(grids) for sample in samples.all]
-    return {name: tuple(lines[name] for lines in found) for name in grids}
+def _lines(samples: Samples) -> Mapping[str, tuple[OrderedValues, ...]]:
+    """Values of each number and time in the four samples."""
+    train, synthetic, fresh, shuffled = (sample.lines() for sample in samples.all)
+    return {name: (line, synthetic[name], fresh[name], shuffled[name]) for name, line in train.items()}
 
 
 def _means(kind: str, columns: Iterable[ColumnCounts], n: int) -> list[Estimate | Failure]:
@@ -444,16 +407,8 @@ def _of_column(column: ColumnCounts, n: int) -> list[Estimate | Failure]:
 
 def _note(kind: str, column: ColumnCounts) -> str:
     """The note beside a distance on the line."""
-    if kind == "tvd" or column.lines is None:
-        return ""
-    train, synthetic, *_ = column.lines
-    notes = []
-    if kind == "ks" and (train.is_empty or synthetic.is_empty):
-        notes.append("One side has no present value, which counts as the largest distance.")
-    if isinstance(train, CellLine):
-        most = 1 / LEVELS if kind == "ks" else column.gaps[SYNTHETIC].area_error / train.deviation()[0]
-        notes.append(f"Of more than {MAX_VALUES:,} distinct values, in cells: it is larger by {most:.2g} at most.")
-    return " ".join(notes)
+    one_sided = column.lines is not None and any(line.is_empty for line in column.lines[:2])
+    return "One side has no present value, which counts as the largest distance." if kind == "ks" and one_sided else ""
 
 
 def _chi_square(column: ColumnCounts, n: int) -> list[Estimate]:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from evaluate.fidelity.protocol import LEVELS, AnyLine, CellLine, OrderedValues
-from evaluate.fidelity.samples import FRESH, SHUFFLED, AnySamples
+from evaluate.fidelity.lines import OrderedValues
+from evaluate.fidelity.samples import FRESH, SHUFFLED, Samples
 from evaluate.intervals import WITHOUT, Rate, jackknife, newcombe, replicate_groups, wilson
 from evaluate.result import Direction, Estimate, Failure
 from synth.domain import numeric_scale
@@ -56,7 +56,7 @@ class ColumnValues:
 
     name: str
     column: Any
-    lines: tuple[AnyLine, ...]
+    lines: tuple[OrderedValues, ...]
     worth: tuple[float, ...]
 
     @cached_property
@@ -100,8 +100,8 @@ class Shares:
     """The share of values at certain places, in the four samples."""
 
     values: ColumnValues
-    where: Callable[[AnyLine], np.ndarray]
-    among: Callable[[AnyLine], np.ndarray]
+    where: Callable[[OrderedValues], np.ndarray]
+    among: Callable[[OrderedValues], np.ndarray]
     description: str = ""
     n_pseudo_hits: float = 0.0
 
@@ -146,7 +146,7 @@ def ratio(first: Rate, second: Rate) -> Rate:
 
 
 def measure(
-    samples: AnySamples[Any], columns: Mapping[str, Any], lines: Mapping[str, Sequence[AnyLine]]
+    samples: Samples, columns: Mapping[str, Any], lines: Mapping[str, Sequence[OrderedValues]]
 ) -> tuple[list[Estimate | Failure], dict[str, dict[str, Any]]]:
     """All numbers of each column, then of all of them; and by column what its picture tells of them.
 
@@ -169,7 +169,7 @@ def measure(
         others = [name for name in OF_THE_TABLE if name != MEAN_TAIL]
         return [nothing_out, *(Failure(name, "not applicable", _NO_NUMBER) for name in others)], {}
     sizes = [of.n_rows for of in samples.all]
-    units = [source.n_units(n) for source, n in zip(samples.sources, sizes, strict=True)]
+    units = [table.n_units(n) for table, n in zip(samples.tables, sizes, strict=True)]
     worth = tuple(n / size for n, size in zip(units, sizes, strict=True))
     found = [ColumnValues(name, columns[name], tuple(of), worth) for name, of in there.items()]
     return [*_tails(found), *_moments(found), *_kept(found)], {of.name: of.drawn for of in found}
@@ -217,16 +217,12 @@ def tail(of: ColumnValues) -> Shares:
     train, n = of.lines[0], of.sizes[0]
     counts = train.counts.sum(axis=0)
     most = min(int(max(TAIL * n, FEWEST_IN_TAIL)), n // 20)
-    if isinstance(train, CellLine):  # no cell is finer
-        most = max(most, n // LEVELS + 1)
     up_to = np.cumsum(counts)
     first = int(np.searchsorted(up_to - counts, most, side="right")) - 1  # the last place with so few below it
     last = int(np.searchsorted(up_to, n - most, side="left"))
     low, high = max(min(first, last), 0), min(max(first, last), len(counts) - 1)
     description = f"Share of values beyond all but the outermost {most / n:.2%} of the real ones at either end."
-    where = partial(_in_cells, first=low, last=high)
-    if isinstance(train, OrderedValues):
-        where = partial(_between, least=train.values[low], largest=train.values[high])
+    where = partial(_between, least=train.values[low], largest=train.values[high])
     sides = float((low > 0) + (high < len(counts) - 1))
     return Shares(of, lambda one: ~where(one), _all, description, sides)
 
@@ -236,18 +232,11 @@ def spikes(of: ColumnValues) -> Shares | None:
     train, n = of.lines[0], of.sizes[0]
     counts = train.counts.sum(axis=0)
     frequent = counts >= max(SPIKE * n, FEWEST_IN_SPIKE)
-    if isinstance(train, CellLine):  # a cell of one place holds nothing else
-        ends = train.grid.ends
-        single = np.zeros(len(counts), dtype=bool)
-        single[1:-1] = np.nextafter(ends[:-1], np.inf) >= ends[1:]
-        frequent &= single
-    elif (own := of.column.unit) is not None:
+    if (own := of.column.unit) is not None:
         frequent &= counts >= STANDS_OUT * (_at(train, train.values - own) + _at(train, train.values + own)) / 2
     if counts[frequent].sum() < LEAST_MASS * n:
         return None
     called = f"{int(frequent.sum()):,} frequent values" if frequent.sum() > 1 else "one frequent value"
-    if isinstance(train, CellLine):
-        return Shares(of, lambda one: frequent, _all, called)
     return Shares(of, partial(_on_places, places=train.values[frequent]), _all, called)
 
 
@@ -257,7 +246,7 @@ def lattice(of: ColumnValues) -> Shares | None:
     A step that the schema rounds to is kept by every table, and so is no finding.
     """
     train = of.lines[0]
-    if isinstance(train, CellLine) or of.column.is_date:
+    if of.column.is_date:
         return None
     counts, own = train.counts.sum(axis=0), of.column.unit or 0.0
     some = _not_zero(train)
@@ -273,13 +262,8 @@ def lattice(of: ColumnValues) -> Shares | None:
     return None
 
 
-def _all(of: AnyLine) -> np.ndarray:
+def _all(of: OrderedValues) -> np.ndarray:
     return np.ones(of.counts.shape[1], dtype=bool)
-
-
-def _in_cells(of: AnyLine, first: int, last: int) -> np.ndarray:
-    cells = np.arange(of.counts.shape[1])
-    return np.asarray((cells >= first) & (cells <= last))
 
 
 def _between(of: Any, least: float, largest: float) -> np.ndarray:
@@ -309,17 +293,14 @@ def _multiples(values: np.ndarray, step: float) -> np.ndarray:
     return np.asarray((steps == np.round(steps)) & (np.abs(values) >= step / 2))
 
 
-def _center_and_scale(train: AnyLine) -> tuple[float, float]:
+def _center_and_scale(train: OrderedValues) -> tuple[float, float]:
     """Mean and standard deviation; of a constant column 1 in place of the latter."""
     scale = float(train.deviation()[0])
-    if isinstance(train, CellLine):
-        n = float(train.counts.sum())
-        return train.grid.center + train.grid.unit * float(train.sums.sum()) / n, scale or 1.0
     largest = max(-float(train.values[0]), float(train.values[-1])) or 1.0  # so that no sum overflows
     return largest * float(np.average(train.values / largest, weights=train.counts.sum(axis=0))), scale or 1.0
 
 
-def _sums(of: AnyLine, center: float, scale: float) -> np.ndarray:
+def _sums(of: OrderedValues, center: float, scale: float) -> np.ndarray:
     """Count, sum and sum of squares by group of the values around a center in a scale; shape (3, n_groups)."""
     if isinstance(of, OrderedValues):
         with np.errstate(over="ignore"):

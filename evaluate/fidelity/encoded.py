@@ -7,13 +7,13 @@ of the four samples in the bins of the training table, coarse enough that so man
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 
 from evaluate.fidelity import associations
-from evaluate.fidelity.protocol import Clique, EncodedRows, SampledRows
-from evaluate.fidelity.samples import AnySamples
+from evaluate.fidelity.rows import Clique, EncodedRows, SampledRows
+from evaluate.fidelity.samples import Samples
 from evaluate.intervals import replicate_groups
 from evaluate.tables import Tables
 from synth.domain import Attribute, Discretizer
@@ -95,10 +95,10 @@ class EncodedSamples:
     sizes: tuple[int, ...]
     is_number: np.ndarray
     rows: tuple[EncodedRows, ...]
-    samples: AnySamples[Any]
+    samples: Samples
 
     @classmethod
-    def of(cls, tables: Tables, samples: AnySamples[Any], *, together: int = 2) -> Self:
+    def of(cls, tables: Tables, samples: Samples, *, together: int = 2) -> Self:
         """The samples in the bins of the training table, coarse enough to count so many columns together."""
         n_bins = int(np.clip((samples.n_holdout / ROWS_A_CELL) ** (1 / together), *N_BINS[together]))
         discretizer = binned(tables.schema, samples.train, n_bins)
@@ -110,11 +110,6 @@ class EncodedSamples:
             rows=tuple(sample.coded(attributes) for sample in samples.all),
             samples=samples,
         )
-
-    def close(self) -> None:
-        """Remove what was written down to count it."""
-        for rows in self.rows:
-            rows.close()
 
     def each(self, cliques: Sequence[Clique]) -> Iterator[Four]:
         """Contingency tables of codes, for each clique of columns."""
@@ -202,7 +197,6 @@ def _merged(attributes: tuple[Attribute, ...], train: SampledRows, most: int) ->
         return attributes
     codes = train.coded(large)
     frequencies = [counts.sum(axis=0) for counts in codes.each([(i,) for i in range(len(large))])]
-    codes.close()
     new = {
         attribute.name: replace(attribute, group=merged_codes(frequency, most)[attribute.group])
         for attribute, frequency in zip(large, frequencies, strict=True)

@@ -8,7 +8,6 @@ slope is on equally many rows: see `evaluate.fidelity.samples`.
 """
 
 import itertools
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from evaluate.fidelity import dependence
 from evaluate.fidelity.associations import spearman
 from evaluate.fidelity.encoded import KINDS, EncodedSamples
 from evaluate.fidelity.estimates import Distance, described, worst
-from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, AnySamples, Samples
+from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
 from evaluate.intervals import HALVES, half_samples, replicate_groups
 from evaluate.metrics import COMPARED, KEPT, Metric, biased
 from evaluate.result import Estimate, Failure
@@ -134,15 +133,13 @@ def measure(tables: Tables) -> MetricResult:
     if len(tables.schema.learned) < 2:
         why = "the schema has fewer than two columns that are learned, so there is no pair"
         return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in _NAMES))
-    samples = AnySamples.of(tables)
-    with closing(EncodedSamples.of(tables, samples.whole())) as whole:
-        kept = association_kept(whole.associations(), whole.samples.n)
-        dependent = dependence.measure(whole)
-    with closing(EncodedSamples.of(tables, samples)) as coded:
-        tvd, found = coded.pairwise()
+    samples = Samples.draw(tables)
+    whole, coded = EncodedSamples.of(tables, samples.whole()), EncodedSamples.of(tables, samples)
+    kept, dependent = association_kept(whole.associations(), whole.samples.n), dependence.measure(whole)
+    tvd, found = coded.pairwise()
     n = samples.n
     pairs = list(itertools.combinations(range(len(coded.columns)), 2))
-    measured = [*_associations(tables, coded, found), kept, *dependent]
+    measured = [*_associations(coded, found), kept, *dependent]
     mean = Distance(np.mean([tvd[:, :, a, b] for a, b in pairs], axis=0), n, len(pairs))
     measured += of_cliques("pairs", mean)
     measured.append(mean.floor_excess("pairs.tvd.floor_excess", note=NEARER))
@@ -166,7 +163,7 @@ def of_cliques(family: str, mean: Distance) -> list[Estimate | Failure]:
     ]
 
 
-def _associations(tables: Tables, coded: EncodedSamples, found: np.ndarray) -> list[Estimate | Failure]:
+def _associations(coded: EncodedSamples, found: np.ndarray) -> list[Estimate | Failure]:
     """The mean difference for each kind of association, then over all pairs, as it is and beyond a fresh sample."""
     pairs = {(a, b): coded.kind(a, b) for a, b in itertools.combinations(range(len(coded.columns)), 2)}
     measured: list[Estimate | Failure] = []
@@ -174,7 +171,7 @@ def _associations(tables: Tables, coded: EncodedSamples, found: np.ndarray) -> l
         of_kind = {"association": None, "spearman": "pearson"}.get(kind, kind)
         chosen = [pair for pair, of in pairs.items() if of_kind in (None, of)]
         if kind == "spearman":
-            measured += _ranked(tables, coded, chosen)
+            measured += _ranked(coded, chosen)
         else:
             measured += _of_kind(f"pairs.{kind}", found, chosen, coded.samples.n)
     measured.append(_worst_correlation(coded, found, [pair for pair, of in pairs.items() if of == "pearson"]))
@@ -193,22 +190,17 @@ def _worst_correlation(coded: EncodedSamples, found: np.ndarray, pairs: list[tup
     return worst("pairs.pearson.excess.worst", differences, coded.samples.n, names)
 
 
-def _ranked(tables: Tables, coded: EncodedSamples, pairs: list[tuple[int, int]]) -> list[Estimate | Failure]:
-    """Spearman's, which takes rows: of a table that stays where it is stored, those of its sample in memory."""
-    samples = coded.samples if tables.stored is None else Samples.draw(tables)
-    numeric = np.flatnonzero(coded.is_number)
+def _ranked(coded: EncodedSamples, pairs: list[tuple[int, int]]) -> list[Estimate | Failure]:
+    samples, numeric = coded.samples, np.flatnonzero(coded.is_number)
     d, n_replicates = len(coded.columns), len(replicate_groups(samples.n_groups))
     found = np.full((4, n_replicates, d, d), np.nan)
     for of, sample in zip(found, samples.all, strict=True):
         of[:, numeric[:, None], numeric[None, :]] = spearman(sample.numbers, sample.groups, samples.n_groups)
-    sampled = "" if tables.stored is None else f" On samples of {samples.n:,} rows that were drawn from the tables."
-    return _of_kind("pairs.spearman", found, pairs, samples.n, sampled)
+    return _of_kind("pairs.spearman", found, pairs, samples.n)
 
 
-def _of_kind(
-    name: str, found: np.ndarray, pairs: list[tuple[int, int]], n: int, further: str = ""
-) -> list[Estimate | Failure]:
-    """The mean difference from train over the pairs whose association is defined there; `further` ends the note."""
+def _of_kind(name: str, found: np.ndarray, pairs: list[tuple[int, int]], n: int) -> list[Estimate | Failure]:
+    """The mean difference from train over the pairs whose association is defined there."""
     names = (f"{name}.mean", f"{name}.excess")
     if not pairs:
         return [Failure(of, "skipped", "the schema has no pair of columns of this kind") for of in names]
@@ -223,7 +215,6 @@ def _of_kind(
     note = f"Over {int(defined.sum()):,} of {len(pairs):,} pairs"
     note += "." if defined.all() else "; the others have a constant column in the training table."
     note += f" {lost:,} with a constant synthetic column count as no association." if lost else ""
-    note += further
     return [mean.plain(names[0], note=note), mean.excess(names[1], note=note)]
 
 

@@ -9,88 +9,52 @@ right in each column, and pairs of columns are of rows that stand nowhere near e
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from evaluate.fidelity.in_memory import HeldRows, InMemorySample, moved
-from evaluate.fidelity.protocol import SampledRows
+from evaluate.fidelity.rows import SampledRows, SeededTable, moved
 from evaluate.intervals import N_GROUPS
-from evaluate.sampling import Side
 from evaluate.tables import Tables
 from synth.schema import Schema
-
-if TYPE_CHECKING:  # its libraries are slow to import
-    from evaluate.fidelity.stored import StoredSource
-    from evaluate.stored.tables import StoredTables
 
 SYNTHETIC, FRESH, SHUFFLED = 0, 1, 2
 """Order of the landmarks in every array that has one entry for each."""
 
-_SOURCES = "fidelity sources"
-
-AnyRows = TypeVar("AnyRows", bound=SampledRows, covariant=True)
-
-
-class Source(Protocol[AnyRows]):
-    """A table in seeded order, from which rows are cut."""
-
-    @property
-    def n_rows(self) -> int:
-        """Rows that may be compared at most."""
-
-    def n_units(self, n_rows: int) -> int:
-        """Entities of the first rows, or these rows."""
-
-    def cut(self, n_rows: int, n_groups: int) -> AnyRows:
-        """The first rows, in so many groups."""
-
-
-Sources = tuple[Source[AnyRows], Source[AnyRows], Source[AnyRows], Source[AnyRows]]
+Four = tuple[SeededTable, SeededTable, SeededTable, SeededTable]
 
 
 @dataclass(frozen=True, eq=False)
-class AnySamples(Generic[AnyRows]):
+class Samples:
     """The training table and what is compared with it.
 
     Attributes:
         train: *Sensitive*. The training rows.
-        sources: *Sensitive*. What they were cut from: training, synthetic, fresh and shuffled rows.
+        tables: *Sensitive*. What they were cut from: training, synthetic, fresh and shuffled rows.
     """
 
-    train: AnyRows
-    others: tuple[AnyRows, AnyRows, AnyRows]
+    train: SampledRows
+    others: tuple[SampledRows, SampledRows, SampledRows]
     n_groups: int
     n_holdout: int
-    sources: Sources[AnyRows] = field(repr=False)
+    tables: Four = field(repr=False)
 
-    @staticmethod
-    def draw(tables: Tables) -> "AnySamples[HeldRows]":
-        """The samples of one evaluation from the rows in memory, by its seed; they do not depend on the order of rows.
+    @classmethod
+    def draw(cls, tables: Tables) -> "Samples":
+        """The samples of one evaluation, by its seed; they do not depend on the order of rows.
 
         Args:
             tables: *Sensitive*. As `Tables.prepare` gives them.
         """
         holdout = tables.holdout
-        train = InMemorySample.drawn(tables.train, tables.order("train"), tables)
-        synthetic = InMemorySample.drawn(tables.synthetic, tables.order("synthetic"), tables)
-        fresh = InMemorySample.drawn(holdout, tables.order("holdout"), tables)
+        train = SeededTable.drawn(tables.train, tables.order("train"), tables)
+        synthetic = SeededTable.drawn(tables.synthetic, tables.order("synthetic"), tables)
+        fresh = SeededTable.drawn(holdout, tables.order("holdout"), tables)
         shuffled = moved(train, offsets(tables.schema, train.n_rows, tables.seed))
         return _cut((train, synthetic, fresh, shuffled), len(holdout))
 
-    @staticmethod
-    def of(tables: Tables) -> "AnySamples[Any]":
-        """The samples of one evaluation, from where its tables are."""
-        if tables.stored is None:
-            return AnySamples.draw(tables)
-        stored = tables.stored
-        train, fresh, shuffled, n_holdout = tables.kept_of_real.once(_SOURCES, lambda: _stored_real(tables, stored))
-        synthetic = tables.kept.once(_SOURCES, lambda: _stored(tables, stored, "synthetic"))
-        return _cut((train, synthetic, fresh, shuffled), n_holdout)
-
-    def whole(self) -> "AnySamples[AnyRows]":
+    def whole(self) -> "Samples":
         """All rows, as many as train has at most, not cut to one n: for figures that a small sample does not bias."""
-        return _cut(self.sources, self.n_holdout, self.train.n_rows)
+        return _cut(self.tables, self.n_holdout, self.train.n_rows)
 
     @property
     def n(self) -> int:
@@ -98,37 +62,20 @@ class AnySamples(Generic[AnyRows]):
         return self.others[SYNTHETIC].n_rows
 
     @property
-    def all(self) -> tuple[AnyRows, AnyRows, AnyRows, AnyRows]:
+    def all(self) -> tuple[SampledRows, SampledRows, SampledRows, SampledRows]:
         """The training rows, then the others."""
         return (self.train, *self.others)
 
 
-Samples = AnySamples[HeldRows]
-"""Samples of rows in memory."""
-
-
-def _stored(tables: Tables, stored: "StoredTables", side: Side) -> "StoredSource":
-    from evaluate.fidelity.stored import StoredSource
-
-    return StoredSource.drawn(stored.drawn(side, tables.n_rows), tables.schema)
-
-
-def _stored_real(tables: Tables, stored: "StoredTables") -> "tuple[StoredSource, StoredSource, StoredSource, int]":
-    """Train, the holdout and shuffled train, and the number of rows of the holdout."""
-    train, fresh = _stored(tables, stored, "train"), _stored(tables, stored, "holdout")
-    shuffled = train.moved(offsets(tables.schema, train.n_rows, tables.seed))
-    return train, fresh, shuffled, len(stored.holdout)
-
-
-def _cut(sources: Sources[AnyRows], n_holdout: int, n: int | None = None) -> AnySamples[AnyRows]:
-    """At most n rows of each source but the training table, or as many as the smaller of synthetic and fresh rows."""
-    train, *rest = sources
+def _cut(tables: Four, n_holdout: int, n: int | None = None) -> Samples:
+    """At most n rows of each table but the training one, or as many as the smaller of synthetic and fresh rows."""
+    train, *rest = tables
     n = min(rest[SYNTHETIC].n_rows, rest[FRESH].n_rows) if n is None else n
-    sizes = [train.n_rows, *(min(n, source.n_rows) for source in rest)]
-    n_units = min(source.n_units(size) for source, size in zip(sources, sizes, strict=True))
+    sizes = [train.n_rows, *(min(n, table.n_rows) for table in rest)]
+    n_units = min(table.n_units(size) for table, size in zip(tables, sizes, strict=True))
     n_groups = N_GROUPS if n_units >= N_GROUPS else 1
-    first, *others = (source.cut(size, n_groups) for source, size in zip(sources, sizes, strict=True))
-    return AnySamples(first, tuple(others), n_groups, n_holdout, sources)  # type: ignore[arg-type]
+    first, second, third, fourth = (table.cut(size, n_groups) for table, size in zip(tables, sizes, strict=True))
+    return Samples(first, (second, third, fourth), n_groups, n_holdout, tables)
 
 
 def offsets(schema: Schema, n_rows: int, seed: int) -> Mapping[str, int]:

@@ -7,7 +7,6 @@ rows: see `evaluate.fidelity.samples`.
 
 import itertools
 import math
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.estimates import Distance, described, worst
 from evaluate.fidelity.pairs import N_WORST, of_cliques
-from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, AnySamples
+from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
 from evaluate.metrics import COMPARED, Metric, biased
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
@@ -49,9 +48,9 @@ def measure(tables: Tables) -> MetricResult:
     if len(tables.schema.learned) < 3:
         why = "the schema has fewer than three columns that are learned, so there is no triple"
         return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in _NAMES))
-    with closing(EncodedSamples.of(tables, AnySamples.of(tables), together=3)) as coded:
-        triples, share = _chosen(coded.columns, tables.seed)
-        tvd, n = coded.tvds(triples), coded.samples.n
+    coded = EncodedSamples.of(tables, Samples.draw(tables), together=3)
+    triples, share = _chosen(coded.columns, tables.seed)
+    tvd, n = coded.tvds(triples), coded.samples.n
     beyond = tvd[:, SYNTHETIC, 0] - tvd[:, FRESH, 0]
     extra = float(beyond.var(ddof=1) / len(triples) * (1 - share)) if len(triples) > 1 else 0.0
     mean = Distance(tvd.mean(axis=0), n, len(triples), extra_variance=extra)

@@ -24,17 +24,19 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
+from evaluate.all_rows import RowHashes
 from evaluate.fidelity.classifier import N_JUDGED, coded, scores
 from evaluate.fidelity.joint_samples import MIN_UNITS, JointSide
 from evaluate.intervals import LEVEL as CONFIDENCE
 from evaluate.intervals import placements
 from evaluate.multiple_testing import holm
 from evaluate.real_facts import LEAST_AUC, LEAST_EFFECT, LEAST_TWINS, LEVEL, Shift, ShiftedColumn
-from evaluate.sampling import one_per_entity
-from evaluate.stored.keys import counted_together
+from evaluate.sampling import (
+    one_per_entity,
+)
 from evaluate.tables import Real
+from synth.row_hash import ABSENT
 from synth.schema import Schema
-from synth.split import row_keys
 
 MAX_ROWS = 10_000
 """Rows of each side that the classifier is given at most."""
@@ -77,13 +79,10 @@ def shift_of(real: Real) -> Shift:
 def _counted(real: Real, train: pd.DataFrame, holdout: pd.DataFrame) -> np.ndarray:
     """Distinct rows by their counts on both sides, as `counted`: of one row of each entity, or of all rows."""
     if real.schema.entity is None:  # sampling rows breaks up pairs of equal ones
-        if real.stored is not None and "sampled" in real.stored.facts:
-            sides = real.stored.sides
-            place = sides.meeting_place()
-            return counted_together(sides.keys("train", place), sides.keys("holdout", place))
-        train, holdout = real.train, pd.concat([real.fresh, real.control], ignore_index=True)
-    train_keys, holdout_keys = (row_keys(side, sorted(real.schema.learned)) for side in (train, holdout))
-    return counted(train_keys, holdout_keys, _strata(train, holdout, real.schema))
+        sides = real.hashes("train"), real.hashes("holdout")
+    else:
+        sides = RowHashes.of([train], real.schema), RowHashes.of([holdout], real.schema)
+    return counted(sides[0].keys, sides[1].keys, _strata(*sides))
 
 
 def counted(train: np.ndarray, holdout: np.ndarray, strata: np.ndarray) -> np.ndarray:
@@ -102,12 +101,11 @@ def counted(train: np.ndarray, holdout: np.ndarray, strata: np.ndarray) -> np.nd
 
 def _shared_entities(real: Real) -> float:
     """The share of the holdout's entities that stand in train, too; 0 where a row is a unit."""
-    if real.schema.entity is None:
+    train, holdout = (real.hashes(side).entities for side in ("train", "holdout"))
+    if train is None or holdout is None:
         return 0.0
-    if real.stored is not None:
-        return real.stored.sides.shared_entities
-    holdout = pd.concat([real.fresh[real.schema.entity], real.control[real.schema.entity]]).dropna().unique()
-    return float(np.isin(holdout, real.train[real.schema.entity].dropna().unique()).mean()) if len(holdout) else 0.0
+    known = np.unique(holdout[holdout != ABSENT])
+    return float(np.isin(known, train).mean()) if len(known) else 0.0
 
 
 def _units(rows: pd.DataFrame, real: Real) -> pd.DataFrame:
@@ -239,20 +237,14 @@ def _binomial(found: float, n: float, chance: float) -> float:
     return min(1.0, 2 * min(tails))
 
 
-def _strata(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """Strata of the target that `synth.split` deals rows within; 0 for all without a target.
-
-    Args:
-        train: *Sensitive*.
-        holdout: *Sensitive*. Its rows come after those of train.
-    """
-    if schema.target is None:
+def _strata(train: RowHashes, holdout: RowHashes) -> np.ndarray:
+    """Strata of the target that `synth.split` deals rows within, the holdout's after those of train; zeros without."""
+    if train.targets is None or holdout.targets is None:
         return np.zeros(len(train) + len(holdout))
-    target = pd.concat([train[schema.target], holdout[schema.target]], ignore_index=True)
-    if schema.columns[schema.target].is_categorical:
-        return np.asarray(pd.factorize(target)[0])
-    ranks = target.rank(pct=True).to_numpy(dtype=float, na_value=0.0)
-    return np.asarray(np.ceil(ranks * 10))
+    targets = np.concatenate([train.targets, holdout.targets])
+    if targets.dtype != np.float64:
+        return targets
+    return np.asarray(np.ceil(np.nan_to_num(pd.Series(targets).rank(pct=True).to_numpy()) * 10))
 
 
 def _compared(train: pd.Series, holdout: pd.Series, column: Any) -> Iterator[TestResult]:

@@ -201,7 +201,7 @@ def _beside(samples: TextSamples, coded: EncodedSamples, place: int) -> Squares:
     """Of the words of texts and one column; in the last of the four tables texts are beside rows of others."""
     size, counts = coded.sizes[place], []
     for texts, rows in zip((samples.train, *samples.others[:SHUFFLED], samples.train), coded.rows, strict=True):
-        of = np.asarray(rows.codes[:, place])  # type: ignore[attr-defined]
+        of = np.asarray(rows.codes[:, place])
         counts.append(replicated(texts.beside(of, size, N_AGREEING)))
     sizes = (N_AGREEING + 2, size)
     return Squares.of(dependence_of(tuple(counts), sizes, (False, bool(coded.is_number[place]))))

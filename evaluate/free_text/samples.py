@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evaluate.fidelity.in_memory import HeldRows
-from evaluate.fidelity.protocol import OrderedValues
-from evaluate.fidelity.samples import AnySamples
+from evaluate.fidelity.lines import OrderedValues
+from evaluate.fidelity.rows import SampledRows
+from evaluate.fidelity.samples import Samples
 from evaluate.free_text.corpus import words
 from evaluate.intervals import N_GROUPS, replicate_groups
 from evaluate.tables import Tables
@@ -181,7 +181,7 @@ class _Split:
     units: np.ndarray
 
     @classmethod
-    def of(cls, rows: HeldRows, name: str) -> "_Split":
+    def of(cls, rows: SampledRows, name: str) -> "_Split":
         held = [value if isinstance(value, str) else None for value in rows.rows[name].tolist()]
         texts = np.empty(len(held), dtype=object)
         texts[:] = held
@@ -240,12 +240,12 @@ class _Held:
         return np.asarray(replicate_groups(N_GROUPS) @ counts / np.maximum(self.totals, 1.0)[:, None])
 
 
-def rows_of(tables: Tables) -> AnySamples[HeldRows]:
+def rows_of(tables: Tables) -> Samples:
     """The rows whose texts are compared: in a seeded order, all that are held up to `MOST_ROWS`."""
 
-    def draw() -> AnySamples[HeldRows]:
+    def draw() -> Samples:
         most = MOST_ROWS if tables.n_rows is None else min(MOST_ROWS, tables.n_rows)
-        return AnySamples.draw(replace(tables, n_rows=most)).whole()
+        return Samples.draw(replace(tables, n_rows=most)).whole()
 
     return tables.kept.once("rows of texts", draw)
 

@@ -93,7 +93,7 @@ def step_tables(tables: Tables) -> Tables:
     synthetic = cut(samples.others[SYNTHETIC])
     made = Tables(
         layout.schema, layout.schema, train, real("fresh", tables.fresh), real("control", tables.control),
-        synthetic, synthetic, dealt, tables.seed,
+        synthetic, dealt, tables.seed,
     )  # fmt: skip
     # Models of real steps alone serve every synthetic table.
     object.__setattr__(made, "kept_of_real", tables.kept_of_real.once("next event", SharedResults))

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evaluate.sampling import learned_keys
 from evaluate.tables import Tables
+from synth.row_hash import content_hashes
 from synth.schema import Schema
 
 MAX_LEVELS = 32
@@ -78,7 +78,7 @@ def space_of(tables: Tables) -> Space:
 def _space(tables: Tables) -> Space:
     real = [tables.train, tables.fresh, tables.control]
     frames, schema = [*real, tables.synthetic], tables.schema
-    keys = [learned_keys(frame, schema) for frame in frames]
+    keys = [content_hashes(frame, schema) for frame in frames]
     columns: list[dict[str, np.ndarray]] = [{} for _ in frames]
     blocks: list[list[np.ndarray]] = [[] for _ in frames]
     for name in sorted(schema.learned):

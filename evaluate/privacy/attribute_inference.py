@@ -33,7 +33,10 @@ from evaluate.neighbors import gower_nearest, gower_without_each, space_of
 from evaluate.privacy.experiment import Experiment, largest, standing_out
 from evaluate.privacy.match_scores import Cells
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import SIDES, drawn_order, learned_keys, one_per_entity
+from evaluate.sampling import (
+    SIDES,
+    one_per_entity,
+)
 from evaluate.tables import MetricResult, Tables
 from evaluate.utility.models import Fitted
 from evaluate.utility.study import fit
@@ -72,7 +75,7 @@ class Attacked:
     def of(cls, tables: Tables) -> "Attacked":
         """A seeded sample of each side; all rows of train and control where all are asked for."""
         seed = len(SIDES) * tables.seed + SIDES.index("holdout")
-        own, order = (drawn_order(learned_keys(part, tables.schema), seed) for part in (tables.fresh, tables.control))
+        own, order = (tables.drawn(part, seed) for part in (tables.fresh, tables.control))
         members = one_per_entity(tables.order("train"), tables.train, tables.schema)
         controls = one_per_entity(order, tables.control, tables.schema)
         n_targets = None if tables.n_targets is None else min(tables.n_targets, N_TARGETS)

@@ -14,7 +14,6 @@ from evaluate.intervals import jackknife
 from evaluate.metrics import Metric
 from evaluate.neighbors import Space, SpaceRows, nearest, space_of
 from evaluate.result import Estimate
-from evaluate.sampling import drawn_order, learned_keys
 from evaluate.tables import MetricResult, Tables
 
 _FAR = "distances do not find leaks; name 'privacy.membership.auc'"
@@ -72,7 +71,7 @@ def _n_queries(tables: Tables) -> int:
 
 
 def _drawn(rows: SpaceRows, frame: pd.DataFrame, tables: Tables, n: int) -> SpaceRows:
-    return rows.take(drawn_order(learned_keys(frame, tables.schema), tables.seed)[:n])
+    return rows.take(tables.drawn(frame)[:n])
 
 
 def _quantiles(distances: np.ndarray) -> list[float]:

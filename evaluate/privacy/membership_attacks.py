@@ -31,7 +31,9 @@ import pandas as pd
 from evaluate.neighbors import Neighbors, SpaceRows, kept_search, search, share_of, space_of
 from evaluate.privacy.exact import exact_of
 from evaluate.privacy.histories import history_scores
-from evaluate.sampling import drawn_order, entity_codes, learned_keys
+from evaluate.sampling import (
+    entity_codes,
+)
 from evaluate.tables import Tables
 from synth.schema import Schema
 
@@ -121,7 +123,7 @@ def _side(
     name: str, frame: pd.DataFrame, rows: SpaceRows, exact: np.ndarray, each: int, tables: Tables
 ) -> TargetNeighborhoods:
     space, n = space_of(tables), n_targets_of(tables)
-    order = drawn_order(learned_keys(frame, tables.schema), tables.seed)
+    order = tables.drawn(frame)
     positions, first = _of_entities(order, frame, tables.schema, n, each)
     chosen = rows.take(positions)
     k_synthetic, k_fresh = min(N_SYNTHETIC, len(space.synthetic)), min(N_FRESH, len(space.fresh))
@@ -169,7 +171,7 @@ def fragments(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
     space = space_of(tables)
     # In a seeded random order: of many rows that share a value, chance says which are looked at.
     synthetic = space.synthetic.take(tables.order("synthetic"))
-    fresh = space.fresh.take(drawn_order(learned_keys(tables.fresh, tables.schema), tables.seed))
+    fresh = space.fresh.take(tables.drawn(tables.fresh))
     keys = _keys(fresh)
     shared, own = (_most_shared(targets.rows, pool, fresh, keys) for pool in (synthetic, fresh))
     return np.asarray(shared - OWN * own)
@@ -282,7 +284,7 @@ def classifier(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
 
     space = space_of(tables)
     synthetic = space.synthetic.take(tables.order("synthetic")[:MAX_LEARNED])
-    order = drawn_order(learned_keys(tables.fresh, tables.schema), tables.seed)
+    order = tables.drawn(tables.fresh)
     fresh = space.fresh.take(order[:MAX_LEARNED])
     rows = np.concatenate([_features(synthetic), _features(fresh)])
     # Binned before the model does so: its weighted quantiles of many values take seconds.

@@ -25,7 +25,9 @@ import pandas as pd
 from evaluate.intervals import clustered, newcombe
 from evaluate.metrics import SYNTHETIC, Metric
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import entity_codes
+from evaluate.sampling import (
+    entity_codes,
+)
 from evaluate.tables import MetricResult, Tables
 from synth import identifiers, personal
 from synth.infer.personal import CALLING_CODE
@@ -410,8 +412,8 @@ def _columns_written(tables: Tables) -> Iterator[tuple[str, pd.Series]]:
     """All columns of the synthetic table, those too that the schema drops or does not know, as they were offered."""
     for name in tables.schema.kept:
         yield name, tables.synthetic[name]
-    for unjudged in tables.unjudged:
-        yield str(unjudged), tables.offered[unjudged].astype(object).reset_index(drop=True)
+    for unjudged, series in tables.unjudged.items():
+        yield str(unjudged), series.astype(object)
 
 
 _TOKENS = re.compile(r"[^\W_]+(?:[.:/@-][^\W_]+)*")

@@ -31,12 +31,15 @@ from evaluate.privacy.match_scores import Cells
 from evaluate.privacy.membership import Scores, area_estimate, n_targets, true_positive_rate
 from evaluate.privacy.membership_attacks import contrasts
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import drawn_order, learned_keys, one_per_entity
+from evaluate.sampling import (
+    one_per_entity,
+)
 from evaluate.tables import MetricResult, Tables
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
 from synth.generators.base import Generator, Model, PrivateGenerator
 from synth.progress import Progress, quiet
+from synth.row_hash import content_hashes
 from synth.schema import Schema
 
 _SHADOW = "it is run only where somebody asks for it; name 'privacy.membership.auc'"
@@ -102,7 +105,7 @@ class Targets:
         """A seeded sample of training rows and of control rows, one row of each entity."""
         records, units, counts = [], list[pd.DataFrame](), []
         for frame in (tables.train, tables.control):
-            order = one_per_entity(drawn_order(learned_keys(frame, tables.schema), tables.seed), frame, tables.schema)
+            order = one_per_entity(tables.drawn(frame), frame, tables.schema)
             records.append(frame.iloc[order[:N_TARGETS]])
             units += _units(frame, records[-1], tables.schema.entity)
             counts.append(len(records[-1]))
@@ -203,7 +206,7 @@ class _Scorer:
     def _points(self, table: pd.DataFrame) -> list[SpaceRows]:
         frames, schema = [self.tables.fresh, self.records, table], self.tables.schema
         points = zip(frames, embed(frames, schema), strict=True)
-        return [SpaceRows(learned_keys(frame, schema), place, {}) for frame, place in points]
+        return [SpaceRows(content_hashes(frame, schema), place, {}) for frame, place in points]
 
 
 def _units(frame: pd.DataFrame, records: pd.DataFrame, entity: str | None) -> list[pd.DataFrame]:

@@ -29,7 +29,10 @@ import pandas as pd
 from evaluate.metrics import ATTEMPTS, Metric
 from evaluate.privacy.experiment import Experiment
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import Side, drawn_order, learned_keys, one_per_entity
+from evaluate.sampling import (
+    Side,
+    one_per_entity,
+)
 from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema
 
@@ -350,7 +353,7 @@ class _Attack:
     def on(cls, tables: Tables) -> "_Attack":
         schema = tables.schema
         synthetic = _people(tables, "synthetic")
-        order = drawn_order(learned_keys(tables.control, schema), tables.seed)
+        order = tables.drawn(tables.control)
         control = tables.control.iloc[one_per_entity(order, tables.control, schema)]
         frames = (synthetic, _people(tables, "train"), control)
         made, train, others = (coded(frame, synthetic, schema) for frame in frames)

@@ -283,8 +283,7 @@ def _units(tables: Tables, space: GroupSpace) -> tuple[Points, float]:
     """The training rows, and the share of the units that they are of."""
     points = Points.of(tables.train, space, tables, most=len(tables.train))
     share = min(1.0, MAX_UNITS / (int(points.units.max()) + 1))
-    if tables.stored is not None:  # the rows at hand are a sample already
-        share *= tables.stored.real.n_sampled["train"] / tables.stored.real.n_rows["train"]
+    share *= tables.share_at_hand("train")  # the rows at hand may be a sample already
     return points.where(points.units < MAX_UNITS), share
 
 

@@ -36,7 +36,9 @@ import pandas as pd
 
 from evaluate.metrics import Metric
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import drawn_order, entity_codes, learned_keys
+from evaluate.sampling import (
+    entity_codes,
+)
 from evaluate.tables import MetricResult, StatedClaim, Tables
 from evaluate.utility.models import predictors
 from evaluate.utility.study import N_FEWER, Study, interval, study_of
@@ -433,13 +435,12 @@ def units_of(
     tables: Tables, features: PublicFeatures, target: Target, max_rows_per_unit: int
 ) -> tuple[UnitRows, float]:
     """*Sensitive*. The training rows with a target by unit, in a seeded order; the share of the units that they are."""
-    order = drawn_order(learned_keys(tables.train, tables.schema), tables.seed)
+    order = tables.drawn(tables.train)
     y = target.encode(tables.train)[order]
     order, y = order[~np.isnan(y)], y[~np.isnan(y)]
     owner = pd.factorize(entity_codes(tables.train, tables.schema)[order])[0]
     kept, share = owner < MAX_UNITS, min(1.0, MAX_UNITS / (int(owner.max()) + 1))
-    if tables.stored is not None:  # the rows at hand are a sample already
-        share *= tables.stored.real.n_sampled["train"] / tables.stored.real.n_rows["train"]
+    share *= tables.share_at_hand("train")  # the rows at hand may be a sample already
     return UnitRows.of(features.apply(tables.train.iloc[order[kept]]), y[kept], owner[kept], max_rows_per_unit), share
 
 

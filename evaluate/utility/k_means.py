@@ -30,7 +30,9 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evaluate.sampling import drawn_order, entity_codes, learned_keys
+from evaluate.sampling import (
+    entity_codes,
+)
 from evaluate.tables import Tables
 from evaluate.utility.dp_alternative import ScaledColumn
 from synth.dp.budget import Budget
@@ -126,7 +128,7 @@ class Points:
     @classmethod
     def of(cls, frame: pd.DataFrame, space: GroupSpace, tables: Tables, most: int = MAX_ROWS) -> "Points":
         """At most so many of the rows."""
-        order = drawn_order(learned_keys(frame, tables.schema), tables.seed)[:most]
+        order = tables.drawn(frame)[:most]
         units = pd.factorize(entity_codes(frame, tables.schema)[order])[0]
         return cls(space.apply(frame.iloc[order]), units)
 

@@ -24,7 +24,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evaluate.sampling import drawn_order, entity_codes, learned_keys
+from evaluate.sampling import (
+    entity_codes,
+)
 from evaluate.tables import Tables
 from evaluate.utility.models import predictors
 from evaluate.utility.scores import macro_roc_auc, r2
@@ -161,7 +163,7 @@ class TaskRows:
     def of(cls, frame: pd.DataFrame, task: Task, tables: Tables) -> "TaskRows":
         """At most `MAX_ROWS` of the rows that have a target."""
         truth = task.truth(frame, tables.schema)
-        order = drawn_order(learned_keys(frame, tables.schema), tables.seed)
+        order = tables.drawn(frame)
         order = order[~np.isnan(truth[order])][:MAX_ROWS]
         units = pd.factorize(entity_codes(frame, tables.schema)[order])[0]
         return cls(frame.iloc[order].reset_index(drop=True), truth[order], units)

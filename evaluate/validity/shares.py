@@ -1,7 +1,4 @@
-"""Shares of valid rows from counts: estimates with their landmarks, and the figure that a report lists.
-
-Counts come from memory (`evaluate.validity.validity`) or from where a table is stored (`evaluate.validity.stored`).
-"""
+"""Shares of valid rows from counts: estimates with their landmarks, and the figure that a report lists."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +14,6 @@ from evaluate.text import MOST_NAMED, listed
 from synth.constraints import Constraint, Unique
 from synth.domain.constraint_checks import broken
 from synth.personal.formats import form_of
-from synth.schema import Schema
 from synth.table.translating import Translations, in_words
 
 Marks = tuple[float, float]
@@ -154,20 +150,16 @@ def unjudged(tables: Tables) -> tuple[Estimate, ...]:
     """The columns of the offered table that no measure compares, as one number; none where there are none."""
     from synth.infer.personal import kind_of  # slow to import
 
-    names = tables.unjudged
+    names = list(tables.unjudged.columns)
     if not names:
         return ()
     what = "a column" if len(names) == 1 else f"{len(names):,} columns"
-    kinds = {name: kind_of(str(name), tables.offered[name].dropna().tolist()) for name in names[:MOST_NAMED]}
+    kinds = {name: kind_of(str(name), tables.unjudged[name].dropna().tolist()) for name in names[:MOST_NAMED]}
     personal = [f"{listed([name])} looks like {kind}" for name, kind in kinds.items() if kind is not None]
     note = "; ".join([f"the file holds {what} that nobody judged: {listed(names)}", *personal])
-    share = len(names) / tables.offered.shape[1]
-    return (Estimate(UNJUDGED, share, tables.offered.shape[1], "lower", (), share, share, 0.0, note=note),)
-
-
-def only(schema: Schema, name: str) -> Schema:
-    """The schema of one column alone; its entity stays named, so that a key is still told from the entity."""
-    return schema.model_copy(update={"columns": {name: schema.columns[name]}})
+    n_columns = len(names) + len(tables.schema.kept)
+    share = len(names) / n_columns
+    return (Estimate(UNJUDGED, share, n_columns, "lower", (), share, share, 0.0, note=note),)
 
 
 def rules_of_personal(column: Any) -> list[str]:

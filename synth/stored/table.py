@@ -31,9 +31,11 @@ from synth.stored.decode import Reader, cell_of, code_of
 from synth.stored.histories import PLACE, history_columns, numbered
 from synth.stored.row_hash import NAME, OWNER, with_row_names
 from synth.stored.sql_functions import exactly, md5, one_text
-from synth.transforms.columns import CHUNK_ROWS, Disk, FiledColumns
+from synth.table.spool import Disk
+from synth.transforms.columns import CHUNK_ROWS
 from synth.validation import is_plain
 
+FiledColumns: Any = None
 MANY_VALUES = 1_000_000
 """Distinct values up to which a column is counted value by value, and only the values are read as cells."""
 

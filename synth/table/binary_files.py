@@ -5,6 +5,7 @@ for any amount of text. So its own figures are looked at first. Texts of Parquet
 their lengths are summed before anything writes them out.
 """
 
+import datetime as dt
 import json
 import re
 import struct
@@ -182,7 +183,9 @@ def _feather(path: Path, limits: SizeLimits) -> Iterator[Any]:
             if file.read(8) != _FEATHER:
                 raise EOFError
             yield pa.ipc.open_stream(file)
-        except (pa.ArrowException, EOFError, UnicodeDecodeError):
+        except (pa.ArrowException, EOFError, UnicodeDecodeError, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:  # of the disk, which the caller tells
+                raise
             raise _no_feather(f"path={str(path)!r}") from None
 
 
@@ -202,7 +205,7 @@ def _bytes_of_messages(file: Any, shown: str) -> Iterator[int]:
             yield _bytes_of_message(memoryview(message.metadata), message.body)
     except StopIteration:
         return
-    except (pa.ArrowException, struct.error, EOFError, IndexError):
+    except (pa.ArrowException, struct.error, EOFError, IndexError, OSError):
         raise _no_feather(shown) from None
 
 
@@ -274,7 +277,9 @@ def excel_rows(path: Path, limits: SizeLimits) -> list[list[Any]]:
 
 
 def _excel_cell(cell: Any) -> Any:
-    """A spreadsheet knows no whole numbers; an empty cell is missing."""
+    """A spreadsheet knows no whole numbers, and days as midnights; an empty cell is missing."""
+    if type(cell) is dt.date:
+        return dt.datetime.combine(cell, dt.time())
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2.0**53:
         return int(cell)
     return None if cell == "" else cell

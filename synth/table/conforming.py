@@ -1,6 +1,6 @@
 """A table in the canonical form of its schema, and all that does not fit."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -73,7 +73,7 @@ def readable(source: Any, schema: Schema) -> pd.DataFrame:
     for name, bits in chunk.faults.items():
         for fault in faults_in(bits):
             if fault in UNREADABLE:
-                raise TableError(str(_violation(name, fault, schema)))
+                raise TableError(str(violation_of(name, fault, schema)))
     return chunk.frame(schema)
 
 
@@ -114,10 +114,11 @@ def _all_bits(chunk: Chunk, schema: Schema) -> Iterator[tuple[str, np.ndarray]]:
 
 def _of_cells(chunk: Chunk, schema: Schema) -> Iterator[Violation]:
     for name, bits in _all_bits(chunk, schema):
-        yield from (_violation(name, fault, schema) for fault in faults_in(bits))
+        yield from (violation_of(name, fault, schema) for fault in faults_in(bits))
 
 
-def _violation(name: str, fault: Fault, schema: Schema) -> Violation:
+def violation_of(name: str, fault: Fault, schema: Schema) -> Violation:
+    """The violation of a schema by cells with a fault."""
     return Violation(name, *words(fault, schema.columns[name], declared=schema.status == "declared"))
 
 
@@ -137,24 +138,38 @@ def of_names(names: Sequence[str], schema: Schema, *, extra: bool) -> Iterator[V
 
 
 def _of_table(frame: pd.DataFrame, schema: Schema) -> Iterator[Violation]:
-    """Violations of the table as a whole."""
-    if len(frame) == 0:
+    n_present = {str(name): int(series.notna().sum()) for name, series in frame.items()}
+    n_values = len(frame[schema.target].dropna().unique()) if schema.target in n_present else None
+    n_units = len(frame) if schema.entity is None else None
+    if schema.entity in n_present:
+        n_units = int(frame[schema.entity].nunique())
+    yield from of_table(schema, len(frame), n_present, n_values, n_units)
+
+
+def of_table(
+    schema: Schema, n_rows: int, n_present: Mapping[str, int], n_values: int | None, n_units: int | None
+) -> Iterator[Violation]:
+    """Violations of the table as a whole.
+
+    Args:
+        n_present: how many cells of each column that there is are not missing.
+        n_values: how many values the target has; `None`: it is not there.
+        n_units: how many rows, or entities where there are such; `None`: the entity is not there.
+    """
+    if n_rows == 0:
         yield Violation(None, "has no rows", "give it at least one")
         return
-    for name in frame.columns:
+    for name, n in n_present.items():
         column = schema.columns[name]
         known_empty = column.is_categorical and not (column.levels or column.is_measured)
-        if not known_empty and frame[name].isna().all():
+        if not (known_empty or n):
             remedy = "set drop = true, or declare it categorical with categories = []"
             yield Violation(name, "has missing values only", remedy)
-    if schema.target in frame and len(frame[schema.target].dropna().unique()) == 1:
+    if n_values == 1:
         yield Violation(schema.target, "is the target and has one value only", "choose a target that varies")
-    for name in frame.columns:
+    for name in n_present:
         if (trouble := dtype_trouble(name, schema.columns[name])) is not None:
             yield Violation(name, *trouble)
-    if schema.n_units is None or (schema.entity is not None and schema.entity not in frame):
-        return
-    units = len(frame) if schema.entity is None else frame[schema.entity].nunique()
-    if units > schema.n_units:
+    if schema.n_units is not None and n_units is not None and n_units > schema.n_units:
         what = "rows" if schema.entity is None else "entities"
         yield Violation(None, f"has more {what} than n_units={schema.n_units}", "declare a larger n_units")

@@ -15,8 +15,8 @@ from synth.schema import Schema
 from synth.table.arrow import as_one
 from synth.table.cast import fitting
 from synth.table.chunk import Chunk
-from synth.table.conforming import Outside, Violation, of_names
-from synth.table.faults import Fault, faults_in, words
+from synth.table.conforming import Outside, of_names, violation_of
+from synth.table.faults import Fault, faults_in
 from synth.table.spool import Spool
 from synth.table.table import Table
 
@@ -65,12 +65,9 @@ class Rows:
             folder: for what does not fit into memory; `None`: that of the system's temporary files.
         """
         if isinstance(source, cls) and source._is_under(schema):
-            rows = source.under(schema)
-            for chunk in rows.chunks() if outside == "refuse" else ():
-                _refuse_faults(chunk, schema)
-        else:
-            chunks = _cast_anew(source, schema) if isinstance(source, cls) else _cast(Table.of(source), schema, outside)
-            rows = cls.from_chunks((_checked(chunk, schema, outside) for chunk in chunks), schema, folder)
+            return source.under(schema)  # whoever read them has said what is done where a cell does not fit
+        chunks = source._cast(schema) if isinstance(source, cls) else _chunks(Table.of(source), schema, outside)
+        rows = cls.from_chunks(_fitting(chunks, schema) if outside == "refuse" else chunks, schema, folder)
         if outside == "refuse":
             _refuse_repeats(rows)
         return rows
@@ -170,36 +167,33 @@ class Rows:
         """The same rows, read under the schema with its measured domains."""
         return replace(self, schema=schema)
 
+    def _cast(self, schema: Schema) -> Iterator[Chunk]:
+        """The rows cast once more, to other columns of the same names."""
+        return (Chunk.of(chunk.columns, chunk.n, schema) for chunk in self.chunks())
+
     def _is_under(self, schema: Schema) -> bool:
         """True if cells of another schema are those of these rows."""
         same = (self.schema.columns.get(name) == schema.columns[name] for name in schema.kept)
         return {*schema.kept} <= {*self.stored[0].columns} and all(same)
 
 
-def _cast(table: Table, schema: Schema, outside: Outside) -> Iterator[Chunk]:
+def _chunks(table: Table, schema: Schema, outside: Outside) -> Iterator[Chunk]:
     for violation in of_names(table.names, schema, extra=outside == "refuse"):
         raise TableError(str(violation))
-    yield from table.chunks(schema)
+    return table.chunks(schema)
 
 
-def _cast_anew(rows: Rows, schema: Schema) -> Iterator[Chunk]:
-    """Rows of another schema under this one."""
-    for violation in of_names(rows.schema.kept, schema, extra=False):
-        raise TableError(str(violation))
-    yield from (Chunk.of(chunk.columns, chunk.n, schema) for chunk in rows.chunks())
-
-
-def _checked(chunk: Chunk, schema: Schema, outside: Outside) -> Chunk:
-    if outside == "refuse":
+def _fitting(chunks: Iterable[Chunk], schema: Schema) -> Iterator[Chunk]:
+    for chunk in chunks:
         _refuse_faults(chunk, schema)
-    return chunk
+        yield chunk
 
 
 def _refuse_faults(chunk: Chunk, schema: Schema) -> None:
     """Refuse cells that do not fit, by the first column that has any."""
     for name, bits in chunk.faults.items():
         for fault in faults_in(bits):
-            _refuse(name, fault, schema)
+            raise TableError(str(violation_of(name, fault, schema)))
 
 
 def _refuse_repeats(rows: Rows) -> None:
@@ -208,12 +202,7 @@ def _refuse_repeats(rows: Rows) -> None:
         if rows.schema.columns[name].is_identifier and name != rows.schema.entity:
             hashes = [pd.util.hash_array(f[name].dropna().to_numpy(dtype=object)) for f in rows.frames(name)]
             if pd.Series(np.concatenate(hashes)).duplicated().any():
-                _refuse(name, Fault.REPEATED, rows.schema)
-
-
-def _refuse(name: str, fault: Fault, schema: Schema) -> None:
-    declared = schema.status == "declared"
-    raise TableError(str(Violation(name, *words(fault, schema.columns[name], declared=declared))))
+                raise TableError(str(violation_of(name, Fault.REPEATED, rows.schema)))
 
 
 def _arrow(series: pd.Series) -> pa.Array:

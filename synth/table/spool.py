@@ -8,6 +8,7 @@ written: a process that is killed in between leaves an empty file.
 import math
 import os
 import tempfile
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,7 +30,8 @@ class Spool:
     """*Sensitive*. Arrow arrays that are put away and read again as often as asked, each by its number."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder, self._file = folder, None
+        self.folder = folder
+        self._file: Any = None
         self._arrays: list[pa.Array] = []
         self._places: list[tuple[int, int]] = []
         self._n_bytes = 0
@@ -43,6 +45,7 @@ class Spool:
                 return len(self._arrays) - 1
             self._file, arrays = nameless_file(_folder(self.folder)), self._arrays
             self._arrays = []
+            weakref.finalize(self, self._file.close)
             for each in arrays:
                 self._write(each)
         else:
@@ -76,7 +79,7 @@ class Disk:
     def __call__(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """Zeros; column by column in memory, as encodings fill them."""
         n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
-        if n_bytes <= MOST_IN_MEMORY:
+        if n_bytes <= MOST_IN_MEMORY:  # a file of nothing cannot be mapped
             return np.zeros(shape, dtype, order="F")
         folder = _folder(self.folder)
         with nameless_file(folder) as file:
@@ -93,7 +96,8 @@ TEMPORARY = Disk()
 def _folder(folder: Path | None) -> Path:
     if folder is None:
         return Path(tempfile.gettempdir())
-    folder.mkdir(parents=True, exist_ok=True)
+    with _told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 

@@ -89,6 +89,8 @@ class Table:
         if isinstance(source, pd.DataFrame):
             part = partial(batches_of_pandas, source)
             return cls(tuple(source.columns), (part,), back_to_pandas(source), whole=source)
+        if hasattr(source, "frames") and hasattr(source, "chunks"):  # rows that were cast before
+            return cls(tuple(source.schema.kept), (partial(_rows_again, source),))
         library = type(source).__module__.split(".")[0]
         if library == "pyspark":
             return cls(
@@ -173,8 +175,11 @@ def _joined(arrays: Sequence[Any], kind: pa.DataType | None) -> pd.Series:
     if not arrays:
         return pd.Series([], dtype=object)
     if not all(isinstance(array, pa.Array) for array in arrays):
-        pieces = [as_objects(a.to_pylist()) if isinstance(a, pa.Array) else a for a in arrays]
-        return pd.Series([cell for piece in pieces for cell in piece], dtype=object)
+        cells = [cell for array in arrays for cell in (array.to_pylist() if isinstance(array, pa.Array) else array)]
+        try:
+            return as_frame_column(pa.chunked_array([pa.array(cells, from_pandas=True)]))
+        except (pa.ArrowException, TypeError, OverflowError, UnicodeEncodeError):  # of several types
+            return pd.Series(as_objects(cells), dtype=object)
     joined = pa.chunked_array(arrays)
     return as_frame_column(joined if kind is None or joined.type == kind else joined.cast(kind))
 
@@ -191,6 +196,10 @@ def names_at_fault(names: Sequence[Any]) -> Iterator[tuple[str, str]]:
     for name in names:
         if not is_plain(name):
             yield f"has a NUL character or half a surrogate pair in column={name!r}", "rename it"
+
+
+def _rows_again(rows: Any) -> Iterator[Batch]:
+    yield from ((chunk.columns, chunk.n) for chunk in rows.chunks())
 
 
 def _rows_of_dask(part: Any) -> Iterator[Batch]:

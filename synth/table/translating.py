@@ -7,7 +7,8 @@ and so does one whose text may mean several values.
 import datetime as dt
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -21,11 +22,15 @@ from synth.schema.kinds import (
     Column,
 )
 from synth.table import datetime_codec
+from synth.table.arrow import as_frame_column
 from synth.table.cast import cast, cell_text, is_number, to_objects
+from synth.table.chunk import Chunk
 from synth.table.conforming import of_names
 from synth.table.decode import NUMBER
 from synth.table.faults import UNREADABLE, Fault, bits_of
 from synth.table.frames import as_raw
+from synth.table.table import Table
+from synth.table.text_files import Batch
 
 Translations = Mapping[str, Mapping[str, int]]
 """For each column with any, the number of translated cells by the kind of what was other about them."""
@@ -41,6 +46,59 @@ _MISSING = frozenset({"nan", "NaN", "None", "null", "NULL", "<NA>", "NaT"})
 """As Python, pandas, JSON and SQL write a missing value."""
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}((,\d{3})+)(\.\d*)?", re.ASCII)
 _MIDNIGHT = re.compile(r"[T ]00:00(:00(\.0+)?)?(Z|[+-]00:?00)?\Z", re.ASCII)
+
+
+@dataclass(frozen=True)
+class TranslatedTable:
+    """A table of somebody else's, read with values of another form in the form of a schema.
+
+    Attributes:
+        counted: what was translated when it was last read.
+    """
+
+    table: Table
+    into: Schema
+    counted: dict[str, Counter[str]] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the table."""
+        return self.table.names
+
+    def chunks(self, schema: Schema) -> Iterator[Chunk]:
+        """The rows under a schema."""
+        for violation in of_names(self.names, schema, extra=False):
+            raise TableError(str(violation))
+        self.counted.clear()
+        for batch, n in self._batches():
+            chunk = Chunk.of(batch, n, self.into)
+            wrong = [name for name in self.into.kept if (chunk.faults[name] & _FAULTS).any()]
+            changed = self._translated(batch, wrong)
+            if changed or schema is not self.into:
+                chunk = Chunk.of({**batch, **changed}, n, schema)
+            yield chunk
+
+    def columns(self, names: Sequence[str]) -> pd.DataFrame:
+        """Some columns of all rows, as they came."""
+        frames = [pd.DataFrame({name: raw(batch[name]) for name in names}) for batch, _ in self._batches()]
+        return pd.concat(frames, ignore_index=True)
+
+    def _batches(self) -> Iterator[Batch]:
+        return (batch for part in self.table.parts for batch in part())
+
+    def _translated(self, batch: Mapping[str, Any], names: Sequence[str]) -> dict[str, np.ndarray]:
+        missing_texts, changed = frozenset({"", *self.into.missing_values}), {}
+        for name in names:
+            cells, counted = _translated(raw(batch[name]), self.into.columns[name], missing_texts)
+            if counted:
+                changed[name] = cells
+                self.counted.setdefault(name, Counter()).update(counted)
+        return changed
+
+
+def raw(cells: Any) -> pd.Series:
+    """The cells of a batch as they came."""
+    return pd.Series(cells, dtype=object) if isinstance(cells, np.ndarray) else as_frame_column(cells)
 
 
 def translate(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, Translations]:

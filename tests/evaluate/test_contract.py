@@ -14,7 +14,9 @@ from evaluate.gate.policy import Policy, Rule
 from evaluate.gate.verdict import judge_candidate
 from evaluate.metrics import CATALOG, MODULES
 from evaluate.result import Candidate, Estimate, EvaluationError
-from evaluate.sampling import shuffle_columns
+from evaluate.sampling import (
+    shuffle_columns,
+)
 from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema, build_schema
 

@@ -10,7 +10,9 @@ import pytest
 from evaluate.neighbors import Neighbors, SpaceRows, kept_search, nearest, search, space_of
 from evaluate.neighbors import exact_search as neighbors
 from evaluate.neighbors.exact_search import candidates_on
-from evaluate.sampling import shuffle_columns
+from evaluate.sampling import (
+    shuffle_columns,
+)
 from evaluate.tables import Tables
 from synth.schema import build_schema
 from synth.table import conform
@@ -45,7 +47,7 @@ def tables_of(*frames: pd.DataFrame) -> Tables:
     schema = build_schema({"status": "inferred", "columns": columns})
     train, fresh, control, synthetic = (conform(frame.reset_index(drop=True), schema, part=True) for frame in frames)
     shuffled = shuffle_columns(train, np.random.default_rng(0))
-    return Tables(schema, schema, train, fresh, control, synthetic, synthetic, shuffled, 0)
+    return Tables(schema, schema, train, fresh, control, synthetic, shuffled, 0)
 
 
 @pytest.fixture(params=[categories, numbers, mixed])

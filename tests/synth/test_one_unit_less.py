@@ -1,4 +1,4 @@
-"""One unit less in the table is one unit less on one side, and no other moves: in memory and where tables are stored.
+"""One unit less in the table is one unit less on one side, and no other moves, whatever the chunks.
 
 A row is really gone here, not blanked: whatever rests on places or on the number of rows would show.
 """
@@ -9,13 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import ibis
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,15 +24,15 @@ from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
 from synth.generators.fitting import private_fit
 from synth.generators.fitting.private_fit import start
-from synth.generators.fitting.training_data import HeldTable, TrainingTable, bound_contributions
+from synth.generators.fitting.training_data import TrainingTable, bound_contributions
 from synth.generators.mst import Mst
 from synth.infer import infer_schema
 from synth.progress import quiet
 from synth.schema import Schema, build_schema
 from synth.split import split_table
-from synth.stored import StoredTable
-from synth.stored.connection import StorageLocation
 from synth.table import conform
+from synth.table.rows import Rows
+from tests.chunks import SIZES, in_chunks
 
 POOLS: dict[str, list[Any]] = {
     "whole": [None, 0, 1, 2, 7],
@@ -82,11 +79,10 @@ def tables(draw: st.DrawFn, most_rows: int = 12) -> tuple[pd.DataFrame, Schema]:
 
 @contextmanager
 def tiny_tables_and_one_key() -> Iterator[None]:
-    """Sides may be small, and the key that chooses k rows of an entity is the same in two worlds."""
+    """Sides may be small, and the coins that choose k rows of an entity are the same in two worlds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("synth.split.MIN_SIDE_ROWS", 0)
-        for place in ("synth.generators.fitting.training_data", "synth.stored.table"):
-            patch.setattr(f"{place}.os", SimpleNamespace(urandom=bytes))
+        patch.setattr("synth.generators.fitting.training_data.system_words", np.zeros)
         yield
 
 
@@ -140,9 +136,9 @@ def assert_near(before: dict[str, Any], after: dict[str, Any], k: int) -> None:
         assert distance(counts, after[name]) <= (1 if name == "rows per entity" else k), name
 
 
-def held(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, dict[str, Any]]:
-    train = split_table(frame, schema, holdout_share=0.5, seed=1, private=True).train
-    return train, counts_of(HeldTable(bound_contributions(train, schema), schema), schema)
+def held(table: pd.DataFrame | Rows, schema: Schema) -> tuple[pd.DataFrame, dict[str, Any]]:
+    train = Rows.of(split_table(table, schema, holdout_share=0.5, seed=1, private=True).train, schema)
+    return train.frame(), counts_of(TrainingTable(bound_contributions(train, schema)), schema)
 
 
 def one_unit_is_one_unit(made: tuple[pd.DataFrame, Schema]) -> None:
@@ -176,38 +172,22 @@ def test_the_order_of_rows_has_no_say(made: tuple[pd.DataFrame, Schema], random:
     assert rows_of(sides[0]) == rows_of(sides[1])
 
 
-@pytest.fixture(scope="module")
-def store() -> Iterator[Callable[[pd.DataFrame], StoredTable]]:
-    """What puts rows into an engine of DuckDB, over those that were there."""
-    connection = ibis.duckdb.connect(threads=1)
-
-    def put(frame: pd.DataFrame) -> StoredTable:
-        table = pa.Table.from_pandas(frame, preserve_index=False)
-        # A column of nothing but missing texts has no type of its own.
-        table = table.cast(
-            pa.schema([f.with_type(pa.string()) if pa.types.is_null(f.type) else f for f in table.schema])
-        )
-        return StoredTable(StorageLocation(connection, "rows"), connection.create_table(ibis.util.gen_name("t"), table))
-
-    yield put
-    connection.disconnect()
-
-
-def stored_is_as_held(made: tuple[pd.DataFrame, Schema], store: Callable[[pd.DataFrame], StoredTable]) -> None:
+def chunks_have_no_say(made: tuple[pd.DataFrame, Schema]) -> None:
     frame, schema = made
     with tiny_tables_and_one_key():
-        worlds = [frame, *(rest for _, rest in itertools.islice(less_one(frame, schema), 1))]
-        found = []
-        for rows in worlds:
-            train, _ = store(rows).split(schema, holdout_share=0.5, seed=1)
-            counts = counts_of(train.training(schema), schema)
-            here, counted = held(rows, schema)
-            assert len(train) == len(here)
-            # Which k rows of an entity stay is drawn under a key of each place; without entities all counts are alike.
-            for name in () if schema.entity else counted:
-                assert distance(counts[name], counted[name]) == 0, name
-            found.append(counts)
-        assert_near(found[0], found[1], schema.max_rows_per_unit)
+        for rows in [frame, *(rest for _, rest in itertools.islice(less_one(frame, schema), 1))]:
+            train, counts = held(rows, schema)
+            for size in (1, 7):
+                fewer, counted = held(in_chunks(rows, schema, size), schema)
+                assert rows_of(fewer) == rows_of(train)
+                assert counted.keys() == counts.keys()
+                assert all(distance(counted[name], counts[name]) == 0 for name in counts)
+
+
+@settings(max_examples=25)
+@given(tables(most_rows=9))
+def test_chunks_have_no_say(made: tuple[pd.DataFrame, Schema]) -> None:
+    chunks_have_no_say(made)
 
 
 HISTORIES = build_schema({
@@ -241,7 +221,7 @@ def histories_schedule() -> Schedule:
     return Schedule(tuple(generator.whole_plan(HISTORIES, delta)(1.0)), delta)  # some noise: none is drawn
 
 
-def measured_alike(put: Callable[[pd.DataFrame], Any]) -> None:
+def measured_alike(size: int | None) -> None:
     """One history less moves what domains are measured from by no more than is paid for."""
     busy = [(0, pd.Timestamp("2020-03-01"), "a", 0.05)] * 9
     others = [(who, pd.Timestamp("2020-02-29"), "B", -2.5) for who in (None, None, 1, 1, 1, 1)]
@@ -249,7 +229,7 @@ def measured_alike(put: Callable[[pd.DataFrame], Any]) -> None:
 
     def asked(rows: pd.DataFrame) -> list[tuple[Any, float]]:
         budget = Recorded()
-        start(Mst(epsilon=100.0, delta=1e-6), put(rows), HISTORIES, budget, quiet)
+        start(Mst(epsilon=100.0, delta=1e-6), in_chunks(rows, HISTORIES, size), HISTORIES, budget, quiet)
         return budget.asked
 
     with tiny_tables_and_one_key():
@@ -260,37 +240,24 @@ def measured_alike(put: Callable[[pd.DataFrame], Any]) -> None:
                 assert distance(before, after) <= stated
 
 
-def as_it_is(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame
+@pytest.mark.parametrize("size", SIZES)
+def test_one_history_less_moves_measured_domains_by_what_is_paid_for(size: int | None) -> None:
+    measured_alike(size)
 
 
-def test_one_history_less_moves_measured_domains_by_what_is_paid_for(
-    store: Callable[[pd.DataFrame], StoredTable],
-) -> None:
-    for put in (as_it_is, store):
-        measured_alike(put)
-
-
-def test_histories_whose_rows_are_not_bounded_are_caught(
-    store: Callable[[pd.DataFrame], StoredTable], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("size", SIZES)
+def test_histories_whose_rows_are_not_bounded_are_caught(size: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(private_fit, "bound_contributions", lambda train, schema, **_: train)
-    monkeypatch.setattr(
-        StoredTable, "training", lambda self, schema, *, in_order: self.whole(schema, in_order=in_order)
-    )
-    for put in (as_it_is, store):
-        with pytest.raises(AssertionError):
-            measured_alike(put)
+    with pytest.raises(AssertionError):
+        measured_alike(size)
 
 
 @pytest.mark.slow
 @settings(max_examples=300)
 @given(made=tables())
-def test_one_unit_less_is_one_unit_less_in_many_tables(
-    made: tuple[pd.DataFrame, Schema], store: Callable[[pd.DataFrame], StoredTable]
-) -> None:
+def test_one_unit_less_is_one_unit_less_in_many_tables(made: tuple[pd.DataFrame, Schema]) -> None:
     one_unit_is_one_unit(made)
-    stored_is_as_held(made, store)
+    chunks_have_no_say(made)
 
 
 @pytest.mark.slow
@@ -324,7 +291,9 @@ def area_under_curve(frame: pd.DataFrame, schema: Schema, gone: int, n_fits: int
     pairs = list(itertools.combinations(codes.columns, 2))
 
     def counts(rows: pd.DataFrame) -> np.ndarray:
-        return np.concatenate([n.ravel() for n in HeldTable(rows, schema).coded(codes).each(pairs)]).astype(float)
+        return np.concatenate([n.ravel() for n in TrainingTable.of(rows, schema).coded(codes).each(pairs)]).astype(
+            float
+        )
 
     generator = Mst(epsilon=1.0)
     schedule = generator.schedule(schema)

@@ -4,11 +4,9 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import ibis
 import jsonschema
 import numpy as np
 import pandas as pd
@@ -28,9 +26,8 @@ from synth.schema import Schema, build_schema
 from synth.schema.kinds import IdentifierColumn, PersonalColumn
 from synth.schema_file import read_schema, schema_json, write_schema
 from synth.split import halves, row_keys, side_bound, side_salt, split_table, twins
-from synth.stored import StoredTable, open_table
-from synth.stored.sql_functions import md5
 from synth.table import conform
+from tests.chunks import in_chunks
 
 
 @pytest.fixture
@@ -150,13 +147,9 @@ def train_in_memory(frame: pd.DataFrame, folder: Path) -> Counter[tuple[int, boo
     return Counter((int(x), bool(y)) for x, y in zip(train["x"], train["y"], strict=True))
 
 
-def train_where_stored(frame: pd.DataFrame, folder: Path) -> Counter[tuple[int, bool]]:
-    path = folder / f"{len(list(folder.iterdir()))}.parquet"
-    frame.to_parquet(path, index=False)
-    with open_table(path) as stored:
-        train, _ = stored.split(SCHEMA, holdout_share=0.5, seed=0)
-        found = stored.place.fetch(train.rows.select("x", "y"))
-    return Counter(zip(*(column.to_pylist() for column in found.columns), strict=True))
+def train_in_chunks(frame: pd.DataFrame, folder: Path) -> Counter[tuple[int, bool]]:
+    train = split_table(in_chunks(frame, SCHEMA, 1), SCHEMA, holdout_share=0.5, private=True).train.frame()
+    return Counter((int(x), bool(y)) for x, y in zip(train["x"], train["y"], strict=True))
 
 
 Train = Callable[[pd.DataFrame, Path], "Counter[tuple[int, bool]]"]
@@ -175,7 +168,7 @@ def one_row_less_is_one_row_less_of_train_or_none(train: Train, gone: range, fol
 
 WHERE: dict[str, tuple[Train, range]] = {
     "in memory": (train_in_memory, range(N_ROWS)),
-    "where stored": (train_where_stored, range(0, N_ROWS, 12)),
+    "in chunks": (train_in_chunks, range(0, N_ROWS, 12)),
 }
 
 
@@ -196,24 +189,10 @@ def _by_place(frame: pd.DataFrame, schema: Schema, share: float, seed: int) -> n
     return np.array([digest < side_bound(share) for digest in digests])
 
 
-def _by_place_where_stored(self: StoredTable, schema: Schema, *, holdout_share: float, seed: int) -> Any:
-    rows = self.rows.mutate(place=ibis.row_number().cast("string"))
-    rows = rows.mutate(inside=md5(ibis.literal(side_salt(seed)) + rows["place"]) < side_bound(holdout_share))
-    return [replace(self, rows=rows.filter(which)) for which in (~rows["inside"], rows["inside"])]
-
-
-@pytest.mark.parametrize(
-    ("where", "plant"),
-    [
-        ("in memory", (split, "_keyed", _by_place)),
-        ("where stored", (StoredTable, "split", _by_place_where_stored)),
-    ],
-)
+@pytest.mark.parametrize("where", WHERE)
 @pytest.mark.usefixtures("sides_may_be_small")
-def test_a_split_by_place_is_caught(
-    where: str, plant: tuple[Any, str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(*plant)
+def test_a_split_by_place_is_caught(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split, "_keyed", _by_place)
     with pytest.raises(AssertionError) as caught:
         one_row_less_is_one_row_less_of_train_or_none(*WHERE[where], tmp_path)
     assert caught.traceback[-1].name == one_row_less_is_one_row_less_of_train_or_none.__name__

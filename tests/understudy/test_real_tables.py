@@ -10,7 +10,9 @@ import pytest
 from evaluate.engine import evaluate
 from evaluate.gate.policy import load_policy
 from evaluate.gate.verdict import judge_candidate
-from evaluate.sampling import shuffle_columns
+from evaluate.sampling import (
+    shuffle_columns,
+)
 from synth.declare import declare_schema
 from synth.infer import infer_schema
 from synth.schema import Schema

@@ -16,6 +16,7 @@ from synth.errors import BadInput, JobError, MissingExtra, UnderstudyError
 from synth.schema import Schema
 from synth.schema_file import read_schema
 from understudy.budget.account import LEDGER_VARIABLE, ledger_of
+from understudy.data.source import find_table
 from understudy.job.load import read_inputs
 from understudy.job.spec import Job, read_job
 
@@ -192,7 +193,5 @@ def _dataset(job: BatchJob, spec: Job, schema: Schema) -> str:
     if schema.dataset is not None:
         return schema.dataset
     if spec.table.path is not None and "://" in spec.table.path:
-        from synth.stored.address import parsed
-
-        return parsed(spec.table.path).shown
+        return find_table(spec.table.path).shown
     return str(spec.table.source or (job.path.parent / str(spec.table.path)).resolve())

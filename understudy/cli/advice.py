@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import SchemaFile, StoredTable, console_of, scalar
+from understudy.cli.options import SchemaFile, Table, console_of, scalar
 from understudy.console import DONE, Console, duration
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def add_to(app: typer.Typer) -> None:
 
 def advise(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
-    table: StoredTable,
+    table: Table,
     schema: SchemaFile,
     epsilon: Annotated[float, typer.Option(help="Of one fit, in total.", show_default=False)],
     delta: Annotated[
@@ -56,14 +56,14 @@ def advise(  # noqa: PLR0913 - options of the command line
     from synth.schema_file import read_schema
     from understudy.advice import HOLDOUT_SHARE
     from understudy.advice import advise as ask
-    from understudy.data.load import check_names
+    from understudy.data.load import check_columns
     from understudy.data.source import find_table
     from understudy.job.load import given_policy, named_policy
 
     console = console_of(ctx)
     declared = read_schema(schema)
     policies = [named_policy(given_policy(one, Path())) for one in policy or shipped()]
-    check_names(find_table(table), declared)
+    check_columns(find_table(table), declared)
     if local:
         return _of_survey(declared, epsilon, console)
     with console.stage("price the generators"):

@@ -9,14 +9,11 @@ import typer
 
 from understudy.cli.options import (
     ClampOption,
-    EngineOption,
-    MemoryOption,
     OutFile,
     SchemaFile,
     SeedOption,
     SignKey,
     TaskOption,
-    ThreadsOption,
     bundle_signer,
     console_of,
     offer_of,
@@ -89,18 +86,14 @@ def evaluate(  # noqa: PLR0913 - options of the command line
         ),
     ] = None,
     sample_rows: Annotated[
-        int | None,
+        int,
         typer.Option(
             "--sample-rows",
             min=100,
-            help="Where tables stay stored: rows of either real side that attacks and models are given at most, and "
-            "five times as many synthetic ones.",
-            show_default="100000",
+            help="Rows of either real side that attacks and models are given at most, and five times as many synthetic "
+            "ones; copies and validity are counted on all rows.",
         ),
-    ] = None,
-    engine: EngineOption = None,
-    memory_mb: MemoryOption = None,
-    threads: ThreadsOption = None,
+    ] = 100_000,
     clamp: ClampOption = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> int:
@@ -114,8 +107,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     asked = tuple(measure or ()) or None
     offer = Offer(
         train, holdout, tuple(synthetic), schema, model, seed, asked, time_limit_s, audit, target, shadow_models,
-        parsed_rows(targets), parsed_rows(fidelity_rows, "fidelity_rows"), engine, sample_rows, memory_mb,
-        threads, task, outside_of(clamp),
+        parsed_rows(targets), parsed_rows(fidelity_rows, "fidelity_rows"), sample_rows, task, outside_of(clamp),
     )  # fmt: skip
     for sentence in unverified(offer):
         console.warn(sentence)

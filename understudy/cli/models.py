@@ -10,15 +10,11 @@ import typer
 
 from understudy.cli.options import (
     ClampOption,
-    EngineOption,
-    MemoryOption,
     OutFile,
     OutFolder,
     SchemaFile,
     SeedOption,
-    StoredTable,
     Table,
-    ThreadsOption,
     call_of,
     console_of,
     outside_of,
@@ -64,7 +60,7 @@ def add_to(app: typer.Typer) -> None:
 
 def split(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
-    table: StoredTable,
+    table: Table,
     schema: SchemaFile,
     out: OutFolder,
     holdout_share: Annotated[float, typer.Option(help="Share of units that no generator may see.")] = 0.2,
@@ -73,9 +69,6 @@ def split(  # noqa: PLR0913 - options of the command line
         bool, typer.Option("--stratified", help="Stratify on the target; only where no private fit will follow.")
     ] = False,
     clamp: ClampOption = False,
-    engine: EngineOption = None,
-    memory_mb: MemoryOption = None,
-    threads: ThreadsOption = None,
 ) -> int:
     """Split a table into train and holdout, whole entities on one side, by hashes of names."""
     from synth.output import making
@@ -85,7 +78,7 @@ def split(  # noqa: PLR0913 - options of the command line
 
     console = console_of(ctx)
     cut = Cut(holdout_share, seed, stratified, outside_of(clamp))
-    place = find_table(table, engine=engine, memory_mb=memory_mb, threads=threads)
+    place = find_table(table)
     known = read_schema(schema)
     call = call_of("split", schema=known.model_dump_json(), cut=asdict(cut), **place.state)
     with making(out, call) as made:
@@ -103,7 +96,7 @@ def split(  # noqa: PLR0913 - options of the command line
 
 def fit(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
-    table: StoredTable,
+    table: Table,
     schema: SchemaFile,
     name: Annotated[str, typer.Option("--generator", help="See `understudy generators`.", show_default=False)],
     out: OutFolder,
@@ -132,9 +125,6 @@ def fit(  # noqa: PLR0913 - options of the command line
             show_default=False,
         ),
     ] = None,
-    engine: EngineOption = None,
-    memory_mb: MemoryOption = None,
-    threads: ThreadsOption = None,
 ) -> int:
     """Fit a generator on a table and save its model. The table should be a training part (`understudy split`)."""
     from reports.sections.limitations import left_out
@@ -147,7 +137,7 @@ def fit(  # noqa: PLR0913 - options of the command line
 
     console = console_of(ctx)
     asked = generator(name, **parameters_of(parameters or [], epsilon, delta))
-    place = find_table(table, engine=engine, memory_mb=memory_mb, threads=threads)
+    place = find_table(table)
     known = read_schema(schema)
     chosen = asked.chosen(known)
     call = call_of(
@@ -394,7 +384,7 @@ def impute(
     from synth.output import making
     from synth.table import read_table, write_table
     from synth.table.files import WRITTEN, check_suffix
-    from understudy.data.source import file_state
+    from understudy.data.source import file_state, find_table
 
     console = console_of(ctx)
     check_suffix(out, WRITTEN)
@@ -402,7 +392,8 @@ def impute(
     if not hasattr(loaded, "impute"):
         raise JobError(f"generator={loaded.name!r} cannot fill in missing cells; fit arn, or latent_class, which can")
     rows_schema = with_missing(loaded.schema)
-    call = call_of("impute", seed=seed, clamp=clamp, force=force, model=file_state(model), table=file_state(table))
+    state = {"model": file_state(model), "table": find_table(table).state}
+    call = call_of("impute", seed=seed, clamp=clamp, force=force, **state)
     with making(out, call, is_file=True, force=force) as made:
         told = made.told
         if told is None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from understudy.console import Console
-from understudy.data.source import LEAST_MEMORY_MB, MEMORY_MB, is_address
 from understudy.job.seeds import MAX_SEED
 
 if TYPE_CHECKING:
@@ -21,45 +20,17 @@ if TYPE_CHECKING:
     from understudy.bundle.keys import Signer
 
 
-def a_file(text: str) -> Path:
-    """A table that is read whole."""
-    if is_address(text) or Path(text).is_dir():
-        what = "an address" if is_address(text) else "a folder"
-        raise typer.BadParameter(f"only a file can be read here, and this is {what}; name a file of sampled rows")
-    return Path(text)
-
-
-Table = Annotated[Path, typer.Argument(parser=a_file, help="A .csv, .csv.gz or .parquet file.", show_default=False)]
-StoredTable = Annotated[
+Table = Annotated[
     str,
     typer.Argument(
-        help="A .csv, .csv.gz or .parquet file, a folder of such files, or postgresql://host/database#table.",
+        help="A file (.csv, .tsv, .jsonl, .parquet, .feather, .xlsx), a folder or a pattern of files, or an address "
+        "like postgresql://host/database#table.",
         show_default=False,
-    ),
-]
-EngineOption = Annotated[
-    Literal["memory", "stored"] | None,
-    typer.Option(
-        "--engine",
-        help="memory reads a file whole; stored reads it where it is, as folders and databases always are.",
-        show_default="memory for a file",
     ),
 ]
 TaskOption = Annotated[
     Literal["classification", "regression"] | None,
     typer.Option(help="How models predict the target; left out: the schema's, or by its kind and number of values."),
-]
-MemoryOption = Annotated[
-    int | None,
-    typer.Option(
-        "--memory-mb",
-        min=LEAST_MEMORY_MB,
-        help="What the embedded engine of stored files may take.",
-        show_default=str(MEMORY_MB),
-    ),
-]
-ThreadsOption = Annotated[
-    int | None, typer.Option("--threads", min=1, help="Of the embedded engine.", show_default="all cores")
 ]
 SchemaFile = Annotated[Path, typer.Option("--schema", help="The table's schema.", show_default=False)]
 ExecutorOption = Annotated[

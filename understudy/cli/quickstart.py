@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import SeedOption, StoredTable, console_of
+from understudy.cli.options import SeedOption, Table, console_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ def add_to(app: typer.Typer) -> None:
 
 def try_table(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
-    table: StoredTable,
+    table: Table,
     target: Annotated[str | None, typer.Option(help="Column that a model would predict.")] = None,
     out: Annotated[
         Path | None,

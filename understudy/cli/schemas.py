@@ -7,14 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.options import (
-    EngineOption,
-    MemoryOption,
     OutFile,
     SchemaFile,
-    StoredTable,
     Table,
-    ThreadsOption,
-    a_file,
     console_of,
 )
 from understudy.console import BAD_INPUT, DONE
@@ -88,7 +83,8 @@ def infer(  # noqa: PLR0913 - options of the command line
     from synth.infer import infer_schema
     from synth.output import check_new_file
     from synth.schema_file import write_schema
-    from synth.table import read_table
+    from understudy.data.load import first_rows
+    from understudy.data.source import find_table
 
     console = console_of(ctx)
     check_new_file(out, force=force)
@@ -97,9 +93,11 @@ def infer(  # noqa: PLR0913 - options of the command line
     check_order(order, no_entity=no_entity, no_order=no_order)
     chosen = _kinds(kind or ())
     with console.stage("infer"):
+        rows, is_whole = first_rows(find_table(table))
         schema = infer_schema(
-            read_table(table), target=target, entity=entity, order=order, propose_entity=not no_entity,
-            propose_order=not no_order, constraints=constraints, missing_values=missing_value or (), kinds=chosen,
+            rows, target=target, entity=entity, order=order, propose_entity=not no_entity,
+            propose_order=is_whole and not no_order, constraints=constraints, missing_values=missing_value or (),
+            kinds=chosen,
         )  # fmt: skip
     write_schema(schema, out, read_off=True)
     kinds = {name: column.kind for name, column in schema.columns.items()}
@@ -274,11 +272,8 @@ def asserted_lines(declared: "Schema") -> list[str]:
 
 def check(
     ctx: typer.Context,
-    table: StoredTable,
+    table: Table,
     schema: SchemaFile,
-    engine: EngineOption = None,
-    memory_mb: MemoryOption = None,
-    threads: ThreadsOption = None,
 ) -> int:
     """Say what of a table does not fit its schema. The exit code is 2 where anything does not."""
     from synth.errors import TableError
@@ -287,7 +282,7 @@ def check(
     from understudy.data.source import find_table
 
     console = console_of(ctx)
-    read, place = read_schema(schema), find_table(table, engine=engine, memory_mb=memory_mb, threads=threads)
+    read, place = read_schema(schema), find_table(table)
     with console.stage("check"):
         found = violations_in(place, read)
     said = [{"column": v.column, "rule": v.rule, "remedy": v.remedy} for v in found]
@@ -308,10 +303,7 @@ def from_sdv(
     out: OutFile,
     table: Annotated[str | None, typer.Option(help="The table, where the metadata has several.")] = None,
     data: Annotated[
-        Path | None,
-        typer.Option(
-            parser=a_file, help="CSV or Parquet file with what the metadata does not hold: bounds, categories."
-        ),
+        str | None, typer.Option(help="A table with what the metadata does not hold: bounds, categories.")
     ] = None,
     force: Force = False,
 ) -> int:

@@ -76,7 +76,7 @@ def randomize(  # noqa: PLR0913 - options of the command line
     from synth.output import making
     from synth.schema_file import read_schema
     from synth.table import read_table
-    from understudy.data.source import file_state
+    from understudy.data.source import find_table
 
     console = console_of(ctx)
     known = read_schema(schema)
@@ -85,7 +85,7 @@ def randomize(  # noqa: PLR0913 - options of the command line
     )
     call = call_of(
         "randomize", schema=known.model_dump_json(), epsilon=epsilon, pairs=pairs, answers=answers, bins=bins,
-        clamp=clamp, **file_state(table),
+        clamp=clamp, **find_table(table).state,
     )  # fmt: skip
     with making(out, call) as made:
         told: Any = made.told

@@ -13,7 +13,6 @@ from understudy.cli.options import (
     SeedOption,
     SignKey,
     TaskOption,
-    a_file,
     call_of,
     console_of,
     outside_of,
@@ -37,17 +36,19 @@ def add_to(app: typer.Typer) -> None:
 
 
 def a_delivery(text: str) -> Path:
-    """A vendor's file: a folder in its place is that vendor's fault, and stops no other."""
-    return a_file(text) if is_address(text) else Path(text)
+    """A vendor's file or folder: what is wrong with it is that vendor's fault, and stops no other."""
+    if is_address(text):
+        raise typer.BadParameter("a vendor delivers files, and this is an address; name a file or a folder")
+    return Path(text)
 
 
 def compare(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
     tables: Annotated[list[Path], typer.Argument(parser=a_delivery, help="The vendors' files.", show_default=False)],
     real: Annotated[
-        Path, typer.Option(parser=a_file, help="Real rows that every vendor was given.", show_default=False)
+        str, typer.Option(help="Real rows that every vendor was given: file, folder or address.", show_default=False)
     ],
-    holdout: Annotated[Path, typer.Option(parser=a_file, help="Real rows that none was given.", show_default=False)],
+    holdout: Annotated[str, typer.Option(help="Real rows that none was given.", show_default=False)],
     schema: SchemaFile,
     out: OutFolder,
     policy: Annotated[str, typer.Option(help="A shipped policy's name, or a TOML file.")] = "internal",
@@ -79,7 +80,7 @@ def compare(  # noqa: PLR0913 - options of the command line
     anything else: a table could not be evaluated or lacks columns, or none is left to rank.
     """
     from synth.output import making
-    from understudy.data.source import file_state
+    from understudy.data.source import file_state, find_table
     from understudy.evaluate_external import parsed_rows
     from understudy.vendors.comparison import compare as compared
     from understudy.vendors.delivery import deliver_comparison, exit_code, sentences
@@ -91,8 +92,9 @@ def compare(  # noqa: PLR0913 - options of the command line
         rows, tuple(measure or ()) or None, time_limit_s, target, parsed_rows(targets), task,
         outside_of(clamp),
     )  # fmt: skip
-    given = [real, holdout, schema, *tables, Path(policy), *([] if claims is None else [claims])]
-    call = call_of("compare", asked=asdict(asked), files=[file_state(path) for path in given])
+    given = [schema, *tables, Path(policy), *([] if claims is None else [claims])]
+    states = [find_table(real).state, find_table(holdout).state, *map(file_state, given)]
+    call = call_of("compare", asked=asdict(asked), files=states)
     with making(out, call) as made:
         signer = signer_of(sign_key, console)
         if made.told is not None:

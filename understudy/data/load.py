@@ -1,76 +1,80 @@
-"""Rows of tables: of a real one, read into memory or reached where they are stored; of a synthetic one in parts."""
+"""Rows of tables: of a real one under its schema, of a synthetic one in parts."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
 
+import numpy as np
 import pandas as pd
 
 from evaluate.text import percent
+from synth.errors import TableError
 from synth.schema import Schema
-from synth.table import conform, read_table, violations, write_table
-from synth.table.conforming import Outside, Violation, clamp, readable
-from synth.table.reading import check_header
+from synth.table import conform, read_table, write_table
+from synth.table.checks import violations_of
+from synth.table.conforming import Outside, Violation, of_names
+from synth.table.faults import CLAMPED_BITS
+from synth.table.files import list_files
+from synth.table.rows import Rows
+from synth.table.table import Table
+from synth.table.text_files import Batch
 from synth.table.translating import translate
 from understudy.data.source import RealTable
 
-if TYPE_CHECKING:
-    from synth.stored import StoredTable
 
-
-@dataclass(frozen=True)
-class StoredSplit:
-    """The two sides of one table that stays where it is stored.
-
-    Attributes:
-        train: *Sensitive*. What generators are fitted on.
-        holdout: *Sensitive*. What no generator sees.
-    """
-
-    train: "StoredTable" = field(repr=False)
-    holdout: "StoredTable" = field(repr=False)
-    keyed: bool = True
-
-    @classmethod
-    def of(
-        cls, table: "StoredTable", schema: Schema, *, holdout_share: float, seed: int, any_size: bool = False
-    ) -> Self:
-        """Train and holdout, each unit by the hash of its own name."""
-        return cls(*table.split(schema, holdout_share=holdout_share, seed=seed, any_size=any_size))
-
-
-@contextmanager
-def opened(table: RealTable) -> Iterator["StoredTable"]:
-    """A table where it is stored, as long as the block lasts."""
-    from synth.stored import open_table
-
-    with open_table(table.address, memory_mb=table.memory_mb, threads=table.threads) as found:
-        yield found
-
-
-@contextmanager
-def read_real(
-    table: RealTable, schema: Schema, outside: Outside, tell: Callable[[str], None] | None = None
-) -> "Iterator[pd.DataFrame | StoredTable]":
-    """The real rows, as long as the block lasts: in memory and conforming to the schema, or where they are stored.
+def read_rows(
+    table: RealTable,
+    schema: Schema,
+    outside: Outside,
+    folder: Path | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Rows:
+    """The real rows under a schema, read once; what does not fit into memory lies in a folder, in a nameless file.
 
     Args:
-        tell: is given a sentence on the cells that were clamped, where any were. *Sensitive*. Of a table that stays
-            where it is stored nothing is counted.
+        tell: is given a sentence on the cells that were clamped, where any were. *Sensitive*.
     """
-    if table.stored:
-        with read_stored(table, schema, outside) as found:
-            yield found
-        return
-    if outside == "refuse":
-        yield read_table(table.file, schema)
-        return
-    rows, shares = clamp(read_table(table.file), schema)
-    if tell is not None and shares:
+    rows = Rows.of(table.address, schema, outside=outside, folder=folder)
+    for violation in violations_of(rows) if outside == "refuse" else ():
+        raise TableError(str(violation))
+    if len(rows) == 0:
+        raise TableError(f"a table needs at least one row: {table.shown!r} has no rows; add some")
+    if tell is not None and outside == "clamp" and (shares := _shares_clamped(rows)):
         tell(clamped(shares))
-    yield rows
+    return rows
+
+
+def read_side(name: str, table: RealTable, schema: Schema, outside: Outside) -> Rows:
+    """Some real rows: train or the holdout, which may lack or have by chance what the whole table does not."""
+    try:
+        return Rows.of(table.address, schema, outside=outside)
+    except TableError as error:
+        raise type(error)(f"{name}: {error}") from None
+
+
+def _shares_clamped(rows: Rows) -> dict[str, float]:
+    """*Sensitive*. Shares of cells that were clamped, of columns with any."""
+    counts = dict.fromkeys(rows.schema.kept, 0)
+    for chunk in rows.chunks():
+        for name, bits in chunk.faults.items():
+            counts[name] += int(np.count_nonzero(bits & CLAMPED_BITS))
+    return {name: n / len(rows) for name, n in counts.items() if n}
+
+
+MOST_ROWS = 1_000_000
+"""Rows from which a schema is inferred at most."""
+
+
+def first_rows(table: RealTable) -> tuple[pd.DataFrame, bool]:
+    """The rows to infer a schema from, `MOST_ROWS` at most, as they came, and whether they are all. *Sensitive*."""
+    source, batches, n_rows = Table.of(table.address), list[Batch](), 0
+    for batch in (batch for part in source.parts for batch in part()):
+        batches.append(batch)
+        n_rows += batch[1]
+        if n_rows > MOST_ROWS:
+            break
+    frame = replace(source, parts=(lambda: iter(batches),)).frame()
+    return frame.head(MOST_ROWS), n_rows <= MOST_ROWS
 
 
 MAX_NAMED = 5
@@ -90,49 +94,25 @@ def clamped(shares: Mapping[str, float]) -> str:
     )
 
 
-@contextmanager
-def read_stored(table: RealTable, schema: Schema, outside: Outside) -> "Iterator[StoredTable]":
-    """The real rows where they are stored, as long as the block lasts. Arguments and errors as of `read_real`."""
-    from synth.stored.violations import refuse_violations
-
-    with opened(table) as found:
-        if outside == "refuse":
-            refuse_violations(found, schema)
-        yield found
-
-
-def check_reached(table: "StoredTable") -> None:
-    """Refuse to go on with a table that cannot be reached any more, though no measure has stopped for it."""
-    table.place.number(table.rows.limit(0).count())
-
-
-def check_names(table: RealTable, schema: Schema) -> None:
+def check_columns(table: RealTable, schema: Schema) -> None:
     """Refuse a table whose column names are not those of the schema; neither a row nor their number is read."""
-    if not table.stored:
-        check_header(table.file, schema)
-        return
-    with opened(table) as found:
-        names = [name for name in found.rows.columns if name != found.slot]
-    readable(pd.DataFrame([], columns=pd.Index(names, dtype=object), dtype=object), schema)
+    for violation in of_names(Table.of(table.address).names, schema, extra=True):
+        raise TableError(str(violation))
 
 
 def violations_in(table: RealTable, schema: Schema) -> Sequence[Violation]:
     """The violations of a schema by a table, without a cell value or a count."""
-    if not table.stored:
-        return violations(read_table(table.file), schema)
-    from synth.stored.violations import violations_of
-
-    with opened(table) as found:
-        return violations_of(found, schema)
+    source = Table.of(table.address, named=False)
+    broken = list(of_names(source.names, schema, extra=True))
+    if any(violation.column is None for violation in broken):
+        return broken
+    present = {name: column for name, column in schema.columns.items() if name in source.names}
+    return [*broken, *violations_of(Rows.of(source, schema.model_copy(update={"columns": present})))]
 
 
 def parts_of(table: Path) -> Sequence[Path]:
     """The files of a table: itself, or those of a folder in their order."""
-    if not table.is_dir():
-        return (table,)
-    from synth.stored.address import parsed
-
-    return parsed(str(table)).files
+    return list_files(table) if table.is_dir() else (table,)
 
 
 def rewrite(source: Path, to: Path, schema: Schema) -> None:

@@ -1,19 +1,17 @@
 """Two related real tables, read as the table that the fit of either one learns from."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from synth.errors import JobError
 from synth.histories.relation import RELATED_TABLES, Relation, TableRole
 from synth.schema import Schema
 from synth.table import read_table
 from synth.table.conforming import Outside, clamp
 from understudy.data.load import clamped
-from understudy.data.source import RealTable, find_table
+from understudy.data.source import RealTable
 
 
 @dataclass(frozen=True)
@@ -28,13 +26,12 @@ class RelatedTables:
 
     def synthetic_parents(self, label: str) -> Path:
         """The path of a candidate's synthetic parents, with their numbers of rows."""
-        return self.drawn / f"{label}{self.parents.suffix}"
+        return self.drawn / f"{label}{self.parents.suffix or '.parquet'}"
 
-    @contextmanager
-    def read(self, outside: Outside, tell: Callable[[str], None] | None = None) -> Iterator[pd.DataFrame]:
+    def read(self, outside: Outside, tell: Callable[[str], None] | None = None) -> pd.DataFrame:
         """The real table of this role, made from both; *Sensitive*."""
         parents, rows = self.read_both(outside, tell)
-        yield parents if self.role == "parents" else rows
+        return parents if self.role == "parents" else rows
 
     def read_both(
         self, outside: Outside, tell: Callable[[str], None] | None = None
@@ -48,21 +45,10 @@ class RelatedTables:
         return self.relation.joined(parents, rows, outside=outside)
 
 
-def find_file(given: str, home: Path, role: str) -> RealTable:
-    """The place of one of two related tables; no row of it is read."""
-    found = find_table(given, home)
-    if found.stored:
-        raise JobError(
-            f"related tables are read into memory, and tables.{role} is a folder or a database, whose rows stay where "
-            "they are stored; name a .csv, .csv.gz or .parquet file"
-        )
-    return found
-
-
 def _read(place: RealTable, schema: Schema, outside: Outside, tell: Callable[[str], None] | None) -> pd.DataFrame:
     if outside == "refuse":
-        return read_table(place.file, schema)
-    rows, shares = clamp(read_table(place.file), schema)
+        return read_table(place.address, schema)
+    rows, shares = clamp(read_table(place.address), schema)
     if tell is not None and shares:
         tell(clamped(shares))
     return rows

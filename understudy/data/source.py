@@ -1,18 +1,20 @@
-"""The source of a real table: a file that is read into memory, or a table that stays where it is stored.
+"""The source of a real table: a file, a folder or a pattern of files, or the address of a table in a database.
 
 Some tables come embedded in an installed package. They are found without importing it.
 """
 
 import importlib.util
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 from uuid import uuid4
 
 from synth.distribution import missing_extra
 from synth.errors import JobError, TableError, nearest
+from synth.table.databases import parse_address
+from synth.table.files import check_suffix, list_files
 
 _PACKAGES = {"statsmodels": "datasets"}
 """Packages that bring tables, and their folders."""
@@ -33,10 +35,7 @@ def embedded_table(source: str) -> Path:
     return tables[name]
 
 
-Engine = Literal["memory", "stored"]
-MEMORY_MB, LEAST_MEMORY_MB = 1_500, 100
-"""Memory of the embedded engine: its default, and its minimum."""
-FILES = "a .csv, .csv.gz or .parquet file, a folder of such files, or an address like postgresql://host/database#table"
+FILES = "a file, a folder or a pattern of files, or an address like postgresql://host/database#table"
 _PARAMETERS = frozenset(
     {
         "account", "application_name", "catalog", "connect_timeout", "database", "dbname", "host", "port", "region",
@@ -54,76 +53,60 @@ _MISSPELLED = (
 
 @dataclass(frozen=True)
 class RealTable:
-    """A real table's place, and how it is read there."""
+    """A real table's place."""
 
     address: str = field(repr=False)
     shown: str
-    stored: bool
-    memory_mb: int = MEMORY_MB
-    threads: int | None = None
 
     @property
     def is_database(self) -> bool:
-        """True where it is in a database, which its rows may not leave."""
+        """True where it is in a database."""
         return "://" in self.address
 
     @property
     def suffix(self) -> str:
-        """The suffix of tables beside it: of its format, or empty for folders of Parquet parts."""
-        from synth.table.files import check_suffix
-
-        if self.stored:
+        """The suffix of tables beside it: of its format; empty, for folders of Parquet parts, unless it is a file."""
+        if self.is_database or not Path(self.address).is_file():
             return ""
-        return ".parquet" if check_suffix(self.file) == ".parquet" else ".csv"
+        return ".parquet" if check_suffix(Path(self.address)) in (".parquet", ".feather", ".arrow") else ".csv"
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """A file or a folder, or the files of a pattern; none in a database."""
+        if self.is_database:
+            return ()
+        path = Path(self.address)
+        return tuple(list_files(path)) if is_pattern(path) else (path,)
 
     @property
     def state(self) -> dict[str, Any]:
         """The state that tells a table from others unread; a database may be another one at each look."""
         return {"table": self.shown, "look": uuid4().hex} if self.is_database else file_state(Path(self.address))
 
-    @property
-    def file(self) -> Path:
-        """The file of a table that is read into memory."""
-        if self.stored:
-            raise TableError(f"table={self.shown!r} stays where it is stored; set engine=memory for a file")
-        return Path(self.address)
 
-    def shared(self, n: int) -> Self:
-        """The same for each of several engines at work at once."""
-        return replace(self, memory_mb=max(self.memory_mb // n, LEAST_MEMORY_MB))
-
-
-def find_table(
-    given: str, home: Path = Path(), *, engine: Engine | None = None, memory_mb: int | None = None,
-    threads: int | None = None,
-) -> RealTable:  # fmt: skip
+def find_table(given: str, home: Path = Path()) -> RealTable:
     """The place of a table. No row of it is read, and no connection is made."""
-    text = given if "://" in given else str(home / given)
-    if "://" not in given and is_address(given):
+    if "://" in given:
+        return RealTable(given, parse_address(given).shown)
+    if is_address(given):
         raise TableError(_MISSPELLED)
-    if "://" not in text and not Path(text).is_dir() and engine != "stored":
-        if not Path(text).is_file():
-            raise TableError(f"the table is not there: path={text!r}; name {FILES}")
-        if memory_mb is not None or threads is not None:
-            raise JobError(
-                "memory_mb and threads are of the engine for tables that stay where they are stored, and a file is "
-                'read into memory; leave them out, or set engine = "stored"'
-            )
-        return RealTable(text, text, stored=False)
-    from synth.stored.address import parsed
+    path = home / given
+    if not path.exists() and not is_pattern(path):
+        raise TableError(f"the table is not there: path={str(path)!r}; name {FILES}")
+    list_files(path)
+    return RealTable(str(path), str(path))
 
-    shown = parsed(text).shown
-    if engine == "memory":
-        raise JobError(
-            f'only a file is read into memory, and {shown!r} is a folder or a database; leave engine = "memory" out'
-        )
-    return RealTable(text, shown, stored=True, memory_mb=memory_mb or MEMORY_MB, threads=threads)
+
+def is_pattern(path: Path) -> bool:
+    """True of a path with stars, question marks or brackets that names no file."""
+    return any(mark in str(path) for mark in "*?[") and not path.exists()
 
 
 def file_state(path: Path) -> dict[str, Any]:
-    """The state of a file or folder, which tells it from others unread: equal or not, whatever a clock says."""
-    if path.is_dir():
-        files = sorted((one.relative_to(path).as_posix(), one.stat()) for one in path.rglob("*") if one.is_file())
+    """The state of files, which tells them from others unread: equal or not, whatever a clock says."""
+    if path.is_dir() or is_pattern(path):
+        named = path.rglob("*") if path.is_dir() else list_files(path)
+        files = sorted((str(one), one.stat()) for one in named if one.is_file())
         return {"path": str(path), "files": [[name, found.st_size, found.st_mtime_ns] for name, found in files]}
     if not path.is_file():
         return {"path": str(path)}
@@ -146,9 +129,7 @@ def refuse_credentials(address: str) -> None:
         return
     if "://" not in address:
         raise ValueError(_MISSPELLED)
-    from synth.stored.address import parsed
-
-    parsed(address)  # refuses what does not come apart cleanly, whose parts may hold some of a password
+    parse_address(address)  # refuses what does not come apart cleanly, whose parts may hold some of a password
     parts = urlsplit(address)
     unknown = any(name.lower() not in _PARAMETERS for name, _ in parse_qsl(parts.query, keep_blank_values=True))
     if parts.password is not None or unknown:

@@ -1,24 +1,20 @@
 """Split files: a real table cut into train and holdout, for commands that take one step at a time."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from synth.errors import JobError, OutputError
 from synth.generators.models.chunked_output import ROWS_A_FILE
 from synth.output import whole_folder
 from synth.schema import Schema
 from synth.split import split_table
-from synth.table import check_names, conform, read_table, write_table
-from synth.table.arrow import from_arrow
+from synth.table import check_names, write_table
 from synth.table.conforming import Outside
-from understudy.data.load import StoredSplit, read_stored
+from synth.table.rows import Rows
+from understudy.data.load import read_rows
 from understudy.data.source import RealTable
-
-if TYPE_CHECKING:
-    from synth.stored import StoredTable
 
 SIDES = ("train", "holdout")
 
@@ -34,57 +30,38 @@ class Cut:
 
 
 def part(table: RealTable, schema: Schema, cut: Cut, out: Path) -> tuple[Path, Path]:
-    """Train and holdout, written into a new folder that appears whole.
+    """Train and holdout, written into a new folder that appears whole: two files, or two folders of Parquet parts.
 
     Args:
-        table: *Sensitive*. A file gives two files; stored files give two folders of Parquet, cells as they are stored
-            unless they are clamped.
+        table: *Sensitive*.
     """
-    if table.stored:
-        return _part_stored(table, schema, cut, out)
     train, holdout = (out / f"{side}{table.suffix}" for side in SIDES)
-    check_names(schema.kept, train)
-    real = read_table(table.file, schema, outside=cut.outside)
+    check_names(schema.kept, out / f"train{table.suffix or '.parquet'}")
+    real = read_rows(table, schema, cut.outside, out.parent)
     sides = split_table(
         real, schema, holdout_share=cut.holdout_share, seed=cut.seed, private=not cut.stratified
     )  # fmt: skip
     with whole_folder(out) as folder:
-        write_table(sides.train, folder / train.name, schema)
-        write_table(sides.holdout, folder / holdout.name, schema)
+        _write(sides.train, folder / train.name)
+        _write(sides.holdout, folder / holdout.name)
     return train, holdout
 
 
-def _part_stored(table: RealTable, schema: Schema, cut: Cut, out: Path) -> tuple[Path, Path]:
-    if table.is_database:
-        raise JobError(
-            f"rows do not leave their database, and {table.shown!r} is in one; let a job split it there "
-            "(`understudy run`), or make a view of each part"
-        )
-    if cut.stratified:
-        raise JobError("a stratified split is drawn in memory, and this table is not; leave --stratified out")
-    with read_stored(table, schema, cut.outside) as real, whole_folder(out) as folder:
-        sides = StoredSplit.of(real, schema, holdout_share=cut.holdout_share, seed=cut.seed)
-        try:
-            for name, side in zip(SIDES, (sides.train, sides.holdout), strict=True):
-                _write(side, schema, folder / name, cut.outside)
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-            raise OutputError(f"{str(out)!r} cannot be written ({reason}); choose another place or make room") from None
-    return out / SIDES[0], out / SIDES[1]
+def _write(side: Rows, path: Path) -> None:
+    if path.suffix:
+        write_table(side.frame(), path, side.schema)
+        return
+    path.mkdir()
+    for index, frame in enumerate(_parts(side)):
+        write_table(frame, path / f"part-{index:05}.parquet", side.schema)
 
 
-def _write(side: "StoredTable", schema: Schema, folder: Path, outside: Outside) -> None:
-    """The kept columns of a side as a folder of Parquet files: cells as they are stored, or clamped."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    from synth.stored.connection import batches
-
-    folder.mkdir()
-    for index, batch in enumerate(batches(side.place, side.rows.select(*schema.kept), ROWS_A_FILE)):
-        path, rows = folder / f"part-{index:05}.parquet", pa.Table.from_batches([batch])
-        if outside == "clamp":
-            frame = pd.DataFrame({name: from_arrow(rows.column(name)) for name in schema.kept})
-            write_table(conform(frame, schema, outside="clamp", part=True), path, schema)
-        else:
-            parquet.write_table(rows, path)
+def _parts(side: Rows) -> Iterator[pd.DataFrame]:
+    """The rows in parts of about as many rows as a file has."""
+    frames: list[pd.DataFrame] = []
+    for frame in side.frames():
+        if frames and sum(map(len, frames)) + len(frame) > ROWS_A_FILE:
+            yield pd.concat(frames, ignore_index=True)
+            frames = []
+        frames.append(frame)
+    yield pd.concat(frames, ignore_index=True)

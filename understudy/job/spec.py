@@ -18,7 +18,7 @@ from synth.schema import TaskKind
 from synth.url import split as split_address
 from synth.usage_terms import Terms
 from synth.validation import Frozen, read_toml, sentence
-from understudy.data.source import LEAST_MEMORY_MB, MEMORY_MB, Engine, refuse_credentials
+from understudy.data.source import refuse_credentials
 from understudy.job.sweep import TABLES, GeneratorSpec, PlannedCandidate, Seed, SweepSpec, points
 
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -30,8 +30,8 @@ class TableSpec(Frozen):
 
     path: str | None = Field(
         default=None,
-        description="A .csv, .csv.gz or .parquet file, a folder of such files, or postgresql://host/database#table and "
-        "its like; no password.",
+        description="A file (.csv, .tsv, .jsonl, each also .gz, .parquet, .feather, .xlsx), a folder or a pattern of "
+        "such files, or postgresql://host/database#table and its like; no password.",
     )
     source: str | None = Field(default=None, description='A table that a package brings, such as "statsmodels:fair".')
     schema_path: str = Field(alias="schema", description="The schema file.")
@@ -39,20 +39,6 @@ class TableSpec(Frozen):
         default=None,
         description="Treatment of values outside the schema: refuse, or clamp to the nearest bound; left out: clamp "
         "where any generator has an epsilon, refuse elsewhere.",
-    )
-    engine: Engine | None = Field(
-        default=None,
-        description="memory reads a file whole; stored splits, counts and samples it where it is stored, as folders "
-        "and databases always are; left out: memory for a file.",
-    )
-    memory_mb: int | None = Field(
-        default=None,
-        ge=LEAST_MEMORY_MB,
-        strict=True,
-        description=f"What the embedded engine of stored files may take; left out: {MEMORY_MB}.",
-    )
-    threads: int | None = Field(
-        default=None, ge=1, strict=True, description="Of the embedded engine; left out: all cores."
     )
 
     @field_validator("path")
@@ -72,7 +58,7 @@ class TableSpec(Frozen):
 class RelatedTableSpec(Frozen):
     """The places of one of two related tables. Relative paths start from the job file."""
 
-    path: str = Field(description="A .csv, .csv.gz or .parquet file.")
+    path: str = Field(description="As in [table].")
     schema_path: str = Field(alias="schema", description="The schema file.")
 
 
@@ -117,10 +103,12 @@ class EvaluationSpec(Frozen):
     fidelity_rows: Annotated[int, Field(strict=True, ge=100)] | Literal["all"] = Field(
         default=N_ROWS, description="Rows of each table that columns, pairs and triples compare at most; all: all."
     )
-    sample_rows: Annotated[int, Field(strict=True, ge=100)] | None = Field(
-        default=None,
-        description="Of a table that stays where it is stored: rows of either real side that attacks and models are "
-        f"given at most, and five times as many synthetic ones; left out: {SAMPLE_ROWS}.",
+    sample_rows: int = Field(
+        default=SAMPLE_ROWS,
+        strict=True,
+        ge=100,
+        description="Rows of either real side that attacks and models are given at most, and five times as many "
+        "synthetic ones; copies and validity are counted on all rows.",
     )
     shadow_models: Annotated[int, Field(strict=True, ge=4, le=1000)] | None = Field(
         default=None, description="Models that the shadow-model attack fits; left out: no attack."

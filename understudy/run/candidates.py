@@ -27,6 +27,7 @@ from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.registry import load_model
 from synth.output import whole_file
 from synth.progress import Progress
+from synth.split import Split
 from understudy.evaluation_log import note_training
 from understudy.run import stages
 from understudy.run.plan import Plan
@@ -73,7 +74,7 @@ class CandidateContext:
 
     plan: Plan
     work: RunWorkspace
-    sides: stages.Sides
+    sides: Split
     stage: Stage
 
     @cached_property
@@ -207,21 +208,17 @@ def _scorers(bench: CandidateContext, label: str) -> dict[str, TextScorer]:
 def _measure(bench: CandidateContext, label: str) -> None:
     """Measured once, and its claim audited; what is judged is what was written."""
     plan, work, done = bench.plan, bench.work, made(bench.work, label)
-    with stages.synthetic(plan, table_path(plan, work, label)) as synthetic:
-        with bench.stage(f"evaluate {label}") as progress:
-            # Of one evaluation in several parts, the first alone carries the self-tests: they are of the real rows.
-            first = label == next(iter(plan.points))
-            evaluation = stages.evaluate(
-                plan, bench.real, {label: synthetic}, {label: done.statement}, progress,
-                scorers=_scorers(bench, label), self_tested=first,
-            )  # fmt: skip
-        (candidate,) = evaluation.candidates
-        stages.check_reached(bench.sides)  # else what was lost is listed as failed, and an unreached table is none
-        if plan.job.evaluation.shadow_models is not None:
-            if not isinstance(synthetic, pd.DataFrame):
-                raise TypeError("shadow models are planned for tables in memory alone")
-            with bench.stage(f"shadow models {label}") as progress:
-                candidate = stages.shadow(plan, bench.real, candidate, synthetic, progress)
+    synthetic = table_path(plan, work, label)
+    with bench.stage(f"evaluate {label}") as progress:
+        # Of one evaluation in several parts, the first alone carries the self-tests: they are of the real rows.
+        evaluation = stages.evaluate(
+            plan, bench.real, {label: synthetic}, {label: done.statement}, progress,
+            scorers=_scorers(bench, label), self_tested=label == next(iter(plan.points)),
+        )  # fmt: skip
+    (candidate,) = evaluation.candidates
+    if plan.job.evaluation.shadow_models is not None:
+        with bench.stage(f"shadow models {label}") as progress:
+            candidate = stages.shadow(plan, bench.real, candidate, synthetic, progress)
     candidate = replace(
         candidate,
         estimates=(*candidate.estimates, *done.of_training),

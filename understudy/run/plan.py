@@ -9,14 +9,13 @@ from pathlib import Path
 from evaluate.gate.policy import Policy, Waiver, lasting
 from evaluate.metrics import CATALOG
 from evaluate.provenance import ComposedClaim
-from evaluate.tables import SAMPLE_ROWS
+from evaluate.tables import SEARCHED
 from evaluate.text import typed_loss
 from synth.dp.renyi_curve import RdpCurve
 from synth.dp.schedule import Schedule
 from synth.dp.tradeoff import TradeOff
 from synth.errors import LedgerError
 from synth.generators.base import Generator
-from synth.generators.models.chunked_output import check_columns
 from synth.parsing import GivenFile
 from synth.schema import Schema
 from synth.table import check_names
@@ -29,15 +28,7 @@ from understudy.job.load import Inputs, read_inputs
 from understudy.job.spec import Job
 from understudy.job.sweep import PlannedCandidate, composed
 from understudy.provenance import fingerprint_key, key_path
-from understudy.run.preflight import (
-    Intent,
-    Swept,
-    cautions,
-    check_job,
-    check_sampled,
-    check_tracking,
-    of_publication,
-)
+from understudy.run.preflight import Intent, Swept, cautions, check_tracking, of_publication
 from understudy.run.workspace import RunWorkspace, check_free, requested
 
 PUBLICATION = "_published"
@@ -156,7 +147,6 @@ class Plan:
             self.fund,
             self.job.outside,
             Swept(self.composed, self.unpaid, self.schedules) if self.job.is_sweep else None,
-            self.table.stored,
         )
         published = () if self.together is None else (of_publication(str(self.job.release), self.together),)
         long = lasting(self.waivers, self.policy.name, self.policy.valid_days, datetime.now(UTC).date())
@@ -186,8 +176,9 @@ class Plan:
             if asked is None or rule.measure not in CATALOG or CATALOG[rule.measure].by in asked
         )
         share, rows_each = self.job.split.holdout_share, schema.max_rows_per_unit
+        searched = SEARCHED * of.sample_rows
         sizes = {
-            label: Size(schema.n_units, share, of.n_targets, rows_each, self._n_rows(label), self._n_searched)
+            label: Size(schema.n_units, share, of.n_targets, rows_each, self._n_rows(label), searched)
             for label in (self.points if self.job.release is None else [self.job.release])
         }
         # Rules whose limits can be measured need no curve, which takes a moment to work out.
@@ -202,15 +193,6 @@ class Plan:
         if rows is not None or n_units is None or label in self.schedules:
             return rows
         return round(n_units * (1 - self.job.split.holdout_share))
-
-    @property
-    def _n_searched(self) -> int | None:
-        """Synthetic rows that attacks search at most, where tables are stored."""
-        if not self.table.stored:
-            return None
-        from evaluate.stored.prepare import SEARCHED
-
-        return SEARCHED * (self.job.evaluation.sample_rows or SAMPLE_ROWS)
 
     def _proven(self, label: str) -> TradeOff | None:
         """The limit on tests that the claim of a table proves, with all that counts with it."""
@@ -229,12 +211,12 @@ class Plan:
     def inputs(self) -> tuple[Path, ...]:
         """Absolute paths of what whoever makes candidates reads: none for a table in a database."""
         places = [self.table] if self.related is None else [self.related.parents, self.related.rows]
-        return () if self.table.is_database else tuple(Path(place.address).absolute() for place in places)
+        return tuple(path.absolute() for place in places for path in place.paths)
 
     @property
     def suffix(self) -> str:
-        """The suffix of synthetic tables, which have the real table's format."""
-        return self.table.suffix
+        """The suffix of synthetic tables: of the real table's format, or empty where they are folders of parts."""
+        return self.table.suffix or ("" if self.related is None else ".parquet")
 
     @property
     def title(self) -> str:
@@ -271,11 +253,7 @@ def make_plan(
 def plan_of(asked: Inputs, table: RealTable, job_path: Path, out: Path) -> Plan:
     """A plan of what is asked for, from its start, on this machine. The output's place is not looked at."""
     job, schema, generators, home = asked.job, asked.schema, asked.generators, job_path.parent
-    check_written = check_columns if table.stored else check_names
-    check_written(schema.kept, out / f"synthetic{table.suffix}")
-    check_sampled(job.evaluation.sample_rows, stored=table.stored)
-    if table.stored:
-        check_job(job, generators)
+    check_names(schema.kept, out / f"synthetic{table.suffix or '.parquet'}")
     schedules, fund = plan_budget(job, home, schema, generators)
     return Plan(
         job=job,
@@ -328,4 +306,4 @@ def with_fund(plan: Plan) -> Plan:
 def _table(job: Job, home: Path) -> RealTable:
     said = job.table
     given = str(embedded_table(said.source)) if said.source is not None else str(said.path)
-    return find_table(given, home, engine=said.engine, memory_mb=said.memory_mb, threads=said.threads)
+    return find_table(given, home)

@@ -1,9 +1,8 @@
 """All candidates of a run, made one after the other, or side by side by an executor.
 
 Each process of an executor makes the candidates that it is told to, from where an earlier one ended. It has its share
-of the cores, and one that dies takes only its candidate with it. It reads the table itself, by a connection of its own
-where the table is stored. It shares the workspace on the disk, where each candidate has files of its own, and the
-ledger, which takes turns.
+of the cores, and one that dies takes only its candidate with it. It reads the table itself. It shares the workspace on
+the disk, where each candidate has files of its own, and the ledger, which takes turns.
 """
 
 import logging
@@ -21,12 +20,12 @@ from typing import TYPE_CHECKING
 from synth.errors import BadInput, LedgerError, MissingExtra, UnderstudyError
 from synth.generators.models.constraints import rejections
 from synth.progress import Progress
+from synth.split import Split
 from understudy.console import Console, duration
 from understudy.executors.executor import Executor, Service, cores, opened
 from understudy.run.attacks import disproved
 from understudy.run.candidates import CandidateContext, evaluation_of, finish, is_finished, made
 from understudy.run.plan import Plan, with_fund
-from understudy.run.stages import Sides
 from understudy.run.workspace import RunWorkspace
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ class CandidateWork:
         def make(label: str) -> str:
             nonlocal bench
             try:
-                bench = bench or self._bench(until_the_end, tell)
+                bench = bench or self._bench(tell)
                 from understudy.run.candidates import finish
 
                 finish(bench, label)
@@ -72,7 +71,7 @@ class CandidateWork:
 
         return make
 
-    def _bench(self, until_the_end: ExitStack, tell: Progress) -> "CandidateContext":
+    def _bench(self, tell: Progress) -> "CandidateContext":
         """The context of candidates, read anew: the same sides from the same seed."""
         from understudy.run import stages
         from understudy.run.candidates import CandidateContext
@@ -82,8 +81,8 @@ class CandidateWork:
             raise LedgerError(
                 "a worker's environment names another ledger than the one that this run was paid from; name the same"
             )
-        real = until_the_end.enter_context(stages.read(plan))
-        return CandidateContext(plan, self.work, stages.split(plan, real), _telling(tell))
+        sides = stages.split(plan, stages.read(plan, self.work.folder))
+        return CandidateContext(plan, self.work, sides, _telling(tell))
 
 
 def _telling(told: Progress) -> "Stage":
@@ -122,7 +121,7 @@ def make(executor: Executor, labels: Sequence[str], tell: Progress) -> Iterator[
 def executor_of(plan: Plan, work: RunWorkspace, size: int | None, *, debug: bool) -> Executor:
     """The executor of a plan's candidates."""
     ledger = None if plan.fund is None else plan.fund.place
-    handed = replace(plan, fund=None, key=b"", table=plan.table if size is None else plan.table.shared(size))
+    handed = replace(plan, fund=None, key=b"")
     at = replace(work, folder=work.folder.absolute(), out=work.out.absolute())
     service = Service(
         pickle.dumps(CandidateWork(handed, at, ledger, debug)), at.workers, home=Path.cwd(), inputs=plan.inputs
@@ -182,7 +181,7 @@ class FinishedCandidates:
         return f"{self.n_ended} of {self.n_left}" + (f", about {duration(left_s)} left" if n_left else "")
 
 
-def make_all(plan: Plan, work: RunWorkspace, sides: Sides, console: Console) -> None:
+def make_all(plan: Plan, work: RunWorkspace, sides: Split, console: Console) -> None:
     """Every candidate that no earlier start has finished, made and measured.
 
     Args:

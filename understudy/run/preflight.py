@@ -1,7 +1,6 @@
 """Preflight checks of a job, before any row of its table is read: refusals and cautions.
 
-A stored table is refused what nobody can have of one that stays where it is. A caution is said of a job in which
-nothing is wrong: each is a choice.
+A caution is said of a job in which nothing is wrong: each is a choice.
 """
 
 import importlib.util
@@ -16,7 +15,6 @@ from synth.distribution import missing_extra
 from synth.dp.events import GaussianEvent
 from synth.dp.renyi_curve import RdpCurve
 from synth.dp.schedule import Schedule, resolve_delta
-from synth.errors import JobError
 from synth.generators.base import Generator, PrivateGenerator
 from synth.generators.local import Local
 from synth.local.estimation import precision
@@ -24,41 +22,6 @@ from synth.schema import Schema
 from understudy.budget.account import LEDGER_VARIABLE, Fund
 from understudy.job.spec import Job
 from understudy.job.sweep import composed
-
-
-def check_fit(chosen: Generator, place: str) -> None:
-    """Refuse a generator that needs the whole table in memory."""
-    if not chosen.stored or chosen.text is not None:
-        reads = "reads the whole table into memory" if chosen.text is None else "learns texts from rows in memory"
-        raise JobError(
-            f"{place}: generator={chosen.name!r} {reads}, and this table stays where it is stored; choose one of ours "
-            "(`understudy generators`) without texts, or give it a sample as a file"
-        )
-
-
-def check_job(job: Job, generators: Mapping[str, Generator]) -> None:
-    """Refuse what a job asks for and cannot have of a table that stays where it is stored."""
-    for label, chosen in generators.items():
-        check_fit(chosen, f"generators.{label}")
-    if job.evaluation.shadow_models is not None:
-        raise JobError(
-            f"evaluation.shadow_models={job.evaluation.shadow_models} fits the generator on parts of the real rows, "
-            "and this table stays where it is stored, so that a sample would be attacked in its place; leave it out"
-        )
-    if job.released_numbers is not None:
-        raise JobError(
-            f"released_numbers.epsilon={job.released_numbers.epsilon:g} pays for numbers that a model reads off each "
-            "held-out row, and this table stays where it is stored; leave released_numbers out"
-        )
-
-
-def check_sampled(sample_rows: int | None, *, stored: bool) -> None:
-    """Refuse to draw samples of tables that are in memory as a whole."""
-    if sample_rows is not None and not stored:
-        raise JobError(
-            f"sample_rows={sample_rows} is of tables that stay where they are stored, and these are read into memory "
-            'and measured whole; leave it out, or set engine = "stored"'
-        )
 
 
 def check_tracking(job: Job) -> None:
@@ -87,7 +50,6 @@ class Intent:
     fund: Fund | None
     outside: str
     swept: "Swept | None" = None
-    stored: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,7 +63,7 @@ class Swept:
 
 def cautions(intent: Intent) -> tuple[str, ...]:
     """Sentences without a final stop, each with its reason; empty where there is nothing to say."""
-    found = [*_without_promise(intent), *_of_settings(intent), *_of_formulas(intent.schema), *_of_clamping(intent)]
+    found = [*_without_promise(intent), *_of_settings(intent), *_of_formulas(intent.schema)]
     if intent.schedules:
         for label in intent.schedules:
             found += [*_of_budget(intent, label), *_of_respondents(intent, label)]
@@ -140,14 +102,6 @@ def _of_formulas(schema: Schema) -> Iterator[str]:
         yield (
             f"categories of {', '.join(map(repr, named))} begin like formulas, which a spreadsheet runs when it opens "
             "the synthetic CSV file; declare other texts, write Parquet, or tell whoever gets the table"
-        )
-
-
-def _of_clamping(intent: Intent) -> Iterator[str]:
-    if intent.stored and intent.outside == "clamp":
-        yield (
-            "values outside the schema are clamped, and nobody counts them where the table is stored: every number is "
-            "about the table as clamped; `understudy schema check` names the columns that hold any"
         )
 
 

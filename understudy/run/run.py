@@ -1,8 +1,7 @@
 """One run: the stages one after the other, each done once whatever cuts the run short, and the folder they leave."""
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from evaluate.result import Evaluation
 from evaluate.result_io import evaluation_from
 from synth.distribution import VERSION
 from synth.dp.statement import PrivacyStatement
-from synth.errors import JobError
 from synth.output import whole_file
 from synth.split import Split
 from understudy import provenance
@@ -79,8 +77,8 @@ def run(
 def _again(plan: Plan, work: RunWorkspace, console: Console) -> RunOutcome:
     """The outcome of an output that an earlier start finished: nothing is drawn, paid for or written again."""
     clamped: list[str] = []
-    with console.stage("split"), stages.read(plan, clamped.append) as table:
-        sides = stages.split(plan, table)
+    with console.stage("split"):
+        sides = stages.split(plan, stages.read(plan, work.folder, clamped.append))
         work.claim(provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key))
     for sentence in clamped:
         console.warn(sentence)
@@ -94,13 +92,13 @@ def _again(plan: Plan, work: RunWorkspace, console: Console) -> RunOutcome:
 def _carry_out(plan: Plan, work: RunWorkspace, console: Console, signer: Signer | None) -> RunOutcome:
     """All stages, and the output."""
     began_at = work.began_at
-    with _real(plan, work, console) as real:
-        if not _whole(work).exists():
-            make_all(plan, work, real.sides, console)
-            _publish(plan, work, real.sides, console)
-            evaluation = _join(plan, work, real, began_at)
-        else:
-            evaluation = evaluation_from(_whole(work).read_text(encoding="utf-8"))
+    real = _real(plan, work, console)
+    if not _whole(work).exists():
+        make_all(plan, work, real.sides, console)
+        _publish(plan, work, real.sides, console)
+        evaluation = _join(plan, work, real, began_at)
+    else:
+        evaluation = evaluation_from(_whole(work).read_text(encoding="utf-8"))
     verdicts = stages.verdicts_of(plan, evaluation)
     made = {label: candidates.made(work, label) for label in plan.points}
     outcome = RunOutcome(plan, evaluation, verdicts, {label: m.unsaved for label, m in made.items() if m.unsaved})
@@ -141,25 +139,22 @@ class _Real:
         clamped: *Sensitive*. Warnings that cells were clamped; as internal as the evaluation.
     """
 
-    sides: stages.Sides
+    sides: Split
     prints: Mapping[str, str]
     clamped: tuple[str, ...]
 
 
-@contextmanager
-def _real(plan: Plan, work: RunWorkspace, console: Console) -> Iterator[_Real]:
-    """The real table as long as it is needed, with everything paid for that is drawn from it."""
+def _real(plan: Plan, work: RunWorkspace, console: Console) -> _Real:
+    """The real table, with everything paid for that is drawn from it."""
     clamped: list[str] = []
-    with ExitStack() as until_the_end:
-        with console.stage("split"):
-            table = until_the_end.enter_context(stages.read(plan, clamped.append))
-            sides = stages.split(plan, table)
-            prints = provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key)
-            work.claim(prints)
-        plan.payment(work).reserve(_paid_for(plan, prints["table"]))
-        for sentence in (*clamped, *work.warnings):
-            console.warn(sentence)
-        yield _Real(sides, prints, tuple(clamped))
+    with console.stage("split"):
+        sides = stages.split(plan, stages.read(plan, work.folder, clamped.append))
+        prints = provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key)
+        work.claim(prints)
+    plan.payment(work).reserve(_paid_for(plan, prints["table"]))
+    for sentence in (*clamped, *work.warnings):
+        console.warn(sentence)
+    return _Real(sides, prints, tuple(clamped))
 
 
 def _paid_for(plan: Plan, print_of_table: str) -> str:
@@ -178,12 +173,10 @@ def _paid_for(plan: Plan, print_of_table: str) -> str:
     return provenance.fingerprint_of_both(*found, plan.key)
 
 
-def _publish(plan: Plan, work: RunWorkspace, sides: stages.Sides, console: Console) -> None:
+def _publish(plan: Plan, work: RunWorkspace, sides: Split, console: Console) -> None:
     """The released numbers, where the job pays for any."""
     if plan.publication is None or plan.job.release is None:
         return
-    if not isinstance(sides, Split):
-        raise JobError("no numbers are released of a table that stays where it is stored; leave released_numbers out")
     with console.stage("release numbers") as progress:
         table = candidates.table_path(plan, work, plan.job.release)
         released_numbers.release_numbers(plan, work, sides, table, progress)

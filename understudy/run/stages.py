@@ -1,8 +1,6 @@
 """The stages of a run, in order: the table of contents of the whole product."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +9,10 @@ import pandas as pd
 from evaluate.engine import aimed, evaluate_beside
 from evaluate.gate.verdict import Verdict, judge
 from evaluate.result import Candidate, Evaluation, Expectation, GeneratorRecord
-from evaluate.tables import SAMPLE_ROWS, Real
+from evaluate.tables import Real
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
-from synth.errors import ModelError, TableError
+from synth.errors import ModelError
 from synth.generators.base import Model, PrivateGenerator, fit_model
 from synth.generators.forecast import Planned, outlook
 from synth.generators.models.chunked_output import write_rows
@@ -24,32 +22,25 @@ from synth.language.specification import FILES
 from synth.progress import Progress
 from synth.split import Split, split_table
 from synth.table import read_table, write_table
-from understudy.data import load
-from understudy.data.load import StoredSplit, opened, read_real
+from synth.table.rows import Rows
+from understudy.data.load import read_rows
 from understudy.job.seeds import child_seed
 from understudy.run.attacks import SHADOW, Trial, attacked, audit_trial, shadow_attack
 from understudy.run.plan import Plan
 
 if TYPE_CHECKING:
     from evaluate.tables import TextScorer
-    from synth.stored import StoredTable
-
-ENGINES = 2
-"""Embedded engines of a run at once: one for the real table, one for the synthetic table beside it."""
-Sides = Split | StoredSplit
 
 
-def read(plan: Plan, tell: Callable[[str], None] | None = None) -> "AbstractContextManager[pd.DataFrame | StoredTable]":
-    """The real table, conforming to its schema: in memory, or where it is stored. *Sensitive*."""
+def read(plan: Plan, folder: Path, tell: Callable[[str], None] | None = None) -> Rows:
+    """The real table under its schema, read once; what does not fit into memory lies in a folder. *Sensitive*."""
     if plan.related is not None:
-        return plan.related.read(plan.job.outside, tell)
-    return read_real(plan.table.shared(ENGINES), plan.schema, plan.job.outside, tell)
+        return Rows.from_frames([plan.related.read(plan.job.outside, tell)], plan.schema, folder)
+    return read_rows(plan.table, plan.schema, plan.job.outside, folder, tell)
 
 
-def split(plan: Plan, real: "pd.DataFrame | StoredTable") -> Sides:
-    """Train and holdout: by hashes of names where it is stored, related or any fit private, stratified otherwise."""
-    if not isinstance(real, pd.DataFrame):
-        return StoredSplit.of(real, plan.schema, holdout_share=plan.job.split.holdout_share, seed=plan.job.split_seed)
+def split(plan: Plan, real: Rows) -> Split:
+    """Train and holdout: by hashes of names where it is related or any fit is private, stratified otherwise."""
     return split_table(
         real,
         plan.schema,
@@ -63,7 +54,7 @@ def split(plan: Plan, real: "pd.DataFrame | StoredTable") -> Sides:
 def fit(
     plan: Plan,
     label: str,
-    train: "pd.DataFrame | StoredTable",
+    train: Rows,
     budget: Budget | None,
     place: Path,
     progress: Progress,
@@ -80,7 +71,7 @@ def fit(
 def sample(plan: Plan, label: str, model: Model, path: Path, progress: Progress) -> int | None:
     """One generator's synthetic table, written: as many rows as the job says, else the model's own default."""
     rows, seed = plan.points[label].spec.rows, child_seed(plan.job.seed, "sample", label)
-    if plan.table.stored:
+    if not plan.suffix:
         return write_rows(model, path, rows, seed=seed, progress=progress).n_rejected
     synthetic = _drawn(plan, label, model, seed, progress)
     write_table(synthetic, path, plan.schema)
@@ -99,44 +90,25 @@ def _drawn(plan: Plan, label: str, model: Model, seed: int, progress: Progress) 
     return related.relation.rows_of(model, parents, seed=seed, progress=progress)
 
 
-@contextmanager
-def synthetic(plan: Plan, path: Path) -> "Iterator[pd.DataFrame | StoredTable]":
-    """A synthetic table as it was written: in memory, or where it is."""
-    if not plan.table.stored:
-        yield read_table(path)
-        return
-    with opened(replace(plan.table.shared(ENGINES), address=str(path), shown=str(path))) as table:
-        yield table
-
-
-def real(plan: Plan, sides: Sides) -> Real:
+def real(plan: Plan, sides: Split) -> Real:
     """The real side of every evaluation."""
     schema = aimed(plan.schema, plan.job.evaluation.target, plan.job.evaluation.task)
-    terms: dict[str, Any] = {
-        "seed": child_seed(plan.job.seed, "evaluate"),
-        "outside": plan.job.outside,
-        "n_targets": plan.job.evaluation.n_targets,
-        "n_rows": plan.job.evaluation.n_rows,
-    }
-    if isinstance(sides, Split) and plan.job.outside == "clamp" and plan.related is None:
-        # How many real values are valid is measured before any was clamped, as it is of a synthetic table.
-        rows = read_table(plan.table.file)
-        if len(rows) != len(sides.inside):
-            raise TableError("the real table changed while it was read; wait until it is written, and run again")
-        return Real.prepare(rows[~sides.inside], rows[sides.inside], schema, **terms)
-    if isinstance(sides, Split):
-        return Real.prepare(sides.train, sides.holdout, schema, **terms)
-    # Whatever does not fit was refused when the whole table was read.
-    sample_rows = plan.job.evaluation.sample_rows or SAMPLE_ROWS
-    return Real.prepare_stored(
-        sides.train, sides.holdout, schema, **{**terms, "outside": "clamp", "sample_rows": sample_rows}
+    return Real.prepare(
+        sides.train,
+        sides.holdout,
+        schema,
+        seed=child_seed(plan.job.seed, "evaluate"),
+        outside=plan.job.outside,
+        n_targets=plan.job.evaluation.n_targets,
+        n_rows=plan.job.evaluation.n_rows,
+        sample_rows=plan.job.evaluation.sample_rows,
     )
 
 
 def evaluate(
     plan: Plan,
     real: Real,
-    synthetic: "Mapping[str, pd.DataFrame | StoredTable]",
+    synthetic: Mapping[str, Any],
     statements: Mapping[str, PrivacyStatement | None],
     progress: Progress,
     *,
@@ -159,12 +131,6 @@ def evaluate(
         scorers=scorers,
         self_tested=self_tested,
     )
-
-
-def check_reached(sides: Sides) -> None:
-    """Refuse to take what could not be measured for a finding where the real table cannot be reached any more."""
-    if isinstance(sides, StoredSplit):
-        load.check_reached(sides.train)
 
 
 def expected(plan: Plan, label: str) -> Expectation | None:
@@ -198,7 +164,7 @@ def audit(plan: Plan, candidate: Candidate, progress: Progress) -> Candidate:
 
 
 def shadow(
-    plan: Plan, real: Real, candidate: Candidate, synthetic: pd.DataFrame, progress: Progress
+    plan: Plan, real: Real, candidate: Candidate, synthetic: Path, progress: Progress
 ) -> Candidate:  # fmt: skip
     """The candidate with the shadow-model attack on its table. Its fits are never released; no ledger hears of them.
 

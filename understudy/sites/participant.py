@@ -17,9 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-import pandas as pd
+from typing import Any, Literal
 
 from evaluate.engine import evaluate_beside
 from evaluate.gate.verdict import judge
@@ -32,11 +30,12 @@ from synth.output import RUN, Unfinished, check_new_folder, hidden_beside, read_
 from synth.progress import Progress, quiet
 from synth.split import Split, split_table
 from synth.table import read_table
+from synth.table.rows import Rows
 from understudy import provenance
 from understudy.artifacts import VERDICT, Delivery, deliver
 from understudy.budget.account import Fund, open_fund
 from understudy.budget.payment import SPENT, Payment, Release, RequestsInMemory
-from understudy.data.load import StoredSplit, read_real
+from understudy.data.load import read_rows
 from understudy.data.source import RealTable
 from understudy.evaluation_log import count_attempt
 from understudy.job.seeds import child_seed
@@ -46,9 +45,6 @@ from understudy.sites.messages import SitesError, pack, unpack
 from understudy.sites.site import NoisyAnswers, Site
 from understudy.sites.site_training import ROUND
 from understudy.sites.training_plan import training_cautions
-
-if TYPE_CHECKING:
-    from synth.stored import StoredTable
 
 SYNTHETIC, STATEMENT = "synthetic.csv", "statement.json"
 ALL_SITES = "all sites"
@@ -99,23 +95,22 @@ def taking_part(part: SitePart, progress: Progress = quiet) -> "Iterator[Partici
             respondent: Participant | FinishedSite = FinishedSite(part)
             yield respondent
         else:
-            with _participant(part, work, progress) as respondent:
-                yield respondent
+            respondent = _participant(part, work, progress)
+            yield respondent
         if respondent.is_done:
             work.discard()
 
 
-@contextmanager
-def _participant(part: SitePart, work: Unfinished, progress: Progress) -> "Iterator[Participant]":
+def _participant(part: SitePart, work: Unfinished, progress: Progress) -> "Participant":
     progress("reading the site's table", None)
-    with read_real(part.table, part.inputs.schema, "clamp") as real:
-        print_ = provenance.fingerprint(real, part.inputs.schema, _key())
-        _claim(work, {"job": part.inputs.digest, "site": part.name, "table": print_})
-        sides = _split(real, part.inputs)
-        paid = _Reservation.made(part, work.folder, print_)
-        answers = NoisyAnswers(work.folder / "answers")
-        site = Site(part.name, part.inputs, sides.train, answers, before_draws=paid.use)
-        yield Participant(part, site, sides, paid, work, print_, progress)
+    real = read_rows(part.table, part.inputs.schema, "clamp", work.folder)
+    print_ = provenance.fingerprint(real, part.inputs.schema, _key())
+    _claim(work, {"job": part.inputs.digest, "site": part.name, "table": print_})
+    sides = _split(real, part.inputs)
+    paid = _Reservation.made(part, work.folder, print_)
+    answers = NoisyAnswers(work.folder / "answers")
+    site = Site(part.name, part.inputs, sides.train, answers, before_draws=paid.use)
+    return Participant(part, site, sides, paid, work, print_, progress)
 
 
 def _key() -> bytes:
@@ -137,12 +132,10 @@ def _claim(work: Unfinished, names: Mapping[str, str]) -> None:
     (work.folder / "answers").mkdir(exist_ok=True)
 
 
-def _split(real: "pd.DataFrame | StoredTable", inputs: SitesInputs) -> Split | StoredSplit:
+def _split(real: Rows, inputs: SitesInputs) -> Split:
     """Train and holdout of a site, each unit by a hash of its own content or name."""
     seed = child_seed(inputs.job.seed, "split")
-    if isinstance(real, pd.DataFrame):
-        return split_table(real, inputs.schema, holdout_share=HOLDOUT_SHARE, seed=seed, private=True, any_size=True)
-    return StoredSplit.of(real, inputs.schema, holdout_share=HOLDOUT_SHARE, seed=seed, any_size=True)
+    return split_table(real, inputs.schema, holdout_share=HOLDOUT_SHARE, seed=seed, private=True, any_size=True)
 
 
 class _RequestOnDisk(RequestsInMemory):
@@ -265,7 +258,7 @@ class Participant:
 
     part: SitePart
     site: Site
-    sides: Split | StoredSplit = field(repr=False)
+    sides: Split = field(repr=False)
     paid: _Reservation
     work: Unfinished
     fingerprint: str
@@ -383,11 +376,9 @@ class Participant:
         (self.work.result / VERDICT).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
     def _real(self) -> Real:
-        inputs = self.part.inputs
-        terms: dict[str, Any] = {"seed": child_seed(inputs.job.seed, "evaluate"), "outside": "clamp"}
-        if isinstance(self.sides, Split):
-            return Real.prepare(self.sides.train, self.sides.holdout, inputs.schema, **terms)
-        return Real.prepare_stored(self.sides.train, self.sides.holdout, inputs.schema, **terms)
+        seed = child_seed(self.part.inputs.job.seed, "evaluate")
+        sides, schema = self.sides, self.part.inputs.schema
+        return Real.prepare(sides.train, sides.holdout, schema, seed=seed, outside="clamp")
 
 
 SITE_WARNING = (

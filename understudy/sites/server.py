@@ -157,7 +157,7 @@ def _fit(inputs: SitesInputs, channel: Channel, folder: Path, progress: Progress
             return network, budget, len(sums.records)
         seed = child_seed(inputs.job.seed, "fit", "sites")
         model = inputs.generator.fit(
-            RemoteTable(),  # type: ignore[arg-type] # it stands for stored rows, of which it has none
+            RemoteTable(),
             inputs.schema,
             seed=seed,
             progress=progress,

@@ -50,7 +50,7 @@ def fit_network(
     inputs = sums.inputs
     plan, generator = training_plan(inputs), trained_generator(inputs)
     if plan.is_private:
-        fit = start(generator, RemoteTable(), inputs.schema, budget, progress)  # type: ignore[arg-type]
+        fit = start(generator, RemoteTable(), inputs.schema, budget, progress)
     else:
         fit = PrivateFit(RemoteRows(inputs.schema), inputs.schema, budget, promises=False)
     events = fit.planned(generator.plan(inputs.schema))

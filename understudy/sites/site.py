@@ -13,10 +13,9 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from synth.dp.budget import Budget
@@ -26,18 +25,15 @@ from synth.dp.schedule import Schedule
 from synth.errors import BudgetError
 from synth.generators.fitting.fixed_costs import SIZES
 from synth.generators.fitting.histograms import COLUMNS
-from synth.generators.fitting.training_data import HeldTable, TrainingTable, bound_contributions
+from synth.generators.fitting.training_data import TrainingTable, bound_contributions
 from synth.output import read_state, whole_file
-from synth.table import conform
+from synth.table.rows import Rows
 from understudy.sites.job import SitesInputs
 from understudy.sites.messages import CountQuery, SitesError, flat, pack, read_query, unpack
 from understudy.sites.secure_aggregation import AggregationPlan
 from understudy.sites.site_aggregation import SiteAggregation
 from understudy.sites.site_training import SiteTraining
 from understudy.sites.training_plan import TrainingQuery, read_training_query, training_plan
-
-if TYPE_CHECKING:
-    from synth.stored import StoredTable
 
 ROUNDS_A_PLAN = 32
 """Sums that one set-up of secure aggregation serves."""
@@ -184,14 +180,14 @@ class Site:
     """A site's answers to the server of its job.
 
     Args:
-        train: *Sensitive*. The site's rows, in memory or where they are stored.
+        train: *Sensitive*. The site's rows, clamped.
     """
 
     def __init__(
         self,
         name: str,
         inputs: SitesInputs,
-        train: "pd.DataFrame | StoredTable",
+        train: Rows,
         answers: NoisyAnswers | None = None,
         noise: Any = None,
         before_draws: Callable[[], None] = lambda: None,
@@ -318,9 +314,6 @@ def plan_of(inputs: SitesInputs, run: str, answer_ids: Any) -> AggregationPlan:
     return AggregationPlan(f"{inputs.digest}:{run}:{answers}", inputs.names, inputs.job.threshold, ROUNDS_A_PLAN)
 
 
-def training_rows(train: "pd.DataFrame | StoredTable", inputs: SitesInputs) -> TrainingTable:
-    """The rows of a site, clamped and bounded as every private fit takes them. *Sensitive*."""
-    schema = inputs.schema
-    if isinstance(train, pd.DataFrame):
-        return HeldTable(bound_contributions(conform(train, schema, outside="clamp"), schema), schema)
-    return train.training(schema)
+def training_rows(train: Rows, inputs: SitesInputs) -> TrainingTable:
+    """The rows of a site, bounded as every private fit takes them. *Sensitive*."""
+    return TrainingTable(bound_contributions(train, inputs.schema))

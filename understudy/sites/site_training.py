@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from synth.domain import Discretizer
 from synth.dp.budget import Budget
 from synth.errors import BudgetError
-from synth.generators.fitting.training_data import PrivateRows, TrainingTable, owned_columns_of
+from synth.generators.fitting.training_data import PrivateRows, TrainingTable
 from synth.output import whole_file
 from synth.transforms.encoding import BinnedEncoding
 from understudy.sites.job import SitesInputs
@@ -191,11 +191,12 @@ class SiteTraining:
 
         generator, schema = trained_generator(self._inputs), self._inputs.schema
         encoding = BinnedEncoding(discretizer)
-        columns, room, owned = owned_columns_of(self._rows, discretizer, schema, self._folder)
+        columns = self._rows.columns(self._folder)
         encoded = encoding.apply(columns, np.random.default_rng(0))
+        entities = None if schema.entity is None else self._rows.entities()
         even = [np.ones(size) for size in encoding.layout.sizes]
         event, k = self._plan.event, schema.max_rows_per_unit
-        rows = PrivateRows(encoded, encoding.layout, room, owned, k, even, 0.0, event, self._budget)
+        rows = PrivateRows(encoded, encoding.layout, columns.disk, entities, k, even, 0.0, event, self._budget)
         device, units = device_of(generator.device), rows.units()
         self._n_units = len(units)
         return generator.private_training(units, rows.layout, even, expected_batch, event.count, device)

@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from evaluate.comparison import (
     BarringFinding,
     ComparisonTerms,
@@ -38,9 +36,11 @@ from synth.parsing import GivenFile, read_given
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.schema_file import schema_of
-from synth.table import read_table
 from synth.table.limits import SizeLimits
+from synth.table.rows import Rows
 from understudy import provenance
+from understudy.data.load import read_side
+from understudy.data.source import find_table
 from understudy.evaluate_external import CLAMPED
 from understudy.evaluation_log import count_attempt
 from understudy.job.load import check_measures, given_policy, named_policy
@@ -66,8 +66,8 @@ class VendorContext:
     asked: Asked
     schema: Schema
     policy: Policy
-    train: pd.DataFrame
-    holdout: pd.DataFrame
+    train: Rows
+    holdout: Rows
     limits: SizeLimits
     real: Real
     progress: Progress
@@ -241,10 +241,11 @@ def compare(asked: Asked, progress: Progress) -> VendorComparison:
     given["schema"] = read_given(asked.schema, "schema", SchemaError)
     schema = aimed(schema_of(given["schema"]), asked.target, asked.task)
     key = provenance.fingerprint_key(provenance.key_path())
-    train, holdout = read_table(asked.train), read_table(asked.holdout)
+    train = read_side("train", find_table(str(asked.train)), schema, asked.outside)
+    holdout = read_side("holdout", find_table(str(asked.holdout)), schema, asked.outside)
     real = Real.prepare(train, holdout, schema, seed=asked.seed, outside=asked.outside, n_targets=asked.n_targets)
     bench = VendorContext(
-        asked, schema, policy, train, holdout, SizeLimits.beside(real.train), real, progress, given, started
+        asked, schema, policy, train, holdout, SizeLimits.beside(real.train, len(train)), real, progress, given, started
     )
 
     offers, unusable = looked_at(bench, named)

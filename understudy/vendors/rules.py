@@ -16,9 +16,9 @@ from evaluate.intervals import clustered, newcombe
 from evaluate.privacy import copies
 from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Failure
-from evaluate.sampling import entity_codes, learned_keys
 from evaluate.tables import Tables
 from evaluate.text import listed
+from synth.row_hash import content_hashes
 
 BARRING = ("privacy.", "validity.")
 """Prefixes of the measures whose rules bar a table. The claim of a privacy statement is not among them: a vendor's is
@@ -74,16 +74,16 @@ def beyond_policy(tables: Tables, candidate: Candidate, delivered: pd.DataFrame 
 
 def _returned(tables: Tables, delivered: pd.DataFrame) -> Estimate:
     """Rows of train that stand somewhere in the delivery, beside how many rows of the holdout do."""
-    there = learned_keys(delivered, tables.schema)
+    there = content_hashes(delivered, tables.schema)
     shares = []
-    for frame in (tables.train, tables.holdout):
-        keys = learned_keys(frame, tables.schema)
+    for hashes in (tables.hashes("train"), tables.hashes("holdout")):
+        keys = hashes.keys
         alone = np.isin(keys, _once(keys))
-        units = pd.factorize(entity_codes(frame, tables.schema)[alone])[0]
+        units = pd.factorize(hashes.units[alone])[0]
         shares.append(clustered(np.isin(keys[alone], there), units) if alone.any() else (0.0, 0.0, 0.0))
     value, low, high = newcombe(*shares)
     note = f"share of training rows that stand in all {len(delivered):,} delivered rows, less that of held-out rows"
-    return Estimate(COPIED, value, len(tables.train), "lower", low=low, high=high, reference=0.0, note=note)
+    return Estimate(COPIED, value, tables.n_all("train"), "lower", low=low, high=high, reference=0.0, note=note)
 
 
 def _once(keys: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,11 @@ import pandas as pd
 from pydantic import Field, ValidationError
 
 from evaluate.result import EvaluationError
-from evaluate.sampling import MIN_TRAIN_ROWS, drawn_order, entity_codes
+from evaluate.sampling import MIN_TRAIN_ROWS, entity_codes
 from evaluate.tables import N_TARGETS
 from reports.exports.csv import runs
 from synth.errors import JobError, TableError, nearest
+from synth.row_hash import drawn_order
 from synth.schema import Schema, TaskKind, build_schema
 from synth.split import row_keys
 from synth.table import conform
@@ -31,8 +32,8 @@ from understudy.hashed_table import read_digested
 class Asked:
     """Tables to compare beside one real table."""
 
-    train: Path
-    holdout: Path
+    train: str | Path = field(repr=False)
+    holdout: str | Path = field(repr=False)
     schema: Path
     tables: tuple[Path, ...]
     policy: str = "internal"

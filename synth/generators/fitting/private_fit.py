@@ -98,11 +98,17 @@ def start(
             f"the budget is not on the schedule of generator={generator.name!r} under this schema; make it with "
             "`Budget(generator.schedule(schema))`"
         )
-    # A private fit never refuses by what a row holds: values are clamped, unknown categories become `other`.
-    clamped = Rows.of(train, schema)
-    rows = TrainingTable(bound_contributions(clamped, schema, in_order=generator.draws_histories(schema)))
+    rows = _training_table(train, schema, in_order=generator.draws_histories(schema))
     measured = measure_domain(rows, schema, budget)
     return PrivateFit(rows.under(measured), measured, budget, promises=True)
+
+
+def _training_table(train: Any, schema: Schema, *, in_order: bool) -> TrainingTable:
+    """The rows as a private fit counts them; it never refuses by what a row holds: values are clamped."""
+    if hasattr(train, "training"):  # a table that is counted where its rows are
+        table: TrainingTable = train.training(schema, in_order=in_order)
+        return table
+    return TrainingTable(bound_contributions(Rows.of(train, schema), schema, in_order=in_order))
 
 
 def _plans(generator: PrivateGenerator, schema: Schema, schedule: Schedule) -> bool:

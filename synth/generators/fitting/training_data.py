@@ -87,6 +87,11 @@ class TrainingTable:
 
     rows: Rows = field(repr=False)
 
+    @classmethod
+    def of(cls, frame: pd.DataFrame, schema: Schema) -> Self:
+        """The rows of a frame that is in canonical form already."""
+        return cls(Rows.from_frames([frame], schema))
+
     @property
     def schema(self) -> Schema:
         """The schema of the rows."""

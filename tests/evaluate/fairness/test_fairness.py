@@ -6,7 +6,9 @@ import pytest
 
 from evaluate.fairness import columns, models
 from evaluate.fairness.groups import Groups
-from evaluate.sampling import shuffle_columns
+from evaluate.sampling import (
+    shuffle_columns,
+)
 from evaluate.tables import Tables
 from evaluate.utility import study
 from synth.schema import build_schema
@@ -53,9 +55,7 @@ def tables(
     schema = build_schema(content)
     train, fresh, control = parts[:3]
     offered = parts[3] if synthetic is None else synthetic
-    return Tables(
-        schema, schema, train, fresh, control, offered, offered, shuffle_columns(train, np.random.default_rng(0)), 0
-    )
+    return Tables(schema, schema, train, fresh, control, offered, shuffle_columns(train, np.random.default_rng(0)), 0)
 
 
 def by_name(measurement):
@@ -162,7 +162,7 @@ def test_numbers_are_compared_by_their_means():
 def test_the_order_of_rows_does_not_matter():
     given = tables(n=600)
     mixed = [f.sample(frac=1, random_state=1).reset_index(drop=True) for f in (given.train, given.fresh, given.control)]
-    again = Tables(given.schema, given.declared, *mixed, given.offered, given.synthetic, given.shuffled, given.seed)
+    again = Tables(given.schema, given.declared, *mixed, given.synthetic, given.shuffled, given.seed)
     for module in (models, columns):
         first, second = by_name(module.measure(given)), by_name(module.measure(again))
         assert {key: e.value for key, e in first.items()} == pytest.approx({k: e.value for k, e in second.items()})

@@ -7,7 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.sampling import shuffle_columns
+from evaluate.sampling import (
+    shuffle_columns,
+)
 from evaluate.tables import Tables
 from synth.schema import Schema, build_schema
 from synth.table import conform
@@ -58,7 +60,7 @@ def make_tables(
     """Tables with a chosen fresh sample, which is the whole holdout."""
     synthetic_rows = conform(synthetic, schema, outside="clamp")
     shuffled = shuffle_columns(train, np.random.default_rng([seed, 99]))
-    return Tables(schema, schema, train, *halved(fresh), synthetic, synthetic_rows, shuffled, seed)
+    return Tables(schema, schema, train, *halved(fresh), synthetic_rows, shuffled, seed)
 
 
 def halved(holdout: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -94,7 +96,7 @@ def offer(tables: Tables) -> Callable[[pd.DataFrame], Tables]:
     """The same tables with other synthetic rows."""
 
     def given(synthetic: pd.DataFrame) -> Tables:
-        return replace(tables, offered=synthetic, synthetic=conform(synthetic, tables.schema, outside="clamp"))
+        return replace(tables, synthetic=conform(synthetic, tables.schema, outside="clamp"))
 
     return given
 

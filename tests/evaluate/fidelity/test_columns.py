@@ -10,7 +10,7 @@ from scipy import stats
 
 from evaluate.fidelity import columns, descriptives
 from evaluate.fidelity.columns import MAX_LABELS, Gaps, chi_square
-from evaluate.fidelity.protocol import OrderedValues
+from evaluate.fidelity.lines import OrderedValues
 from evaluate.fidelity.samples import Samples
 from evaluate.intervals import replicate_groups
 from evaluate.result import Estimate
@@ -108,20 +108,20 @@ def test_the_training_table_itself_scores_zero(tables: Tables) -> None:
 
 
 def test_the_order_of_rows_and_columns_does_not_matter_and_the_seed_decides(tables: Tables, offer: Offer) -> None:
-    turned = tables.offered.iloc[::-1].reset_index(drop=True)[list(tables.offered.columns[::-1])]
+    turned = tables.synthetic.iloc[::-1].reset_index(drop=True)[list(tables.synthetic.columns[::-1])]
     assert columns.measure(offer(turned)) == columns.measure(tables)
     assert columns.measure(replace(tables, seed=1)) != columns.measure(tables)
 
 
 def test_a_column_times_a_thousand_and_shifted_shows(tables: Tables, offer: Offer) -> None:
-    scaled = tables.offered.assign(length=tables.offered["length"] * 1000 + 5)
+    scaled = tables.synthetic.assign(length=tables.synthetic["length"] * 1000 + 5)
     measurement = columns.measure(offer(scaled))
     assert value(measurement, "columns.ks", "length") > 0.4
     assert value(measurement, "columns.tvd", "length") > 0.8
 
 
 def test_a_column_without_any_synthetic_value_counts_as_the_worst(tables: Tables, offer: Offer) -> None:
-    empty = tables.offered.assign(shape=None, length=np.nan)
+    empty = tables.synthetic.assign(shape=None, length=np.nan)
     measurement = columns.measure(offer(empty))
     assert value(measurement, "columns.ks", "length") == 1.0
     assert value(measurement, "columns.missing", "length") == 1.0
@@ -131,7 +131,7 @@ def test_a_column_without_any_synthetic_value_counts_as_the_worst(tables: Tables
 
 
 def test_what_is_undefined_in_one_column_is_not_left_out_of_a_mean(tables: Tables, offer: Offer) -> None:
-    measurement = columns.measure(offer(tables.offered.assign(length=np.nan)))
+    measurement = columns.measure(offer(tables.synthetic.assign(length=np.nan)))
     failed = {(f.measure, f.subject): f.message for f in measurement.failures}
     assert "no present value" in failed["columns.wasserstein", ("length",)]
     assert "'length'" in failed["columns.wasserstein.mean", ()]
@@ -142,10 +142,10 @@ def test_what_is_undefined_in_one_column_is_not_left_out_of_a_mean(tables: Table
 
 
 def test_equal_values_score_the_same_whatever_their_dtype(tables: Tables, offer: Offer) -> None:
-    retyped = tables.offered.assign(
-        length=tables.offered["length"].astype(object),
-        count=tables.offered["count"].astype("float64"),
-        color=tables.offered["color"].astype("category"),
+    retyped = tables.synthetic.assign(
+        length=tables.synthetic["length"].astype(object),
+        count=tables.synthetic["count"].astype("float64"),
+        color=tables.synthetic["color"].astype("category"),
     )
     assert columns.measure(offer(retyped)) == columns.measure(tables)
 
@@ -160,7 +160,7 @@ def test_a_column_that_is_mostly_one_value_is_not_collapsed(tables_of: Callable[
 
 
 def test_unseen_categories_count_and_are_not_taken_for_rare_ones(tables: Tables, offer: Offer) -> None:
-    unseen = columns.measure(offer(tables.offered.assign(color="violet")))
+    unseen = columns.measure(offer(tables.synthetic.assign(color="violet")))
     assert value(unseen, "columns.tvd", "color") == pytest.approx(1.0)
     assert value(unseen, "columns.chi2", "color") == pytest.approx(1.0)
     assert value(unseen, "columns.tvd.excess.worst") > 0.9
@@ -168,7 +168,7 @@ def test_unseen_categories_count_and_are_not_taken_for_rare_ones(tables: Tables,
 
 
 def test_one_synthetic_row_is_measured_without_an_interval(tables: Tables, offer: Offer) -> None:
-    measurement = columns.measure(offer(tables.offered.head(1)))
+    measurement = columns.measure(offer(tables.synthetic.head(1)))
     estimate = numbers(measurement)["columns.tvd.excess", ()]
     assert estimate.n == 1
     assert estimate.low is None

@@ -1,7 +1,6 @@
 """The distance of dependence: against its definition, on tables that no rule may pass, and how often it is right."""
 
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
@@ -12,10 +11,12 @@ import pytest
 from benchmarks.spoiled_tables import spoiled_table, uniform
 from evaluate.fidelity import dependence
 from evaluate.fidelity.encoded import EncodedSamples
-from evaluate.fidelity.samples import AnySamples
+from evaluate.fidelity.samples import Samples
 from evaluate.gate.policy import load_policy, shipped
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import shuffle_columns
+from evaluate.sampling import (
+    shuffle_columns,
+)
 from evaluate.tables import Tables
 from synth.schema import Schema, build_schema
 
@@ -32,8 +33,8 @@ LIMITS = limits_of("public")
 
 
 def measured(tables: Tables) -> dict[str, Estimate | Failure]:
-    with closing(EncodedSamples.of(tables, AnySamples.of(tables).whole())) as coded:
-        return {one.measure: one for one in dependence.measure(coded)}
+    coded = EncodedSamples.of(tables, Samples.draw(tables).whole())
+    return {one.measure: one for one in dependence.measure(coded)}
 
 
 def outcome(found: Estimate | Failure, limit: float) -> str:
@@ -109,11 +110,10 @@ def test_fresh_rows_keep_all_limits_and_are_near_zero(
 
 
 def test_it_is_the_squared_difference_of_joint_less_independent_shares_without_its_noise(tables: Tables) -> None:
-    with closing(EncodedSamples.of(tables, AnySamples.of(tables).whole())) as coded:
-        names = coded.columns
-        a, b = names.index("color"), names.index("length")
-        counts = next(coded.each([(a, b)]))
-        found = dependence._dependence(coded, a, b, counts)
+    coded = EncodedSamples.of(tables, Samples.draw(tables).whole())
+    a, b = coded.columns.index("color"), coded.columns.index("length")
+    counts = next(coded.each([(a, b)]))
+    found = dependence._dependence(coded, a, b, counts)
     cells = [table[0].reshape(coded.sizes[a], coded.sizes[b]) for table in counts[:2]]
     parts = []
     for cell in cells:

@@ -12,7 +12,7 @@ from scipy import stats
 from benchmarks.spoiled_tables import spoiled_table
 from evaluate.fidelity import columns, descriptives
 from evaluate.fidelity.descriptives import ColumnValues, Shares, ratio
-from evaluate.fidelity.protocol import AnyLine, CellLine, Grid, OrderedValues, crossings
+from evaluate.fidelity.lines import OrderedValues
 from evaluate.figures import ColumnShares
 from evaluate.intervals import wilson
 from evaluate.result import Estimate, Failure
@@ -29,7 +29,7 @@ def line_of(values: np.ndarray) -> OrderedValues:
 
 
 def values_of(train: np.ndarray, synthetic: np.ndarray, column: Any = REAL) -> ColumnValues:
-    lines: tuple[AnyLine, ...] = tuple(line_of(of) for of in (train, synthetic, train, train))
+    lines: tuple[OrderedValues, ...] = tuple(line_of(of) for of in (train, synthetic, train, train))
     return ColumnValues("x", column, lines, (1.0,) * 4)
 
 
@@ -77,22 +77,6 @@ def test_a_spike_stands_out_among_its_neighbors() -> None:
     assert shares is not None
     (kept, low, high), *_ = shares.ratios()
     assert low < kept < high < 0.5
-
-
-def test_cells_of_a_line_give_the_moments_tails_and_spikes_of_its_values() -> None:
-    rng = np.random.default_rng(1)
-    train, synthetic = (np.where(rng.random(6_000) < 0.3, 5.0, rng.lognormal(1, s, 6_000)) for s in (1.0, 1.4))
-    by_value = values_of(train, synthetic)
-    places, counts = by_value.lines[0].counted  # type: ignore[union-attr]
-    grid = Grid.at(places[crossings(counts)])
-    cells = tuple(CellLine.of(of, np.arange(6_000) % 16, 16, grid) for of in (train, synthetic, train, train))
-    in_cells = ColumnValues("x", REAL, cells, (1.0,) * 4)
-    assert in_cells.moments == pytest.approx(by_value.moments)
-    spikes = [descriptives.spikes(of) for of in (by_value, in_cells)]
-    kept = [np.array(one.ratios()) for one in spikes if one]
-    assert kept[0] == pytest.approx(kept[1])
-    assert descriptives.tail(in_cells).differences()[0][0] > 0.01
-    assert descriptives.lattice(in_cells) is None
 
 
 def test_a_column_without_a_value_is_a_failure_of_the_table_and_a_constant_one_has_no_scale(tables: Tables) -> None:

@@ -12,7 +12,9 @@ from evaluate.fidelity import pairs
 from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.samples import Samples
 from evaluate.result import Estimate
-from evaluate.sampling import shuffle_columns
+from evaluate.sampling import (
+    shuffle_columns,
+)
 from evaluate.tables import MetricResult, Tables
 from synth.schema import build_schema
 from synth.table import conform
@@ -77,7 +79,7 @@ def test_a_fresh_sample_is_near_zero_and_shuffled_columns_are_near_one(
 
 
 def test_the_order_of_rows_and_columns_does_not_matter(tables: Tables, offer: Offer) -> None:
-    turned = tables.offered.sample(frac=1.0, random_state=1)[list(tables.offered.columns[::-1])]
+    turned = tables.synthetic.sample(frac=1.0, random_state=1)[list(tables.synthetic.columns[::-1])]
     assert pairs.measure(offer(turned)) == pairs.measure(tables)
 
 
@@ -93,7 +95,7 @@ def test_the_holdout_offered_as_synthetic_mirrors_the_reference(tables: Tables) 
 def test_a_constant_synthetic_column_is_undefined_in_the_figure_and_costs_its_associations(
     tables: Tables, offer: Offer
 ) -> None:
-    honest, constant = pairs.measure(tables), pairs.measure(offer(tables.offered.assign(flag=True, length=1.0)))
+    honest, constant = pairs.measure(tables), pairs.measure(offer(tables.synthetic.assign(flag=True, length=1.0)))
     figure = constant.figures["associations"]
     place = figure["columns"].index("flag")
     assert figure["synthetic"][place] == [None] * 5
@@ -131,7 +133,7 @@ def test_independent_real_columns_leave_no_room_for_a_floor_share(tables: Tables
 
 @pytest.mark.parametrize("n_rows", [1, 2, 15])
 def test_a_handful_of_rows_is_measured_without_an_interval(tables: Tables, offer: Offer, n_rows: int) -> None:
-    measurement = pairs.measure(offer(tables.offered.head(n_rows)))
+    measurement = pairs.measure(offer(tables.synthetic.head(n_rows)))
     assert find(measurement, "pairs.tvd.excess").low is None
     assert "too few rows" in {f.measure: f.message for f in measurement.failures}["pairs.tvd.floor_share"]
 
@@ -179,7 +181,7 @@ def test_hundreds_of_categories_are_merged_for_pairs(tables: Tables) -> None:
 
 
 def test_figures_are_plain_data(tables: Tables, offer: Offer) -> None:
-    figures = pairs.measure(offer(tables.offered.assign(flag=True))).figures
+    figures = pairs.measure(offer(tables.synthetic.assign(flag=True))).figures
     assert json.loads(json.dumps(figures, allow_nan=False)) == figures
     kinds = figures["associations"]["kinds"]
     assert kinds[0] == [None, "cramers_v", "cramers_v", "correlation_ratio", "correlation_ratio"]

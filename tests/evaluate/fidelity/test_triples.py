@@ -10,7 +10,9 @@ from evaluate.fidelity import triples
 from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.samples import Samples
 from evaluate.result import Estimate
-from evaluate.sampling import shuffle_columns
+from evaluate.sampling import (
+    shuffle_columns,
+)
 from evaluate.tables import MetricResult, Tables
 from synth.schema import build_schema
 
@@ -60,7 +62,7 @@ def test_a_fresh_sample_is_at_zero_and_shuffled_columns_at_one(
 
 
 def test_the_order_of_rows_and_columns_does_not_matter(tables: Tables, offer: Offer) -> None:
-    turned = tables.offered.sample(frac=1.0, random_state=1)[list(tables.offered.columns[::-1])]
+    turned = tables.synthetic.sample(frac=1.0, random_state=1)[list(tables.synthetic.columns[::-1])]
     assert triples.measure(offer(turned)) == triples.measure(tables)
 
 

@@ -18,7 +18,7 @@ def by_name(tables):
 
 
 def with_synthetic(tables, rows):
-    return replace(tables, synthetic=rows.reset_index(drop=True), offered=rows.reset_index(drop=True))
+    return replace(tables, synthetic=rows.reset_index(drop=True).reset_index(drop=True))
 
 
 @pytest.mark.statistical
@@ -55,7 +55,14 @@ def test_neither_bounds_nor_categories_are_anybodys_own_values(draw, make):
         "columns": {n: {"kind": "real", "bounds": [-0.25, 0.25], "missing": True} for n in tables.schema.columns},
     })  # fmt: skip
     frames = {name: getattr(tables, name).clip(-0.25, 0.25) for name in ("train", "fresh", "control", "synthetic")}
-    found = by_name(replace(tables, **frames, schema=schema, declared=schema, offered=frames["synthetic"]))
+    found = by_name(
+        replace(
+            tables,
+            **frames,
+            schema=schema,
+            declared=schema,
+        )
+    )
     assert found[VALUES].low == 0.0
     categories = by_name(draw(make["all categorical"], SIZES, seed=3, leak=1.0))
     assert categories[VALUES].high == 0.0 and "nobody" in categories[VALUES].note
@@ -105,7 +112,7 @@ def test_people_are_counted_and_not_their_rows(draw, make):
     rows = pd.concat([tables.synthetic.iloc[50:], tables.train.head(50)], ignore_index=True).assign(
         who=pd.array(np.arange(1000), dtype="Int64")
     )
-    found = by_name(replace(tables, **frames, synthetic=rows, offered=rows, schema=schema, declared=schema))[PEOPLE]
+    found = by_name(replace(tables, **frames, synthetic=rows, schema=schema, declared=schema))[PEOPLE]
     assert found.n == 100
     assert found.value == pytest.approx(0.05)
 
@@ -122,7 +129,7 @@ def test_of_many_rows_whole_units_are_compared_and_the_same_share_of_either_side
         "columns": {**tables.schema.model_dump()["columns"], "who": {"kind": "identifier", "bounds": [0, 10**9]}},
     })  # fmt: skip
     rows = tables.synthetic.assign(who=pd.array(np.arange(400), dtype="Int64"))
-    real = exact_of(replace(tables, **frames, synthetic=rows, offered=rows, schema=schema, declared=schema)).real(500)
+    real = exact_of(replace(tables, **frames, synthetic=rows, schema=schema, declared=schema)).real(500)
     _, sizes = np.unique(real.units, return_counts=True)
     assert set(sizes) == {10}
     assert (real.in_train.sum(), (~real.in_train).sum()) == (500, 300)

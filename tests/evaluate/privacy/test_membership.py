@@ -198,7 +198,7 @@ def test_a_leak_of_changed_rows_is_linked(draw, make):
     numbers = [name for name in rows.columns if name.startswith("x")]
     rows[numbers] += rng.normal(scale=0.02, size=(len(rows), len(numbers)))
     rows["c0"] = rows["c0"].to_numpy()[rng.permutation(len(rows))]
-    found = by_name(membership.measure(replace(tables, synthetic=rows, offered=rows)))
+    found = by_name(membership.measure(replace(tables, synthetic=rows)))
     assert found[AUC].low > 0.52
     assert found[LOOSE].low > 0.02
 
@@ -238,7 +238,7 @@ def test_a_row_that_holds_a_few_values_of_a_person_gives_them_away(draw, make, n
     tables = draw(make["all numeric"], (1200, 800, 1000, 1200), seed=4)
     rows, copied = tables.synthetic.copy(), list(tables.train.columns)[:n_columns]
     rows[copied] = tables.train[copied]
-    changed = replace(tables, synthetic=rows, offered=rows)
+    changed = replace(tables, synthetic=rows)
     members, controls = scored(changed)["fragments"]
     assert area([Scores.of(members, controls)])[1] > 0.8
     assert by_name(membership.measure(changed))[AUC].low > 0.75
@@ -284,7 +284,7 @@ def test_one_row_of_an_entity_that_is_copied_gives_the_entity_away(draw, make):
     tables = of_entities(draw(make["mixed"], (3000, 1000, 3000, 1000), seed=3), sizes)
     copied = tables.train.iloc[3 : 4 * 75 : 4]
     rows = pd.concat([tables.synthetic.iloc[75:], copied], ignore_index=True)
-    members, _ = scored(replace(tables, synthetic=rows, offered=rows))["nearest"]
+    members, _ = scored(replace(tables, synthetic=rows))["nearest"]
     assert len(members) == 750
     assert (members > 1.0).mean() == pytest.approx(0.1, abs=0.005)
 
@@ -293,7 +293,7 @@ def test_exact_values_that_travel_in_other_rows_are_found(draw, make):
     tables = draw(make["all numeric"], (2000, 1000, 1000, 2000), seed=2)
     rng = np.random.default_rng(0)
     rows = tables.synthetic.assign(**{name: rng.permutation(tables.train[name]) for name in ("x0", "x1")})
-    of = scored(replace(tables, synthetic=rows, offered=rows))
+    of = scored(replace(tables, synthetic=rows))
     aucs = {name: area([Scores.of(*scores)])[0] for name, scores in of.items()}
     assert max(aucs, key=lambda name: aucs[name]) == "values"
     assert aucs["values"] > 0.6

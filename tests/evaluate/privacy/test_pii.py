@@ -286,7 +286,7 @@ def test_the_interval_of_the_excess_covers_its_expectation(n: int, leak: float) 
     schema = build_schema({"status": "declared", "columns": columns})
     rng = np.random.default_rng(0)
     empty = pd.DataFrame({"id": ["000"] * 50, "note": "a"})
-    base = Tables(schema, schema, empty, empty, empty, empty, empty, empty, 0)
+    base = Tables(schema, schema, empty, empty, empty, empty, empty, 0)
     covered = 0
     for seed in range(n):
         train = identifiers.generate(schema.columns["id"], 333, rng)  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ def found(measurement: MetricResult, name: str = AUC) -> Estimate:
 def made_by(generator: Generator, tables: Tables) -> Tables:
     """The evaluation of what a generator makes of the training table."""
     synthetic = generator.fit(tables.train, tables.declared, seed=1).sample(len(tables.synthetic), seed=1)
-    return replace(tables, synthetic=synthetic, offered=synthetic)
+    return replace(tables, synthetic=synthetic)
 
 
 @pytest.mark.parametrize("kind", ["mixed", "all numeric"])
@@ -100,7 +100,7 @@ def test_a_target_brings_all_rows_of_its_entity() -> None:
     rng = np.random.default_rng(0)
     whole = pd.DataFrame({"who": np.arange(300) // 2, "x": rng.random(300)})
     sides = [part.reset_index(drop=True) for part in (whole[:120], whole[120:200], whole[200:260], whole[260:])]
-    tables = Tables(schema, schema, sides[0], sides[1], sides[2], sides[3], sides[3], sides[0], 0)
+    tables = Tables(schema, schema, sides[0], sides[1], sides[2], sides[3], sides[0], 0)
     targets = Targets.of(tables)
     assert (targets.n_members, targets.n_controls) == (60, 30)
     assert targets.records["who"].is_unique

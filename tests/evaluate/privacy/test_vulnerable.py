@@ -29,7 +29,7 @@ def outliers_leaked(tables):
     far = np.argsort(-members.fresh.distances.mean(axis=1))[:60]
     leaked = tables.train.iloc[members.positions[far]]
     rows = pd.concat([tables.synthetic.iloc[60:], leaked], ignore_index=True)
-    return replace(tables, synthetic=rows, offered=rows)
+    return replace(tables, synthetic=rows)
 
 
 def test_a_leak_of_outliers_shows_among_the_isolated_where_the_average_hides_it(draw, make):
@@ -71,7 +71,7 @@ def test_groups_of_sensitive_columns_are_attacked_one_by_one(draw, make):
     tables = with_roles(draw(make["mixed"], SIZES, seed=1), sensitive=("flag",))
     leaked = tables.train[tables.train["flag"].fillna(False).astype(bool)].head(400)
     rows = pd.concat([tables.synthetic.iloc[len(leaked) :], leaked], ignore_index=True)
-    measurement = vulnerable.measure(replace(tables, synthetic=rows, offered=rows))
+    measurement = vulnerable.measure(replace(tables, synthetic=rows))
     worst = by_name(measurement)["group.auc"]
     assert worst.subject == ("flag",)
     assert worst.low > 0.6

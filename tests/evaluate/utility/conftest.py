@@ -7,7 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.sampling import shuffle_columns
+from evaluate.sampling import (
+    shuffle_columns,
+)
 from evaluate.tables import StatedClaim, Tables
 from synth.schema import Schema, build_schema
 
@@ -66,7 +68,7 @@ def make() -> Maker:
         offered = synthetic if isinstance(synthetic, pd.DataFrame) else other
         offered = synthetic(train.copy()) if callable(synthetic) else offered
         shuffled = shuffle_columns(train, np.random.default_rng(0))
-        return Tables(schema, schema, train, fresh, control, offered, offered, shuffled, seed, claim)
+        return Tables(schema, schema, train, fresh, control, offered, shuffled, seed, claim)
 
     return made
 
@@ -80,7 +82,7 @@ def reordered(tables: Tables) -> Tables:
     train, fresh, control, synthetic, shuffled = frames
     columns = dict(reversed(tables.schema.columns.items()))
     schema = tables.schema.model_copy(update={"columns": columns})
-    return Tables(schema, schema, train, fresh, control, synthetic, synthetic, shuffled, tables.seed, tables.claim)
+    return Tables(schema, schema, train, fresh, control, synthetic, shuffled, tables.seed, tables.claim)
 
 
 def values(measurement: Any) -> dict[tuple[str, tuple[str, ...]], float]:

@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.sampling import shuffle_columns
+from evaluate.sampling import (
+    shuffle_columns,
+)
 from evaluate.tables import StatedClaim, Tables
 from evaluate.utility import clusters
 from evaluate.utility.clusters import AGREEMENT, COST, EXPLAINED, GAP, SCORE
@@ -158,7 +160,7 @@ def test_of_many_units_a_sample_is_learned_from_with_the_noise_that_all_allow(fr
 
 def test_rows_that_are_all_the_same_have_no_groups():
     frame = planted_rows(100, 0).assign(**{f"c{i}": "p" for i in range(4)}, number=0.5)
-    tables = Tables(PLANTED, PLANTED, frame, frame, frame, frame, frame, frame, 0)
+    tables = Tables(PLANTED, PLANTED, frame, frame, frame, frame, frame, 0)
     result = clusters.measure(tables)
     assert not result.estimates
     assert {f.message for f in result.failures} == {"the control rows are all the same"}

@@ -33,7 +33,7 @@ def with_status(tables, target="y"):
     column = STATUS if target == "y" else {"kind": "real", "bounds": [-100, 100]}
     schema = build_schema({**schema.model_dump(), "columns": {**schema.model_dump()["columns"], "status": column}})
     parts = {}
-    for side in ("train", "fresh", "control", "synthetic", "offered", "shuffled"):
+    for side in ("train", "fresh", "control", "synthetic", "shuffled"):
         frame = getattr(tables, side)
         told = (
             np.where(frame["y"] == "yes", "lost", np.where(frame["x"] > 0, "open", "kept")) if target == "y" else None
@@ -93,8 +93,7 @@ def test_columns_that_all_give_the_target_away_leave_nothing_to_learn_from(make)
     }
     alone = build_schema({"status": "declared", "columns": dropped, "target": "y"})
     sides = {
-        side: getattr(made, side)[["y", "status"]]
-        for side in ("train", "fresh", "control", "synthetic", "offered", "shuffled")
+        side: getattr(made, side)[["y", "status"]] for side in ("train", "fresh", "control", "synthetic", "shuffled")
     }
     failures = {
         one.measure: one.message for one in tstr.measure(replace(made, schema=alone, declared=alone, **sides)).failures

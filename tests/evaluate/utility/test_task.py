@@ -40,7 +40,7 @@ def tables(column: dict[str, Any], y: Any, **roles: Any) -> Tables:
     )
     shuffled = train.assign(y=train["y"].sample(frac=1, random_state=0).to_numpy()).astype({"y": train["y"].dtype})
     claim = StatedClaim(epsilon=10.0, delta=1e-5, n_units=500)
-    return Tables(schema, schema, train, fresh, control, other, other, shuffled, 0, claim)
+    return Tables(schema, schema, train, fresh, control, other, shuffled, 0, claim)
 
 
 def coded(frame: pd.DataFrame) -> Any:
@@ -147,7 +147,7 @@ def test_outliers_that_are_cut_off_count_where_they_are_not() -> None:
     y = made.synthetic["y"].to_numpy()
     tail = y > np.quantile(y, 0.98)
     tripled = made.synthetic.assign(y=np.where(tail, 3 * y, y))
-    found = estimates(tstr.measure(replace(made, synthetic=tripled, offered=tripled)))
+    found = estimates(tstr.measure(replace(made, synthetic=tripled)))
     cut, uncut = found["utility.gap.linear"], found["utility.gap.linear.uncut"]
     assert uncut.value > cut.value + 0.1
     assert "outliers as they are" in uncut.note

@@ -6,7 +6,9 @@ import pandas as pd
 import pytest
 from sklearn.metrics import average_precision_score
 
-from evaluate.sampling import shuffle_columns
+from evaluate.sampling import (
+    shuffle_columns,
+)
 from evaluate.tables import Real, Tables
 from evaluate.utility import models, study, tstr
 from evaluate.utility.models import predictors
@@ -68,9 +70,7 @@ def tables(target: str | None, synthetic: pd.DataFrame | None = None, *, n: int 
     names = list(schema.kept)
     synthetic = other if synthetic is None else synthetic
     shuffled = shuffle_columns(train[names], np.random.default_rng(0))
-    return Tables(
-        schema, schema, train[names], fresh[names], control[names], synthetic[names], synthetic[names], shuffled, seed=0
-    )
+    return Tables(schema, schema, train[names], fresh[names], control[names], synthetic[names], shuffled, seed=0)
 
 
 def by_name(measurement):
@@ -128,9 +128,7 @@ def test_a_synthetic_table_that_lacks_a_class_is_scored_on_all_of_them():
 def test_a_class_that_training_rows_lack_counts_as_chance():
     given = tables("three")
     train = given.train.assign(three=given.train["three"].clip(upper=2))
-    partial = Tables(
-        given.schema, given.schema, train, given.fresh, given.control, train, train, given.shuffled, seed=0
-    )
+    partial = Tables(given.schema, given.schema, train, given.fresh, given.control, train, given.shuffled, seed=0)
     score = by_name(tstr.measure(partial))["utility.tstr.linear"]
     assert 0.5 < score.value < by_name(tstr.measure(given))["utility.tstr.linear"].value
 
@@ -141,7 +139,7 @@ def test_without_a_target_or_a_predictor_nothing_is_measured():
     alone = build_schema({"status": "inferred", "columns": {"binary": COLUMNS["binary"]}, "target": "binary"})
     frames = (frame[["binary"]] for frame in (given.train, given.fresh, given.control, given.synthetic))
     train, fresh, control, synthetic = frames
-    bare = Tables(alone, alone, train, fresh, control, synthetic, synthetic, train, seed=0)
+    bare = Tables(alone, alone, train, fresh, control, synthetic, train, seed=0)
     assert [f.reason for f in tstr.measure(bare).failures] == ["skipped"] * 14
 
 
@@ -170,7 +168,7 @@ def test_the_order_of_rows_does_not_matter():
         given.schema,
         given.declared,
         *(f.sample(frac=1, random_state=1).reset_index(drop=True) for f in (given.train, given.fresh, given.control)),
-        given.offered, given.synthetic, given.shuffled, given.seed,
+        given.synthetic, given.shuffled, given.seed,
     )  # fmt: skip
     first, second = (by_name(tstr.measure(t))["utility.tstr.linear"] for t in (given, again))
     assert first.value == pytest.approx(second.value, abs=1e-9)
@@ -226,8 +224,8 @@ def test_models_are_fitted_once_for_the_same_tables():
 def test_models_of_real_rows_serve_every_synthetic_table_beside_them():
     given = tables("flag", entity="who")
     real = Real.prepare(given.train, given.holdout, given.schema)
-    first, second = (real.beside(given.offered.head(n)) for n in (400, 300))
-    again = real.beside(given.offered.tail(400).reset_index(drop=True))
+    first, second = (real.beside(given.synthetic.head(n)) for n in (400, 300))
+    again = real.beside(given.synthetic.tail(400).reset_index(drop=True))
     found = [study.study_of(each).models["boosting"].learned for each in (first, again, second)]
     for side in ("trtr", "fresh", "matched", "floor"):
         assert found[0][side] is found[1][side]
@@ -275,7 +273,7 @@ def _simulated(form: str, n_replicates: int, spoil: float, end: str = "") -> dic
             told = {**COLUMNS["flag"], "dtype": "boolean"}
             schema = build_schema({**schema.model_dump(), "columns": {**schema.model_dump()["columns"], "told": told}})
             sides = [frame.assign(told=frame["flag"]) for frame in sides]
-        drawn = Tables(schema, schema, *sides, sides[3], shuffle_columns(sides[0], rng), seed)
+        drawn = Tables(schema, schema, *sides, shuffle_columns(sides[0], rng), seed)
         numbers = by_name(tstr.measure(drawn))
         for kind, listed in found.items():
             number = numbers[f"utility.{kind}.{form}{end}"]

@@ -243,7 +243,7 @@ def test_the_charges_of_1338_rows_are_never_clamped_by_half(
     from synth.dp.budget import Budget
     from synth.dp.mechanisms import InjectedNoise
     from synth.generators.fitting.fixed_costs import measure_domain
-    from synth.generators.fitting.training_data import HeldTable
+    from synth.generators.fitting.training_data import TrainingTable
     from synth.generators.mst import Mst
     from synth.infer import infer_schema
 
@@ -254,7 +254,8 @@ def test_the_charges_of_1338_rows_are_never_clamped_by_half(
     noise = InjectedNoise(np.random.default_rng(0))
     charges = frame["charges"].to_numpy()
     columns = [
-        measure_domain(HeldTable(frame, schema), schema, Budget(schedule, noise)).columns["charges"] for _ in range(200)
+        measure_domain(TrainingTable.of(frame, schema), schema, Budget(schedule, noise)).columns["charges"]
+        for _ in range(200)
     ]
     assert max(beyond(column, charges) for column in columns) <= 0.5
     assert max(np.ptp(column.ends) for column in columns) <= 10 * np.ptp(charges)  # type: ignore[arg-type]

@@ -45,11 +45,9 @@ from synth.errors import BudgetError, LedgerError
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting import private_fit
-from synth.generators.fitting.training_data import HeldTable
+from synth.generators.fitting.training_data import TrainingTable
 from synth.observed import observe
 from synth.schema import Schema, build_schema
-from synth.stored import StoredTable, open_table
-from synth.stored.table import StoredRows
 
 TAILS = (1e-7, 1 - 1e-7)
 """Where a statistical check alarms: once in five million runs by chance."""
@@ -282,21 +280,6 @@ def one_unit_moves_what_is_read_by_no_more_than_its_rows() -> None:
     assert [int(np.abs(a - b).sum()) for a, b in zip(with_all, without, strict=True)] == [1, K, K, K]
 
 
-def one_unit_of_a_stored_table_moves_what_is_read_by_no_more_than_its_rows(folder: Path) -> None:
-    frame, schema = visits()
-
-    def seen(table: pd.DataFrame, name: str) -> list[np.ndarray]:
-        table.to_parquet(folder / name, index=False)
-        noise = Recorder()
-        with open_table(folder / name) as stored:
-            fit("independent", stored, schema, noise)
-        return noise.seen[1:]
-
-    with_all, without = seen(frame, "all.parquet"), seen(frame[frame["who"] != 999], "others.parquet")
-    assert [a.shape for a in with_all] == [b.shape for b in without]
-    assert [int(np.abs(a - b).sum()) for a, b in zip(with_all, without, strict=True)] == [1, K, K, K]
-
-
 def a_unit_cannot_put_its_own_category_or_bound_into_the_schema() -> None:
     content: dict[str, Any] = {
         "status": "declared",
@@ -394,14 +377,13 @@ CHECKS: tuple[Check, ...] = (
     processes_that_were_one_draw_nothing_alike, no_two_releases_share_their_noise,
     noise_of_a_step_has_a_key_of_128_bits,
     what_reached_the_sampler_costs_what_is_claimed, one_unit_moves_what_is_read_by_no_more_than_its_rows,
-    one_unit_of_a_stored_table_moves_what_is_read_by_no_more_than_its_rows,
     a_unit_cannot_put_its_own_category_or_bound_into_the_schema, a_draw_that_is_not_in_the_schedule_is_refused,
     forty_releases_cost_what_the_analytic_formula_says, a_histograms_own_delta_is_paid_from_the_whole,
     a_filter_stops_at_its_total, what_was_reserved_stays_spent, persisted_noise_is_never_drawn_again,
 )  # fmt: skip
 
 _gaussian, _laplace, _gumbel = SystemNoise.gaussian, SystemNoise.laplace, SystemNoise.noisy_max
-_training = StoredTable.training
+_bound = private_fit.bound_contributions
 _release, _of_rho, _alike = mechanisms.release, events.gaussian_of_rho, accounting._alike
 
 
@@ -445,9 +427,8 @@ def _kept_generator(self: SystemNoise) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=secrets.randbits(128), counter=secrets.randbits(256)))
 
 
-def _one_row_more(self: StoredTable, schema: Schema, **_: Any) -> StoredRows:
-    k = schema.max_rows_per_unit + 1
-    return replace(_training(self, schema.model_copy(update={"max_rows_per_unit": k})), schema=schema)
+def _one_row_more(rows: Any, schema: Schema, **_: Any) -> Any:
+    return _bound(rows, schema.model_copy(update={"max_rows_per_unit": schema.max_rows_per_unit + 1}))
 
 
 def _given_back(step: Callable[..., None]) -> Callable[..., None]:
@@ -492,7 +473,7 @@ def _uncharged(self: Budget, event: Event, draw: Callable[[], Any]) -> Any:
     return draw()
 
 
-def _read_off_the_table(train: HeldTable, schema: Schema, budget: Budget) -> Schema:
+def _read_off_the_table(train: TrainingTable, schema: Schema, budget: Budget) -> Schema:
     return observe(schema, train.rows)
 
 
@@ -602,9 +583,9 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
         one_unit_moves_what_is_read_by_no_more_than_its_rows,
     ),
     (
-        "a rank off by one in a stored table",
-        (StoredTable, "training", _one_row_more),
-        one_unit_of_a_stored_table_moves_what_is_read_by_no_more_than_its_rows,
+        "a row more of each entity",
+        (private_fit, "bound_contributions", _one_row_more),
+        one_unit_moves_what_is_read_by_no_more_than_its_rows,
     ),
     (
         "no threshold for categories",

@@ -21,7 +21,7 @@ from synth.generators import registry
 from synth.generators.arn import Arn, ArnDistribution, ArnModel, RankLevels
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.fixed_costs import measure_domain
-from synth.generators.fitting.training_data import HeldTable
+from synth.generators.fitting.training_data import TrainingTable
 from synth.generators.marginal_generator import Independent
 from synth.generators.models.autoregressive_model import AutoregressiveModel
 from synth.generators.models.conditions import GIVEN
@@ -32,8 +32,8 @@ from synth.neural.autoregressive_network import to_arrays
 from synth.neural.training import CHECKPOINT
 from synth.schema import Schema, build_schema
 from synth.schema.kinds.number import MOST_SPIKES
-from synth.stored import open_table
 from synth.table import conform, present
+from tests.chunks import in_chunks
 
 N_CHAIN = 3_000
 CHAIN = build_schema({
@@ -362,7 +362,7 @@ def measured(frame: pd.DataFrame, schema: Schema, *, exact: bool = True, epsilon
     """The column after its domain is measured, without noise unless said."""
     schedule = Independent(epsilon=epsilon).schedule(schema)
     assert schedule is not None
-    rows = HeldTable(conform(frame, schema, outside="clamp", part=True), schema)
+    rows = TrainingTable.of(conform(frame, schema, outside="clamp", part=True), schema)
     found = measure_domain(rows, schema, Budget(schedule, NoNoise()) if exact else Budget(schedule))
     assert found.measured == found.spikes_measured == ()
     assert build_schema(found.model_dump()) == found
@@ -469,20 +469,13 @@ def test_a_fit_without_epsilon_reads_off_what_infer_would_propose(kind: str) -> 
 
 @pytest.mark.parametrize("bounds", [{"bounds": [0, 10**6]}, {"measure": True}], ids=["declared", "measured"])
 @pytest.mark.parametrize("epsilon", [1.0, None])
-def test_a_stored_table_has_the_same_frequent_values(
-    tmp_path: Any, bounds: dict[str, Any], epsilon: float | None
-) -> None:
-    table().to_parquet(tmp_path / "t.parquet", index=False)
+def test_frequent_values_are_the_same_whatever_the_chunks(bounds: dict[str, Any], epsilon: float | None) -> None:
     schema, generator = schema_of({"kind": "real", "decimals": 1, **bounds, **ASKED}), Independent(epsilon=epsilon)
-
-    def fitted(rows: Any) -> Schema:
-        schedule = generator.schedule(schema)
-        return generator.fit(rows, schema, budget=schedule and Budget(schedule, NoNoise())).schema
-
-    with open_table(tmp_path / "t.parquet") as stored:
-        there = fitted(stored)
-    assert fitted(table()) == there
-    assert there.columns["x"].spikes == (HEAVY,)  # type: ignore[union-attr]
+    schedule = generator.schedule(schema)
+    for size in (7, None):
+        rows = in_chunks(table(), schema, size)
+        found = generator.fit(rows, schema, budget=schedule and Budget(schedule, NoNoise())).schema
+        assert found.columns["x"].spikes == (HEAVY,)  # type: ignore[union-attr]
 
 
 def test_what_is_computed_is_not_measured() -> None:

@@ -1,6 +1,6 @@
 """A private fit whose every draw is answered without a look at what was asked: then nothing of the table is left.
 
-Tables of any content and size, in memory or stored, must come to the same model byte for byte, and on the way to the
+Tables of any content and size, in memory or in files, must come to the same model byte for byte, and on the way to the
 same questions, messages and log. Whatever else reached them, an exact count say, would show. Each lie in the table
 below must be caught.
 """
@@ -27,7 +27,6 @@ from synth.generators.fitting import private_fit
 from synth.generators.fitting.training_data import PrivateRows, TrainingTable
 from synth.generators.latent_class import LatentClass
 from synth.schema import Schema, build_schema
-from synth.stored import open_table
 from tests.synth.generators.deaf_noise import N_UNITS, Watched
 
 K = 3
@@ -180,13 +179,14 @@ def test_what_a_private_fit_leaves_is_a_function_of_its_noisy_answers(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("variant", "entities"), EVERY_FIT)
-def test_what_a_private_fit_on_a_stored_table_leaves_is_the_same_function(
-    variant: str, entities: bool, tmp_path: Path
+def test_what_a_private_fit_leaves_is_the_same_function_of_a_table_in_files(
+    variant: str, entities: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("synth.table.spool.MOST_IN_MEMORY", 0)
     frames = held(entities)
-    frames["odd"].to_parquet(tmp_path / "odd.parquet", index=False)
-    with open_table(tmp_path / "odd.parquet") as stored:
-        assert differences(variant, entities, {"plain": frames["plain"], "stored": stored}, tmp_path) == []
+    frames["odd"].to_parquet(tmp_path / "odd.parquet", index=False, row_group_size=7)
+    tables = {"plain": frames["plain"], "in files": tmp_path / "odd.parquet"}
+    assert differences(variant, entities, tables, tmp_path) == []
 
 
 _shares, _statement, _measure = (

@@ -42,7 +42,6 @@ from synth.language.vocabularies import CodedVocabulary
 from synth.neural import training as loop
 from synth.neural.batches import UnitIndex
 from synth.schema import Schema, build_schema
-from synth.stored import open_table
 from tests.evaluations import ABSENT, evaluation_of
 from tests.synth.generators.deaf_noise import N_UNITS, Watched
 from tests.synth.language.tiny import TINY
@@ -572,12 +571,6 @@ def test_public_texts_that_are_none_are_refused(content: bytes, tmp_path: Path) 
     made = generator("independent", text={**TINY, "public_text": str(path)})
     with pytest.raises(JobError, match=r"holds no text|cannot be read"):
         made.fit(complaints(5, 0), complaint_schema())
-
-
-def test_a_stored_table_is_refused(tmp_path: Path) -> None:
-    complaints(40, 0).to_parquet(tmp_path / "table.parquet", index=False)
-    with open_table(tmp_path / "table.parquet") as stored, pytest.raises(JobError, match="rows in memory"):
-        generator("trees", text=dict(TINY)).fit(stored, complaint_schema())
 
 
 @pytest.mark.parametrize("bad", ["", "a\ud800b"])

@@ -1,4 +1,4 @@
-"""The generator `trees`: what it refuses, warns of and keeps; its conditions, constraints, kinds and stored tables."""
+"""The generator `trees`: what it refuses, warns of and keeps; its conditions, constraints, and kinds."""
 
 import contextlib
 import json
@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import synth
@@ -21,7 +19,6 @@ from synth.generators.models.chunked_output import write_rows
 from synth.generators.models.conditions import GIVEN
 from synth.generators.trees import Trees
 from synth.schema import Schema, build_schema
-from synth.stored import open_table
 from synth.table import present, violations
 from tests.damaging import damaged
 from tests.synth.conftest import CONTENT, make_frame
@@ -366,42 +363,3 @@ def test_unfinished_work_of_another_fit_is_refused_and_so_is_damaged_work(tmp_pa
 def test_threads_change_nothing() -> None:
     one, three = (Trees(n_threads=n, **QUICK).fit(chain(600), CHAIN, seed=1).sample(200, seed=1) for n in (1, 3))
     pd.testing.assert_frame_equal(one, three)
-
-
-@pytest.mark.parametrize("kind", ["folder", "duckdb"])
-def test_a_stored_table_gives_a_model_of_the_same_quality(kind: str, tmp_path: Path) -> None:
-    if kind == "folder":
-        (tmp_path / "rows").mkdir()
-        for part in range(3):
-            rows = chain().iloc[part * 1000 : (part + 1) * 1000]
-            pq.write_table(pa.Table.from_pandas(rows, preserve_index=False), tmp_path / "rows" / f"{part}.parquet")
-        address = str(tmp_path / "rows")
-    else:
-        import duckdb
-
-        with duckdb.connect(str(tmp_path / "rows.duckdb")) as connection:
-            rows = pa.Table.from_pandas(chain())
-            connection.register("held", rows)
-            connection.execute("CREATE TABLE rows AS SELECT * FROM held")
-        address = f"duckdb://{tmp_path / 'rows.duckdb'}#rows"
-    with open_table(address) as stored:
-        made = Trees(rounds=60).fit(stored, CHAIN, seed=0, place=tmp_path / "work")
-    drawn, real = made.sample(10_000, seed=1), chain(20_000, seed=1)
-    assert made.default_rows == N_CHAIN
-    held = Trees(rounds=60).fit(chain(), CHAIN, seed=0)
-    assert made.discretizer.to_plain() == held.discretizer.to_plain()
-    shares = [pd.crosstab(table["first"], table["last"], normalize=True).to_numpy() for table in (drawn, real)]
-    assert np.abs(shares[0] - shares[1]).sum() / 2 < 0.05
-
-
-def test_a_stored_table_of_entities_weighs_rows_by_their_entity(tmp_path: Path) -> None:
-    frame, schema = visits()
-    pq.write_table(pa.Table.from_pandas(frame), tmp_path / "rows.parquet")
-    with open_table(tmp_path / "rows.parquet") as stored:
-        made = Trees(**QUICK).fit(stored, schema, seed=0)
-    held = Trees(**QUICK).fit(frame, schema, seed=0)
-    for one, other in zip(made.discretizer.attributes, held.discretizer.attributes, strict=True):
-        np.testing.assert_array_equal(one.group, other.group)
-        np.testing.assert_allclose(one.mass, other.mass)
-    assert made.entity_shares == held.entity_shares
-    assert (made.sample(20_000, seed=1)["stay"] == 77).mean() < 0.02

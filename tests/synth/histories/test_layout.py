@@ -14,6 +14,7 @@ from synth.histories.ordering import histories_of, order_ranks
 from synth.observed import observe
 from synth.schema import Schema, build_schema
 from synth.table import conform
+from synth.table.rows import Rows
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +184,7 @@ def test_a_cell_that_cannot_be_read_changes_nothing_for_others_and_stops_no_fit(
     plain = pd.DataFrame({"who": np.repeat(np.arange(6), 3), "at": at, "x": ["True", "False", "True"] * 6})
 
     def of_others(frame: pd.DataFrame) -> list[pd.DataFrame]:
-        bound = bound_contributions(conform(frame, schema, outside="clamp"), schema, in_order=True)
+        bound = bound_contributions(Rows.of(frame, schema), schema, in_order=True).frame()
         layout = HistoryLayout(observe(schema, bound), 2, reads_domains=False, averages=False)
         parts = layout.taken_apart(bound, histories_of(bound, schema))
         later = parts[1]

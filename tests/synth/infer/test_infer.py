@@ -89,7 +89,6 @@ def test_a_column_of_text_is_proposed(texts: list[str], kind: str, facts: dict) 
         (pd.Series([3, 1, None, 3], dtype="Int64"), "integer", None),
         (pd.Series([3, 1, 2, 3], dtype="Int64"), "integer", "Int64"),
         (pd.Series([3, 1, 2, 3], dtype="int8"), "integer", "int8"),
-        (pd.Series([3, 1], dtype="int64[pyarrow]"), "integer", "int64[pyarrow]"),
         (pd.Series([3.5, 1]), "real", None),
         (pd.Series([3.1, 1], dtype="float32"), "real", "float32"),
         (pd.Series([Decimal("1.25"), Decimal(2)]), "real", "decimal128(38, 2)[pyarrow]"),

@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.sampling import entity_codes, learned_keys, seeded_order
+from evaluate.sampling import (
+    entity_codes,
+)
 from synth.domain import Discretizer
 from synth.domain.constraint_checks import broken
 from synth.dp.budget import Budget
@@ -21,7 +23,7 @@ from synth.generators.fitting.training_data import HeldTable
 from synth.generators.latent_class import LatentClass
 from synth.generators.marginal_generator import Independent
 from synth.generators.mst import Mst
-from synth.row_hash import content_keys
+from synth.row_hash import content_keys, seeded_order
 from synth.row_hash import content_sums as content_sums_held
 from synth.schema import Schema, build_schema
 from synth.split import split_table
@@ -176,7 +178,7 @@ def test_rows_come_in_the_order_that_they_have_in_memory(put: Any, kinds: Schema
     there = drawn(both.stored, kinds, seed=5, limit=limit)
     order = seeded_order(held, kinds, 5)[:limit]
     # Equal rows are told apart by nothing, so that any of them may stand for another.
-    keys = pd.Series(learned_keys(held, kinds), index=both.held["who"])
+    keys = pd.Series(content_keys(held, kinds), index=both.held["who"])
     assert keys.loc[there["who"]].tolist() == keys.iloc[order].tolist()
     assert there["who"].is_unique and there[UNIT].tolist() == there[POSITION].tolist()
     assert drawn(both.stored, kinds, seed=6, limit=limit)["who"].tolist() != there["who"].tolist()

@@ -3,6 +3,7 @@
 import datetime as dt
 import gzip
 import itertools
+import json
 import os
 import threading
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -27,6 +29,7 @@ from synth.table import Table, conform, present, read_table, write_table
 from synth.table.limits import LEAST_BYTES, LEAST_ROWS, TIMES, SizeLimits
 from synth.table.reading import read_header
 from synth.validation import read_toml
+from tests.synth.table.workbook import SHEET, TEXTS, write_parts
 
 SMALL = SizeLimits(n_bytes=4 << 20, n_rows=1_000, n_columns=50)
 Write = Callable[[Path], Path]
@@ -102,6 +105,34 @@ def zipped(text: bytes) -> bytes:
     return gzip.compress(text)
 
 
+def feather_of(table: pa.Table, cut: int = 0) -> Write:
+    def write(folder: Path) -> Path:
+        path = folder / "t.feather"
+        pa.feather.write_feather(table, path, compression="zstd")
+        path.write_bytes(path.read_bytes()[:-cut] if cut else path.read_bytes())
+        return path
+
+    return write
+
+
+def pointing_elsewhere(folder: Path) -> Path:
+    """Texts of which one ends a gigabyte behind the last."""
+    path = folder / "t.feather"
+    pa.feather.write_feather(pa.table({"a": ["x", "y"]}), path, compression="uncompressed")
+    offsets, far = (np.array([0, 1, end], dtype=np.int32).tobytes() for end in (2, 1 << 30))
+    content = path.read_bytes()
+    path.write_bytes(content[::-1].replace(offsets[::-1], far[::-1], 1)[::-1])  # the last: that of the rows
+    return path
+
+
+def sheet_of(rows: str, parts: dict[str, str | None] | None = None, texts: str = "") -> Write:
+    def write(folder: Path) -> Path:
+        pytest.importorskip("python_calamine")
+        return write_parts(folder / "t.xlsx", SHEET.format(rows), TEXTS.format(texts), parts or {})
+
+    return write
+
+
 REFUSED: dict[str, tuple[Write, str]] = {
     "a gzip bomb": (bomb, "bytes once it is uncompressed"),
     "a CSV file that is too large": (bytes_of(b"a\n" + b"0\n" * (3 << 20)), "bytes once it is uncompressed"),
@@ -123,7 +154,10 @@ REFUSED: dict[str, tuple[Write, str]] = {
     "a spreadsheet named CSV": (bytes_of(b"PK\x03\x04\x14\0"), "zip (a spreadsheet, perhaps) file"),
     "CSV named Parquet": (bytes_of(b"a,b\n1,2\n", "t.parquet"), "must be whole"),
     "CSV named gzip": (bytes_of(b"a,b\n1,2\n", "t.csv.gz"), "gzip-compressed"),
-    "gzip that is cut short": (bytes_of(zipped(b"a\n" + os.urandom(5_000))[:-900], "t.csv.gz"), "cut short"),
+    "gzip that is cut short": (
+        bytes_of(zipped(b"a\n" + os.urandom(5_000).hex().encode())[:-900], "t.csv.gz"),
+        "cut short",
+    ),
     "Parquet that is cut short": (bytes_of(b"PAR1" + b"\0" * 40 + b"PAR1", "t.parquet"), "must be whole"),
     "an empty file": (bytes_of(b""), "is empty"),
     "an empty Parquet file": (bytes_of(b"", "t.parquet"), "must be whole"),
@@ -139,6 +173,42 @@ REFUSED: dict[str, tuple[Write, str]] = {
     "a device": (device, "a pipe or a device"),
     "a folder": (folder_named_like_a_table, "is a folder"),
     "a nested column": (parquet_of(pa.table({"a": [[1]]})), "nested"),
+    "a quote that stays open": (bytes_of(b'a,b\n1,"x\n2,y\n3,z\n'), "quote"),
+    "a quote that stays open at the end": (bytes_of(b'a,b\n1,2\n1,"x'), "quote"),
+    "rows of several lengths": (bytes_of(b"a,b\n1,2\n3\n"), "as many fields"),
+    "no lines of JSON": (bytes_of(b"\n\n", "t.jsonl"), "at least one row"),
+    "JSON that is none": (bytes_of(b'{"a": 1}\n{"a": \n', "t.jsonl"), "has a line that is none"),
+    "JSON without names": (bytes_of(b"[1, 2]\n", "t.jsonl"), "has a line that is no object"),
+    "JSON in JSON": (bytes_of(b'{"a": [1]}\n', "t.jsonl"), "itself a list or an object"),
+    "deep JSON": (bytes_of(b'{"a": ' + b"[" * 100_000 + b"\n", "t.jsonl"), "has a line that is none"),
+    "JSON with a name twice": (bytes_of(b'{"a": 1, "a": 2}\n', "t.jsonl"), "names a column twice"),
+    "JSON with a name of its own": (bytes_of(b'{"a": 1}\n{"b": 2}\n', "t.jsonl"), "first line"),
+    "JSON with a NUL": (bytes_of(b'{"a": "\\u0000"}\n', "t.jsonl"), "NUL"),
+    "JSON with half a surrogate pair": (bytes_of(b'{"a": "\\ud800"}\n', "t.jsonl"), "surrogate"),
+    "JSON in Latin-1": (bytes_of(b'{"a": "\xf6"}\n', "t.jsonl"), "another encoding"),
+    "JSON of too many rows": (bytes_of(b'{"a": 1}\n' * 2_000, "t.jsonl"), "may have 1,000 rows"),
+    "JSON of too many columns": (
+        bytes_of(json.dumps({f"c{i}": 1 for i in range(60)}).encode(), "t.jsonl"),
+        "may have 50 columns",
+    ),
+    "a JSON bomb": (bytes_of(zipped(b'{"a": "' + b"x" * (8 << 20) + b'"}\n'), "t.jsonl.gz"), "once it is uncompressed"),
+    "CSV named Feather": (bytes_of(b"a,b\n1,2\n", "t.feather"), "must be whole"),
+    "Feather that is cut short": (feather_of(pa.table({"a": [1] * 900}), cut=300), "must be whole"),
+    "Feather of an index beyond its texts": (pointing_elsewhere, "must be whole"),
+    "a nested column of Feather": (feather_of(pa.table({"a": [[1]]})), "nested"),
+    "Feather of too many rows": (feather_of(pa.table({"a": pa.nulls(5_000, pa.int8())})), "may have 1,000 rows"),
+    "a Feather bomb": (feather_of(pa.table({"a": ["x" * (1 << 20)] * 8})), "bytes once it is uncompressed"),
+    "Feather of codes": (feather_of(codes_of_one_long_text()), "bytes once it is uncompressed"),
+    "CSV named Excel": (bytes_of(b"a,b\n1,2\n", "t.xlsx"), "must be a whole .xlsx"),
+    "a zip file named Excel": (sheet_of("", {"xl/workbook.xml": None}), "must be a whole .xlsx"),
+    "an empty sheet": (sheet_of(""), "needs a header row"),
+    "a cell far away": (sheet_of('<row r="999"><c r="XFD999"><v>1</v></c></row>'), "may have 50 columns"),
+    "a row far away": (sheet_of('<row r="1048576"><c r="A1048576"><v>1</v></c></row>'), "may have 1,000 rows"),
+    "a sheet of blanks": (sheet_of(" " * (8 << 20)), "bytes once it is uncompressed"),
+    "a long text in many cells": (
+        sheet_of("<row>" + '<c t="s"><v>0</v></c>' * 40 + "</row>", texts=f"<si><t>{'x' * 200_000}</t></si>"),
+        "bytes once it is uncompressed",
+    ),
 }
 
 

@@ -18,8 +18,11 @@ from hypothesis import strategies as st
 from synth.domain import Discretizer
 from synth.errors import OutputError
 from synth.schema import Schema, build_schema
-from synth.table import conform
-from synth.transforms.columns import Disk, FiledColumns, HeldValues
+from synth.table import conform, spool
+from synth.table.rows import Rows
+from synth.table.spool import Disk
+from synth.transforms import columns
+from synth.transforms.columns import Columns, PresentValues
 from synth.transforms.encoding import BinnedEncoding
 from synth.transforms.layout import Encoded, Layout, Span
 from synth.transforms.mode_encoding import Categories, ModalEncoding
@@ -250,11 +253,10 @@ def test_codes_and_scalars_are_of_the_same_rows(codes: tuple[int, ...], scalars:
         Encoded(np.zeros(codes, np.int16), np.zeros(scalars, np.float32))
 
 
-DISCRETIZER = Discretizer.by_schema(build_schema({
-    "status": "declared",
-    "columns": {"x": {"kind": "real", "bounds": [-9.0, 9.0]}, "c": {"kind": "categorical", "categories": ["a", "b"]}},
-}))  # fmt: skip
-NUMBER, CATEGORY = DISCRETIZER.attributes
+SCHEMA = build_schema({
+    "status": "declared", "columns": {"x": {"kind": "real", "bounds": [-9.0, 9.0], "missing": True}},
+})  # fmt: skip
+(NUMBER,) = Discretizer.by_schema(SCHEMA).attributes
 RNG = np.random.default_rng(0)
 COLUMNS = {
     "few": RNG.integers(0, 3, 20_000).astype(float),
@@ -267,9 +269,15 @@ COLUMNS = {
 }
 
 
-def _filed(column: np.ndarray, folder: Path, n_blocks: int = 7) -> FiledColumns:
-    blocks = (np.stack([part, np.zeros(len(part))]) for part in np.array_split(column, n_blocks) if len(part))
-    return Disk(folder).keep(blocks, ("x", "c"))
+@pytest.fixture
+def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is put away lies in a file."""
+    monkeypatch.setattr(spool, "MOST_IN_MEMORY", 0)
+
+
+def _filed(column: np.ndarray, folder: Path, n_blocks: int = 7) -> Columns:
+    frames = (pd.DataFrame({"x": part}) for part in np.array_split(column, n_blocks))
+    return Columns(Rows.from_frames(frames, SCHEMA, folder), Disk(folder))
 
 
 @pytest.fixture
@@ -281,9 +289,13 @@ def little_room() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
+@pytest.mark.usefixtures("no_memory")
 @pytest.mark.parametrize("name", COLUMNS)
-def test_values_in_a_file_are_those_in_memory_and_drawn_alike(name: str, tmp_path: Path) -> None:
-    held, filed = HeldValues.of(COLUMNS[name]), _filed(COLUMNS[name], tmp_path).values(NUMBER)
+def test_values_in_a_file_are_those_in_memory_and_drawn_alike(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns, "CHUNK_ROWS", 1_001)
+    held, filed = PresentValues.of(COLUMNS[name]), _filed(COLUMNS[name], tmp_path).values(NUMBER)
     taken = np.unique(COLUMNS[name][:3])
     taken = taken[~np.isnan(taken)]
     for here, there in ((held, filed), (held.without(taken), filed.without(taken).without(np.empty(0)))):
@@ -298,39 +310,39 @@ def test_values_in_a_file_are_those_in_memory_and_drawn_alike(name: str, tmp_pat
         assert here.counts(asked).tolist() == there.counts(asked).tolist() == expected
 
 
-def test_a_table_comes_back_block_by_block(tmp_path: Path) -> None:
-    blocks = [np.array([[0.5, np.nan], [0, 3]]), np.array([[-1.0], [2]])]
-    columns = Disk(tmp_path).keep(iter(blocks), ("x", "c"))
-    assert len(columns) == 3
-    np.testing.assert_array_equal(np.concatenate(list(columns.parts(NUMBER))), [0.5, np.nan, -1.0])
-    cells = np.concatenate(list(columns.parts(CATEGORY)))
-    assert cells.tolist() == [0, 3, 2] and cells.dtype == np.int64
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_are_cut_alike_whatever_the_chunks_of_the_rows(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns, "CHUNK_ROWS", 1_001)
+    for n_blocks in (1, 7, 40):
+        parts = list(_filed(COLUMNS[name], tmp_path, n_blocks).parts(NUMBER))
+        assert [len(part) for part in parts[:-1]] == [1_001] * (len(parts) - 1)
+        np.testing.assert_array_equal(np.concatenate([*parts, np.empty(0)]), COLUMNS[name])
 
 
 def test_arrays_begin_with_zeros_and_hold_what_is_written(tmp_path: Path) -> None:
-    made = Disk(tmp_path)((3_000_000, 2), np.int32)
-    assert not made.any()
-    made[-1] = 7
-    assert made.sum() == 14
+    for n in (30, 5_000_000):  # in memory, and in a file
+        made = Disk(tmp_path)((n, 2), np.int32)
+        assert not made.any()
+        made[-1] = 7
+        assert made.sum() == 14
     assert Disk(tmp_path)((0, 3), np.int16).shape == (0, 3)
+    encoded = _filed(COLUMNS["many"], tmp_path).encoded(Layout((Span("x", 3, whole=False),), ("x",)))
+    assert encoded.codes.shape == encoded.scalars.shape == (20_000, 1) and encoded.codes.dtype == np.int16
 
 
-def test_encoded_rows_are_made_row_by_row_on_the_disk(tmp_path: Path) -> None:
-    made = _filed(COLUMNS["many"], tmp_path).encoded(Layout((Span("x", 3, whole=False),), ("x",)))
-    assert made.codes.shape == made.scalars.shape == (20_000, 1)
-    assert made.codes.dtype == np.int16 and made.codes.flags.c_contiguous and made.codes.flags.writeable
-
-
+@pytest.mark.usefixtures("no_memory")
 @pytest.mark.parametrize("nameless", [True, False])
 def test_no_file_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nameless: bool) -> None:
     """Nor where the file system makes none without: Python knows a disk like that by its first refusal."""
     monkeypatch.setattr(tempfile, "_O_TMPFILE_WORKS", nameless)
-    columns, zeros = _filed(COLUMNS["many"], tmp_path), Disk(tmp_path)((10, 10), np.float64)
-    assert len(columns) == 20_000 and zeros.shape == (10, 10)
+    filed, zeros = _filed(COLUMNS["many"], tmp_path), Disk(tmp_path)((10, 10), np.float64)
+    assert len(filed) == 20_000 and zeros.shape == (10, 10)
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.usefixtures("little_room")
+@pytest.mark.usefixtures("little_room", "no_memory")
 def test_a_disk_without_room_is_told(tmp_path: Path) -> None:
     for wanted in (lambda: Disk(tmp_path)((10**6,), np.int8), lambda: _filed(COLUMNS["many"], tmp_path)):
         with pytest.raises(OutputError, match="make room there") as error:
@@ -339,9 +351,11 @@ def test_a_disk_without_room_is_told(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("no_memory")
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="nowhere"):
-        Disk(tmp_path / "nowhere")((3,), np.int8)
+        Disk(tmp_path / "file" / "nowhere")((3,), np.int8)
 
 
 REFUSED = (ValueError, KeyError, TypeError)

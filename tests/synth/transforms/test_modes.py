@@ -18,7 +18,7 @@ from synth.infer import infer_schema
 from synth.observed import observe
 from synth.schema import Schema, build_schema
 from synth.table import conform, read_table
-from synth.transforms.columns import HeldValues
+from synth.transforms.columns import PresentValues
 from synth.transforms.encoding import BinnedEncoding
 from synth.transforms.layout import Encoded
 from synth.transforms.mode_encoding import Categories, ModalEncoding
@@ -153,7 +153,7 @@ FALSE_ALARM_SE = 4.5
 
 
 def _fit(values: Any, log: bool = False, seed: int = 0) -> Modes:
-    return Modes.fit(HeldValues.of(np.asarray(values, dtype=np.float64)), log=log, rng=np.random.default_rng(seed))
+    return Modes.fit(PresentValues.of(np.asarray(values, dtype=np.float64)), log=log, rng=np.random.default_rng(seed))
 
 
 def _two_bells(n: int, seed: int = 0) -> np.ndarray:

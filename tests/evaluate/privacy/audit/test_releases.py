@@ -21,7 +21,7 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.fitting import fixed_costs, private_fit
 from synth.generators.fitting import fixed_costs as measured_domain
 from synth.generators.fitting.marginal_selection import ClassSearch
-from synth.generators.fitting.training_data import HeldTable
+from synth.generators.fitting.training_data import TrainingTable
 from synth.generators.mst import Mst
 from synth.schema import Schema, build_schema
 
@@ -34,8 +34,8 @@ _choose, _noisy_max, _release, _named = (
     mechanisms.release,
     mechanisms.name_stable,
 )
-_score, _places, _sizes = Mst._score, HeldTable.place_counts, HeldTable.rows_per_entity
-_values, _class_scores = HeldTable.value_counts, ClassSearch.scores
+_score, _places, _sizes = Mst._score, TrainingTable.place_counts, TrainingTable.rows_per_entity
+_values, _class_scores = TrainingTable.value_counts, ClassSearch.scores
 
 
 def schema_of(k: int = 1, *, measured: bool = False) -> Schema:
@@ -147,7 +147,7 @@ def _all_rows(rows: Any, schema: Schema, *, in_order: bool) -> Any:
     return rows
 
 
-def _row_numbers(self: HeldTable) -> np.ndarray:
+def _row_numbers(self: TrainingTable) -> np.ndarray:
     return np.asarray(_sizes(self) * 2)
 
 
@@ -160,7 +160,7 @@ RELEASED: dict[str, tuple[Any, str, Any, str, int]] = {
     "scores that move twice as far": (Mst, "_score", _scores_twice, "mst", 1),
     "scores of marginals that move twice as far": (ClassSearch, "scores", _class_scores_twice, "latent_class", 1),
     "rows of an entity without a bound": (private_fit, "bound_contributions", _all_rows, "independent", 3),
-    "rows per entity counted twice": (HeldTable, "rows_per_entity", _row_numbers, "independent", 3),
+    "rows per entity counted twice": (TrainingTable, "rows_per_entity", _row_numbers, "independent", 3),
 }
 
 
@@ -199,16 +199,16 @@ def _of_one_row(schema: Schema, rho: float, delta: float) -> Any:
 
 def _exact_bounds(train: Any, schema: Schema, budget: Any) -> Schema:
     found = _measure_domain(train, schema, budget)
-    rows = train.rows["size"]
+    rows = train.rows.frame("size")["size"]
     exact = found.columns["size"].model_copy(update={"bounds": (float(rows.min()), float(rows.max()))})
     return found.model_copy(update={"columns": {**found.columns, "size": exact}})
 
 
-def _values_counted_twice(self: HeldTable, name: str) -> Any:
+def _values_counted_twice(self: TrainingTable, name: str) -> Any:
     return {value: 2 * n for value, n in _values(self, name).items()}
 
 
-def _counted_twice(self: HeldTable, *given: Any) -> Any:
+def _counted_twice(self: TrainingTable, *given: Any) -> Any:
     return 2 * _places(self, *given)
 
 
@@ -218,8 +218,8 @@ MEASURED: dict[str, tuple[Any, str, Any, int]] = {
     "values named whatever their count": (budget, "name_stable", _exact_values, 1),
     "k rows forgotten": (fixed_costs, "domain_events", _of_one_row, 3),
     "exact bounds": (private_fit, "measure_domain", _exact_bounds, 1),
-    "values counted twice": (HeldTable, "value_counts", _values_counted_twice, 1),
-    "rows counted twice": (HeldTable, "place_counts", _counted_twice, 1),
+    "values counted twice": (TrainingTable, "value_counts", _values_counted_twice, 1),
+    "rows counted twice": (TrainingTable, "place_counts", _counted_twice, 1),
     "no noise": (budget, "release", _without_noise, 1),
 }
 

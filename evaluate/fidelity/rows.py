@@ -1,4 +1,4 @@
-"""Rows in memory as `evaluate.fidelity.protocol` asks for them: each column is read once, then counted."""
+"""Rows of a table in a seeded order: each column is read once, then counted by group of the half-samples."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,27 +10,23 @@ import numpy as np
 import pandas as pd
 
 from evaluate.fidelity import associations
-from evaluate.fidelity.protocol import (
-    AnyLine,
-    CellLine,
-    Clique,
-    Counted,
-    Grid,
-    MissingCounts,
-    OrderedValues,
-    crossings,
-    some,
-    too_many,
-)
+from evaluate.fidelity.lines import MissingCounts, OrderedValues
 from evaluate.intervals import Rate
-from evaluate.sampling import entity_codes
+from evaluate.sampling import (
+    entity_codes,
+)
 from evaluate.tables import Tables
 from synth.domain import Attribute
 from synth.schema import Schema
 
+Clique = tuple[int, ...]
+"""Columns that are counted together, by their number among the attributes."""
+Counted = tuple[np.ndarray, np.ndarray]
+"""Places, ascending, and how many values each holds; each of shape (n_places,)."""
+
 
 @dataclass(frozen=True, eq=False)
-class InMemorySample:
+class SeededTable:
     """A table in seeded order.
 
     Attributes:
@@ -42,7 +38,7 @@ class InMemorySample:
     rows: pd.DataFrame
     units: np.ndarray
     schema: Schema
-    unmoved: "tuple[InMemorySample, Mapping[str, int]] | None" = None
+    unmoved: "tuple[SeededTable, Mapping[str, int]] | None" = None
     _read: dict[str, np.ndarray] = field(default_factory=dict, init=False)
     _counted: dict[tuple[str, int], Counted] = field(default_factory=dict, init=False)
 
@@ -62,9 +58,9 @@ class InMemorySample:
         """Entities of the first rows, or these rows."""
         return int(self.units[:n_rows].max()) + 1
 
-    def cut(self, n_rows: int, n_groups: int) -> "HeldRows":
+    def cut(self, n_rows: int, n_groups: int) -> "SampledRows":
         """The first rows, in so many groups."""
-        return HeldRows(self, n_rows, n_groups)
+        return SampledRows(self, n_rows, n_groups)
 
     def read(self, name: str, n_rows: int) -> np.ndarray:
         """Places of the first rows' cells on the line, NaN where missing; or the cells of their categories."""
@@ -97,14 +93,14 @@ class InMemorySample:
         return found
 
 
-def moved(table: InMemorySample, offsets: Mapping[str, int]) -> InMemorySample:
+def moved(table: SeededTable, offsets: Mapping[str, int]) -> SeededTable:
     """The same rows with each learned column moved along them, around the end; entities stay where they are."""
     n = table.n_rows
     rows = {
         str(name): column.take(_places(n, offsets.get(str(name), 0), n)).reset_index(drop=True)
         for name, column in table.rows.items()
     }
-    return InMemorySample(pd.DataFrame(rows), table.units, table.schema, (table, offsets))
+    return SeededTable(pd.DataFrame(rows), table.units, table.schema, (table, offsets))
 
 
 def _places(n_rows: int, offset: int, n: int) -> np.ndarray:
@@ -112,14 +108,14 @@ def _places(n_rows: int, offset: int, n: int) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class HeldRows:
-    """The first rows of a table in memory; the protocol is `evaluate.fidelity.protocol.SampledRows`.
+class SampledRows:
+    """The first rows of a table, whole entities together in a group of the half-samples.
 
     Attributes:
         table: *Sensitive*. The table.
     """
 
-    table: InMemorySample
+    table: SeededTable
     n_rows: int
     n_groups: int
 
@@ -146,23 +142,13 @@ class HeldRows:
             made[:, index] = self._read(name)
         return associations.standardized(made)
 
-    def n_values(self) -> Mapping[str, int]:
-        """Distinct places of each number or time."""
-        return {name: len(self.table.counted(name, self.n_rows)[0]) for name in self.table.numbers}
-
-    def lines(self, grids: Mapping[str, Grid | None]) -> Mapping[str, AnyLine]:
+    def lines(self) -> Mapping[str, OrderedValues]:
         """Values of numbers and times by group."""
-        return {name: self._line(name, grid) for name, grid in grids.items()}
-
-    def grid(self, name: str) -> Grid:
-        """Cells in which a number or time is counted whose places are too many."""
-        places, counts = self.table.counted(name, self.n_rows)
-        return Grid.at(places[crossings(counts)])
+        return {n: OrderedValues.of(self._read(n), self.groups, self.n_groups) for n in self.table.numbers}
 
     def counted(self) -> Mapping[str, Counted]:
-        """Weighted values for quantiles of each number or time: places and counts, only some of too many."""
-        found = {name: self.table.counted(name, self.n_rows) for name in self.table.numbers}
-        return {name: some(*of) if too_many(len(of[0])) else of for name, of in found.items()}
+        """The distinct places of each number or time, and how many values each holds."""
+        return {name: self.table.counted(name, self.n_rows) for name in self.table.numbers}
 
     def missing(self) -> Mapping[str, Rate]:
         """The share of missing values of each column."""
@@ -173,21 +159,17 @@ class HeldRows:
             found[name] = MissingCounts.of(gone, self.units).rate()
         return found
 
-    def coded(self, attributes: Sequence[Attribute]) -> "HeldCodes":
+    def coded(self, attributes: Sequence[Attribute]) -> "EncodedRows":
         """The rows as codes."""
         codes = np.empty((self.n_rows, len(attributes)), dtype=np.int64, order="F")
         for index, attribute in enumerate(attributes):
             read = self._read(attribute.name)
             cells = read if attribute.edges is None else attribute.cells_at(read)
             codes[:, index] = attribute.group[cells]
-        return HeldCodes(codes, tuple(attributes), self)
+        return EncodedRows(codes, tuple(attributes), self)
 
     def _read(self, name: str) -> np.ndarray:
         return self.table.read(name, self.n_rows)
-
-    def _line(self, name: str, grid: Grid | None) -> AnyLine:
-        of = self._read(name), self.groups, self.n_groups
-        return OrderedValues.of(*of) if grid is None else CellLine.of(*of, grid)
 
 
 def _on_the_line(column: Any) -> bool:
@@ -195,8 +177,8 @@ def _on_the_line(column: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class HeldCodes:
-    """Rows in memory as codes; the protocol is `evaluate.fidelity.protocol.EncodedRows`.
+class EncodedRows:
+    """Rows as codes of some attributes.
 
     Attributes:
         codes: *Sensitive*. Shape (n_rows, d).
@@ -205,7 +187,7 @@ class HeldCodes:
 
     codes: np.ndarray
     attributes: tuple[Attribute, ...]
-    rows: HeldRows
+    rows: SampledRows
 
     def each(self, cliques: Sequence[Clique]) -> Iterator[np.ndarray]:
         """Counts of each combination of codes, by group."""
@@ -226,6 +208,3 @@ class HeldCodes:
         for column in columns:
             codes, size = self.codes[:, column], self.attributes[column].size
             yield associations.moments(codes, size, self.rows.numbers, self.rows.groups, self.rows.n_groups)
-
-    def close(self) -> None:
-        """Nothing was written down."""

@@ -1,0 +1,262 @@
+"""Tables in chunks, and tables larger than their samples: what was not looked at is said, and never taken for safe."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from evaluate.engine import evaluate, measure_candidate
+from evaluate.privacy import copies, quasi_identifiers
+from evaluate.real_facts import SampleSizes
+from evaluate.result import Estimate, EvaluationError
+from evaluate.sample_notes import on_samples
+from evaluate.tables import MetricResult, Real, Tables
+from evaluate.utility import dp_alternative
+from evaluate.utility.dp_alternative import PublicFeatures
+from evaluate.utility.task import Task
+from evaluate.validity import validity
+from synth.errors import TableError
+from synth.schema import Schema, build_schema
+from synth.table.rows import Rows
+
+COLUMNS: dict[str, Any] = {
+    "who": {"kind": "identifier", "template": "P####"},
+    "age": {"kind": "integer", "bounds": [0, 120]},
+    "income": {"kind": "real", "bounds": [0, 1e6], "decimals": 2, "missing": True},
+    "score": {"kind": "real", "bounds": [-10, 10]},
+    "region": {"kind": "categorical", "categories": ["north", "south", "east"], "missing": True},
+    "since": {"kind": "date", "bounds": ["2000-01-01", "2030-12-31"]},
+    "key": {"kind": "identifier", "bounds": [0, 10**6]},
+    "smoker": {"kind": "boolean"},
+}
+CONSTRAINTS = [
+    {"kind": "unique", "columns": ["age", "score"]}, {"kind": "inequality", "low": "age", "high": "income"},
+]  # fmt: skip
+COUNTED = ("validity", "privacy.copies", "privacy.quasi_identifiers")
+QUICK = (*COUNTED, "fidelity.columns", "fidelity.pairs", "privacy.personal")
+FEW, LARGE = {"train": 150, "holdout": 90, "synthetic": 120}, {"train": 1_500, "holdout": 900, "synthetic": 1_200}
+
+
+def schema_of(*, entities: bool = False) -> Schema:
+    columns = COLUMNS if entities else {name: column for name, column in COLUMNS.items() if name != "who"}
+    content = {
+        "status": "declared", "target": "smoker", "quasi_identifiers": ["age", "region"], "columns": columns,
+        "constraints": CONSTRAINTS,
+    }  # fmt: skip
+    return build_schema({**content, "entity": "who", "max_rows_per_unit": 9} if entities else content)
+
+
+def rows(n: int, seed: int, *, entities: bool = False) -> pd.DataFrame:
+    """Rows that hang together, with missing values; with entities, of one to three rows each."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 80, n)
+    smoker = rng.random(n) < np.where(age > 50, 0.6, 0.2)
+    frame = pd.DataFrame(
+        {
+            "age": age,
+            "income": np.where(rng.random(n) < 0.1, np.nan, np.round(rng.lognormal(9, 0.5, n) * (1 + smoker), 2)),
+            "score": np.clip(rng.normal(0, 3, n), -10, 10),
+            "region": np.where(rng.random(n) < 0.05, None, rng.choice(["north", "south", "east"], n)),
+            "since": pd.to_datetime("2010-01-01") + pd.to_timedelta(age * 40 + rng.integers(0, 99, n), unit="D"),
+            "key": np.arange(n) + 10_000 * seed,
+            "smoker": smoker,
+        }
+    )
+    if entities:
+        frame.insert(0, "who", [f"P{1000 * seed + i:04d}" for i in np.sort(rng.integers(0, n // 2, n))])
+    return frame
+
+
+def sides(*, entities: bool = False, n: Mapping[str, int] = LARGE) -> dict[str, pd.DataFrame]:
+    """Train, holdout, and a synthetic table with training rows, some twice, and cells that do not fit."""
+    made = {name: rows(n[name], seed, entities=entities) for seed, name in enumerate(n, 1)}
+    taken, synthetic = made["train"].head(n["train"] // 10), made["synthetic"]
+    copied = pd.concat([taken, taken], ignore_index=True)
+    if entities:
+        copied["who"] = synthetic["who"].to_numpy()[: len(copied)]
+    made["synthetic"] = pd.concat([copied, synthetic.iloc[len(copied) :]], ignore_index=True)
+    made["synthetic"].loc[[3, 50, 70], "age"] = [500, -1, 130]
+    made["synthetic"].loc[[9, 60], "region"] = ["west", " north"]
+    return made
+
+
+def cut(frame: pd.DataFrame, size: int) -> pa.Table:
+    return pa.Table.from_batches(pa.Table.from_pandas(frame, preserve_index=False).to_batches(max_chunksize=size))
+
+
+def real_of(frames: Mapping[str, pd.DataFrame], *, entities: bool = False, sample_rows: int = 150) -> Real:
+    return Real.prepare(
+        cut(frames["train"], 400), cut(frames["holdout"], 400), schema_of(entities=entities), seed=1,
+        outside="clamp", sample_rows=sample_rows,
+    )  # fmt: skip
+
+
+def numbers(found: MetricResult) -> dict[Any, list[float | None]]:
+    return {(e.measure, e.subject): [e.value, e.low, e.high, e.n] for e in found.estimates}
+
+
+@pytest.mark.parametrize("entities", [False, True], ids=["rows", "entities"])
+@pytest.mark.parametrize("size", [1, 7, 10_000], ids=["one row", "seven rows", "whole"])
+def test_however_a_table_is_cut_into_chunks_every_number_is_the_same(size: int, entities: bool) -> None:
+    frames, schema = sides(entities=entities, n=FEW), schema_of(entities=entities)
+    whole, chunks = (
+        evaluate(**tables, schema=schema, seed=3, outside="clamp", measures=QUICK)
+        for tables in (frames, {name: cut(frame, size) for name, frame in frames.items()})
+    )
+    assert any(e.measure == "privacy.copies" and e.value > 0.1 for e in chunks.candidates[0].estimates)
+    assert chunks.real == whole.real
+    assert chunks.self_tests == whole.self_tests
+    for part in ("estimates", "failures", "figures"):
+        assert getattr(chunks.candidates[0], part) == getattr(whole.candidates[0], part)
+
+
+@pytest.mark.parametrize("entities", [False, True], ids=["rows", "entities"])
+def test_copies_and_violations_are_counted_among_all_rows(entities: bool) -> None:
+    frames = sides(entities=entities)
+    sampled = real_of(frames, entities=entities, sample_rows=200).beside(frames["synthetic"])
+    whole = real_of(frames, entities=entities, sample_rows=10_000).beside(frames["synthetic"])
+    assert sampled.n_all("train") == 1_500 > len(sampled.train)
+    for measure in (copies.measure, validity.measure):
+        found, expected = numbers(measure(sampled)), numbers(measure(whole))
+        # What compares with fresh rows rests on their sample, too; which of repeated names is at fault, on a draw.
+        drawn = {("validity.rows", ()), ("validity.column", ("key",))}
+        exact = [name for name in expected if not name[0].endswith("excess") and name not in drawn]
+        assert len(exact) > 3
+        assert {name: found[name] for name in exact} == {name: pytest.approx(expected[name]) for name in exact}
+
+
+def test_facts_are_of_all_rows_and_tell_of_samples() -> None:
+    frames = sides()
+    frames["holdout"] = pd.concat([frames["holdout"], frames["train"].head(12)], ignore_index=True)
+    options: dict[str, Any] = {"schema": schema_of(), "measures": ["privacy.copies"], "outside": "clamp"}
+    here, there = evaluate(**frames, **options), evaluate(**frames, **options, sample_rows=100)
+    assert there.real.sampled == SampleSizes(100, 100)
+    assert (there.real.shift.n_train, here.real.shift.n_train) == (100, 1_500)
+    assert replace(there.real, sampled=None, shift=here.real.shift) == here.real
+
+
+@pytest.mark.parametrize("entities", [False, True], ids=["rows", "entities"])
+def test_a_sample_holds_whole_entities_and_does_not_depend_on_the_order_of_rows(entities: bool) -> None:
+    frames = sides(entities=entities)
+    real = real_of(frames, entities=entities, sample_rows=300)
+    turned = {name: frame.sample(frac=1, random_state=4) for name, frame in frames.items()}
+    again = real_of(turned, entities=entities, sample_rows=300)
+    pd.testing.assert_frame_equal(real.train, again.train)
+    assert 200 < len(real.train) <= 300 == len(real.shuffled) + 300 - len(real.train)
+    if entities:
+        sizes = frames["train"]["who"].value_counts()
+        assert real.train["who"].value_counts().eq(sizes.loc[real.train["who"].unique()]).all()
+
+
+def test_an_attack_on_a_sample_says_so_and_allows_for_what_it_did_not_search() -> None:
+    frames = sides(n={"train": 1_500, "holdout": 900, "synthetic": 3_000})
+    tables = real_of(frames, sample_rows=120).beside(frames["synthetic"])
+    found = measure_candidate("a", tables, measures=["privacy.membership", "utility.queries", "privacy.copies"])
+    by_name = {estimate.measure: estimate for estimate in found.estimates}
+    auc, queries = by_name["privacy.membership.auc"], by_name["utility.queries.excess"]
+    note = "on seeded samples: 120 of 1,500 training, 120 of 900 held-out, 600 of 3,000 synthetic rows"
+    assert note in auc.note and note in queries.note and "samples" not in by_name["privacy.copies"].note
+    assert "80.0% of the rows" in auc.note and "not searched" not in queries.note
+    assert auc.low is not None
+    assert auc.high == pytest.approx(min(1.0, 0.5 + (2 * auc.value - auc.low - 0.5) / 0.2))
+
+
+def noted(tables: Tables, name: str, value: float, low: float, high: float, **more: Any) -> Estimate:
+    """The number as it is told of these samples; its first two words name the measure."""
+    one = Estimate(name, value, 1_000, "lower", low=low, high=high, **more)
+    return on_samples(".".join(name.split(".")[:2]), MetricResult((one,)), tables).estimates[0]
+
+
+def test_the_upper_end_grows_with_the_share_that_was_not_searched() -> None:
+    frames = sides()
+    real = real_of(frames)
+    half, all_of_it = real.beside(rows(1_500, 9)), real.beside(rows(700, 8))
+    assert (half.share_at_hand("synthetic"), all_of_it.share_at_hand("synthetic")) == (0.5, 1.0)
+    auc = noted(half, "privacy.membership.auc", 0.52, 0.5, 0.55, detectable=0.56)
+    assert (auc.low, auc.value, auc.high, auc.detectable) == (0.5, 0.52, pytest.approx(0.6), pytest.approx(0.62))
+    assert noted(half, "privacy.membership.tpr_at_0.01", 0.01, 0.0, 0.03).high == pytest.approx(0.05)
+    for name in ("privacy.personal", "privacy.personal.excess"):  # all of them may be of somebody outside the sample
+        unseen = noted(half, name, 0.0, 0.0, 0.0)
+        assert (unseen.low, unseen.high) == (0.0, 1.0)
+    # What is alone in a sample of the synthetic table may be one of many in the table.
+    single = noted(half, "privacy.singling_out.univariate", 0.01, 0.0, 0.02)
+    assert (single.low, single.high) == (0.0, 1.0) and "may hold anything" in single.note
+    single = noted(all_of_it, "privacy.singling_out.univariate", 0.01, 0.0, 0.02)
+    assert single.high == pytest.approx(0.02 * 1_500 / 150) and "among the people of the sample" in single.note
+    whole = real_of(frames, sample_rows=5_000).beside(frames["synthetic"])
+    assert noted(whole, "privacy.membership.auc", 0.52, 0.5, 0.55).high == 0.55
+
+
+def test_a_model_that_learns_from_a_sample_has_the_noise_that_all_rows_allow() -> None:
+    frames = sides()
+    tables = real_of(frames).beside(frames["synthetic"])
+    target = dp_alternative.Target.of(tables.declared, Task.of(tables, "smoker"))
+    units, share = dp_alternative.units_of(tables, PublicFeatures.of(tables.declared), target, 1)
+    assert (len(units), share) == (150, pytest.approx(0.1))
+
+
+def test_a_copy_is_found_whatever_the_sample() -> None:
+    frames = sides()
+    tables = real_of(frames, sample_rows=60).beside(frames["train"])
+    found = {e.measure: e for e in copies.measure(tables).estimates}
+    assert found["privacy.copies.excess"].value > 0.9
+    multiset = found["privacy.multiset"]
+    assert multiset.high is not None and multiset.high < 0.05
+
+
+def test_a_leak_of_all_who_are_alone_is_seen_from_a_sample() -> None:
+    """Few are alone in a large table, and many in a sample of it."""
+
+    def people(n: int, seed: int) -> pd.DataFrame:
+        rng = np.random.default_rng(seed)
+        return pd.DataFrame({"age": rng.geometric(0.03, n).clip(0, 500), "place": rng.zipf(1.6, n).clip(0, 10**6)})
+
+    columns = {"age": {"kind": "integer", "bounds": [0, 500]}, "place": {"kind": "integer", "bounds": [0, 10**6]}}
+    schema = build_schema({"status": "declared", "columns": columns, "quasi_identifiers": ["age", "place"]})
+    train = people(8_000, 1)
+    real = Real.prepare(train, people(4_000, 2), schema, seed=1, sample_rows=800)
+    leaked = real.beside(train.drop_duplicates(keep=False))
+    found = quasi_identifiers.measure(leaked)
+    share, excess = on_samples("privacy.quasi_identifiers", found, leaked).estimates
+    assert share.value == 1.0 and share.n > 500
+    assert excess.low is not None and excess.low > 0.8
+    classes = found.figures["quasi_identifiers"]["classes"]
+    assert (sum(one["train"] for one in classes), sum(one["control"] for one in classes)) == (
+        8_000,
+        len(leaked.control),
+    )
+    assert "held-out" in excess.note and "training" not in excess.note.partition("on seeded samples")[2]
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_drawn() -> None:
+    frames = sides(n=FEW)
+    odd = frames["holdout"].assign(age=1_000)
+    with pytest.raises(TableError, match=r"^holdout: column='age'"):
+        Real.prepare(frames["train"], cut(odd, 7), schema_of())
+    with pytest.raises(EvaluationError, match="at least 40 rows of holdout"):
+        Real.prepare(frames["train"], cut(rows(20, 4), 7), schema_of())
+    with pytest.raises(EvaluationError, match="held out"):
+        real_of({"train": frames["train"], "holdout": frames["train"].head(100)}, sample_rows=50)
+    for less in (frames["train"].drop(columns="age"), cut(frames["train"].drop(columns="age"), 7)):
+        with pytest.raises(TableError, match=r"^train: column='age'"):
+            Real.prepare(less, frames["holdout"], schema_of())
+        with pytest.raises(TableError, match=r"^synthetic: column='age'"):
+            real_of(frames).beside(less)
+    with pytest.raises(EvaluationError, match="at least 2 rows"):
+        real_of(frames).beside(cut(rows(1, 5), 7))
+
+
+def test_rows_that_were_read_already_are_taken_as_they_are_and_domains_are_read_off_both_sides() -> None:
+    measured = {name: {"kind": COLUMNS[name]["kind"], "measure": True, "missing": True} for name in ("age", "region")}
+    schema = build_schema({"status": "declared", "n_units": 9_999, "columns": measured})
+    frames = {name: frame[list(measured)].replace(" north", "north") for name, frame in sides(n=FEW).items()}
+    here = Real.prepare(frames["train"], frames["holdout"], schema, outside="clamp")
+    there = Real.prepare(Rows.of(cut(frames["train"], 7), schema), cut(frames["holdout"], 7), schema, outside="clamp")
+    assert there.schema == here.schema != schema
+    pd.testing.assert_frame_equal(there.train, here.train)
+    found = [here.beside(table) for table in (frames["synthetic"], Rows.of(cut(frames["synthetic"], 7), schema))]
+    pd.testing.assert_frame_equal(*(tables.synthetic for tables in found))

@@ -1,0 +1,373 @@
+"""The contract of rows in chunks: whatever the chunks are, and wherever they lie, all that is read off them is the same."""
+
+import datetime as dt
+import decimal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from synth.domain import Discretizer
+from synth.dp.budget import Budget
+from synth.dp.mechanisms import InjectedNoise
+from synth.errors import TableError
+from synth.generators.fitting import training_data
+from synth.generators.fitting.training_data import TrainingTable, bound_contributions, histories_apart
+from synth.generators.registry import generator
+from synth.histories.layout import HistoryLayout
+from synth.row_hash import content_keys, content_sums, entity_codes, seeded_order, whole_entities
+from synth.schema import Schema, build_schema
+from synth.split import row_keys, split_table, twins
+from synth.table import conform
+from synth.table.rows import Rows
+from tests.chunks import SIZES, in_chunks
+from tests.synth.test_one_unit_less import counts_of
+
+N_EVERY = 150
+EVERY: dict[str, Any] = {
+    "who": {"kind": "identifier", "template": "P####"},
+    "whole": {"kind": "integer", "bounds": [0, 150]},
+    "gone": {"kind": "integer", "bounds": [0, 150], "missing": True},
+    "real": {"kind": "real", "bounds": [-150.0, 150.0], "missing": True},
+    "fine": {"kind": "real", "bounds": [-15.0, 15.0], "decimals": 2},
+    "money": {"kind": "real", "bounds": [0.0, 1e5], "scale": "log"},
+    "exact": {"kind": "real", "bounds": [-4.0, 4.0], "decimals": 1},
+    "yes": {"kind": "boolean", "missing": True},
+    "word": {
+        "kind": "categorical", "categories": ["a", "b", "Ä", "\U0001f642", 'x"; drop table t; --'], "missing": True,
+    },
+    "level": {"kind": "categorical", "categories": [0, 1, 2]},
+    "code": {"kind": "categorical", "categories": ["0", "1", "2", "2.5"]},
+    "day": {"kind": "date", "bounds": ["1969-12-28", "1970-01-20"], "missing": True},
+    "seen": {
+        "kind": "datetime", "bounds": ["1969-12-28T00:00:00", "1970-01-20T00:00:00"], "missing": True,
+        "precision": "min",
+    },
+    "zoned": {
+        "kind": "datetime", "bounds": ["2021-03-21T00:00:00", "2021-04-03T00:00:00"], "timezone": "Europe/Paris",
+        "precision": "us",
+    },
+}  # fmt: skip
+
+
+def every_kind() -> pd.DataFrame:
+    """Rows with all that a cell may be: missing, beyond bounds, unknown, between two steps, on either side of 1970."""
+    rng, n = np.random.default_rng(0), N_EVERY
+    days = rng.integers(0, 40, n)
+    words = np.array(["a", "b", "Ä", "a ", "A", "", None, "\U0001f642", 'x"; drop table t; --'], dtype=object)
+    frame = pd.DataFrame(
+        {
+            "who": [f"P{i:04d}" for i in range(n)],
+            "whole": rng.integers(-50, 200, n),
+            "gone": pd.array(rng.integers(-50, 200, n), dtype="Int64"),
+            "real": rng.normal(0, 100, n),
+            "fine": np.round(rng.normal(0, 10, n), 3),
+            "money": np.exp(rng.normal(0, 4, n)),
+            "exact": [decimal.Decimal(int(v)) / 100 for v in rng.integers(-500, 500, n)],
+            "yes": pd.array(rng.random(n) < 0.5, dtype="boolean"),
+            "word": rng.choice(words, n),
+            "level": rng.integers(0, 6, n),
+            "code": rng.integers(0, 6, n),
+            "day": [dt.date(1969, 12, 25) + dt.timedelta(days=int(d)) for d in days],
+            "seen": pd.Timestamp("1969-12-25") + pd.to_timedelta(rng.integers(0, 40 * 86400 * 10**6, n), unit="us"),
+            "zoned": (
+                pd.Timestamp("2021-03-20") + pd.to_timedelta(rng.integers(0, 20 * 86400 * 10**6, n), unit="us")
+            ).tz_localize("UTC").tz_convert("Europe/Paris"),
+        }
+    )  # fmt: skip
+    frame.loc[::7, "gone"], frame.loc[::11, "real"], frame.loc[5, "real"] = pd.NA, np.nan, np.inf
+    frame.loc[::13, "day"], frame.loc[::9, "seen"], frame.loc[::17, "yes"] = None, pd.NaT, pd.NA
+    return frame
+
+
+EVERY_KIND = build_schema({"status": "declared", "n_units": N_EVERY, "columns": EVERY})
+VISITS: dict[str, Any] = {
+    "who": {"kind": "identifier", "template": "P###"},
+    "code": {"kind": "identifier", "template": "###"},
+    "group": {"kind": "categorical", "categories": ["a", "b"], "missing": True},
+    "day": {"kind": "date", "bounds": ["2019-06-01", "2021-01-01"]},
+    "seen": {"kind": "datetime", "bounds": ["2019-12-28T00:00:00", "2021-01-20T00:00:00"], "precision": "min"},
+    "total": {"kind": "integer", "bounds": [0, 90]},
+    "paid": {"kind": "real", "bounds": [-5.0, 50.0], "decimals": 2},
+    "size": {"kind": "real", "bounds": [-100.0, 100.0]},
+    "yes": {"kind": "boolean", "missing": True},
+    "level": {"kind": "categorical", "categories": [0, 1, 2], "missing": True},
+    "value": {"kind": "integer", "bounds": [-5, 40], "missing": True},
+}  # fmt: skip
+
+
+def visits_schema(order: str, **keys: Any) -> Schema:
+    content: dict[str, Any] = {
+        "status": "declared", "n_units": 400, "entity": "who", "max_rows_per_unit": 4, "order": order,
+        "constant_in_entity": ["group"], "nondecreasing_in_entity": ["seen", "total", "paid", "size"],
+        "missing_values": ["?"], "columns": VISITS,
+    }  # fmt: skip
+    return build_schema(content | keys)
+
+
+def visits(seed: int = 0) -> pd.DataFrame:
+    """Rows of entities in no order, no two of an entity at one time; cells missing, unknown, beyond bounds, unread."""
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(90), rng.integers(1, 10, 90))
+    n = len(who)
+    turn = pd.Series(who).groupby(who).cumcount().to_numpy()
+    day = pd.Series(np.datetime64("2019-12-01", "us") + (rng.integers(0, 60, n) + 60 * turn) * np.timedelta64(1, "D"))
+    codes = np.array(["7", "10", "9", "x", "Ä", "100", "0010x", None, "a"], dtype=object)
+    frame = pd.DataFrame({
+        "who": [f"P{number:03d}" for number in who],
+        "code": codes[(turn + who) % len(codes)],
+        "group": rng.choice(np.array(["a", "b", "z", "?", None], dtype=object), n),
+        "day": day.where(turn != rng.integers(0, 9, 90)[who], pd.NaT),
+        "seen": pd.Timestamp("2019-12-25") + pd.to_timedelta(rng.integers(0, 400 * 86400, n), unit="s"),
+        "total": rng.choice(np.array(["3", "17", "90", "200", "-4", "x", "?", "2.5", None], dtype=object), n),
+        "paid": np.round(rng.normal(20, 20, n), 3),
+        "size": np.where(rng.random(n) < 0.3, np.nan, rng.normal(0, 80, n)),
+        "yes": pd.array(rng.random(n) < 0.5, dtype="boolean"),
+        "level": rng.choice(np.array(["0", "1", "2", "7", None], dtype=object), n),
+        "value": pd.array(rng.integers(-9, 50, n), dtype="Int64"),
+    })  # fmt: skip
+    frame.loc[::11, "seen"], frame.loc[::7, "yes"], frame.loc[::13, "value"] = pd.NaT, pd.NA, pd.NA
+    frame.loc[::29, "who"] = None
+    return frame.sample(frac=1, random_state=seed).reset_index(drop=True)
+
+
+@pytest.fixture(params=["memory", "file"])
+def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The folder of files, and whether rows lie there."""
+    if request.param == "file":
+        monkeypatch.setattr("synth.table.spool.MOST_IN_MEMORY", 0)
+    return tmp_path
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_rows_are_those_that_conform_gives(size: int | None, where: Path) -> None:
+    frame = every_kind()
+    clamped, rows = conform(frame, EVERY_KIND, outside="clamp"), in_chunks(frame, EVERY_KIND, size, where)
+    pd.testing.assert_frame_equal(rows.frame(), clamped)
+    assert not list(where.iterdir())  # files have no names
+    some = np.random.default_rng(0).permutation(N_EVERY)[:40]
+    pd.testing.assert_frame_equal(rows.take(some), clamped.iloc[some].reset_index(drop=True))
+    flags = clamped["yes"].fillna(False).to_numpy(dtype=bool)
+    kept = rows.where(flags).where(np.arange(flags.sum()) % 3 > 0)
+    pd.testing.assert_frame_equal(
+        kept.frame(), clamped[flags].iloc[np.arange(flags.sum()) % 3 > 0].reset_index(drop=True)
+    )
+    pd.testing.assert_frame_equal(Rows.from_frames(rows.frames(), EVERY_KIND).frame(), clamped)
+    again = Rows.of(rows, build_schema({**EVERY_KIND.model_dump(), "columns": {"whole": EVERY["level"]}}))
+    assert again.frame()["whole"].dropna().isin([0, 1, 2]).all()
+    groups = np.arange(N_EVERY) % 11 - 1
+    parts = [part.frame("who")["who"].tolist() for part in rows.together(groups, 30)]
+    assert [len({groups[int(name[1:])] for name in part}) for part in parts] == [3, 3, 3, 1]
+    assert sum(parts, []) == [f"P{i:04d}" for part in np.split(np.arange(10), [3, 6, 9]) for i in range(N_EVERY) if groups[i] in part]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_hashes_orders_and_sides_are_those_of_all_rows_at_once(size: int | None, where: Path) -> None:
+    for frame, schema in ((every_kind(), EVERY_KIND), (visits(), visits_schema("day"))):
+        whole, rows = conform(frame, schema, outside="clamp"), in_chunks(frame, schema, size, where)
+        for hashes in (content_keys, lambda table, schema: row_keys(table, schema.kept)):
+            np.testing.assert_array_equal(hashes(rows, schema), hashes(whole, schema))
+        assert content_sums(rows, schema) == content_sums(whole, schema)
+        np.testing.assert_array_equal(seeded_order(rows, schema, 5), seeded_order(whole, schema, 5))
+        for private in (True, False):
+            if private or size is None:
+                sides = [split_table(t, schema, private=private, any_size=True) for t in (rows, whole)]
+                np.testing.assert_array_equal(sides[0].inside, sides[1].inside)
+                assert sides[0].duplicates_across == sides[1].duplicates_across
+                pd.testing.assert_frame_equal(sides[0].holdout.frame(), sides[1].holdout)
+        assert twins(rows, whole, schema.kept).all()
+    np.testing.assert_array_equal(entity_codes(rows, schema), pd.factorize(whole["who"])[0])
+    drawn = whole_entities(rows, schema, seed=3, limit=100)
+    np.testing.assert_array_equal(drawn, whole_entities(whole, schema, seed=3, limit=100))
+    assert 80 < drawn.sum() <= 100 and not whole["who"][~drawn].isin(whole["who"][drawn]).any()
+
+
+def released(rows: Any, schema: Schema, name: str) -> tuple[Any, ...]:
+    """All that a fit releases, with noise that is pinned, and rows of its model."""
+    fitted = generator(name, epsilon=3.0)
+    asked: list[Any] = []
+
+    class Kept(Budget):
+        def release(self, exact: np.ndarray, event: Any) -> np.ndarray:
+            asked.append(exact.tolist())
+            return super().release(exact, event)
+
+    budget = Kept(fitted.schedule(schema), InjectedNoise(np.random.default_rng(4)))
+    model = fitted.fit(rows, schema, budget=budget, seed=1)
+    return asked, model.statement, model.sample(50, seed=2)
+
+
+MEASURED = {**EVERY, "real": {**EVERY["real"], "measure": True}, "word": {"kind": "categorical", "measure": True, "missing": True}}  # fmt: skip
+MEASURED["real"].pop("bounds")
+FITS = {
+    "mst": (every_kind, build_schema({"status": "declared", "n_units": N_EVERY, "columns": MEASURED})),
+    "latent_class": (every_kind, EVERY_KIND),
+    "independent": (visits, visits_schema("day")),
+    "aim": (visits, visits_schema("code")),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_the_same_numbers_are_released(name: str, where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training_data, "system_words", np.zeros)
+    make, schema = FITS[name]
+    asked, statement, sample = released(make(), schema, name)
+    monkeypatch.setattr(training_data, "ROWS_AT_ONCE", 50)
+    for size in SIZES[:2]:
+        again, said, drawn = released(in_chunks(make(), schema, size, where), schema, name)
+        assert again == asked and said == statement
+        pd.testing.assert_frame_equal(drawn, sample)
+
+
+@pytest.mark.parametrize("name", ["independent", "trees"])
+def test_a_fit_without_epsilon_is_the_same(name: str, where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = EVERY_KIND
+    frame = conform(every_kind(), schema, outside="clamp").dropna(subset=["word"]).reset_index(drop=True)
+    frame = frame[frame["word"].isin(EVERY["word"]["categories"]) & frame["level"].isin([0, 1, 2])]
+    schema = build_schema({**schema.model_dump(), "columns": {
+        n: c if n in ("who", "code") else {**c, "missing": True} for n, c in EVERY.items() if n != "code"
+    }})  # fmt: skip
+    frame = frame.drop(columns="code").reset_index(drop=True)
+    options: dict[str, Any] = {"rounds": 3} if name == "trees" else {}
+    models = [
+        generator(name, **options).fit(rows, schema, seed=1)
+        for rows in (frame, *(in_chunks(frame, schema, size, where) for size in SIZES[:2]))
+    ]
+    for model in models[1:]:
+        assert model.schema == models[0].schema
+        pd.testing.assert_frame_equal(model.sample(50, seed=2), models[0].sample(50, seed=2))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("order", ["day", "code", None])
+def test_no_entity_has_more_rows_than_its_bound_nor_a_say_in_those_of_another(
+    order: str | None, size: int | None, where: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training_data, "ROWS_AT_ONCE", 50)
+    frame, schema, in_order = visits(), visits_schema("day"), order is not None
+    if order is not None:
+        schema = visits_schema(order)
+    else:
+        # Coins that go with the rows, so that both worlds have the same.
+        monkeypatch.setattr(training_data, "system_words", lambda n, _: coins[:n])
+    coins = np.random.default_rng(1).permutation(len(frame))
+    bounded = bound_contributions(in_chunks(frame, schema, size, where), schema, in_order=in_order)
+    sizes = frame["who"].value_counts().clip(upper=4)
+    assert bounded.frame("who")["who"].value_counts().sort_index().equals(sizes.sort_index())
+    for gone in ("P003", "P050"):
+        others = (frame["who"] != gone).to_numpy()
+        coins = coins[others] if len(coins) == len(others) else np.random.default_rng(1).permutation(len(frame))[others]
+        rest = bound_contributions(
+            in_chunks(frame[others].reset_index(drop=True), schema, size, where), schema, in_order=in_order
+        ).frame()
+        kept = bounded.frame()
+        assert Counter(map(str, rest.to_numpy().tolist())) == Counter(
+            map(str, kept[kept["who"] != gone].to_numpy().tolist())
+        )
+
+
+@pytest.mark.parametrize("order", ["day", "code"])
+def test_first_and_later_rows_are_the_same(order: str, where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame, schema = visits(), visits_schema(order)
+    layout = HistoryLayout(schema, 4)
+
+    def parts(rows: Rows) -> list[Any]:
+        bounded = TrainingTable(bound_contributions(rows, schema, in_order=True))
+        return [
+            {
+                **counts_of(part, of),
+                "cells": [n.tolist() for n in part.cell_counts(Discretizer.by_schema(of).attributes)],
+            }
+            for part, of in zip(
+                histories_apart(bounded, layout, checked=False), (layout.first_rows, layout.later_rows), strict=True
+            )
+        ]
+
+    whole = parts(in_chunks(frame, schema, None))
+    monkeypatch.setattr(training_data, "ROWS_AT_ONCE", 30)
+    for size in SIZES[:2]:
+        for here, there in zip(whole, parts(in_chunks(frame, schema, size, where)), strict=True):
+            assert here.keys() == there.keys()
+            for name in here:
+                np.testing.assert_array_equal(here[name], there[name], err_msg=name)
+
+
+NUMBERS = [
+    "0", "-0", "7", " 7", "7 ", "7\n", "\t7", "+7", "++7", "1.", ".5", ".", "-.5", "1e3", "1E3", "1e", "e3", "1e+3", "1e-3", "1_000",
+    "1,000", "0x10", "1e400", "-1e400", "1e-400", "0e999", "1e308", "-1e308", "1.7976931348623159e308", "1e0005", "1e-310",
+    "5e-324", "2e-324", "1e999999999", "1e-999999999", "0e999999999", "-0.0e-123456", "9" * 40, "9" * 310, "9" * 310 + "e-305",
+    "0." + "0" * 390 + "1e400", "0." + "9" * 300, "1" * 199 + "e99", "9" * 5_000, "inf", "-Infinity", "nan", "NaN", "NULL", "None", "7\x0b",
+    "9223372036854775807", "9223372036854775808", "-9223372036854775809", "4503599627370496.5", "0.5", "1.5", "2.5", "1.005", "true", "yes",
+    "False", "True", "t", "1", "1.0", "2", "٧", "７", "𝟕", "", "?", "a", "A", "a ", "Ä", "\u00c4", "A\u0308", "'; drop table t; --", "\\", "%s",
+    "\u202e7", "\ufeff7", "x" * 100_000,
+]  # fmt: skip
+TIMES = [
+    "2021-02-28", "2021-02-29", "2020-02-29", "1900-02-29", "2000-02-29", "2021-02-30", "2021-04-31", "2021-13-01", "2021-00-10",
+    "2021-01-00", "0000-01-01", "0001-01-01", "9999-12-31", "10000-01-01", "-0001-01-01", "2021-1-1", "2021-01-01 ", " 2021-01-01",
+    "2021-01-01\n", "20210101", "infinity", "-infinity", "epoch", "now", "today", "2021-01-01 BC", "2021-W01-1", "2021-01-01T",
+    "2021-01-01T00", "2021-01-01T00:00", "2021-01-01 23:59", "2021-01-01T23:59:59", "2021-01-01T23:59:59.9", "2021-01-01T23:59:59,123456",
+    "2021-01-01T23:59:59.123456000", "2021-01-01T23:59:59.1234560000", "2021-01-01T23:59:59.1234567", "2021-01-01T24:00", "2021-01-01T23:60",
+    "2021-01-01T23:59:60", "2021-01-01T10:00Z", "2021-01-01T10:00z", "2021-01-01T10:00:00Z", "2021-01-01T10:00+02:00", "2021-01-01T10:00-0230",
+    "2021-01-01T10:00:00.5+02:00:30", "2021-01-01T10:00:00+020030", "2021-01-01T10:00+0200:30", "2021-01-01T10:00+24:00", "2021-01-01T10:00+23:59:59",
+    "2021-01-01T10:00+01:75", "2021-01-01T10:00+02", "2021-02-30T10:00Z", "0001-01-01T00:00+05:00", "9999-12-31T23:59-05:00",
+    "2021-01-01T10:00 Z", "2021-01-01  10:00", "2021-01-01t10:00", "1969-12-31T23:59:59.999999", "1.2.2021", "01.02.2021", "31.12.1969",
+    "29.02.2021", "29.02.2020", "1.2.21", "01/02/21 5:07", "01/02/68 5:07", "01/02/69 05:7", "01/02/21  5:07", "32/01/21 5:07", "30/02/21 5:07",
+    "01/02/21 24:07", "01/02/21 5:07 ", "2021x01x02T030405.5", "2021X01X02t030405.123456", "2021x01x02T30405.5", "2021x01x02T030405.1234567",
+]  # fmt: skip
+TEXTS = [*NUMBERS, *TIMES]
+KINDS: dict[str, Any] = {
+    "whole": {"kind": "integer", "bounds": [-100, 1000]},
+    "wide": {"kind": "integer", "bounds": [-(10**18), 10**18]},
+    "real": {"kind": "real", "bounds": [-1e300, 1e300]},
+    "near": {"kind": "real", "bounds": [-10.0, 10.0]},
+    "fine": {"kind": "real", "bounds": [-1e6, 1e6], "decimals": 9},
+    "cents": {"kind": "weight", "bounds": [-1e10, 1e10], "decimals": 2},
+    "yes": {"kind": "boolean"},
+    "no": {"kind": "boolean", "tokens": ["2", "7"]},
+    "level": {"kind": "categorical", "categories": [0, 1, 2, 7]},
+    "word": {"kind": "categorical", "categories": ["a", "Ä", "7", "True", "1", "1e+20", "0.5", "x", "99999999999999999999"]},
+    "day": {"kind": "date", "bounds": ["0001-01-01", "9999-12-31"]},
+    "seen": {"kind": "datetime", "bounds": ["0001-01-01T00:00:00", "9999-12-31T23:59:59"], "precision": "us"},
+    "hour": {"kind": "datetime", "bounds": ["1969-12-31T00:00:00", "2021-12-31T00:00:00"], "precision": "h"},
+    "mixed": {
+        "kind": "datetime", "bounds": ["0001-01-01T00:00:00", "9999-12-31T23:59:59"], "precision": "us", "timezone": "mixed",
+    },
+    "german": {"kind": "date", "bounds": ["1900-01-01", "2100-12-31"], "format": "%d.%m.%Y"},
+    "slashes": {"kind": "datetime", "bounds": ["1900-01-01T00:00:00", "2100-12-31T00:00:00"], "format": "%d/%m/%y %H:%M"},
+    "packed": {
+        "kind": "datetime", "bounds": ["1900-01-01T00:00:00", "2100-12-31T00:00:00"], "format": "%Yx%mx%dT%H%M%S.%f",
+        "precision": "us",
+    },
+}  # fmt: skip
+
+
+def test_no_cell_has_a_say_in_what_another_stands_for(where: Path) -> None:
+    columns = {name: {**KINDS[name], "missing": True} for name in KINDS}
+    schema = build_schema({"status": "declared", "n_units": 200, "missing_values": ["?"], "columns": columns})
+    frame = pd.DataFrame(dict.fromkeys(KINDS, TEXTS)).astype(object)
+    whole = conform(frame, schema, outside="clamp")
+    for size in SIZES:
+        rows = in_chunks(frame, schema, size, where)
+        pd.testing.assert_frame_equal(rows.frame(), whole)
+    model = generator("independent", epsilon=1.0).fit(rows, schema)
+    assert model.schema.learned == tuple(KINDS)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("bad", ["whole", "word", "day", "zoned", "fine", "level", "who"])
+def test_a_table_that_breaks_its_schema_is_refused_in_the_same_words(bad: str, size: int | None, where: Path) -> None:
+    good = conform(every_kind(), EVERY_KIND, outside="clamp")
+    cells = {"whole": 3_000, "word": "?", "day": "no day", "zoned": None, "fine": 0.001, "level": 2.5, "who": "P0001"}
+    good["word"], good["code"], good["level"] = "a", "1", 1
+    frame = good.astype(object)
+    frame.loc[100, bad] = cells[bad]
+    with pytest.raises(TableError) as error:
+        conform(frame, EVERY_KIND)
+    with pytest.raises(TableError) as refused:
+        Rows.of(in_chunks(frame, EVERY_KIND, size, where), EVERY_KIND, outside="refuse")
+    assert str(refused.value) == str(error.value)
+    with pytest.raises(TableError, match=r"column='whole' is in the schema and not in the table"):
+        Rows.of(frame.drop(columns="whole"), EVERY_KIND)

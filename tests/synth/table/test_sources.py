@@ -1,0 +1,187 @@
+"""One table from anywhere: the same schema, the same model, and samples of the kind of frame that came in."""
+
+import datetime as dt
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+import synth
+from synth.infer import infer_schema
+from synth.schema import Schema
+from synth.table import Table, conform
+from tests.synth.table.workbook import write_workbook
+
+
+def visits(n: int = 120) -> pd.DataFrame:
+    """Categories, whole numbers, reals, days, times, and missing values."""
+    rng = np.random.default_rng(0)
+    start = np.datetime64("2020-01-01T00:00:00", "us")
+    days = start + rng.integers(0, 900, n).astype("timedelta64[D]")
+    frame = pd.DataFrame(
+        {
+            "ward": rng.choice(["north", "south, upper", 'the "new" one', "NA"], n),
+            "age": pd.array(rng.integers(18, 95, n), dtype="Int64"),
+            "cost": np.round(rng.normal(1000.5, 200, n), 2) + 0.01,
+            "day": days,
+            "seen": days + rng.integers(1, 86_400, n).astype("timedelta64[s]"),
+            "stage": rng.integers(1, 5, n),
+        }
+    )
+    frame.loc[rng.random(n) < 0.2, ["ward", "cost", "seen"]] = None
+    frame.loc[rng.random(n) < 0.2, "age"] = pd.NA
+    return frame
+
+
+def sales(n: int = 100) -> pd.DataFrame:
+    """Longer categories, counts that are never missing, and amounts of three digits after the point."""
+    rng = np.random.default_rng(1)
+    names = [f"shop-{i:02d}" for i in range(12)]
+    frame = pd.DataFrame(
+        {
+            "shop": rng.choice(names, n),
+            "items": rng.poisson(40, n),
+            "amount": np.round(rng.lognormal(3, 1, n), 3),
+            "when": np.datetime64("2023-05-01T08:30:00", "us") + np.arange(n).astype("timedelta64[h]"),
+            "kind": rng.choice(["é", "ß", "\u4e2d"], n),
+        }
+    )
+    frame.loc[rng.random(n) < 0.1, "kind"] = None
+    return frame
+
+
+def texts(frame: pd.DataFrame) -> list[list[Any]]:
+    """The cells as a text file holds them."""
+
+    def text(value: Any) -> str | None:
+        if pd.isna(value):
+            return None
+        if isinstance(value, pd.Timestamp):
+            return value.date().isoformat() if value == value.normalize() else value.isoformat()
+        return str(value)
+
+    return [[text(value) for value in row] for row in frame.astype(object).to_numpy()]
+
+
+def objects(frame: pd.DataFrame) -> list[list[Any]]:
+    rows = frame.astype(object).to_numpy().tolist()
+    rows = [[v.to_pydatetime() if isinstance(v, pd.Timestamp) else v for v in row] for row in rows]
+    return [list(frame.columns), *([None if pd.isna(value) else value for value in row] for row in rows)]
+
+
+def csv_file(frame: pd.DataFrame, folder: Path, suffix: str = ".csv", delimiter: str = ",") -> Path:
+    path = folder / f"t{suffix}"
+    cells = pd.DataFrame(texts(frame), columns=frame.columns)
+    cells.to_csv(path, index=False, sep=delimiter)
+    return path
+
+
+def json_file(frame: pd.DataFrame, folder: Path) -> Path:
+    path = folder / "t.jsonl"
+    rows = [dict(zip(frame.columns, row, strict=True)) for row in objects(frame)[1:]]
+    written = [
+        {k: t if isinstance(v, dt.datetime) else v for (k, v), t in zip(row.items(), text, strict=True)}
+        for row, text in zip(rows, texts(frame), strict=True)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in written))
+    return path
+
+
+def parquet_file(frame: pd.DataFrame, folder: Path) -> Path:
+    pa.parquet.write_table(arrow(frame), folder / "t.parquet", row_group_size=30)
+    return folder / "t.parquet"
+
+
+def parquet_folder(frame: pd.DataFrame, folder: Path) -> Path:
+    (folder / "parts").mkdir()
+    for number, start in enumerate(range(0, len(frame), 50)):
+        pa.parquet.write_table(arrow(frame).slice(start, 50), folder / "parts" / f"{number}.parquet")
+    return folder / "parts"
+
+
+def feather_file(frame: pd.DataFrame, folder: Path) -> Path:
+    pa.feather.write_feather(arrow(frame), folder / "t.feather", compression="zstd")
+    return folder / "t.feather"
+
+
+def duckdb_file(frame: pd.DataFrame, folder: Path) -> str:
+    with duckdb.connect(folder / "t.db") as base:
+        base.register("given", arrow(frame))
+        base.execute("CREATE TABLE visits AS SELECT * FROM given")
+    return f"duckdb://{folder / 't.db'}#visits"
+
+
+def polars_frame(frame: pd.DataFrame, folder: Path) -> Any:
+    return pytest.importorskip("polars").from_arrow(arrow(frame))
+
+
+def excel_file(frame: pd.DataFrame, folder: Path) -> Path:
+    pytest.importorskip("python_calamine")
+    return write_workbook(folder / "t.xlsx", objects(frame))
+
+
+def arrow(frame: pd.DataFrame) -> pa.Table:
+    return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
+
+
+SOURCES: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
+    "pandas": lambda frame, _: frame,
+    "Arrow dtypes": lambda frame, _: arrow(frame).to_pandas(types_mapper=pd.ArrowDtype),
+    "dict": lambda frame, _: {name: frame[name].array for name in frame},
+    "Arrow": lambda frame, _: arrow(frame),
+    "Arrow reader": lambda frame, _: arrow(frame).to_reader(),
+    "data set": lambda frame, folder: pa.dataset.dataset(parquet_folder(frame, folder)),
+    "relation": lambda frame, _: duckdb.from_arrow(arrow(frame)),
+    "polars": polars_frame,
+    "CSV": csv_file,
+    "CSV, compressed": lambda frame, folder: csv_file(frame, folder, ".csv.gz"),
+    "TSV": lambda frame, folder: csv_file(frame, folder, ".tsv", "\t"),
+    "JSON lines": json_file,
+    "Parquet": parquet_file,
+    "folder": parquet_folder,
+    "pattern": lambda frame, folder: f"{parquet_folder(frame, folder)}/*.parquet",
+    "Feather": feather_file,
+    "Excel": excel_file,
+    "database": duckdb_file,
+}
+
+
+@pytest.fixture(scope="module", params=[visits, sales], ids=["visits", "sales"])
+def known(request: pytest.FixtureRequest) -> tuple[pd.DataFrame, Schema, pd.DataFrame]:
+    """A frame, its schema, and a sample of its model."""
+    frame = request.param()
+    schema = infer_schema(frame)
+    return frame, schema, synth.fit(frame, schema, "mst", seed=3).sample(40, seed=4)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_table_has_one_schema_and_one_model_wherever_it_comes_from(
+    name: str, known: tuple[pd.DataFrame, Schema, pd.DataFrame], tmp_path: Path
+) -> None:
+    frame, schema, sample = known
+    source = SOURCES[name](frame, tmp_path)
+    table = Table.of(source)  # a reader is read once
+    assert infer_schema(table) == schema
+    pd.testing.assert_frame_equal(conform(table, schema), conform(frame, schema))
+    again = synth.fit(table, schema, "mst", seed=3).sample(40, seed=4)
+    kind = {"polars": "polars", "Arrow dtypes": "pandas", "Arrow": "pyarrow"}.get(name)
+    assert kind is None or type(again).__module__.split(".")[0] == kind
+    if not isinstance(again, pd.DataFrame):
+        assert type(again) is type(source) or name in ("Arrow reader", "data set")
+    pd.testing.assert_frame_equal(conform(again, schema), conform(sample, schema))
+
+
+def test_a_sample_has_the_dtypes_of_arrow_where_the_frame_had_them() -> None:
+    frame = arrow(visits()).to_pandas(types_mapper=pd.ArrowDtype)
+    sample = synth.fit(frame, "independent", progress=synth.quiet).sample(10, seed=0)
+    assert sample.dtypes.to_dict() == frame.dtypes.to_dict()
