@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from synth import identifiers, personal
 from synth.chunks import Part
-from synth.columns import IdentifierColumn, PersonalColumn
 from synth.distribution import VERSION
 from synth.errors import BadInput, JobError, ModelError, OutputError
 from synth.generators.base import Model
@@ -51,10 +50,11 @@ def check_names(schema: Schema, entity_shares: tuple[float, ...] | None, n_rows:
     of_entity = (schema.entity, *schema.constant_in_entity)
     n_entities = n_rows if entity_shares is None else least_entities(entity_shares, n_rows)
     for name in schema.kept:
-        column, n = schema.columns[name], n_entities if name in of_entity else n_rows
-        if isinstance(column, IdentifierColumn):
+        column: Any = schema.columns[name]
+        n = n_entities if name in of_entity else n_rows
+        if column.is_identifier:
             identifiers.check_room(column, n)
-        elif isinstance(column, PersonalColumn):
+        elif column.is_personal:
             personal.check_room(column, n)
 
 
