@@ -355,7 +355,7 @@ def test_no_cell_has_a_say_in_what_another_stands_for(chunked: Chunked) -> None:
 
 
 @pytest.mark.parametrize("bad", ["whole", "word", "day", "zoned", "fine", "level", "who"])
-def test_a_table_that_breaks_its_schema_is_refused_in_the_same_words(bad: str, chunked: Chunked) -> None:
+def test_a_table_that_breaks_its_schema_is_refused_in_the_same_words(bad: str) -> None:
     good = conform(every_kind(), EVERY_KIND, outside="clamp")
     cells = {"whole": 3_000, "word": "?", "day": "no day", "zoned": None, "fine": 0.001, "level": 2.5, "who": "P0001"}
     good["word"], good["code"], good["level"] = "a", "1", 1
@@ -364,7 +364,7 @@ def test_a_table_that_breaks_its_schema_is_refused_in_the_same_words(bad: str, c
     with pytest.raises(TableError) as error:
         conform(frame, EVERY_KIND)
     with pytest.raises(TableError) as refused:
-        Rows.of(chunked(frame, EVERY_KIND), EVERY_KIND, outside="refuse")
+        Rows.of(frame, EVERY_KIND, outside="refuse")
     assert str(refused.value) == str(error.value)
     with pytest.raises(TableError, match=r"column='whole' is in the schema and not in the table"):
         Rows.of(frame.drop(columns="whole"), EVERY_KIND)
