@@ -124,8 +124,7 @@ class SpooledTable:
         shapes = [tuple(self.domain[name] for name in clique) for clique in cliques]
         sums = [np.zeros(math.prod(shape), dtype=np.int64) for shape in shapes]
         for chunk in self.chunks:
-            # As wide as `bincount` wants them: else it would widen every combination anew.
-            codes = {name: np.asarray(self.spool.read(chunk[name])).astype(np.intp) for name in names}
+            codes = {name: np.asarray(self.spool.read(chunk[name])) for name in names}
             for clique, shape, total in zip(cliques, shapes, sums, strict=True):
                 total += np.bincount(_joint([codes[name] for name in clique], shape), minlength=len(total))
         return [total.reshape(shape) for total, shape in zip(sums, shapes, strict=True)]
