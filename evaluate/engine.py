@@ -43,7 +43,7 @@ from evaluate.validity.shares import unjudged
 from synth.dp.statement import PrivacyStatement
 from synth.errors import PlaceError, UnderstudyError, nearest
 from synth.progress import Progress, quiet, shown
-from synth.schema import Kind, Schema, build_schema
+from synth.schema import Schema, TaskKind, build_schema
 from synth.table.conforming import Outside
 
 AGAIN_S = 0.5
@@ -153,7 +153,7 @@ def evaluate(  # noqa: PLR0913 (the front door)
     generators: Mapping[str, GeneratorRecord] | None = None,
     outside: Outside = "refuse",
     target: str | None = None,
-    task: Kind | None = None,
+    task: TaskKind | None = None,
     n_targets: int | None = N_TARGETS,
     n_rows: int | None = N_ROWS,
     sample_rows: int = SAMPLE_ROWS,
@@ -250,7 +250,7 @@ def _tested(real: Real, progress: Progress) -> Shift:
     return Shift(untested=found.message) if isinstance(found, Failure) else found
 
 
-def aimed(schema: Schema, target: str | None, task: Kind | None = None) -> Schema:
+def aimed(schema: Schema, target: str | None, task: TaskKind | None = None) -> Schema:
     """The schema with another column to predict, or another task."""
     if target is None and task is None:
         return schema

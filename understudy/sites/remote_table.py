@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from synth.domain import Attribute, Discretizer
 from synth.domain.counts import Coarsening
-from synth.domain.numeric_scale import LineColumn
 from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent, LaplaceEvent
 from synth.dp.noise_journal import Journal
@@ -22,6 +21,7 @@ from synth.dp.schedule import Schedule
 from synth.dp.statement import SITES, PrivacyStatement
 from synth.errors import BudgetError, TableError
 from synth.schema import Schema
+from synth.schema.kinds import LineColumn
 from understudy.sites.messages import CountQuery
 from understudy.sites.secure_sum import SecureSums
 from understudy.sites.training_plan import training_caveats
