@@ -33,9 +33,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from synth.schema import Schema
-from synth.schema.kinds import (
-    LineColumn,
-)
+from synth.schema.kinds import LineColumn
 from synth.table.chunk import Chunk
 from synth.table.rows import Rows
 
@@ -43,7 +41,7 @@ Table = pd.DataFrame | Rows
 
 BASE = 2.0**52
 """Whole numbers below it are counted exactly in float64, and so are their halves."""
-MISSING, BETWEEN, DIGITS = "-", "|", 16
+MISSING, BETWEEN, DIGITS = b"-", b"|", 16
 _LEAST_EXPONENT = -900
 """Places are not magnified further, however narrow the bounds: float64 ends there."""
 
@@ -343,7 +341,7 @@ def _rows(
     parts = [part for name in names for part in texts(frame[name], schema.columns[name])]
     if not parts:
         return [b""] * len(frame)
-    return pc.binary_join_element_wise(*parts, BETWEEN.encode()).to_pylist()  # type: ignore[no-any-return]
+    return pc.binary_join_element_wise(*parts, BETWEEN).to_pylist()  # type: ignore[no-any-return]
 
 
 def _kept_texts(series: pd.Series, column: Any) -> list[pa.Array]:
@@ -366,7 +364,7 @@ def _texts(series: pd.Series, column: Any) -> list[pa.Array]:
     places = column.positions(series)
     absent = np.isnan(places)
     texts = [
-        pa.array(digit, mask=absent).cast(pa.string()).cast(pa.binary()).fill_null(MISSING.encode())
+        pa.array(digit, mask=absent).cast(pa.string()).cast(pa.binary()).fill_null(MISSING)
         for digit in _digits(np.where(absent, 0.0, places), ruler)
     ]
     tiny = np.flatnonzero((places != 0.0) & (np.abs(places) < ruler.least))
@@ -380,7 +378,7 @@ def _texts(series: pd.Series, column: Any) -> list[pa.Array]:
 
 def _taken(codes: np.ndarray, texts: list[bytes]) -> pa.Array:
     """The text of each code, of -1 that of a missing cell."""
-    return pa.array([*texts, MISSING.encode()], pa.binary()).take(pa.array(np.where(codes < 0, len(texts), codes)))
+    return pa.array([*texts, MISSING], pa.binary()).take(pa.array(np.where(codes < 0, len(texts), codes)))
 
 
 def _digits(places: np.ndarray, ruler: Ruler) -> list[np.ndarray]:

@@ -9,12 +9,12 @@ from typing import Any
 import duckdb
 import pandas as pd
 import pytest
+from synth.stored import open_table
 from typer.testing import CliRunner
 
 from evaluate.result_io import evaluation_from
 from synth.generators.models.history_model import HistoryModel
 from synth.generators.registry import generator
-from synth.stored import open_table
 from tests.understudy.conftest import SCHEMA, SECRET, Workspace
 from understudy.cli import app, quickstart
 from understudy.quickstart import QuickStart, Units

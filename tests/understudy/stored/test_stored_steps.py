@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+import synth.stored.opening as opening
 import tomli_w
 
-import synth.stored.opening as opening
 import understudy.evaluate_external as offered_module
 from synth.errors import OutputError
 from synth.schema import build_schema
