@@ -161,7 +161,7 @@ def evaluate(  # noqa: PLR0913 (the front door)
     """The evaluation of one or more synthetic tables of one real table; all is passed by keyword.
 
     Args:
-        train: *Sensitive*. Real rows that the generator saw.
+        train: *Sensitive*. Real rows that the generator saw: a frame of any kind, a path, an address of a database.
         holdout: *Sensitive*. Real rows that it did not see.
         synthetic: a table, which is then called "synthetic", or tables by name.
         schema: inferred or declared.
@@ -177,6 +177,8 @@ def evaluate(  # noqa: PLR0913 (the front door)
         task: "classification" or "regression" of it; `None`: the schema's, or by its kind and number of values.
         n_targets: rows of either side that attacks are tried on at most, a seeded sample; `None`: all.
         n_rows: rows of each table that marginal fidelity compares at most, a seeded sample; `None`: all.
+        sample_rows: rows of either real side that measures are given at most, a seeded sample of whole entities, and
+            five times as many synthetic ones; copies, validity and quasi-identifiers are counted among all rows.
 
     Raises:
         EvaluationError: a measure is unknown, or a side has too few rows; nothing was measured.

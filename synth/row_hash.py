@@ -33,9 +33,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from synth.schema import Schema
-from synth.schema.kinds import (
-    LineColumn,
-)
+from synth.schema.kinds import LineColumn
 from synth.table.chunk import Chunk
 from synth.table.rows import Rows
 
