@@ -22,16 +22,12 @@ from synth.table.rows import Rows
 
 @dataclass(frozen=True, eq=False)
 class RowHashes:
-    """*Sensitive*. A number for each row of a table, equal for rows that are equal in all learned columns.
+    """*Sensitive*. A number for each row of a table, equal for rows that are equal in all learned columns."""
 
-    Attributes:
-        keys: shape (n,), uint64.
-        entities: the same of their entities, `ABSENT` where there is none; `None` where a row is a unit.
-        targets: the same of a target with categories, the place on the line of another one; `None` without a target.
-    """
-
-    keys: np.ndarray
+    keys: np.ndarray  # shape (n,), uint64
+    # the same of their entities, `ABSENT` where there is none; `None` where a row is a unit.
     entities: np.ndarray | None = None
+    # the same of a target with categories, the place on the line of another one; `None` without a target.
     targets: np.ndarray | None = None
 
     @classmethod
@@ -112,17 +108,11 @@ def _targets(rows: pd.DataFrame | Chunk, name: str, schema: Schema) -> np.ndarra
 
 @dataclass(frozen=True, eq=False)
 class CellFaults:
-    """*Sensitive*. The cells of all rows that do not fit the schema, as they were before any clamping.
+    """*Sensitive*. The cells of all rows that do not fit the schema, as they were before any clamping."""
 
-    Attributes:
-        flags: for each kept column the rows at fault, shape (n,), boolean.
-        kinds: for each kept column the kinds of its faults.
-        empty: columns without any value.
-    """
-
-    flags: Mapping[str, np.ndarray]
-    kinds: Mapping[str, tuple[Fault, ...]]
-    empty: frozenset[str]
+    flags: Mapping[str, np.ndarray]  # for each kept column the rows at fault, shape (n,), boolean
+    kinds: Mapping[str, tuple[Fault, ...]]  # for each kept column the kinds of its faults
+    empty: frozenset[str]  # columns without any value
 
     @classmethod
     def of(cls, rows: Rows, schema: Schema, ranks: np.ndarray | None = None) -> "CellFaults":
@@ -156,9 +146,7 @@ class CellFaults:
 
 def repeated(rows: Rows, names: Sequence[str], schema: Schema, *, later: np.ndarray | None = None) -> np.ndarray:
     """Flags of the rows that repeat another's values in some columns, none of them missing; shape (n,), boolean.
-
-    Args:
-        later: ranks of the rows, shape (n,): only those that come after an equal one are flagged.
+    `later`: ranks of the rows, shape (n,): only those that come after an equal one are flagged.
     """
     key = Unique(columns=tuple(names))
     parts = [key_hashes(frame, key, schema.columns) for frame in rows.frames(*names)]

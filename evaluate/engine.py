@@ -46,11 +46,9 @@ from synth.progress import Progress, quiet, shown
 from synth.schema import Schema, TaskKind, build_schema
 from synth.table.conforming import Outside
 
-AGAIN_S = 0.5
-"""The alarm repeats: one that rings inside a destructor or a callback is lost."""
+AGAIN_S = 0.5  # The alarm repeats: one that rings inside a destructor or a callback is lost
 
-TERMINATED = 128 + signal.SIGTERM
-"""Code of the exit by which a command ends politely."""
+TERMINATED = 128 + signal.SIGTERM  # Code of the exit by which a command ends politely
 
 
 class OutOfTimeError(BaseException):
@@ -417,11 +415,7 @@ def _chosen(measures: str | Iterable[str] | None) -> list[str]:
 
 
 def real_facts(real: Real, measures: Iterable[str] | None = None, progress: Progress = quiet) -> RealFacts:
-    """Facts about the real table.
-
-    Args:
-        real: *Sensitive*. Its rows.
-    """
+    """Facts about the real table. `real`: *Sensitive*. Its rows."""
     schema, shift = real.declared, _shift(real, MODULES if measures is None else measures, progress)
     return RealFacts(
         **real.kept.once("facts", lambda: _row_facts(real)),

@@ -207,8 +207,7 @@ def _modules() -> Mapping[str, str]:
     return {**_MODULES, **{point.name: point.value for point in entry_points(group=GROUP) if point.name not in taken}}
 
 
-STATED = "statement."
-"""Prefix of what a privacy statement says, which no package declares as a number of its own."""
+STATED = "statement."  # Prefix of what a privacy statement says, which no package declares as a number of its own
 
 
 @cache
@@ -245,10 +244,8 @@ def forget() -> None:
         one.cache_clear()
 
 
-MODULES: Mapping[str, str] = Late(_modules)
-"""The module of each measure of every evaluation, by the measure's name."""
-CATALOG: Mapping[str, Metric] = Late(_catalog)
-"""Every number by name."""
+MODULES: Mapping[str, str] = Late(_modules)  # The module of each measure of every evaluation, by the measure's name
+CATALOG: Mapping[str, Metric] = Late(_catalog)  # Every number by name
 GATEABLE: Mapping[str, Direction] = Late(_gateable)
 """Every number that a rule may rest on, with the direction that is better."""
 

@@ -99,8 +99,7 @@ _EVIDENCE = {
     "statement": "guarantee",
 }
 
-METRICS = {"roc_auc": "ROC AUC", "r2": "R\u00b2"}
-"""Scores of models as one writes them."""
+METRICS = {"roc_auc": "ROC AUC", "r2": "R\u00b2"}  # Scores of models as one writes them
 
 
 def entry(measure: str) -> Metric:

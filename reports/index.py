@@ -21,15 +21,12 @@ FIGURES = (
     "privacy.membership.auc",
 )  # fmt: skip
 """Key figures that a row has room for: use, fidelity of rows and of pairs, copies, and the attack on membership."""
-REFERENCED = "utility."
-"""Begins names of figures that say nothing without that of real rows beside them."""
+REFERENCED = "utility."  # Begins names of figures that say nothing without that of real rows beside them
 GENERATOR = "understudy index"
-MARK = f'<meta name="generator" content="{GENERATOR}">'
-"""The line that tells this page from every other."""
+MARK = f'<meta name="generator" content="{GENERATOR}">'  # The line that tells this page from every other
 
 NOT_SOUND, WITHDRAWN, EXPIRED = "NOT SOUND", "WITHDRAWN", "EXPIRED"
-SIGNED_OFF = "signed off"
-"""The sign-off of a row whose key was asked for."""
+SIGNED_OFF = "signed off"  # The sign-off of a row whose key was asked for
 UNFINISHED, NOT_JUDGED, NO_OUTPUT = "UNFINISHED", "NOT JUDGED", "NO OUTPUT"
 VERDICTS: tuple[Outcome, ...] = ("PASS", "FAIL", "INCONCLUSIVE")
 STATES: Mapping[str, str] = {

@@ -29,10 +29,8 @@ from synth.errors import OutputError, nearest
 from synth.notebook import brief_repr
 from synth.output import whole_file
 
-ROOT = "understudy-chart"
-"""Class of the element that holds a chart; no style reaches beyond it."""
-MOST = 12
-"""Columns that are drawn where none are named."""
+ROOT = "understudy-chart"  # Class of the element that holds a chart; no style reaches beyond it
+MOST = 12  # Columns that are drawn where none are named
 INTERNAL = "Internal: measured on real rows."
 UNTRUSTED = "This notebook is not trusted, so that pictures are left out: run the cell again, or trust the notebook."
 """Hidden by the styles, which go with the pictures."""

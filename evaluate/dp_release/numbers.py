@@ -44,10 +44,8 @@ from synth.schema import Schema
 from synth.table import conform
 from synth.table.rows import Rows
 
-N_BINS, N_PAIR_BINS = 20, 10
-"""Bins of a number or time, and categories told apart, in a column alone and in a pair."""
-MOST_PAIRS = 500
-"""Pairs of columns that the mean is taken over at most: of more, a sample that no row decides."""
+N_BINS, N_PAIR_BINS = 20, 10  # Bins of a number or time, and categories told apart, in a column alone and in a pair
+MOST_PAIRS = 500  # Pairs of columns that the mean is taken over at most: of more, a sample that no row decides
 
 
 @dataclass(frozen=True)
@@ -91,19 +89,15 @@ class Yardstick:
 
 
 def bounded(rows: pd.DataFrame, yardstick: Yardstick) -> pd.DataFrame:
-    """The real rows that count: in canonical form, at most k of each unit. *Sensitive*.
-
-    Args:
-        rows: *Sensitive*. Of the source table.
+    """The real rows that count: in canonical form, at most k of each unit. *Sensitive*. `rows`: *Sensitive*. Of the
+    source table.
     """
     return bound_contributions(Rows.of(rows, yardstick.schema), yardstick.schema).frame()
 
 
 def half_rows(real: list[np.ndarray], synthetic: list[np.ndarray], n_rows: int) -> int:
     """The distance between two tables in half rows, averaged over several sets of counts, rounded down. *Sensitive*.
-
-    Args:
-        real: *Sensitive*. Counts of codes in the source table.
+    `real`: *Sensitive*. Counts of codes in the source table.
 
     >>> half_rows([np.array([3, 1])], [np.array([2, 2])], 4)
     2
@@ -116,9 +110,7 @@ def half_rows(real: list[np.ndarray], synthetic: list[np.ndarray], n_rows: int) 
 
 def right_and_wrong(holdout: pd.DataFrame, yardstick: Yardstick) -> np.ndarray | None:
     """Counts of held-out rows that a model of the synthetic table gets right and wrong; shape (2,). *Sensitive*.
-
-    Args:
-        holdout: *Sensitive*. Bounded.
+    `holdout`: *Sensitive*. Bounded.
     """
     target, rows = str(yardstick.schema.target), yardstick.synthetic
     classes = rows[target].dropna().astype(object).value_counts().sort_index()
@@ -185,8 +177,7 @@ METRICS = (
            counted=NOISY),
 )  # fmt: skip
 
-Z = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2)
-"""Normal quantile of 95% intervals."""
+Z = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2)  # Normal quantile of 95% intervals
 _GRID = 2_001
 
 

@@ -26,8 +26,7 @@ METRICS = (
 )  # fmt: skip
 
 NAME = "fairness.tvd.excess"
-N_BINS = 8
-"""Bins of a number: a group has fewer rows than the table."""
+N_BINS = 8  # Bins of a number: a group has fewer rows than the table
 
 
 def measure(tables: Tables) -> MetricResult:

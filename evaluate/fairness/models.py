@@ -47,22 +47,16 @@ METRICS = (
 )  # fmt: skip
 
 KINDS = ("gap", "parity", "odds")
-MIN_OF_CLASS = 30
-"""Control rows of a class that a group must have for its errors to be compared."""
+MIN_OF_CLASS = 30  # Control rows of a class that a group must have for its errors to be compared
 
 
 @dataclass(frozen=True)
 class View:
-    """The control rows by group.
+    """The control rows by group."""
 
-    Attributes:
-        study: *Sensitive*. The models and rows.
-        codes: the group of each control row, -1 for no group, shape (n,).
-    """
-
-    study: Study
+    study: Study  # *Sensitive*. The models and rows
     groups: Groups
-    codes: np.ndarray
+    codes: np.ndarray  # the group of each control row, -1 for no group, shape (n,)
     usable: tuple[int, ...]
 
     @classmethod
@@ -109,11 +103,7 @@ class View:
 
 def _largest(values: np.ndarray, rows: list[np.ndarray], weights: np.ndarray) -> np.ndarray:
     """The largest difference of weighted means between two sets of rows, over all columns of values; shape (b,).
-
-    Args:
-        values: shape (n, k).
-        rows: sets of rows, boolean, shape (n,) each.
-        weights: shape (b, n).
+    `values`: shape (n, k). `rows`: sets of rows, boolean, shape (n,) each. `weights`: shape (b, n).
     """
     means = []
     for row in rows:

@@ -93,22 +93,17 @@ METRICS = (
            counted=KEPT),
 )  # fmt: skip
 
-_A_PIECE = 1 << 16
-"""Values that are looked at together."""
+_A_PIECE = 1 << 16  # Values that are looked at together
 
 
 @dataclass(frozen=True)
 class Gaps:
-    """Distances between the empirical distribution functions of a column in two tables.
+    """Distances between the empirical distribution functions of a column in two tables."""
 
-    Attributes:
-        kolmogorov_smirnov: the largest gap, ties right; 1, the worst, where only one side has a value, 0 where none
-            has; shape (n_replicates,).
-        wasserstein: the area between them, in units of the column; shape (n_replicates,).
-    """
-
+    # the largest gap, ties right; 1, the worst, where only one side has a value, 0 where none has; shape
+    # (n_replicates,).
     kolmogorov_smirnov: np.ndarray
-    wasserstein: np.ndarray
+    wasserstein: np.ndarray  # the area between them, in units of the column; shape (n_replicates,)
 
     @classmethod
     def between(cls, first: OrderedValues, second: OrderedValues) -> Self:
@@ -146,24 +141,17 @@ def _place_by_place(
 
 @dataclass(frozen=True)
 class ChiSquare:
-    """Pearson's chi-square of two samples' counts.
+    """Pearson's chi-square of two samples' counts."""
 
-    Attributes:
-        statistic: on all rows, then on half-samples; shape (n_replicates,).
-        cramers_v: its effect size, in [0, 1]; shape (n_replicates,).
-    """
-
-    statistic: np.ndarray
-    cramers_v: np.ndarray
+    statistic: np.ndarray  # on all rows, then on half-samples; shape (n_replicates,)
+    cramers_v: np.ndarray  # its effect size, in [0, 1]; shape (n_replicates,)
     degrees: int
     p: float
 
 
 def chi_square(first: np.ndarray, second: np.ndarray) -> ChiSquare:
-    """Chi-square test of homogeneity of two rows of counts; expected counts are pooled.
-
-    Args:
-        first: counts by category of one sample, shape (n_replicates, n_categories).
+    """Chi-square test of homogeneity of two rows of counts; expected counts are pooled. `first`: counts by category of
+    one sample, shape (n_replicates, n_categories).
     """
     from scipy import special
 
@@ -192,15 +180,12 @@ def kolmogorov_p(distance: float, n_first: int, n_second: int) -> float:
     return float(special.kolmogorov(distance * np.sqrt(n_first * n_second / (n_first + n_second))))
 
 
-MAX_LABELS = 60
-"""Categories that the figure of a column shows at most; the rarest are shown as one."""
+MAX_LABELS = 60  # Categories that the figure of a column shows at most; the rarest are shown as one
 
 
 def figure_of(attribute: Attribute, counts: Sequence[np.ndarray], tvd: float) -> dict[str, Any]:
-    """One column as plain data.
-
-    Args:
-        counts: *Sensitive*. Of codes, for training and synthetic rows; each of shape (n_replicates, size).
+    """One column as plain data. `counts`: *Sensitive*. Of codes, for training and synthetic rows; each of shape
+    (n_replicates, size).
     """
     train, synthetic = (encoded.shares(table)[0] for table in counts)
     labels = attribute.labels()
@@ -231,22 +216,17 @@ def _edges(attribute: Attribute) -> list[float] | list[str] | None:
     return [float(edge) for edge in np.clip(attribute.edges, -LARGEST, LARGEST)]
 
 
-KINDS = ("tvd", "ks", "wasserstein")
-"""Distances that are averaged over columns."""
+KINDS = ("tvd", "ks", "wasserstein")  # Distances that are averaged over columns
 _BOUNDS = {"tvd": 1.0, "ks": 1.0, "wasserstein": np.inf}
 _BIASED = "A small sample adds to a distance: beside the reference, also of {n:,} rows, it is fair."
 
 
 @dataclass(frozen=True)
 class ColumnCounts:
-    """One column of the training, the synthetic, the fresh and the shuffled sample.
-
-    Attributes:
-        counts: of codes, for the four samples; each of shape (n_replicates, size).
-    """
+    """One column of the training, the synthetic, the fresh and the shuffled sample."""
 
     attribute: Attribute
-    counts: Four
+    counts: Four  # of codes, for the four samples; each of shape (n_replicates, size)
     lines: tuple[OrderedValues, ...] | None
     missing: tuple[Rate, ...]
 

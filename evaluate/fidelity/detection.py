@@ -41,10 +41,8 @@ METRICS = (
 )  # fmt: skip
 
 RIDGE = 1.0
-MAX_PRODUCTS_OF = 10
-"""Principal components that are multiplied with each other."""
-ROWS_PER_EFFECT = 10
-"""Rows of each table for each main effect, and for each product: more effects would fit noise."""
+MAX_PRODUCTS_OF = 10  # Principal components that are multiplied with each other
+ROWS_PER_EFFECT = 10  # Rows of each table for each main effect, and for each product: more effects would fit noise
 _LEAST_VARIANCE = 1e-9
 _LEAST_EXPECTED = 1e-12
 MAX_STEPS = 50
@@ -84,10 +82,8 @@ class Propensity:
 
 
 def design(points: list[np.ndarray]) -> list[np.ndarray]:
-    """Effects of the rows of each table, on axes that all tables together make: shape (n, n_effects) each.
-
-    Args:
-        points: of each table in the space of `evaluate.neighbors`; *Sensitive* where the table is.
+    """Effects of the rows of each table, on axes that all tables together make: shape (n, n_effects) each. `points`: of
+    each table in the space of `evaluate.neighbors`; *Sensitive* where the table is.
     """
     together = np.concatenate(points)
     together = together - together.mean(axis=0)
@@ -104,10 +100,8 @@ def design(points: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def propensity(held_out: tuple[np.ndarray, np.ndarray], table: tuple[np.ndarray, np.ndarray]) -> Propensity:
-    """The pMSE of a table's rows among held-out ones.
-
-    Args:
-        held_out: *Sensitive*. Effects, shape (n, n_effects), and unit of each row from 0, shape (n,).
+    """The pMSE of a table's rows among held-out ones. `held_out`: *Sensitive*. Effects, shape (n, n_effects), and unit
+    of each row from 0, shape (n,).
     """
     effects = np.concatenate([held_out[0], table[0]])
     effects = effects - effects.mean(axis=0)

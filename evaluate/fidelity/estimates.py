@@ -25,11 +25,8 @@ def described(
     n_comparisons: int = 1,
     note: str = "",
 ) -> Estimate:
-    """An estimate, lower is better, of a figure as it is, with the jackknife's interval.
-
-    Args:
-        replicates: the figure for synthetic, fresh and shuffled rows; on all rows, then on replicates; shape (3,
-            n_replicates).
+    """An estimate, lower is better, of a figure as it is, with the jackknife's interval. `replicates`: the figure for
+    synthetic, fresh and shuffled rows; on all rows, then on replicates; shape (3, n_replicates).
     """
     value, without = float(replicates[SYNTHETIC, 0]), replicates[SYNTHETIC, WITHOUT]
     low, high = None, None
@@ -95,9 +92,7 @@ class Distance:
 
 def worst(measure: str, replicates: np.ndarray, n: int, names: list[tuple[str, ...]]) -> Estimate:
     """An estimate of the largest excess of many distances; its interval allows for the choice among them (Bonferroni).
-
-    Args:
-        replicates: of each distance as `described` takes them, shape (n_distances, 3, n_replicates).
+    `replicates`: of each distance as `described` takes them, shape (n_distances, 3, n_replicates).
     """
     beyond = replicates - replicates[:, FRESH : FRESH + 1]
     place = int(np.argmax(beyond[:, SYNTHETIC, 0]))

@@ -10,15 +10,10 @@ from evaluate.intervals import Rate, design_effect_of_sums, replicate_groups, wi
 
 @dataclass(frozen=True, eq=False)
 class OrderedValues:
-    """Values of one column, place by place.
+    """Values of one column, place by place."""
 
-    Attributes:
-        values: the distinct ones, ascending; shape (n_values,).
-        counts: how many rows of each group have them, shape (n_groups, n_values).
-    """
-
-    values: np.ndarray
-    counts: np.ndarray
+    values: np.ndarray  # the distinct ones, ascending; shape (n_values,)
+    counts: np.ndarray  # how many rows of each group have them, shape (n_groups, n_values)
 
     @classmethod
     def of(cls, positions: np.ndarray, groups: np.ndarray, n_groups: int) -> Self:

@@ -19,25 +19,19 @@ from evaluate.tables import Tables
 from synth.domain import Attribute
 from synth.schema import Schema
 
-Clique = tuple[int, ...]
-"""Columns that are counted together, by their number among the attributes."""
-Counted = tuple[np.ndarray, np.ndarray]
-"""Places, ascending, and how many values each holds; each of shape (n_places,)."""
+Clique = tuple[int, ...]  # Columns that are counted together, by their number among the attributes
+Counted = tuple[np.ndarray, np.ndarray]  # Places, ascending, and how many values each holds; each of shape (n_places,)
 
 
 @dataclass(frozen=True, eq=False)
 class SeededTable:
-    """A table in seeded order.
+    """A table in seeded order."""
 
-    Attributes:
-        rows: *Sensitive*. Canonical, shape (n_rows, columns).
-        units: entity of each row, or a number of its own, from 0 in the order of first appearance; shape (n_rows,).
-        unmoved: *Sensitive*. The table whose columns are moved here, and by how much each; `None` where none is.
-    """
-
-    rows: pd.DataFrame
+    rows: pd.DataFrame  # *Sensitive*. Canonical, shape (n_rows, columns)
+    # entity of each row, or a number of its own, from 0 in the order of first appearance; shape (n_rows,).
     units: np.ndarray
     schema: Schema
+    # *Sensitive*. The table whose columns are moved here, and by how much each; `None` where none is.
     unmoved: "tuple[SeededTable, Mapping[str, int]] | None" = None
     _read: dict[str, np.ndarray] = field(default_factory=dict, init=False)
     _counted: dict[tuple[str, int], Counted] = field(default_factory=dict, init=False)
@@ -109,13 +103,9 @@ def _places(n_rows: int, offset: int, n: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class SampledRows:
-    """The first rows of a table, whole entities together in a group of the half-samples.
+    """The first rows of a table, whole entities together in a group of the half-samples."""
 
-    Attributes:
-        table: *Sensitive*. The table.
-    """
-
-    table: SeededTable
+    table: SeededTable  # *Sensitive*. The table
     n_rows: int
     n_groups: int
 
@@ -178,16 +168,11 @@ def _on_the_line(column: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """Rows as codes of some attributes.
+    """Rows as codes of some attributes."""
 
-    Attributes:
-        codes: *Sensitive*. Shape (n_rows, d).
-        rows: *Sensitive*. The rows.
-    """
-
-    codes: np.ndarray
+    codes: np.ndarray  # *Sensitive*. Shape (n_rows, d)
     attributes: tuple[Attribute, ...]
-    rows: SampledRows
+    rows: SampledRows  # *Sensitive*. The rows
 
     def each(self, cliques: Sequence[Clique]) -> Iterator[np.ndarray]:
         """Counts of each combination of codes, by group."""

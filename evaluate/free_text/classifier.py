@@ -23,13 +23,10 @@ from evaluate.free_text.corpus import words
 from evaluate.free_text.samples import CodedTexts, TextSamples
 from evaluate.intervals import LEVEL, placements
 
-MOST_TEXTS = 1_500
-"""Texts of each table that are told apart at most."""
-N_FEATURES = 2**15
-"""Features of words, and as many of letters, into which these are hashed."""
+MOST_TEXTS = 1_500  # Texts of each table that are told apart at most
+N_FEATURES = 2**15  # Features of words, and as many of letters, into which these are hashed
 LETTERS = (2, 4)
-MOST_LETTERS = 2_000
-"""Characters of a text that are looked at."""
+MOST_LETTERS = 2_000  # Characters of a text that are looked at
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,11 +82,7 @@ def _variance(added: np.ndarray, units: np.ndarray) -> float:
 
 
 def told_apart(samples: TextSamples, seed: int) -> Told:
-    """The classifier's skill on equally many texts of each table.
-
-    Args:
-        samples: *Sensitive*. Texts of one column.
-    """
+    """The classifier's skill on equally many texts of each table. `samples`: *Sensitive*. Texts of one column."""
     chosen = (samples.others[FRESH], samples.others[SYNTHETIC], samples.train)
     n = min(MOST_TEXTS, *(int(one.present.sum()) for one in chosen))
     taken = [_taken(one, n) for one in chosen]

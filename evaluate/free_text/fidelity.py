@@ -244,11 +244,8 @@ class RepeatedTexts:
 
     @classmethod
     def of(cls, texts: Iterable[str | None], units: np.ndarray) -> "RepeatedTexts":
-        """Texts of one table, missing ones left out.
-
-        Args:
-            texts: *Sensitive* where they are real.
-            units: the entity of each, from 0; shape (n,).
+        """Texts of one table, missing ones left out. `texts`: *Sensitive* where they are real. `units`: the entity of
+        each, from 0; shape (n,).
         """
         table = pd.DataFrame({"text": list(texts), "unit": units}).dropna(subset="text")
         table["text"] = pd.factorize(table["text"])[0]

@@ -18,29 +18,20 @@ from evaluate.free_text.corpus import words
 from evaluate.intervals import N_GROUPS, replicate_groups
 from evaluate.tables import Tables
 
-MOST_ROWS = 10_000
-"""Rows of each table whose texts are compared at most."""
-MIN_TEXTS = 4 * N_GROUPS
-"""Texts of each table that a comparison needs."""
-_CHUNK = 20_000
-"""Runs of words that are counted by replicate at once."""
+MOST_ROWS = 10_000  # Rows of each table whose texts are compared at most
+MIN_TEXTS = 4 * N_GROUPS  # Texts of each table that a comparison needs
+_CHUNK = 20_000  # Runs of words that are counted by replicate at once
 
 
 @dataclass(frozen=True, eq=False)
 class CodedTexts:
-    """Texts of one column of one table as codes of words. *Sensitive* where the table is real.
+    """Texts of one column of one table as codes of words. *Sensitive* where the table is real."""
 
-    Attributes:
-        texts: as they are, `None` where missing; shape (n_rows,).
-        codes: words of all texts, one behind the other, shape (n_words,); the less, the more frequent in train.
-        rows: the row of each word, ascending, shape (n_words,).
-        units: the entity of each row, from 0 in a seeded order; shape (n_rows,).
-    """
-
-    texts: np.ndarray
+    texts: np.ndarray  # as they are, `None` where missing; shape (n_rows,)
+    # words of all texts, one behind the other, shape (n_words,); the less, the more frequent in train.
     codes: np.ndarray
-    rows: np.ndarray
-    units: np.ndarray
+    rows: np.ndarray  # the row of each word, ascending, shape (n_words,)
+    units: np.ndarray  # the entity of each row, from 0 in a seeded order; shape (n_rows,)
 
     @property
     def n_rows(self) -> int:
@@ -88,10 +79,8 @@ class CodedTexts:
         return np.bincount(cells, minlength=N_GROUPS * size**2).reshape(N_GROUPS, -1)
 
     def beside(self, codes: np.ndarray, size: int, most: int) -> np.ndarray:
-        """Counts of a word in a text together with a column's code in its row, by group.
-
-        Args:
-            codes: of the column, shape (n_rows,).
+        """Counts of a word in a text together with a column's code in its row, by group. `codes`: of the column, shape
+        (n_rows,).
         """
         held = np.unique(self.rows * (most + 2) + np.minimum(self.codes, most))
         rows, of = np.divmod(held, most + 2)
@@ -112,14 +101,10 @@ class CodedTexts:
 
 @dataclass(frozen=True, eq=False)
 class TextSamples:
-    """Texts of one column in the training table, and in the tables that are compared with it.
-
-    Attributes:
-        train: *Sensitive*.
-    """
+    """Texts of one column in the training table, and in the tables that are compared with it."""
 
     name: str
-    train: CodedTexts
+    train: CodedTexts  # *Sensitive*
     others: tuple[CodedTexts, CodedTexts, CodedTexts]
     n_words: int
 

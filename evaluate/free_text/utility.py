@@ -53,13 +53,10 @@ METRICS = tuple(replace(metric, of_texts=True) for metric in _DECLARED)
 
 NAME = "utility.texts"
 MOST_TARGETS = 5
-MOST_LEARNED, MOST_TESTED = 2_000, 5_000
-"""Texts that a model learns from, or is tested on, at most."""
+MOST_LEARNED, MOST_TESTED = 2_000, 5_000  # Texts that a model learns from, or is tested on, at most
 MIN_TEXTS = 40
-N_SPLITS = 8
-"""Splits in halves of the rows learned from, as for linear models in `evaluate.utility.study`."""
-RIDGE = 1.0
-"""Penalty, as is customary for texts whose features have length 1."""
+N_SPLITS = 8  # Splits in halves of the rows learned from, as for linear models in `evaluate.utility.study`
+RIDGE = 1.0  # Penalty, as is customary for texts whose features have length 1
 FORM: Form = "linear"
 
 
@@ -97,16 +94,11 @@ def _skipped(why: str) -> MetricResult:
 
 @dataclass(frozen=True, eq=False)
 class TextRows:
-    """Texts of one table as counts of hashed words. *Sensitive* where the table is real.
-
-    Attributes:
-        counts: of words and runs of two words, sparse, shape (n, n_features).
-        units: the entity of each row, from 0; shape (n,).
-    """
+    """Texts of one table as counts of hashed words. *Sensitive* where the table is real."""
 
     frame: pd.DataFrame
-    counts: Any
-    units: np.ndarray
+    counts: Any  # of words and runs of two words, sparse, shape (n, n_features)
+    units: np.ndarray  # the entity of each row, from 0; shape (n,)
 
     @classmethod
     def of(cls, frame: pd.DataFrame, order: np.ndarray, name: str, schema: Schema, most: int) -> "TextRows":
@@ -220,17 +212,11 @@ def _varies(task: Task, test: TextRows, tables: Tables) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class RidgeModel:
-    """Ridge regression of weighted words; of classes, of their indicators.
+    """Ridge regression of weighted words; of classes, of their indicators."""
 
-    Attributes:
-        weights: of each feature for how few texts hold it, shape (n_features,).
-        coefficients: shape (n_features, n_outputs).
-        centers: of each output, shape (n_outputs,).
-    """
-
-    weights: np.ndarray
-    coefficients: np.ndarray
-    centers: np.ndarray
+    weights: np.ndarray  # of each feature for how few texts hold it, shape (n_features,)
+    coefficients: np.ndarray  # shape (n_features, n_outputs)
+    centers: np.ndarray  # of each output, shape (n_outputs,)
 
     def predict(self, counts: Any) -> np.ndarray:
         """Scores of classes, shape (n, n_classes), or numbers, shape (n,), for sparse counts of words."""
@@ -249,11 +235,8 @@ def _scaled(counts: Any, weights: np.ndarray) -> Any:
 
 
 def _fitted(counts: Any, truths: Sequence[np.ndarray], tasks: Sequence[Task]) -> list[RidgeModel]:
-    """A model of each task, from the same texts; rows that have no truth of it are left out.
-
-    Args:
-        counts: *Sensitive* where texts are real. Sparse, shape (n, n_features).
-        truths: of each task, NaN where a row has none, shape (n,).
+    """A model of each task, from the same texts; rows that have no truth of it are left out. `counts`: *Sensitive*
+    where texts are real. Sparse, shape (n, n_features). `truths`: of each task, NaN where a row has none, shape (n,).
     """
     models: list[RidgeModel | None] = [None] * len(tasks)
     masks = [~np.isnan(truth) for truth in truths]
@@ -294,10 +277,7 @@ def _ridge(counts: Any, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np
 
 def _learned(side: TextRows, compared: bool, tasks: Sequence[Task], counts: Any, tables: Tables) -> list[FittedModel]:
     """Models of one side for each task: of all of its rows, and of the halves of each split where it is compared.
-
-    Args:
-        counts: *Sensitive*. Of the words of test rows.
-        tables: *Sensitive*. All of them.
+    `counts`: *Sensitive*. Of the words of test rows. `tables`: *Sensitive*. All of them.
     """
     truths = [task.truth(side.frame, tables.schema) for task in tasks]
 

@@ -24,8 +24,7 @@ from synth.errors import BudgetError
 
 AGREEMENT = 1e-3
 """The share by which a claim may differ from what its events come to: accountants of other versions round otherwise."""
-_LARGEST_DELTA = 0.1
-"""The delta that a fit asks for is at most this over its declared number of units."""
+_LARGEST_DELTA = 0.1  # The delta that a fit asks for is at most this over its declared number of units
 
 
 def damaged(fault: str) -> EvaluationError:

@@ -108,8 +108,7 @@ def _all(n: int) -> str:
     return "both" if n == 2 else f"all {count(n)}"
 
 
-STAND_IN = "public stand-in"
-"""In the description of data that an audit ran on, which says that anybody may know of it."""
+STAND_IN = "public stand-in"  # In the description of data that an audit ran on, which says that anybody may know of it
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 
-HOPELESS = 10_000.0
-"""Beyond this many times the rows at hand, more rows are no answer: the estimate sits on the limit."""
+HOPELESS = 10_000.0  # Beyond this many times the rows at hand, more rows are no answer: the estimate sits on the limit
 
 SAMPLED, UNSEARCHED = "on seeded samples: ", "its upper end allows for what was not searched"
 """Phrases of notes: a number was measured on samples, and its interval was widened for the rest."""

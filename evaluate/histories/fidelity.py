@@ -93,8 +93,7 @@ SHARE, WORST = "histories.dependence.floor_share", "histories.dependence.floor_s
 _FEW = f"it needs at least {MIN_HISTORIES} entities with two rows or more in each table"
 _UNTOLD = "histories of rows dealt at random are not told from fresh real ones: few rows, or hardly any dependence"
 _FRESH_HISTORIES = "0 is as good as fresh real histories, 1 as bad as rows dealt at random to entities."
-MOST_LENGTHS = 12
-"""Lengths of histories that are drawn one by one; the last stands for all that are longer."""
+MOST_LENGTHS = 12  # Lengths of histories that are drawn one by one; the last stands for all that are longer
 
 
 def measure(tables: Tables) -> MetricResult:

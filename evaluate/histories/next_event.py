@@ -34,8 +34,7 @@ METRICS = (
 NAME = "utility.next_event"
 FORM: Form = "boosting"
 MIN_STEPS = 40
-MOST_STEPS = 10_000
-"""Steps that models learn from, or are tested on, at most: whole histories."""
+MOST_STEPS = 10_000  # Steps that models learn from, or are tested on, at most: whole histories
 
 
 def measure(tables: Tables) -> MetricResult:
@@ -72,10 +71,8 @@ def _why_not(schema: Schema) -> str:
 
 
 def step_tables(tables: Tables) -> Tables:
-    """The steps of all tables as an evaluation of their own, at most `MOST_STEPS` of each.
-
-    Args:
-        tables: *Sensitive*. Of a schema with an order, and a target that may change.
+    """The steps of all tables as an evaluation of their own, at most `MOST_STEPS` of each. `tables`: *Sensitive*. Of a
+    schema with an order, and a target that may change.
     """
     layout = StepLayout.of(tables.schema, (str(tables.schema.target),), with_place=True)
     samples = HistorySamples.of(tables)

@@ -21,29 +21,21 @@ from synth.schema import Schema
 
 NO_ORDER = "the schema names no order of an entity's rows, so that they make no history"
 """The reason why nothing is measured of a table without histories."""
-MIN_HISTORIES = 2 * N_GROUPS
-"""Entities with two rows or more that each table needs."""
+MIN_HISTORIES = 2 * N_GROUPS  # Entities with two rows or more that each table needs
 MIN_COMPARED = 24
 """Of these, those that are left where tables are cut to equally many steps: with fewer a half-sample may be empty."""
-N_BINS = 8
-"""Quantiles of the training table that values of a number are told apart by."""
-MOST_CATEGORIES = 16
-"""Categories that are told apart, the most frequent ones; the others are one."""
+N_BINS = 8  # Quantiles of the training table that values of a number are told apart by
+MOST_CATEGORIES = 16  # Categories that are told apart, the most frequent ones; the others are one
 
 
 @dataclass(frozen=True, eq=False)
 class GroupedHistories:
-    """Histories of one table. *Sensitive* where it is real.
-
-    Attributes:
-        ranks: values of the order as numbers, shape (n_rows,).
-        turns: the place of each entity in a seeded random order, shape (n_entities,).
-    """
+    """Histories of one table. *Sensitive* where it is real."""
 
     frame: pd.DataFrame
     histories: Histories
-    ranks: np.ndarray
-    turns: np.ndarray
+    ranks: np.ndarray  # values of the order as numbers, shape (n_rows,)
+    turns: np.ndarray  # the place of each entity in a seeded random order, shape (n_entities,)
 
     @classmethod
     def of(cls, frame: pd.DataFrame, schema: Schema, seed: int) -> "GroupedHistories":
@@ -108,13 +100,9 @@ class GroupedHistories:
 
 @dataclass(frozen=True, eq=False)
 class HistorySamples:
-    """Histories of the training table, and of the tables that are compared with it.
+    """Histories of the training table, and of the tables that are compared with it."""
 
-    Attributes:
-        train: *Sensitive*.
-    """
-
-    train: GroupedHistories
+    train: GroupedHistories  # *Sensitive*
     others: tuple[GroupedHistories, GroupedHistories, GroupedHistories]
 
     @classmethod
@@ -183,11 +171,7 @@ class StepCodes:
 
 
 def step_codes(name: str, samples: HistorySamples, schema: Schema) -> StepCodes:
-    """The codes of a column, told apart as the training table suggests.
-
-    Args:
-        samples: *Sensitive*.
-    """
+    """The codes of a column, told apart as the training table suggests. `samples`: *Sensitive*."""
     column, series = schema.columns[name], [one.frame[name] for one in samples.all]
     if column.is_categorical:
         frequent = _frequent(series[0])

@@ -58,8 +58,7 @@ METRICS = (
 N_TARGETS = 2_000
 MAX_POOL = 50_000
 FEW = 1_000
-RARE = 0.1
-"""Share of rows that hold the rarest values."""
+RARE = 0.1  # Share of rows that hold the rarest values
 
 
 @dataclass(frozen=True)
@@ -84,19 +83,12 @@ class Attacked:
 
 @dataclass(frozen=True)
 class Secret:
-    """One column's values as numbers: codes of categories, or places on a line; NaN where missing. *Sensitive*.
+    """One column's values as numbers: codes of categories, or places on a line; NaN where missing. *Sensitive*."""
 
-    Attributes:
-        members: of attacked members, shape (n_members,).
-        controls: of attacked controls, shape (n_controls,).
-        pool: of the synthetic rows, shape (n_pool,).
-        fresh: of the attacker's own sample, shape (n_fresh,).
-    """
-
-    members: np.ndarray
-    controls: np.ndarray
-    pool: np.ndarray
-    fresh: np.ndarray
+    members: np.ndarray  # of attacked members, shape (n_members,)
+    controls: np.ndarray  # of attacked controls, shape (n_controls,)
+    pool: np.ndarray  # of the synthetic rows, shape (n_pool,)
+    fresh: np.ndarray  # of the attacker's own sample, shape (n_fresh,)
     width: float
     is_line: bool
 
@@ -128,11 +120,7 @@ class Secret:
 
 
 def secret_of(name: str, tables: Tables, attacked: Attacked) -> Secret:
-    """The values of a learned column.
-
-    Args:
-        tables: *Sensitive*.
-    """
+    """The values of a learned column. `tables`: *Sensitive*."""
     frames = (tables.train, tables.control, tables.synthetic, tables.fresh)
     positions = (attacked.members, attacked.controls, attacked.pool, attacked.own)
     parts = [frame[name].iloc[at] for frame, at in zip(frames, positions, strict=True)]
@@ -181,11 +169,7 @@ class ModelAttacks:
 
 
 def model_attacks(tables: Tables, attacked: Attacked, secrets: Sequence[str]) -> ModelAttacks:
-    """The attack on each sensitive column and the target.
-
-    Args:
-        tables: *Sensitive*.
-    """
+    """The attack on each sensitive column and the target. `tables`: *Sensitive*."""
     schema = tables.schema
     columns = [name for name in secrets if name in schema.sensitive or name == schema.target]
     if not columns:
@@ -267,8 +251,7 @@ def _note(one: Experiment) -> str:
 
 
 WORST, COLUMN = "privacy.inference", "privacy.inference.column"
-MIN_RARE = 20
-"""Attempts on rare values, of members and of controls, that make a rate."""
+MIN_RARE = 20  # Attempts on rare values, of members and of controls, that make a rate
 
 
 @dataclass(frozen=True)

@@ -41,15 +41,13 @@ VALUES, PARTS, NEAR = "privacy.copies.values", "privacy.copies.parts", "privacy.
 SIZES = {4: 48, 8: 24}
 """Number of parts drawn, by their number of columns. Short ones lie within what was copied, long ones tell people
 apart."""
-FEWEST = 2
-"""Columns of which no several make a part."""
+FEWEST = 2  # Columns of which no several make a part
 NEARNESS = (0.1, 0.2)
 """Distance of a near copy at most, over that to the nearest row of the attacker's half of the holdout."""
 MAX_ROWS = 20_000
 """Rows of train, and of the holdout, whose parts are looked for at most; the synthetic table is searched whole."""
 
-MIXED = np.uint64(6364136223846793005)
-"""Knuth's factor: content of several columns becomes one number by it."""
+MIXED = np.uint64(6364136223846793005)  # Knuth's factor: content of several columns becomes one number by it
 
 
 def measure(tables: Tables) -> MetricResult:

@@ -49,21 +49,15 @@ from evaluate.sampling import (
 )
 from evaluate.tables import MetricResult, Tables
 
-CHANCE = 1e-3
-"""Nothing is told where an independent sample matches the training counts with at least this probability."""
+CHANCE = 1e-3  # Nothing is told where an independent sample matches the training counts with at least this probability
 
 
 @dataclass(frozen=True)
 class StratumCounts:
-    """Counts of each distinct row in two tables; one stratum.
+    """Counts of each distinct row in two tables; one stratum."""
 
-    Attributes:
-        train: *Sensitive*. Counts among the n training rows, shape (K,).
-        other: counts among the m rows of the other table, shape (K,); no row has both counts zero.
-    """
-
-    train: np.ndarray
-    other: np.ndarray
+    train: np.ndarray  # *Sensitive*. Counts among the n training rows, shape (K,)
+    other: np.ndarray  # counts among the m rows of the other table, shape (K,); no row has both counts zero
 
     @property
     def both(self) -> np.ndarray:

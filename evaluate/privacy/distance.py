@@ -27,8 +27,7 @@ METRICS = (
 )  # fmt: skip
 
 N_QUERIES = 5_000
-MANY_PAIRS = 3e9
-"""Of queries and training rows: beyond so many, fewer rows are asked for their distance."""
+MANY_PAIRS = 3e9  # Of queries and training rows: beyond so many, fewer rows are asked for their distance
 LEAST_QUERIES = 2_000
 N_GROUPS = 10
 QUANTILES = np.round(np.linspace(0.0, 1.0, 51), 2)

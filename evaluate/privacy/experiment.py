@@ -16,21 +16,15 @@ from scipy import optimize, special, stats
 from evaluate.intervals import LEVEL, Rate, newcombe, wilson
 from evaluate.result import Estimate
 
-POWER = 0.8
-"""Statistical power: share of repetitions in which a detectable advantage comes out above chance."""
+POWER = 0.8  # Statistical power: share of repetitions in which a detectable advantage comes out above chance
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Results of an attack on members, controls and by guessing.
+    """Results of an attack on members, controls and by guessing."""
 
-    Attributes:
-        attack: success of each attempt on a member, boolean or in [0, 1], shape (n_members,).
-        control: the same on rows that were not used for training, shape (n_controls,).
-    """
-
-    attack: np.ndarray
-    control: np.ndarray
+    attack: np.ndarray  # success of each attempt on a member, boolean or in [0, 1], shape (n_members,)
+    control: np.ndarray  # the same on rows that were not used for training, shape (n_controls,)
     baseline: float | None = None
     dependence: float = 1.0
 

@@ -68,40 +68,28 @@ METRICS = (
 )  # fmt: skip
 
 NAME, COPIED, SINGLED_OUT = "privacy.histories", "privacy.histories.copied", "privacy.histories.singling_out"
-MOST_WIDE = 4
-"""Rows in a row that are taken together at most."""
-MOST_HOLDERS = 50
-"""Synthetic histories that hold what is shared, at most: what more of them hold tells nobody apart."""
-TELLING = 0.5
-"""Share of the attacker's own rows whose content at most `MOST_HOLDERS` synthetic histories hold."""
-TAIL = 100
-"""Held-out scores that the tail is estimated by, at most: the highest."""
+MOST_WIDE = 4  # Rows in a row that are taken together at most
+MOST_HOLDERS = 50  # Synthetic histories that hold what is shared, at most: what more of them hold tells nobody apart
+TELLING = 0.5  # Share of the attacker's own rows whose content at most `MOST_HOLDERS` synthetic histories hold
+TAIL = 100  # Held-out scores that the tail is estimated by, at most: the highest
 PRIOR_SCORES, PRIOR_SPREAD = 20, 2.0
 """Prior of the tail: so many scores, so many nats above the threshold. Independent rows come to one nat. Without a
 prior a single row in common would be an alarm where no held-out one is."""
-LEAST_CONTROLS = 40
-"""Held-out people that a tail takes."""
+LEAST_CONTROLS = 40  # Held-out people that a tail takes
 
 
 @dataclass(frozen=True)
 class Contents:
-    """Contents of histories as numbers. *Sensitive* where the histories are real.
+    """Contents of histories as numbers. *Sensitive* where the histories are real."""
 
-    Attributes:
-        content: what each window of rows holds, shape (n,), equal for equal content.
-        owners: whose it is, from 0, shape (n,).
-    """
-
-    content: np.ndarray
-    owners: np.ndarray
+    content: np.ndarray  # what each window of rows holds, shape (n,), equal for equal content
+    owners: np.ndarray  # whose it is, from 0, shape (n,)
     n: int
 
     @classmethod
     def of(cls, rows: np.ndarray, histories: Histories, width: int) -> "Contents":
-        """Contents of so many rows in a row, each once in a history.
-
-        Args:
-            rows: the content of each row of the table, shape (n_rows,), uint64.
+        """Contents of so many rows in a row, each once in a history. `rows`: the content of each row of the table,
+        shape (n_rows,), uint64.
         """
         ordered, owners = rows[histories.rows], histories.owners
         n = max(len(ordered) - width + 1, 0)
@@ -207,8 +195,7 @@ class HistoryContents:
         return sparse.csr_matrix(cells, shape=(of.n, len(shared)))
 
 
-_BLOCK = 4_096
-"""Targets whose synthetic histories are looked up together."""
+_BLOCK = 4_096  # Targets whose synthetic histories are looked up together
 
 
 @dataclass(frozen=True)
@@ -297,35 +284,23 @@ def _copied(tables: Tables) -> Estimate | Failure:
     )  # fmt: skip
 
 
-N_PREDICATES = 1_000
-"""Descriptions that are tried, at most."""
-MOST_COLUMNS = 8
-"""Columns that a description is about, at most: with more, it fits nobody else, and copies alone."""
-N_GUESSES = 200
-"""Descriptions by somebody who knows no synthetic row: the success that needs no leak."""
-_STREAM = 0x52
-"""Tells this module's random numbers from those of others with the same seed."""
+N_PREDICATES = 1_000  # Descriptions that are tried, at most
+MOST_COLUMNS = 8  # Columns that a description is about, at most: with more, it fits nobody else, and copies alone
+N_GUESSES = 200  # Descriptions by somebody who knows no synthetic row: the success that needs no leak
+_STREAM = 0x52  # Tells this module's random numbers from those of others with the same seed
 
 
 @dataclass(frozen=True)
 class PeopleSteps:
-    """Steps of one table, with whose they are; people are numbered in a seeded random order. *Sensitive* where real.
-
-    Attributes:
-        owners: shape (n_steps,).
-    """
+    """Steps of one table, with whose they are; people are numbered in a seeded random order. *Sensitive* where real."""
 
     rows: IndexedRows
-    owners: np.ndarray
+    owners: np.ndarray  # shape (n_steps,)
     n: int
 
     @classmethod
     def of(cls, steps: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, seed: int) -> "PeopleSteps":
-        """The steps of a table.
-
-        Args:
-            steps: *Sensitive* where they are real.
-        """
+        """The steps of a table. `steps`: *Sensitive* where they are real."""
         numbers, people = pd.factorize(steps[str(schema.entity)])
         turns = np.random.default_rng([seed, _STREAM]).permutation(len(people))
         return cls(coded(steps, synthetic, schema), turns[numbers], len(people))

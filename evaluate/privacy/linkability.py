@@ -42,12 +42,10 @@ METRICS = (
 )  # fmt: skip
 
 WORST, SPLIT = "privacy.linkability", "privacy.linkability.split"
-N_SAMPLED = 3
-"""Splits that are drawn."""
+N_SAMPLED = 3  # Splits that are drawn
 N_NEIGHBORS = 1
 MIN_TARGETS = 10
-_STREAM = 0x11
-"""Tells this module's random numbers from those of others with the same seed."""
+_STREAM = 0x11  # Tells this module's random numbers from those of others with the same seed
 
 
 @dataclass(frozen=True)

@@ -137,8 +137,7 @@ def curve(parts: Sequence[Scores]) -> dict[str, object]:
     }
 
 
-AREA = 0.0
-"""Stands for the area under the curve among false positive rates."""
+AREA = 0.0  # Stands for the area under the curve among false positive rates
 AROUND = (1.0, 2.0, 4.0)
 """Multiples of a false positive rate whose true positive rates choose its attack: the rate alone rests on few rows."""
 
@@ -149,8 +148,7 @@ Halves that choose for each other are not independent: by luck that both share, 
 attacks the variance of the mean of both is a third larger than if they were. With a threshold, luck chooses little.
 """
 
-Both = tuple[np.ndarray, np.ndarray]
-"""Something of members and of controls, in that order."""
+Both = tuple[np.ndarray, np.ndarray]  # Something of members and of controls, in that order
 
 
 @dataclass(frozen=True)

@@ -54,18 +54,13 @@ METRICS = (
 
 @dataclass(frozen=True)
 class EquivalenceClasses:
-    """Equivalence classes of quasi-identifiers, and their people in the synthetic table. *Sensitive*.
+    """Equivalence classes of quasi-identifiers, and their people in the synthetic table. *Sensitive*."""
 
-    Attributes:
-        sizes: people with one combination, among as many as there are training rows, each one of those who are looked
-            at included; shape (k,).
-        people: how many of those who are looked at have it, shape (k,).
-        matched: whether a synthetic row has it, shape (k,), boolean.
-    """
-
+    # people with one combination, among as many as there are training rows, each one of those who are looked at
+    # included; shape (k,).
     sizes: np.ndarray
-    people: np.ndarray
-    matched: np.ndarray
+    people: np.ndarray  # how many of those who are looked at have it, shape (k,)
+    matched: np.ndarray  # whether a synthetic row has it, shape (k,), boolean
 
     @classmethod
     def of(cls, keys: np.ndarray, n_others: np.ndarray, matched: np.ndarray) -> "EquivalenceClasses":
@@ -98,11 +93,7 @@ class EquivalenceClasses:
 
 
 def equivalence_classes(tables: Tables, columns: Sequence[str]) -> tuple[EquivalenceClasses, EquivalenceClasses]:
-    """Of training and of control rows, each among as many others; one row of each entity.
-
-    Args:
-        tables: *Sensitive*.
-    """
+    """Of training and of control rows, each among as many others; one row of each entity. `tables`: *Sensitive*."""
     train = tables.kept_of_real.once(
         ("combinations", *columns), lambda: _combinations(tables, "train", columns)[_training_people(tables)]
     )

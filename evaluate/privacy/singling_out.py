@@ -45,25 +45,17 @@ METRICS = (
            attack="always", criteria=("singling out",)),
 )  # fmt: skip
 
-MISSING, LEAST, MOST = -1, -9, 2**30
-"""The code of a missing value, and codes below and above all others."""
-UNKNOWN = -2
-"""The code of a category that no synthetic row has."""
-NARROW = 0.01
-"""Part of the synthetic rows on either side of a number that a narrow range takes in."""
+MISSING, LEAST, MOST = -1, -9, 2**30  # The code of a missing value, and codes below and above all others
+UNKNOWN = -2  # The code of a category that no synthetic row has
+NARROW = 0.01  # Part of the synthetic rows on either side of a number that a narrow range takes in
 
 
 @dataclass(frozen=True)
 class Predicates:
-    """Conjunctions of ranges, ends included.
+    """Conjunctions of ranges, ends included."""
 
-    Attributes:
-        low: codes from which each column may go, shape (n_predicates, d); `LEAST` where anything goes.
-        high: codes to which it may go, shape (n_predicates, d); `MOST` where anything goes.
-    """
-
-    low: np.ndarray
-    high: np.ndarray
+    low: np.ndarray  # codes from which each column may go, shape (n_predicates, d); `LEAST` where anything goes
+    high: np.ndarray  # codes to which it may go, shape (n_predicates, d); `MOST` where anything goes
 
     @classmethod
     def none(cls, d: int) -> "Predicates":
@@ -87,17 +79,11 @@ class Predicates:
 
 @dataclass(frozen=True)
 class IndexedRows:
-    """Rows of one table as codes, and for each column the rows in the order of their codes. *Sensitive* where real.
+    """Rows of one table as codes, and for each column the rows in the order of their codes. *Sensitive* where real."""
 
-    Attributes:
-        codes: shape (d, n), int32.
-        order: positions of the rows by code, shape (d, n).
-        ranked: codes in that order, shape (d, n).
-    """
-
-    codes: np.ndarray
-    order: np.ndarray
-    ranked: np.ndarray
+    codes: np.ndarray  # shape (d, n), int32
+    order: np.ndarray  # positions of the rows by code, shape (d, n)
+    ranked: np.ndarray  # codes in that order, shape (d, n)
 
     def matching(self, predicates: Predicates) -> list[np.ndarray]:
         """Positions of the rows that each predicate holds of."""
@@ -122,10 +108,8 @@ class IndexedRows:
 
 
 def coded(frame: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> IndexedRows:
-    """The rows of a table by the codes of the synthetic one.
-
-    Args:
-        frame: *Sensitive* where it is real; conforming to the schema.
+    """The rows of a table by the codes of the synthetic one. `frame`: *Sensitive* where it is real; conforming to the
+    schema.
     """
     names = sorted(schema.learned)
     codes = np.stack([_codes(frame[name], synthetic[name], schema.columns[name]) for name in names])
@@ -183,9 +167,7 @@ def multivariate(
     table: IndexedRows, records: np.ndarray, numbers: np.ndarray, rng: np.random.Generator, most: int | None = None
 ) -> Predicates:  # fmt: skip
     """A predicate made of each of some synthetic records; whether it holds of others, too, is for the caller to see.
-
-    Args:
-        records: their positions, shape (n_predicates,).
+    `records`: their positions, shape (n_predicates,).
 
     Source: Giomi et al. 2023, section 5.1; the published code of anonymeter.
     """
@@ -246,27 +228,20 @@ def guesses(table: IndexedRows, numbers: np.ndarray, n_columns: int, n: int, rng
 
 
 UNIVARIATE, MULTIVARIATE = "privacy.singling_out.univariate", "privacy.singling_out.multivariate"
-N_PREDICATES = 2_000
-"""Predicates that are tried, at most."""
-MIN_PREDICATES = 10
-"""Predicates that an attack needs."""
-MAX_BATCHES = 5
-"""Batches that are drawn until as many predicates have been found as one holds."""
-N_GUESSES = 500
-"""Predicates by somebody who knows no synthetic row: the success that needs no leak."""
-_STREAM = 0x51
-"""Tells this module's random numbers from those of others with the same seed."""
+N_PREDICATES = 2_000  # Predicates that are tried, at most
+MIN_PREDICATES = 10  # Predicates that an attack needs
+MAX_BATCHES = 5  # Batches that are drawn until as many predicates have been found as one holds
+N_GUESSES = 500  # Predicates by somebody who knows no synthetic row: the success that needs no leak
+_STREAM = 0x51  # Tells this module's random numbers from those of others with the same seed
 
 
 def alone(
     table: IndexedRows, numbers: np.ndarray, rng: np.random.Generator, n: int, most: int | None = None,
     order: np.ndarray | None = None, owners: np.ndarray | None = None,
 ) -> Predicates:  # fmt: skip
-    """Predicates on several columns that hold of exactly one synthetic person, each once.
-
-    Args:
-        order: of the rows that predicates are made from, shape (n_rows,); `None`: as they stand.
-        owners: whose each row is, shape (n_rows,); `None`: each row is a person.
+    """Predicates on several columns that hold of exactly one synthetic person, each once. `order`: of the rows that
+    predicates are made from, shape (n_rows,); `None`: as they stand. `owners`: whose each row is, shape (n_rows,);
+    `None`: each row is a person.
     """
     found, n_rows = Predicates.none(len(numbers)), table.codes.shape[1]
     order, owners = (np.arange(n_rows) if one is None else one for one in (order, owners))
@@ -282,15 +257,10 @@ def alone(
 
 @dataclass(frozen=True)
 class PredicateOutcomes:
-    """Outcomes of predicates on one table.
+    """Outcomes of predicates on one table."""
 
-    Attributes:
-        hits: which predicates held of exactly one row of each block, shape (n_predicates, n_blocks), boolean.
-        singled_out: *Sensitive*. That row's position, for each hit.
-    """
-
-    hits: np.ndarray
-    singled_out: np.ndarray
+    hits: np.ndarray  # which predicates held of exactly one row of each block, shape (n_predicates, n_blocks), boolean
+    singled_out: np.ndarray  # *Sensitive*. That row's position, for each hit
 
 
 def measure(tables: Tables) -> MetricResult:
@@ -383,11 +353,9 @@ def _people(tables: Tables, side: Side) -> pd.DataFrame:
 def attempts(
     rows: IndexedRows, predicates: Predicates, n: int, owners: np.ndarray | None = None
 ) -> PredicateOutcomes:  # fmt: skip
-    """Outcomes of predicates on each block of n people; people after the last whole block are not used.
-
-    Args:
-        rows: *Sensitive*. In seeded order.
-        owners: the person of each row, numbered from 0 in seeded order, shape (n_rows,); `None`: each row is its own.
+    """Outcomes of predicates on each block of n people; people after the last whole block are not used. `rows`:
+    *Sensitive*. In seeded order. `owners`: the person of each row, numbered from 0 in seeded order, shape (n_rows,);
+    `None`: each row is its own.
     """
     n_people = rows.codes.shape[1] if owners is None else int(owners.max(initial=-1)) + 1
     n_blocks = n_people // n

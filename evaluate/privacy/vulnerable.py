@@ -55,12 +55,9 @@ METRICS = (
 
 SHARES = (0.05, 0.1)
 """Of the targets, how many count as the most exposed: more of fewer, so that a rate among the controls can be seen."""
-N_CONTROLS = 120
-"""Controls that should be among the most exposed, as far as these shares allow."""
-MIN_GROUP = 25
-"""Members, and controls, that a group needs for an area under the curve with an interval."""
-N_BINS = 10
-"""Ranks of a number are told apart by tenths where combinations are counted."""
+N_CONTROLS = 120  # Controls that should be among the most exposed, as far as these shares allow
+MIN_GROUP = 25  # Members, and controls, that a group needs for an area under the curve with an interval
+N_BINS = 10  # Ranks of a number are told apart by tenths where combinations are counted
 RATE = 0.01
 NAMES = tuple(f"privacy.vulnerable.{who}.{n}" for who in ("isolated", "rare") for n in ("auc", f"tpr_at_{RATE:g}"))
 TEXTS = {"isolated": "the targets that are most isolated", "rare": "the targets with the rarest values"}

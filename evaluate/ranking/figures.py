@@ -89,13 +89,10 @@ class ReplicatedFigure(Protocol):
 
 @dataclass(frozen=True)
 class MeanDistance:
-    """A mean distance from the training table.
+    """A mean distance from the training table."""
 
-    Attributes:
-        replicates: of synthetic, fresh and shuffled rows as `evaluate.fidelity.estimates.Distance` has them; shape (3,
-            n_replicates), the first replicate being of all rows.
-    """
-
+    # of synthetic, fresh and shuffled rows as `evaluate.fidelity.estimates.Distance` has them; shape (3, n_replicates),
+    # the first replicate being of all rows.
     replicates: np.ndarray
     n_distances: int
 
@@ -127,13 +124,9 @@ class MeanDistance:
 
 @dataclass(frozen=True)
 class Score:
-    """The score of models that learned from a table.
+    """The score of models that learned from a table."""
 
-    Attributes:
-        drawn: on the control rows, then on draws of them; shape (1 + n_draws,).
-    """
-
-    drawn: np.ndarray
+    drawn: np.ndarray  # on the control rows, then on draws of them; shape (1 + n_draws,)
     halves: np.ndarray
     trained_on_real: float
     trained_on_shuffled: float
@@ -164,9 +157,7 @@ class ReplicatedFigures:
     @classmethod
     def of(cls, tables: Tables, time_limit_s: float | None = None) -> "ReplicatedFigures":
         """The figures of a table beside its real rows; what fails or takes too long is absent, with the reason.
-
-        Args:
-            tables: *Sensitive*. All tables that are compared stand beside the same `Real` and have as many rows.
+        `tables`: *Sensitive*. All tables that are compared stand beside the same `Real` and have as many rows.
         """
         found: dict[str, ReplicatedFigure] = {}
         absent: dict[str, Failure] = {}

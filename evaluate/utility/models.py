@@ -29,13 +29,9 @@ def predictors(schema: Schema) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Levels:
-    """A column with categories: one column of zeros and ones for each level, or one of codes.
+    """A column with categories: one column of zeros and ones for each level, or one of codes."""
 
-    Attributes:
-        known: *Sensitive*. The most frequent levels, most frequent first.
-    """
-
-    known: pd.Index
+    known: pd.Index  # *Sensitive*. The most frequent levels, most frequent first
 
     @classmethod
     def fit(cls, series: pd.Series, form: Form) -> "Levels":
@@ -101,11 +97,7 @@ class Features:
 
     @classmethod
     def fit(cls, frame: pd.DataFrame, schema: Schema, form: Form) -> "Features":
-        """Features fitted on the rows that a model learns from.
-
-        Args:
-            frame: *Sensitive* where it is real.
-        """
+        """Features fitted on the rows that a model learns from. `frame`: *Sensitive* where it is real."""
         parts: dict[str, Levels | Numbers | Ranks] = {}
         for name in predictors(schema):
             column = schema.columns[name]
@@ -150,13 +142,9 @@ class Fitted(Protocol):
 
 @dataclass(frozen=True)
 class Constant:
-    """A model that predicts the same for every row.
+    """A model that predicts the same for every row."""
 
-    Attributes:
-        prediction: shape (n_classes,), or () for a number.
-    """
-
-    prediction: np.ndarray
+    prediction: np.ndarray  # shape (n_classes,), or () for a number
     converged: bool = True
 
     def predict(self, frame: pd.DataFrame) -> np.ndarray:
@@ -199,11 +187,7 @@ class Regressor:
 
 
 def fit_classes(form: Form, rows: pd.DataFrame, classes: np.ndarray, schema: Schema, n_classes: int) -> Fitted:
-    """A classifier that has learned the rows.
-
-    Args:
-        rows: *Sensitive* where they are real. At least one row.
-    """
+    """A classifier that has learned the rows. `rows`: *Sensitive* where they are real. At least one row."""
     seen = np.unique(classes)
     shares = np.bincount(classes, minlength=n_classes) / len(classes)
     if len(seen) == 1:

@@ -50,14 +50,10 @@ from synth.dp.mechanisms import InjectedNoise, Noise, release
 from synth.dp.schedule import Schedule, calibrate
 
 SUMS, VOTES = "sums of features", "votes of teachers on made-up rows"
-SUMS_SHARE = 0.1
-"""Of the cost, for the sums that made-up rows are drawn from."""
-N_SHOWN = 1_024
-"""Made-up rows that teachers vote on."""
-UNITS_PER_TEACHER, MOST_TEACHERS = 25, 4_000
-"""Units of a teacher, about, and teachers at most."""
-RIDGE = 0.1
-"""Of a teacher, whose rows have a norm of at most 1."""
+SUMS_SHARE = 0.1  # Of the cost, for the sums that made-up rows are drawn from
+N_SHOWN = 1_024  # Made-up rows that teachers vote on
+UNITS_PER_TEACHER, MOST_TEACHERS = 25, 4_000  # Units of a teacher, about, and teachers at most
+RIDGE = 0.1  # Of a teacher, whose rows have a norm of at most 1
 SIGNAL, LEAST_NOISE = 0.3, 0.05
 """Standard deviations of a weight of the student before anything is known, and of what it cannot explain."""
 
@@ -148,11 +144,7 @@ class Pate:
         return 1 if n_classes == 2 else n_classes
 
     def fit(self, units: UnitRows, noise: Noise, rng: np.random.Generator) -> np.ndarray:
-        """Weights of the student, shape (d, n_counts).
-
-        Args:
-            units: *Sensitive*.
-        """
+        """Weights of the student, shape (d, n_counts). `units`: *Sensitive*."""
         sums = release(units.X.sum(axis=0, dtype=np.float64), self.events.sums, noise)
         shown = self.made_up(sums, rng)
         counts = self.votes(units, rng.integers(self.n_teachers, size=len(units)), shown)
@@ -162,10 +154,8 @@ class Pate:
         return np.asarray(np.linalg.solve(gram, shown.T @ (shares - shares.mean(axis=0))))
 
     def made_up(self, sums: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Rows of features drawn column by column, shape (N_SHOWN, d); free of charge.
-
-        Args:
-            sums: released, of each coordinate, shape (d,).
+        """Rows of features drawn column by column, shape (N_SHOWN, d); free of charge. `sums`: released, of each
+        coordinate, shape (d,).
         """
         rows, start = np.zeros((N_SHOWN, len(sums))), 0
         for column in self.features.columns:
@@ -177,12 +167,8 @@ class Pate:
         return rows / math.sqrt(len(self.features.columns) + 1)
 
     def votes(self, units: UnitRows, teacher: np.ndarray, shown: np.ndarray) -> np.ndarray:
-        """Counts of the teachers that vote for each class, shape (n_shown, n_counts), int64. *Sensitive*.
-
-        Args:
-            units: *Sensitive*.
-            teacher: of each unit, shape (n_units,).
-            shown: made-up rows, shape (n_shown, d).
+        """Counts of the teachers that vote for each class, shape (n_shown, n_counts), int64. *Sensitive*. `units`:
+        *Sensitive*. `teacher`: of each unit, shape (n_units,). `shown`: made-up rows, shape (n_shown, d).
         """
         counts = np.zeros((len(shown), self.n_counts), dtype=np.int64)
         row_teacher = np.repeat(teacher, units.size)

@@ -39,10 +39,8 @@ METRICS = (
 )  # fmt: skip
 
 N_QUERIES = 500
-N_BINS = 32
-"""Bins of a number, between whose edges ranges run."""
-MAX_GROUPS = 8
-"""Groups of one column at most; rarer categories and neighboring bins are taken together."""
+N_BINS = 32  # Bins of a number, between whose edges ranges run
+MAX_GROUPS = 8  # Groups of one column at most; rarer categories and neighboring bins are taken together
 MAX_PREDICATES = 3
 SANITY_SHARE, SANITY_ROWS = 0.001, 10
 """The least answer that errors are relative to: a share of the rows, and at least so many of the rows compared."""
@@ -66,19 +64,13 @@ class Query:
 
 @dataclass(frozen=True)
 class QueriedTable:
-    """One table as queries see it.
+    """One table as queries see it."""
 
-    Attributes:
-        codes: shape (d, n), integers.
-        numbers: of the columns that have a mean, standardized by the training table, 0 where missing; shape (d, n).
-        there: where they are not missing; shape (d, n), float64.
-        groups: which group of the half-samples a row belongs to, shape (n,).
-    """
-
-    codes: np.ndarray
+    codes: np.ndarray  # shape (d, n), integers
+    # of the columns that have a mean, standardized by the training table, 0 where missing; shape (d, n).
     numbers: np.ndarray
-    there: np.ndarray
-    groups: np.ndarray
+    there: np.ndarray  # where they are not missing; shape (d, n), float64
+    groups: np.ndarray  # which group of the half-samples a row belongs to, shape (n,)
 
 
 def measure(tables: Tables) -> MetricResult:
@@ -146,11 +138,7 @@ def _scale(values: np.ndarray) -> tuple[float, float]:
 
 
 def drawn_queries(discretizer: Discretizer, train: QueriedTable, rng: np.random.Generator) -> list[Query]:
-    """The queries of one seed. They depend on columns by name, not on their order.
-
-    Args:
-        train: *Sensitive*. Its rows.
-    """
+    """The queries of one seed. They depend on columns by name, not on their order. `train`: *Sensitive*. Its rows."""
     order = np.argsort(np.array(discretizer.columns, dtype=object))
     sizes = [attribute.size for attribute in discretizer.attributes]
     counts = [np.bincount(codes, minlength=size) for codes, size in zip(train.codes, sizes, strict=True)]
@@ -247,14 +235,9 @@ def _shares_and_means(
 
 def answers(queries: Sequence[Query], table: QueriedTable, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows that answer each query, by group of the half-samples, and the sum of the number that its mean is of.
+    `table`: *Sensitive* where it is real. Returns: Two arrays of shape (n_groups, n_answers).
 
     A mean counts the rows where its number is not missing.
-
-    Args:
-        table: *Sensitive* where it is real.
-
-    Returns:
-        Two arrays of shape (n_groups, n_answers).
     """
     counts, totals = [], []
     for query in queries:

@@ -30,15 +30,12 @@ from synth.schema import Schema
 
 SIDES = ("tstr", "trtr", "fresh", "matched", "floor")
 """Rows learned from: synthetic, training, fresh real, as many training rows as fresh ones, shuffled."""
-COMPARED = SIDES[:2]
-"""Sides whose rows are split in halves: what an interval is of."""
+COMPARED = SIDES[:2]  # Sides whose rows are split in halves: what an interval is of
 N_SPLITS: Mapping[Form, tuple[int, int]] = {"linear": (8, 4), "boosting": (4, 3)}
 """Numbers of splits, and of splits beyond `MANY_ROWS` rows, among which chance moves little."""
 MANY_ROWS = 5_000
-LEAST_SPLITS = 2
-"""Splits for boosting of more than two classes, which grows trees for each of them."""
-N_FEWER = 100
-"""Weightings of the control rows for what they alone add to the difference between two halves."""
+LEAST_SPLITS = 2  # Splits for boosting of more than two classes, which grows trees for each of them
+N_FEWER = 100  # Weightings of the control rows for what they alone add to the difference between two halves
 
 Variant = Literal["whole", "without", "uncut"]
 """All columns; those that do not give the target away; all, with a number's outliers as they are."""
@@ -113,10 +110,8 @@ def interval(
     bounds: tuple[float, float] = (-np.inf, np.inf),
     n_comparisons: int = 1,
 ) -> tuple[float, float]:
-    """The 95% interval of a figure around its value.
-
-    Args:
-        halves: the figure of models fitted on halves, shape (n_splits, 2, 1 + n_fewer), the last axis as in `drawn`.
+    """The 95% interval of a figure around its value. `halves`: the figure of models fitted on halves, shape (n_splits,
+    2, 1 + n_fewer), the last axis as in `drawn`.
     """
     from scipy import special
 
@@ -156,13 +151,11 @@ def _of_halves(halves: np.ndarray) -> float:
 
 
 def study_of(tables: Tables, variant: Variant = "whole", forms: Sequence[Form] = FORMS) -> Study | str:
-    """The study of an evaluation, or one sentence that says why there is none; made once for the same tables.
+    """The study of an evaluation, or one sentence that says why there is none; made once for the same tables. `tables`:
+    *Sensitive*.
 
     Models are kept one by one, so that a measure that ran out of time leaves its models to the next one. Models of real
     rows alone serve every synthetic table of as many rows.
-
-    Args:
-        tables: *Sensitive*.
     """
     return tables.kept.once(
         ("study", variant), lambda: _made(tables, forms) if variant == "whole" else _varied(tables, variant)

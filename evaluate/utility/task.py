@@ -34,24 +34,19 @@ from synth.schema import Schema, TaskKind
 
 MAX_ROWS = 20_000
 MAX_CLASSES = 20
-CUT_SHARE = 0.01
-"""Share of the training rows' target beyond either end at which a number to predict is cut off."""
+CUT_SHARE = 0.01  # Share of the training rows' target beyond either end at which a number to predict is cut off
 
 
 @dataclass(frozen=True)
 class Task:
-    """The prediction task.
-
-    Attributes:
-        classes: *Sensitive*. The classes, most frequent first; empty for regression.
-        limits: *Sensitive*. Where a number to predict is cut off.
-    """
+    """The prediction task."""
 
     target: str
     kind: TaskKind
     why: str = ""
+    # *Sensitive*. The classes, most frequent first; empty for regression.
     classes: pd.Index = field(default_factory=lambda: pd.Index([]))
-    limits: tuple[float, float] = (-np.inf, np.inf)
+    limits: tuple[float, float] = (-np.inf, np.inf)  # *Sensitive*. Where a number to predict is cut off
     left_out: tuple[str, ...] = ()
 
     @classmethod
@@ -147,17 +142,11 @@ def public_values(column: Any) -> list[Any] | None:
 
 @dataclass(frozen=True)
 class TaskRows:
-    """Rows with their target, in a seeded order. *Sensitive* where the rows are real.
+    """Rows with their target, in a seeded order. *Sensitive* where the rows are real."""
 
-    Attributes:
-        rows: shape (n, columns).
-        truth: class codes or numbers, shape (n,), never NaN.
-        units: the entity of each row, or the row itself, numbered from 0 in a seeded order; shape (n,).
-    """
-
-    rows: pd.DataFrame
-    truth: np.ndarray
-    units: np.ndarray
+    rows: pd.DataFrame  # shape (n, columns)
+    truth: np.ndarray  # class codes or numbers, shape (n,), never NaN
+    units: np.ndarray  # the entity of each row, or the row itself, numbered from 0 in a seeded order; shape (n,)
 
     @classmethod
     def of(cls, frame: pd.DataFrame, task: Task, tables: Tables) -> "TaskRows":
@@ -189,12 +178,9 @@ class TaskRows:
         return TaskRows(self.rows[chosen].reset_index(drop=True), self.truth[chosen], units)
 
 
-LIMIT = 0.99
-"""Of the score of one column alone, ROC AUC or R2."""
-N_BINS, ROWS_A_BIN = 256, 3
-"""Bins of a number at most, and training rows that each has on average at least."""
-FILLED = 1e-6
-"""Training rows that each bin gets beside its own, spread as all rows are."""
+LIMIT = 0.99  # Of the score of one column alone, ROC AUC or R2
+N_BINS, ROWS_A_BIN = 256, 3  # Bins of a number at most, and training rows that each has on average at least
+FILLED = 1e-6  # Training rows that each bin gets beside its own, spread as all rows are
 
 
 @dataclass(frozen=True)
@@ -216,10 +202,8 @@ def giveaways_of(tables: Tables, task: Task) -> tuple[Giveaway, ...]:
 
 
 def scores_alone(tables: Tables, task: Task) -> list[Giveaway]:
-    """Scores of each column that predicts the target alone.
-
-    Args:
-        tables: *Sensitive*. Only train and control are looked at.
+    """Scores of each column that predicts the target alone. `tables`: *Sensitive*. Only train and control are looked
+    at.
     """
     train, test = TaskRows.of(tables.train, task, tables), TaskRows.of(tables.control, task, tables)
     score = macro_roc_auc if task.kind == "classification" else r2

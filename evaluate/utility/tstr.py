@@ -73,8 +73,7 @@ METRICS = (
 )  # fmt: skip
 
 BOUNDS = {"roc_auc": (0.0, 1.0), "r2": (-1.0, 1.0)}
-VARIANTS: tuple[Variant, ...] = ("without", "uncut")
-"""Models beside those of all columns, by the end of their names."""
+VARIANTS: tuple[Variant, ...] = ("without", "uncut")  # Models beside those of all columns, by the end of their names
 
 
 def measure(tables: Tables) -> MetricResult:

@@ -17,8 +17,7 @@ from synth.domain.constraint_checks import compares_days, on_one_line
 from synth.schema import Schema
 from synth.schema.kinds import Column
 
-MOST = 3
-"""Shapes of one constraint at most."""
+MOST = 3  # Shapes of one constraint at most
 _LONGEST = 24
 _UNITS = ((86_400_000_000, "days"), (3_600_000_000, "hours"), (60_000_000, "minutes"), (1_000_000, "seconds"))
 

@@ -28,8 +28,7 @@ from synth.table.faults import words
 from synth.table.restore_dtypes import dtype_trouble
 from synth.table.rows import Rows
 
-SHOWN_ROWS = 100_000
-"""Rows that break a constraint, of which shapes are told, at most."""
+SHOWN_ROWS = 100_000  # Rows that break a constraint, of which shapes are told, at most
 
 METRICS = (
     Metric("validity.rows", "higher", "Valid rows", "Share of synthetic rows that keep every rule of the schema.",
@@ -59,11 +58,8 @@ def valid_rows(offered: Any, schema: Schema) -> Estimate:
 
 
 def _judged(rows: Rows, schema: Schema, seen: Schema, ranks: np.ndarray | None = None) -> Judged:
-    """The violations of all rows.
-
-    Args:
-        schema: under which the rows were read.
-        seen: the same with the domains that were observed.
+    """The violations of all rows. `schema`: under which the rows were read. `seen`: the same with the domains that were
+    observed.
     """
     faults, units = CellFaults.of(rows, schema, ranks), _units(rows, schema)
     faulty = {name: flags | _misshapen(rows, schema, name, ranks) for name, flags in faults.flags.items()}

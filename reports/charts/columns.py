@@ -13,16 +13,12 @@ from markupsafe import Markup
 from evaluate.text import compact, finite, percent, plain, short
 from reports.charts import svg
 
-Row = tuple[str, float, float]
-"""A label, its real share and its synthetic share."""
-EVERYTHING_ELSE = 2
-"""The last two labels of a column are `other` and `missing`."""
+Row = tuple[str, float, float]  # A label, its real share and its synthetic share
+EVERYTHING_ELSE = 2  # The last two labels of a column are `other` and `missing`
 WIDTH = 320.0
 HEIGHT, BASE, LEFT, RIGHT = 148.0, 116.0, 34.0, WIDTH - 6
-LETTER = 6.4
-"""Width of a character of a tick, for keeping ticks apart."""
-_HALF_OPEN = re.compile(r"\[(\S+), (\S+)[)\]]")
-"""Names for bins of a column without a step."""
+LETTER = 6.4  # Width of a character of a tick, for keeping ticks apart
+_HALF_OPEN = re.compile(r"\[(\S+), (\S+)[)\]]")  # Names for bins of a column without a step
 
 
 def steps(rows: list[Row], top: float, label: str) -> Markup:
@@ -135,8 +131,7 @@ def thumbnail(figure: Mapping[str, Any]) -> Markup:
 
 
 BAR_LEFT, BAR_RIGHT, BAR_PITCH = 112.0, 268.0, 19.0
-MOST_ROWS = 9
-"""Categories drawn one by one; what is left is drawn as one row."""
+MOST_ROWS = 9  # Categories drawn one by one; what is left is drawn as one row
 
 
 def overlay(figure: Mapping[str, Any], top: float) -> Markup:

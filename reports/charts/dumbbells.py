@@ -50,8 +50,7 @@ def strip(estimate: Estimate, extent: Extent, told: str = "") -> Markup:
 
 
 WIDTH, LEFT, RIGHT = 320.0, 8.0, 306.0
-MODEL_PITCH, COLUMN_PITCH = 62.0, 36.0
-"""Between the lines of two models, and of two columns."""
+MODEL_PITCH, COLUMN_PITCH = 62.0, 36.0  # Between the lines of two models, and of two columns
 
 
 def dumbbell(figure: Mapping[str, Any], extent: tuple[float, float]) -> Markup:
@@ -159,8 +158,7 @@ def inferred(columns: Sequence[Rates]) -> Markup:
     return svg.rendered(root)
 
 
-LONGEST_NAME = 24
-"""Characters of a name that stand beside its number."""
+LONGEST_NAME = 24  # Characters of a name that stand beside its number
 
 
 def _x(share: float) -> float:

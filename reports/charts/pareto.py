@@ -14,8 +14,7 @@ from reports.sections.ranking import Mark
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BASE = 560.0, 330.0, 54.0, 470.0, 16.0, 274.0
 LINE = 14.0
-CLOSE = 64.0
-"""Names of marks that are closer than this, side by side, are pushed apart."""
+CLOSE = 64.0  # Names of marks that are closer than this, side by side, are pushed apart
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,10 @@ from reports.sections.sweep import Mean, Panel
 
 WIDTH, HEIGHT, LEFT, TOP, BASE = 400.0, 226.0, 48.0, 14.0, 182.0
 PAD = 16.0
-APART = 52.0
-"""Between the largest epsilon and the fit without one."""
-NAMES = 98.0
-"""Room for the names of landmarks and generators, at the right."""
-DODGE = 8.0
-"""Between the error bars of two generators at one epsilon."""
-CLOSEST = 22.0
-"""Labels of the axis that would be closer than this are left out."""
+APART = 52.0  # Between the largest epsilon and the fit without one
+NAMES = 98.0  # Room for the names of landmarks and generators, at the right
+DODGE = 8.0  # Between the error bars of two generators at one epsilon
+CLOSEST = 22.0  # Labels of the axis that would be closer than this are left out
 LINE = 13.0
 
 Scale = Callable[[float], float]

@@ -112,11 +112,7 @@ def public_registry(evaluation: Evaluation, when: datetime) -> "CollectorRegistr
 
 
 def internal_registry(evaluation: Evaluation, verdicts: Iterable[Verdict]) -> "CollectorRegistry":
-    """Metrics that were computed from real rows.
-
-    Args:
-        evaluation: *Sensitive*: it was measured on real rows.
-    """
+    """Metrics that were computed from real rows. `evaluation`: *Sensitive*: it was measured on real rows."""
     registry, gauges = _empty(INTERNAL)
     labels: dict[str, str] = {}
     for model, candidate in _by_label(evaluation):
@@ -133,11 +129,7 @@ def internal_registry(evaluation: Evaluation, verdicts: Iterable[Verdict]) -> "C
 
 
 def write_telemetry(evaluation: Evaluation, verdicts: Iterable[Verdict], folder: Path, when: datetime) -> None:
-    """Both text files, each whole or not there.
-
-    Args:
-        evaluation: *Sensitive*: it was measured on real rows.
-    """
+    """Both text files, each whole or not there. `evaluation`: *Sensitive*: it was measured on real rows."""
     from prometheus_client import generate_latest
 
     public, internal = public_registry(evaluation, when), internal_registry(evaluation, verdicts)

@@ -98,10 +98,8 @@ def _two_digits(n: int) -> int:
 
 
 def measured_of(evaluation: Evaluation, candidate: Candidate, verdicts: Iterable[Verdict]) -> Measured:
-    """The measured part of an internal card, nothing of which is in one to hand on.
-
-    Args:
-        evaluation: *Sensitive*: it was measured on real rows.
+    """The measured part of an internal card, nothing of which is in one to hand on. `evaluation`: *Sensitive*: it was
+    measured on real rows.
     """
     found = [candidate.find(measure) for measure in key_figures()]
     return Measured(
@@ -147,10 +145,8 @@ class CardFacts:
 def internal_card(
     evaluation: Evaluation, name: str, facts: CardFacts, verdicts: Iterable[Verdict] = ()
 ) -> InternalCard:  # fmt: skip
-    """The card for whoever may see numbers computed from real rows.
-
-    Args:
-        evaluation: *Sensitive*: it was measured on real rows.
+    """The card for whoever may see numbers computed from real rows. `evaluation`: *Sensitive*: it was measured on real
+    rows.
     """
     candidate = _found(evaluation, name)
     return InternalCard(

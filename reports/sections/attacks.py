@@ -197,8 +197,7 @@ def _beside(found: object) -> Interval | None:
 
 Word = Literal["alarm", "no alarm", "not measured"]
 
-MOST_COLUMNS = 20
-"""Columns that the chart of attribute inference shows, the worst ones."""
+MOST_COLUMNS = 20  # Columns that the chart of attribute inference shows, the worst ones
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,10 @@ from typing import Any
 from evaluate.result import Candidate, Estimate, Expectation
 from evaluate.text import finite, number, percent, plain
 
-MOST_COLUMNS = 20
-"""Columns that a triangle of associations shows at most, the most wrong ones."""
+MOST_COLUMNS = 20  # Columns that a triangle of associations shows at most, the most wrong ones
 MOST_CLIQUES = 10
 MINUS = "\u2212"
-MARKED = 0.1
-"""Total variation up to which a column whose details are marked comes before others."""
+MARKED = 0.1  # Total variation up to which a column whose details are marked comes before others
 DETAILS = {
     "columns.tail.excess": 0.005, "columns.mean": 0.1, "columns.std": 0.22, "columns.spikes.kept": 0.9,
     "columns.lattice.kept": 0.9,

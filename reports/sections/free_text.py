@@ -87,10 +87,8 @@ class TextSection:
 
 
 def texts_of(candidate: Candidate, names: Sequence[str]) -> TextSection | None:
-    """The texts of a table; `None` where its schema keeps none.
-
-    Args:
-        candidate: *Sensitive*: repeated sentences are of real people.
+    """The texts of a table; `None` where its schema keeps none. `candidate`: *Sensitive*: repeated sentences are of
+    real people.
     """
     if not names:
         return None

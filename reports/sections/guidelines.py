@@ -135,8 +135,7 @@ def of_governance(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
     return GuidelineFinding("yours to judge", f"{kept}; the sign-off above is to be filled in")
 
 
-SAID_ONCE = ("yours to judge", "stated")
-"""Answers that need not be given for each table where they are the same."""
+SAID_ONCE = ("yours to judge", "stated")  # Answers that need not be given for each table where they are the same
 
 
 @dataclass(frozen=True)

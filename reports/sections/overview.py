@@ -46,11 +46,9 @@ READINGS: Mapping[str, tuple[str, str]] = {
 ABSENT: Mapping[Anchor, str] = {"utility": "Utility", "comparison": "Fidelity", "attacks": "Attack"}
 """The title of a line without a number."""
 GUARANTEE = "Guarantee"
-ALARMED = 0.6
-"""The membership AUC that the axis reaches at least, so that noise about 0.5 does not look like a leak."""
+ALARMED = 0.6  # The membership AUC that the axis reaches at least, so that noise about 0.5 does not look like a leak
 FALSE_ALARM_RATE = 0.01
-TIGHT = 1e-3
-"""The least length of an axis."""
+TIGHT = 1e-3  # The least length of an axis
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,7 @@ _FORMULAS = {
         "has no rho: random samples make it cheaper than rho can say, and only the accountants price it",
     ),
 }
-_ACCOUNT = ("dataset", "unit", "total_epsilon", "total_delta")
-"""Keys that two positions of one account have in common."""
+_ACCOUNT = ("dataset", "unit", "total_epsilon", "total_delta")  # Keys that two positions of one account have in common
 OUTSIDE = "Made outside a ledger: nothing adds it to other releases of the same table."
 AFTER_RUN = "after all that this run drew"
 AFTER_RELEASE = "when this release was reserved, all before it and itself included"

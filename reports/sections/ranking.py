@@ -161,8 +161,7 @@ STANDINGS = {
     "disqualified": "disqualified",
     "not evaluated": "not evaluated",
 }
-MOST_DIFFERENCES = 60
-"""Pairs that are listed on the page; the file has all."""
+MOST_DIFFERENCES = 60  # Pairs that are listed on the page; the file has all
 
 
 def ranking_of(evaluation: Evaluation) -> Ranking | None:

@@ -17,8 +17,7 @@ PANELS = (
     "pairs.dependence.floor_share", "privacy.membership.auc",
 )  # fmt: skip
 """Measures that are drawn along epsilon, in this order, as far as they were measured."""
-MOST_SECTIONS = 4
-"""Points that are shown in full where none is named for release; a page holds no more than about this."""
+MOST_SECTIONS = 4  # Points that are shown in full where none is named for release; a page holds no more than about this
 
 
 @dataclass(frozen=True)
@@ -99,10 +98,8 @@ class Sweep:
 
 
 def sweep_of(evaluation: Evaluation, shown: Sequence[Candidate] = ()) -> Sweep | None:
-    """The sweep that an evaluation is of; none where it is of none.
-
-    Args:
-        evaluation: *Sensitive*: it was measured on real rows.
+    """The sweep that an evaluation is of; none where it is of none. `evaluation`: *Sensitive*: it was measured on real
+    rows.
     """
     swept, points = evaluation.provenance.sweep, sweep_points(evaluation)
     if swept is None or not points:

@@ -221,14 +221,12 @@ def _crossing(p_value: Callable[[float], float], error: float, ends: tuple[float
 def best_of_run(
     scores: np.ndarray, present: np.ndarray, delta: float, confidence: float, guessed: Sequence[float] = GUESSED
 ) -> float:
-    """The largest of the bounds from one run's scores, each on another number of guesses; all hold at once.
+    """The largest of the bounds from one run's scores, each on another number of guesses; all hold at once. `scores`:
+    of each canary, large where it seems to be in, shape (n_canaries,). `present`: whether it is, by the toss of a fair
+    coin, shape (n_canaries,).
 
     Where delta is large, the first canaries alone are looked at, the others being part of the table: how many follows
     from delta.
-
-    Args:
-        scores: of each canary, large where it seems to be in, shape (n_canaries,).
-        present: whether it is, by the toss of a fair coin, shape (n_canaries,).
     """
     n = min(len(scores), max(LEAST_CANARIES, round(ROOM / delta)))
     order, bounds = np.argsort(scores[:n], kind="stable"), []

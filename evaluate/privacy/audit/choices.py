@@ -35,13 +35,11 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histories import FIRST_ROWS, LATER_ROWS
 from synth.schema import Schema, build_schema
 
-N_CHOICES = 250
-"""Choices by each of the two tables' scores."""
+N_CHOICES = 250  # Choices by each of the two tables' scores
 N_CODES = 3
 RANGE, MOST_ROWS = 3.0, 2_000
 """Units are as many as should move log chances by this, and their rows no more than so many."""
-DEEP = 2
-"""Depth of a table whose triples of columns lead."""
+DEEP = 2  # Depth of a table whose triples of columns lead
 _SEED = 20_241
 
 
@@ -94,10 +92,8 @@ class ChoiceTable:
         return with_texts(frame, self.schema)
 
     def _of_histories(self, kinds: list[np.ndarray]) -> pd.DataFrame:
-        """Histories of k rows, all of one kind and in turn any of it, so that no row tells the next one.
-
-        Args:
-            kinds: rows, as many as there are units of each kind; shape (n_units, n_columns) each.
+        """Histories of k rows, all of one kind and in turn any of it, so that no row tells the next one. `kinds`: rows,
+        as many as there are units of each kind; shape (n_units, n_columns) each.
         """
         k, rng = self.schema.max_rows_per_unit, np.random.default_rng(_SEED)
         rows = [
@@ -209,10 +205,8 @@ def _counts(choice: ChoiceArguments, sets: tuple[np.ndarray, np.ndarray], delta:
 
 
 def _least_range(counts: np.ndarray, confidence: float) -> np.ndarray:
-    """The bounded range that is at least there, by how often two sets were chosen; shape (n,).
-
-    Args:
-        counts: without the units and with them, of both sets, shape (n, 2, 2).
+    """The bounded range that is at least there, by how often two sets were chosen; shape (n,). `counts`: without the
+    units and with them, of both sets, shape (n, 2, 2).
     """
     tail = (1 - confidence) / 4
     low = np.where(counts == 0, 0.0, stats.beta.ppf(tail, np.maximum(counts, 1), N_CHOICES - counts + 1))

@@ -88,11 +88,7 @@ def trials_of_counts(
 def measurement_log(
     generator: PrivateGenerator, schedule: Schedule, stand_in: StandIn, present: np.ndarray
 ) -> MeasurementLog:
-    """The noisy measurements of one fit of the stand-in.
-
-    Args:
-        present: which canaries are in, shape (n_codes,).
-    """
+    """The noisy measurements of one fit of the stand-in. `present`: which canaries are in, shape (n_codes,)."""
     counted = [event for event in schedule.events if not isinstance(event, SubsampledGaussianEvent)]
     log = MeasurementLog(sum(event.count for event in counted))
     with suppress(LogComplete):

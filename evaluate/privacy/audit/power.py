@@ -21,11 +21,9 @@ from evaluate.audit_result import Power
 from evaluate.privacy.audit.bounds import gaussian_epsilon, rules_out
 from synth.dp.events import SubsampledGaussianEvent
 
-USUAL = 0.9
-"""Share of audits that have to show a fault for it to count as one that would be shown."""
+USUAL = 0.9  # Share of audits that have to show a fault for it to count as one that would be shown
 N_SIMULATED, N_DRAWN = 2_000, 200_000
-LATTICE = 3.0
-"""Noise with a smaller standard deviation than this is simulated as the whole numbers that it is."""
+LATTICE = 3.0  # Noise with a smaller standard deviation than this is simulated as the whole numbers that it is
 _SEED = 20_240
 
 
@@ -44,15 +42,10 @@ def power_of(shows: Callable[[float], float]) -> Power:
 
 @dataclass(frozen=True)
 class Signal:
-    """The releases that one canary shows in.
+    """The releases that one canary shows in."""
 
-    Attributes:
-        canary: what it adds to the exact count of each, shape (n_releases,).
-        sigma: of each one's noise as stated, shape (n_releases,).
-    """
-
-    canary: np.ndarray
-    sigma: np.ndarray
+    canary: np.ndarray  # what it adds to the exact count of each, shape (n_releases,)
+    sigma: np.ndarray  # of each one's noise as stated, shape (n_releases,)
 
     @property
     def mu(self) -> float:

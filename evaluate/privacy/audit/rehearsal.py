@@ -45,10 +45,8 @@ from synth.progress import quiet
 from synth.schema import Schema
 
 RELEASES, DOMAIN = "exact numbers behind every draw", "measured bounds, categories and frequent values"
-CERTAIN = 40.0
-"""The least epsilon that is proved where no epsilon would do."""
-_SEED = 0
-"""Of made-up rows."""
+CERTAIN = 40.0  # The least epsilon that is proved where no epsilon would do
+_SEED = 0  # Of made-up rows
 
 
 def audit_releases(generator: PrivateGenerator, schedule: Schedule, stand_in: StandIn) -> tuple[AuditCheck, set[str]]:
@@ -153,10 +151,8 @@ def _certain(claimed: Schedule) -> float:
     return max(CERTAIN, 2 * claimed.epsilon)
 
 
-ROUNDING = 1e-9
-"""Relative, of what floating point makes of sums."""
-DISAGREEMENT = 0.25
-"""Of the scale of noise, by which published numbers contradict each other."""
+ROUNDING = 1e-9  # Relative, of what floating point makes of sums
+DISAGREEMENT = 0.25  # Of the scale of noise, by which published numbers contradict each other
 NEARLY = 0.9
 """Of the cost of a schedule: other events at the same cost in rho come to another epsilon, but not by so much."""
 

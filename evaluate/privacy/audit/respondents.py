@@ -28,21 +28,15 @@ from synth.schema import Schema
 
 Look = Callable[[int, Any, np.ndarray], np.ndarray]
 """Numbers, one for each report, by the question's place, its oracle and the reports."""
-_SEED = 0
-"""Of values within a code, which no report tells."""
+_SEED = 0  # Of values within a code, which no report tells
 
 
 @dataclass(frozen=True)
 class Passed:
-    """The reports to one question.
+    """The reports to one question."""
 
-    Attributes:
-        cells: the true answers that went in, -1 for none; shape (n,).
-        seen: the numbers that were made of the reports, one for each; shape (n,).
-    """
-
-    cells: np.ndarray
-    seen: np.ndarray
+    cells: np.ndarray  # the true answers that went in, -1 for none; shape (n,)
+    seen: np.ndarray  # the numbers that were made of the reports, one for each; shape (n,)
     carried: bool
 
 
@@ -132,12 +126,9 @@ class Respondents:
         return wire.passed, budget.carried
 
     def asked(self, answers: Sequence[np.ndarray], look: Look) -> list[Passed]:
-        """The reports of so many answers to each question, without a fit.
+        """The reports of so many answers to each question, without a fit. `answers`: to each question, shape (n,) each.
 
         Where counts are of more than the reports, or of none, each answer counts as its own report.
-
-        Args:
-            answers: to each question, shape (n,) each.
         """
         wire = Wire(look)
         budget = Budget(self.survey.schedule, wire)

@@ -22,12 +22,10 @@ from synth.schema import Schema, build_schema
 N_COLUMNS = 5
 N_CANARIES = 12
 """Canaries in one fit, and codes of a column; in cells of their own, they are as good as one canary in twelve fits."""
-EXCESS = 3
-"""A canary's rows in multiples of those that a fit may use, where a unit may have several rows."""
+EXCESS = 3  # A canary's rows in multiples of those that a fit may use, where a unit may have several rows
 UNIT, ORDER, GROWING = "unit", "order", "growing column"
 IDENTIFIER = {"kind": "identifier", "bounds": [0, 10**12]}
-OF_TEXT = {"kind": "text", "learn": True, "length": 16}
-"""A column of text of a stand-in."""
+OF_TEXT = {"kind": "text", "learn": True, "length": 16}  # A column of text of a stand-in
 
 
 def text_columns(schema: Schema) -> dict[str, Any]:
@@ -107,11 +105,7 @@ class StandIn:
         return apart * np.arange(1, self.n_codes + 1)
 
     def table(self, present: np.ndarray) -> pd.DataFrame:
-        """The table with some of the canaries.
-
-        Args:
-            present: which, shape (n_codes,), boolean.
-        """
+        """The table with some of the canaries. `present`: which, shape (n_codes,), boolean."""
         codes, n = np.arange(self.n_codes), int(self.background.sum())
         held = np.concatenate([np.repeat(codes, self.background), codes[present]])
         n_rows = np.full(len(held), self.k if self.histories else 1)

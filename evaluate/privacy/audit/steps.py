@@ -58,19 +58,14 @@ EXPECTED_SAMPLE, N_UNITS = 16, (256, 20_000)
 
 @dataclass
 class StepLog:
-    """A source of noise that samples canaries beside the units and adds them to the sums; the system draws.
+    """A source of noise that samples canaries beside the units and adds them to the sums; the system draws."""
 
-    Attributes:
-        present: which canaries are in, shape (n_canaries,).
-        score: of each canary, up to a threshold that all share, shape (n_canaries,).
-    """
-
-    present: np.ndarray
+    present: np.ndarray  # which canaries are in, shape (n_canaries,)
     n_planned: int
     limit_s: float
     rng: np.random.Generator
     tell: Callable[[float], None] = lambda _: None
-    score: np.ndarray = field(init=False)
+    score: np.ndarray = field(init=False)  # of each canary, up to a threshold that all share, shape (n_canaries,)
     halfway: float = 0.0
     n_done: int = 0
     sizes: list[float] = field(default_factory=list)
@@ -158,19 +153,13 @@ class StepLog:
 
 @dataclass(frozen=True)
 class StepTrials:
-    """One run's guesses.
+    """One run's guesses."""
 
-    Attributes:
-        scores: of each canary, above 0 where the attacker says "in", shape (n_canaries,).
-        present: whether it is, shape (n_canaries,).
-        sizes: what a unit adds to a sum, as a share of the clipping bound, shape (n_probed,).
-    """
-
-    scores: np.ndarray
-    present: np.ndarray
+    scores: np.ndarray  # of each canary, above 0 where the attacker says "in", shape (n_canaries,)
+    present: np.ndarray  # whether it is, shape (n_canaries,)
     event: SubsampledGaussianEvent
     n_planned: int
-    sizes: np.ndarray
+    sizes: np.ndarray  # what a unit adds to a sum, as a share of the clipping bound, shape (n_probed,)
     noise_left: float
     most_sampled: float
     residuals: Residuals

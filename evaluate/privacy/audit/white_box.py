@@ -86,8 +86,7 @@ from synth.progress import Progress, quiet
 from synth.schema import Schema
 
 NOISE = "size of the noise on counts"
-SINGLE = 1e-4
-"""Relative error of a clipped sum in single precision."""
+SINGLE = 1e-4  # Relative error of a clipped sum in single precision
 
 
 def of_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> AuditPart:
@@ -213,14 +212,12 @@ CONFIDENCE = 0.99
 
 Fewer than the confidence alone promises, since both error rates have to come out low at once.
 """
-N_FITS = 160
-"""At epsilon 3 enough to find half the noise in 999 audits of a thousand."""
+N_FITS = 160  # At epsilon 3 enough to find half the noise in 999 audits of a thousand
 MOST_RELEASES = 2_700
 """Noisy numbers or tables of numbers that all fits release together, as fits that release more take longer: `aim` is
 fitted 60 to 160 times. The strength that a result states is that of the fits that were made. No clock decides how many
 these are, unless somebody asks for one."""
-MOST_STEPS = 2_000
-"""Of a training run; of a longer one these are held against as many."""
+MOST_STEPS = 2_000  # Of a training run; of a longer one these are held against as many
 SHORTCUTS: Mapping[str, Any] = {
     "n_iterations": 1, "n_draws": 1_000, "n_classes": 1, "generator_steps": 1, "rounds_kept": 1, "workload": {},
 }  # fmt: skip
@@ -230,8 +227,7 @@ One class holds no pair of columns, so that units move the scores of choices as 
 WIDTHS = ("generator_widths", "critic_widths", "encoder_widths", "decoder_widths")
 SMALLEST_DECODER: Mapping[str, Any] = {"d_model": 16, "n_layers": 1, "max_tokens": 8}
 """Of texts in an audit. A folder's model stays as it is."""
-WIDEST = 64
-"""Of a network's layers in an audit: any network of as many layers is clipped and noised alike."""
+WIDEST = 64  # Of a network's layers in an audit: any network of as many layers is clipped and noised alike
 N_CODES_BESIDE_STEPS = 32
 """Of the stand-in where counts have a small part of the budget, and so many more trials are needed to find a fault."""
 CHOICES_SHARE, SCALE_SHARE = 0.1, 0.001
@@ -240,8 +236,7 @@ CHOICES_SHARE, SCALE_SHARE = 0.1, 0.001
 The bound on choices rests on four rates that must all be at their ends at once. It errs far less often than its share.
 That on a noise errs as often as it says: at 99% one sound audit in 100,000.
 """
-STEPS_SHARE, FITS_SHARE = 0.6, 0.3
-"""Of the time, for the steps of a network and for the fits beside them."""
+STEPS_SHARE, FITS_SHARE = 0.6, 0.3  # Of the time, for the steps of a network and for the fits beside them
 
 
 @dataclass(frozen=True)

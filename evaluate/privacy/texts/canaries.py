@@ -26,8 +26,7 @@ from synth.schema import Schema
 
 FORM = "My reference is ###-##-####."
 """The sentence, a sign in place of each random digit."""
-N_OTHERS = 999
-"""Other sentences of the form that a canary is ranked among."""
+N_OTHERS = 999  # Other sentences of the form that a canary is ranked among
 
 
 @dataclass(frozen=True)
@@ -56,15 +55,10 @@ class Canary:
 
 @dataclass(frozen=True)
 class FoundCanaries:
-    """Canaries in the texts of a synthetic table.
+    """Canaries in the texts of a synthetic table."""
 
-    Attributes:
-        whole: which canaries stand in a text with all of their sentence, shape (n_canaries,).
-        secrets: which stand in it at least by their digits, whatever lies between them, shape (n_canaries,).
-    """
-
-    whole: np.ndarray
-    secrets: np.ndarray
+    whole: np.ndarray  # which canaries stand in a text with all of their sentence, shape (n_canaries,)
+    secrets: np.ndarray  # which stand in it at least by their digits, whatever lies between them, shape (n_canaries,)
     by_chance: float
 
     @property
@@ -76,10 +70,8 @@ class FoundCanaries:
 def plant(
     train: pd.DataFrame, schema: Schema, n_canaries: int, n_repeats: int, seed: int, form: str = FORM
 ) -> tuple[pd.DataFrame, tuple[Canary, ...]]:
-    """A training table with canaries in its first column of text, each in rows of its own.
-
-    Args:
-        train: *Sensitive*. Left as it is.
+    """A training table with canaries in its first column of text, each in rows of its own. `train`: *Sensitive*. Left
+    as it is.
     """
     if not schema.texts:
         raise EvaluationError("canaries are planted in texts, and the schema keeps no column of kind text")
@@ -127,13 +119,11 @@ def find_canaries(canaries: Sequence[Canary], synthetic: pd.DataFrame) -> FoundC
 def exposures(
     canaries: Sequence[Canary], planted: pd.DataFrame, scorer: TextScorer, seed: int, n_others: int = N_OTHERS
 ) -> np.ndarray:
-    """The exposure of each canary in bits, up to log2(n_others + 1); shape (n_canaries,).
+    """The exposure of each canary in bits, up to log2(n_others + 1); shape (n_canaries,). `planted`: *Sensitive*. The
+    table that holds them.
 
     A canary is ranked in the first row that holds it, with all else of the row and of its text as it is. Ties are
     broken at random, so that a model that knows nothing has a uniform rank.
-
-    Args:
-        planted: *Sensitive*. The table that holds them.
     """
     rng, found = np.random.default_rng(seed), np.zeros(len(canaries))
     for index, canary in enumerate(canaries):

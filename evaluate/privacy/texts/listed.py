@@ -16,12 +16,9 @@ from evaluate.free_text.corpus import spans, words
 from evaluate.privacy.texts.tokens import TextTokens, TokenSides
 from evaluate.tables import Tables
 
-MOST_SENTENCES = 20
-"""Sentences of each column that are listed."""
-MOST_CHARACTERS = 300
-"""Characters of a sentence that are shown."""
-_TRIED = 200
-"""Leaks that are looked up, the worst first."""
+MOST_SENTENCES = 20  # Sentences of each column that are listed
+MOST_CHARACTERS = 300  # Characters of a sentence that are shown
+_TRIED = 200  # Leaks that are looked up, the worst first
 _END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
@@ -36,10 +33,8 @@ class Leak:
 def listed(
     tables: Tables, sides: TokenSides, leaks: Sequence[Leak], further: Iterable[tuple[int, int, str]]
 ) -> Mapping[str, Any]:
-    """The sentences of each column, as plain data; columns without any are left out.
-
-    Args:
-        tables: *Sensitive*. All of them.
+    """The sentences of each column, as plain data; columns without any are left out. `tables`: *Sensitive*. All of
+    them.
     """
     found: dict[int, dict[tuple[str, ...], str]] = defaultdict(dict)
     for leak in leaks[:_TRIED]:

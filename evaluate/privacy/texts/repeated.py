@@ -52,35 +52,23 @@ METRICS = (
 )  # fmt: skip
 
 NAME, COPIED, PERSONAL, LONGEST = "privacy.texts", *(metric.name for metric in METRICS)
-N_RUN = 8
-"""Words of the runs that are counted together."""
-N_TAIL = 50
-"""Held-out scores that the tail is estimated by, at most."""
-SPREAD = 1.0
-"""Prior spread of these scores above their threshold, in nats: that of prices that are right."""
-N_LONGEST = 10_000
-"""Rows of each table whose longest runs are looked at, at most."""
-MOSTLY = 0.8
-"""Share of the words of a text from which on a run is the whole of it."""
+N_RUN = 8  # Words of the runs that are counted together
+N_TAIL = 50  # Held-out scores that the tail is estimated by, at most
+SPREAD = 1.0  # Prior spread of these scores above their threshold, in nats: that of prices that are right
+N_LONGEST = 10_000  # Rows of each table whose longest runs are looked at, at most
+MOSTLY = 0.8  # Share of the words of a text from which on a run is the whole of it
 MARGIN = 1.25
 """How much dearer a run is than what several people wrote. A phrase of theirs with its neighbors costs some more."""
-N_RULES = 2
-"""Rules by which texts are copied: each may be wrong in half of `CERTAIN` of honest tables."""
+N_RULES = 2  # Rules by which texts are copied: each may be wrong in half of `CERTAIN` of honest tables
 
 
 @dataclass(frozen=True)
 class DearestRuns:
-    """Of each unit the dearest run that it shares with the other table and with no other unit. *Sensitive*.
+    """Of each unit the dearest run that it shares with the other table and with no other unit. *Sensitive*."""
 
-    Attributes:
-        nats: what it costs; 0 of a unit that shares none, shape (n_units,).
-        places: of its first word, shape (n_units,).
-        lengths: in words, shape (n_units,).
-    """
-
-    nats: np.ndarray
-    places: np.ndarray
-    lengths: np.ndarray
+    nats: np.ndarray  # what it costs; 0 of a unit that shares none, shape (n_units,)
+    places: np.ndarray  # of its first word, shape (n_units,)
+    lengths: np.ndarray  # in words, shape (n_units,)
 
     @classmethod
     def none(cls, n_units: int) -> "DearestRuns":
@@ -96,15 +84,12 @@ class DearestRuns:
 
 @dataclass(frozen=True)
 class RunSearch:
-    """Runs of real texts that were looked for in synthetic ones. *Sensitive*.
-
-    Attributes:
-        longest: words of the longest run of each synthetic text that stands in as many texts of train and of the
-            holdout, shape (2, n_texts).
-    """
+    """Runs of real texts that were looked for in synthetic ones. *Sensitive*."""
 
     real: TextTokens
     dearest: DearestRuns
+    # words of the longest run of each synthetic text that stands in as many texts of train and of the holdout, shape
+    # (2, n_texts).
     longest: np.ndarray
 
     @classmethod
