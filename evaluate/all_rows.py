@@ -32,7 +32,6 @@ class RowHashes:
 
     @classmethod
     def of(cls, parts: Iterable[pd.DataFrame | Chunk], schema: Schema) -> "RowHashes":
-        """Of the rows of a table, some at a time."""
         keys, entities, targets = [], [], []
         for rows in parts:
             keys.append(content_hashes(rows, schema))
@@ -46,7 +45,6 @@ class RowHashes:
         return len(self.keys)
 
     def take(self, positions: np.ndarray) -> "RowHashes":
-        """Of the rows at some positions."""
         vectors = (self.keys, self.entities, self.targets)
         return RowHashes(*(None if vector is None else vector[positions] for vector in vectors))  # type: ignore[arg-type]
 
@@ -140,7 +138,6 @@ class CellFaults:
         return cls(flags, kinds, frozenset(name for name, n in n_missing.items() if n == len(rows)))
 
     def frame(self, positions: np.ndarray) -> pd.DataFrame:
-        """The flags of the rows at some positions, by column."""
         return pd.DataFrame({name: flags[positions] for name, flags in self.flags.items()})
 
 

@@ -67,7 +67,6 @@ class _Bell:
     over: bool = False
 
     def ring(self, number: int, frame: FrameType | None) -> None:
-        """Handle the signal."""
         if self.over or _dealt_with(sys.exc_info()[1]):
             return
         self.rang = True

@@ -229,7 +229,6 @@ def _catalog() -> Mapping[str, Metric]:
 
 
 def declared(by: str, module: str) -> tuple[Metric, ...]:
-    """The numbers that a module declares, as those of a measure."""
     return tuple(replace(metric, by=by) for metric in importlib.import_module(module).METRICS)
 
 
@@ -251,7 +250,6 @@ GATEABLE: Mapping[str, Direction] = Late(_gateable)
 
 
 def is_ours(measure: str) -> bool:
-    """True for a measure of this package, not of a plug-in."""
     return measure in _MODULES or measure in _ON_REQUEST
 
 

@@ -46,7 +46,6 @@ def side_seed(seed: int, side: Side) -> int:
 
 
 def refuse_few(n_train: int, n_holdout: int) -> None:
-    """Refuse a side with too few rows."""
     for name, n, least in (("train", n_train, MIN_TRAIN_ROWS), ("holdout", n_holdout, MIN_HOLDOUT_ROWS)):
         if n < least:
             raise EvaluationError(f"an evaluation needs at least {least} rows of {name}; give it a larger table")

@@ -64,7 +64,6 @@ class _Sample:
 
     @property
     def tables(self) -> dict[Case, pd.DataFrame]:
-        """The table of each case that there is."""
         made: dict[Case, pd.DataFrame] = {
             "copy": self.real.train, "shuffled": self.real.shuffled, "sorted": _sorted(self.real.train),
         }  # fmt: skip

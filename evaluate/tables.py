@@ -60,7 +60,6 @@ class SharedResults:
         return made
 
     def clear(self) -> None:
-        """Forget all of it."""
         self._made.clear()
 
 
@@ -139,7 +138,6 @@ class _Sides:
         return len(self.whole[side] if side in self.whole else getattr(self, side))
 
     def share_at_hand(self, side: Side) -> float:
-        """The share of the rows of one table that is at hand."""
         return self.whole[side].n_sampled / len(self.whole[side]) if side in self.whole else 1.0
 
     def _results_of(self, side: Side) -> SharedResults:
@@ -315,7 +313,6 @@ class Tables(_Sides):
 
 
 def _rows(name: str, source: Any, schema: Schema, outside: Outside) -> Rows:
-    """The rows of any table."""
     with _naming(name):
         return Rows.of(source, schema, outside=outside)
 

@@ -36,8 +36,6 @@ DECIMALS, CLAIMED_DIGITS, MOST_DIGITS = 3, 3, 12
 
 @dataclass(frozen=True)
 class AuditNote:
-    """One audit as the report shows it."""
-
     bound: str
     excess: str
     sentence: str
@@ -146,7 +144,6 @@ def _parts(found: Audit) -> str:
 
 
 def _of_part(part: AuditPart) -> str:
-    """One part of several, on what, and with which bound."""
     return (
         f"{_capitalized(plain(part.what, 60))}: lower bound {cut(part.bound)}, on {plain(part.ran_on, LONGEST)}. "
         f"{_evidence(part)}"

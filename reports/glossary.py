@@ -113,7 +113,6 @@ def key_figures() -> tuple[str, ...]:
 
 
 def evidence(measure: str) -> str:
-    """The section of the report that shows what a measure rests on."""
     if measure == AUDITED:
         return "guarantee"
     if measure == UNJUDGED:

@@ -38,8 +38,6 @@ STATES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Claimed:
-    """The privacy claim that counts with a table."""
-
     epsilon: float
     delta: float
     standing: Standing
@@ -93,8 +91,6 @@ class IndexRow:
 
 @dataclass(frozen=True)
 class Index:
-    """An index of outputs."""
-
     folder: str
     rows: tuple[IndexRow, ...]
     made_at: datetime
@@ -109,12 +105,10 @@ class Index:
 
     @property
     def n_outputs(self) -> int:
-        """Outputs of any state."""
         return len({row.output for row in self.rows})
 
     @property
     def n_tables(self) -> int:
-        """Tables that are named."""
         return sum(bool(row.table) for row in self.rows)
 
     @property

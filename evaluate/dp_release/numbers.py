@@ -59,7 +59,6 @@ class Yardstick:
 
     @classmethod
     def of(cls, synthetic: pd.DataFrame, schema: Schema) -> "Yardstick":
-        """The yardstick that a table makes."""
         rows = conform(synthetic, schema, outside="clamp", part=True)
         seen = observe(schema, rows)
         rows = conform(rows, seen, outside="clamp", part=True)
@@ -75,7 +74,6 @@ class Yardstick:
         return [every[place] for place in np.sort(kept)]
 
     def column_counts(self, rows: pd.DataFrame) -> list[np.ndarray]:
-        """One-way counts of codes, for every column."""
         codes = self.columns.encode(rows)
         return [np.bincount(codes[:, i], minlength=a.size) for i, a in enumerate(self.columns.attributes)]
 
@@ -196,18 +194,15 @@ class Paid:
 
     @classmethod
     def of(cls, schedule: Schedule, what: str) -> "Paid":
-        """The event of that name."""
         paid = cls.find(schedule, what)
         if paid is None:
             raise BudgetError(f"the schedule pays for no release {what!r}; take the schedule of `released_schedule`")
         return paid
 
     def epsilon(self, n_releases: int) -> float:
-        """The epsilon of so many releases on their own."""
         return _epsilon_alone(self.event.sigma, int(self.event.sensitivity), n_releases, self.delta)
 
     def number(self, measure: str, value: float, ends: tuple[float, float], **known: Any) -> Released:
-        """A published number that this pays for."""
         return Released(
             measure=measure, value=value, low=ends[0], high=ends[1], what=self.event.what, sigma=self.event.sigma,
             sensitivity=int(self.event.sensitivity), **known,

@@ -49,7 +49,6 @@ class Groups:
 
 
 def _ranges(edges: np.ndarray, column: Any) -> list[str]:
-    """Names of the ranges between edges."""
     if not len(edges):
         return ["all"]
     words = [str(column.value_at(edge)) if column.is_time else f"{edge:.6g}" for edge in edges]

@@ -52,8 +52,6 @@ MIN_OF_CLASS = 30  # Control rows of a class that a group must have for its erro
 
 @dataclass(frozen=True)
 class View:
-    """The control rows by group."""
-
     study: Study  # *Sensitive*. The models and rows
     groups: Groups
     codes: np.ndarray  # the group of each control row, -1 for no group, shape (n,)
@@ -61,13 +59,11 @@ class View:
 
     @classmethod
     def of(cls, study: Study, groups: Groups) -> "View":
-        """The control rows of a study by the groups of a column."""
         codes = groups.codes(study.test.rows, study.schema)
         sizes = np.bincount(codes[codes >= 0], minlength=len(groups.labels))
         return cls(study, groups, codes, tuple(int(g) for g in np.flatnonzero(sizes >= MIN_ROWS)))
 
     def score(self, group: int) -> Figure:
-        """The score of predictions within one group."""
         rows, truth = self.codes == group, self.study.test.truth
         score = macro_roc_auc if self.study.task.kind == "classification" else r2
         return lambda predictions, weights: score(predictions[rows], truth[rows], weights[:, rows])
@@ -165,8 +161,6 @@ def _of_column(groups: Groups, study: Study) -> MetricResult:
 
 @dataclass(frozen=True)
 class Gap:
-    """The loss of one group with its landmarks."""
-
     value: float
     low: float
     high: float

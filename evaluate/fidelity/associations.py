@@ -111,8 +111,6 @@ def correlation_ratio(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray)
 
 @dataclass(frozen=True)
 class _Ranks:
-    """One column among some rows."""
-
     places: np.ndarray  # the order of the values as whole numbers, equal for equal values, shape (n,)
     ranks: np.ndarray  # middle ranks over n, centered; in (-1/2, 1/2), shape (n,)
 

@@ -107,7 +107,6 @@ class Gaps:
 
     @classmethod
     def between(cls, first: OrderedValues, second: OrderedValues) -> Self:
-        """The gaps between two tables."""
         n_groups = len(first.counts)
         replicates = replicate_groups(n_groups)
         n_first, n_second = (replicates @ line.counts.sum(axis=1) for line in (first, second))
@@ -232,7 +231,6 @@ class ColumnCounts:
 
     @property
     def name(self) -> str:
-        """The column's name."""
         return self.attribute.name
 
     @cached_property
@@ -339,7 +337,6 @@ def compared_columns(tables: Tables, samples: Samples) -> list[ColumnCounts]:
 
 
 def _lines(samples: Samples) -> Mapping[str, tuple[OrderedValues, ...]]:
-    """Values of each number and time in the four samples."""
     train, synthetic, fresh, shuffled = (sample.lines() for sample in samples.all)
     return {name: (line, synthetic[name], fresh[name], shuffled[name]) for name, line in train.items()}
 
@@ -370,7 +367,6 @@ def _over(n_columns: int, kind: str) -> str:
 
 
 def _of_column(column: ColumnCounts, n: int) -> list[Estimate | Failure]:
-    """All numbers about one column."""
     subject = (column.name,)
     measured: list[Estimate | Failure] = [_missing(column, n)]
     for kind in KINDS:
@@ -386,7 +382,6 @@ def _of_column(column: ColumnCounts, n: int) -> list[Estimate | Failure]:
 
 
 def _note(kind: str, column: ColumnCounts) -> str:
-    """The note beside a distance on the line."""
     one_sided = column.lines is not None and any(line.is_empty for line in column.lines[:2])
     return "One side has no present value, which counts as the largest distance." if kind == "ks" and one_sided else ""
 

@@ -269,7 +269,6 @@ def _on_multiples(of: Any, step: float) -> np.ndarray:
 
 
 def _at(of: OrderedValues, places: np.ndarray) -> np.ndarray:
-    """Counts at some places."""
     found = np.clip(np.searchsorted(of.values, places), 0, len(of.values) - 1)
     return np.where(np.isclose(of.values[found], places, rtol=1e-12), of.counts.sum(axis=0)[found], 0)
 

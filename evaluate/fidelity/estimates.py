@@ -50,7 +50,6 @@ class Distance:
     extra_variance: float = 0.0
 
     def plain(self, measure: str, *, subject: tuple[str, ...] = (), note: str = "") -> Estimate:
-        """The distance as it is."""
         return described(measure, self.replicates, self.n, subject=subject, bounds=(0.0, self.bound), note=note)
 
     def excess(self, measure: str, *, subject: tuple[str, ...] = (), note: str = "") -> Estimate:

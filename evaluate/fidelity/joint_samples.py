@@ -41,8 +41,6 @@ class JointSide:
 
 @dataclass(frozen=True)
 class JointSamples:
-    """Equally many rows of each table."""
-
     train: JointSide  # *Sensitive*. Training rows
     fresh: JointSide  # *Sensitive*. Rows of the holdout
     synthetic: JointSide
@@ -67,7 +65,6 @@ class JointSamples:
 
     @property
     def n(self) -> int:
-        """Rows of each table."""
         return len(self.train.rows)
 
     @property

@@ -10,8 +10,6 @@ from evaluate.intervals import Rate, design_effect_of_sums, replicate_groups, wi
 
 @dataclass(frozen=True, eq=False)
 class OrderedValues:
-    """Values of one column, place by place."""
-
     values: np.ndarray  # the distinct ones, ascending; shape (n_values,)
     counts: np.ndarray  # how many rows of each group have them, shape (n_groups, n_values)
 

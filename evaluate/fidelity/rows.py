@@ -25,8 +25,6 @@ Counted = tuple[np.ndarray, np.ndarray]  # Places, ascending, and how many value
 
 @dataclass(frozen=True, eq=False)
 class SeededTable:
-    """A table in seeded order."""
-
     rows: pd.DataFrame  # *Sensitive*. Canonical, shape (n_rows, columns)
     # entity of each row, or a number of its own, from 0 in the order of first appearance; shape (n_rows,).
     units: np.ndarray
@@ -53,7 +51,6 @@ class SeededTable:
         return int(self.units[:n_rows].max()) + 1
 
     def cut(self, n_rows: int, n_groups: int) -> "SampledRows":
-        """The first rows, in so many groups."""
         return SampledRows(self, n_rows, n_groups)
 
     def read(self, name: str, n_rows: int) -> np.ndarray:
@@ -71,7 +68,6 @@ class SeededTable:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """Columns that are numbers or times."""
         return tuple(name for name in self.schema.learned if _on_the_line(self.schema.columns[name]))
 
     def _values(self, name: str, n_rows: int) -> np.ndarray:
@@ -141,7 +137,6 @@ class SampledRows:
         return {name: self.table.counted(name, self.n_rows) for name in self.table.numbers}
 
     def missing(self) -> Mapping[str, Rate]:
-        """The share of missing values of each column."""
         found = {}
         for name in self.table.schema.learned:
             read, column = self._read(name), self.table.schema.columns[name]
@@ -150,7 +145,6 @@ class SampledRows:
         return found
 
     def coded(self, attributes: Sequence[Attribute]) -> "EncodedRows":
-        """The rows as codes."""
         codes = np.empty((self.n_rows, len(attributes)), dtype=np.int64, order="F")
         for index, attribute in enumerate(attributes):
             read = self._read(attribute.name)
@@ -168,8 +162,6 @@ def _on_the_line(column: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """Rows as codes of some attributes."""
-
     codes: np.ndarray  # *Sensitive*. Shape (n_rows, d)
     attributes: tuple[Attribute, ...]
     rows: SampledRows  # *Sensitive*. The rows
@@ -189,7 +181,6 @@ class EncodedRows:
         return associations.pair_moments(self.rows.numbers, self.rows.groups, self.rows.n_groups)
 
     def moments(self, columns: Sequence[int]) -> Iterator[np.ndarray]:
-        """Moments of all numbers by the codes of each of these columns."""
         for column in columns:
             codes, size = self.codes[:, column], self.attributes[column].size
             yield associations.moments(codes, size, self.rows.numbers, self.rows.groups, self.rows.n_groups)

@@ -24,8 +24,6 @@ Four = tuple[SeededTable, SeededTable, SeededTable, SeededTable]
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """The training table and what is compared with it."""
-
     train: SampledRows  # *Sensitive*. The training rows
     others: tuple[SampledRows, SampledRows, SampledRows]
     n_groups: int
@@ -60,7 +58,6 @@ class Samples:
 
     @property
     def all(self) -> tuple[SampledRows, SampledRows, SampledRows, SampledRows]:
-        """The training rows, then the others."""
         return (self.train, *self.others)
 
 

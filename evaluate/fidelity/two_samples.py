@@ -44,8 +44,6 @@ POWER = 0.8  # Of the smallest area that `detectable` names
 
 
 class TestResult(NamedTuple):
-    """The result of one test on one column."""
-
     statistic: Literal["D", "V"]
     value: float
     p_value: float
@@ -231,7 +229,6 @@ def _strata(train: RowHashes, holdout: RowHashes) -> np.ndarray:
 
 
 def _compared(train: pd.Series, holdout: pd.Series, column: Any) -> Iterator[TestResult]:
-    """The tests of one column."""
     if column.is_categorical:
         yield from _of_levels(*(side.astype(object).where(side.notna(), None) for side in (train, holdout)))
         return

@@ -126,7 +126,6 @@ def _weighted(tables: Sequence[Sequence[str]]) -> list[Any]:
 
 
 def runs_of(text: str) -> list[str]:
-    """Words and runs of two words."""
     single = words(text)
     return [*single, *map(" ".join, itertools.pairwise(single))]
 

@@ -48,7 +48,6 @@ class Corpus:
         return cls(texts, tuple(tuple(words(text)) for text in texts), tuple(index for index, _ in held), len(column))
 
     def counts(self, n: int = 1) -> Counter[tuple[str, ...]]:
-        """How many texts hold each run of n words."""
         return Counter(run for each in self.words for run in set(ngrams(each, n)))
 
 

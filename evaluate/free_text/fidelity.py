@@ -146,7 +146,6 @@ def _worst_of(subject: Sequence[str]) -> str:
 
 
 def _distances(columns: Sequence[TextSamples]) -> list[Estimate | Failure]:
-    """Distances of lengths and of runs of words."""
     found, equal = list[Estimate | Failure](), [samples.equal() for samples in columns]
     n = min(one.others[SYNTHETIC].n_rows for one in equal)
     names: list[tuple[str, ...]] = [(one.name,) for one in equal]
@@ -236,8 +235,6 @@ def _worst_share(
 
 @dataclass(frozen=True)
 class RepeatedTexts:
-    """Texts that equal another one."""
-
     n: int
     n_repeated: int
     variance: float
@@ -259,7 +256,6 @@ class RepeatedTexts:
 
     @property
     def share(self) -> float:
-        """Their share."""
         return self.n_repeated / max(self.n, 1)
 
     def rate(self, n_comparisons: int = 1) -> Rate:

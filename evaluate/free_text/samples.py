@@ -35,7 +35,6 @@ class CodedTexts:
 
     @property
     def n_rows(self) -> int:
-        """Rows, with a text or without."""
         return len(self.texts)
 
     @property
@@ -59,7 +58,6 @@ class CodedTexts:
 
     @property
     def lengths(self) -> OrderedValues:
-        """Words of each text that is there, by group."""
         n_words = np.bincount(self.rows, minlength=self.n_rows).astype(np.float64)
         return OrderedValues.of(np.where(self.present, n_words, np.nan), self.groups, N_GROUPS)
 
@@ -127,7 +125,6 @@ class TextSamples:
 
     @property
     def all(self) -> tuple[CodedTexts, ...]:
-        """The training texts, then the others."""
         return (self.train, *self.others)
 
     @property
@@ -136,7 +133,6 @@ class TextSamples:
         return min(len(np.unique(one.units[one.present])) for one in self.all)
 
     def equal(self) -> "TextSamples":
-        """The others cut to equally many rows."""
         n = min(one.n_rows for one in self.others)
         synthetic, fresh, shuffled = (one.first(n) for one in self.others)
         return replace(self, others=(synthetic, fresh, shuffled))
@@ -174,7 +170,6 @@ class _Split:
 
     @property
     def counts(self) -> Counter[str]:
-        """How many texts hold each word."""
         return Counter(word for text in self.words for word in set(text))
 
     def coded(self, codes: dict[str, int]) -> CodedTexts:

@@ -117,7 +117,6 @@ class TextRows:
 
     @property
     def n(self) -> int:
-        """Rows."""
         return len(self.units)
 
     def of_task(self, task: Task, schema: Schema) -> TaskRows:
@@ -137,7 +136,6 @@ class TextStudy:
 
     @property
     def note(self) -> str:
-        """The note beside its scores."""
         task, sides = self.study.task, self.study.sides
         metric = {"roc_auc": "ROC AUC", "r2": "R2 (not below -1)"}[task.metric]
         if len(task.classes) > 2:
@@ -145,7 +143,6 @@ class TextStudy:
         return f"{metric} of {task.target!r} from {self.text!r}, {len(sides['tstr'].truth)} texts learned from"
 
     def gap_interval(self, n_comparisons: int) -> tuple[float, float]:
-        """The interval of the loss."""
         study, (least, most) = self.study, BOUNDS[self.study.task.metric]
         drawn = {side: study.drawn(FORM, side, study.score) for side in COMPARED}
         halves = {side: study.split(FORM, side, study.score) for side in COMPARED}

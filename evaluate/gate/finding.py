@@ -61,8 +61,6 @@ ASKED: Mapping[str, str] = {"privacy.copies.holdout": SWAPPED}
 
 @dataclass(frozen=True, repr=False)
 class Finding:
-    """The outcome of one rule for one table."""
-
     rule: Rule
     outcome: Outcome
     reason: str
@@ -73,7 +71,6 @@ class Finding:
     proven: float | None = None
 
     def __repr__(self) -> str:
-        """The finding in one line."""
         subject = f" of {', '.join(map(repr, self.rule.subject))}" if self.rule.subject else ""
         return f"<Finding {self.outcome} {self.rule.measure}{subject}: {self.reason}>"
 
@@ -84,11 +81,9 @@ class Finding:
 
     @property
     def counts(self) -> bool:
-        """True where its outcome counts in the verdict."""
         return self.binding and not self.waived
 
     def to_dict(self) -> dict[str, Any]:
-        """The finding as plain data."""
         waiver = None if self.waiver is None else self.waiver.model_dump(mode="json")
         estimate = None if self.estimate is None else asdict(self.estimate)
         return {

@@ -23,8 +23,6 @@ _NUMBERS = {2: "two", 5: "five", 10: "ten"}
 
 @dataclass(frozen=True)
 class Protection:
-    """The protection of a claim."""
-
     epsilon: float
     delta: float
     limit: TradeOff
@@ -63,7 +61,6 @@ class Protection:
         )
 
     def definition(self, unit: str, seen: str) -> Iterator[str]:
-        """Sentences on epsilon and delta."""
         one = named(unit)
         rest = one_in(self.delta) if 0 < self.delta < 0.1 else loss(self.delta)
         if self.epsilon > math.log(1e6):
@@ -76,7 +73,6 @@ class Protection:
         yield "Delta is a part of that limit. It is not the chance that the factor is exceeded, which may be larger."
 
     def together(self, unit: str) -> str:
-        """A sentence on several units together."""
         ones = named(unit, 2)
         if not self.groups:
             return f"Several {ones} together are protected less: their epsilon grows faster than their number."

@@ -66,7 +66,6 @@ class Verdict:
     checks: tuple[Check, ...] = ()
 
     def __repr__(self) -> str:
-        """The verdict in one line, without its findings."""
         return f"<Verdict {self.verdict} on {self.candidate!r} under {self.policy!r} {self.version}>"
 
     def __str__(self) -> str:
@@ -81,7 +80,6 @@ class Verdict:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """The verdict with its findings as a table, for a notebook."""
         order = ("FAIL", "INCONCLUSIVE", "PASS")
         rows = (
             (
@@ -100,7 +98,6 @@ class Verdict:
         return tuple(finding for finding in self.findings if finding.waived)
 
     def to_dict(self) -> dict[str, Any]:
-        """The verdict as plain data."""
         plain = {name: getattr(self, name) for name in ("candidate", "policy", "version", "audience", "verdict")}
         findings = [finding.to_dict() for finding in self.findings]
         return {**plain, "findings": findings, "checks": [asdict(check) for check in self.checks]}
@@ -148,7 +145,6 @@ def judge_candidate(  # noqa: PLR0913 (one table, then what the verdict may rest
 
 
 def today_utc() -> date:
-    """Today's date, the same everywhere."""
     return datetime.now(UTC).date()
 
 
@@ -197,8 +193,6 @@ NOT_RELEASABLE = "It is a point of a sweep whose private fits no ledger pays for
 
 @dataclass(frozen=True)
 class _Claiming:
-    """A candidate with the claim that counts."""
-
     candidate: Candidate
     counted: Claim | None
     reading: str
@@ -206,7 +200,6 @@ class _Claiming:
 
     @classmethod
     def of(cls, candidate: Candidate, evaluation: Evaluation, together: Composition) -> "_Claiming":
-        """A candidate of an evaluation."""
         counted, claims = together.counted(candidate), together.claims(candidate)
         limit = proven_limit(evaluation, candidate, claims)
         if counted is None and claims is not None and claims.counted.disputed:

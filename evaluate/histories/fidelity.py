@@ -273,7 +273,6 @@ class BrokenHistories:
     n: int
 
     def estimate(self, name: str, empty: str) -> Estimate:
-        """The share as a number of an evaluation."""
         value, low, high = wilson(self.shares[SYNTHETIC], self.n)
         if empty:
             value = low = high = 0.0

@@ -39,7 +39,6 @@ class GroupedHistories:
 
     @classmethod
     def of(cls, frame: pd.DataFrame, schema: Schema, seed: int) -> "GroupedHistories":
-        """The histories of a table in seeded order."""
         found = histories_of(frame, schema)
         turns = np.random.default_rng([seed, 14]).permutation(len(found.starts))
         return cls(frame, found, order_ranks(frame[str(schema.order)], schema), turns)
@@ -67,7 +66,6 @@ class GroupedHistories:
         return int((self.lengths - 1).sum())
 
     def first_entities(self, n: int) -> "GroupedHistories":
-        """The first n entities of the random order."""
         return self._where(self.turns < n)
 
     def first_steps(self, n: int) -> "GroupedHistories":
@@ -124,7 +122,6 @@ class HistorySamples:
 
     @property
     def all(self) -> tuple[GroupedHistories, ...]:
-        """The training histories, then the others."""
         return (self.train, *self.others)
 
     @property
@@ -138,7 +135,6 @@ class HistorySamples:
         return HistorySamples(self.train, tuple(one.first_entities(n) for one in self.others))  # type: ignore[arg-type]
 
     def equal_steps(self) -> "HistorySamples":
-        """The others cut to about equally many steps."""
         n = min(one.n_steps for one in self.others)
         return HistorySamples(self.train, tuple(one.first_steps(n) for one in self.others))  # type: ignore[arg-type]
 

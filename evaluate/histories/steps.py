@@ -30,7 +30,6 @@ class StepLayout:
 
     @classmethod
     def of(cls, schema: Schema, now: tuple[str, ...], *, with_place: bool = False) -> "StepLayout":
-        """The layout of a schema's steps."""
         layout = HistoryLayout(schema, MOST_ROWS)
         before = {name: layout.before(name) for name in varying(schema)}
         place = layout.place if with_place else None

@@ -175,7 +175,6 @@ class Neighbors:
     positions: np.ndarray  # of these rows in the pool, shape (n, k)
 
     def joined(self, other: "Neighbors") -> "Neighbors":
-        """The neighbors of these targets and then of the other ones, in the same pool."""
         distances = np.concatenate([self.distances, other.distances])
         return Neighbors(distances, np.concatenate([self.positions, other.positions]))
 

@@ -40,12 +40,10 @@ class SpaceRows:
     columns: Mapping[str, np.ndarray]
 
     def take(self, positions: np.ndarray) -> "SpaceRows":
-        """The rows at some positions."""
         columns = {name: values[positions] for name, values in self.columns.items()}
         return SpaceRows(self.keys[positions], self.points[positions], columns)
 
     def joined(self, other: "SpaceRows") -> "SpaceRows":
-        """These rows and then the other ones."""
         columns = {name: np.concatenate([values, other.columns[name]]) for name, values in self.columns.items()}
         keys, points = np.concatenate([self.keys, other.keys]), np.concatenate([self.points, other.points])
         return SpaceRows(keys, points, columns)
@@ -56,8 +54,6 @@ class SpaceRows:
 
 @dataclass(frozen=True)
 class Space:
-    """The four tables of an evaluation in one space."""
-
     train: SpaceRows
     fresh: SpaceRows
     control: SpaceRows

@@ -235,7 +235,6 @@ def _learned(frame: pd.DataFrame, task: Task, tables: Tables) -> Fitted | None:
 def _hits(
     model: Fitted, task: Task, rows: pd.DataFrame, truth: np.ndarray, secret: Secret, tables: Tables
 ) -> np.ndarray:  # fmt: skip
-    """Mask of the values that the model finds."""
     guesses = model.predict(rows)
     if task.kind == "regression":
         return secret.found(guesses, truth)
@@ -256,8 +255,6 @@ MIN_RARE = 20  # Attempts on rare values, of members and of controls, that make 
 
 @dataclass(frozen=True)
 class _Tried:
-    """The result of the attack on one column."""
-
     column: str
     by_all: Experiment
     by_quasi: Experiment | None
@@ -323,7 +320,6 @@ def _experiment(secret: Secret, guesses: np.ndarray, baseline: float | None = No
 
 
 def _among_rare(secret: Secret, full: Experiment) -> Experiment | None:
-    """The same attempts where the truth is rare."""
     attack, control = full.attack[secret.is_rare(secret.members)], full.control[secret.is_rare(secret.controls)]
     return Experiment(attack, control) if min(len(attack), len(control)) >= MIN_RARE else None
 

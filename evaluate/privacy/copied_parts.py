@@ -152,7 +152,6 @@ def _n_near(targets: TargetNeighborhoods, nearness: float) -> int:
 
 
 def _drawn_parts(d: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
-    """Parts of the columns, each once."""
     sizes = [size for size, times in SIZES.items() if size < d for _ in range(times)]
     sizes = sizes or [d - 1] * d * (d > FEWEST)
     return list(dict.fromkeys(tuple(sorted(rng.permutation(d)[:size].tolist())) for size in sizes))
@@ -172,7 +171,6 @@ def _nobody(name: str, why: str, n: int) -> Estimate:
 
 
 def _share(name: str, people: Rate, n_most: int, note: str) -> Estimate:
-    """Copied people as a share of those who could be copied."""
     value, low, high = (min(number / n_most, 1.0) for number in people)
     note = f"{note}; about {round(people[0]):,} people, at least {int(np.ceil(people[1])):,}"
     return Estimate(name, value, n_most, "lower", low=low, high=high, reference=0.0, note=note)

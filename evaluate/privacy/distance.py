@@ -78,7 +78,6 @@ def _quantiles(distances: np.ndarray) -> list[float]:
 
 
 def _median(name: str, values: np.ndarray, fresh: np.ndarray, note: str) -> Estimate:
-    """The median with the interval of its order statistics."""
     ranked, n = np.sort(values), len(values)
     below = int(stats.binom.ppf(0.025, n, 0.5))
     low, high = ranked[max(0, below - 1)], ranked[min(n - 1, n - below)]

@@ -52,7 +52,6 @@ class Exact:
     units: tuple[np.ndarray, np.ndarray, np.ndarray]
 
     def real(self, most: int | None = None) -> RealCodes:
-        """The rows of both sides."""
         codes = (self.train, np.hstack([self.fresh, self.control]))
         units = (self.units[0], np.concatenate(self.units[1:]))
         share = 1.0 if most is None else min(1.0, most / max(map(len, units)))

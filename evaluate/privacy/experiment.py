@@ -66,7 +66,6 @@ class Experiment:
 
 
 def standing_out(each: Sequence[Estimate]) -> int:
-    """The advantage that stands out most from chance."""
     return max(range(len(each)), key=lambda i: (each[i].interval[0], each[i].value))
 
 

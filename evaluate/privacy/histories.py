@@ -110,7 +110,6 @@ class Contents:
         return np.bincount(self.owners, minlength=self.n)
 
     def holders(self, of: np.ndarray) -> np.ndarray:
-        """Counts of histories that hold each content."""
         known, counts = np.unique(self.content, return_counts=True)
         if not len(known):
             return np.zeros(len(of), dtype=np.int64)
@@ -200,8 +199,6 @@ _BLOCK = 4_096  # Targets whose synthetic histories are looked up together
 
 @dataclass(frozen=True)
 class ScoreTail:
-    """The tail of the scores of people who were not used."""
-
     threshold: float
     excess: float
     k: int

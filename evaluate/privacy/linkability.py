@@ -50,8 +50,6 @@ _STREAM = 0x11  # Tells this module's random numbers from those of others with t
 
 @dataclass(frozen=True)
 class ColumnSplit:
-    """Columns of two sources, none of them in both."""
-
     columns: tuple[str, ...]
     others: tuple[str, ...]
 

@@ -18,8 +18,6 @@ MOST = (0.05, 0.95)  # Quantiles between which most rows lie
 
 @dataclass(frozen=True)
 class Cells:
-    """Cells of near values, for each column."""
-
     schema: Schema
     widths: Mapping[str, float]
 

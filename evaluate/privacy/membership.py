@@ -56,7 +56,6 @@ class Scores:
 
     @classmethod
     def of(cls, members: np.ndarray, controls: np.ndarray) -> "Scores":
-        """Of scores in any order."""
         return cls(np.sort(members), np.sort(controls))
 
     def n_allowed(self, rate: float) -> int:
@@ -91,7 +90,6 @@ def area(parts: Sequence[Scores], n_comparisons: int = 1) -> Rate:
 
 
 def n_targets(parts: Sequence[Scores]) -> tuple[int, int]:
-    """Members and controls of all parts."""
     return sum(len(part.members) for part in parts), sum(len(part.controls) for part in parts)
 
 
@@ -153,13 +151,10 @@ Both = tuple[np.ndarray, np.ndarray]  # Something of members and of controls, in
 
 @dataclass(frozen=True)
 class TargetHalf:
-    """One half of the targets."""
-
     attack: str
     inside: Both
 
     def scores(self, of: Mapping[str, Both], among: Both | None = None) -> Scores:
-        """The scores of its targets."""
         kept = self.inside if among is None else tuple(a & b for a, b in zip(self.inside, among, strict=True))
         members, controls = (scores[which] for scores, which in zip(of[self.attack], kept, strict=True))
         return Scores.of(members, controls)

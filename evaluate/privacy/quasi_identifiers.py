@@ -69,7 +69,6 @@ class EquivalenceClasses:
         return cls(n_others[first] + 1, people, matched[first])
 
     def of_size(self, least: int, most: int) -> "EquivalenceClasses":
-        """The people who are in a crowd of that size."""
         found = (self.sizes >= least) & (self.sizes <= most)
         return EquivalenceClasses(self.sizes[found], self.people[found], self.matched[found])
 
@@ -88,7 +87,6 @@ class EquivalenceClasses:
 
     @property
     def n_independent(self) -> float:
-        """Effective number of independent people."""
         return len(self) / design_effect_of_units(self.people, self.people * self.matched, np.ones(len(self.people)))
 
 

@@ -59,14 +59,12 @@ class Predicates:
 
     @classmethod
     def none(cls, d: int) -> "Predicates":
-        """No predicate on d columns."""
         return cls(np.zeros((0, d), dtype=np.int32), np.zeros((0, d), dtype=np.int32))
 
     def __len__(self) -> int:
         return len(self.low)
 
     def take(self, positions: np.ndarray) -> "Predicates":
-        """The predicates at some positions."""
         return Predicates(self.low[positions], self.high[positions])
 
     def joined(self, other: "Predicates") -> "Predicates":
@@ -86,7 +84,6 @@ class IndexedRows:
     ranked: np.ndarray  # codes in that order, shape (d, n)
 
     def matching(self, predicates: Predicates) -> list[np.ndarray]:
-        """Positions of the rows that each predicate holds of."""
         columns = range(len(self.codes))
         starts = np.column_stack([self.ranked[i].searchsorted(predicates.low[:, i], "left") for i in columns])
         ends = np.column_stack([self.ranked[i].searchsorted(predicates.high[:, i], "right") for i in columns])
@@ -257,8 +254,6 @@ def alone(
 
 @dataclass(frozen=True)
 class PredicateOutcomes:
-    """Outcomes of predicates on one table."""
-
     hits: np.ndarray  # which predicates held of exactly one row of each block, shape (n_predicates, n_blocks), boolean
     singled_out: np.ndarray  # *Sensitive*. That row's position, for each hit
 
@@ -335,7 +330,6 @@ class _Attack:
         return max(1, int(self.train.codes.shape[1] // self.control.codes.shape[1]))
 
     def experiment(self, predicates: Predicates, n_columns: int, rng: np.random.Generator) -> Experiment:
-        """The experiment of the predicates, beside guesses on as many columns."""
         n = min(self.train.codes.shape[1], self.control.codes.shape[1])
         train, control = (attempts(rows, predicates, n) for rows in (self.train, self.control))
         guessed = attempts(self.train, guesses(self.synthetic, self.numbers, n_columns, N_GUESSES, rng), n)

@@ -27,15 +27,12 @@ from evaluate.utility.study import study_of, variance
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference and how far chance moves it."""
-
     value: float
     error: float
     freedom: float
 
     @classmethod
     def of(cls, value: float, variance: float, freedom: float) -> "Difference":
-        """A difference by the variance of its error."""
         return cls(value, float(np.sqrt(max(variance, 0.0))), freedom)
 
     @property
@@ -73,8 +70,6 @@ FORMS: Mapping[str, Form] = {"utility.tstr.linear": "linear", "utility.tstr.boos
 
 
 class ReplicatedFigure(Protocol):
-    """One figure of one table, with the replicates that its error comes from."""
-
     @property
     def value(self) -> float:
         """The figure on all rows."""
@@ -89,8 +84,6 @@ class ReplicatedFigure(Protocol):
 
 @dataclass(frozen=True)
 class MeanDistance:
-    """A mean distance from the training table."""
-
     # of synthetic, fresh and shuffled rows as `evaluate.fidelity.estimates.Distance` has them; shape (3, n_replicates),
     # the first replicate being of all rows.
     replicates: np.ndarray
@@ -124,8 +117,6 @@ class MeanDistance:
 
 @dataclass(frozen=True)
 class Score:
-    """The score of models that learned from a table."""
-
     drawn: np.ndarray  # on the control rows, then on draws of them; shape (1 + n_draws,)
     halves: np.ndarray
     trained_on_real: float
@@ -149,8 +140,6 @@ class Score:
 
 @dataclass(frozen=True)
 class ReplicatedFigures:
-    """Every figure of one table."""
-
     found: Mapping[str, ReplicatedFigure]
     absent: Mapping[str, Failure] = field(default_factory=dict)
 

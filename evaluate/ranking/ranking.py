@@ -25,8 +25,6 @@ ALPHA = 1 - LEVEL
 
 @dataclass(frozen=True)
 class PairComparison:
-    """Two tables by one figure."""
-
     figure: str
     first: str
     second: str
@@ -37,7 +35,6 @@ class PairComparison:
 
     @property
     def result(self) -> PairResult:
-        """The comparison as an evaluation holds it."""
         low, high = (None, None) if self.difference is None else self.difference.interval
         bounded = low is not None and math.isfinite(low)
         return PairResult(
@@ -104,8 +101,6 @@ def places(names: Sequence[str], comparisons: Iterable[PairComparison]) -> list[
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """One table."""
-
     name: str
     utility: float
     exposure: float
@@ -132,7 +127,6 @@ RULE = (
 
 
 def ranked(tables: Mapping[str, ReplicatedFigures]) -> Order:
-    """The order of tables and what it rests on."""
     found = compared(tables)
     return Order(
         rule=RULE,

@@ -78,8 +78,6 @@ Figure = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Grouping:
-    """Centers from one side."""
-
     centers: np.ndarray  # learned on all of its rows, shape (k, d)
     halves: tuple[tuple[np.ndarray, np.ndarray], ...]
 
@@ -137,7 +135,6 @@ class ClusterStudy:
         return np.array(found).reshape(len(found), 2, len(weights))
 
     def value(self, figure: Figure) -> float:
-        """A figure on the control rows as they are."""
         return float(figure(self.blocks[0])[0])
 
 

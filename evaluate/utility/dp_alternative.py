@@ -124,7 +124,6 @@ class PublicFeatures:
 
     @classmethod
     def of(cls, declared: Schema) -> "PublicFeatures":
-        """The features of every predictor whose domain is declared."""
         names = [name for name in predictors(declared) if not declared.columns[name].is_measured]
         return cls(tuple(ScaledColumn(name, declared.columns[name]) for name in names))
 
@@ -177,7 +176,6 @@ class UnitRows:
         return self.X[rows].astype(np.float64), self.y[rows], there
 
     def subset(self, units: np.ndarray) -> "UnitRows":
-        """Some of the units, in that order."""
         size = self.size[units]
         rows = np.repeat(self.first[units] - (np.cumsum(size) - size), size) + np.arange(int(size.sum()))
         return UnitRows(self.X[rows], self.y[rows], np.cumsum(size) - size, size)
@@ -284,7 +282,6 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def skipped(why: str, measures: tuple[str, ...]) -> MetricResult:
-    """Nothing but the reason, for each of the measures."""
     return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in measures))
 
 
@@ -325,7 +322,6 @@ class Target:
 
     @classmethod
     def of(cls, declared: Schema, task: Task) -> "Target":
-        """The target of a task under the declared schema."""
         if task.kind == "regression":
             return cls(declared, task, "squared", 1)
         n_classes = len(public_values(declared.columns[task.target]) or ())
@@ -337,7 +333,6 @@ class Target:
 
     @property
     def classes(self) -> pd.Index:
-        """Classes as declared."""
         classes: pd.Index = pd.Index(np.array(public_values(self._column), dtype=object))
         return classes
 
@@ -371,8 +366,6 @@ class Predictions:
 
 @dataclass(frozen=True)
 class _Alternative:
-    """Predictions by DP-SGD."""
-
     predictions: Predictions
     event: SubsampledGaussianEvent
     n_columns: int

@@ -74,7 +74,6 @@ class GroupSpace:
 
     @property
     def n_coordinates(self) -> int:
-        """Coordinates of all columns."""
         return int(self.starts[-1])
 
     def apply(self, frame: pd.DataFrame) -> sparse.csr_matrix:
@@ -115,7 +114,6 @@ class Points:
 
     @classmethod
     def of(cls, frame: pd.DataFrame, space: GroupSpace, tables: Tables, most: int = MAX_ROWS) -> "Points":
-        """At most so many of the rows."""
         order = tables.drawn(frame)[:most]
         units = pd.factorize(entity_codes(frame, tables.schema)[order])[0]
         return cls(space.apply(frame.iloc[order]), units)
@@ -215,7 +213,6 @@ def planned(epsilon: float, delta: float, n_columns: int, max_rows_per_unit: int
 
 
 def bounded(points: Points, max_rows_per_unit: int) -> Points:
-    """The first rows of each unit."""
     place = pd.Series(points.units).groupby(points.units).cumcount().to_numpy()
     return points.where(place < max_rows_per_unit)
 
@@ -231,8 +228,6 @@ def group_sums(whole: sparse.csr_matrix, groups: np.ndarray, n_groups: int) -> n
 
 @dataclass(frozen=True)
 class DpLloyd:
-    """k-means with DP."""
-
     space: GroupSpace
     event: GaussianEvent
     max_rows_per_unit: int = 1

@@ -90,8 +90,6 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Features:
-    """The feature matrix of rows for one form of model."""
-
     form: Form
     parts: dict[str, Levels | Numbers | Ranks]
 
@@ -130,8 +128,6 @@ gap between two honest tables then says nothing."""
 
 
 class Fitted(Protocol):
-    """A model that has learned."""
-
     @property
     def converged(self) -> bool:
         """True where its fit converged."""
@@ -142,8 +138,6 @@ class Fitted(Protocol):
 
 @dataclass(frozen=True)
 class Constant:
-    """A model that predicts the same for every row."""
-
     prediction: np.ndarray  # shape (n_classes,), or () for a number
     converged: bool = True
 

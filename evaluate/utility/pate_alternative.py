@@ -92,13 +92,10 @@ def measure(tables: Tables) -> MetricResult:
 
 @dataclass(frozen=True)
 class PateEvents(PlannedEvents):
-    """All that reads real rows."""
-
     sums: GaussianEvent
     votes: GaussianEvent
 
     def scaled(self, share: float) -> "PateEvents":
-        """The same with so much of the noise, for so many of the units."""
         sums, votes = (
             GaussianEvent(each.what, share * each.sigma, each.sensitivity, whole=each.whole)
             for each in (self.sums, self.votes)

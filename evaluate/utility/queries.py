@@ -49,8 +49,6 @@ _CELLS = 20_000_000
 
 @dataclass(frozen=True)
 class Query:
-    """One question to a table."""
-
     predicates: tuple[tuple[int, np.ndarray], ...]
     groups: np.ndarray | None = None
     by: int = -1
@@ -58,14 +56,11 @@ class Query:
 
     @property
     def n_groups(self) -> int:
-        """Answers that it has."""
         return 1 if self.groups is None else int(self.groups.max()) + 1
 
 
 @dataclass(frozen=True)
 class QueriedTable:
-    """One table as queries see it."""
-
     codes: np.ndarray  # shape (d, n), integers
     # of the columns that have a mean, standardized by the training table, 0 where missing; shape (d, n).
     numbers: np.ndarray

@@ -45,8 +45,6 @@ Figure = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class FittedModel:
-    """One form of model, fitted on one side."""
-
     converged: bool
     predictions: np.ndarray
     half_predictions: tuple[tuple[np.ndarray, np.ndarray], ...]
@@ -252,7 +250,6 @@ def _learned(form: Form, task: Task, side: TaskRows, test: TaskRows, tables: Tab
 
 
 def fit(form: Form, task: Task, side: TaskRows, schema: Schema) -> Fitted:
-    """A model of the task that has learned the rows of a side."""
     if task.kind == "classification":
         return fit_classes(form, side.rows, side.truth.astype(np.int64), schema, len(task.classes))
     return fit_numbers(form, side.rows, side.truth, schema)

@@ -39,8 +39,6 @@ CUT_SHARE = 0.01  # Share of the training rows' target beyond either end at whic
 
 @dataclass(frozen=True)
 class Task:
-    """The prediction task."""
-
     target: str
     kind: TaskKind
     why: str = ""
@@ -66,15 +64,12 @@ class Task:
 
     @property
     def uncut(self) -> "Task":
-        """The same with outliers as they are."""
         return replace(self, limits=(-np.inf, np.inf))
 
     def without(self, columns: Sequence[str]) -> "Task":
-        """The same for models that do not look at some columns."""
         return replace(self, left_out=tuple(columns))
 
     def seen(self, schema: Schema) -> Schema:
-        """The schema as models of the task see it."""
         kept = {name: column for name, column in schema.columns.items() if name not in self.left_out}
         return schema.model_copy(update={"columns": kept, "target": self.target})
 
@@ -112,7 +107,6 @@ def _by_values(n_values: int) -> tuple[TaskKind, str]:
 
 
 def is_number(column: Any) -> bool:
-    """True for integer and real columns."""
     return column.is_number and not column.is_weight
 
 

@@ -52,7 +52,6 @@ def _masked(character: str) -> str:
 
 
 def _first_digit(number: float) -> str:
-    """A positive number to its first digit, in plain notation."""
     return f"{float(f'{number:.0e}'):,.10g}"
 
 
@@ -63,7 +62,6 @@ def _coarse(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _shape(value: Any, name: str, column: Column, levels: Mapping[Any, int]) -> str:
-    """One value of a column without the value."""
     if column.is_boolean:
         return f"{name!r} true or false"
     if value in levels:

@@ -133,7 +133,6 @@ def _n_values(rows: Rows, name: str) -> int:
 
 
 def _rules(rows: Rows, schema: Schema, name: str, faults: CellFaults) -> list[str]:
-    """The rules that a column breaks, in words."""
     column = schema.columns[name]
     found = [words(kind, column, declared=schema.status == "declared")[0] for kind in faults.kinds[name]]
     known_empty = column.is_categorical and not (column.levels or column.is_measured)

@@ -42,7 +42,6 @@ def association_map(
 
 
 def association_legend(scale: Scale, top: float = 1.0) -> Markup:
-    """The key to the shades."""
     start = f"minus {compact(top)}" if scale == "signed" else "zero"
     root = svg.canvas(200, 26, f"Shades from {start} to {compact(top)}", "chart legend")
     shades = [f"d{i}" for i in range(LEVELS + 1)]

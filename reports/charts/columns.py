@@ -135,7 +135,6 @@ MOST_ROWS = 9  # Categories drawn one by one; what is left is drawn as one row
 
 
 def overlay(figure: Mapping[str, Any], top: float) -> Markup:
-    """The chart of one column."""
     labels = [plain(label) for label in figure["labels"]]
     real = [finite(share) for share in figure["train"]]
     synthetic = [finite(share) for share in figure["synthetic"]]

@@ -29,7 +29,6 @@ def extent_of(estimates: Iterable[Estimate]) -> Extent:
 
 
 def strip(estimate: Estimate, extent: Extent, told: str = "") -> Markup:
-    """The picture of one estimate."""
     low, high = extent
     middle = STRIP_HEIGHT / 2
 
@@ -54,7 +53,6 @@ MODEL_PITCH, COLUMN_PITCH = 62.0, 36.0  # Between the lines of two models, and o
 
 
 def dumbbell(figure: Mapping[str, Any], extent: tuple[float, float]) -> Markup:
-    """The chart of one synthetic table."""
     models = figure["models"]
     root = svg.canvas(
         WIDTH, len(models) * MODEL_PITCH + 22, f"Scores of {len(models)} models, trained on synthetic and on real rows"
@@ -123,7 +121,6 @@ class Rates(Protocol):
 
 
 def inferred(columns: Sequence[Rates]) -> Markup:
-    """The chart of some columns, in their order, all on an axis from none to all."""
     root = svg.canvas(
         WIDTH,
         len(columns) * COLUMN_PITCH + 22,

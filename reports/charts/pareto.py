@@ -19,8 +19,6 @@ CLOSE = 64.0  # Names of marks that are closer than this, side by side, are push
 
 @dataclass(frozen=True)
 class _Scale:
-    """Values on the page."""
-
     x: tuple[float, float]
     y: tuple[float, float]
 

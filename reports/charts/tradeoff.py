@@ -32,7 +32,6 @@ class Axis:
 
     @classmethod
     def of(cls, epsilons: Sequence[float | None]) -> "Axis":
-        """The axis that all charts of a sweep share."""
         right, known = WIDTH - NAMES, set(epsilons)
         numbers = sorted(epsilon for epsilon in known if epsilon is not None and epsilon > 0)
         last = right - PAD - (APART if None in known and numbers else 0)
@@ -51,7 +50,6 @@ class Axis:
 
 
 def tradeoff(panel: Panel) -> Markup:
-    """The chart of one measure."""
     root = svg.canvas(WIDTH, HEIGHT, _spoken(panel))
     axis, (low, high) = Axis.of(panel.epsilons), _extent(panel)
 

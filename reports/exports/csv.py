@@ -22,7 +22,6 @@ Source: OWASP, "CSV Injection"."""
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a CSV file, whole or not at all."""
     with whole_file(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, [safe(column) for column in columns], lineterminator="\n")
         writer.writeheader()

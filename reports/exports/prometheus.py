@@ -159,7 +159,6 @@ def _by_label(evaluation: Evaluation) -> Iterable[tuple[str, Candidate]]:
 
 
 def _free(name: str, taken: Collection[str]) -> str:
-    """The name, numbered where it is taken."""
     numbered = (f"{name}#{place}" for place in itertools.count(2))
     return name if name not in taken else next(one for one in numbered if one not in taken)
 

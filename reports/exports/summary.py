@@ -72,7 +72,6 @@ def _standing(row: VendorRow) -> tuple[str, ...]:
 
 
 def _warnings(evaluation: Evaluation) -> Iterator[str]:
-    """The warnings before and during the work."""
     for title, said in (("Warnings", warnings_of(evaluation)), ("Left out or replaced", left_out(evaluation.schema))):
         if said:
             yield f"\n## {title}\n"

@@ -44,7 +44,6 @@ MECHANISMS = {
 
 
 def mechanisms_of(*statements: PrivacyStatement) -> tuple[str, ...]:
-    """The mechanisms of some statements, each once."""
     named = (event.mechanism for stated in statements for event in stated.events)
     return tuple(dict.fromkeys(MECHANISMS.get(one, one) for one in named))
 
@@ -71,7 +70,6 @@ def dp_sgd_of(stated: PrivacyStatement, generator: GeneratorRecord | None) -> Dp
 
 
 def spending_of(books: BudgetTable, stated: PrivacyStatement) -> tuple[Spending, ...]:
-    """Every line of the books of a statement."""
     return tuple(
         Spending(
             what=line.what, mechanism=line.mechanism, noise=line.noise, times=event.count, rho=line.rho,
@@ -82,7 +80,6 @@ def spending_of(books: BudgetTable, stated: PrivacyStatement) -> tuple[Spending,
 
 
 def audit_of(candidate: Candidate, form: Form) -> AuditSummary:
-    """The audit of the mechanism that a table was made by."""
     note, found = audit_note(candidate), candidate.audit
     if found is None or note is None:
         failed = audit_failed(candidate)
@@ -125,7 +122,6 @@ DOUBTS = {"disputed": wording.DISPUTED, "unverified": UNVERIFIED}
 
 
 def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Promise | NoPromise:
-    """The promise of a table."""
     claims, stated = Composition.of(evaluation).claims(candidate), candidate.statement
     if stated is None or claims is None:
         return _no_promise(wording.NOTHING_BOUNDS)
@@ -174,7 +170,6 @@ def _disputed(audit: AuditSummary, claims: Claims) -> bool:
 
 
 def standing_of(evaluation: Evaluation, candidate: Candidate, claims: Claims) -> Standing:
-    """The standing of the claim that counts with a table, inside."""
     return _standing(evaluation, audit_of(candidate, "internal"), claims)
 
 

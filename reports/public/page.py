@@ -57,7 +57,6 @@ def _spoken(released: Released) -> str:
 
 
 def column_chart(column: PublicColumn) -> Markup:
-    """The distribution of one column of the synthetic table."""
     label = f"{short(column.name)}: shares of the synthetic rows"
     return _steps(column, label) if column.ordered else _bars(column, label)
 
@@ -170,14 +169,11 @@ class NumberRow:
 
     @property
     def is_count(self) -> bool:
-        """True where it is a number of rows."""
         return self.number.measure == N_ROWS
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A privacy statement with its books."""
-
     statement: PrivacyStatement
     books: BudgetTable
 
@@ -213,7 +209,6 @@ class PublicPage:
 
 
 def page_of(facts: PublicFacts) -> PublicPage:
-    """The page that public facts make."""
     verdict = public_verdict(facts)
     released = () if facts.publication is None else facts.publication.numbers
     lacks, symbol = _lacks(facts), _symbol(facts, verdict)

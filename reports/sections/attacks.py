@@ -115,7 +115,6 @@ def figure(candidate: Candidate, name: str) -> Mapping[str, Any]:
 
 
 def ways(candidate: Candidate) -> tuple[Way, ...]:
-    """Every membership attack that was tried."""
     membership = figure(candidate, "membership")
     picked = set(texts(membership.get("chosen")))
     return tuple(
@@ -202,8 +201,6 @@ MOST_COLUMNS = 20  # Columns that the chart of attribute inference shows, the wo
 
 @dataclass(frozen=True)
 class AttackLine:
-    """One attack."""
-
     measure: str
     title: str
     subject: str
@@ -225,25 +222,20 @@ class AttackLine:
 
 @dataclass(frozen=True)
 class AttackNote:
-    """All attacks on one table."""
-
     lines: tuple[AttackLine, ...]
     columns: tuple[Inferred, ...]
     models: tuple[Inferred, ...]
 
     @property
     def alarms(self) -> tuple[AttackLine, ...]:
-        """The attacks that raise one."""
         return tuple(line for line in self.lines if line.word == "alarm")
 
     @property
     def n_measured(self) -> int:
-        """Attacks that gave a result."""
         return sum(line.word != "not measured" for line in self.lines)
 
     @property
     def sentence(self) -> str:
-        """The attacks in one sentence."""
         measured = [line for line in self.lines if line.word != "not measured"]
         if not measured:
             return "No attack gave a result, so that nothing speaks against a leak."
@@ -258,7 +250,6 @@ class AttackNote:
 
 
 def attack_note(candidate: Candidate) -> AttackNote:
-    """The results of attacks on one candidate."""
     tried = [name for name, metric in CATALOG.items() if metric.attack == "always" and _has(candidate, name)]
     asked = [name for name, metric in CATALOG.items() if metric.attack == "on request" and _ran(candidate, name)]
     lines = [_line(candidate, name) for name in (*tried, *asked)]

@@ -74,7 +74,6 @@ def of_guarantee(candidate: Candidate, evaluation: Evaluation) -> GuidelineFindi
 
 
 def of_audit(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
-    """The audited lower bound on the claim."""
     if candidate.statement is None:
         return GuidelineFinding("absent", "no formal guarantee to test")
     note = audit_note(candidate)
@@ -140,8 +139,6 @@ SAID_ONCE = ("yours to judge", "stated")  # Answers that need not be given for e
 
 @dataclass(frozen=True)
 class Criterion:
-    """One thing that a guideline asks."""
-
     source: str
     title: str
     asks: str
@@ -163,7 +160,6 @@ class GuidelineRow:
 
 
 def criteria_rows(evaluation: Evaluation, candidates: Sequence[Candidate]) -> tuple[GuidelineRow, ...]:
-    """The criteria in the order of their sources, each with what was found here."""
     return tuple(GuidelineRow(one, tuple((c.name, one.answer(c, evaluation)) for c in candidates)) for one in CRITERIA)
 
 

@@ -14,8 +14,6 @@ MOST_COLUMNS = 10
 
 @dataclass(frozen=True)
 class ColumnTransitions:
-    """The transitions of one column, as a distance with its landmarks."""
-
     column: str
     estimate: Estimate
 
@@ -29,8 +27,6 @@ class ColumnTransitions:
 
 @dataclass(frozen=True)
 class HistorySection:
-    """The section of a report on the histories of one table."""
-
     rows: tuple[Estimate, ...]
     absent: tuple[tuple[str, str], ...]
     lengths: dict[str, Any] | None

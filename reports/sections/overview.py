@@ -53,8 +53,6 @@ TIGHT = 1e-3  # The least length of an axis
 
 @dataclass(frozen=True)
 class OverviewLine:
-    """One line of the overview."""
-
     anchor: Anchor
     title: str
     estimate: Estimate | None
@@ -65,16 +63,12 @@ class OverviewLine:
 
 @dataclass(frozen=True)
 class Overview:
-    """The overview of all tables."""
-
     lines: tuple[tuple[OverviewLine, ...], ...]
     readings: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """The guarantee of a table as the overview needs it."""
-
     protection: Protection | None
     unit: str = "rows"
     lacks: str = "no formal guarantee"
@@ -83,7 +77,6 @@ class Guarantee:
 def overview_of(
     candidates: Sequence[Candidate], guarantees: Sequence[Guarantee], unlearned: Sequence[str] = ()
 ) -> Overview:
-    """The overview of candidates."""
     lines: list[list[OverviewLine]] = [[] for _ in candidates]
     readings = []
     for anchor, measures in MEASURES.items():

@@ -77,7 +77,6 @@ class BudgetTable:
 
 
 def books_of(name: str, statement: PrivacyStatement, booked: LedgerStanding | None = None) -> BudgetTable:
-    """The books of one candidate's statement."""
     events = statement.events
     known = [event.rho for event in events if event.rho is not None]
     rho = sum(known) if events and len(known) == len(events) else None

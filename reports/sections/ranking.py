@@ -37,8 +37,6 @@ class Mark:
 
 @dataclass(frozen=True)
 class BrokenRule:
-    """One rule that a table broke."""
-
     measure: str
     title: str
     why: str
@@ -113,8 +111,6 @@ class DifferenceRow:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The section of a comparison."""
-
     rows: tuple[VendorRow, ...]
     figures: tuple[FigureColumn, ...]
     differences: tuple[DifferenceRow, ...]
@@ -129,12 +125,10 @@ class Ranking:
 
     @property
     def ranked(self) -> tuple[VendorRow, ...]:
-        """The vendors that are in the order."""
         return tuple(row for row in self.rows if row.standing == "ranked")
 
     @property
     def others(self) -> tuple[VendorRow, ...]:
-        """The vendors that are not."""
         return tuple(row for row in self.rows if row.standing != "ranked")
 
     @property

@@ -31,7 +31,6 @@ class SweepPoint:
 
     @property
     def setting(self) -> tuple[str, float | None]:
-        """The setting that all seeds have in common."""
         return self.generator, self.epsilon
 
 
@@ -79,8 +78,6 @@ class SweepRow:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep in a report."""
-
     releasable: bool
     epsilon: float | None
     delta: float | None

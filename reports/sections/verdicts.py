@@ -58,7 +58,6 @@ class SelfCheck:
 
 
 def ruling_of(verdict: Verdict) -> Ruling:
-    """A verdict with what an officer reads first."""
     return Ruling(
         verdict=verdict,
         words=f"{verdict.verdict}: for {verdict.audience}",

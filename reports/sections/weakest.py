@@ -26,8 +26,6 @@ class WeakColumn:
 
 @dataclass(frozen=True)
 class WeakGroup:
-    """A group of people for whom something is off."""
-
     group: str
     what: str
     value: float

@@ -53,7 +53,6 @@ class ChoiceTable:
 
     @classmethod
     def like(cls, schema: Schema, epsilon: float, depth: int = 1) -> "ChoiceTable":
-        """A table for choices of this epsilon under a schema's unit."""
         columns: dict[str, Any] = {
             f"column {i + 1}": {"kind": "integer", "bounds": [0, N_CODES - 1], "bins": list(range(N_CODES + 1))}
             for i in range(4)
@@ -71,7 +70,6 @@ class ChoiceTable:
         return cls(build_schema(content), n_units + n_units % 2, depth)
 
     def table(self, present: bool) -> pd.DataFrame:
-        """The table with the units, or without."""
         k, histories = self.schema.max_rows_per_unit, self.schema.order is not None
         n, codes = self.n_units * (1 if histories else k), range(N_CODES)
         tied = np.array([(a, a, b, b) for a, b in product(codes, codes)])
@@ -180,7 +178,6 @@ def _kinds(schedule: Schedule, schema: Schema) -> list[tuple[SelectionEvent, int
 def _check_of(
     choices: tuple[ChoiceArguments, ChoiceArguments], n_rows: int, n_units: int, schedule: Schedule, confidence: float
 ) -> AuditCheck:
-    """The check of one kind of choice."""
     event = choices[0].event
     chances = Chances(*choices, 2 * n_rows / event.epsilon, n_units)
     counts = np.array([_counts(choice, chances.sets, schedule.delta) for choice in choices])

@@ -32,8 +32,6 @@ TIE = 1e-9
 
 @dataclass(frozen=True)
 class CountTrials:
-    """The guesses about some fits."""
-
     errors: tuple[int, int]
     n_each: int
     ran_on: str

@@ -79,7 +79,6 @@ def audit_local(
     seed: int,
     progress: Progress,
 ) -> Audit:
-    """The audit of a generator whose respondents randomize their own answers."""
     error, what = 1 - confidence, f"audit {generator.name}"
     progress(what, 0.0)
     people = Respondents.of(generator, schema)
@@ -101,14 +100,11 @@ def _n_reports(epsilon: float) -> float:
 
 
 def _words(oracle: Any) -> int:
-    """Random words of one report, about."""
     return 4 if isinstance(oracle, DirectEncoding) else int(oracle.n_cells)
 
 
 @dataclass(frozen=True)
 class _Fits:
-    """Whole fits that are attacked."""
-
     people: Respondents
     n_each: int
     until: float
@@ -120,7 +116,6 @@ class _Fits:
 
 
 def _n_slots(survey: Survey) -> int:
-    """Respondents of each row, in each half."""
     words = float(np.mean([_words(question.oracle) for question in survey.questions]))
     wanted = float(np.clip(_n_reports(survey.event.epsilon), LEAST_ANSWERS, MOST_ANSWERS))
     n_answers = min(wanted, MOST_WORDS / 4 / words)
@@ -297,7 +292,6 @@ def _each_question(people: Respondents, confidence: float, rng: np.random.Genera
 
 
 def _of_questions(survey: Survey, bounds: Sequence[float], n_each: int, level: float) -> AuditCheck:
-    """The conclusion from the bounds of all questions."""
     stated, highest = survey.event.epsilon, max(bounds)
     kinds = dict.fromkeys(question.oracle for question in survey.questions)
     weakest = min(kinds, key=lambda oracle: _expected(oracle, n_each, level))

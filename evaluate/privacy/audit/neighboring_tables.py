@@ -20,14 +20,11 @@ FAR = 1e6  # The bound assumed for a number whose bounds are to be measured
 
 @dataclass(frozen=True)
 class Worlds:
-    """Two neighboring tables."""
-
     schema: Schema
     rows: pd.DataFrame
     target: pd.DataFrame
 
     def table(self, present: bool) -> pd.DataFrame:
-        """The table with the target, or without."""
         return pd.concat([self.rows, self.target], ignore_index=True) if present else self.rows
 
     @classmethod

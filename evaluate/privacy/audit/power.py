@@ -42,8 +42,6 @@ def power_of(shows: Callable[[float], float]) -> Power:
 
 @dataclass(frozen=True)
 class Signal:
-    """The releases that one canary shows in."""
-
     canary: np.ndarray  # what it adds to the exact count of each, shape (n_releases,)
     sigma: np.ndarray  # of each one's noise as stated, shape (n_releases,)
 
@@ -78,7 +76,6 @@ def _sums(sigma: float, count: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def power_of_counts(signal: Signal, n_each: int, confidence: float, least_mu: float) -> Power:
-    """The power of guesses about counts."""
     errors = np.arange(n_each + 1)
     # Of a rate's upper end, how much mu it proves: -infinity where all were errors.
     proved = -special.ndtri(upper_ends(errors, n_each, confidence))

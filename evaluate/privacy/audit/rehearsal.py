@@ -159,8 +159,6 @@ NEARLY = 0.9
 
 @dataclass(frozen=True)
 class Draw:
-    """One draw as it came to the source of noise."""
-
     event: Event
     values: np.ndarray
     scale: float
@@ -170,8 +168,6 @@ class Draw:
 
 @dataclass(frozen=True)
 class ChoiceArguments:
-    """The arguments of one choice, as the generator hands them to its budget."""
-
     scores: np.ndarray
     score_sensitivity: float
     event: SelectionEvent
@@ -200,15 +196,12 @@ class Script:
             self.faults[event.what] = f"{event.what} came out with {len(self.draws) - before} draws of noise for one"
 
     def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        """The script's numbers."""
         return np.asarray(self._next(values, sigma))
 
     def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
-        """The script's numbers."""
         return np.asarray(self._next(values, scale))
 
     def noisy_max(self, scores: np.ndarray, scale: float) -> int:
-        """The script's numbers."""
         return int(self._next(scores, scale))
 
     def floats(self, values: np.ndarray, sigma: float) -> np.ndarray:
@@ -257,18 +250,15 @@ class RehearsalBudget(Budget):
         self._script = script
 
     def release(self, exact: np.ndarray, event: GaussianEvent | LaplaceEvent) -> np.ndarray:
-        """The budget's."""
         with self._script.paid_by(event):
             return super().release(exact, event)
 
     def choose(self, scores: np.ndarray, score_sensitivity: float, event: SelectionEvent) -> int:
-        """The budget's, its arguments kept."""
         self._script.choices.append(ChoiceArguments(np.array(scores, dtype=float), score_sensitivity, event))
         with self._script.paid_by(event):
             return super().choose(scores, score_sensitivity, event)
 
     def name_stable(self, counts: Mapping[Value, int], event: StabilityEvent) -> list[Value]:
-        """The budget's."""
         with self._script.paid_by(event, tuple(sorted(counts))):
             return super().name_stable(counts, event)
 
@@ -291,7 +281,6 @@ def rehearse(
     until: str | None = None,
     below: int = 1,
 ) -> Script:
-    """The draws of one fit."""
     n_planned = sum(event.count for event in schedule.events if not isinstance(event, SubsampledGaussianEvent))
     script = Script(n_planned, until, () if follows is None else tuple(follows.draws), below)
     with suppress(LogComplete):

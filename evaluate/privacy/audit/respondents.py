@@ -33,8 +33,6 @@ _SEED = 0  # Of values within a code, which no report tells
 
 @dataclass(frozen=True)
 class Passed:
-    """The reports to one question."""
-
     cells: np.ndarray  # the true answers that went in, -1 for none; shape (n,)
     seen: np.ndarray  # the numbers that were made of the reports, one for each; shape (n,)
     carried: bool
@@ -89,21 +87,17 @@ class Listening(Budget):
 
 @dataclass(frozen=True)
 class Respondents:
-    """Made-up respondents of a survey."""
-
     generator: Local
     schema: Schema
     survey: Survey
 
     @classmethod
     def of(cls, generator: Local, schema: Schema) -> "Respondents":
-        """Respondents for a claim."""
         plain = without_constraints(schema, histories=False)
         asked = type(generator).asking(generator.survey(schema))
         return cls(asked, plain, asked.survey(plain))
 
     def rows(self, codes: Mapping[str, int], n: int, n_rows_each: int = 1) -> pd.DataFrame:
-        """A table of respondents who are all alike."""
         wanted = np.array([[codes[name] for name in self.survey.columns]])
         row = self.survey.discretizer.decode(wanted, np.random.default_rng(_SEED))
         frame = row.iloc[np.zeros(n * n_rows_each, dtype=np.int64)].reset_index(drop=True)

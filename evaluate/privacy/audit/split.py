@@ -66,7 +66,6 @@ def _table(schema: Schema) -> tuple[pd.DataFrame, Schema]:
 
 
 def _train(table: pd.DataFrame, schema: Schema) -> Counter[tuple[Any, ...]]:
-    """The rows of train, each as often as it is there."""
     known = table[[name for name in table if name in schema.columns]]
     return _rows(split_table(known, schema, private=True).train, schema)
 

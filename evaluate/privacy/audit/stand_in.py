@@ -72,7 +72,6 @@ class StandIn:
 
     @property
     def histories(self) -> bool:
-        """True if the table holds histories."""
         return self.schema.order is not None
 
     @property
@@ -87,7 +86,6 @@ class StandIn:
 
     @property
     def name(self) -> str:
-        """The table, in words."""
         return f"a public stand-in{' of histories' if self.histories else ''}"
 
     @property
@@ -182,26 +180,22 @@ class MeasurementLog:
     system: SystemNoise = field(default_factory=SystemNoise)
 
     def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        """The system's, kept."""
         published = self.system.gaussian(values, sigma)
         self.releases.append(GaussianRelease(values.ravel().astype(float), published.ravel().astype(float), sigma))
         self._drawn()
         return published
 
     def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
-        """The system's."""
         published = self.system.laplace(values, scale)
         self._drawn()
         return published
 
     def noisy_max(self, scores: np.ndarray, scale: float) -> int:
-        """The system's."""
         chosen = self.system.noisy_max(scores, scale)
         self._drawn()
         return chosen
 
     def floats(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        """The system's."""
         return self.system.floats(values, sigma)
 
     def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:

@@ -82,15 +82,12 @@ class StepLog:
         self._until = math.inf
 
     def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        """The system's."""
         return self.system.gaussian(values, sigma)
 
     def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
-        """The system's."""
         return self.system.laplace(values, scale)
 
     def noisy_max(self, scores: np.ndarray, scale: float) -> int:
-        """The system's."""
         return self.system.noisy_max(scores, scale)
 
     def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
@@ -153,8 +150,6 @@ class StepLog:
 
 @dataclass(frozen=True)
 class StepTrials:
-    """One run's guesses."""
-
     scores: np.ndarray  # of each canary, above 0 where the attacker says "in", shape (n_canaries,)
     present: np.ndarray  # whether it is, shape (n_canaries,)
     event: SubsampledGaussianEvent
@@ -184,7 +179,6 @@ class StepTrials:
 
     @property
     def ran_on(self) -> str:
-        """The run, in words."""
         done, of = self.event.count, self.n_planned
         steps = f"{done:,} steps" if done == of else f"the first {done:,} of {of:,} steps"
         return (

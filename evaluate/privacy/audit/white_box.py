@@ -241,8 +241,6 @@ STEPS_SHARE, FITS_SHARE = 0.6, 0.3  # Of the time, for the steps of a network an
 
 @dataclass(frozen=True)
 class _Subject:
-    """The subject of an audit and its time limit."""
-
     generator: PrivateGenerator
     schedule: Schedule
     stand_in: StandIn
@@ -257,17 +255,14 @@ class _Subject:
         return Patience(self.n_fits, until, tell)
 
     def tell(self, share: float) -> None:
-        """Say how far it is."""
         self.progress(f"audit {self.generator.name}", share)
 
     @property
     def steps(self) -> SubsampledGaussianEvent | None:
-        """The events of DP-SGD."""
         return next((event for event in self.schedule.events if isinstance(event, SubsampledGaussianEvent)), None)
 
     @property
     def claim(self) -> tuple[float, float]:
-        """Epsilon and delta."""
         return self.schedule.epsilon, self.schedule.delta
 
 
@@ -281,7 +276,6 @@ def audit(
     seed: int = 0,
     progress: Progress = quiet,
 ) -> Audit:
-    """The audit of a generator at its own epsilon and delta."""
     if generator.epsilon is None:
         raise AuditError(f"an audit needs a claim, and generator={generator.name!r} has epsilon=none; set epsilon")
     chosen = generator.chosen(schema)

@@ -31,8 +31,6 @@ N_OTHERS = 999  # Other sentences of the form that a canary is ranked among
 
 @dataclass(frozen=True)
 class Canary:
-    """A secret sentence."""
-
     column: str
     sentence: str
     form: str
@@ -49,21 +47,17 @@ class Canary:
 
     @property
     def n_possible(self) -> int:
-        """Sentences of the form."""
         return int(10 ** self.form.count("#"))
 
 
 @dataclass(frozen=True)
 class FoundCanaries:
-    """Canaries in the texts of a synthetic table."""
-
     whole: np.ndarray  # which canaries stand in a text with all of their sentence, shape (n_canaries,)
     secrets: np.ndarray  # which stand in it at least by their digits, whatever lies between them, shape (n_canaries,)
     by_chance: float
 
     @property
     def share(self) -> float:
-        """Share of canaries that are found by their digits."""
         return float(self.secrets.mean())
 
 
@@ -106,7 +100,6 @@ def plant(
 
 
 def find_canaries(canaries: Sequence[Canary], synthetic: pd.DataFrame) -> FoundCanaries:
-    """Canaries that stand in synthetic texts."""
     texts = [text for text in synthetic[canaries[0].column].tolist() if isinstance(text, str)]
     joined = "\n".join(texts)
     digits = "\n".join("".join(filter(str.isdecimal, text)) for text in texts)

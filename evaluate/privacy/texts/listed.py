@@ -106,7 +106,6 @@ def _holding(of: TextTokens, sides: TokenSides, run: Sequence[str], column: int)
 
 
 def _places(of: TextTokens, run: np.ndarray) -> np.ndarray:
-    """Places at which a run of words begins."""
     places = np.flatnonzero(of.ids[: len(of.ids) - len(run) + 1] == run[0])
     for step, word in enumerate(run[1:], start=1):
         places = places[of.ids[places + step] == word]

@@ -182,7 +182,6 @@ def _estimates(name: str, of: Mapping[str, Both]) -> list[Estimate | Failure]:
 
 
 def _models(sides: TokenSides) -> tuple[WordModel, WordModel]:
-    """Models of the synthetic texts and of the attacker's own."""
     words = list(sides.vocabulary.numbers)
     bases: WordBases = word_bases(words, np.bincount(np.r_[sides.fresh.ids, sides.synthetic.ids], minlength=len(words)))
     return WordModel.fit(sides.synthetic, bases), WordModel.fit(sides.fresh, bases)

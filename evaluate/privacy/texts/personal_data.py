@@ -73,8 +73,6 @@ def number_of(text: str) -> tuple[Value, ...]:
 
 @dataclass(frozen=True)
 class PersonalFound:
-    """Personal data of training people in synthetic texts."""
-
     share: float
     held_out: float
     n: int

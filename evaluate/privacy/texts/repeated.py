@@ -76,7 +76,6 @@ class DearestRuns:
         return cls(np.zeros(n_units), np.zeros(n_units, dtype=np.int64), np.zeros(n_units, dtype=np.int64))
 
     def learn(self, owners: np.ndarray, nats: np.ndarray, places: np.ndarray, length: int) -> None:
-        """Take runs of one length into account."""
         np.maximum.at(self.nats, owners, nats)
         best = (nats > 0) & (nats == self.nats[owners])
         self.places[owners[best]], self.lengths[owners[best]] = places[best], length
@@ -94,7 +93,6 @@ class RunSearch:
 
     @classmethod
     def of(cls, sides: TokenSides, prices: RunPrices, real: TextTokens) -> "RunSearch":
-        """The search through all synthetic texts."""
         n_train = sides.train.n_rows
         n = min(n_train, real.n_rows - n_train, N_LONGEST)
         cut = [real.rows < n, (real.rows >= n_train) & (real.rows < n_train + n)]

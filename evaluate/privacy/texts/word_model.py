@@ -27,8 +27,6 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class WordBases:
-    """Probabilities of words that no count knows."""
-
     log_probability: np.ndarray  # of each word of the vocabulary, shape (n_words,)
     digits: np.ndarray  # the part of it that its digits make up, in nats, 0 of a word without any, shape (n_words,)
 
@@ -138,7 +136,6 @@ class RunPrices:
         return cls(prices[0], np.r_[0.0, np.cumsum(prices[-1])])
 
     def nats(self, places: np.ndarray, length: int) -> np.ndarray:
-        """Prices of the runs of one length that begin at some places."""
         return np.asarray(self.first[places] + self.sums[places + length] - self.sums[places + 1])
 
 
