@@ -65,11 +65,7 @@ def _half_sample_variance(halves: ArrayLike) -> tuple[float, int]:
 
 
 def jackknife(
-    value: float,
-    without: ArrayLike,
-    *,
-    bounds: tuple[float, float] = (-np.inf, np.inf),
-    n_comparisons: int = 1,
+    value: float, without: ArrayLike, *, bounds: tuple[float, float] = (-np.inf, np.inf), n_comparisons: int = 1
 ) -> tuple[float, float]:
     """The interval of a number by the delete-a-group jackknife, with Student's t on n_groups - 1 degrees of freedom.
     `without`: the number with each group of rows left out in turn, shape (n_groups,), finite, at least 2.

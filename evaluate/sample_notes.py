@@ -21,9 +21,7 @@ from evaluate.intervals import clopper_pearson
 from evaluate.privacy.copied_parts import NEAR, PARTS, VALUES
 from evaluate.privacy.histories import SINGLED_OUT
 from evaluate.result import Estimate
-from evaluate.sampling import (
-    Side,
-)
+from evaluate.sampling import Side
 from evaluate.tables import MetricResult, Tables
 
 ON_ALL_ROWS = ("validity", "privacy.copies")  # Measures that count all rows

@@ -23,13 +23,7 @@ import pandas as pd
 from evaluate.gate.checks import COPIED
 from evaluate.metrics import GATEABLE
 from evaluate.result import Candidate, Case, SelfTest
-from evaluate.sampling import (
-    MIN_HOLDOUT_ROWS,
-    MIN_TRAIN_ROWS,
-    MOSTLY,
-    entity_codes,
-    shuffle_columns,
-)
+from evaluate.sampling import MIN_HOLDOUT_ROWS, MIN_TRAIN_ROWS, MOSTLY, entity_codes, shuffle_columns
 from evaluate.tables import MetricResult, Real, Tables
 from synth.schema import Schema
 from synth.split import halves, twins

@@ -102,11 +102,7 @@ def _of_line(values: np.ndarray, column: Any) -> list[np.ndarray]:
     if column.is_date:
         further = [values % 7]
     elif column.is_time:
-        further = [
-            values // DAY % 7,
-            values % DAY,
-            _finest(values, [1000, 10**6, 60 * 10**6, 3600 * 10**6]),
-        ]
+        further = [values // DAY % 7, values % DAY, _finest(values, [1000, 10**6, 60 * 10**6, 3600 * 10**6])]
     else:
         size = np.abs(values)
         further = [_resolution(values), np.round(size % 1.0, MAX_DIGITS), np.floor(size) % 100.0]

@@ -12,10 +12,7 @@ import pandas as pd
 
 from evaluate.intervals import N_GROUPS
 from evaluate.neighbors import embed
-from evaluate.sampling import (
-    entity_codes,
-    shuffle_columns,
-)
+from evaluate.sampling import entity_codes, shuffle_columns
 from evaluate.tables import Tables
 from synth.row_hash import drawn_order
 from synth.schema import Schema

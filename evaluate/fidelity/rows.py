@@ -12,9 +12,7 @@ import pandas as pd
 from evaluate.fidelity import associations
 from evaluate.fidelity.lines import MissingCounts, OrderedValues
 from evaluate.intervals import Rate
-from evaluate.sampling import (
-    entity_codes,
-)
+from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
 from synth.domain import Attribute
 from synth.schema import Schema

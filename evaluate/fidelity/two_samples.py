@@ -31,9 +31,7 @@ from evaluate.intervals import LEVEL as CONFIDENCE
 from evaluate.intervals import placements
 from evaluate.multiple_testing import holm
 from evaluate.real_facts import LEAST_AUC, LEAST_EFFECT, LEAST_TWINS, LEVEL, Shift, ShiftedColumn
-from evaluate.sampling import (
-    one_per_entity,
-)
+from evaluate.sampling import one_per_entity
 from evaluate.tables import Real
 from synth.row_hash import ABSENT
 from synth.schema import Schema

@@ -115,10 +115,7 @@ def _weighted(tables: Sequence[Sequence[str]]) -> list[Any]:
     from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 
     texts = [text[:MOST_LETTERS] for of in tables for text in of]
-    kinds = (
-        {"analyzer": runs_of},
-        {"analyzer": "char_wb", "ngram_range": LETTERS, "lowercase": True},
-    )
+    kinds = ({"analyzer": runs_of}, {"analyzer": "char_wb", "ngram_range": LETTERS, "lowercase": True})
     found = [HashingVectorizer(n_features=N_FEATURES, alternate_sign=False, norm=None, **kind) for kind in kinds]
     weighted = [TfidfTransformer(sublinear_tf=True).fit_transform(one.transform(texts)) for one in found]
     whole, ends = sparse.hstack(weighted, format="csr"), np.cumsum([0, *map(len, tables)])

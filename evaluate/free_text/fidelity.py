@@ -354,9 +354,6 @@ def _examples(name: str, tables: Tables) -> list[dict[str, Any]]:
     shown = rows[rows[name].notna()].head(MOST_EXAMPLES)
     fields = [field for field in tables.schema.learned if field in shown][:MOST_FIELDS]
     return [
-        {
-            "text": str(row[name]),
-            "row": [[field, "" if pd.isna(row[field]) else str(row[field])] for field in fields],
-        }
+        {"text": str(row[name]), "row": [[field, "" if pd.isna(row[field]) else str(row[field])] for field in fields]}
         for _, row in shown.iterrows()
     ]

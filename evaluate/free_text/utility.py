@@ -27,9 +27,7 @@ from evaluate.free_text.classifier import N_FEATURES, runs_of
 from evaluate.free_text.corpus import NO_TEXTS
 from evaluate.metrics import Counted, Metric
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import (
-    entity_codes,
-)
+from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
 from evaluate.utility.models import Form
 from evaluate.utility.scores import weightings

@@ -264,7 +264,7 @@ def judge(
                         counted=one.counted,
                     ),
                     one.reading,
-                ),
+                )
             ),
             evaluation.real,
         )

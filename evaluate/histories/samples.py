@@ -12,9 +12,7 @@ import numpy as np
 import pandas as pd
 
 from evaluate.intervals import N_GROUPS
-from evaluate.sampling import (
-    side_seed,
-)
+from evaluate.sampling import side_seed
 from evaluate.tables import Tables
 from synth.histories.ordering import Histories, histories_of, order_ranks
 from synth.schema import Schema

@@ -33,10 +33,7 @@ from evaluate.neighbors import gower_nearest, gower_without_each, space_of
 from evaluate.privacy.experiment import Experiment, largest, standing_out
 from evaluate.privacy.match_scores import Cells
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import (
-    SIDES,
-    one_per_entity,
-)
+from evaluate.sampling import SIDES, one_per_entity
 from evaluate.tables import MetricResult, Tables
 from evaluate.utility.models import Fitted
 from evaluate.utility.study import fit

@@ -22,9 +22,7 @@ from evaluate.privacy.coincidence import FITTED, Alone, Coincidences
 from evaluate.privacy.exact import Exact, RealCodes, exact_of
 from evaluate.privacy.membership_attacks import TargetNeighborhoods, targets_of
 from evaluate.result import Estimate
-from evaluate.sampling import (
-    entity_codes,
-)
+from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
 
 METRICS = (

@@ -44,9 +44,7 @@ from evaluate.intervals import Rate, clustered, newcombe
 from evaluate.metrics import COPIED, COPIED_PEOPLE, COUNTS, HELD_OUT_PEOPLE, SWAPPED, SYNTHETIC, Metric
 from evaluate.privacy.coincidence import COMMON, FITTED, Alone, Coincidences
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import (
-    Side,
-)
+from evaluate.sampling import Side
 from evaluate.tables import MetricResult, Tables
 
 CHANCE = 1e-3  # Nothing is told where an independent sample matches the training counts with at least this probability

@@ -31,9 +31,7 @@ import pandas as pd
 from evaluate.neighbors import Neighbors, SpaceRows, kept_search, search, share_of, space_of
 from evaluate.privacy.exact import exact_of
 from evaluate.privacy.histories import history_scores
-from evaluate.sampling import (
-    entity_codes,
-)
+from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
 from synth.schema import Schema
 
@@ -152,13 +150,9 @@ def fragments(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
     # In a seeded random order: of many rows that share a value, chance says which are looked at.
     synthetic = space.synthetic.take(tables.order("synthetic"))
     fresh = space.fresh.take(tables.drawn(tables.fresh))
-    keys = _keys(fresh)
+    keys = sorted(fresh.columns, key=lambda name: (-len(np.unique(fresh.columns[name])), name))[:MAX_KEYS]
     shared, own = (_most_shared(targets.rows, pool, fresh, keys) for pool in (synthetic, fresh))
     return np.asarray(shared - OWN * own)
-
-
-def _keys(known: SpaceRows) -> list[str]:
-    return sorted(known.columns, key=lambda name: (-len(np.unique(known.columns[name])), name))[:MAX_KEYS]
 
 
 def _most_shared(targets: SpaceRows, pool: SpaceRows, known: SpaceRows, keys: list[str]) -> np.ndarray:

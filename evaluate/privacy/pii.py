@@ -25,9 +25,7 @@ import pandas as pd
 from evaluate.intervals import clustered, newcombe
 from evaluate.metrics import SYNTHETIC, Metric
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import (
-    entity_codes,
-)
+from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
 from synth import identifiers, personal
 from synth.infer.personal import CALLING_CODE

@@ -34,11 +34,7 @@ from evaluate.intervals import Rate, design_effect_of_units, newcombe, wilson
 from evaluate.metrics import ALONE, Metric
 from evaluate.privacy.experiment import detectable_advantage
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import (
-    Side,
-    one_per_entity,
-    side_seed,
-)
+from evaluate.sampling import Side, one_per_entity, side_seed
 from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema
 

@@ -31,9 +31,7 @@ from evaluate.privacy.match_scores import Cells
 from evaluate.privacy.membership import Scores, area_estimate, n_targets, true_positive_rate
 from evaluate.privacy.membership_attacks import contrasts
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import (
-    one_per_entity,
-)
+from evaluate.sampling import one_per_entity
 from evaluate.tables import MetricResult, Tables
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule

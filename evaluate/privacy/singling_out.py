@@ -29,10 +29,7 @@ import pandas as pd
 from evaluate.metrics import ATTEMPTS, Metric
 from evaluate.privacy.experiment import Experiment
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import (
-    Side,
-    one_per_entity,
-)
+from evaluate.sampling import Side, one_per_entity
 from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema
 

@@ -36,9 +36,7 @@ import pandas as pd
 
 from evaluate.metrics import Metric
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import (
-    entity_codes,
-)
+from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, StatedClaim, Tables
 from evaluate.utility.models import predictors
 from evaluate.utility.study import N_FEWER, Study, interval, study_of

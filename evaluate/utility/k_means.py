@@ -30,9 +30,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evaluate.sampling import (
-    entity_codes,
-)
+from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
 from evaluate.utility.dp_alternative import ScaledColumn
 from synth.dp.budget import Budget

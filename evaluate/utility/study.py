@@ -102,11 +102,7 @@ class Study:
 
 
 def interval(
-    drawn: np.ndarray,
-    halves: np.ndarray,
-    *,
-    bounds: tuple[float, float] = (-np.inf, np.inf),
-    n_comparisons: int = 1,
+    drawn: np.ndarray, halves: np.ndarray, *, bounds: tuple[float, float] = (-np.inf, np.inf), n_comparisons: int = 1
 ) -> tuple[float, float]:
     """The 95% interval of a figure around its value. `halves`: the figure of models fitted on halves, shape (n_splits,
     2, 1 + n_fewer), the last axis as in `drawn`.

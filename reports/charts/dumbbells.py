@@ -134,12 +134,9 @@ def inferred(columns: Sequence[Rates]) -> Markup:
             (LEFT, y - 12),
             one.column if len(one.column) <= LONGEST_NAME else f"{one.column[: LONGEST_NAME - 1]}…",
         )
+        value, low, high = alike(*one.advantage)
         svg.words(
-            root,
-            "tick num hot" if one.alarms else "tick num",
-            (RIGHT, y - 12),
-            _advantage_words(one.advantage),
-            "end",
+            root, "tick num hot" if one.alarms else "tick num", (RIGHT, y - 12), f"{value} [{low}, {high}]", "end"
         )
         svg.line(root, "grid", (LEFT, y), (RIGHT, y))
         if one.own is not None:
@@ -160,8 +157,3 @@ LONGEST_NAME = 24  # Characters of a name that stand beside its number
 
 def _x(share: float) -> float:
     return LEFT + min(max(share, 0.0), 1.0) * (RIGHT - LEFT)
-
-
-def _advantage_words(advantage: tuple[float, float, float]) -> str:
-    value, low, high = alike(*advantage)
-    return f"{value} [{low}, {high}]"

@@ -49,9 +49,7 @@ EPSILON = Family(
     ("model", "dataset", "run_id"),
 )
 REMAINING = Family(
-    "dp_training_budget_remaining",
-    "Epsilon that the ledger has left for a dataset after this run.",
-    ("dataset",),
+    "dp_training_budget_remaining", "Epsilon that the ledger has left for a dataset after this run.", ("dataset",)
 )
 LIMIT = Family("dp_training_budget_limit", "Epsilon that all releases of a dataset may come to.", ("dataset",))
 NOISE = Family(

@@ -182,6 +182,7 @@ def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form
     known = evaluation.provenance
     privacy = privacy_of(evaluation, candidate, form)
     n = evaluations_of(known, by_name=form == "to-hand-on")
+    found = candidate.expected  # by public facts: schema, budget and plan, no row
     return {
         "card_version": CARD_VERSION,
         "title": facts.terms.pretty_name or known.job or TITLE,
@@ -201,7 +202,7 @@ def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form
         "trained": trained_of(evaluation, privacy, facts.holdout_share, form),
         "made": made_of(candidate, known, privacy, form),
         "use": _use(facts.terms, privacy),
-        "expected": _expected(candidate),
+        "expected": None if found is None else Expected(column=found.column, pair=found.tree, typical_pair=found.pair),
         "evaluations": n,
         "evaluations_in_words": wording.evaluations_in_words(n, form),
     }
@@ -220,9 +221,3 @@ def _use(terms: Terms, privacy: Promise | NoPromise) -> Use:
         language=terms.language,
         tags=tuple(dict.fromkeys(tags)),
     )
-
-
-def _expected(candidate: Candidate) -> Expected | None:
-    """The expected error by public facts: schema, budget and plan, no row."""
-    found = candidate.expected
-    return None if found is None else Expected(column=found.column, pair=found.tree, typical_pair=found.pair)

@@ -130,6 +130,7 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
     status = _standing(evaluation, audit, claims)
     books = books_of(candidate.name, stated, evaluation.provenance.ledger)
     protection = protection_of(evaluation, candidate, claims)
+    relation = stated.relation
     return Promise(
         status=status,
         in_words=_in_words(status, claims, protection, unit),
@@ -146,7 +147,7 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
         ),
         unit=unit,
         max_rows_per_unit=k,
-        neighboring_relation=_relation(stated),
+        neighboring_relation=f"{relation}. {RELATIONS[relation]}" if relation in RELATIONS else relation,
         trust_model=f"{stated.trust}. {TRUST[stated.trust]}",
         n_units=stated.n_units,
         accountant=stated.accountant,
@@ -209,11 +210,6 @@ def _published(evaluation: Evaluation, candidate: Candidate) -> tuple[PrivacySta
     """The statement of the numbers that are published about a table; empty where there are none."""
     found = evaluation.provenance.released_numbers
     return (found.statement,) if found is not None and found.table == candidate.name else ()
-
-
-def _relation(stated: PrivacyStatement) -> str:
-    relation = stated.relation
-    return f"{relation}. {RELATIONS[relation]}" if relation in RELATIONS else relation
 
 
 def _ledger(books: BudgetTable, form: Form) -> LedgerPosition | None:

@@ -37,10 +37,7 @@ READINGS: Mapping[str, tuple[str, str]] = {
     ),
     "pairs.tvd.mean": ("Pairs off", "fidelity, as the mean distance of pairs of columns from the real ones"),
     "columns.tvd.mean": ("Columns off", "fidelity, as the mean distance of columns from the real ones"),
-    "privacy.membership.auc": (
-        "Attack",
-        f"the success of an attacker in telling who was in the real table; {_AUC}",
-    ),
+    "privacy.membership.auc": ("Attack", f"the success of an attacker in telling who was in the real table; {_AUC}"),
 }
 """The title of a line by its number, and a reading of it."""
 ABSENT: Mapping[Anchor, str] = {"utility": "Utility", "comparison": "Fidelity", "attacks": "Attack"}

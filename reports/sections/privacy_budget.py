@@ -2,7 +2,6 @@
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from evaluate.provenance import LedgerStanding
@@ -83,13 +82,14 @@ def books_of(name: str, statement: PrivacyStatement, booked: LedgerStanding | No
     own = sum(event.delta for event in events)
     rest = statement.delta - own
     held, moment = position_of(statement.ledger, booked)
+    met = dict.fromkeys(event.mechanism for event in events)
     return BudgetTable(
         lines=tuple(_line(event, rho) for event in events),
         rho=rho,
         own_delta=own,
         rest=rest,
         by_hand=None if rho is None or not 0 < rest < 1 else rho + 2 * math.sqrt(rho * math.log(1 / rest)),
-        formulas=_formulas(events),
+        formulas=tuple(_FORMULAS[mechanism] for mechanism in met if mechanism in _FORMULAS),
         ledger=held,
         left=None if held is None else max(0.0, held.total_epsilon - held.spent_epsilon),
         moment=moment,
@@ -99,28 +99,20 @@ def books_of(name: str, statement: PrivacyStatement, booked: LedgerStanding | No
 
 
 def _line(event: EventRecord, total: float | None) -> BookLine:
+    shown = [
+        f"{_NOISE.get(key, plain(key))} {exact(value)}"
+        for key, value in event.noise.items()
+        if not isinstance(value, bool)
+    ]
     return BookLine(
         what=plain(event.what),
         mechanism=_WORDS.get(event.mechanism, plain(event.mechanism)),
-        noise=_noise(event.noise),
+        noise=(*shown, "on whole numbers") if event.noise.get("whole") is True else tuple(shown),
         times=count(event.count),
         rho=event.rho,
         share=event.rho / total if event.rho is not None and total else None,
         delta=event.delta,
     )
-
-
-def _noise(noise: Mapping[str, float | bool]) -> tuple[str, ...]:
-    """Names and numbers, with the digits that a calculator needs."""
-    shown = [
-        f"{_NOISE.get(key, plain(key))} {exact(value)}" for key, value in noise.items() if not isinstance(value, bool)
-    ]
-    return (*shown, "on whole numbers") if noise.get("whole") is True else tuple(shown)
-
-
-def _formulas(events: Sequence[EventRecord]) -> tuple[tuple[str, str], ...]:
-    met = dict.fromkeys(event.mechanism for event in events)
-    return tuple(_FORMULAS[mechanism] for mechanism in met if mechanism in _FORMULAS)
 
 
 def position_of(

@@ -23,14 +23,7 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from synth.dp.accounting import epsilon_pld, loss_deviation
-from synth.dp.events import (
-    Event,
-    GaussianEvent,
-    LaplaceEvent,
-    SelectionEvent,
-    StabilityEvent,
-    SubsampledGaussianEvent,
-)
+from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
 from synth.dp.schedule import Schedule
 
 LEAST_FACTOR, MOST_FACTOR = 1 / 4, 16.0

@@ -52,11 +52,7 @@ class StandIn:
         n_columns = min(N_COLUMNS, len(schema.modeled)) - bool(schema.growing) if histories else N_COLUMNS
         columns: dict[str, Any] = {
             # Declared bins: no noise merges these codes, whatever epsilon is.
-            f"column {i + 1}": {
-                "kind": "integer",
-                "bounds": [0, n_codes - 1],
-                "bins": list(range(n_codes + 1)),
-            }
+            f"column {i + 1}": {"kind": "integer", "bounds": [0, n_codes - 1], "bins": list(range(n_codes + 1))}
             for i in range(n_columns)
         }
         columns |= text_columns(schema)

@@ -25,15 +25,7 @@ import pandas as pd
 
 from evaluate.free_text.corpus import NO_TEXTS
 from evaluate.metrics import MEMBERS, PEOPLE, Metric
-from evaluate.privacy.membership import (
-    AREA,
-    AUC_NOTE,
-    MIN_TARGETS,
-    Both,
-    area_estimate,
-    parts_for,
-    rate_estimate,
-)
+from evaluate.privacy.membership import AREA, AUC_NOTE, MIN_TARGETS, Both, area_estimate, parts_for, rate_estimate
 from evaluate.privacy.texts.tokens import TextTokens, TokenSides, shared_windows
 from evaluate.privacy.texts.word_model import WordBases, WordModel, word_bases
 from evaluate.result import Estimate, Failure

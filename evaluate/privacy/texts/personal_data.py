@@ -22,9 +22,7 @@ import pandas as pd
 from evaluate.free_text.corpus import ngrams, words
 from evaluate.privacy.pii import N_PHONE, likeness, too_many
 from evaluate.privacy.texts.listed import sentence_around
-from evaluate.sampling import (
-    entity_codes,
-)
+from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
 from synth.personal.formats import CARD_DIGITS, as_text, is_iban
 from synth.schema import Schema

@@ -11,9 +11,7 @@ import numpy as np
 import pandas as pd
 
 from evaluate.free_text.corpus import words
-from evaluate.sampling import (
-    entity_codes,
-)
+from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
 from synth.schema import Schema
 
