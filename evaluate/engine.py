@@ -294,7 +294,6 @@ def measure_candidate(
 
 
 def _run(measure: str, tables: Tables, time_limit_s: float | None) -> tuple[MetricResult, float]:
-    """One measure's result, with whatever goes wrong turned into failures, and its wall seconds."""
     from evaluate.sample_notes import on_samples  # it knows measures, which are slow to import
 
     with _attempt(measure, time_limit_s) as tried:
@@ -321,8 +320,6 @@ def attempted(
 
 @dataclass
 class _Attempt:
-    """The result of some work, or its failure, and its wall seconds."""
-
     found: Any = None
     seconds: float = 0.0
 

@@ -83,8 +83,6 @@ SWAPPED = "Were the two sides, train and holdout, swapped? Else somebody has see
 
 @dataclass(frozen=True)
 class Metric:
-    """A number as it is declared, before it is measured."""
-
     name: str
     direction: Direction
     title: str

@@ -108,7 +108,6 @@ def entry(measure: str) -> Metric:
 
 
 def key_figures() -> tuple[str, ...]:
-    """Names of the numbers that candidates are compared on, in their order."""
     return tuple(name for name, metric in CATALOG.items() if metric.key)
 
 

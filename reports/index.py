@@ -85,7 +85,6 @@ class IndexRow:
 
     @property
     def is_broken(self) -> bool:
-        """True where there is no output to rely on, though somebody wanted one."""
         return self.state not in VERDICTS and self.state != NOT_JUDGED
 
 
@@ -98,7 +97,6 @@ class Index:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Rows by state, verdicts first."""
         found = Counter(row.state for row in self.rows)
         order = [*STATES, *sorted(found.keys() - STATES.keys())]
         return {state: found[state] for state in order if found[state] or state in VERDICTS}

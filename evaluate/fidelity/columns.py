@@ -98,8 +98,6 @@ _A_PIECE = 1 << 16  # Values that are looked at together
 
 @dataclass(frozen=True)
 class Gaps:
-    """Distances between the empirical distribution functions of a column in two tables."""
-
     # the largest gap, ties right; 1, the worst, where only one side has a value, 0 where none has; shape
     # (n_replicates,).
     kolmogorov_smirnov: np.ndarray
@@ -140,8 +138,6 @@ def _place_by_place(
 
 @dataclass(frozen=True)
 class ChiSquare:
-    """Pearson's chi-square of two samples' counts."""
-
     statistic: np.ndarray  # on all rows, then on half-samples; shape (n_replicates,)
     cramers_v: np.ndarray  # its effect size, in [0, 1]; shape (n_replicates,)
     degrees: int
@@ -222,8 +218,6 @@ _BIASED = "A small sample adds to a distance: beside the reference, also of {n:,
 
 @dataclass(frozen=True)
 class ColumnCounts:
-    """One column of the training, the synthetic, the fresh and the shuffled sample."""
-
     attribute: Attribute
     counts: Four  # of codes, for the four samples; each of shape (n_replicates, size)
     lines: tuple[OrderedValues, ...] | None
@@ -322,7 +316,6 @@ def _figure(column: ColumnCounts) -> dict[str, Any]:
 
 
 def compared_columns(tables: Tables, samples: Samples) -> list[ColumnCounts]:
-    """Every learned column of the samples, in the bins of the training sample."""
     attributes = binned(tables.schema, samples.train).attributes
     alone = [(index,) for index in range(len(attributes))]
     counted = list(zip(*(sample.coded(attributes).each(alone) for sample in samples.all), strict=True))

@@ -44,8 +44,6 @@ _NO_NUMBER = "the schema has no number or date with a value"
 
 @dataclass(frozen=True, eq=False)
 class ColumnValues:
-    """Values of one number or date in the training, synthetic, fresh and shuffled rows."""
-
     name: str
     column: Any
     lines: tuple[OrderedValues, ...]
@@ -89,8 +87,6 @@ class ColumnValues:
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """The share of values at certain places, in the four samples."""
-
     values: ColumnValues
     where: Callable[[OrderedValues], np.ndarray]
     among: Callable[[OrderedValues], np.ndarray]

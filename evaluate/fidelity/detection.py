@@ -262,7 +262,6 @@ def _around(value: float, error: float, bounds: tuple[float, float]) -> tuple[fl
 
 
 def _pmse(samples: JointSamples) -> MetricResult:
-    """The pMSE over what chance makes of it, and beyond it."""
     sides = (samples.fresh, *_tables(samples))
     effects = design([side.points for side in sides])
     names = ("joint.pmse.ratio", "joint.pmse.excess")

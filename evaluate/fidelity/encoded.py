@@ -100,7 +100,6 @@ class EncodedSamples:
         )
 
     def each(self, cliques: Sequence[Clique]) -> Iterator[Four]:
-        """Contingency tables of codes, for each clique of columns."""
         for found in zip(*(rows.each(cliques) for rows in self.rows), strict=True):
             yield tuple(replicated(counts) for counts in found)
 
@@ -113,7 +112,6 @@ class EncodedSamples:
         return np.array([total_variations(found) for found in self.each(cliques)])
 
     def kind(self, a: int, b: int) -> Kind:
-        """The association that fits two columns."""
         return _KIND_OF[int(self.is_number[a]) + int(self.is_number[b])]
 
     def associations(self) -> np.ndarray:

@@ -41,8 +41,6 @@ def described(
 
 @dataclass(frozen=True)
 class Distance:
-    """A distance from the training table, or the mean of many, of synthetic, fresh and shuffled rows."""
-
     replicates: np.ndarray
     n: int
     n_distances: int = 1

@@ -22,7 +22,6 @@ class OrderedValues:
 
     @property
     def is_empty(self) -> bool:
-        """True without any present value."""
         return len(self.values) == 0
 
     def deviation(self) -> np.ndarray:
@@ -49,8 +48,6 @@ def _deviation(moments: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class MissingCounts:
-    """Counts of rows that miss a column, and their spread over entities."""
-
     n: int
     missing: int
     sizes_squared: float

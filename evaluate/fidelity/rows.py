@@ -165,7 +165,6 @@ class EncodedRows:
     rows: SampledRows  # *Sensitive*. The rows
 
     def each(self, cliques: Sequence[Clique]) -> Iterator[np.ndarray]:
-        """Counts of each combination of codes, by group."""
         n_groups = self.rows.n_groups
         for clique in cliques:
             n_cells = math.prod(self.attributes[i].size for i in clique)
@@ -175,7 +174,6 @@ class EncodedRows:
             yield np.bincount(cells, minlength=n_groups * n_cells).reshape(n_groups, n_cells)
 
     def products(self) -> np.ndarray:
-        """Moments of all pairs of numbers by group."""
         return associations.pair_moments(self.rows.numbers, self.rows.groups, self.rows.n_groups)
 
     def moments(self, columns: Sequence[int]) -> Iterator[np.ndarray]:

@@ -39,8 +39,6 @@ class _Side:
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """Skill of a classifier on texts of three tables among as many held-out ones."""
-
     n: int
     synthetic: Skill
     train: Skill
@@ -49,7 +47,6 @@ class Told:
 
     @property
     def excess(self) -> float:
-        """The area of synthetic texts less that of training texts."""
         return self.synthetic.auc - self.train.auc
 
     def interval(self) -> tuple[float, float]:
@@ -128,7 +125,6 @@ def runs_of(text: str) -> list[str]:
 
 
 def _skill(held_out: _Side, table: _Side) -> Skill:
-    """Cross-fitted skill of the classifier that tells a table's texts from held-out ones."""
     from scipy import sparse
 
     features = sparse.vstack([held_out.features, table.features], format="csr")

@@ -99,8 +99,6 @@ class CodedTexts:
 
 @dataclass(frozen=True, eq=False)
 class TextSamples:
-    """Texts of one column in the training table, and in the tables that are compared with it."""
-
     name: str
     train: CodedTexts  # *Sensitive*
     others: tuple[CodedTexts, CodedTexts, CodedTexts]

@@ -170,7 +170,6 @@ def _studies(name: str, targets: Sequence[str], tables: Tables) -> list[TextStud
 def _study(
     task: Task, learned: Mapping[str, FittedModel], sides: Mapping[str, TextRows], test: TextRows, tables: Tables
 ) -> Study:
-    """One column's models, as measures of utility look at them."""
     of = {side: one.of_task(task, tables.schema) for side, one in sides.items()}
     known = ~np.isnan(task.truth(test.frame, tables.schema))
     asked = test.of_task(task, tables.schema)

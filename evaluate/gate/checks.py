@@ -57,8 +57,6 @@ twice as wide, it is one in ten thousand."""
 
 @dataclass(frozen=True)
 class Check:
-    """The outcome of a self-test under a policy."""
-
     case: Case
     outcome: Literal["came out", "did not come out", "not applicable"]
     reason: str

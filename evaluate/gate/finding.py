@@ -102,7 +102,6 @@ class Proof:
 
     @classmethod
     def of(cls, candidate: Candidate, limit: "TradeOff") -> "Proof":
-        """The proof of a claim, held against all that was measured."""
         bounds = ((one.low, most_of(limit, one.measure)) for one in candidate.estimates)
         return cls(limit, any(low is not None and most is not None and low > most for low, most in bounds))
 
@@ -110,7 +109,6 @@ class Proof:
 def finding_of(
     candidate: Candidate, rule: Rule, proof: Proof | None = None, counted: Claim | None = None, *, verified: bool = True
 ) -> Finding:
-    """The finding of a rule for a table, before any waiver."""
     if rule.measure.startswith(STATEMENT):
         return _of_statement(candidate, rule, counted, verified=verified)
     found = candidate.find(rule.measure, rule.subject)

@@ -96,8 +96,6 @@ class GroupedHistories:
 
 @dataclass(frozen=True, eq=False)
 class HistorySamples:
-    """Histories of the training table, and of the tables that are compared with it."""
-
     train: GroupedHistories  # *Sensitive*
     others: tuple[GroupedHistories, GroupedHistories, GroupedHistories]
 
@@ -146,7 +144,6 @@ def varying(schema: Schema) -> tuple[str, ...]:
 
 
 def numbers(schema: Schema) -> tuple[str, ...]:
-    """Numbers and times among the columns that may change."""
     return tuple(name for name in varying(schema) if schema.columns[name].is_line)
 
 

@@ -32,8 +32,6 @@ LARGEST = 2**31 - 1
 
 @dataclass(frozen=True)
 class _Column:
-    """One column of targets and of the pool, in whole steps."""
-
     targets: np.ndarray  # codes or ranks, shape (n_targets,), int32; twice `unit` where a rank is missing
     pool: np.ndarray  # the same of the pool, shape (n_pool,)
     unit: int

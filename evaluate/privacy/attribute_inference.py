@@ -310,7 +310,6 @@ def _attack_by_nearest_row(tables: Tables, attacked: Attacked, secrets: Sequence
 
 
 def _experiment(secret: Secret, guesses: np.ndarray, baseline: float | None = None) -> Experiment:
-    """Guesses of members' values and then of controls'."""
     n = len(secret.members)
     hits = secret.found(guesses[:n], secret.members), secret.found(guesses[n:], secret.controls)
     return Experiment(*hits, baseline)

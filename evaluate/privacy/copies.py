@@ -65,8 +65,6 @@ class StratumCounts:
 
 @dataclass(frozen=True)
 class TwoSampleChiSquare:
-    """A two-sample chi-square and how it is distributed when the tables are exchangeable."""
-
     statistic: float
     mean: float
     variance: float

@@ -65,7 +65,6 @@ def _nndr(distances: np.ndarray) -> np.ndarray:
 
 
 def _n_queries(tables: Tables) -> int:
-    """The largest number of rows of a table whose distance is measured."""
     return min(N_QUERIES, max(LEAST_QUERIES, int(MANY_PAIRS / len(tables.train))))
 
 

@@ -21,8 +21,6 @@ POWER = 0.8  # Statistical power: share of repetitions in which a detectable adv
 
 @dataclass(frozen=True)
 class Experiment:
-    """Results of an attack on members, controls and by guessing."""
-
     attack: np.ndarray  # success of each attempt on a member, boolean or in [0, 1], shape (n_members,)
     control: np.ndarray  # the same on rows that were not used for training, shape (n_controls,)
     baseline: float | None = None
@@ -30,11 +28,9 @@ class Experiment:
 
     @property
     def n(self) -> int:
-        """Attempts, on members and on controls together."""
         return len(self.attack) + len(self.control)
 
     def rates(self, n_comparisons: int = 1) -> tuple[Rate, Rate]:
-        """Success on members and on controls, each with its score interval."""
         sides = ((float(np.mean(hits)), len(hits) / self.dependence) for hits in (self.attack, self.control))
         members, controls = (wilson(*side, n_comparisons) for side in sides)
         return members, controls

@@ -239,7 +239,6 @@ RATE_NOTE = "share of attacked training rows that are recognized while {:.1%} of
 def area_estimate(
     name: str, parts: Sequence[Scores], *, note: str, subject: tuple[str, ...] = (), n_comparisons: int = 1
 ) -> Estimate:
-    """The area under the curve as a number of an evaluation."""
     value, low, high = area(parts, n_comparisons)
     n_members, n_controls = n_targets(parts)
     return Estimate(

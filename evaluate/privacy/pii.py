@@ -283,7 +283,6 @@ def _nothing(name: str) -> list[Failure]:
 
 
 def _of_column(one: _Compared, tables: Tables) -> list[Estimate]:
-    """The shares of real values in one column, and of those that chance gives."""
     present = np.array([value is not None for value in one.synthetic])
     groups = entity_codes(tables.synthetic, tables.schema)
     fresh = likenesses(pd.Series(_drawn(one, groups, tables), dtype=object), _held(one.column))
@@ -367,7 +366,6 @@ def _telling(one: _Compared) -> frozenset[str]:
 
 
 def _n_real(one: _Compared) -> int:
-    """Number of different real values in the synthetic column."""
     return len(_telling(one) & set(one.synthetic.tolist()))
 
 
@@ -376,7 +374,6 @@ def _is_whole(one: _Compared) -> bool:
 
 
 def _expected(one: _Compared, tables: Tables) -> float:
-    """Expected number of synthetic values that are real by chance."""
     rng = np.random.default_rng([tables.seed, zlib.crc32(one.name.encode()), 7])
     return expected(one.column, one.real, len(one.synthetic), rng)
 

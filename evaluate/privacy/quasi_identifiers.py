@@ -73,7 +73,6 @@ class EquivalenceClasses:
 
     @property
     def n_matched(self) -> int:
-        """People whose combination stands in the synthetic table."""
         return int(self.people[self.matched].sum())
 
     @property
@@ -113,14 +112,12 @@ def _combinations(tables: Tables, side: Side, columns: Sequence[str]) -> np.ndar
 
 
 def _training_people(tables: Tables) -> np.ndarray:
-    """Positions of all training rows, one of each entity, in a seeded order."""
     if "train" in tables.whole:
         return one_of_each(tables.hashes("train"), side_seed(tables.seed, "train"))
     return one_per_entity(tables.order("train"), tables.train, tables.schema)
 
 
 def control_people(tables: Tables) -> np.ndarray:
-    """Positions of control rows, one of each entity, in a seeded order."""
     order = tables.drawn(tables.control)
     return one_per_entity(order, tables.control, tables.schema)
 

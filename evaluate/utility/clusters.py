@@ -103,7 +103,6 @@ class ClusterStudy:
         return bool(self._spread.sum() > 1e-9)
 
     def explained(self, centers: np.ndarray) -> Figure:
-        """The share of the spread of the control rows that centers explain."""
         nearest = squared_distances(self.test.X, centers).min(axis=1)
 
         def of(weights: np.ndarray) -> np.ndarray:

@@ -284,7 +284,6 @@ def skipped(why: str, measures: tuple[str, ...]) -> MetricResult:
 
 
 def study_for(tables: Tables) -> Study | str:
-    """The models that an alternative is compared with, or the reason why there is no alternative."""
     if tables.claim is None:
         return _NO_CLAIM
     study = hindrance(tables) or study_of(tables)
@@ -311,8 +310,6 @@ def hindrance(tables: Tables) -> str:
 
 @dataclass(frozen=True)
 class Target:
-    """The target as numbers by public facts alone, and predictions as the study's."""
-
     declared: Schema
     task: Task
     loss: Loss

@@ -115,7 +115,6 @@ class Features:
 
     @property
     def categories(self) -> np.ndarray:
-        """Mask of the columns of a boosting matrix that are codes of categories."""
         return np.array([isinstance(part, Levels) for part in self.parts.values()])
 
 
@@ -165,8 +164,6 @@ class Classifier:
 
 @dataclass(frozen=True)
 class Regressor:
-    """Numbers, within the range of those that it has seen."""
-
     model: Any
     features: Features
     center: float

@@ -52,8 +52,6 @@ class FittedModel:
 
 @dataclass(frozen=True)
 class Models:
-    """One form of model, fitted on every side."""
-
     learned: Mapping[str, FittedModel]
 
     @property
@@ -68,7 +66,6 @@ class Models:
 
     @property
     def converged(self) -> bool:
-        """True where every fit on all rows converged."""
         return all(model.converged for model in self.learned.values())
 
 

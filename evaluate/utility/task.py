@@ -177,8 +177,6 @@ FILLED = 1e-6  # Training rows that each bin gets beside its own, spread as all 
 
 @dataclass(frozen=True)
 class Giveaway:
-    """One column that predicts the target by itself."""
-
     column: str
     score: float
 

@@ -68,8 +68,6 @@ class Law:
 
 @dataclass(frozen=True)
 class Judged:
-    """Violation counts of one synthetic table."""
-
     rows: ViolationCounts
     columns: Mapping[str, ViolationCounts]
     rules: Mapping[str, Sequence[str]]

@@ -11,7 +11,6 @@ Point = tuple[float, float]
 
 
 def canvas(width: float, height: float, label: str, css: str = "chart") -> ET.Element:
-    """An empty drawing that a screen reader announces by its label."""
     root = ET.Element("svg", {"viewBox": f"0 0 {_n(width)} {_n(height)}", "class": css, "role": "img"})
     root.set("aria-label", plain(label))
     return root

@@ -118,7 +118,6 @@ def write_sweep(evaluation: Evaluation, folder: Path) -> None:
 
 
 def point_lines(points: Iterable[SweepPoint]) -> Iterator[Line]:
-    """One line for each number of each point, and one for each measure that gave none, with the reason."""
     for point in points:
         answers: tuple[Estimate | Failure, ...] = (*point.candidate.estimates, *point.candidate.failures)
         for found in answers:

@@ -149,7 +149,6 @@ def _set(gauge: "Gauge", value: float | None, *labels: str) -> None:
 
 
 def _by_label(evaluation: Evaluation) -> Iterable[tuple[str, Candidate]]:
-    """Candidates by a label of their own each, even where two go by one name."""
     taken: list[str] = []
     for candidate in evaluation.candidates:
         taken.append(_free(_label(candidate.name), taken))

@@ -58,7 +58,6 @@ def _lines(
 
 
 def _ranked(evaluation: Evaluation) -> Iterator[str]:
-    """The outcome of each vendor, those without a verdict included."""
     ranking = ranking_of(evaluation)
     if ranking is not None:
         yield "\n## Ranking\n"

@@ -166,7 +166,6 @@ def to_markdown(card: ModelCard) -> str:
 
 
 def card_content(card: ModelCard) -> dict[str, Any]:
-    """The card as plain data, as its JSON Schema describes it."""
     content: dict[str, Any] = card.model_dump(mode="json")
     return content
 

@@ -94,7 +94,6 @@ UNKNOWN_EVALUATIONS = (
 
 
 def of_several(n: int) -> str:
-    """A caveat on several private fits in one evaluation."""
     return (
         f"This is one of {n:,} private fits that were evaluated together. Each is a release of its own, and they "
         "compose: whoever picks the best of them has looked at all."

@@ -125,7 +125,6 @@ def ways(candidate: Candidate) -> tuple[Way, ...]:
 
 
 def reached(candidate: Candidate) -> tuple[Reached, ...]:
-    """The success of tests of membership, by rate of false alarms."""
     found = ((measure, candidate.find(measure)) for measure in AT_RATES)
     return tuple(
         Reached(measure, float(measure.rpartition("_at_")[2]), (one.value, one.low, one.high))
@@ -144,7 +143,6 @@ def exposed(candidate: Candidate) -> tuple[Exposed, ...]:
 
 
 def splits(candidate: Candidate) -> tuple[LinkedColumns, ...]:
-    """Every split of the columns that linkability was tried with, the worst first."""
     drawn = mappings(candidate.figures.get("linkability"))
     whole = {name for one in drawn for side in ("columns", "others") for name in texts(one.get(side))}
     found = []
@@ -159,7 +157,6 @@ def splits(candidate: Candidate) -> tuple[LinkedColumns, ...]:
 
 
 def crowds(candidate: Candidate) -> tuple[str, tuple[Crowd, ...]]:
-    """The quasi-identifiers, and people by how many share their combination."""
     drawn = figure(candidate, "quasi_identifiers")
     found = []
     for one in mappings(drawn.get("classes")):
@@ -268,7 +265,6 @@ def _has(candidate: Candidate, measure: str) -> bool:
 
 
 def _ran(candidate: Candidate, measure: str) -> bool:
-    """True where an attack was tried, with a number or without."""
     names = (measure, CATALOG[measure].by)
     return _worst(candidate, measure) is not None or any(f.measure in names for f in candidate.failures)
 

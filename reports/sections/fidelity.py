@@ -26,8 +26,6 @@ the limit."""
 
 @dataclass(frozen=True)
 class ColumnRow:
-    """One column's charts side by side, drawn to the same scale."""
-
     column: str
     kind: str
     worst: float
@@ -70,7 +68,6 @@ class WorstClique:
 
 
 def column_rows(candidates: Sequence[Candidate]) -> tuple[ColumnRow, ...]:
-    """Every column that any candidate has a figure for, the worst first."""
     found = [{f["column"]: f for f in c.figures.get("columns", ())} for c in candidates]
     names = list(dict.fromkeys(name for figures in found for name in figures))
     numbers = [{(e.measure, e.subject): e for e in c.estimates if e.measure in DETAILS} for c in candidates]

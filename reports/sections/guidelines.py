@@ -87,7 +87,6 @@ def of_audit(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
 
 
 def of_utility(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
-    """The loss of models, and the group that is served worst."""
     gaps = [
         e
         for e in candidate.estimates
@@ -148,8 +147,6 @@ class Criterion:
 
 @dataclass(frozen=True)
 class GuidelineRow:
-    """One criterion with its answer for every candidate that the report shows, in their order."""
-
     criterion: Criterion
     answers: tuple[tuple[str, GuidelineFinding], ...]
 

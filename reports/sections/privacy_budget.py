@@ -60,8 +60,6 @@ class BookLine:
 
 @dataclass(frozen=True)
 class BudgetTable:
-    """The lines of a statement with their totals, and how to check them."""
-
     lines: tuple[BookLine, ...]
     rho: float | None
     own_delta: float

@@ -17,8 +17,6 @@ from reports.glossary import entry
 
 @dataclass(frozen=True)
 class Mark:
-    """One table in the picture of utility against exposure."""
-
     name: str
     utility: float
     low: float
@@ -77,7 +75,6 @@ class VendorRow:
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """Titles of the measures whose rules it broke, each once."""
         return tuple(dict.fromkeys(one.title for one in self.evidence))
 
 
@@ -133,7 +130,6 @@ class Ranking:
 
     @property
     def claimed(self) -> bool:
-        """True where any vendor makes a claim."""
         return any(row.claim for row in self.rows)
 
 

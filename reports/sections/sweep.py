@@ -36,8 +36,6 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class Mean:
-    """A number averaged over seeds."""
-
     values: tuple[float, ...]
     value: float
     low: float | None
@@ -54,8 +52,6 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """One measure along epsilon, for every generator, beside its landmarks."""
-
     measure: str
     entry: Metric
     better: str
@@ -146,7 +142,6 @@ def shown_in_full(evaluation: Evaluation, release: str | None) -> tuple[Candidat
 
 
 def by_setting(points: Iterable[SweepPoint]) -> dict[tuple[str, float | None], list[SweepPoint]]:
-    """The points of all seeds together, for each generator and epsilon."""
     groups: dict[tuple[str, float | None], list[SweepPoint]] = {}
     for point in points:
         groups.setdefault(point.setting, []).append(point)

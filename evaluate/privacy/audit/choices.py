@@ -45,8 +45,6 @@ _SEED = 20_241
 
 @dataclass(frozen=True)
 class ChoiceTable:
-    """A public table on which units can move a choice as far as units can."""
-
     schema: Schema
     n_units: int
     depth: int = 1
@@ -194,7 +192,6 @@ def _check_of(
 
 
 def _counts(choice: ChoiceArguments, sets: tuple[np.ndarray, np.ndarray], delta: float) -> list[int]:
-    """Counts of how often a budget chooses from each set, by the system's noise."""
     event = replace(choice.event, count=N_CHOICES)
     budget = Budget(Schedule((event,), delta))
     chosen = [budget.choose(choice.scores, choice.score_sensitivity, event) for _ in range(N_CHOICES)]

@@ -41,8 +41,6 @@ class CountTrials:
 
 @dataclass(frozen=True)
 class Patience:
-    """Limits on the number and time of fits."""
-
     n_fits: int
     until: float
     tell: Callable[[float], None]
@@ -56,7 +54,6 @@ class Patience:
 def trials_of_counts(
     generator: PrivateGenerator, schedule: Schedule, stand_in: StandIn, patience: Patience, rng: np.random.Generator
 ) -> CountTrials:
-    """The guesses about the counts of some fits, half of the canaries in at each."""
     false_positives = false_negatives = n_done = 0
     half = stand_in.n_codes // 2
     signals, residuals = [], Residuals()

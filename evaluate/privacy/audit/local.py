@@ -193,8 +193,6 @@ def _opposites(survey: Survey) -> tuple[dict[str, int], dict[str, int]]:
 
 @dataclass(frozen=True)
 class EventCounts:
-    """How often an event came after one answer, and after another."""
-
     one: int
     n_one: int
     other: int

@@ -51,7 +51,6 @@ class Signal:
         return float(np.sqrt(np.sum((self.canary / self.sigma) ** 2)))
 
     def error_rate(self, share: float) -> float:
-        """The attacker's error rate, in either direction, at a share of the noise."""
         if share == 0 or len(self.sigma) == 0:
             return 0.0 if len(self.sigma) else 0.5
         if share * self.sigma.min() >= LATTICE:
@@ -111,7 +110,6 @@ def upper_ends(errors: np.ndarray, n: int, confidence: float) -> np.ndarray:
 def power_of_steps(
     event: SubsampledGaussianEvent, sizes: Sequence[float], n_each: tuple[int, int], confidence: float
 ) -> Power:
-    """The power of guesses about the canaries of one training run."""
     n_steps, rate, rng = len(sizes), event.sampling_rate, np.random.default_rng(_SEED)
     size = float(np.sqrt(np.mean(np.square(sizes)))) if n_steps else 0.0
     times = np.arange(n_steps + 1)

@@ -39,8 +39,6 @@ class Passed:
 
 
 class Wire(SystemNoise):
-    """The system's own noise, whose reports are looked at as they are counted."""
-
     def __init__(self, look: Look) -> None:
         super().__init__()
         self._look = look
@@ -69,8 +67,6 @@ class Wire(SystemNoise):
 
 
 class Listening(Budget):
-    """A budget that ends a fit once respondents have answered."""
-
     def __init__(self, schedule: Schedule, wire: Wire) -> None:
         super().__init__(schedule, wire)
         self._wire = wire

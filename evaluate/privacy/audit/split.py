@@ -25,7 +25,6 @@ N_UNITS, N_EQUAL, PLACES = 400, 4, (0, 1, 150, 299, 398, 399)
 
 
 def audit_split(schema: Schema, schedule: Schedule) -> AuditCheck:
-    """The check of the private split, as a table in memory is dealt."""
     table, public = _table(schema)
     whole, n_moved = _train(table, public), 0
     for place in PLACES:

@@ -47,7 +47,6 @@ class StandIn:
 
     @classmethod
     def like(cls, schema: Schema, n_codes: int = N_CANARIES, *, histories: bool = False) -> "StandIn":
-        """A stand-in with the unit of privacy of a schema, its k and its public number of units."""
         # No more columns than there are: a budget that tells pairs of rows must tell them of the stand-in's, too.
         n_columns = min(N_COLUMNS, len(schema.modeled)) - bool(schema.growing) if histories else N_COLUMNS
         columns: dict[str, Any] = {
@@ -72,7 +71,6 @@ class StandIn:
 
     @property
     def k(self) -> int:
-        """Rows of one canary that a fit may use."""
         return self.schema.max_rows_per_unit
 
     @property

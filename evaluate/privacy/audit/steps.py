@@ -166,7 +166,6 @@ class StepTrials:
 
     @property
     def errors(self) -> tuple[int, int]:
-        """False positives and false negatives."""
         said = self.scores > 0
         return int((said & ~self.present).sum()), int((~said & self.present).sum())
 
@@ -190,7 +189,6 @@ class StepTrials:
 def run_of_steps(
     generator: PrivateGenerator, schedule: Schedule, event: SubsampledGaussianEvent, stand_in: StandIn, log: StepLog
 ) -> StepTrials:
-    """The observations of an attacker on the canaries of one training run."""
     n_units = int(np.clip(math.ceil(EXPECTED_SAMPLE / event.sampling_rate), *N_UNITS))
     with suppress(LogComplete):
         generator.fit(stand_in.probes(n_units), stand_in.schema, budget=Budget(schedule, log))

@@ -90,7 +90,6 @@ SINGLE = 1e-4  # Relative error of a clipped sum in single precision
 
 
 def of_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> AuditPart:
-    """The conclusion from guesses about one training run."""
     n_in = int(trials.present.sum())
     n_each = (len(trials.present) - n_in, n_in)
     rates, best = (
@@ -187,7 +186,6 @@ def of_scale(schedule: Schedule, residuals: Residuals, confidence: float) -> Aud
 def conclude(
     claim: tuple[float, float], errors: tuple[int, int], n_each: int, confidence: float, *, ran_on: str
 ) -> Audit:
-    """The conclusion from the attacker's error rates."""
     epsilon, delta = claim
     wrong_in, wrong_out = ((k / n_each, *clopper_pearson(k, n_each, level=confidence)) for k in errors)
     never = clopper_pearson(0, n_each, level=confidence)[1]
@@ -342,7 +340,6 @@ def _proved(check: AuditCheck, claimed: float) -> float:
 def _attacked(
     subject: _Subject, schema: Schema, rng: np.random.Generator, confidence: float
 ) -> tuple[Audit, tuple[AuditCheck, ...]]:
-    """The attack on counts and steps, and the checks of the noise that they got, at a confidence of their own."""
     if subject.steps is not None:
         wide = StandIn.like(schema, N_CODES_BESIDE_STEPS, histories=subject.stand_in.histories)
         return _of_network(subject, subject.steps, wide, rng, confidence)

@@ -103,7 +103,6 @@ class TextTokens:
         return places, hashes
 
     def of_texts(self, texts: np.ndarray) -> "TextTokens":
-        """Some texts alone, whose rows and units stay as they are."""
         sizes = np.diff(np.r_[0, self.ends])[texts]
         return TextTokens(
             self.ids[texts[self.text]], np.repeat(np.arange(len(sizes)), sizes), np.cumsum(sizes), self.rows[texts],
@@ -141,8 +140,6 @@ class TokenSides:
 
 @dataclass(frozen=True)
 class SharedWindows:
-    """Runs of one length that stand in both of two tables."""
-
     length: int
     ours: np.ndarray  # places in one table, shape (n,)
     our_runs: np.ndarray  # number of the run at each, from 0, shape (n,)
@@ -170,8 +167,6 @@ class SharedWindows:
 
 @dataclass
 class _Windows:
-    """Runs of one length of some texts, to be made longer."""
-
     places: np.ndarray
     hashes: np.ndarray
     values: np.ndarray
@@ -216,8 +211,6 @@ def shared_windows(ours: TextTokens, theirs: TextTokens) -> Iterator[SharedWindo
 
 @dataclass(frozen=True)
 class RepeatedWindows:
-    """Runs of one length that several units of a table have."""
-
     length: int
     places: np.ndarray  # one of each run, shape (n_runs,)
     longest: np.ndarray  # words of the longest text that holds it, shape (n_runs,)

@@ -68,8 +68,6 @@ def shape_of(word: str) -> str:
 
 @dataclass(frozen=True)
 class _Counts:
-    """Counts of words after their contexts of one length, by hashes."""
-
     contexts: np.ndarray
     totals: np.ndarray
     kinds: np.ndarray
