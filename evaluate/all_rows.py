@@ -161,9 +161,8 @@ def repeated(rows: Rows, names: Sequence[str], schema: Schema, *, later: np.ndar
 
 
 def draw(rows: Rows, hashes: RowHashes, schema: Schema, seed: int, limit: int) -> tuple[np.ndarray, pd.DataFrame]:
-    """A seeded sample of whole entities, `limit` rows at most, in seeded order: their positions, and the rows.
-
-    It depends on what the rows hold alone. Where there are no more rows than that, it is all of them.
+    """A seeded sample of whole entities, `limit` rows at most, in seeded order: their positions, and the rows. It
+    depends on what the rows hold alone. Where there are no more rows than that, it is all of them.
     """
     if len(rows) <= limit:
         chosen, frame = np.arange(len(rows)), rows.frame()

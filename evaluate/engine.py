@@ -354,10 +354,8 @@ def _attempt(name: str, time_limit_s: float | None) -> Iterator[_Attempt]:
 
 
 def _result(measure: str, found: MetricResult | Failure) -> MetricResult:
-    """The result of a measure; a failure stands for each of its numbers.
-
-    A number of another measure is refused: a plug-in must not answer for one of ours that failed. So is whatever the
-    reader of evaluations would refuse.
+    """The result of a measure; a failure stands for each of its numbers. A number of another measure is refused: a
+    plug-in must not answer for one of ours that failed. So is whatever the reader of evaluations would refuse.
     """
     if isinstance(found, MetricResult):
         fault = _fault(measure, found)

@@ -298,9 +298,8 @@ class Tables(_Sides):
         return Real.prepare(train, holdout, schema, seed=seed, outside=outside).beside(synthetic, statement)
 
     def order(self, side: Side) -> np.ndarray:
-        """Positions of the rows of one table in a seeded random order, which depends on what they hold alone.
-
-        The first n of them are a sample of n rows; tables are drawn independently of each other.
+        """Positions of the rows of one table in a seeded random order, which depends on what they hold alone. The first
+        n of them are a sample of n rows; tables are drawn independently of each other.
         """
         seed = side_seed(self.seed, side)
         if self.schema.entity is None and not self.schema.texts:

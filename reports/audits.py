@@ -120,7 +120,6 @@ def _shows(power: Power) -> str:
 
 def _compared(found: Audit) -> tuple[str, str, str]:
     """Bound, claim and bound less claim, which add up: the bound is cut off and the claim rounded up, as everywhere.
-
     Both have more digits where those would hide that the bound is above the claim.
     """
     for digits in range(CLAIMED_DIGITS, MOST_DIGITS):

@@ -131,10 +131,8 @@ def _model(rows: pd.DataFrame, known: pd.Index, schema: Schema) -> Fitted:
 
 
 def _guesses(model: Fitted, rows: pd.DataFrame) -> np.ndarray:
-    """The most probable class of every row, shape (n,).
-
-    Each row's score is a sum of its own: a matrix product may round a row otherwise when another one is gone, and so
-    turn a tie over.
+    """The most probable class of every row, shape (n,). Each row's score is a sum of its own: a matrix product may
+    round a row otherwise when another one is gone, and so turn a tie over.
     """
     if not isinstance(model, Classifier):
         return np.asarray(model.predict(rows).argmax(axis=1))
@@ -237,10 +235,8 @@ def distance_of(
 
 
 def accuracy_of(right: int, wrong: int, paid: Paid) -> Released | None:
-    """A share of right answers; `None` where the noise has swallowed the holdout.
-
-    The interval holds every share a for which right (1 - a) - wrong a, whose noise is normal and known, may be zero
-    (Fieller 1954).
+    """A share of right answers; `None` where the noise has swallowed the holdout. The interval holds every share a for
+    which right (1 - a) - wrong a, whose noise is normal and known, may be zero (Fieller 1954).
     """
     if right + wrong < 1:
         return None

@@ -51,9 +51,8 @@ def released_schedule(schema: Schema, epsilon: float, delta: float | Literal["au
 
 
 def predicts(schema: Schema) -> bool:
-    """True where an accuracy can be published: the schema gives the target classes.
-
-    No row is looked at: whether a number takes two values only would be an answer about the real table.
+    """True where an accuracy can be published: the schema gives the target classes. No row is looked at: whether a
+    number takes two values only would be an answer about the real table.
     """
     if schema.target is None or len(schema.learned) < 2:
         return False

@@ -110,10 +110,9 @@ def _largest(values: np.ndarray, rows: list[np.ndarray], weights: np.ndarray) ->
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Scores by group of models trained on synthetic rows.
-
-    Estimates, by sensitive column: `fairness.gap.<form>` (TRTR - TSTR in the group that loses most, lower);
-    `fairness.parity.<form>` and `fairness.odds.<form>` (what training on synthetic instead of real rows adds to them).
+    """Scores by group of models trained on synthetic rows. Estimates, by sensitive column: `fairness.gap.<form>` (TRTR
+    - TSTR in the group that loses most, lower); `fairness.parity.<form>` and `fairness.odds.<form>` (what training on
+    synthetic instead of real rows adds to them).
     """
     columns = [name for name in tables.schema.sensitive if name in tables.schema.learned]
     if not columns:

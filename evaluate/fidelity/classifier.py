@@ -48,9 +48,7 @@ class Skill:
 def coded(sides: list[JointSide], schema: Schema) -> tuple[list[np.ndarray], np.ndarray]:
     """The rows of every table as small whole numbers, made without a look at which table a row is from. `sides`:
     *Sensitive* where the tables are. Returns: Codes of each side, shape (n, d), and which of the d features are
-    categories. Constant ones are left out.
-
-    Missing is a code of its own.
+    categories. Constant ones are left out. Missing is a code of its own.
     """
     features, categories = [], []
     lines: dict[str, np.ndarray] = {}

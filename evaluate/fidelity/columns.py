@@ -335,9 +335,8 @@ def _lines(samples: Samples) -> Mapping[str, tuple[OrderedValues, ...]]:
 
 
 def _means(kind: str, columns: Iterable[ColumnCounts], n: int) -> list[Estimate | Failure]:
-    """The mean of a distance over the columns that it is for, as it is and beyond a fresh sample.
-
-    A column whose distance is undefined takes the means with it: left out, it would improve them.
+    """The mean of a distance over the columns that it is for, as it is and beyond a fresh sample. A column whose
+    distance is undefined takes the means with it: left out, it would improve them.
     """
     names = (f"columns.{kind}.mean", f"columns.{kind}.excess")
     found = {column.name: of for column in columns if (of := column.distance(kind)) is not None}

@@ -33,10 +33,9 @@ _MEANING = "0 is as good as a fresh real sample, 1 as bad as columns shuffled in
 
 @dataclass(frozen=True, eq=False)
 class Squares:
-    """Sums of squares over some pairs of columns, which add up.
-
-    Of a difference from train, and of train itself: its square on all rows, its products with how half-samples differ
-    from their complements, and the products of these with each other.
+    """Sums of squares over some pairs of columns, which add up. Of a difference from train, and of train itself: its
+    square on all rows, its products with how half-samples differ from their complements, and the products of these with
+    each other.
     """
 
     square: np.ndarray  # of synthetic, fresh and shuffled rows from train, and of train; shape (4,)
@@ -79,10 +78,9 @@ class Squares:
         return float(lost[of] / lost[-1])
 
     def interval(self, n_comparisons: int = 1) -> tuple[float, float]:
-        """Of the share of synthetic rows, to first order, by half-samples.
-
-        The square of a half-sample's difference holds the noise of all rows once more. Half of that is taken off: where
-        a difference happens to be small, what half-samples show is small, too.
+        """Of the share of synthetic rows, to first order, by half-samples. The square of a half-sample's difference
+        holds the noise of all rows once more. Half of that is taken off: where a difference happens to be small, what
+        half-samples show is small, too.
         """
         share, room = self.share(SYNTHETIC), float(self.beyond_noise[-1])
         moved = 2 * (self.slope[SYNTHETIC] - share * self.slope[-1]) / room

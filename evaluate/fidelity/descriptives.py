@@ -196,9 +196,8 @@ def _kept(columns: Sequence[ColumnValues]) -> list[Estimate | Failure]:
 
 
 def tail(of: ColumnValues) -> Shares:
-    """The share of values beyond the outermost 1 in 1,000 of train's at either end.
-
-    Of k training values beyond the one that is taken for a quantile, another sample has k + 1 more often than k.
+    """The share of values beyond the outermost 1 in 1,000 of train's at either end. Of k training values beyond the one
+    that is taken for a quantile, another sample has k + 1 more often than k.
     """
     train, n = of.lines[0], of.sizes[0]
     counts = train.counts.sum(axis=0)
@@ -228,7 +227,6 @@ def spikes(of: ColumnValues) -> Shares | None:
 
 def lattice(of: ColumnValues) -> Shares | None:
     """The share of values other than 0 on the coarsest lattice that most of train's lie on; `None` where there is none.
-
     A step that the schema rounds to is kept by every table, and so is no finding.
     """
     train = of.lines[0]

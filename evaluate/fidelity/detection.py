@@ -124,10 +124,9 @@ def propensity(held_out: tuple[np.ndarray, np.ndarray], table: tuple[np.ndarray,
 
 
 def _null(effects: np.ndarray, units: np.ndarray, share: float) -> tuple[float, float]:
-    """Mean and variance of the pMSE where it is by chance which units are of the table.
-
-    To first order the pMSE is s' A^-1 J A^-1 s, s being the score at zero, A the information with the ridge in it and J
-    what maps coefficients to squared scores: its mean is the trace of A^-1 J A^-1 V, V being the variance of s.
+    """Mean and variance of the pMSE where it is by chance which units are of the table. To first order the pMSE is s'
+    A^-1 J A^-1 s, s being the score at zero, A the information with the ridge in it and J what maps coefficients to
+    squared scores: its mean is the trace of A^-1 J A^-1 V, V being the variance of s.
     """
     # DEVIATES: Theorem 1 takes the real rows for given, and finds (1 - c)^2 c (k - 1) / N. Ours are a sample too, and
     # one that the generator did not see, which gives (1 - c) c (k - 1) / N: 1 then is a fresh real sample. The ridge
@@ -203,7 +202,6 @@ _EQUAL = "All rows of all tables are equal: there is nothing to tell them by."
 
 def measure(tables: Tables) -> MetricResult:
     """The AUC of a classifier, its excess over real against real, and the pMSE over and beyond what chance makes of it.
-
     Estimates: `joint.c2st.auc`, `joint.c2st.excess`, `joint.pmse.ratio`, `joint.pmse.excess`. For a fixed difference
     between tables the ratio grows with the number of rows, the excess does not.
     """

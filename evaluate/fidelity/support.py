@@ -219,9 +219,8 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def replicates(own: Cloud, others: list[Cloud], samples: JointSamples) -> np.ndarray:
-    """The figures of synthetic, fresh and shuffled rows.
-
-    On all rows, then on 15 half-samples and their complements, then on parts of 10 of the 16 groups; shape (3, 55, 4).
+    """The figures of synthetic, fresh and shuffled rows. On all rows, then on 15 half-samples and their complements,
+    then on parts of 10 of the 16 groups; shape (3, 55, 4).
     """
     kept = np.concatenate([replicate_groups(N_GROUPS)[: HALVES.stop] > 0, _PARTS])
     found = np.empty((3, len(kept), len(FIGURES)))

@@ -196,9 +196,8 @@ def _surplus(
 
 
 def _variance(n_rows: np.ndarray, n_held: np.ndarray, n_pairs: np.ndarray) -> float:
-    """Variance of the number of pairs on two sides, summed over strata that are each dealt at random.
-
-    Pairs of one small stratum depend on each other: of two that are all of it, either both are on two sides or neither.
+    """Variance of the number of pairs on two sides, summed over strata that are each dealt at random. Pairs of one
+    small stratum depend on each other: of two that are all of it, either both are on two sides or neither.
     """
     rows, held, pairs = (of[n_pairs > 0] for of in (n_rows, n_held, n_pairs))
     one = 2 * held * (rows - held) / (rows * (rows - 1))
@@ -245,10 +244,9 @@ def _kolmogorov_smirnov(first: np.ndarray, second: np.ndarray) -> TestResult:
 
 
 def _of_levels(first: pd.Series, second: pd.Series) -> Iterator[TestResult]:
-    """Chi-square of two samples of levels: rare ones as one, rare ones in groups, and the furthest alone.
-
-    Rare levels are grouped in their order, which no sample has a say in. As one they leave the test its power for
-    frequent ones. In groups it sees that towns or codes of one side are not those of the other.
+    """Chi-square of two samples of levels: rare ones as one, rare ones in groups, and the furthest alone. Rare levels
+    are grouped in their order, which no sample has a say in. As one they leave the test its power for frequent ones. In
+    groups it sees that towns or codes of one side are not those of the other.
     """
     codes, levels = pd.factorize(pd.concat([first, second], ignore_index=True), use_na_sentinel=False)
     counts = np.stack([np.bincount(of, minlength=len(levels)) for of in np.split(codes, [len(first)])])
@@ -280,11 +278,9 @@ def _cells(counts: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def _chi_square(counts: np.ndarray) -> TestResult:
-    """Cramer's V of two samples of cells, and its p-value.
-
-    Of the p-values of Pearson's statistic and of the likelihood ratio it is the larger. With ten rows expected,
-    Pearson's is several times too small where a cell has too many rows. The other is so where one has too few, or
-    cells are many.
+    """Cramer's V of two samples of cells, and its p-value. Of the p-values of Pearson's statistic and of the likelihood
+    ratio it is the larger. With ten rows expected, Pearson's is several times too small where a cell has too many rows.
+    The other is so where one has too few, or cells are many.
     """
     found = [stats.chi2_contingency(counts, correction=False, lambda_=kind).pvalue for kind in (1, 0)]
     return TestResult("V", _cramer(counts), float(max(found)))

@@ -62,9 +62,8 @@ class CodedTexts:
         return OrderedValues.of(np.where(self.present, n_words, np.nan), self.groups, N_GROUPS)
 
     def pairs(self, most: int) -> np.ndarray:
-        """Counts of two words that follow each other, by group.
-
-        A text begins and ends with a sign of its own, which is the last code.
+        """Counts of two words that follow each other, by group. A text begins and ends with a sign of its own, which is
+        the last code.
         """
         size, there = most + 2, np.flatnonzero(self.present)
         ends = np.full(len(there), most + 1)
@@ -136,9 +135,8 @@ class TextSamples:
         return replace(self, others=(synthetic, fresh, shuffled))
 
     def distances(self, n: int) -> np.ndarray:
-        """Total variation from the training texts of which runs of n words texts hold; shape (3, n_replicates).
-
-        A text counts once for each different run in it.
+        """Total variation from the training texts of which runs of n words texts hold; shape (3, n_replicates). A text
+        counts once for each different run in it.
         """
         found = [one.runs(n, max(self.n_words, 1)) for one in self.all]
         distinct, ids = np.unique(np.concatenate([runs for runs, _ in found]), return_inverse=True)

@@ -69,9 +69,8 @@ def targets_of(schema: Schema) -> tuple[str, ...]:
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Score and loss of each column predicted from each text, and the worst loss; else a reason.
-
-    Estimates: `utility.texts.tstr` (reference TRTR), `utility.texts.gap`, `utility.texts.gap.worst`.
+    """Score and loss of each column predicted from each text, and the worst loss; else a reason. Estimates:
+    `utility.texts.tstr` (reference TRTR), `utility.texts.gap`, `utility.texts.gap.worst`.
     """
     schema = tables.schema
     if not schema.texts:

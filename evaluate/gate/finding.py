@@ -153,10 +153,8 @@ def most_of(limit: "TradeOff", measure: str) -> float | None:
 
 
 def _proved(finding: Finding, proof: Proof) -> Finding:
-    """The finding with what a privacy claim proves.
-
-    Members and outsiders are attacked alike, so that the limit on tests holds for them on average over fits. A measured
-    FAIL stays one: either it is chance, or the claim is false.
+    """The finding with what a privacy claim proves. Members and outsiders are attacked alike, so that the limit on
+    tests holds for them on average over fits. A measured FAIL stays one: either it is chance, or the claim is false.
     """
     most, found = most_of(proof.limit, finding.rule.measure), finding.estimate
     if most is None:
@@ -271,7 +269,6 @@ def _where(estimate: Estimate, rule: Rule) -> str:
 
 def _decided_at(estimate: Estimate, rule: Rule) -> tuple[int, Outcome] | None:
     """The n at which the interval of the same number would decide, to three digits, and which way; `None` if none does.
-
     Of two ways the first.
     """
     low, high = estimate.interval

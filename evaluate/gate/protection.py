@@ -120,10 +120,9 @@ def standing(evaluation: Evaluation, claims: Claims) -> bool:
 
 
 def proven_limit(evaluation: Evaluation, candidate: Candidate, claims: Claims | None) -> TradeOff | None:
-    """The limit on tests of those whom attacks look for, rows or entities; `None` where no guarantee covers them.
-
-    A row is covered by the unit that it belongs to. An entity is not covered by a guarantee for each of its rows. The
-    curve of the events counts only where they come to the claim: one that leaves an event out allows too little.
+    """The limit on tests of those whom attacks look for, rows or entities; `None` where no guarantee covers them. A row
+    is covered by the unit that it belongs to. An entity is not covered by a guarantee for each of its rows. The curve
+    of the events counts only where they come to the claim: one that leaves an event out allows too little.
     """
     if claims is None or not standing(evaluation, claims):
         return None
@@ -151,7 +150,6 @@ def _statements(evaluation: Evaluation, candidate: Candidate, claim: Claim) -> t
 
 def _schedule(statements: tuple[PrivacyStatement, ...], claim: Claim, *, least: float) -> Schedule | None:
     """The events of all statements as one schedule at the claim's delta; `None` where they do not come to the claim.
-
     None of them exceed what an evaluation claims: that is damage, which `Composition.of` refuses. They fall short of it
     where a release is not there, and may not be resolved together where each is.
     """

@@ -52,9 +52,8 @@ NO_PRIVACY = (
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """The verdict of a policy on one table, with its findings and self-tests.
-
-    Printed, it says what did not pass, and why.
+    """The verdict of a policy on one table, with its findings and self-tests. Printed, it says what did not pass, and
+    why.
     """
 
     candidate: str
@@ -162,11 +161,9 @@ def _overall(outcomes: list[Outcome], checks: tuple[Check, ...]) -> Outcome:
 
 
 def _applies(candidate: Candidate, rule: Rule, real: RealFacts | None) -> bool:
-    """True where a rule is about something that the table has.
-
-    A warning about what the real table has not, such as steps, says nothing; a binding rule stays INCONCLUSIVE. A rule
-    on histories applies wherever rows have an order, measured or not, and one on texts wherever there are any; without
-    facts about the real table, where it was measured.
+    """True where a rule is about something that the table has. A warning about what the real table has not, such as
+    steps, says nothing; a binding rule stays INCONCLUSIVE. A rule on histories applies wherever rows have an order,
+    measured or not, and one on texts wherever there are any; without facts about the real table, where it was measured.
     """
     if rule.measure == UNJUDGED:
         return candidate.find(rule.measure, rule.subject) is not None

@@ -194,9 +194,8 @@ def _counts(samples: HistorySamples, codes: StepCodes) -> list[np.ndarray]:
 
 
 def _dependence(squares: dict[str, Squares], n: int, ratio: float) -> list[Estimate | Failure]:
-    """The share over columns, and the largest of a column; both of columns whose dependence differs from zero.
-
-    Training and dealt rows tell these columns: others, such as a drug that hardly anybody takes, add noise.
+    """The share over columns, and the largest of a column; both of columns whose dependence differs from zero. Training
+    and dealt rows tell these columns: others, such as a drug that hardly anybody takes, add noise.
     """
     telling = {column: one for column, one in squares.items() if one.tells(ratio, len(squares))}
     if not telling:

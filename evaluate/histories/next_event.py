@@ -38,9 +38,8 @@ MOST_STEPS = 10_000  # Steps that models learn from, or are tested on, at most: 
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Score and loss; nothing but a reason where the schema names no order.
-
-    Estimates: `utility.next_event.tstr` (reference TRTR), `utility.next_event.gap`.
+    """Score and loss; nothing but a reason where the schema names no order. Estimates: `utility.next_event.tstr`
+    (reference TRTR), `utility.next_event.gap`.
     """
     schema = tables.schema
     if schema.order is None:

@@ -136,9 +136,8 @@ class HistorySamples:
 
 
 def varying(schema: Schema) -> tuple[str, ...]:
-    """Modeled columns that may change from row to row, without the order.
-
-    `HistoryLayout.varying` has the order, too: it is drawn like other columns, and is sorted here.
+    """Modeled columns that may change from row to row, without the order. `HistoryLayout.varying` has the order, too:
+    it is drawn like other columns, and is sorted here.
     """
     return tuple(name for name in schema.modeled if name not in schema.constant_in_entity and name != schema.order)
 

@@ -239,9 +239,8 @@ def _smallest(scores: np.ndarray, k: int) -> np.ndarray:
 
 
 def _exact(block: np.ndarray, pool: np.ndarray, candidates: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Distances to the k nearest candidates in double precision, ascending, and their positions in the pool.
-
-    Equal distances are equal in every digit kept; of these the row that stands first in the pool comes first.
+    """Distances to the k nearest candidates in double precision, ascending, and their positions in the pool. Equal
+    distances are equal in every digit kept; of these the row that stands first in the pool comes first.
     """
     gaps = block[:, None, :].astype(np.float64) - pool[candidates]
     distances = np.round(np.sqrt(np.einsum("ijk,ijk->ij", gaps, gaps)), 7)

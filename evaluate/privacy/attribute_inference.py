@@ -206,10 +206,8 @@ def _attack_by_model(name: str, tables: Tables, attacked: Attacked) -> Experimen
 
 
 def _task(name: str, tables: Tables) -> Task:
-    """The task of the models: of many classes, the most frequent ones of the synthetic table.
-
-    The most frequent ones among the training rows hold, by luck, more of these rows than of others: an honest table
-    would seem to tell.
+    """The task of the models: of many classes, the most frequent ones of the synthetic table. The most frequent ones
+    among the training rows hold, by luck, more of these rows than of others: an honest table would seem to tell.
     """
     task = Task.of(tables, name)
     if task.kind == "regression":
@@ -260,9 +258,8 @@ class _Tried:
 
 
 def measure(tables: Tables) -> MetricResult:
-    """The advantage of the attack on each column, and on the one that stands out most.
-
-    Estimates: `privacy.inference`, `privacy.inference.column`, `privacy.inference.model`.
+    """The advantage of the attack on each column, and on the one that stands out most. Estimates: `privacy.inference`,
+    `privacy.inference.column`, `privacy.inference.model`.
     """
     attacked, secrets = Attacked.of(tables), secrets_among(tables)
     why = _nothing(tables, attacked, secrets)

@@ -34,9 +34,8 @@ MOST_TWINS = 3.0  # Largest weight of twins, in multiples of the synthetic table
 
 @dataclass(frozen=True)
 class Coincidences:
-    """Units with something that no other unit has, and how many of them a synthetic table hits; *Sensitive*.
-
-    Numbers need not be whole where units are alike.
+    """Units with something that no other unit has, and how many of them a synthetic table hits; *Sensitive*. Numbers
+    need not be whole where units are alike.
     """
 
     train: float

@@ -50,7 +50,6 @@ MIXED = np.uint64(6364136223846793005)  # Knuth's factor: content of several col
 
 def measure(tables: Tables) -> MetricResult:
     """People whose exact values, parts of whose rows, or whose nearly whole rows stand in the table beyond coincidence.
-
     Estimates: `privacy.copies.values`, `privacy.copies.parts`, `privacy.copies.near`; shares of people.
     """
     exact = exact_of(tables)

@@ -35,7 +35,6 @@ QUANTILES = np.round(np.linspace(0.0, 1.0, 51), 2)
 
 def measure(tables: Tables) -> MetricResult:
     """Medians of DCR and NNDR, the share of synthetic rows nearer to training than to holdout rows, and quantiles.
-
     Estimates: `privacy.dcr.median`, `privacy.nndr.median`, `privacy.dcr.share_closer`. References are the same figures
     of fresh rows, on as many of them.
     """
@@ -85,10 +84,9 @@ def _median(name: str, values: np.ndarray, fresh: np.ndarray, note: str) -> Esti
 
 
 def _share_closer(tables: Tables, space: Space) -> Estimate:
-    """The share of synthetic rows nearer to training than to holdout rows, as many of either; ties count half.
-
-    The interval is a delete-a-group jackknife over queries and both pools at once: which real rows stand in the pools
-    is as much chance as which synthetic rows are asked.
+    """The share of synthetic rows nearer to training than to holdout rows, as many of either; ties count half. The
+    interval is a delete-a-group jackknife over queries and both pools at once: which real rows stand in the pools is as
+    much chance as which synthetic rows are asked.
     """
     holdout = tables.holdout
     n = min(len(tables.train), len(holdout))

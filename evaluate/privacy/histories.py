@@ -212,9 +212,8 @@ class ScoreTail:
         return cls(threshold, float((above - threshold).sum()), len(above), len(ranked))
 
     def chance(self, scores: np.ndarray) -> np.ndarray:
-        """The probability of a score as high for somebody who was not copied.
-
-        With k known exceedances whose sum is s, the next one is above x with probability (1 + x / s)^-k.
+        """The probability of a score as high for somebody who was not copied. With k known exceedances whose sum is s,
+        the next one is above x with probability (1 + x / s)^-k.
         """
         k, total = self.k + PRIOR_SCORES, self.excess + PRIOR_SCORES * self.prior_spread
         tail = (self.k + 1) / (self.n + 1) * (1.0 + np.maximum(scores - self.threshold, 0.0) / total) ** -k
@@ -222,9 +221,8 @@ class ScoreTail:
 
 
 def history_scores(tables: Tables) -> tuple[np.ndarray, np.ndarray, HistoryContents] | None:
-    """Scores of training people and of control people, and what they rest on, made once for the same tables.
-
-    `None` where the schema names no order, or nothing tells histories apart.
+    """Scores of training people and of control people, and what they rest on, made once for the same tables. `None`
+    where the schema names no order, or nothing tells histories apart.
     """
     if tables.schema.order is None:
         return None
@@ -239,9 +237,8 @@ def history_scores(tables: Tables) -> tuple[np.ndarray, np.ndarray, HistoryConte
 
 
 def measure(tables: Tables) -> MetricResult:
-    """People whose history was copied; nothing but a reason where the schema names no order.
-
-    Estimates: `privacy.histories.copied`, `privacy.histories.singling_out`.
+    """People whose history was copied; nothing but a reason where the schema names no order. Estimates:
+    `privacy.histories.copied`, `privacy.histories.singling_out`.
     """
     if tables.schema.order is None:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_ORDER),))
@@ -252,10 +249,9 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def _copied(tables: Tables) -> Estimate | Failure:
-    """The share of training people whose history was copied beyond chance.
-
-    A history that chance explains gives nobody away, however it came into the table. So all people count, also those of
-    whom not even a whole copy would be told from chance; the note says how many would.
+    """The share of training people whose history was copied beyond chance. A history that chance explains gives nobody
+    away, however it came into the table. So all people count, also those of whom not even a whole copy would be told
+    from chance; the note says how many would.
     """
     found = history_scores(tables)
     if found is None:

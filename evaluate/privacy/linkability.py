@@ -61,9 +61,8 @@ class ColumnSplit:
 
 
 def measure(tables: Tables) -> MetricResult:
-    """The advantage with each split of the columns, and with the one that stands out most.
-
-    Estimates: `privacy.linkability`, `privacy.linkability.split`.
+    """The advantage with each split of the columns, and with the one that stands out most. Estimates:
+    `privacy.linkability`, `privacy.linkability.split`.
     """
     attacked, splits = Attacked.of(tables), list(splits_of(tables.schema, tables.seed))
     why = _nothing(attacked, splits)

@@ -70,9 +70,8 @@ class Scores:
 
 
 def area(parts: Sequence[Scores], n_comparisons: int = 1) -> Rate:
-    """The area under the ROC curve, the mean over the parts by their members, with its interval (DeLong).
-
-    A perfect separation has no estimated variance: its interval is that of a rate of all of the smaller class.
+    """The area under the ROC curve, the mean over the parts by their members, with its interval (DeLong). A perfect
+    separation has no estimated variance: its interval is that of a rate of all of the smaller class.
     """
     n_members, n_controls = n_targets(parts)
     value = variance = 0.0
@@ -204,9 +203,8 @@ NAMES = ("privacy.membership.auc", *(f"privacy.membership.tpr_at_{rate:g}" for r
 
 
 def measure(tables: Tables) -> MetricResult:
-    """AUC and true positive rates of the strongest attack, its ROC curve, and what every attack came to.
-
-    Estimates: `privacy.membership.auc`, `privacy.membership.tpr_at_0.001`, `privacy.membership.tpr_at_0.01`.
+    """AUC and true positive rates of the strongest attack, its ROC curve, and what every attack came to. Estimates:
+    `privacy.membership.auc`, `privacy.membership.tpr_at_0.001`, `privacy.membership.tpr_at_0.01`.
     """
     if not tables.schema.learned:
         return MetricResult(failures=tuple(Failure(name, "skipped", NOTHING) for name in NAMES))

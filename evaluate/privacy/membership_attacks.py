@@ -157,9 +157,7 @@ def fragments(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
 
 def _most_shared(targets: SpaceRows, pool: SpaceRows, known: SpaceRows, keys: list[str]) -> np.ndarray:
     """The most that a row of the pool shares with each target, in nats; shape (len(targets),). `targets`: shape (n,)
-    rows.
-
-    A value that is shared counts by how few of the known rows have it, and one that is not shared counts nothing.
+    rows. A value that is shared counts by how few of the known rows have it, and one that is not shared counts nothing.
     """
     found = np.hstack([_looked_up(targets.columns[name], pool.columns[name]) for name in keys])
     total = np.zeros(found.shape)
@@ -190,10 +188,8 @@ N_RARITIES = 9  # Classes of how many others have a value
 
 
 def nearest(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
-    """Relative nearness of the synthetic rows over the attacker's own, in [-1, 2].
-
-    A target that stands in the synthetic table verbatim, and not in the attacker's sample, comes before all others,
-    the most isolated one first.
+    """Relative nearness of the synthetic rows over the attacker's own, in [-1, 2]. A target that stands in the
+    synthetic table verbatim, and not in the attacker's sample, comes before all others, the most isolated one first.
     """
     return contrasts(targets.synthetic.distances[:, 0], targets.fresh.distances[:, 0])
 
@@ -209,9 +205,8 @@ def contrasts(synthetic: np.ndarray, fresh: np.ndarray) -> np.ndarray:
 
 
 def margin(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
-    """Margin of the nearest synthetic row over the next ones, and over the attacker's nearest row.
-
-    A row that was copied with a few changes is much nearer than any other; honest rows come at about equal distances.
+    """Margin of the nearest synthetic row over the next ones, and over the attacker's nearest row. A row that was
+    copied with a few changes is much nearer than any other; honest rows come at about equal distances.
     """
     logs = np.log(targets.synthetic.distances + SOFTENED)
     others = logs[:, 1 : 1 + N_AROUND].mean(axis=1) if logs.shape[1] > 1 else logs[:, 0]
@@ -219,9 +214,8 @@ def margin(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
 
 
 def density(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
-    """The logarithm of the synthetic rows' density at a target beside that of the attacker's sample (DOMIAS).
-
-    DEVIATES: densities by distances to neighbors, not by a normalizing flow: no training, and mixed types.
+    """The logarithm of the synthetic rows' density at a target beside that of the attacker's sample (DOMIAS). DEVIATES:
+    densities by distances to neighbors, not by a normalizing flow: no training, and mixed types.
     """
     n_synthetic, n_fresh = len(tables.synthetic), len(tables.fresh)
     k_fresh = min(max(round(N_AROUND * n_fresh / n_synthetic), 1), N_AROUND)
@@ -231,10 +225,9 @@ def density(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
 
 
 def linkage(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
-    """Agreement of the best near synthetic row with a target, beside the attacker's best row.
-
-    Agreement counts by how rare it is: in a category by its frequency, in a number by how many lie as near. Single
-    columns that were changed cost little, so that a copy with noise in it is still linked.
+    """Agreement of the best near synthetic row with a target, beside the attacker's best row. Agreement counts by how
+    rare it is: in a category by its frequency, in a number by how many lie as near. Single columns that were changed
+    cost little, so that a copy with noise in it is still linked.
     """
     space = space_of(tables)
     linked = _evidence(targets.rows, space.synthetic, targets.synthetic.positions, space.fresh)
@@ -265,10 +258,9 @@ def classifier(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
 
 
 def values(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
-    """Negative log-likelihood, by chance, of a target's exact values in the synthetic table, in whichever rows.
-
-    A value that few others have, to the last digit, is seldom met by chance. How seldom, the attacker learns from their
-    own sample: column by column, how often values as rare as it stand in the synthetic table. The logarithms add up.
+    """Negative log-likelihood, by chance, of a target's exact values in the synthetic table, in whichever rows. A value
+    that few others have, to the last digit, is seldom met by chance. How seldom, the attacker learns from their own
+    sample: column by column, how often values as rare as it stand in the synthetic table. The logarithms add up.
     """
     exact, total = exact_of(tables), np.zeros(targets.exact.shape[1])
     for codes, known, synthetic in zip(targets.exact, exact.fresh, exact.synthetic, strict=True):

@@ -405,9 +405,8 @@ _MOST_CELLS, _MOST_ROWS, _MOST_ALIKE = 5_000, 20_000, 200
 
 
 def _with_whole_rows(texts: pd.Series, tables: Tables) -> np.ndarray:
-    """Mask of texts that hold all values of a training row; none where they hold held-out rows about as often.
-
-    A text may describe its own synthetic row, which is a real one by chance: then members and others come up alike.
+    """Mask of texts that hold all values of a training row; none where they hold held-out rows about as often. A text
+    may describe its own synthetic row, which is a real one by chance: then members and others come up alike.
     """
     from scipy.stats import binom
 

@@ -135,7 +135,6 @@ CLASSES = (("1", 1, 1), ("2-4", 2, 4), ("5+", 5, 2**62))
 
 def measure(tables: Tables) -> MetricResult:
     """The share of people alone with their quasi-identifiers who are matched, and its excess over that of others.
-
     Estimates: `privacy.quasi_identifiers`, `privacy.quasi_identifiers.excess`.
     """
     columns = sorted(set(tables.schema.quasi_identifiers) & set(tables.schema.learned))

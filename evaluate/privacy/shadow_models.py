@@ -111,9 +111,7 @@ def measure(
     tables: Tables, generator: Generator, n_models: int, progress: Progress = quiet
 ) -> MetricResult:  # fmt: skip
     """AUC and true positive rate of the shadow-model attack. `tables`: *Sensitive*. The real rows and the synthetic
-    table that the generator made.
-
-    Estimates: `privacy.shadow.auc`, `privacy.shadow.tpr_at_0.01`.
+    table that the generator made. Estimates: `privacy.shadow.auc`, `privacy.shadow.tpr_at_0.01`.
     """
     targets = Targets.of(tables)
     if min(targets.n_members, targets.n_controls) < MIN_TARGETS:

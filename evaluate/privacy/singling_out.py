@@ -256,9 +256,8 @@ class PredicateOutcomes:
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Advantages of predicates on one column and on several, on training rows over control rows.
-
-    Estimates: `privacy.singling_out.univariate`, `privacy.singling_out.multivariate`.
+    """Advantages of predicates on one column and on several, on training rows over control rows. Estimates:
+    `privacy.singling_out.univariate`, `privacy.singling_out.multivariate`.
     """
     if not tables.schema.learned:
         message = "no column is learned, so that there is nothing to describe anybody by"
@@ -361,10 +360,8 @@ def attempts(
 
 
 def dependence(*sides: PredicateOutcomes) -> float:
-    """Design effect of attempts, since several may single out the same person.
-
-    Successes come in bundles, one for each person: the variance of their sum is that of a compound Poisson count, the
-    sum of squares of the bundles' sizes.
+    """Design effect of attempts, since several may single out the same person. Successes come in bundles, one for each
+    person: the variance of their sum is that of a compound Poisson count, the sum of squares of the bundles' sizes.
     """
     sizes = np.concatenate([np.unique(side.singled_out, return_counts=True)[1] for side in sides])
     return float((sizes**2).sum() / sizes.sum()) if len(sizes) else 1.0

@@ -73,7 +73,6 @@ class _Group:
 
 def measure(tables: Tables) -> MetricResult:
     """AUC and true positive rates among the most exposed, and the AUC in the group of each sensitive column's worst.
-
     Estimates: `privacy.vulnerable.isolated.auc`, `privacy.vulnerable.isolated.tpr_at_0.01`, the same of `rare`, and by
     sensitive column `privacy.vulnerable.group.auc`.
     """
@@ -142,7 +141,6 @@ def _unusual(side: TargetNeighborhoods, known: SpaceRows) -> np.ndarray:
 
 def _rare(sides: tuple[TargetNeighborhoods, TargetNeighborhoods], tables: Tables) -> Both:
     """The targets whose combination of quasi-identifiers, or else whose rarest value, few of the attacker's rows have.
-
     Among those that are equally rare, the more isolated ones come first.
     """
     quasi = [name for name in tables.schema.quasi_identifiers if name in tables.schema.learned]

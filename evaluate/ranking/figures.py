@@ -104,9 +104,8 @@ class MeanDistance:
         return np.asarray(np.maximum(self.replicates[SYNTHETIC], self.replicates[FRESH]))
 
     def less(self, other: "MeanDistance") -> Difference:
-        """As `ReplicatedFigure` says. Halves of the training rows are the same for both; each table has its own.
-
-        A table that is closer to the training rows than a fresh real sample has learned these rows, not where they come
+        """As `ReplicatedFigure` says. Halves of the training rows are the same for both; each table has its own. A
+        table that is closer to the training rows than a fresh real sample has learned these rows, not where they come
         from, which is no merit: it counts as being as close as the sample.
         """
         between = self._beyond - other._beyond

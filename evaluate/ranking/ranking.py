@@ -47,10 +47,9 @@ class PairComparison:
 
 
 def compared(tables: Mapping[str, ReplicatedFigures]) -> list[PairComparison]:
-    """All pairs of tables by all figures; two tables are told apart where the adjusted p is at most 0.05.
-
-    A figure that could not be measured of a table, though it was of the other, is worse than any number: a table that
-    gives no answer is not ahead of one that does. Where time ran out, nothing is said.
+    """All pairs of tables by all figures; two tables are told apart where the adjusted p is at most 0.05. A figure that
+    could not be measured of a table, though it was of the other, is worse than any number: a table that gives no answer
+    is not ahead of one that does. Where time ran out, nothing is said.
     """
     pairs = list(itertools.combinations(tables, 2))
     found = [_compare(name, pair, tables) for name in FIGURES for pair in pairs if _known(name, pair, tables)]

@@ -70,10 +70,8 @@ MEASURES = tuple(metric.name for metric in METRICS)
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Score of a student of private teachers on the real rows, and its lead over the synthetic table.
-
-    Estimates: `utility.pate_alternative.score` and `utility.pate_alternative.gap`, as those of
-    `utility.dp_alternative`.
+    """Score of a student of private teachers on the real rows, and its lead over the synthetic table. Estimates:
+    `utility.pate_alternative.score` and `utility.pate_alternative.gap`, as those of `utility.dp_alternative`.
     """
     claim, study = tables.claim, study_for(tables)
     if claim is None or isinstance(study, str):
@@ -104,10 +102,8 @@ class PateEvents(PlannedEvents):
 
 
 def planned(claim: StatedClaim, n_classes: int) -> PateEvents:
-    """The releases that a claim allows.
-
-    One release has the counts of all made-up rows. A unit moves each count by 1, of one class where there are two, of
-    two classes where there are more.
+    """The releases that a claim allows. One release has the counts of all made-up rows. A unit moves each count by 1,
+    of one class where there are two, of two classes where there are more.
     """
     moved = ceil_sqrt(N_SHOWN * (1 if n_classes == 2 else 2))
 

@@ -69,10 +69,9 @@ class QueriedTable:
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Errors of answers to count and mean queries.
-
-    Estimates: `utility.queries` (mean error in [0, 1]), `utility.queries.median` and `utility.queries.excess` (the mean
-    beyond that of a fresh real sample), lower is better.
+    """Errors of answers to count and mean queries. Estimates: `utility.queries` (mean error in [0, 1]),
+    `utility.queries.median` and `utility.queries.excess` (the mean beyond that of a fresh real sample), lower is
+    better.
     """
     samples = Samples.draw(tables)
     discretizer = Discretizer.by_quantiles(tables.schema, tables.train, N_BINS)
@@ -230,9 +229,8 @@ def _shares_and_means(
 
 def answers(queries: Sequence[Query], table: QueriedTable, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows that answer each query, by group of the half-samples, and the sum of the number that its mean is of.
-    `table`: *Sensitive* where it is real. Returns: Two arrays of shape (n_groups, n_answers).
-
-    A mean counts the rows where its number is not missing.
+    `table`: *Sensitive* where it is real. Returns: Two arrays of shape (n_groups, n_answers). A mean counts the rows
+    where its number is not missing.
     """
     counts, totals = [], []
     for query in queries:

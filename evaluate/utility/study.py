@@ -143,10 +143,8 @@ def _of_halves(halves: np.ndarray) -> float:
 
 def study_of(tables: Tables, variant: Variant = "whole", forms: Sequence[Form] = FORMS) -> Study | str:
     """The study of an evaluation, or one sentence that says why there is none; made once for the same tables. `tables`:
-    *Sensitive*.
-
-    Models are kept one by one, so that a measure that ran out of time leaves its models to the next one. Models of real
-    rows alone serve every synthetic table of as many rows.
+    *Sensitive*. Models are kept one by one, so that a measure that ran out of time leaves its models to the next one.
+    Models of real rows alone serve every synthetic table of as many rows.
     """
     return tables.kept.once(
         ("study", variant), lambda: _made(tables, forms) if variant == "whole" else _varied(tables, variant)

@@ -154,9 +154,8 @@ class TaskRows:
         return self if n_rows >= len(self.truth) else self._where(np.arange(len(self.truth)) < n_rows)
 
     def halves(self, rng: np.random.Generator) -> "tuple[TaskRows, TaskRows]":
-        """The rows in two, whole entities together; neither is empty unless there is only one entity.
-
-        A table of one entity gives all of its rows twice: nothing can be said of how another would change them.
+        """The rows in two, whole entities together; neither is empty unless there is only one entity. A table of one
+        entity gives all of its rows twice: nothing can be said of how another would change them.
         """
         n_units = int(self.units.max()) + 1
         if n_units == 1:

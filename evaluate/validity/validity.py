@@ -48,9 +48,8 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def valid_rows(offered: Any, schema: Schema) -> Estimate:
-    """The share of rows without a violation, from the table and its declared schema alone: no real row is read.
-
-    It is `validity.rows` without the landmarks, which are those of real rows.
+    """The share of rows without a violation, from the table and its declared schema alone: no real row is read. It is
+    `validity.rows` without the landmarks, which are those of real rows.
     """
     rows = Rows.of(offered, schema)
     judged = _judged(rows, schema, observe(schema, rows.frame(*schema.measured)))
@@ -84,7 +83,6 @@ def _law(
     rows: Rows, constraint: Constraint, schema: Schema, faulty: Mapping[str, np.ndarray], units: np.ndarray
 ) -> tuple[Law, np.ndarray]:
     """A constraint, checked on values that are clamped and missing where they cannot be read, and the rows breaking it.
-
     What no column allows is flagged beside: it would count as lawful.
     """
     unread = np.logical_or.reduce([faulty[name] for name in constraint.columns])

@@ -101,9 +101,8 @@ SMALL_WIDTH, SMALL_HEIGHT = 120.0, 26.0
 
 
 def thumbnail(figure: Mapping[str, Any]) -> Markup:
-    """The small picture of one column: real shares as a gray area, synthetic ones as a line over it.
-
-    Bins of numbers stand in their order, categories by their real share; the last two hold everything else.
+    """The small picture of one column: real shares as a gray area, synthetic ones as a line over it. Bins of numbers
+    stand in their order, categories by their real share; the last two hold everything else.
     """
     rows = [
         (finite(real), finite(synthetic)) for real, synthetic in zip(figure["train"], figure["synthetic"], strict=True)

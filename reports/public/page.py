@@ -180,10 +180,9 @@ class Shown:
 
 @dataclass(frozen=True)
 class PublicPage:
-    """Everything that the template needs; all of it follows from the facts.
-
-    `words` are the verdict, `held` the number of its rules, `symbol` its class and `icon` its picture. `lacks` is the
-    substitute for a guarantee that holds, empty where one does. `tag` stands over every section.
+    """Everything that the template needs; all of it follows from the facts. `words` are the verdict, `held` the number
+    of its rules, `symbol` its class and `icon` its picture. `lacks` is the substitute for a guarantee that holds, empty
+    where one does. `tag` stands over every section.
     """
 
     facts: PublicFacts

@@ -116,10 +116,9 @@ def _line(event: EventRecord, total: float | None) -> BookLine:
 def position_of(
     note: LedgerNote | None, booked: LedgerStanding | None = None
 ) -> tuple[LedgerNote, str] | tuple[None, None]:  # fmt: skip
-    """A release in its ledger and the standing of its dataset, with one moment for both.
-
-    A run reserves all that it draws before it draws anything, and the note of each release is of the moment when that
-    one was reserved. What a reader takes for the position is that after all of them.
+    """A release in its ledger and the standing of its dataset, with one moment for both. A run reserves all that it
+    draws before it draws anything, and the note of each release is of the moment when that one was reserved. What a
+    reader takes for the position is that after all of them.
     """
     if note is None:
         return None, None

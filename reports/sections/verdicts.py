@@ -63,9 +63,8 @@ def ruling_of(verdict: Verdict) -> Ruling:
 
 
 def bound_of(finding: Finding) -> Bound | None:
-    """The end of the interval that decided: the favorable one breaks a limit, the unfavorable one keeps it.
-
-    None where there is no number, or one without an interval.
+    """The end of the interval that decided: the favorable one breaks a limit, the unfavorable one keeps it. None where
+    there is no number, or one without an interval.
     """
     estimate = finding.estimate
     if finding.proven is not None:

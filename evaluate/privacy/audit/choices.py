@@ -127,9 +127,8 @@ class Chances:
 def audit_choices(
     generator: PrivateGenerator, schema: Schema, schedule: Schedule, confidence: float
 ) -> tuple[AuditCheck, ...]:
-    """The check of the first kind of choice that a generator makes, of first rows and of later ones in histories.
-
-    None is made where the generator makes no choice, and where it would not draw histories of the table for it.
+    """The check of the first kind of choice that a generator makes, of first rows and of later ones in histories. None
+    is made where the generator makes no choice, and where it would not draw histories of the table for it.
     """
     kinds = _kinds(schedule, schema)
     if not kinds:

@@ -218,10 +218,8 @@ def _bounds(one: np.ndarray, other: np.ndarray, n: tuple[int, int], confidence: 
 
 def _best(counts: np.ndarray, confidence: float) -> EventCounts:
     """The event that the first half speaks for, as it came in the second half. `counts`: of each class, by half and
-    world, shape (2, 2, n_classes).
-
-    Events hold the classes with the highest ratios. The one with the largest bound, about, is taken, in the direction
-    in which it is larger.
+    world, shape (2, 2, n_classes). Events hold the classes with the highest ratios. The one with the largest bound,
+    about, is taken, in the direction in which it is larger.
     """
     z, choices = float(stats.norm.isf((1 - confidence) / 2)), []
     for one, other in ((0, 1), (1, 0)):

@@ -117,7 +117,6 @@ class Respondents:
 
     def asked(self, answers: Sequence[np.ndarray], look: Look) -> list[Passed]:
         """The reports of so many answers to each question, without a fit. `answers`: to each question, shape (n,) each.
-
         Where counts are of more than the reports, or of none, each answer counts as its own report.
         """
         wire = Wire(look)

@@ -89,9 +89,8 @@ class StandIn:
 
     @property
     def background(self) -> np.ndarray:
-        """Units of each code beside the canary, shape (n_codes,).
-
-        The rows of no two codes are as many, with a canary or without, whether all of its rows count or not.
+        """Units of each code beside the canary, shape (n_codes,). The rows of no two codes are as many, with a canary
+        or without, whether all of its rows count or not.
         """
         apart = math.ceil(self.n_brought / max(self.k - 1, 1)) + 1 if self.histories else 2 * self.n_brought
         return apart * np.arange(1, self.n_codes + 1)
@@ -123,10 +122,9 @@ class StandIn:
         return with_texts(owned, self.schema)
 
     def weight(self, counts: np.ndarray, cells: np.ndarray, present: np.ndarray) -> float | None:
-        """The weight of each unit's rows in a release; `None` where these cells do not keep the codes apart.
-
-        In a table of histories that is 1 where first rows are counted, and k - 1 where later ones are. Of a canary any
-        number of rows may be counted, of all the same: the bound on them is a part of what is audited.
+        """The weight of each unit's rows in a release; `None` where these cells do not keep the codes apart. In a table
+        of histories that is 1 where first rows are counted, and k - 1 where later ones are. Of a canary any number of
+        rows may be counted, of all the same: the bound on them is a part of what is audited.
         """
         causes = np.stack([self.background, present], axis=1).astype(float)
         (weight, surplus), *_ = np.linalg.lstsq(causes, counts[cells].astype(float))

@@ -352,9 +352,8 @@ def _attacked(
 def _checks(
     generator: PrivateGenerator, schema: Schema, schedule: Schedule, stand_in: StandIn, confidence: float
 ) -> tuple[tuple[AuditCheck, ...], set[str], set[str]]:
-    """The checks of mechanisms on tables of their own, the events that they cover, and choices that none is made of.
-
-    A rehearsal sees the scores of choices, and not how one is drawn.
+    """The checks of mechanisms on tables of their own, the events that they cover, and choices that none is made of. A
+    rehearsal sees the scores of choices, and not how one is drawn.
     """
     choices = audit_choices(generator, stand_in.schema, schedule, confidence)
     domain, measured = audit_domain(generator, schema, schedule) or (None, set())
@@ -390,7 +389,6 @@ def _shortcuts(generator: PrivateGenerator) -> dict[str, Any]:
 
 def _weights(generator: PrivateGenerator, schema: Schema, stand_in: StandIn) -> dict[str, Any]:
     """A workload by which the stand-in's columns weigh what those of the schema do, as far as it has columns for that.
-
     Where noise depends on weights, a fit draws it once for each weight of a pair: two columns of each weight make all
     of these, if there are two.
     """

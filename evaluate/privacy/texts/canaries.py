@@ -113,10 +113,8 @@ def exposures(
     canaries: Sequence[Canary], planted: pd.DataFrame, scorer: TextScorer, seed: int, n_others: int = N_OTHERS
 ) -> np.ndarray:
     """The exposure of each canary in bits, up to log2(n_others + 1); shape (n_canaries,). `planted`: *Sensitive*. The
-    table that holds them.
-
-    A canary is ranked in the first row that holds it, with all else of the row and of its text as it is. Ties are
-    broken at random, so that a model that knows nothing has a uniform rank.
+    table that holds them. A canary is ranked in the first row that holds it, with all else of the row and of its text
+    as it is. Ties are broken at random, so that a model that knows nothing has a uniform rank.
     """
     rng, found = np.random.default_rng(seed), np.zeros(len(canaries))
     for index, canary in enumerate(canaries):

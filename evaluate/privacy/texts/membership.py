@@ -108,7 +108,6 @@ class TextTargets:
 
 def measure(tables: Tables) -> MetricResult:
     """Membership by texts, and by the model's loss where it is at hand; a reason alone where there are no texts.
-
     Estimates: `privacy.texts.membership.*`, `privacy.texts.loss.*`.
     """
     if not tables.schema.texts:

@@ -111,9 +111,8 @@ class RunSearch:
 
 
 def dearest_twin(sides: TokenSides) -> float:
-    """The price of the dearest run that two real units or more share, as if one of them had written it alone.
-
-    Runs that are most of their texts do not count: such texts are the same one, told twice.
+    """The price of the dearest run that two real units or more share, as if one of them had written it alone. Runs that
+    are most of their texts do not count: such texts are the same one, told twice.
     """
     best, real = 0.0, sides.train.joined(sides.control).joined(sides.fresh)
     prices = RunPrices.of(real, list(sides.vocabulary.numbers), without_pairs=True)
@@ -125,7 +124,6 @@ def dearest_twin(sides: TokenSides) -> float:
 
 def measure(tables: Tables) -> MetricResult:
     """Sentences and personal data that synthetic texts repeat; nothing but a reason where there are no texts.
-
     Estimates: `privacy.texts.copied`, `privacy.texts.personal`, `privacy.texts.longest`. Figure: `text_copies`.
     """
     if not tables.schema.texts:
@@ -180,7 +178,6 @@ def _copied(sides: TokenSides, search: RunSearch) -> tuple[Estimate | Failure, n
 
 def _tail(scores: np.ndarray) -> ScoreTail:
     """The tail of the scores of held-out units: of the dearest of those that share a run at all, at most an eighth.
-
     Runs of templates cost about as much each, so that only the end of all their prices is exponential.
     """
     ranked = np.sort(scores)[::-1]

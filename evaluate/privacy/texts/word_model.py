@@ -161,9 +161,8 @@ def _classes(texts: TextTokens, vocabulary: Sequence[str]) -> tuple[np.ndarray, 
 
 
 def _by_others(tokens: TextTokens, k: int, lower: np.ndarray, *, without_pairs: bool) -> np.ndarray:
-    """Probabilities of words after k words, by Witten-Bell, from the texts of all units but each word's own.
-
-    Without pairs, runs that two units alone have are taken out of all counts.
+    """Probabilities of words after k words, by Witten-Bell, from the texts of all units but each word's own. Without
+    pairs, runs that two units alone have are taken out of all counts.
     """
     contexts, runs = _hashes(tokens, k)
     units = tokens.owners.astype(np.uint64)
