@@ -66,8 +66,6 @@ class ColumnShares(FigurePart):
 
 
 class Associations(FigurePart):
-    """Associations of all pairs of columns, real and synthetic."""
-
     columns: list[str]
     train: Matrix
     synthetic: Matrix
@@ -81,8 +79,6 @@ class Associations(FigurePart):
 
 
 class Clique(FigurePart):
-    """Columns together, with their total variation and its landmarks."""
-
     columns: list[str]
     tvd: Number
     reference: Number | None = None
@@ -90,8 +86,6 @@ class Clique(FigurePart):
 
 
 class Cliques(FigurePart):
-    """The pairs or triples that are furthest off."""
-
     worst: list[Clique] = []
 
 
@@ -109,11 +103,7 @@ class ModelScores(FigurePart):
 
 
 class Utility(FigurePart):
-    """Scores of all models that predict the target."""
-
     class Giveaway(FigurePart):
-        """A column that gives the target away, and its score alone."""
-
         column: str
         score: Number
 
@@ -146,8 +136,6 @@ class GroupModels(FigurePart):
     """The groups of a sensitive column, with what models lose in each, and by how much groups differ."""
 
     class Loss(FigurePart):
-        """The loss of one model, with its interval."""
-
         gap: Number
         low: Number
         high: Number
@@ -196,11 +184,7 @@ class TextFigures(FigurePart):
 
 
 class Distances(FigurePart):
-    """Quantiles of distances to the nearest training row."""
-
     class Pair(FigurePart):
-        """Of synthetic rows, and of held-out ones."""
-
         synthetic: list[Number]
         holdout: list[Number]
 
@@ -217,8 +201,6 @@ class Distances(FigurePart):
 
 
 class Membership(FigurePart):
-    """True and false alarms of the membership attack."""
-
     fpr: list[Share]
     tpr: list[Share]
     auc: Share
@@ -236,8 +218,6 @@ class TextCopies(FigurePart):
     """Sentences of training texts that synthetic texts repeat, as they stand there; the worst of each column first."""
 
     class Column(FigurePart):
-        """The sentences of one column."""
-
         class Sentence(FigurePart):
             """One sentence, with how many rows of either table hold it."""
 
@@ -256,8 +236,6 @@ class Validity(FigurePart):
     """Constraints with how many rows break each, and columns that break a rule."""
 
     class Law(FigurePart):
-        """One constraint, with the share of fresh real and of shuffled rows that keep it."""
-
         class Shape(FigurePart):
             """A masked shape of rows that break the constraint."""
 
@@ -272,8 +250,6 @@ class Validity(FigurePart):
         shapes: list[Shape]
 
     class Column(FigurePart):
-        """One column that breaks a rule."""
-
         column: str
         note: str
 

@@ -19,8 +19,7 @@ from markupsafe import Markup, escape
 from evaluate import text
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.finding import bounded
-from evaluate.gate.sample_size import deciding
-from evaluate.gate.verdict import Verdict
+from evaluate.gate.verdict import Verdict, deciding
 from evaluate.result import Estimate, Evaluation, Failure
 from reports import charts
 from reports.document import TITLE, Document, compose

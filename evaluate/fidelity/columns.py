@@ -19,7 +19,7 @@ import numpy as np
 from evaluate.fidelity import descriptives, encoded
 from evaluate.fidelity.encoded import Four, binned, replicated, total_variations
 from evaluate.fidelity.estimates import Distance, worst
-from evaluate.fidelity.lines import OrderedValues
+from evaluate.fidelity.rows import OrderedValues
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
 from evaluate.figures import LARGEST
 from evaluate.intervals import Rate, newcombe, replicate_groups

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluate.fidelity.lines import OrderedValues
+from evaluate.fidelity.rows import OrderedValues
 from evaluate.fidelity.samples import FRESH, SHUFFLED, Samples
 from evaluate.intervals import WITHOUT, Rate, jackknife, newcombe, replicate_groups, wilson
 from evaluate.result import Direction, Estimate, Failure

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evaluate.fidelity.lines import OrderedValues
-from evaluate.fidelity.rows import SampledRows
+from evaluate.fidelity.rows import OrderedValues, SampledRows
 from evaluate.fidelity.samples import Samples
 from evaluate.free_text.corpus import words
 from evaluate.intervals import N_GROUPS, replicate_groups

@@ -22,7 +22,7 @@ from evaluate.fidelity.columns import Gaps
 from evaluate.fidelity.dependence import Squares, dependence_of
 from evaluate.fidelity.encoded import replicated, total_variations
 from evaluate.fidelity.estimates import Distance
-from evaluate.fidelity.lines import OrderedValues
+from evaluate.fidelity.rows import OrderedValues
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC
 from evaluate.histories.samples import (
     MIN_COMPARED,

@@ -11,8 +11,7 @@ from dataclasses import replace
 import pandas as pd
 
 from evaluate.fidelity.samples import SYNTHETIC
-from evaluate.histories.samples import NO_ORDER, GroupedHistories, HistorySamples
-from evaluate.histories.steps import StepLayout
+from evaluate.histories.samples import NO_ORDER, GroupedHistories, HistorySamples, StepLayout
 from evaluate.metrics import Counted, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, SharedResults, Tables

@@ -31,8 +31,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evaluate.histories.samples import NO_ORDER, varying
-from evaluate.histories.steps import StepLayout
+from evaluate.histories.samples import NO_ORDER, StepLayout, varying
 from evaluate.intervals import clopper_pearson
 from evaluate.metrics import ATTEMPTS, COPIED_PEOPLE, Metric
 from evaluate.privacy.coincidence import CERTAIN

@@ -10,7 +10,7 @@ from scipy import stats
 
 from evaluate.fidelity import columns, descriptives
 from evaluate.fidelity.columns import MAX_LABELS, Gaps, chi_square
-from evaluate.fidelity.lines import OrderedValues
+from evaluate.fidelity.rows import OrderedValues
 from evaluate.fidelity.samples import Samples
 from evaluate.intervals import replicate_groups
 from evaluate.result import Estimate

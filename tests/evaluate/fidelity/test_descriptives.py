@@ -12,7 +12,7 @@ from scipy import stats
 from benchmarks.spoiled_tables import spoiled_table
 from evaluate.fidelity import columns, descriptives
 from evaluate.fidelity.descriptives import ColumnValues, Shares, ratio
-from evaluate.fidelity.lines import OrderedValues
+from evaluate.fidelity.rows import OrderedValues
 from evaluate.figures import ColumnShares
 from evaluate.intervals import wilson
 from evaluate.result import Estimate, Failure

@@ -9,8 +9,7 @@ from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.fidelity import joint_samples
 from evaluate.gate.finding import Finding
 from evaluate.gate.policy import Policy, Rule
-from evaluate.gate.sample_size import deciding
-from evaluate.gate.verdict import judge, judge_candidate
+from evaluate.gate.verdict import deciding, judge, judge_candidate
 from evaluate.metrics import CATALOG, COMPARED, GATEABLE, KEPT, TEST, THREE, UNJUDGED
 from evaluate.result import Candidate, Estimate
 from evaluate.tables import N_ROWS
