@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from synth.columns import IntegerColumn
 from synth.schema import Schema, build_schema
 
 SCHEMA = Path(__file__).with_name("adult.schema.toml")
@@ -82,11 +81,11 @@ class Codes:
 
     def _values(self, name: str) -> list[object]:
         column = self._columns[name]
-        return list(column.bins[:-1]) if isinstance(column, IntegerColumn) else list(column.categories)  # type: ignore[union-attr]
+        return list(column.bins[:-1]) if column.is_whole else list(column.categories)  # type: ignore[union-attr]
 
     def _encode(self, name: str, series: pd.Series) -> np.ndarray:
         column = self._columns[name]
-        if isinstance(column, IntegerColumn):
+        if column.is_whole:
             found = np.searchsorted(np.array(column.bins[1:-1]), series.to_numpy(), side="right")
         else:
             found = pd.Index(self._values(name)).get_indexer(pd.Index(series.array))
@@ -98,7 +97,7 @@ class Codes:
         known = np.isfinite(codes) & (codes >= 0) & (codes < size)
         codes[~known] = rng.choice(codes[known], int((~known).sum())) if known.any() else 0
         whole = codes.astype(np.int64)
-        if isinstance(column, IntegerColumn):
+        if column.is_whole:
             assert column.bounds is not None
             edges = np.array(column.bins, dtype=np.int64)
             values = rng.integers(edges[whole], np.minimum(edges[whole + 1], column.bounds[1] + 1))

@@ -21,7 +21,6 @@ import pandas as pd
 import evaluate
 import synth
 from synth.declare import measurable
-from synth.domain import numeric_scale
 from synth.dp.budget import Budget
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.fixed_costs import measure_domain
@@ -157,7 +156,7 @@ def _bounded(name: str, frame: pd.DataFrame, schema: Schema, epsilon: float, how
     assert isinstance(chosen, PrivateGenerator)
     (column,) = schema.measured
     held = conform(frame, schema, outside="clamp")
-    positions = numeric_scale.positions(held[column], schema.columns[column])  # type: ignore[arg-type]
+    positions = schema.columns[column].positions(held[column])  # type: ignore[arg-type]
     positions = positions[~np.isnan(positions)]
     schedule = chosen.schedule(schema)
     assert schedule is not None
@@ -168,7 +167,7 @@ def _bounded(name: str, frame: pd.DataFrame, schema: Schema, epsilon: float, how
         else:
             rows = TrainingTable(bound_contributions(Rows.of(held, schema), schema))
             measured = measure_domain(rows, schema, Budget(schedule))
-        low, high = numeric_scale.bounds(measured.columns[column])  # type: ignore[arg-type]
+        low, high = measured.columns[column].ends  # type: ignore[arg-type]
         clamped.append(float(((positions < low) | (positions > high)).mean()))
         ratio.append(float((high - low) / np.ptp(positions)))
     return Bounded(name, column, epsilon, how, clamped, ratio)

@@ -33,7 +33,6 @@ from sklearn.impute import IterativeImputer
 
 import synth
 from benchmarks.scoring import Scorer
-from synth.columns import BooleanColumn, CategoricalColumn, IntegerColumn, RealColumn
 from synth.errors import JobError
 from synth.generators.models.conditions import GIVEN
 from synth.schema import Schema
@@ -103,8 +102,7 @@ def _conditions(table: pd.DataFrame, schema: Schema) -> dict[str, dict[str, Any]
     these have their most frequent values. "rare" is the last column at its least frequent category.
     """
     order = sorted(schema.modeled, key=lambda name: name == schema.target)
-    kinds = (BooleanColumn, CategoricalColumn, IntegerColumn, RealColumn)
-    counts = {name: table[name].value_counts() for name in order if isinstance(schema.columns[name], kinds)}
+    counts = {name: table[name].value_counts() for name in order if "classification" in schema.columns[name].tasks}
     counts = {name: count for name, count in counts.items() if len(count) and count.iloc[0] >= LEAST_ROWS}
     mode = {name: _python(count.index[0]) for name, count in counts.items()}
     halves = [name for name, count in counts.items() if count.iloc[0] <= len(table) / 2]
@@ -126,7 +124,7 @@ def _python(value: Any) -> Any:
 
 
 def _is_category(name: str, schema: Schema) -> bool:
-    return isinstance(schema.columns[name], BooleanColumn | CategoricalColumn)
+    return schema.columns[name].is_categorical
 
 
 def _meets(table: pd.DataFrame, given: Mapping[str, Any]) -> np.ndarray:

@@ -22,9 +22,8 @@ import pandas as pd
 from benchmarks.adult_table import Adult, Codes
 from benchmarks.evaluation import held_to
 from benchmarks.runs import NOT_INSTALLED
-from synth.columns import DateColumn, DatetimeColumn
-from synth.domain import numeric_scale
 from synth.schema import Schema
+from synth.schema.kinds.moments import DAY, MICROSECONDS
 from synth.table import conform
 from synth.table.restore_dtypes import shown_column
 
@@ -144,7 +143,7 @@ def run_table_peer(
         if failure is not None:
             return PeerRun(failure=failure)
         result: dict[str, Any] = json.loads((folder / "result.json").read_text())
-        times = [learned for learned, column in columns.items() if isinstance(column, DateColumn | DatetimeColumn)]
+        times = [learned for learned, column in columns.items() if column.is_time]
         texts = dict.fromkeys(times, str)
         synthetic = pd.read_csv(folder / "synthetic.csv", keep_default_na=False, na_values=[""], dtype=texts)
     shown = {learned: _from_iso(synthetic[learned], learned, schema) for learned in times}
@@ -157,10 +156,10 @@ def _with_iso_times(train: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     times = {}
     for name in schema.learned:
         column = schema.columns[name]
-        if isinstance(column, DateColumn | DatetimeColumn):
+        if column.is_time:
             stamps, unit = (
-                numeric_scale.instants(canonical[name], column),
-                "D" if isinstance(column, DateColumn) else "us",
+                column.instants(canonical[name]),
+                "D" if column.is_date else "us",
             )
             times[name] = np.where(np.isnat(stamps), None, np.datetime_as_string(stamps, unit=unit))
     return train[list(schema.learned)].assign(**times)
@@ -169,12 +168,12 @@ def _with_iso_times(train: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 def _from_iso(texts: pd.Series, name: str, schema: Schema) -> pd.Series:
     """Times in the form of the real ones."""
     column = schema.columns[name]
-    assert isinstance(column, DateColumn | DatetimeColumn)
+    assert column.is_time
     stamps = texts.fillna("NaT").to_numpy(dtype=str).astype("datetime64[us]")
     missing = np.isnat(stamps)
-    unit = numeric_scale.DAY if isinstance(column, DateColumn) else numeric_scale.MICROSECONDS[column.precision]
+    unit = DAY if column.is_date else MICROSECONDS[column.precision]
     counts = np.where(missing, 0, stamps.astype(np.int64) // unit)
-    return shown_column(numeric_scale.values(counts, column, missing), name, column)
+    return shown_column(column.values(counts, missing), name, column)
 
 
 def run_script(

@@ -76,31 +76,30 @@ def fit(point: Point) -> Callable[[], object]:
     """`mst` at epsilon 1, end to end: open, split, bound, count, measure, fit."""
     from synth.generators.mst import Mst
     from synth.generators.registry import load_model
-    from synth.stored import open_table
+    from synth.split import split_table
 
     schema = load_model(point.model).schema.model_copy(update={"n_units": point.rows})
 
     def run() -> None:
-        with open_table(point.stored, memory_mb=point.memory_mb, threads=point.threads) as real:
-            train, _ = real.split(schema, holdout_share=0.2, seed=0)
-            Mst(epsilon=1.0).fit(train, schema)
+        train, _ = split_table(point.stored, schema, holdout_share=0.2, seed=0, private=True)
+        Mst(epsilon=1.0).fit(train, schema)
 
     return run
 
 
 def count(point: Point) -> Callable[[], object]:
     """All columns and pairs in the model's codes, from opening the files to the last count."""
+    from synth.generators.fitting.training_data import TrainingTable
     from synth.generators.registry import load_model
-    from synth.stored import open_table
+    from synth.table.rows import Rows
 
     model: Any = load_model(point.model)
     names = model.discretizer.columns
 
     def run() -> None:
-        with open_table(point.stored, memory_mb=point.memory_mb, threads=point.threads) as real:
-            counts = real.training(model.schema).coded(model.discretizer)
-            for _ in counts.each(_columns_and_pairs(names)):
-                pass
+        counts = TrainingTable(Rows.of(point.stored, model.schema)).coded(model.discretizer)
+        for _ in counts.each(_columns_and_pairs(names)):
+            pass
 
     return run
 

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn
 from synth.constraints import Unique
-from synth.domain import numeric_scale
 from synth.domain.constraint_checks import key_hashes
 from synth.row_hash import ABSENT, cell_hashes, content_hashes, entity_hashes, mix, seeded_order, whole_entities
 from synth.schema import Schema
@@ -106,10 +104,10 @@ def units_of(entities: np.ndarray) -> np.ndarray:
 
 def _targets(rows: pd.DataFrame | Chunk, name: str, schema: Schema) -> np.ndarray:
     column: Any = schema.columns[name]
-    if isinstance(column, CategoricalColumn | BooleanColumn):
+    if column.is_categorical:
         return cell_hashes(rows, name, schema)
     cells = rows.frame(schema, [name])[name] if isinstance(rows, Chunk) else rows[name]
-    return np.asarray(numeric_scale.positions(cells, column))
+    return np.asarray(column.positions(cells))
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +142,7 @@ class CellFaults:
                     flags[name][start : start + chunk.n] = faults != 0
             start += chunk.n
         for name in schema.kept:
-            if isinstance(schema.columns[name], IdentifierColumn) and name != schema.entity:
+            if schema.columns[name].is_identifier and name != schema.entity:
                 later = repeated(rows, (name,), schema, later=np.arange(len(rows)) if ranks is None else ranks)
                 flags[name] |= later
                 bits[name] |= int(BIT[Fault.REPEATED]) * int(later.any())

@@ -43,7 +43,7 @@ from evaluate.validity.shares import unjudged
 from synth.dp.statement import PrivacyStatement
 from synth.errors import PlaceError, UnderstudyError, nearest
 from synth.progress import Progress, quiet, shown
-from synth.schema import Kind, Schema, build_schema
+from synth.schema import Schema, TaskKind, build_schema
 from synth.table.conforming import Outside
 
 AGAIN_S = 0.5
@@ -153,7 +153,7 @@ def evaluate(  # noqa: PLR0913 (the front door)
     generators: Mapping[str, GeneratorRecord] | None = None,
     outside: Outside = "refuse",
     target: str | None = None,
-    task: Kind | None = None,
+    task: TaskKind | None = None,
     n_targets: int | None = N_TARGETS,
     n_rows: int | None = N_ROWS,
     sample_rows: int = SAMPLE_ROWS,
@@ -161,7 +161,7 @@ def evaluate(  # noqa: PLR0913 (the front door)
     """The evaluation of one or more synthetic tables of one real table; all is passed by keyword.
 
     Args:
-        train: *Sensitive*. Real rows that the generator saw.
+        train: *Sensitive*. Real rows that the generator saw: a frame of any kind, a path, an address of a database.
         holdout: *Sensitive*. Real rows that it did not see.
         synthetic: a table, which is then called "synthetic", or tables by name.
         schema: inferred or declared.
@@ -177,6 +177,8 @@ def evaluate(  # noqa: PLR0913 (the front door)
         task: "classification" or "regression" of it; `None`: the schema's, or by its kind and number of values.
         n_targets: rows of either side that attacks are tried on at most, a seeded sample; `None`: all.
         n_rows: rows of each table that marginal fidelity compares at most, a seeded sample; `None`: all.
+        sample_rows: rows of either real side that measures are given at most, a seeded sample of whole entities, and
+            five times as many synthetic ones; copies, validity and quasi-identifiers are counted among all rows.
 
     Raises:
         EvaluationError: a measure is unknown, or a side has too few rows; nothing was measured.
@@ -248,7 +250,7 @@ def _tested(real: Real, progress: Progress) -> Shift:
     return Shift(untested=found.message) if isinstance(found, Failure) else found
 
 
-def aimed(schema: Schema, target: str | None, task: Kind | None = None) -> Schema:
+def aimed(schema: Schema, target: str | None, task: TaskKind | None = None) -> Schema:
     """The schema with another column to predict, or another task."""
     if target is None and task is None:
         return schema

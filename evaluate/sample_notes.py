@@ -25,7 +25,6 @@ from evaluate.sampling import (
     Side,
 )
 from evaluate.tables import MetricResult, Tables
-from synth.columns import IdentifierColumn, PersonalColumn
 
 ON_ALL_ROWS = ("validity", "privacy.copies")
 """Measures that count all rows."""
@@ -58,7 +57,7 @@ def on_samples(measure: str, found: MetricResult, tables: Tables) -> MetricResul
 def _keeps_personal(tables: Tables) -> bool:
     """True with a column in which a real person's value could stand unlearned; else nothing was looked for."""
     columns = (tables.schema.columns[name] for name in tables.schema.kept)
-    return any(isinstance(column, IdentifierColumn | PersonalColumn) for column in columns)
+    return any(column.is_replaced for column in columns)
 
 
 _NAMES: dict[Side, str] = {"train": "training", "holdout": "held-out", "synthetic": "synthetic"}

@@ -5,37 +5,18 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from synth.columns import (
-    BooleanColumn,
-    CategoricalColumn,
-    Column,
-    DateColumn,
-    DatetimeColumn,
-    IdentifierColumn,
-    IntegerColumn,
-    NumericColumn,
-    PersonalColumn,
-    RealColumn,
-    WeightColumn,
-    is_measurable,
-    is_measured,
-    measures_spikes,
-)
 from synth.constraints import Constraint, FixedCombinations, Formula, Unique
 from synth.errors import SchemaError, nearest
 from synth.schema import Schema
+from synth.schema.kinds.base import NOT_READ_OFF
 from synth.validation import sentence
 
-_NOT_READ_OFF = "public knowledge, not read off this table"
-_SHOWN = 8
 _ROLES = {
     "sensitive": "are the columns that attackers want to learn",
     "quasi_identifiers": "are the columns that attackers may know of a person",
     "parties": "are the columns that different parties hold of the same people",
 }
 """Roles of columns beside their domains, in words; they go into the bundle to hand on with the schema."""
-_READ_OFF = frozenset({"bounds", "bins", "scale", "steps", "step_shares", "spikes", "categories", "ordered"})
-"""Fields of a proposed column that were read off the values of a table."""
 
 
 def declare_schema(
@@ -108,7 +89,7 @@ def measurable(schema: Schema) -> tuple[str, ...]:
     kept = [constraint for constraint in schema.constraints if constraint.proposed is None]
     named = {name for c in kept if isinstance(c, FixedCombinations) for name in c.columns}
     named |= {constraint.column for constraint in kept if isinstance(constraint, Formula)}
-    return tuple(name for name in schema.learned if is_measurable(schema.columns[name]) and name not in named)
+    return tuple(name for name in schema.learned if schema.columns[name].domain is not None and name not in named)
 
 
 def _asserted(schema: Schema, measure: Collection[str]) -> tuple[Constraint, ...]:
@@ -131,20 +112,15 @@ def _to_measure(schema: Schema, name: str) -> Any:
     """The column without what was read off a table; one that is measured already as it is."""
     _check_kept(schema, name, "measure")
     column = schema.columns[name]
-    if not is_measurable(column):
+    if not column.domain is not None:
         raise SchemaError(f"measure={name!r} is of kind {column.kind}, which has nothing to measure; do not name it")
-    if is_measured(column):
-        return column
-    content = {key: value for key, value in dict(column).items() if key not in _READ_OFF} | {"measure": True}
-    if isinstance(column, CategoricalColumn):
-        content["whole_numbers"] = bool(column.categories) and isinstance(column.categories[0], int)
-    return content
+    return column.to_measure()
 
 
 def _to_measure_spikes(schema: Schema, columns: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The column without the frequent values that were read off a table."""
     _check_kept(schema, name, "measure_spikes")
-    if not isinstance(schema.columns[name], NumericColumn):
+    if not schema.columns[name].is_number:
         raise SchemaError(
             f"measure_spikes={name!r} is of kind {schema.columns[name].kind}; frequent values are measured of integer, "
             "real and weight columns"
@@ -170,7 +146,7 @@ def assertions(schema: Schema) -> list[tuple[str, str]]:
     every value is a whole number from 17 to 90, never missing, and these limits are public knowledge, not read off \
 this table
     """
-    return [(name, _of_column(column)) for name, column in schema.columns.items()] + [
+    return [(name, column.asserted()) for name, column in schema.columns.items()] + [
         ("table", text) for text in _of_table(schema)
     ]
 
@@ -182,8 +158,8 @@ def unconfirmed(proposed: Schema, declared: Schema) -> list[tuple[str | None, st
     found: list[tuple[str | None, str]] = [
         (name, f"{limit} may have been read off the table: {told}")
         for name, column in declared.columns.items()
-        if not (column.drop or is_measured(column))
-        for limit, told in _limits_read_off(column)
+        if not (column.drop or column.is_measured)
+        for limit, told in column.read_off()
     ]
     if declared.entity is not None:
         found += [(None, f"{key} may have been read off the table") for key in _of_entities(proposed, declared)]
@@ -205,108 +181,12 @@ def _of_entities(proposed: Schema, declared: Schema) -> Iterator[str]:
             yield key
 
 
-def _limits_read_off(column: Column) -> Iterator[tuple[str, str]]:
-    """Parts of a column that may have been read off its values, and what each may tell."""
-    of = " of these identifiers" if isinstance(column, IdentifierColumn) else ""
-    if getattr(column, "bounds", None) is not None:
-        yield f"the bounds{of}", "each may be one unit's own"
-        if getattr(column, "steps", ()) or getattr(column, "spikes", ()):
-            yield "steps and frequent values", "rows decide which they are, and one entity's may be enough"
-    elif getattr(column, "categories", ()):
-        yield "the categories", "the rarest may be one unit's own"
-    elif getattr(column, "template", None):
-        yield f"the template{of}", "it shows what all of them have in common"
-
-
-def _of_column(column: Column) -> str:
-    if column.drop:
-        return "the column is left out: it is neither learned nor written, and nothing is asserted but its name"
-    if isinstance(column, IdentifierColumn):
-        form = f"texts like {column.template!r}" if column.bounds is None else _range("whole numbers", column.bounds)
-        return f"an identifier: never learned, made anew as {form}, and this format is {_NOT_READ_OFF}"
-    if isinstance(column, PersonalColumn):
-        return _of_personal(column)
-    return "free text, which is not synthesized: set drop = true first" if column.kind == "text" else _of_values(column)
-
-
-def _of_personal(column: PersonalColumn) -> str:
-    what = f"personal data ({column.personal.replace('_', ' ')}, locale={column.locale!r})"
-    form = "" if column.template is None else f" like {column.template!r}"
-    empty = f", {column.missing_share:.0%} of them missing" if column.missing_share else ""
-    return f"{what}: never learned, written anew by Faker{form}{empty}, and this is {_NOT_READ_OFF}"
-
-
-def _of_values(column: Any) -> str:
-    often = "may be missing" if column.missing else "never missing"
-    if measures_spikes(column):
-        known = column.model_copy(update={"measure_spikes": False})
-        return f"{_of_values(known)}; frequent values are not asserted: a private fit measures them under its budget"
-    if is_measured(column):
-        return _of_measured(column, often)
-    if isinstance(column, CategoricalColumn):
-        if not column.categories:
-            return "every value is missing, and that is public knowledge"
-        return f"every value is one of {_listed(column)}, {often}, and this list is {_NOT_READ_OFF}"
-    if isinstance(column, BooleanColumn):
-        return f"every value is true or false, {often}, and that is public knowledge"
-    return f"every value is {_range(_kind(column), column.bounds)}, {often}, and {_limits(column)} are {_NOT_READ_OFF}"
-
-
-def _of_measured(column: Any, often: str) -> str:
-    if isinstance(column, CategoricalColumn):
-        what = "a whole number" if column.whole_numbers else "a text"
-    else:
-        what = _kind(column)
-    if getattr(column, column.domain) != column.widest(dict(column)):
-        what = _range(what, column.bounds)
-    return (
-        f"{column.domain} are not asserted: a private fit measures them under its budget; public is only that every "
-        f"value is {what}, {often}"
-    )
-
-
-def _kind(column: IntegerColumn | RealColumn | WeightColumn | DateColumn | DatetimeColumn) -> str:
-    if isinstance(column, IntegerColumn):
-        return "a whole number"
-    if isinstance(column, DateColumn):
-        return "a day"
-    if isinstance(column, DatetimeColumn):
-        return f"a time to the {column.precision}"
-    what = "a survey weight" if isinstance(column, WeightColumn) else "a number"
-    if column.decimals is not None:
-        what += f" with at most {column.decimals} decimals" if column.decimals else " without decimals"
-    return what
-
-
-def _limits(column: Any) -> str:
-    """Limits, bins, steps and frequent values of a column, in words."""
-    parts = ["these limits"] + ["bins"] * bool(getattr(column, "bins", ()))
-    if getattr(column, "steps", ()):
-        listed = (f"{size:.15g}" + ("" if share == 1 else f" ({100 * share:.3g}%)") for size, share in column.ladder)
-        parts.append(f"the steps {', '.join(listed)}")
-    if getattr(column, "spikes", ()):
-        more = len(column.spikes) - _SHOWN
-        shown = ", ".join(f"{spike:.15g}" for spike in column.spikes[:_SHOWN]) + f" and {more} more" * (more > 0)
-        parts.append(f"{len(column.spikes)} frequent value{'s' * (len(column.spikes) > 1)} ({shown})")
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def _range(what: str, bounds: tuple[Any, Any]) -> str:
-    return f"{what} from {bounds[0]} to {bounds[1]}"
-
-
-def _listed(column: CategoricalColumn) -> str:
-    known = [repr(category) for category in column.categories[:_SHOWN]]
-    more = len(column.categories) - len(known)
-    return f"{len(column.categories)} categories ({', '.join(known)}{f' and {more} more' if more else ''})"
-
-
 def _of_constraint(constraint: Constraint) -> str:
     precision = ", rounded to its precision and missing where an operand is" if isinstance(constraint, Formula) else ""
     unless = "" if isinstance(constraint, Formula) else ", wherever none of them is missing"
     if isinstance(constraint, Unique):
-        return f"{constraint}{unless}, and this is {_NOT_READ_OFF}"
-    return f"in every row {constraint}{precision}{unless}, and this is {_NOT_READ_OFF}"
+        return f"{constraint}{unless}, and this is {NOT_READ_OFF}"
+    return f"in every row {constraint}{precision}{unless}, and this is {NOT_READ_OFF}"
 
 
 def _of_table(schema: Schema) -> list[str]:
@@ -320,21 +200,21 @@ def _of_table(schema: Schema) -> list[str]:
         if schema.constant_in_entity:
             texts.append(
                 f"all rows of an entity hold the same value in constant_in_entity={list(schema.constant_in_entity)}, "
-                f"and this is {_NOT_READ_OFF}"
+                f"and this is {NOT_READ_OFF}"
             )
         if schema.order is not None:
-            texts.append(f"rows of an entity follow each other by order={schema.order!r}, and this is {_NOT_READ_OFF}")
+            texts.append(f"rows of an entity follow each other by order={schema.order!r}, and this is {NOT_READ_OFF}")
         if schema.nondecreasing_in_entity:
             texts.append(
                 f"within an entity nondecreasing_in_entity={list(schema.nondecreasing_in_entity)} never fall along the "
-                f"order, and this is {_NOT_READ_OFF}"
+                f"order, and this is {NOT_READ_OFF}"
             )
     else:
         texts.append("no person or other unit has more than one row; otherwise an entity column must be named")
     if schema.n_units is None:
         texts.append("n_units is not declared: private fits will refuse until it is (a public number of units)")
     else:
-        texts.append(f"there are at most n_units={schema.n_units} units, and this number is {_NOT_READ_OFF}")
+        texts.append(f"there are at most n_units={schema.n_units} units, and this number is {NOT_READ_OFF}")
     if schema.dataset is not None:
         texts.append(
             f"dataset={schema.dataset!r} names this table, its versions, extracts and splits in every ledger: all of "

@@ -6,8 +6,8 @@ from functools import cache
 import numpy as np
 
 from synth.chunks import LARGEST, Part
-from synth.columns import IdentifierColumn
 from synth.errors import SchemaError
+from synth.schema.kinds import IdentifierColumn
 
 ENOUGH = 2**48
 """Numbers that tell the rows of any table apart."""

@@ -1,14 +1,11 @@
 """Domains read off a table, of columns that do not declare one: for fits that promise nothing, and for evaluation."""
 
-import datetime as dt
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
 
-from synth.columns import CategoricalColumn
 from synth.schema import Schema
-from synth.table.decode import holds_whole_numbers
 from synth.table.rows import Rows
 
 
@@ -32,36 +29,19 @@ def _present(name: str, tables: Sequence[pd.DataFrame | Rows]) -> Iterator[pd.Se
 
 
 def _observed(column: Any, parts: Iterator[pd.Series]) -> Any:
-    if isinstance(column, CategoricalColumn):
-        plain: type[Any] = int if holds_whole_numbers(column) else str
+    if column.is_categorical:
+        plain: type[Any] = int if column.holds_whole_numbers else str
         known = sorted({plain(value) for part in parts for value in part.unique()})
         change = {"categories": tuple(known), "measure": False, "whole_numbers": False}
         return column.model_copy(update=change if known else {**change, "missing": True})
     ends = [(filled.min(), filled.max()) for filled in (_in_utc(part) for part in parts if len(part))]
     if not ends:
-        return column.model_copy(update={"bounds": (_middle(column),) * 2, "missing": True, "measure": False})
+        middle = min(max(column.value_at(0.0), column.bounds[0]), column.bounds[1])  # zero, or 1970
+        return column.model_copy(update={"bounds": (middle, middle), "missing": True, "measure": False})
     bounds = min(low for low, _ in ends), max(high for _, high in ends)
-    return column.model_copy(update={"bounds": tuple(_plain(end, column) for end in bounds), "measure": False})
+    return column.model_copy(update={"bounds": tuple(column.plain(end) for end in bounds), "measure": False})
 
 
 def _in_utc(part: pd.Series) -> pd.Series:
     """Times of a zone on the clock of UTC, which shows a year of the calendar wherever bounds do."""
     return part.dt.tz_convert("UTC") if isinstance(part.dtype, pd.DatetimeTZDtype) else part
-
-
-def _middle(column: Any) -> Any:
-    """Zero, or 1970, or the outer limit nearest to it: a place for a column without a value."""
-    low, high = column.bounds
-    start: Any = dt.datetime(1970, 1, 1) if column.kind in ("date", "datetime") else 0
-    return min(max(_plain(start, column), low), high)
-
-
-def _plain(end: Any, column: Any) -> Any:
-    """A value as bounds hold it."""
-    kind: type[Any] = type(column.bounds[0])
-    if not isinstance(end, dt.datetime):
-        return kind(end)
-    moment = end.to_pydatetime() if isinstance(end, pd.Timestamp) else end
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
-    return moment if column.kind == "datetime" else moment.date()

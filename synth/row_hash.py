@@ -32,10 +32,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn, PersonalColumn, TextColumn
-from synth.domain import numeric_scale
-from synth.domain.discretizer import categories
 from synth.schema import Schema
+from synth.schema.kinds import LineColumn
 from synth.table.chunk import Chunk
 from synth.table.rows import Rows
 
@@ -43,7 +41,7 @@ Table = pd.DataFrame | Rows
 
 BASE = 2.0**52
 """Whole numbers below it are counted exactly in float64, and so are their halves."""
-MISSING, BETWEEN, DIGITS = "-", "|", 16
+MISSING, BETWEEN, DIGITS = b"-", b"|", 16
 _LEAST_EXPONENT = -900
 """Places are not magnified further, however narrow the bounds: float64 ends there."""
 
@@ -57,11 +55,11 @@ class Ruler:
     least: float = 0.0
 
     @classmethod
-    def of(cls, column: numeric_scale.LineColumn) -> Self:
+    def of(cls, column: LineColumn) -> Self:
         """The ruler of a column; its bounds limit how far places lie from zero."""
-        decimals, reach = getattr(column, "decimals", None), max(map(abs, numeric_scale.bounds(column)))
+        decimals, reach = getattr(column, "decimals", None), max(map(abs, column.ends))
         factor = 10.0 ** (decimals or 0)
-        if numeric_scale.step(column) is not None and reach * factor < BASE:
+        if column.unit is not None and reach * factor < BASE:
             return cls(factor, 1)
         exponent = max(math.frexp(reach)[1], _LEAST_EXPONENT)
         return cls(math.ldexp(1.0, 52 - exponent), 3, math.ldexp(1.0, exponent - 104))
@@ -135,14 +133,14 @@ def cell_hashes(rows: pd.DataFrame | Chunk, name: str, schema: Schema) -> np.nda
     return np.asarray(hashes[array.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
 
 
-def _hashed(cells: pd.Series, column: object) -> np.ndarray:
+def _hashed(cells: pd.Series, column: Any) -> np.ndarray:
     """A number for each cell, not 0 unless it is missing."""
-    if isinstance(column, CategoricalColumn | BooleanColumn):
-        known = categories(column)
+    if column.is_categorical:
+        known = column.levels
         codes, distinct = pd.factorize(cells)
         members = pd.Index(known).get_indexer(pd.Index(distinct))
         return mix(np.append(np.where(members < 0, len(known), members) + 1, 0).astype(np.uint64)[codes])
-    places, ruler = numeric_scale.positions(cells, column), Ruler.of(column)  # type: ignore[arg-type]
+    places, ruler = column.positions(cells), Ruler.of(column)
     if ruler.n_digits == 1:
         places = np.rint(places * ruler.factor)
     bits = (places + 0.0).view(np.uint64)  # of zeros one
@@ -261,14 +259,12 @@ def whole_entities(table: Table, schema: Schema, *, seed: int, limit: int) -> np
     order = order[sizes[order] <= limit]
     drawn = np.zeros(len(sizes) + 1, dtype=bool)
     drawn[order[np.cumsum(sizes[order]) <= limit]] = True
-    return drawn[codes]
+    return np.asarray(drawn[codes])
 
 
-def is_spelled(column: object) -> bool:
+def is_spelled(column: Any) -> bool:
     """True if cells of a column stand for themselves, as texts, rather than for places or members of a list."""
-    return isinstance(column, IdentifierColumn | PersonalColumn | TextColumn) or (
-        isinstance(column, CategoricalColumn) and column.measure
-    )
+    return not column.is_learned or (column.is_categorical and column.is_measured)
 
 
 def tickets(keys: np.ndarray, counts: np.ndarray, seed: int) -> np.ndarray:
@@ -345,10 +341,10 @@ def _rows(
     parts = [part for name in names for part in texts(frame[name], schema.columns[name])]
     if not parts:
         return [b""] * len(frame)
-    return pc.binary_join_element_wise(*parts, BETWEEN.encode()).to_pylist()  # type: ignore[no-any-return]
+    return pc.binary_join_element_wise(*parts, BETWEEN).to_pylist()  # type: ignore[no-any-return]
 
 
-def _kept_texts(series: pd.Series, column: object) -> list[pa.Array]:
+def _kept_texts(series: pd.Series, column: Any) -> list[pa.Array]:
     if not is_spelled(column):
         return _texts(series, column)
     codes, distinct = pd.factorize(series)
@@ -357,18 +353,18 @@ def _kept_texts(series: pd.Series, column: object) -> list[pa.Array]:
     return [_taken(codes, [f"{len(text)}:{text}".encode(errors="surrogatepass") for text in texts])]
 
 
-def _texts(series: pd.Series, column: object) -> list[pa.Array]:
+def _texts(series: pd.Series, column: Any) -> list[pa.Array]:
     """The whole numbers of a column as texts: one array, or three."""
-    if isinstance(column, CategoricalColumn | BooleanColumn):
-        known = categories(column)
+    if column.is_categorical:
+        known = column.levels
         members = pd.Index(known).get_indexer(pd.Index(series.array))
         members = np.where(members < 0, len(known), members)
         return [_taken(np.where(series.isna().to_numpy(), -1, members), [b"%d" % n for n in range(len(known) + 1)])]
-    ruler = Ruler.of(column)  # type: ignore[arg-type]
-    places = numeric_scale.positions(series, column)  # type: ignore[arg-type]
+    ruler = Ruler.of(column)
+    places = column.positions(series)
     absent = np.isnan(places)
     texts = [
-        pa.array(digit, mask=absent).cast(pa.string()).cast(pa.binary()).fill_null(MISSING.encode())
+        pa.array(digit, mask=absent).cast(pa.string()).cast(pa.binary()).fill_null(MISSING)
         for digit in _digits(np.where(absent, 0.0, places), ruler)
     ]
     tiny = np.flatnonzero((places != 0.0) & (np.abs(places) < ruler.least))
@@ -382,7 +378,7 @@ def _texts(series: pd.Series, column: object) -> list[pa.Array]:
 
 def _taken(codes: np.ndarray, texts: list[bytes]) -> pa.Array:
     """The text of each code, of -1 that of a missing cell."""
-    return pa.array([*texts, MISSING.encode()], pa.binary()).take(pa.array(np.where(codes < 0, len(texts), codes)))
+    return pa.array([*texts, MISSING], pa.binary()).take(pa.array(np.where(codes < 0, len(texts), codes)))
 
 
 def _digits(places: np.ndarray, ruler: Ruler) -> list[np.ndarray]:

@@ -11,11 +11,11 @@ from typing import Any
 
 import tomli_w
 
-from synth.columns import Column, is_measured
 from synth.errors import SchemaError
 from synth.output import whole_file
 from synth.parsing import GivenFile, read_given
 from synth.schema import Schema, build_schema
+from synth.schema.kinds import AnyColumn
 from synth.validation import parse_toml
 
 READ_OFF = "read_off"
@@ -93,12 +93,9 @@ def to_toml(schema: Schema, *, read_off: bool = False) -> str:
     return "\n".join(blocks)
 
 
-def _understood(column: Column) -> set[str]:
+def _understood(column: AnyColumn) -> set[str]:
     """Fields that need no line: the domain of a column to measure, where nothing narrows it."""
-    if not is_measured(column):
-        return set()
-    domain = column.domain  # type: ignore[union-attr]
-    return {domain} if getattr(column, domain) == column.widest(dict(column)) else set()  # type: ignore[union-attr]
+    return {column.domain} if column.domain is not None and column.says_nothing else set()
 
 
 def _lines(content: Mapping[str, Any]) -> str:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn
 from synth.errors import JobError, TableError
 from synth.row_hash import Table, entity_codes, frames_of, row_names
 from synth.schema import Schema
@@ -139,7 +138,7 @@ def _hashable(column: pd.Series) -> pd.Series:
 
 def unit_column(schema: Schema) -> str | None:
     """The column whose text names the unit that goes to one side as a whole; `None` where its content names a row."""
-    named = (name for name in schema.kept if isinstance(schema.columns[name], IdentifierColumn))
+    named = (name for name in schema.kept if schema.columns[name].is_identifier)
     return schema.entity or next((name for name in named if not schema.columns[name].missing), None)
 
 
@@ -210,7 +209,7 @@ def _strata(rows: Rows, chosen: np.ndarray, schema: Schema) -> np.ndarray:
     if schema.target is None:
         return np.zeros(len(chosen), dtype=np.int64)
     target = rows.frame(schema.target)[schema.target].iloc[chosen]
-    if isinstance(schema.columns[schema.target], CategoricalColumn | BooleanColumn):
+    if schema.columns[schema.target].is_categorical:
         return np.asarray(pd.factorize(target)[0], dtype=np.int64)
     ranks = target.rank(pct=True).to_numpy(dtype=float, na_value=0.0)
     return np.ceil(ranks * 10).astype(np.int64)

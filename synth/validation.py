@@ -207,7 +207,8 @@ def _union_step(args: tuple[Any, ...], step: Any) -> tuple[Any, bool] | None:
 def _bare(annotation: Any) -> Any:
     """An annotation without `Annotated`, and without the none of one that may be left out."""
     while typing.get_origin(annotation) is typing.Annotated:
-        annotation = typing.get_args(annotation)[0]
+        annotation, *marks = typing.get_args(annotation)
+        annotation = next((mark.union for mark in marks if hasattr(mark, "union")), annotation)
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         present = [arg for arg in typing.get_args(annotation) if arg is not type(None)]
         return _bare(present[0]) if len(present) == 1 else annotation

@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from evaluate.gate.policy import Policy
-from synth.columns import CategoricalColumn, IdentifierColumn, IntegerColumn, PersonalColumn, RealColumn, WeightColumn
 from synth.domain.grid import EVEN_CELLS
-from synth.domain.numeric_scale import step
 from synth.dp.events import StabilityEvent
 from synth.dp.schedule import Schedule
 from synth.errors import JobError
@@ -407,9 +405,7 @@ def _of_measured(facts: AdviceFacts) -> Iterator[str]:
 def _of_categories(facts: AdviceFacts) -> Iterator[str]:
     schema, found = facts.schema, facts.outlook
     many = [
-        name
-        for name in found.sizes
-        if isinstance(schema.columns[name], CategoricalColumn) and found.sizes[name] - 2 > MANY_CATEGORIES
+        name for name in found.sizes if schema.columns[name].is_categorical and found.sizes[name] - 2 > MANY_CATEGORIES
     ]
     if many:
         worst = max(many, key=lambda name: found.columns[name])
@@ -421,12 +417,11 @@ def _of_categories(facts: AdviceFacts) -> Iterator[str]:
 
 
 def _of_bounds(facts: AdviceFacts) -> Iterator[str]:
-    numbers = (IntegerColumn, RealColumn, WeightColumn)
     for name in facts.schema.modeled:
         column = facts.schema.columns[name]
-        if not isinstance(column, numbers) or column.measure or column.bins or column.scale == "log":
+        if not column.is_number or column.measure or column.bins or column.scale == "log":
             continue
-        unit, width = step(column), (column.bounds[1] - column.bounds[0]) / EVEN_CELLS
+        unit, width = column.unit, (column.bounds[1] - column.bounds[0]) / EVEN_CELLS
         if unit is not None and width > COARSE_CELL * unit:
             yield (
                 f"column={name!r} has wide bounds on a linear scale: a cell of its grid is {width:.3g} wide, and what "
@@ -435,10 +430,10 @@ def _of_bounds(facts: AdviceFacts) -> Iterator[str]:
 
 
 def _of_identifiers(facts: AdviceFacts) -> Iterator[str]:
-    names = [name for name in facts.schema.kept if isinstance(facts.schema.columns[name], IdentifierColumn)]
+    names = [name for name in facts.schema.kept if facts.schema.columns[name].is_identifier]
     if names:
         yield f"{_listed(names)}: identifiers are made anew in the same format; nothing about them is learned"
-    names = [name for name in facts.schema.kept if isinstance(facts.schema.columns[name], PersonalColumn)]
+    names = [name for name in facts.schema.kept if facts.schema.columns[name].is_personal]
     if names:
         yield f"{_listed(names)}: personal data is written anew by Faker; nothing about it is learned"
 

@@ -23,7 +23,7 @@ from synth.generators.models.text_model import scorer_of
 from synth.generators.registry import load_model
 from synth.parsing import GivenFile, read_given
 from synth.progress import Progress
-from synth.schema import Kind, Schema
+from synth.schema import Schema, TaskKind
 from synth.schema_file import schema_of
 from synth.table.conforming import Outside
 from synth.table.limits import SizeLimits
@@ -155,7 +155,7 @@ class Offer:
     n_targets: int | None = N_TARGETS
     n_rows: int | None = N_ROWS
     sample_rows: int = SAMPLE_ROWS
-    task: Kind | None = None
+    task: TaskKind | None = None
     outside: Outside = "refuse"
 
 

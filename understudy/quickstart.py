@@ -5,7 +5,6 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from synth.columns import NumericColumn
 from synth.declare import declare_schema, measurable
 from synth.infer import infer_schema
 from synth.schema import Schema
@@ -74,7 +73,7 @@ class QuickStart:
     @property
     def numbers(self) -> tuple[str, ...]:
         """Columns of numbers, whose frequent values a private fit can measure under its budget."""
-        return tuple(name for name, of in self.schema.columns.items() if isinstance(of, NumericColumn) and not of.drop)
+        return tuple(name for name, of in self.schema.columns.items() if of.is_number and not of.drop)
 
     def declared(
         self, *, n_units: int, public: frozenset[str], epsilon: float, frequent: frozenset[str] = frozenset()

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import numeric_scale
 from synth.schema import Schema
 
 MAX_GROUPS = 8
@@ -40,11 +38,11 @@ class Groups:
             train: *Sensitive*. Conforming to the schema.
         """
         column: Any = schema.columns[name]
-        if isinstance(column, CategoricalColumn | BooleanColumn):
+        if column.is_categorical:
             counts = train[name].dropna().astype(object).value_counts().sort_index()
             values = tuple(counts.sort_values(ascending=False, kind="stable").index[:MAX_GROUPS])
             return cls(name, (*map(str, values), "missing"), values)
-        positions = numeric_scale.positions(train[name], column)
+        positions = column.positions(train[name])
         known = positions[~np.isnan(positions)]
         edges = np.unique(np.quantile(known, [0.25, 0.5, 0.75], method="higher")) if len(known) else np.zeros(0)
         edges = edges[edges > known.min()] if len(known) else edges
@@ -57,7 +55,7 @@ class Groups:
         if self.edges is None:
             codes = pd.Index(self.values, dtype=object).get_indexer(pd.Index(series.astype(object)))
         else:
-            positions = numeric_scale.positions(series, column)  # type: ignore[arg-type]
+            positions = column.positions(series)
             codes = np.searchsorted(self.edges, positions, side="right")
         return np.where(missing, len(self.labels) - 1, codes)
 
@@ -66,7 +64,6 @@ def _ranges(edges: np.ndarray, column: Any) -> list[str]:
     """Names of the ranges between edges."""
     if not len(edges):
         return ["all"]
-    timed = column.kind in ("date", "datetime")
-    words = [str(numeric_scale.moment(edge, column)) if timed else f"{edge:.6g}" for edge in edges]
+    words = [str(column.value_at(edge)) if column.is_time else f"{edge:.6g}" for edge in edges]
     inner = [f"{low} to below {high}" for low, high in itertools.pairwise(words)]
     return [f"below {words[0]}", *inner, f"{words[-1]} or more"]

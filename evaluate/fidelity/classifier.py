@@ -13,15 +13,15 @@ they were written as.
 
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from evaluate.fidelity.joint_samples import JointSide
 from evaluate.intervals import placements
-from synth.columns import BooleanColumn, CategoricalColumn, DateColumn, DatetimeColumn
-from synth.domain import numeric_scale
 from synth.schema import Schema
+from synth.schema.kinds.moments import DAY
 
 N_FOLDS = 5
 N_JUDGED = 10
@@ -69,14 +69,14 @@ def coded(sides: list[JointSide], schema: Schema) -> tuple[list[np.ndarray], np.
     lines: dict[str, np.ndarray] = {}
     for name in sorted(schema.learned):
         column = schema.columns[name]
-        is_category = isinstance(column, CategoricalColumn | BooleanColumn)
-        if isinstance(column, CategoricalColumn) and column.ordered:
+        is_category = column.is_categorical
+        if column.is_ordered:
             known, is_category = pd.Index(column.categories, dtype=object), False
             found = [_cut(np.concatenate([_ranks(side.rows[name], known) for side in sides]))]
         elif is_category:
             found = [_levels(pd.concat([side.rows[name].astype(object) for side in sides], ignore_index=True))]
         else:
-            lines[name] = np.concatenate([numeric_scale.positions(side.rows[name], column) for side in sides])  # type: ignore[arg-type]
+            lines[name] = np.concatenate([column.positions(side.rows[name]) for side in sides])
             found = _of_line(lines[name], column)
         found = [codes for codes in found if (codes != codes[0]).any()]
         features += found
@@ -105,19 +105,19 @@ def _ranks(values: pd.Series, known: pd.Index) -> np.ndarray:
     return np.where(values.isna().to_numpy(dtype=bool), np.nan, np.where(places < 0, len(known), places))
 
 
-def _of_line(values: np.ndarray, column: object) -> list[np.ndarray]:
+def _of_line(values: np.ndarray, column: Any) -> list[np.ndarray]:
     """Codes of each number or time: its place, and its digits unless its place tells them; shape (len(values),)."""
-    if not isinstance(column, DateColumn | DatetimeColumn):
+    if not column.is_time:
         values = _as_written(values)
     place = _cut(values)
     if len(np.unique(values[~np.isnan(values)])) <= N_EDGES:
         return [place]
-    if isinstance(column, DateColumn):
+    if column.is_date:
         further = [values % 7]
-    elif isinstance(column, DatetimeColumn):
+    elif column.is_time:
         further = [
-            values // numeric_scale.DAY % 7,
-            values % numeric_scale.DAY,
+            values // DAY % 7,
+            values % DAY,
             _finest(values, [1000, 10**6, 60 * 10**6, 3600 * 10**6]),
         ]
     else:
@@ -133,9 +133,9 @@ def _differences(lines: dict[str, np.ndarray], schema: Schema, n_real: int) -> l
         lines: positions of numbers and times, by column, shape (n,) each.
     """
     days = {
-        name: values / (1 if isinstance(schema.columns[name], DateColumn) else numeric_scale.DAY)
+        name: values / (1 if schema.columns[name].is_date else DAY)
         for name, values in lines.items()
-        if isinstance(schema.columns[name], DateColumn | DatetimeColumn)
+        if schema.columns[name].is_time
     }
     gaps = [later - earlier for earlier, later in list(itertools.combinations(days.values(), 2))[:MAX_PAIRS]]
     numbers = [_as_written(values) for name, values in lines.items() if name not in days] + gaps

@@ -26,7 +26,6 @@ from evaluate.intervals import Rate, newcombe, replicate_groups
 from evaluate.metrics import COMPARED, KEPT, Metric, biased
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
-from synth.columns import DateColumn, DatetimeColumn
 from synth.domain import Attribute
 
 _FEW_VALUES = "a few values far out decide it and its interval; name 'columns.tail.excess.mean'"
@@ -225,8 +224,8 @@ def _edges(attribute: Attribute) -> list[float] | list[str] | None:
     """Edges of the bins: numbers, or dates and times as ISO texts."""
     if attribute.edges is None:
         return None
-    if isinstance(attribute.column, DateColumn | DatetimeColumn):
-        unit = "D" if isinstance(attribute.column, DateColumn) else "us"
+    if attribute.column.is_time:
+        unit = "D" if attribute.column.is_date else "us"
         stamps = np.ceil(attribute.edges).astype(np.int64).astype(f"datetime64[{unit}]")
         return [str(stamp) for stamp in stamps]
     return [float(edge) for edge in np.clip(attribute.edges, -LARGEST, LARGEST)]

@@ -16,7 +16,6 @@ from evaluate.fidelity.lines import OrderedValues
 from evaluate.fidelity.samples import FRESH, SHUFFLED, Samples
 from evaluate.intervals import WITHOUT, Rate, jackknife, newcombe, replicate_groups, wilson
 from evaluate.result import Direction, Estimate, Failure
-from synth.columns import DateColumn, DatetimeColumn
 from synth.domain import numeric_scale
 
 TAIL, FEWEST_IN_TAIL = 0.001, 3
@@ -233,7 +232,7 @@ def spikes(of: ColumnValues) -> Shares | None:
     train, n = of.lines[0], of.sizes[0]
     counts = train.counts.sum(axis=0)
     frequent = counts >= max(SPIKE * n, FEWEST_IN_SPIKE)
-    if (own := numeric_scale.step(of.column)) is not None:
+    if (own := of.column.unit) is not None:
         frequent &= counts >= STANDS_OUT * (_at(train, train.values - own) + _at(train, train.values + own)) / 2
     if counts[frequent].sum() < LEAST_MASS * n:
         return None
@@ -247,12 +246,12 @@ def lattice(of: ColumnValues) -> Shares | None:
     A step that the schema rounds to is kept by every table, and so is no finding.
     """
     train = of.lines[0]
-    if isinstance(of.column, DateColumn):
+    if of.column.is_date:
         return None
-    counts, own = train.counts.sum(axis=0), numeric_scale.step(of.column) or 0.0
+    counts, own = train.counts.sum(axis=0), of.column.unit or 0.0
     some = _not_zero(train)
     n = int(counts[some].sum())
-    is_time = isinstance(of.column, DatetimeColumn)
+    is_time = of.column.is_time
     for step in STEPS_OF_TIMES if is_time else STEPS:
         if step < 2 * own or n == 0:
             break

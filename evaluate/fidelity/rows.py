@@ -16,9 +16,7 @@ from evaluate.sampling import (
     entity_codes,
 )
 from evaluate.tables import Tables
-from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import Attribute, numeric_scale
-from synth.domain.discretizer import categories
+from synth.domain import Attribute
 from synth.schema import Schema
 
 Clique = tuple[int, ...]
@@ -88,10 +86,10 @@ class SeededTable:
             return np.asarray(table.read(name, table.n_rows)[_places(n_rows, offsets[name], table.n_rows)])
         column: Any = self.schema.columns[name]
         cells = self.rows[name].iloc[:n_rows]
-        if isinstance(column, CategoricalColumn | BooleanColumn):
-            n_cells = len(categories(column)) + 2
+        if column.is_categorical:
+            n_cells = len(column.levels) + 2
             return Attribute(name, column, None, np.arange(n_cells), np.ones(n_cells)).cells(cells)
-        found: np.ndarray = numeric_scale.positions(cells, column)
+        found: np.ndarray = column.positions(cells)
         return found
 
 
@@ -157,7 +155,7 @@ class SampledRows:
         found = {}
         for name in self.table.schema.learned:
             read, column = self._read(name), self.table.schema.columns[name]
-            gone = np.isnan(read) if _on_the_line(column) else read == len(categories(column)) + 1
+            gone = np.isnan(read) if _on_the_line(column) else read == len(column.levels) + 1
             found[name] = MissingCounts.of(gone, self.units).rate()
         return found
 
@@ -175,7 +173,7 @@ class SampledRows:
 
 
 def _on_the_line(column: Any) -> bool:
-    return not isinstance(column, CategoricalColumn | BooleanColumn)
+    return not column.is_categorical
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,11 +40,15 @@ class Samples:
 
     @classmethod
     def draw(cls, tables: Tables) -> "Samples":
-        """The samples of one evaluation, by its seed; they do not depend on the order of rows.
+        """The samples of one evaluation, by its seed, drawn once; they do not depend on the order of rows.
 
         Args:
             tables: *Sensitive*. As `Tables.prepare` gives them.
         """
+        return tables.kept.once("samples", lambda: cls._draw(tables))
+
+    @classmethod
+    def _draw(cls, tables: Tables) -> "Samples":
         holdout = tables.holdout
         train = SeededTable.drawn(tables.train, tables.order("train"), tables)
         synthetic = SeededTable.drawn(tables.synthetic, tables.order("synthetic"), tables)

@@ -18,7 +18,7 @@ noise adds).
 """
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -35,8 +35,6 @@ from evaluate.sampling import (
     one_per_entity,
 )
 from evaluate.tables import Real
-from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import numeric_scale
 from synth.row_hash import ABSENT
 from synth.schema import Schema
 
@@ -249,12 +247,12 @@ def _strata(train: RowHashes, holdout: RowHashes) -> np.ndarray:
     return np.asarray(np.ceil(np.nan_to_num(pd.Series(targets).rank(pct=True).to_numpy()) * 10))
 
 
-def _compared(train: pd.Series, holdout: pd.Series, column: object) -> Iterator[TestResult]:
+def _compared(train: pd.Series, holdout: pd.Series, column: Any) -> Iterator[TestResult]:
     """The tests of one column."""
-    if isinstance(column, CategoricalColumn | BooleanColumn):
+    if column.is_categorical:
         yield from _of_levels(*(side.astype(object).where(side.notna(), None) for side in (train, holdout)))
         return
-    places = [numeric_scale.positions(side, column) for side in (train, holdout)]  # type: ignore[arg-type]
+    places = [column.positions(side) for side in (train, holdout)]
     there = [side[~np.isnan(side)] for side in places]
     if min(map(len, there)) > 0:
         yield _kolmogorov_smirnov(*there)

@@ -36,7 +36,6 @@ from evaluate.utility.scores import weightings
 from evaluate.utility.study import COMPARED, SIDES, FittedModel, Models, Study, interval
 from evaluate.utility.task import Task, TaskRows
 from evaluate.utility.tstr import BOUNDS, scored
-from synth.columns import BooleanColumn, CategoricalColumn, WeightColumn
 from synth.schema import Schema
 
 TEST = Counted("test rows with a text, which are half of the holdout", 2, 5_000)
@@ -66,10 +65,10 @@ FORM: Form = "linear"
 
 def targets_of(schema: Schema) -> tuple[str, ...]:
     """The columns that are predicted from texts: a public choice."""
-    learned = [name for name in schema.learned if not isinstance(schema.columns[name], WeightColumn)]
+    learned = [name for name in schema.learned if not schema.columns[name].is_weight]
 
     def place(name: str) -> tuple[bool, bool]:
-        return name != schema.target, not isinstance(schema.columns[name], CategoricalColumn | BooleanColumn)
+        return name != schema.target, not schema.columns[name].is_categorical
 
     return tuple(sorted(learned, key=place)[:MOST_TARGETS])
 

@@ -16,8 +16,6 @@ from evaluate.sampling import (
     side_seed,
 )
 from evaluate.tables import Tables
-from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn
-from synth.domain import numeric_scale
 from synth.histories.ordering import Histories, histories_of, order_ranks
 from synth.schema import Schema
 
@@ -167,13 +165,12 @@ def varying(schema: Schema) -> tuple[str, ...]:
 
 def numbers(schema: Schema) -> tuple[str, ...]:
     """Numbers and times among the columns that may change."""
-    kinds = (CategoricalColumn, BooleanColumn)
-    return tuple(name for name in varying(schema) if not isinstance(schema.columns[name], kinds))
+    return tuple(name for name in varying(schema) if schema.columns[name].is_line)
 
 
 def has_times(schema: Schema) -> bool:
     """True where the order is a number or time, so that there are gaps between rows."""
-    return schema.order is not None and not isinstance(schema.columns[schema.order], IdentifierColumn)
+    return schema.order is not None and not schema.columns[schema.order].is_identifier
 
 
 @dataclass(frozen=True)
@@ -192,20 +189,20 @@ def step_codes(name: str, samples: HistorySamples, schema: Schema) -> StepCodes:
         samples: *Sensitive*.
     """
     column, series = schema.columns[name], [one.frame[name] for one in samples.all]
-    if isinstance(column, CategoricalColumn | BooleanColumn):
+    if column.is_categorical:
         frequent = _frequent(series[0])
         known = [frequent.get_indexer(pd.Index(one.astype(object))) for one in series]
         missing = [one.isna().to_numpy(dtype=bool) for one in series]
         labels, n = [str(value) for value in frequent], len(frequent)
     else:
-        places = [numeric_scale.positions(one, column) for one in series]  # type: ignore[arg-type]
+        places = [column.positions(one) for one in series]
         missing = [np.isnan(one) for one in places]
         edges = _edges(places[0][~missing[0]])
         known = [np.searchsorted(edges, one, side="right") for one in places]
         n = len(edges) + 1
         labels = [f"part {i + 1} of {n}" for i in range(n)]
     codes = tuple(np.where(gone, n + 1, np.where(code < 0, n, code)) for code, gone in zip(known, missing, strict=True))
-    return StepCodes(codes, (*labels, "other", "missing"), not isinstance(column, CategoricalColumn | BooleanColumn))
+    return StepCodes(codes, (*labels, "other", "missing"), not column.is_categorical)
 
 
 def _frequent(series: pd.Series) -> pd.Index:
@@ -227,4 +224,4 @@ def _edges(values: np.ndarray) -> np.ndarray:
 def step_positions(name: str, samples: Iterable[GroupedHistories], schema: Schema) -> list[np.ndarray]:
     """A number or time of each table's rows as positions, NaN where missing."""
     column = schema.columns[name]
-    return [numeric_scale.positions(one.frame[name], column) for one in samples]  # type: ignore[arg-type]
+    return [column.positions(one.frame[name]) for one in samples]

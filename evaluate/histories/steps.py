@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 
 from evaluate.histories.samples import varying
-from synth.columns import IntegerColumn
 from synth.histories.layout import HistoryLayout
 from synth.histories.ordering import Histories
 from synth.schema import Schema
+from synth.schema.kinds import IntegerColumn
 
 MOST_ROWS = 10_000_000
 """The largest place in a history."""

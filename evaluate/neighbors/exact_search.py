@@ -103,10 +103,16 @@ def _columns(targets: SpaceRows, pool: SpaceRows, names: Sequence[str]) -> list[
 def _sums(n_targets: int, n_pool: int, parts: Sequence[_Column]) -> Iterator[tuple[int, np.ndarray]]:
     """Blocks of targets: where each starts, and what they differ from each row of the pool by; (n_block, n_pool)."""
     size = max(1, CELLS // max(1, n_pool))
+    lines, others = ([part for part in parts if part.is_line == is_line] for is_line in (True, False))
+    # Of categories only the number that differ counts: it is summed in the fewest bytes, which is several times faster.
+    counted = np.uint8 if len(others) < np.iinfo(np.uint8).max else np.uint16
     for start in range(0, n_targets, size):
         block = slice(start, min(start + size, n_targets))
-        total = np.zeros((block.stop - start, n_pool), dtype=np.int32)
-        for part in parts:
+        differ = np.zeros((block.stop - start, n_pool), dtype=counted)
+        for part in others:
+            differ += part.targets[block, None] != part.pool
+        total = np.multiply(differ, parts[0].unit, dtype=np.int32)
+        for part in lines:
             total += part.differences(block)
         yield start, total
 

@@ -13,13 +13,12 @@ Source: Gower 1971, "A general coefficient of similarity and some of its propert
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from evaluate.tables import Tables
-from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import numeric_scale
 from synth.row_hash import content_hashes
 from synth.schema import Schema
 
@@ -120,21 +119,21 @@ def _varying(scale: "Scale", values: list[np.ndarray]) -> list[np.ndarray]:
 class Scale:
     """The scale of one column. *Sensitive*."""
 
-    column: object
+    column: Any
     levels: pd.Index | None = None
     known: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def of(cls, known: pd.Series, column: object) -> "Scale":
+    def of(cls, known: pd.Series, column: Any) -> "Scale":
         """The scale of a column.
 
         Args:
             known: *Sensitive*. Values that give levels or ranks. For an attack they have to be those of all real
                 rows: by the training rows alone, a training row would lie where ranks are spread out.
         """
-        if isinstance(column, CategoricalColumn | BooleanColumn):
+        if column.is_categorical:
             return cls(column, levels=pd.Index(known.dropna().unique()).sort_values())
-        positions = numeric_scale.positions(known, column)  # type: ignore[arg-type]
+        positions = column.positions(known)
         return cls(column, known=positions[~np.isnan(positions)])
 
     def apply(self, series: pd.Series) -> np.ndarray:
@@ -142,7 +141,7 @@ class Scale:
         if self.levels is not None:
             codes = self.levels.get_indexer(pd.Index(series.array))
             return np.where(series.isna().to_numpy(), len(self.levels) + 1, codes).astype(np.int32)
-        values = numeric_scale.positions(series, self.column)  # type: ignore[arg-type]
+        values = self.column.positions(series)
         return np.where(np.isnan(values), MISSING, _ranks(values, self.known) + 0.5).astype(np.float32)
 
     def points(self, values: np.ndarray) -> np.ndarray:

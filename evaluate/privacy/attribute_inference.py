@@ -41,8 +41,6 @@ from evaluate.tables import MetricResult, Tables
 from evaluate.utility.models import Fitted
 from evaluate.utility.study import fit
 from evaluate.utility.task import MAX_CLASSES, Task, TaskRows
-from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import numeric_scale
 
 METRICS = (
     Metric("privacy.inference", "lower", "Inferring a secret value", "How much more often a member's value is found by "
@@ -139,13 +137,13 @@ def secret_of(name: str, tables: Tables, attacked: Attacked) -> Secret:
     positions = (attacked.members, attacked.controls, attacked.pool, attacked.own)
     parts = [frame[name].iloc[at] for frame, at in zip(frames, positions, strict=True)]
     column = tables.schema.columns[name]
-    if isinstance(column, CategoricalColumn | BooleanColumn):
+    if column.is_categorical:
         codes = pd.factorize(pd.concat([part.astype(object) for part in parts]))[0].astype(np.float64)
         codes[codes < 0] = np.nan
         ends = np.cumsum([len(part) for part in parts])[:-1]
         members, controls, pool, fresh = np.split(codes, ends)
         return Secret(members, controls, pool, fresh, width=0.0, is_line=False)
-    members, controls, pool, fresh = (numeric_scale.positions(part, column) for part in parts)  # type: ignore[arg-type]
+    members, controls, pool, fresh = (column.positions(part) for part in parts)
     return Secret(members, controls, pool, fresh, width=_widths(tables)[name], is_line=True)
 
 

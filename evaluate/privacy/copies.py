@@ -48,7 +48,6 @@ from evaluate.sampling import (
     Side,
 )
 from evaluate.tables import MetricResult, Tables
-from synth.columns import BooleanColumn, CategoricalColumn
 
 CHANCE = 1e-3
 """Nothing is told where an independent sample matches the training counts with at least this probability."""
@@ -137,7 +136,7 @@ def compare(tables: Tables, other: Side, side: Side = "train") -> TwoSampleChiSq
         [np.append(n_first, np.zeros(is_new.sum(), dtype=np.int64)), np.append(second.times(keys), n_second[is_new])]
     )
     target = tables.schema.target
-    if target is None or not isinstance(tables.schema.columns[target], CategoricalColumn | BooleanColumn):
+    if target is None or not tables.schema.columns[target].is_categorical:
         return chi_square([StratumCounts(counts[0], counts[1])])
     strata = np.append(first.strata, second.strata[is_new])
     return chi_square([StratumCounts(*counts[:, strata == stratum]) for stratum in np.unique(strata)])

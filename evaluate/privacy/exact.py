@@ -4,6 +4,7 @@ Distances take ranks, which cannot tell two values that lie close to each other.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,6 @@ from evaluate.sampling import (
     entity_codes,
 )
 from evaluate.tables import Tables
-from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import numeric_scale
 from synth.row_hash import Ruler
 
 MISSING = -1
@@ -108,12 +107,12 @@ def _units(tables: Tables) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return train, fresh, control
 
 
-def _codes(values: pd.Series, column: object) -> tuple[np.ndarray, np.ndarray | None]:
+def _codes(values: pd.Series, column: Any) -> tuple[np.ndarray, np.ndarray | None]:
     """Codes of a column, and which of them are no bound; `None` for categories."""
-    if isinstance(column, CategoricalColumn | BooleanColumn):
+    if column.is_categorical:
         return pd.factorize(values)[0], None
-    places, ruler = numeric_scale.positions(values, column), Ruler.of(column)  # type: ignore[arg-type]
-    bounds: np.ndarray = np.array(numeric_scale.bounds(column))  # type: ignore[arg-type]
+    places, ruler = column.positions(values), Ruler.of(column)
+    bounds: np.ndarray = np.array(column.ends)
     if ruler.n_digits == 1:
         places, bounds = np.rint(places * ruler.factor), np.rint(bounds * ruler.factor)
     codes, distinct = pd.factorize(places)

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import numeric_scale
 from synth.schema import Schema
 
 NEAR = 0.05
@@ -36,7 +34,7 @@ class Cells:
         """
         widths = {}
         for name in schema.learned:
-            if isinstance(schema.columns[name], CategoricalColumn | BooleanColumn):
+            if schema.columns[name].is_categorical:
                 continue
             places = _places(reference, name, schema)
             known = places[~np.isnan(places)]
@@ -74,7 +72,7 @@ class Cells:
 
 
 def _places(frame: pd.DataFrame, name: str, schema: Schema) -> np.ndarray:
-    return numeric_scale.positions(frame[name], schema.columns[name])  # type: ignore[arg-type]
+    return np.asarray(schema.columns[name].positions(frame[name]))
 
 
 def _around(centers: np.ndarray, places: np.ndarray, width: float) -> np.ndarray:

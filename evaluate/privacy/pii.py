@@ -17,6 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,12 +30,12 @@ from evaluate.sampling import (
 )
 from evaluate.tables import MetricResult, Tables
 from synth import identifiers, personal
-from synth.columns import Column, IdentifierColumn, PersonalColumn
 from synth.infer.personal import CALLING_CODE
 from synth.locales import IBAN_LENGTHS
 from synth.personal.formats import CARD_DIGITS, as_text
 from synth.personal.replacement import templates_of
 from synth.schema import Schema
+from synth.schema.kinds import Column
 
 _COINCIDE = "common names and numbers coincide by chance; name 'privacy.personal.excess', or 'privacy.personal'"
 METRICS = (
@@ -123,9 +124,7 @@ _NUMBERS = ("phone", "account_number", "national_id")
 _DRAWS = 2_000
 
 
-def expected(
-    column: IdentifierColumn | PersonalColumn, real: frozenset[str], n: int, rng: np.random.Generator
-) -> float:
+def expected(column: Any, real: frozenset[str], n: int, rng: np.random.Generator) -> float:
     """Expected real values among so many new ones: real ones of a form, over all that the form holds.
 
     Of numbers only; other personal data is as good as never made twice.
@@ -137,7 +136,7 @@ def expected(
     >>> round(expected(column, frozenset({"5550123", "5559123"}), 50, np.random.default_rng(0)), 6)
     0.5
     """
-    if isinstance(column, IdentifierColumn):
+    if column.is_identifier:
         return n * len(real) / identifiers.capacity(column)
     if column.personal not in _NUMBERS:
         return 0.0
@@ -244,7 +243,7 @@ class _Compared:
     """*Sensitive*. A column's values, made comparable: `None` where missing."""
 
     name: str
-    column: IdentifierColumn | PersonalColumn
+    column: Any
     synthetic: np.ndarray
     train: frozenset[str]
     holdout: frozenset[str]
@@ -272,13 +271,13 @@ def measure(tables: Tables) -> MetricResult:
     return MetricResult(tuple(estimates), tuple(failures))
 
 
-def _unlearned(tables: Tables) -> dict[str, IdentifierColumn | PersonalColumn]:
+def _unlearned(tables: Tables) -> dict[str, Any]:
     columns = {name: tables.schema.columns[name] for name in tables.schema.kept}
-    return {name: one for name, one in columns.items() if isinstance(one, IdentifierColumn | PersonalColumn)}
+    return {name: one for name, one in columns.items() if one.is_replaced}
 
 
 def _compare(
-    name: str, column: IdentifierColumn | PersonalColumn, tables: Tables, holdout: pd.DataFrame
+    name: str, column: Any, tables: Tables, holdout: pd.DataFrame
 ) -> _Compared:  # fmt: skip
     train, held = (
         frozenset(value for value in likenesses(frame[name], _held(column)) if value is not None)
@@ -288,7 +287,7 @@ def _compare(
 
 
 def _held(column: Column) -> str:
-    return column.personal if isinstance(column, PersonalColumn) else "identifier"
+    return column.personal if column.is_personal else "identifier"
 
 
 def _nothing(name: str) -> list[Failure]:
@@ -339,7 +338,7 @@ def _drawn(one: _Compared, groups: np.ndarray, tables: Tables) -> np.ndarray:
     shared = schema.entity is not None and one.name in (schema.entity, *schema.constant_in_entity)
     owners = groups if shared else np.arange(len(groups))
     n = int(owners.max()) + 1
-    if isinstance(one.column, IdentifierColumn):
+    if one.column.is_identifier:
         values = identifiers.draw(one.column, n, rng)
     else:
         values = personal.generate(one.column.model_copy(update={"unique": False, "missing_share": 0.0}), n, rng)

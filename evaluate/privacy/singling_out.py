@@ -21,6 +21,7 @@ section 5.1; Cohen & Nissim 2020, "Towards formalizing the GDPR's notion of sing
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,8 +34,6 @@ from evaluate.sampling import (
     one_per_entity,
 )
 from evaluate.tables import MetricResult, Tables
-from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import numeric_scale
 from synth.schema import Schema
 
 METRICS = (
@@ -137,16 +136,16 @@ def coded(frame: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> Index
 def are_numbers(schema: Schema) -> np.ndarray:
     """Mask of the columns, as `coded` has them, that are numbers or times; shape (d,)."""
     kinds = [schema.columns[name] for name in sorted(schema.learned)]
-    return np.array([not isinstance(kind, CategoricalColumn | BooleanColumn) for kind in kinds], dtype=bool)
+    return np.array([not kind.is_categorical for kind in kinds], dtype=bool)
 
 
-def _codes(series: pd.Series, synthetic: pd.Series, column: object) -> np.ndarray:
-    if isinstance(column, CategoricalColumn | BooleanColumn):
+def _codes(series: pd.Series, synthetic: pd.Series, column: Any) -> np.ndarray:
+    if column.is_categorical:
         levels = pd.Index(synthetic.dropna().unique()).sort_values()
         found = levels.get_indexer(pd.Index(series.array))
         codes = np.where(found < 0, UNKNOWN, 2 * found + 1)
         return np.where(series.isna().to_numpy(), MISSING, codes).astype(np.int32)
-    values, known = (numeric_scale.positions(part, column) for part in (series, synthetic))  # type: ignore[arg-type]
+    values, known = (column.positions(part) for part in (series, synthetic))
     known = np.unique(known[~np.isnan(known)])
     codes = known.searchsorted(values, "left") + known.searchsorted(values, "right")
     return np.where(np.isnan(values), MISSING, codes).astype(np.int32)

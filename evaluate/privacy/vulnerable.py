@@ -33,8 +33,6 @@ from evaluate.privacy.membership import AREA, MIN_TARGETS, NOTHING, Both, area_e
 from evaluate.privacy.membership_attacks import TargetNeighborhoods, scored, targets_of
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
-from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import numeric_scale
 
 _SUBSET = "it attacks few rows, so that its limit would depend on how many; name 'privacy.membership.auc'"
 METRICS = (
@@ -121,14 +119,14 @@ def _far_out(rows: pd.DataFrame, tables: Tables) -> np.ndarray:
     found = np.zeros(len(rows))
     for name in tables.schema.learned:
         column = tables.schema.columns[name]
-        if isinstance(column, CategoricalColumn | BooleanColumn):
+        if column.is_categorical:
             continue
-        known = numeric_scale.positions(tables.fresh[name], column)  # type: ignore[arg-type]
+        known = column.positions(tables.fresh[name])
         known = known[~np.isnan(known)]
         if len(known):
             low, middle, high = np.quantile(known, (0.05, 0.5, 0.95))
             span = high - low or float(np.ptp(known)) or 1.0
-            places = numeric_scale.positions(rows[name], column)  # type: ignore[arg-type]
+            places = column.positions(rows[name])
             found = np.maximum(found, np.nan_to_num(np.abs(places - middle) / span))
     return found
 

@@ -44,9 +44,6 @@ from evaluate.utility.models import predictors
 from evaluate.utility.study import N_FEWER, Study, interval, study_of
 from evaluate.utility.task import Task, public_values
 from evaluate.utility.tstr import BOUNDS
-from synth.columns import BooleanColumn, CategoricalColumn, is_measured
-from synth.domain import numeric_scale
-from synth.domain.discretizer import categories
 from synth.dp.events import Event, SubsampledGaussianEvent
 from synth.dp.mechanisms import InjectedNoise, Steps
 from synth.dp.schedule import Plan, calibrate
@@ -67,8 +64,8 @@ class ScaledColumn:
     @property
     def width(self) -> int:
         """Coordinates, one of them for missing and, with categories, one for others."""
-        if isinstance(self.column, CategoricalColumn | BooleanColumn):
-            return len(categories(self.column)) + 2
+        if self.column.is_categorical:
+            return len(self.column.levels) + 2
         return (len(self._bins) - 1 if len(self._bins) else self._n_knots) + 1
 
     @property
@@ -79,20 +76,20 @@ class ScaledColumn:
     def _bins(self) -> np.ndarray:
         if self.n_knots is not None:
             return np.zeros(0)
-        return np.array([numeric_scale.place(edge, self.column) for edge in self.column.bins if edge is not None])
+        return np.array([self.column.position(edge) for edge in self.column.bins if edge is not None])
 
     def apply(self, series: pd.Series) -> np.ndarray:
         """Coordinates of the values, shape (n, width), float32."""
         found = np.zeros((len(series), self.width), dtype=np.float32)
         rows = np.arange(len(series))
-        if isinstance(self.column, CategoricalColumn | BooleanColumn):
-            codes = pd.Index(categories(self.column)).get_indexer(pd.Index(series.astype(object)))
+        if self.column.is_categorical:
+            codes = pd.Index(self.column.levels).get_indexer(pd.Index(series.astype(object)))
             codes = np.where(codes < 0, self.width - 2, codes)
             found[rows, np.where(series.isna().to_numpy(dtype=bool), self.width - 1, codes)] = 1.0
             return found
-        positions = numeric_scale.positions(series, self.column)
+        positions = self.column.positions(series)
         missing = np.isnan(positions)
-        low, share = self._places(np.where(missing, numeric_scale.bounds(self.column)[0], positions))
+        low, share = self._places(np.where(missing, self.column.ends[0], positions))
         found[rows, np.where(missing, self.width - 1, low)] = np.where(missing, 1.0, 1.0 - share)
         upper = ~missing & (share > 0)
         found[rows[upper], low[upper] + 1] = share[upper]
@@ -104,7 +101,7 @@ class ScaledColumn:
             return np.clip(np.searchsorted(self._bins, positions, side="right") - 1, 0, self.width - 2), np.zeros(
                 len(positions)
             )
-        ends = np.array(numeric_scale.bounds(self.column))
+        ends = np.array(self.column.ends)
         if getattr(self.column, "scale", "linear") == "log":
             positions, ends = (np.sign(part) * np.log1p(np.abs(part)) for part in (positions, ends))
         places = (positions - ends[0]) / max(float(ends[1] - ends[0]), np.finfo(float).tiny) * (self._n_knots - 1)
@@ -129,7 +126,7 @@ class PublicFeatures:
     @classmethod
     def of(cls, declared: Schema) -> "PublicFeatures":
         """The features of every predictor whose domain is declared."""
-        names = [name for name in predictors(declared) if not is_measured(declared.columns[name])]
+        names = [name for name in predictors(declared) if not declared.columns[name].is_measured]
         return cls(tuple(ScaledColumn(name, declared.columns[name]) for name in names))
 
     def apply(self, frame: pd.DataFrame) -> np.ndarray:
@@ -334,7 +331,7 @@ def hindrance(tables: Tables) -> str:
         return "the schema names no target"
     if declared.status != "declared":
         return INFERRED
-    if is_measured(declared.columns[target]):
+    if declared.columns[target].is_measured:
         return "the domain of the target is not public, and a model would have to pay for it first"
     if not PublicFeatures.of(declared).columns:
         return "no column with a declared domain could predict the target"
@@ -372,18 +369,16 @@ class Target:
         """Classes as declared, or numbers scaled to [-1, 1] by their bounds; NaN where missing; shape (n,)."""
         values = frame[self.task.target]
         if self.loss == "squared":
-            low, high = numeric_scale.bounds(self._column)
-            scaled = (
-                2 * (numeric_scale.positions(values, self._column) - low) / max(high - low, np.finfo(float).tiny) - 1
-            )
-            return np.clip(scaled, -1.0, 1.0)
+            low, high = self._column.ends
+            scaled = 2 * (self._column.positions(values) - low) / max(high - low, np.finfo(float).tiny) - 1
+            return np.asarray(np.clip(scaled, -1.0, 1.0))
         codes = self.classes.get_indexer(pd.Index(values.astype(object)))
         return np.where((codes < 0) | values.isna().to_numpy(dtype=bool), np.nan, codes)
 
     def decode(self, outputs: np.ndarray) -> np.ndarray:
         """Probabilities of the task's classes, shape (n, n_classes), or numbers, shape (n,)."""
         if self.loss == "squared":
-            low, high = numeric_scale.bounds(self._column)
+            low, high = self._column.ends
             return np.asarray(np.clip(low + (np.clip(outputs[:, 0], -1, 1) + 1) / 2 * (high - low), *self.task.limits))
         shares = np.hstack([1 - outputs, outputs]) if self.loss == "binary" else outputs
         places = self.classes.get_indexer(pd.Index(self.task.classes.astype(object)))

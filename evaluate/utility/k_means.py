@@ -35,7 +35,6 @@ from evaluate.sampling import (
 )
 from evaluate.tables import Tables
 from evaluate.utility.dp_alternative import ScaledColumn
-from synth.columns import WeightColumn, is_measured
 from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent, ceil_sqrt, gaussian_of_rho
 from synth.dp.schedule import Plan, calibrate
@@ -70,7 +69,7 @@ class GroupSpace:
     def of(cls, tables: Tables, *, public: bool = False) -> "GroupSpace":
         """The space of all learned columns but survey weights, or of those among them whose domain is public."""
         declared = tables.declared
-        names = sorted(n for n in declared.learned if not isinstance(declared.columns[n], WeightColumn))
+        names = sorted(n for n in declared.learned if not declared.columns[n].is_weight)
         known = [n for n in names if _is_public(declared, n)]
         columns = {n: (declared if n in known else tables.schema).columns[n] for n in (known if public else names)}
         return cls(tuple(ScaledColumn(name, column, n_knots=2) for name, column in columns.items()))
@@ -111,7 +110,7 @@ class GroupSpace:
 
 
 def _is_public(declared: Schema, name: str) -> bool:
-    return declared.status == "declared" and not is_measured(declared.columns[name])
+    return declared.status == "declared" and not declared.columns[name].is_measured
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import pandas as pd
 
-from synth.columns import BooleanColumn, CategoricalColumn, WeightColumn
-from synth.domain import numeric_scale
 from synth.schema import Schema
+from synth.schema.kinds import LineColumn
 
 Form = Literal["linear", "boosting"]
 MAX_LEVELS: dict[Form, int] = {"linear": 30, "boosting": 250}
@@ -24,7 +23,7 @@ MAX_DEVIATIONS = 10.0
 
 def predictors(schema: Schema) -> tuple[str, ...]:
     """The columns that predict the target: all learned ones but the target itself and survey weights."""
-    weights = [name for name in schema.learned if isinstance(schema.columns[name], WeightColumn)]
+    weights = [name for name in schema.learned if schema.columns[name].is_weight]
     return tuple(sorted(set(schema.learned) - {schema.target} - set(weights)))
 
 
@@ -58,21 +57,21 @@ class Levels:
 class Numbers:
     """A column of numbers or times: standardized with a flag for missing, or as it is."""
 
-    column: numeric_scale.LineColumn
+    column: LineColumn
     center: float
     scale: float
 
     @classmethod
-    def fit(cls, series: pd.Series, column: numeric_scale.LineColumn) -> "Numbers":
+    def fit(cls, series: pd.Series, column: LineColumn) -> "Numbers":
         """Mean and deviation of a column; 0 and 1 where it is missing throughout."""
-        values = numeric_scale.positions(series, column)
+        values = column.positions(series)
         values = values[~np.isnan(values)]
         deviation = float(values.std()) if len(values) else 0.0
         return cls(column, float(values.mean()) if len(values) else 0.0, deviation if deviation > 0 else 1.0)
 
     def apply(self, series: pd.Series, form: Form) -> np.ndarray:
         """Coordinates of the values, shape (n, d), float64; boosting takes NaN where missing."""
-        values = (numeric_scale.positions(series, self.column) - self.center) / self.scale
+        values = (self.column.positions(series) - self.center) / self.scale
         if form == "boosting":
             return np.asarray(values[:, None])
         missing = np.isnan(values)
@@ -112,9 +111,9 @@ class Features:
             column = schema.columns[name]
             if frame[name].nunique() + int(frame[name].hasnans) < 2:
                 continue
-            if form == "boosting" and isinstance(column, CategoricalColumn) and column.ordered:
+            if form == "boosting" and column.is_ordered:
                 parts[name] = Ranks(pd.Index(column.categories, dtype=object))
-            elif isinstance(column, CategoricalColumn | BooleanColumn):
+            elif column.is_categorical:
                 parts[name] = Levels.fit(frame[name], form)
             else:
                 parts[name] = Numbers.fit(frame[name], column)  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ from evaluate.intervals import HALVES, half_samples, replicate_groups
 from evaluate.metrics import COMPARED, Metric, biased
 from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
-from synth.domain import Discretizer, numeric_scale
+from synth.domain import Discretizer
 
 METRICS = (
     Metric("utility.queries", "lower", "Random queries, mean error",
@@ -129,7 +129,7 @@ def _coded(discretizer: Discretizer, samples: Samples) -> tuple[QueriedTable, ..
         there = np.zeros(codes.shape)
         for index in numeric:
             attribute = discretizer.attributes[index]
-            values = numeric_scale.positions(sample.rows[attribute.name], attribute.column)  # type: ignore[arg-type]
+            values = attribute.column.positions(sample.rows[attribute.name])
             known = ~np.isnan(values)
             if index not in scales:
                 scales[index] = _scale(values[known])

@@ -30,10 +30,7 @@ from evaluate.sampling import (
 from evaluate.tables import Tables
 from evaluate.utility.models import predictors
 from evaluate.utility.scores import macro_roc_auc, r2
-from synth.columns import BooleanColumn, CategoricalColumn, IntegerColumn, RealColumn, is_measured
-from synth.domain import numeric_scale
-from synth.domain.discretizer import categories
-from synth.schema import Kind, Schema
+from synth.schema import Schema, TaskKind
 
 MAX_ROWS = 20_000
 MAX_CLASSES = 20
@@ -51,7 +48,7 @@ class Task:
     """
 
     target: str
-    kind: Kind
+    kind: TaskKind
     why: str = ""
     classes: pd.Index = field(default_factory=lambda: pd.Index([]))
     limits: tuple[float, float] = (-np.inf, np.inf)
@@ -95,17 +92,17 @@ class Task:
         """The target as class codes or numbers, float64; NaN where it is missing or no class of the task."""
         if self.kind == "regression":
             column = schema.columns[self.target]
-            return np.clip(numeric_scale.positions(frame[self.target], column), *self.limits)  # type: ignore[arg-type]
+            return np.asarray(np.clip(column.positions(frame[self.target]), *self.limits))
         codes = self.classes.get_indexer(pd.Index(frame[self.target].astype(object)))
         return np.where((codes < 0) | frame[self.target].isna().to_numpy(dtype=bool), np.nan, codes)
 
 
-def public_task(schema: Schema, target: str) -> tuple[Kind, str] | None:
+def public_task(schema: Schema, target: str) -> tuple[TaskKind, str] | None:
     """The task as the schema alone tells it, and why; `None` where the number of values decides. No row is read."""
     column = schema.columns[target]
     if schema.task is not None and target == schema.target:
         return schema.task, "as asked for"
-    if isinstance(column, CategoricalColumn | BooleanColumn):
+    if column.is_categorical:
         return "classification", "its values are categories"
     if not is_number(column):
         return "regression", f"it is of kind {column.kind}"
@@ -113,7 +110,7 @@ def public_task(schema: Schema, target: str) -> tuple[Kind, str] | None:
     return ("classification", "its bounds hold two values") if values is not None and len(values) <= 2 else None
 
 
-def _by_values(n_values: int) -> tuple[Kind, str]:
+def _by_values(n_values: int) -> tuple[TaskKind, str]:
     if n_values <= 2:
         return "classification", "real rows hold two values of it"
     return "regression", "it is a number of more than two values"
@@ -121,7 +118,7 @@ def _by_values(n_values: int) -> tuple[Kind, str]:
 
 def is_number(column: Any) -> bool:
     """True for integer and real columns."""
-    return isinstance(column, IntegerColumn | RealColumn)
+    return column.is_number and not column.is_weight
 
 
 def public_values(column: Any) -> list[Any] | None:
@@ -132,18 +129,18 @@ def public_values(column: Any) -> list[Any] | None:
     >>> public_values(IntegerColumn(bounds=(0, 1)))
     [0, 1]
     """
-    if is_measured(column):
+    if column.is_measured:
         return None
-    if isinstance(column, CategoricalColumn | BooleanColumn):
-        return list(categories(column))
+    if column.is_categorical:
+        return list(column.levels)
     if not is_number(column):
         return None
-    low, high = numeric_scale.bounds(column)
-    step = numeric_scale.step(column)
+    low, high = column.ends
+    step = column.unit
     if step is None or (high - low) / step > MAX_CLASSES - 1:
         return None
     places = low + step * np.arange(round((high - low) / step) + 1)
-    if isinstance(column, IntegerColumn):
+    if column.is_whole:
         return [int(place) for place in places]
     return [round(float(place), column.decimals or 0) for place in places]
 
@@ -236,10 +233,10 @@ def scores_alone(tables: Tables, task: Task) -> list[Giveaway]:
 
 def _codes(train: pd.Series, test: pd.Series, column: Any) -> tuple[np.ndarray, np.ndarray]:
     """The bin of each training and control row, 0 where the value is missing: categories, or quantiles of train."""
-    if isinstance(column, CategoricalColumn | BooleanColumn):
+    if column.is_categorical:
         codes = pd.factorize(pd.concat([train, test]).astype(object))[0] + 1
         return codes[: len(train)], codes[len(train) :]
-    places = [numeric_scale.positions(series, column) for series in (train, test)]
+    places = [column.positions(series) for series in (train, test)]
     values, n_bins = places[0][~np.isnan(places[0])], min(N_BINS, max(len(train) // ROWS_A_BIN, 2))
     edges = np.unique(values)[1:]
     if len(edges) >= n_bins:

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.columns import BooleanColumn, CategoricalColumn, Column, DateColumn, DatetimeColumn
 from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Unique
 from synth.constraints.expression import evaluate
-from synth.domain import numeric_scale
 from synth.domain.constraint_checks import compares_days, on_one_line
 from synth.schema import Schema
+from synth.schema.kinds import Column
 
 MOST = 3
 """Shapes of one constraint at most."""
@@ -66,18 +65,18 @@ def _coarse(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _shape(value: Any, name: str, column: Column, levels: Mapping[Any, int]) -> str:
     """One value of a column without the value."""
-    if isinstance(column, BooleanColumn):
+    if column.is_boolean:
         return f"{name!r} true or false"
     if value in levels:
         return f"level {levels[value]} of {name!r}"
-    if isinstance(column, DateColumn | DatetimeColumn):
+    if column.is_time:
         return f"a time of {name!r}"
     return f"{form(str(value))} of {name!r}"
 
 
 def _levels(column: Column) -> dict[Any, int]:
     """The number of each category in the schema, from 1."""
-    return {value: i for i, value in enumerate(column.categories, 1)} if isinstance(column, CategoricalColumn) else {}
+    return {} if column.is_boolean else {value: i for i, value in enumerate(column.levels, 1)}
 
 
 def _distinct(broken: pd.DataFrame, names: Sequence[str], schema: Schema) -> Iterator[tuple[str, int]]:
@@ -102,14 +101,14 @@ def _orders(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[t
     columns: list[Any] = [schema.columns[name] for name in constraint.columns]
     by_day = compares_days(constraint, schema.columns)
     low, high = (
-        on_one_line(numeric_scale.positions(broken[name], column), column, by_day=by_day)
+        on_one_line(column.positions(broken[name]), column, by_day=by_day)
         for name, column in zip(constraint.columns, columns, strict=True)
     )
     excesses, counts = _coarse(low - high)
-    if isinstance(columns[0], DateColumn | DatetimeColumn):
+    if columns[0].is_time:
         said = [_lasting(excess) for excess in excesses]
     else:
-        ends = [end for column in columns for end in numeric_scale.bounds(column)]
+        ends = [end for column in columns for end in column.ends]
         said = [_relative(excess, max(ends) - min(ends), "the range of both") for excess in excesses]
     for words, n in zip(said, counts.tolist(), strict=True):
         text = "equals" if words is None else "is above"
@@ -132,9 +131,9 @@ def _relative(excess: float, extent: float, of: str) -> str | None:
 
 def _results(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[tuple[str, int]]:
     columns: dict[str, Any] = {name: schema.columns[name] for name in constraint.columns}
-    positions = {name: numeric_scale.positions(broken[name], column) for name, column in columns.items()}
+    positions = {name: column.positions(broken[name]) for name, column in columns.items()}
     exact, given = evaluate(constraint.parsed, positions), positions[constraint.column]
-    low, high = numeric_scale.bounds(columns[constraint.column])
+    low, high = columns[constraint.column].ends
     for is_there, gives, words in ((False, True, "is missing where its formula gives a value"),
                                    (True, False, "is there where its formula gives no value")):  # fmt: skip
         n = int(((np.isnan(given) != is_there) & (np.isnan(exact) != gives)).sum())

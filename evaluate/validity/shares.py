@@ -11,7 +11,6 @@ from evaluate.metrics import UNJUDGED
 from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
 from evaluate.text import MOST_NAMED, listed
-from synth.columns import Column, PersonalColumn
 from synth.constraints import Constraint, Unique
 from synth.domain.constraint_checks import broken
 from synth.personal.formats import form_of
@@ -163,9 +162,9 @@ def unjudged(tables: Tables) -> tuple[Estimate, ...]:
     return (Estimate(UNJUDGED, share, n_columns, "lower", (), share, share, 0.0, note=note),)
 
 
-def rules_of_personal(column: Column) -> list[str]:
+def rules_of_personal(column: Any) -> list[str]:
     """The rule of a column of personal data that holds values without its form; `None` for any other column."""
-    if not isinstance(column, PersonalColumn):
+    if not column.is_personal:
         return []
     once = ", or repeats them" if column.unique else ""
     return [f"holds values that have not the form of its kind ({form_of(column)}){once}"]

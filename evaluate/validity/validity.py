@@ -18,7 +18,6 @@ from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
 from evaluate.validity.masking import shapes
 from evaluate.validity.shares import Judged, Landmarks, Law, ViolationCounts, rules_of_personal, share
-from synth.columns import CategoricalColumn, PersonalColumn
 from synth.constraints import Constraint, Unique
 from synth.domain.constraint_checks import broken
 from synth.observed import observe
@@ -125,8 +124,8 @@ def _alike(rows: Rows, flags: np.ndarray, names: Sequence[str]) -> np.ndarray:
 
 def _misshapen(rows: Rows, schema: Schema, name: str, ranks: np.ndarray | None) -> np.ndarray:
     """Flags of rows of a column of personal data with a value not of its form, or with a repeated unique value."""
-    column = schema.columns[name]
-    if not isinstance(column, PersonalColumn):
+    column: Any = schema.columns[name]
+    if not column.is_personal:
         return np.zeros(len(rows), dtype=bool)
     flags = np.concatenate([ill_formed(frame[name], column) for frame in rows.frames(name)])
     ranks = np.arange(len(rows)) if ranks is None else ranks
@@ -141,7 +140,7 @@ def _rules(rows: Rows, schema: Schema, name: str, faults: CellFaults) -> list[st
     """The rules that a column breaks, in words."""
     column = schema.columns[name]
     found = [words(kind, column, declared=schema.status == "declared")[0] for kind in faults.kinds[name]]
-    known_empty = isinstance(column, CategoricalColumn) and not (column.categories or column.measure)
+    known_empty = column.is_categorical and not (column.levels or column.is_measured)
     if name in faults.empty and not known_empty:
         found.append("has missing values only")
     if name == schema.target and _n_values(rows, name) == 1:

@@ -39,16 +39,12 @@ from synth.errors import BadInput, nearest
 from synth.schema import Schema
 from synth.usage_terms import Terms
 
-_CLASSES = ("boolean", "categorical")
-_NUMBERS = ("integer", "real", "weight", "date", "datetime")
-
 
 def task_of(schema: Schema, form: Form) -> str | None:
     """The task on the target; an inferred schema has kinds that were read off the real table."""
     if schema.target is None or (form == "to-hand-on" and schema.status != "declared"):
         return None
-    kind = schema.columns[schema.target].kind
-    return "tabular-classification" if kind in _CLASSES else "tabular-regression" if kind in _NUMBERS else None
+    return "tabular-classification" if schema.columns[schema.target].is_categorical else "tabular-regression"
 
 
 def trained_of(

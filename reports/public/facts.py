@@ -21,13 +21,12 @@ from evaluate.released import Released
 from evaluate.result import Estimate, Evaluation, GeneratorRecord
 from reports.sections.limitations import evaluations_of
 from reports.sections.privacy_budget import position_of
-from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import numeric_scale
-from synth.domain.discretizer import categories
 from synth.dp.statement import LedgerNote, PrivacyStatement
 from synth.errors import JobError, SchemaError, TableError
 from synth.observed import observe
 from synth.schema import Schema
+from synth.schema.kinds import BooleanColumn, CategoricalColumn
 from synth.table import conform
 
 N_BINS = 24
@@ -65,9 +64,9 @@ def columns_of(synthetic: pd.DataFrame, declared: Schema | None) -> tuple[Public
 
 def _column(name: str, column: Any, values: pd.Series) -> PublicColumn:
     missing = float(values.isna().mean()) if len(values) else 0.0
-    if isinstance(column, CategoricalColumn | BooleanColumn):
+    if column.is_categorical:
         return _named(name, column, values, missing)
-    places = numeric_scale.positions(values, column)
+    places = column.positions(values)
     present = places[~np.isnan(places)]
     labels, counts = _bins(present, column) if len(present) else ((), np.zeros(0))
     shares = tuple((counts / max(len(values), 1)).tolist())
@@ -75,7 +74,7 @@ def _column(name: str, column: Any, values: pd.Series) -> PublicColumn:
 
 
 def _named(name: str, column: CategoricalColumn | BooleanColumn, values: pd.Series, missing: float) -> PublicColumn:
-    known = categories(column)
+    known = column.levels
     codes = pd.Index(known).get_indexer(pd.Index(values.astype(object)))
     counts = np.bincount(codes[codes >= 0], minlength=len(known)) / max(len(values), 1)
     order = np.argsort(-counts, kind="stable")[:MOST_NAMED]
@@ -88,7 +87,7 @@ def _named(name: str, column: CategoricalColumn | BooleanColumn, values: pd.Seri
 
 def _bins(present: np.ndarray, column: Any) -> tuple[tuple[str, ...], np.ndarray]:
     """Values of their own where there are few, else even bins whose ends take in what lies far out."""
-    unit, distinct = numeric_scale.step(column), np.unique(present)
+    unit, distinct = column.unit, np.unique(present)
     if len(distinct) <= N_BINS:
         after = distinct + (unit if unit is not None else 1e-12 * np.maximum(1.0, np.abs(distinct)))
         labels = tuple(

@@ -15,8 +15,8 @@ from evaluate.text import count, finite, listed, number, percent, plain
 from reports.audits import audit_note
 from reports.sections.attacks import AttackLine, AttackNote
 from reports.sections.privacy_budget import warned
-from synth.columns import Column, IdentifierColumn, PersonalColumn, TextColumn
 from synth.schema import Schema
+from synth.schema.kinds import Column
 
 
 def evaluations_of(provenance: Provenance, *, by_name: bool) -> int | None:
@@ -116,10 +116,10 @@ def left_out(schema: Schema) -> tuple[str, ...]:
 def _fate(column: Column) -> str:
     """What becomes of a column that is not learned: a key of `_UNLEARNED`, or none of them."""
     if column.drop:
-        return "text" if isinstance(column, TextColumn) else "left out"
-    if isinstance(column, PersonalColumn):
+        return "text" if column.is_text else "left out"
+    if column.is_personal:
         return "random" if column.personal == "text" else "personal"
-    return "identifier" if isinstance(column, IdentifierColumn) else "learned"
+    return "identifier" if column.is_identifier else "learned"
 
 
 def on_samples(candidate: Candidate) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ from typing import Any
 
 from evaluate.result import Evaluation
 from evaluate.text import count, number, plain
-from synth.columns import Column
-from synth.schema import Schema, domain_words
+from synth.schema import Schema
+from synth.schema.kinds import Column
 
 UNVERIFIED = (
     "The statement is that of a model. That this table came from the model is what whoever offered it says; it was not "
@@ -95,7 +95,7 @@ def _schema_row(name: str, column: Column, schema: Schema) -> SchemaRow:
     roles = [role for role, of in (("target", schema.target), ("entity", schema.entity)) if of == name]
     sets = (("sensitive", schema.sensitive), ("quasi-identifier", schema.quasi_identifiers))
     roles += [word for word, names in sets if name in names]
-    return SchemaRow(name, column.kind, plain(domain_words(column)), column.missing, tuple(roles))
+    return SchemaRow(name, column.kind, plain(column.domain_words), column.missing, tuple(roles))
 
 
 def _flat(content: Mapping[str, Any], *above: str) -> Iterator[Fact]:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from synth.columns import BooleanColumn, CategoricalColumn, Column
 from synth.constraints.kinds import Constraint, FixedCombinations, Formula, Value
 
 
@@ -22,7 +22,7 @@ class Dependency:
 
 
 def equivalents(
-    constraints: Sequence[Constraint], columns: Mapping[str, Column], first: Sequence[str], constant: Sequence[str]
+    constraints: Sequence[Constraint], columns: Mapping[str, Any], first: Sequence[str], constant: Sequence[str]
 ) -> dict[str, Dependency]:
     """Columns that another determines and is determined by, over any number of lists: a model need not hold them.
 
@@ -86,11 +86,9 @@ def _listed(constraints: Sequence[Constraint]) -> Iterator[Dependency]:
                 yield Dependency(determinant, dependent, mapping)
 
 
-def _rank(name: str, column: Column, first: Sequence[str]) -> tuple[int, bool, bool]:
+def _rank(name: str, column: Any, first: Sequence[str]) -> tuple[int, bool, bool]:
     """Lowest for the column that is best held: one that matters, else one with an order, else one with levels."""
-    has_order = isinstance(column, CategoricalColumn) and column.ordered
-    has_levels = isinstance(column, CategoricalColumn | BooleanColumn)
-    return first.index(name) if name in first else len(first), not has_order, not has_levels
+    return first.index(name) if name in first else len(first), not column.is_ordered, not column.is_categorical
 
 
 def _reached(held: str, links: Mapping[str, Sequence[Dependency]]) -> dict[str, Dependency]:

@@ -7,21 +7,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from synth.columns import (
-    BooleanColumn,
-    CategoricalColumn,
-    Column,
-    DateColumn,
-    DatetimeColumn,
-    IdentifierColumn,
-    IntegerColumn,
-    PersonalColumn,
-    RealColumn,
-    TextColumn,
-    WeightColumn,
-    is_measured,
-    measures_spikes,
-)
 from synth.constraints.expression import Expression, names, parse
 from synth.errors import nearest
 from synth.validation import Frozen, require_plain
@@ -192,8 +177,8 @@ def _typed(combination: tuple[Any, ...]) -> tuple[tuple[type[Any], Any], ...]:
     return tuple((type(value), value) for value in combination)
 
 
-Columns = Mapping[str, Column]
-_NUMERIC = (IntegerColumn, RealColumn, WeightColumn)
+Columns = Mapping[str, Any]
+"""Of a schema; this package comes before it."""
 
 
 def check(constraints: Sequence[Constraint], columns: Columns) -> None:
@@ -232,21 +217,21 @@ def _check_names(constraint: Constraint, columns: Columns) -> None:
             raise ValueError(f"{name!r} is not a column; {nearest(name, columns)}")
         if columns[name].drop:
             raise ValueError(f"column={name!r} is dropped; keep the column, or leave the constraint out")
-        in_key = isinstance(constraint, Unique) and isinstance(columns[name], IdentifierColumn)
-        if isinstance(columns[name], IdentifierColumn | PersonalColumn | TextColumn) and not in_key:
+        in_key = isinstance(constraint, Unique) and columns[name].is_identifier
+        if not columns[name].is_learned and not in_key:
             raise ValueError(f"column={name!r} is of kind {columns[name].kind}, which is made anew; name another")
 
 
 def _check_inequality(constraint: Inequality, columns: Columns) -> None:
     low, high = columns[constraint.low], columns[constraint.high]
     for name, column in ((constraint.low, low), (constraint.high, high)):
-        if not isinstance(column, (*_NUMERIC, DateColumn, DatetimeColumn)):
+        if not column.is_line:
             raise ValueError(f"column={name!r} is of kind {column.kind}, which has no order; name a number or a time")
-    if isinstance(low, _NUMERIC) != isinstance(high, _NUMERIC):
+    if low.is_number != high.is_number:
         raise ValueError(
             f"columns {constraint.low!r} and {constraint.high!r} are a number and a time; compare like with like"
         )
-    if _has_zone(low) != _has_zone(high) and not _is_day_beside_utc(low, high):
+    if (low.zone is None) != (high.zone is None) and not _is_day_beside_utc(low, high):
         raise ValueError(
             f"columns {constraint.low!r} and {constraint.high!r} are a time with a zone and one without, which cannot "
             "be compared; declare timezone for both or for neither"
@@ -258,9 +243,9 @@ def _check_inequality(constraint: Inequality, columns: Columns) -> None:
 def _check_days(constraint: Inequality, columns: Columns) -> None:
     for name in constraint.columns:
         column = columns[name]
-        if isinstance(column, _NUMERIC):
+        if column.is_number:
             raise ValueError(f"by_day=true compares times: column={name!r} is of kind {column.kind}; leave by_day out")
-        zone = getattr(column, "timezone", None)
+        zone = column.zone
         if zone not in (None, "UTC"):
             raise ValueError(
                 f"by_day=true compares days by wall clock or in UTC: column={name!r} has timezone={zone!r}; leave "
@@ -268,57 +253,42 @@ def _check_days(constraint: Inequality, columns: Columns) -> None:
             )
 
 
-def _has_zone(column: Column) -> bool:
-    return isinstance(column, DatetimeColumn) and column.timezone is not None
-
-
-def _is_day_beside_utc(low: Column, high: Column) -> bool:
+def _is_day_beside_utc(low: Any, high: Any) -> bool:
     """True of a day and a time in UTC, whose day is that of UTC."""
-    zones = {getattr(column, "timezone", None) for column in (low, high)}
-    return zones == {None, "UTC"} and any(isinstance(column, DateColumn) for column in (low, high))
+    return {low.zone, high.zone} == {None, "UTC"} and (low.is_date or high.is_date)
 
 
 def _check_combinations(constraint: FixedCombinations, columns: Columns) -> None:
     for index, name in enumerate(constraint.columns):
         column = columns[name]
-        if not isinstance(column, CategoricalColumn | BooleanColumn | IntegerColumn):
+        if not (column.is_categorical or column.is_whole):
             raise ValueError(
                 f"column={name!r} is of kind {column.kind}; combinations are of categorical, boolean or integer columns"
             )
-        if is_measured(column):
+        if column.is_measured:
             raise ValueError(
                 f"column={name!r} is to be measured, while its combinations name its values as public; leave out "
                 "measure = true, or the constraint"
             )
         for place, combination in enumerate(constraint.combinations):
-            if not _allows(column, combination[index]):
+            if not column.allows(combination[index]):
                 raise ValueError(
                     f"combination {place} has {combination[index]!r}, which column={name!r} cannot hold; correct the "
                     "combination, or the column's declaration"
                 )
 
 
-def _allows(column: Column, value: Any) -> bool:
-    if isinstance(column, BooleanColumn):
-        return isinstance(value, bool)
-    if isinstance(value, bool):
-        return False
-    if isinstance(column, IntegerColumn):
-        return isinstance(value, int) and column.bounds[0] <= value <= column.bounds[1]
-    return isinstance(column, CategoricalColumn) and value in column.categories
-
-
 def _check_formula(constraint: Formula, columns: Columns) -> None:
     for name in constraint.columns:
-        if not isinstance(columns[name], _NUMERIC):
+        if not columns[name].is_number:
             raise ValueError(
                 f"column={name!r} is of kind {columns[name].kind}; a formula is about integer, real and weight columns"
             )
-    if is_measured(columns[constraint.column]):
+    if columns[constraint.column].is_measured:
         raise ValueError(
             f"column={constraint.column!r} is computed, and what is computed is not measured; declare its bounds"
         )
-    if measures_spikes(columns[constraint.column]):
+    if columns[constraint.column].measures_spikes:
         raise ValueError(
             f"column={constraint.column!r} is computed, and what is computed is not measured; leave out "
             "measure_spikes = true"

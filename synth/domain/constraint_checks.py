@@ -9,10 +9,11 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from synth.columns import BooleanColumn, Column, DateColumn, DatetimeColumn
 from synth.constraints import Constraint, Dependency, FixedCombinations, Formula, Inequality, Unique
 from synth.constraints.expression import evaluate
 from synth.domain import numeric_scale
+from synth.schema.kinds import Column
+from synth.schema.kinds.moments import DAY
 
 NOISE = 1e-9
 """Relative difference that is an artifact of floating point."""
@@ -58,8 +59,8 @@ def key_hashes(frame: pd.DataFrame, constraint: Unique, columns: Columns) -> tup
 
 def _told_apart(series: pd.Series, column: Column) -> pd.Series:
     """The column in a form in which equal values are equal: one instant, whatever its offset."""
-    if isinstance(column, DatetimeColumn):
-        return pd.Series(numeric_scale.instants(series, column))
+    if column.is_time:
+        return pd.Series(column.instants(series))
     return series.reset_index(drop=True)
 
 
@@ -67,13 +68,13 @@ def compute(frame: pd.DataFrame, formula: Formula, columns: Columns) -> tuple[pd
     """A formula's column in canonical form, and which rows it is not lawful in; shape (n,) both."""
     column: Any = columns[formula.column]
     exact = _exact(frame, formula, columns)
-    missing, unit = np.isnan(exact), numeric_scale.step(column)
+    missing, unit = np.isnan(exact), column.unit
     # In steps of the precision, where there is one: whole numbers, which float64 compares exactly.
     made = exact if unit is None else np.rint(numeric_scale.ratio(exact, unit))
     low, high = _limits(column, unit)
     outside = (made < low) | (made > high)
     inside = np.clip(np.where(missing, 0.0, made), max(low, -numeric_scale.LARGEST), min(high, numeric_scale.LARGEST))
-    series = numeric_scale.values(inside if unit is None else inside.astype(np.int64), column, missing)
+    series = column.values(inside if unit is None else inside.astype(np.int64), missing)
     return series, outside | (missing & (not column.missing))
 
 
@@ -87,7 +88,7 @@ def determined(determinant: pd.Series, dependency: Dependency, columns: Columns)
 
 def _limits(column: Any, unit: float | None) -> tuple[float, float]:
     """The bounds of a computed value: in steps of the precision, else with room for noise, which is cut off later."""
-    low, high = numeric_scale.bounds(column)
+    low, high = column.ends
     if unit is None:
         return low - _slack(low), high + _slack(high)
     return float(np.ceil(numeric_scale.ratio(np.array(low), unit))), float(
@@ -97,19 +98,19 @@ def _limits(column: Any, unit: float | None) -> tuple[float, float]:
 
 def compares_days(constraint: Inequality, columns: Columns) -> bool:
     """True if an inequality is about days: a date has no time, so that a time beside it counts as its day."""
-    return constraint.by_day or any(isinstance(columns[name], DateColumn) for name in constraint.columns)
+    return constraint.by_day or any(columns[name].is_date for name in constraint.columns)
 
 
 def on_one_line(values: np.ndarray, column: Column, *, by_day: bool = False) -> np.ndarray:
     """Positions of a column on the line that it shares with every column it can be compared to."""
-    if isinstance(column, DateColumn):
-        return np.asarray(values * numeric_scale.DAY)
-    return np.asarray(np.floor(values / numeric_scale.DAY) * numeric_scale.DAY if by_day else values)
+    if column.is_date:
+        return np.asarray(values * DAY)
+    return np.asarray(np.floor(values / DAY) * DAY if by_day else values)
 
 
 def canonical(values: Sequence[Any], column: Column) -> pd.Series:
     """The values of one column in listed combinations, as a canonical column."""
-    if isinstance(column, BooleanColumn):
+    if column.is_boolean:
         return pd.Series(list(values), dtype="boolean")
     whole = all(isinstance(value, int) for value in values)
     return pd.Series(list(values), dtype="Int64" if whole else object)
@@ -124,7 +125,7 @@ def _out_of_order(frame: pd.DataFrame, constraint: Inequality, columns: Columns)
 
 def _comparable(frame: pd.DataFrame, name: str, columns: Columns, *, by_day: bool) -> np.ndarray:
     column: Any = columns[name]
-    return on_one_line(numeric_scale.positions(frame[name], column), column, by_day=by_day)
+    return on_one_line(column.positions(frame[name]), column, by_day=by_day)
 
 
 def _unlisted(frame: pd.DataFrame, constraint: FixedCombinations, columns: Columns) -> np.ndarray:
@@ -142,8 +143,8 @@ def _unlisted(frame: pd.DataFrame, constraint: FixedCombinations, columns: Colum
 
 def _miscalculated(frame: pd.DataFrame, formula: Formula, columns: Columns) -> np.ndarray:
     column: Any = columns[formula.column]
-    exact, given = _exact(frame, formula, columns), numeric_scale.positions(frame[formula.column], column)
-    differs = np.abs(given - exact) > _allowed(exact, numeric_scale.step(column))
+    exact, given = _exact(frame, formula, columns), column.positions(frame[formula.column])
+    differs = np.abs(given - exact) > _allowed(exact, column.unit)
     return np.asarray(np.where(np.isnan(given) | np.isnan(exact), np.isnan(given) != np.isnan(exact), differs))
 
 
@@ -156,7 +157,7 @@ def _allowed(exact: np.ndarray, unit: float | None) -> Any:
 
 def _exact(frame: pd.DataFrame, formula: Formula, columns: Columns) -> np.ndarray:
     operands: dict[str, Any] = {name: columns[name] for name in formula.operands}
-    return evaluate(formula.parsed, {name: numeric_scale.positions(frame[name], c) for name, c in operands.items()})
+    return evaluate(formula.parsed, {name: c.positions(frame[name]) for name, c in operands.items()})
 
 
 def _slack(values: Any) -> Any:

@@ -16,6 +16,7 @@ from scipy.special import expit
 
 from synth.domain import grid, numeric_scale
 from synth.domain.segments import average_segments
+from synth.schema.kinds import LineColumn
 
 PENALTIES = 10.0 ** np.arange(-2.0, 8.1, 1.0)
 """Penalties that are tried, the weakest first."""
@@ -49,7 +50,7 @@ points of their prior, and steps of its estimation.
 
 
 def expected_counts(
-    noisy: np.ndarray, sigma: float, edges: np.ndarray, column: numeric_scale.LineColumn, n_values: float
+    noisy: np.ndarray, sigma: float, edges: np.ndarray, column: LineColumn, n_values: float
 ) -> np.ndarray:
     """Counts that a density and its spikes expect in the cells of a public grid; shape (n_cells,), at least 0.
 

@@ -14,12 +14,11 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 import pandas as pd
 
-from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import grid, numeric_scale, plain_arrays
 from synth.errors import SchemaError
 from synth.schema import Schema
+from synth.schema.kinds import LineColumn
 
-Grid = numeric_scale.LineColumn
 OTHER, MISSING = -2, -1
 """Places of `other` and `missing` among the cells and among the codes of an attribute."""
 
@@ -115,15 +114,15 @@ class Attribute:
     """
 
     name: str
-    column: Grid | CategoricalColumn | BooleanColumn
+    column: Any
     edges: np.ndarray | None
     group: np.ndarray
     mass: np.ndarray
 
     @property
-    def line(self) -> tuple[np.ndarray, Grid]:
+    def line(self) -> tuple[np.ndarray, LineColumn]:
         """Edges of the cells and the column, of a number or a time."""
-        if self.edges is None or isinstance(self.column, CategoricalColumn | BooleanColumn):
+        if self.edges is None or self.column.is_categorical:
             raise SchemaError(f"column={self.name!r} has categories and no line; take its codes")
         return self.edges, self.column
 
@@ -151,10 +150,10 @@ class Attribute:
     def cells(self, series: pd.Series) -> np.ndarray:
         """The cell of every value, shape (n,); total: outside bounds is clamped, an unknown category is `other`."""
         if self.edges is None:
-            cells = pd.Index(categories(self.column)).get_indexer(pd.Index(series.array))
+            cells = pd.Index(self.column.levels).get_indexer(pd.Index(series.array))
             cells = np.where(cells < 0, self.n_cells + OTHER, cells)
             return np.where(series.isna().to_numpy(), self.n_cells + MISSING, cells)
-        return self.cells_at(numeric_scale.positions(series, self.line[1]))
+        return self.cells_at(self.line[1].positions(series))
 
     def cells_at(self, positions: np.ndarray) -> np.ndarray:
         """The cell of every place on the line, NaN where missing, shape (n,); of a number or a time."""
@@ -187,12 +186,12 @@ class Attribute:
             return self._categories(cells, missing)
         edges, column = self.line
         drawn = numeric_scale.draw(edges, np.where(missing, 0, cells), column, rng)
-        return numeric_scale.values(drawn, column, missing)
+        return column.values(drawn, missing)
 
     def _categories(self, cells: np.ndarray, missing: np.ndarray) -> pd.Series:
-        known = categories(self.column)
+        known = self.column.levels
         inside = np.where(missing, 0, cells)
-        if isinstance(self.column, BooleanColumn):
+        if self.column.is_boolean:
             return pd.Series(pd.arrays.BooleanArray(inside.astype(bool), missing))
         if known and isinstance(known[0], int):
             return pd.Series(pd.arrays.IntegerArray(np.array(known, dtype=np.int64)[inside], missing))
@@ -301,7 +300,7 @@ class Attribute:
         if code == self.size - 2:
             return "other"
         if self.edges is None:
-            known = categories(self.column)
+            known = self.column.levels
             return str(known[cells[0]]) if len(cells) == 1 else f"{known[cells[0]]} to {known[cells[-1]]}"
         edges, column = self.line
         return numeric_scale.label(edges[cells[0]], edges[cells[-1] + 1], column)
@@ -314,11 +313,6 @@ class RankSource(Protocol):
         self, columns: Sequence[np.ndarray], rng: np.random.Generator, given: Mapping[int, float] | None = None
     ) -> dict[int, np.ndarray]:
         """The share of its code's mass below each value, by place, shape (n,) each."""
-
-
-def categories(column: Any) -> tuple[Any, ...]:
-    """The values that the cells of a categorical or boolean column stand for."""
-    return (False, True) if isinstance(column, BooleanColumn) else column.categories
 
 
 @dataclass(frozen=True)
@@ -352,8 +346,8 @@ class Discretizer:
         counted = {}
         for name in schema.learned:
             column = schema.columns[name]
-            if not isinstance(column, CategoricalColumn | BooleanColumn):
-                found = numeric_scale.positions(train[name], column)  # type: ignore[arg-type]
+            if not column.is_categorical:
+                found = column.positions(train[name])
                 counted[name] = np.unique(found[~np.isnan(found)], return_counts=True)
         return cls.by_counts(schema, counted, n_bins)
 
@@ -438,7 +432,7 @@ class Discretizer:
             part = content[name]
             edges = None if part["edges"] is None else plain_arrays.reals(part, "edges")
             group, mass = plain_arrays.whole_numbers(part, "group"), plain_arrays.reals(part, "mass")
-            attribute = Attribute(name, schema.columns[name], edges, group, mass)  # type: ignore[arg-type]
+            attribute = Attribute(name, schema.columns[name], edges, group, mass)
             _require_sound(attribute)
             made.append(attribute)
         return cls(tuple(made))
@@ -447,13 +441,13 @@ class Discretizer:
 def _require_sound(attribute: Attribute) -> None:
     """Refuse an attribute of which cells, codes and masses do not fit each other or the column's kind."""
     column, edges, group, mass = attribute.column, attribute.edges, attribute.group, attribute.mass
-    has_categories = isinstance(column, CategoricalColumn | BooleanColumn)
+    has_categories = column.is_categorical
     if has_categories != (edges is None):
         raise ValueError("a column has edges where it has a line, and only there")
-    n_cells = len(categories(column)) if edges is None else len(edges) - 1
+    n_cells = len(column.levels) if edges is None else len(edges) - 1
     if edges is not None and (n_cells < 1 or not (np.diff(edges) > 0).all()):
         raise ValueError("edges are not strictly ascending")
-    if edges is not None and not grid.within(edges, column):  # type: ignore[arg-type]
+    if edges is not None and not grid.within(edges, column):
         raise ValueError("edges lie beyond the column's bounds")
     if len(group) != n_cells + 2 or len(mass) != len(group) or (mass < 0).any() or not np.isfinite(mass.sum()):
         raise ValueError("codes or masses are not of the column's cells")
@@ -467,12 +461,12 @@ def _require_sound(attribute: Attribute) -> None:
 
 def _attribute(name: str, column: Any, edges: np.ndarray | None) -> Attribute:
     """An attribute whose codes are its cells."""
-    n_cells = (len(categories(column)) if edges is None else len(edges) - 1) + 2
+    n_cells = (len(column.levels) if edges is None else len(edges) - 1) + 2
     return Attribute(name, column, edges, np.arange(n_cells), np.ones(n_cells))
 
 
 def _public_attribute(name: str, column: Any) -> Attribute:
-    if isinstance(column, CategoricalColumn | BooleanColumn):
+    if column.is_categorical:
         return _attribute(name, column, None)
     edges = grid.public_grid(column)
     attribute = _attribute(name, column, edges)

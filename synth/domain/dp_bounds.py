@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from synth.columns import DateColumn, DatetimeColumn, IntegerColumn
 from synth.domain import grid, numeric_scale
+from synth.schema.kinds import LineColumn
 
 SMALLEST = 2.0**-20
 """Reals without a declared precision are told apart from zero down to this."""
@@ -55,13 +55,13 @@ FINE_CELLS, FINE_SHARE = 2, 0.05
 """A number is resolved geometrically where more of its mass than this lies within so many even cells of zero."""
 
 
-def public_edges(column: numeric_scale.LineColumn, signal: float) -> np.ndarray:
+def public_edges(column: LineColumn, signal: float) -> np.ndarray:
     """Edges of the cells within the column's outer limits; shape (n_cells + 1,), ascending."""
-    low, high = numeric_scale.bounds(column)
-    if isinstance(column, DateColumn | DatetimeColumn):
+    low, high = column.ends
+    if column.is_time:
         inner = _calendar(column, _finest(DECADE_PARTS, (signal / SIGNAL_OF_A_DECADE) ** 2))
     else:
-        inner = _powers(numeric_scale.step(column), max(abs(low), abs(high)), signal)
+        inner = _powers(column.unit, max(abs(low), abs(high)), signal)
     return np.concatenate([[low], inner[(inner > low) & (inner <= high)], [np.nextafter(high, np.inf)]])
 
 
@@ -88,13 +88,13 @@ def _powers(unit: float | None, largest: float, signal: float) -> np.ndarray:
     return np.concatenate([unit - powers[::-1], powers])
 
 
-def _calendar(column: DateColumn | DatetimeColumn, parts: int) -> np.ndarray:
+def _calendar(column: Any, parts: int) -> np.ndarray:
     """Starts of all centuries, and of the parts of the decades of the era."""
     months = [(year, 1) for year in range(100, 10_000, 100)]
     step = 120 // parts
     months += [(year, 1 + month) for year in range(*ERA) for month in range(12) if (year % 10 * 12 + month) % step == 0]
-    kind = dt.date if isinstance(column, DateColumn) else dt.datetime
-    return np.unique([numeric_scale.place(kind(year, month, 1), column) for year, month in months])
+    kind = dt.date if column.is_date else dt.datetime
+    return np.unique([column.position(kind(year, month, 1)) for year, month in months])
 
 
 def histogram(positions: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -116,10 +116,10 @@ def bounded(column: Any, edges: np.ndarray, noisy: np.ndarray, sigma: float) -> 
         noisy: the histogram, shape (n_cells,).
     """
     counts = noisy / sigma
-    if isinstance(column, DateColumn | DatetimeColumn):
+    if column.is_time:
         window = _joined(_with_others(counts, _best_window(counts, 0, len(counts)), []))
     else:
-        window = _window_of_numbers(edges, counts, on_lattice=numeric_scale.step(column) is not None)
+        window = _window_of_numbers(edges, counts, on_lattice=column.unit is not None)
     found = _between(column, float(edges[window.first]), float(edges[window.last + 1]))
     if getattr(column, "scale", None) == "linear" and _is_fine(found, edges, counts, window):
         return found.model_copy(update={"scale": "log"})
@@ -244,31 +244,16 @@ def _to_zero(window: _Window, edges: np.ndarray, counts: np.ndarray, *, on_latti
 
 def _between(column: Any, first: float, last: float) -> Any:
     """The column with half-open [first, last) as its bounds, in its own type and within its outer limits."""
-    low, high = column.bounds
-    unit = numeric_scale.step(column)
+    unit = column.unit
     if unit is not None:  # on a lattice bounds are values that the column can hold
         first, last = math.floor(first / unit) * unit, math.ceil(last / unit) * unit
-    if isinstance(column, DateColumn | DatetimeColumn):
-        limits = numeric_scale.bounds(column)
-        bounds = (
-            low if first <= limits[0] else numeric_scale.moment(first, column),
-            high if last >= limits[1] else numeric_scale.moment(last, column),
-        )
-    elif isinstance(column, IntegerColumn):
-        least = max(low, int(first))
-        bounds = (least, max(least, min(high, int(last) - 1)))
-    else:
-        ends = (
-            (first, last) if column.decimals is None else (round(first, column.decimals), round(last, column.decimals))
-        )
-        bounds = (max(low, ends[0]), min(high, ends[1]))
-    return column.model_copy(update={"bounds": bounds, "measure": False})
+    return column.model_copy(update={"bounds": column.between(first, last), "measure": False})
 
 
 def _is_fine(column: Any, edges: np.ndarray, counts: np.ndarray, window: _Window) -> bool:
     """True if even cells of the public grid would hide much of what lies near zero."""
-    low, high = numeric_scale.bounds(column)
-    unit = numeric_scale.step(column)
+    low, high = column.ends
+    unit = column.unit
     width = high / grid.EVEN_CELLS - low / grid.EVEN_CELLS
     if unit is not None and width <= unit:
         return False

@@ -8,6 +8,7 @@ that nearly all values keep. A grid has at most `MAX_CELLS` cells.
 import numpy as np
 
 from synth.domain import numeric_scale
+from synth.schema.kinds import LineColumn
 
 MAX_CELLS = 4_000
 EVEN_CELLS = 256
@@ -17,37 +18,35 @@ DECADES = 6
 """The range below the largest magnitude in which a geometric grid resolves a column without a precision."""
 
 
-def public_grid(column: numeric_scale.LineColumn) -> np.ndarray:
+def public_grid(column: LineColumn) -> np.ndarray:
     """Edges of fine half-open cells from what is declared alone; shape (n_cells + 1,), ascending."""
-    low, high = numeric_scale.bounds(column)
-    unit = numeric_scale.step(column)
-    scale, often = getattr(column, "scale", "linear"), numeric_scale.spacing(column)
+    low, high = column.ends
+    unit = column.unit
+    scale, often = getattr(column, "scale", "linear"), column.spacing
     edges = _geometric(low, high, often) if scale == "log" else _even(low, high, often)
     if often != unit:
         edges = between(edges, often)
     return close(np.concatenate([edges, _declared(column), _around_spikes(column)]), low, high, unit)
 
 
-def declared_groups(column: numeric_scale.LineColumn, edges: np.ndarray) -> np.ndarray | None:
+def declared_groups(column: LineColumn, edges: np.ndarray) -> np.ndarray | None:
     """The declared bin of every cell of a grid, shape (n_cells,); `None` where no bins are declared."""
     declared = _declared(column)
     if len(declared) == 0:
         return None
-    inner = between(declared, numeric_scale.step(column))[1:-1]
+    inner = between(declared, column.unit)[1:-1]
     return np.searchsorted(inner, edges[:-1], side="right").astype(np.int64)
 
 
-def quantile_edges(
-    distinct: np.ndarray, counts: np.ndarray, column: numeric_scale.LineColumn, n_bins: int
-) -> np.ndarray:
+def quantile_edges(distinct: np.ndarray, counts: np.ndarray, column: LineColumn, n_bins: int) -> np.ndarray:
     """Edges of about `n_bins` half-open bins of equal mass, every frequent value in a bin of its own.
 
     Args:
         distinct: *Sensitive*. The places on the line that hold a value, ascending, shape (n_places,).
         counts: *Sensitive*. How many values each of them holds, shape (n_places,).
     """
-    low, high = numeric_scale.bounds(column)
-    unit = numeric_scale.step(column)
+    low, high = column.ends
+    unit = column.unit
     alone = counts * n_bins >= counts.sum() if len(distinct) > n_bins else np.ones(len(distinct), dtype=bool)
     spikes = distinct[alone]
     after = spikes + unit if unit is not None else np.nextafter(spikes, np.inf)
@@ -72,18 +71,18 @@ def quantiles(distinct: np.ndarray, counts: np.ndarray, n_bins: int) -> np.ndarr
     return np.asarray(distinct[np.searchsorted(up_to, ranks, side="right")])
 
 
-def within(edges: np.ndarray, column: numeric_scale.LineColumn) -> bool:
+def within(edges: np.ndarray, column: LineColumn) -> bool:
     """True if cells are none but between the column's bounds, as far as a grid goes around them.
 
     Args:
         edges: ascending, shape (n_cells + 1,).
     """
-    low, high = numeric_scale.bounds(column)
-    around = close(np.zeros(0), low, high, numeric_scale.step(column))
+    low, high = column.ends
+    around = close(np.zeros(0), low, high, column.unit)
     return bool(around[0] <= edges[0] and edges[-1] <= around[-1])
 
 
-def resolution(edges: np.ndarray, column: numeric_scale.LineColumn) -> np.ndarray:
+def resolution(edges: np.ndarray, column: LineColumn) -> np.ndarray:
     """Edges in cells of the column's public grid: even on a linear scale, geometric around zero on a logarithmic one.
 
     Args:
@@ -92,15 +91,13 @@ def resolution(edges: np.ndarray, column: numeric_scale.LineColumn) -> np.ndarra
     if getattr(column, "scale", "linear") == "linear":
         places = (edges - edges[0]) / (edges[-1] - edges[0]) * EVEN_CELLS
     else:
-        smallest = max(
-            numeric_scale.step(column) or 0.0, float(np.abs(edges).max()) * 10.0**-DECADES, np.finfo(float).tiny
-        )
+        smallest = max(column.unit or 0.0, float(np.abs(edges).max()) * 10.0**-DECADES, np.finfo(float).tiny)
         places = np.sign(edges) * np.log10(1 + np.abs(edges) / smallest) * CELLS_A_DECADE
     # Cells that float64 hardly tells apart count alike.
     return np.asarray(places if (np.diff(places) > 0).all() else np.arange(len(edges), dtype=np.float64))
 
 
-def spike_cells(edges: np.ndarray, column: numeric_scale.LineColumn) -> np.ndarray:
+def spike_cells(edges: np.ndarray, column: LineColumn) -> np.ndarray:
     """The cells that hold a declared spike, or the zero of a logarithmic scale; boolean, shape (n_cells,)."""
     zero = (0.0,) if getattr(column, "scale", "linear") == "log" else ()
     places = np.array([*getattr(column, "spikes", ()), *zero], dtype=np.float64)
@@ -122,17 +119,17 @@ def between(edges: np.ndarray, unit: float | None) -> np.ndarray:
     return edges if unit is None else (np.ceil(numeric_scale.ratio(edges, unit)) - 0.5) * unit
 
 
-def _declared(column: numeric_scale.LineColumn) -> np.ndarray:
-    return np.array([numeric_scale.place(edge, column) for edge in getattr(column, "bins", ())], dtype=np.float64)
+def _declared(column: LineColumn) -> np.ndarray:
+    return np.array([column.position(edge) for edge in getattr(column, "bins", ())], dtype=np.float64)
 
 
-def _around_spikes(column: numeric_scale.LineColumn) -> np.ndarray:
+def _around_spikes(column: LineColumn) -> np.ndarray:
     """Edges of the cells of declared spikes; of one on a step without exceptions, half a step to either side."""
     spikes = np.array(getattr(column, "spikes", ()), dtype=np.float64)
-    unit, often = numeric_scale.step(column), numeric_scale.spacing(column)
+    unit, often = column.unit, column.spacing
     if unit is None or often is None:
         return np.concatenate([spikes, np.nextafter(spikes, np.inf)])
-    steps, strict = numeric_scale.ratio(spikes, often), (often, 1.0) in getattr(column, "ladder", ())
+    steps, strict = numeric_scale.ratio(spikes, often), (often, 1.0) in column.ladder
     around = np.where(strict & (steps == np.round(steps)), often, unit) / 2
     return np.concatenate([spikes - around, spikes + around])
 

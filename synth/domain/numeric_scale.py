@@ -1,82 +1,15 @@
-"""The numeric scale: numbers and times on one line of float64, and back to values of a column's kind and precision."""
+"""The numeric scale: positions on the line of a number or time, drawn within cells and put on its precision."""
 
-import datetime as dt
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from synth.columns import DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
-from synth.table import datetime_codec
+from synth.schema.kinds import LineColumn
 
-LineColumn = IntegerColumn | RealColumn | WeightColumn | DateColumn | DatetimeColumn
 ROUNDING = 8.0
 """Float spacings by which a quotient may miss a whole number."""
-NEARLY_ALL = 0.9
-"""Share of the values on a step from which on every cell of a grid holds one of its multiples."""
-DAY, MICROSECONDS = datetime_codec.DAY, datetime_codec.MICROSECONDS
-_EPOCH = dt.datetime(1970, 1, 1)
 LARGEST = 2.0**62
 """Steps of a precision that are counted at most, either way: as many as int64 holds."""
-
-
-def positions(series: pd.Series, column: LineColumn) -> np.ndarray:
-    """The place of each value on the line; shape (n,), NaN where missing.
-
-    Numbers are themselves, dates are days and times are microseconds since 1970.
-    """
-    if isinstance(column, IntegerColumn | RealColumn | WeightColumn):
-        return series.to_numpy(dtype=np.float64, na_value=np.nan)
-    stamps = instants(series, column)
-    micros = stamps.astype(np.int64)
-    line = micros / (DAY if isinstance(column, DateColumn) else 1)
-    return np.where(np.isnat(stamps), np.nan, line)
-
-
-def instants(series: pd.Series, column: DateColumn | DatetimeColumn) -> np.ndarray:
-    """The column as datetime64[us]: wall clock without a zone, UTC with one."""
-    if isinstance(column, DatetimeColumn) and column.timezone == "mixed":
-        naive = [v.astimezone(dt.UTC).replace(tzinfo=None) if v is not None else None for v in series]
-        return np.array(naive, dtype="datetime64[us]")
-    if isinstance(column, DatetimeColumn) and column.timezone is not None:
-        series = series.dt.tz_convert("UTC").dt.tz_localize(None)
-    return series.to_numpy(dtype="datetime64[us]")
-
-
-def bounds(column: LineColumn) -> tuple[float, float]:
-    """The declared bounds on the line."""
-    low, high = (place(bound, column) for bound in column.bounds)
-    return low, high
-
-
-def place(value: Any, column: LineColumn) -> float:
-    """The place of one declared value (a bound, an edge) on the line."""
-    if isinstance(column, DateColumn):
-        return float((dt.datetime.combine(value, dt.time()) - _EPOCH).days)
-    if isinstance(column, DatetimeColumn):
-        return float((value - _EPOCH) // dt.timedelta(microseconds=1))
-    return float(value)
-
-
-def moment(position: float, column: DateColumn | DatetimeColumn) -> Any:
-    """The date or time at a place on the line: what `place` inverts."""
-    if isinstance(column, DateColumn):
-        return (_EPOCH + dt.timedelta(days=int(position))).date()
-    return _EPOCH + dt.timedelta(microseconds=int(position))
-
-
-def step(column: LineColumn) -> float | None:
-    """The distance between neighboring values that the column can hold; `None` for a continuous one."""
-    if isinstance(column, RealColumn | WeightColumn):
-        return None if column.decimals is None else 10.0**-column.decimals
-    return float(MICROSECONDS[column.precision]) if isinstance(column, DatetimeColumn) else 1.0
-
-
-def spacing(column: LineColumn) -> float | None:
-    """The distance between nearly all values: the coarsest step that so many keep, else that between any two values."""
-    kept = (size for size, share in getattr(column, "ladder", ()) if share >= NEARLY_ALL)
-    return next(kept, step(column))
 
 
 def draw(edges: np.ndarray, cells: np.ndarray, column: LineColumn, rng: np.random.Generator) -> np.ndarray:
@@ -89,10 +22,10 @@ def draw(edges: np.ndarray, cells: np.ndarray, column: LineColumn, rng: np.rando
         cells: of the values, shape (n,).
 
     Returns:
-        Positions on the line, shape (n,): int64 counts of `step` where there is one, else float64.
+        Positions on the line, shape (n,): int64 counts of its `unit` where there is one, else float64.
     """
-    unit = step(column)
-    low, high = bounds(column)
+    unit = column.unit
+    low, high = column.ends
     if unit is None:
         drawn = edges[cells] + rng.random(len(cells)) * np.diff(edges)[cells]
         return np.asarray(np.clip(np.minimum(drawn, np.nextafter(edges[cells + 1], -np.inf)), low, high))
@@ -102,7 +35,7 @@ def draw(edges: np.ndarray, cells: np.ndarray, column: LineColumn, rng: np.rando
     if np.array_equal(starts, ends):
         return np.asarray(starts[cells])
     drawn = np.asarray(rng.integers(starts[cells], ends[cells], endpoint=True))
-    ladder, of_cells = getattr(column, "ladder", ()), (starts[cells], ends[cells])
+    ladder, of_cells = column.ladder, (starts[cells], ends[cells])
     return _on_steps(drawn, lambda _: of_cells, ladder, unit, rng) if ladder else drawn
 
 
@@ -118,7 +51,7 @@ def settle(
     Returns:
         Positions on the line, shape (n,).
     """
-    unit, ends = step(column), np.array(bounds(column))
+    unit, ends = column.unit, np.array(column.ends)
     inside = _folded(positions, *ends)
     if unit is None:
         return inside
@@ -132,10 +65,10 @@ def settle(
     near, free = _nearest(counts, 1, ends, taken)
     settled = np.where(free, near, np.round(counts))
     if len(shares):
-        ladder = [(size, share) for (size, _), share in zip(column.ladder, shares, strict=True)]  # type: ignore[union-attr]
+        ladder = [(size, share) for (size, _), share in zip(column.ladder, shares, strict=True)]
         whole = np.clip(settled, -LARGEST, LARGEST).astype(np.int64)
         settled = _on_steps(whole, around, ladder, unit, rng)
-    return np.asarray(np.clip(settled * unit, *bounds(column)))
+    return np.asarray(np.clip(settled * unit, *column.ends))
 
 
 def _folded(positions: np.ndarray, low: float, high: float) -> np.ndarray:
@@ -215,10 +148,10 @@ def lattice_measure(edges: np.ndarray, column: LineColumn) -> np.ndarray:
     Args:
         edges: ascending, shape (n_cells + 1,).
     """
-    unit = step(column)
+    unit = column.unit
     if unit is None:
         return np.diff(edges)
-    ladder = getattr(column, "ladder", ())
+    ladder = column.ladder
     counts = np.ceil(ratio(edges, unit))
     weights = step_weights(ladder, unit) if ladder else np.zeros(0)
     measure = (1 - weights.sum()) * np.diff(counts)
@@ -235,52 +168,12 @@ def ratio(line: np.ndarray, unit: float) -> np.ndarray:
     return np.where(np.abs(steps - near) <= np.maximum(1e-9, ROUNDING * np.spacing(np.abs(near))), near, steps)
 
 
-def values(counts: np.ndarray, column: LineColumn, missing: np.ndarray) -> pd.Series:
-    """Drawn positions as a canonical column.
-
-    Args:
-        counts: from `draw`, shape (n,).
-        missing: true where the value is missing, shape (n,).
-    """
-    if isinstance(column, IntegerColumn):
-        low, high = column.bounds
-        return pd.Series(pd.arrays.IntegerArray(np.clip(counts, low, high), missing.copy()))
-    if isinstance(column, RealColumn | WeightColumn):
-        reals = counts if column.decimals is None else np.round(counts / 10.0**column.decimals, column.decimals)
-        return pd.Series(np.where(missing, np.nan, np.clip(reals, *column.bounds)))
-    return _times(counts, column, missing)
-
-
-def _times(counts: np.ndarray, column: DateColumn | DatetimeColumn, missing: np.ndarray) -> pd.Series:
-    unit = DAY if isinstance(column, DateColumn) else MICROSECONDS[column.precision]
-    low, high = (np.datetime64(bound, "us").astype(np.int64) for bound in column.bounds)
-    stamps = np.clip(counts * unit, low, high).astype("datetime64[us]")
-    stamps[missing] = np.datetime64("NaT", "us")
-    series = pd.Series(stamps)
-    if isinstance(column, DateColumn) or column.timezone is None:
-        return series
-    if column.timezone != "mixed":
-        return series.dt.tz_localize("UTC").dt.tz_convert(column.timezone)
-    # DEVIATES: a synthetic value of a mixed column is written in UTC; offsets are not learned.
-    utc = [stamp.replace(tzinfo=dt.UTC) if stamp is not None else None for stamp in stamps.tolist()]
-    return pd.Series(utc, dtype=object)
-
-
 def label(low: float, high: float, column: LineColumn) -> str:
     """The values of a half-open stretch in words: "17", "17 to 22", "2011-03-28 to 2011-04-02", "[0.5, 0.75)"."""
-    unit = step(column)
+    unit = column.unit
     if unit is None:
-        top = bounds(column)[1]
+        top = column.ends[1]
         return f"[{low:.6g}, {high:.6g})" if high <= top else f"[{low:.6g}, {top:.6g}]"
     first, last = int(np.ceil(ratio(np.array(low), unit))), int(np.ceil(ratio(np.array(high), unit))) - 1
-    texts = [_shown(count, column) for count in (first, max(first, last))]
+    texts = [column.show(count) for count in (first, max(first, last))]
     return texts[0] if first >= last else f"{texts[0]} to {texts[1]}"
-
-
-def _shown(count: int, column: LineColumn) -> str:
-    if isinstance(column, DateColumn | DatetimeColumn):
-        unit = DAY if isinstance(column, DateColumn) else MICROSECONDS[column.precision]
-        moment = _EPOCH + dt.timedelta(microseconds=count * unit)
-        return moment.date().isoformat() if isinstance(column, DateColumn) else moment.isoformat(sep=" ")
-    decimals = column.decimals if isinstance(column, RealColumn | WeightColumn) else 0
-    return f"{count / 10 ** (decimals or 0):.{decimals or 0}f}"

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import grid, numeric_scale
 from synth.domain.discretizer import Attribute, Discretizer, regroup
 from synth.schema import Schema
+from synth.schema.kinds import BooleanColumn, CategoricalColumn, LineColumn
 
 FEW_CELLS = 2.5
 """A number or time has a code for each of its cells up to so many times the codes that are asked for."""
@@ -45,7 +45,7 @@ def quantile_discretizer(
     made = []
     for name in schema.modeled:
         column: Any = schema.columns[name]
-        if isinstance(column, CategoricalColumn | BooleanColumn):
+        if column.is_categorical:
             made.append(_categories(name, column, places[name], weights, least_units))
         else:
             made.append(_line(name, column, places[name], weights, n_bins, least_units))
@@ -56,7 +56,7 @@ def _categories(
     name: str, column: CategoricalColumn | BooleanColumn, cells: Places, weights: Places, least: float
 ) -> Attribute:
     """Categories on their own; the rarest are in `other`, with the next one where too few units hold them."""
-    n_cells = (2 if isinstance(column, BooleanColumn) else len(column.categories)) + 2
+    n_cells = len(column.levels) + 2
     mass = np.bincount(cells.astype(np.int64), weights=weights, minlength=n_cells).astype(np.float64)
     known = mass[:-2]
     order = np.argsort(known, kind="stable")
@@ -65,7 +65,7 @@ def _categories(
     if 0 < n_rare < len(known) and known[order[n_rare - 1]] > 0:
         n_rare = max(n_rare, int(np.searchsorted(below, least)) + 1)
     groups = np.arange(len(known))
-    if isinstance(column, CategoricalColumn):
+    if not column.is_boolean:
         groups[order[:n_rare]] = -1
     attribute = Attribute(name, column, None, np.arange(n_cells), mass)
     # Of the rare ones, each is as likely as the next: their own frequencies are those of few units.
@@ -75,12 +75,10 @@ def _categories(
     return regroup(attribute, groups, mass)
 
 
-def _line(
-    name: str, column: numeric_scale.LineColumn, positions: Places, weights: Places, n_bins: int, least: float
-) -> Attribute:
+def _line(name: str, column: LineColumn, positions: Places, weights: Places, n_bins: int, least: float) -> Attribute:
     """A number or time: frequent values, and cells between quantiles, merged into codes of about even mass."""
     present = ~np.isnan(positions)
-    distinct, inverse = np.unique(np.clip(positions[present], *numeric_scale.bounds(column)), return_inverse=True)
+    distinct, inverse = np.unique(np.clip(positions[present], *column.ends), return_inverse=True)
     held = np.bincount(inverse, weights=weights[present]).astype(np.float64)
     missing = float(weights[~present].sum())
     if len(distinct) == 0:
@@ -111,15 +109,13 @@ def _runs(frequent: NDArray[np.bool_]) -> list[tuple[int, int]]:
     return list(zip(firsts.tolist(), np.append(firsts[1:], len(frequent)).tolist(), strict=True))
 
 
-def _ends(
-    distinct: Places, held: Places, first: int, end: int, enough: float, column: numeric_scale.LineColumn
-) -> Places:
+def _ends(distinct: Places, held: Places, first: int, end: int, enough: float, column: LineColumn) -> Places:
     """Edges that a frequent value has around it, or that cut a run into cells of enough mass.
 
     The outermost cells go beyond their values, to the next tenth but one of a power of ten: no edge is at an extreme
     value. The only value of a column, held by too few units, may be anything.
     """
-    unit = numeric_scale.step(column)
+    unit = column.unit
     if end - first == 1 and held[first] >= enough:
         value = distinct[first]
         return np.array([value, np.nextafter(value, np.inf) if unit is None else value + unit])
@@ -194,8 +190,8 @@ def _beside(held: NDArray[np.intp], cells: NDArray[np.intp]) -> NDArray[np.intp]
     return np.where(cells - held[before] <= held[after] - cells, held[before], held[after])
 
 
-def _closed(edges: Places, column: numeric_scale.LineColumn) -> Places:
-    return grid.close(edges, *numeric_scale.bounds(column), numeric_scale.step(column))
+def _closed(edges: Places, column: LineColumn) -> Places:
+    return grid.close(edges, *column.ends, column.unit)
 
 
 def _groups(mass: Places, pools: NDArray[np.int64], n_bins: int, enough: float) -> NDArray[np.int64]:
@@ -243,7 +239,7 @@ def _split(
         if n_distinct[cell] < 2 or abs(middle - 0.5) <= OFF_MIDDLE:
             ends, parts = np.array([high]), mass[cell : cell + 1]
         else:
-            inner = grid.between(low + (high - low) * _shares(middle)[1:-1], numeric_scale.step(column))
+            inner = grid.between(low + (high - low) * _shares(middle)[1:-1], column.unit)
             ends = np.append(np.unique(inner[(inner > low) & (inner < high)]), high)
             places = (np.concatenate([[low], ends]) - low) / (high - low)
             parts = mass[cell] * np.diff(places ** (middle / (1 - middle)))

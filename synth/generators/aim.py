@@ -11,7 +11,6 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import Discretizer
 from synth.domain.counts import Coarsening
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
@@ -196,8 +195,7 @@ class Aim(MarginalGenerator):
 
     def _n_attributes(self, schema: Schema) -> int:
         """Columns, and once more those that may have coarse codes; public."""
-        categories = (CategoricalColumn, BooleanColumn)
-        n_lines = sum(not isinstance(schema.columns[name], categories) for name in schema.modeled)
+        n_lines = sum(schema.columns[name].is_line for name in schema.modeled)
         return len(schema.modeled) + (n_lines if self.coarse_codes else 0)
 
     def marginal_weights(self, schema: Schema) -> Workload:

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any, ClassVar
 
-from synth.columns import BooleanColumn, CategoricalColumn
 from synth.dp.budget import Budget
 from synth.dp.schedule import Plan, Schedule
 from synth.generators.aim import Aim
@@ -49,8 +48,8 @@ class Auto(PrivateGenerator):
 
     def _suits_few_marginals(self, schema: Schema) -> bool:
         columns = [schema.columns[name] for name in schema.modeled]
-        n_categorical = sum(isinstance(column, CategoricalColumn | BooleanColumn) for column in columns)
-        levels = [len(column.categories) for column in columns if isinstance(column, CategoricalColumn)]
+        n_categorical = sum(column.is_categorical for column in columns)
+        levels = [len(column.levels) for column in columns]
         is_between = TREE_SIGNAL[0] <= self.signal(schema) < TREE_SIGNAL[1]
         is_categorical = n_categorical > CATEGORICAL_SHARE * len(columns) and max(levels, default=0) > MANY_LEVELS
         return is_between and is_categorical and len(columns) > MANY_COLUMNS

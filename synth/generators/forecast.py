@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import Discretizer
 from synth.domain.counts import has_coarse_codes
 from synth.dp.events import Event, GaussianEvent
@@ -278,7 +277,7 @@ def assumed(schema: Schema) -> Schema:
     texts = tuple(str(number) for number in range(ASSUMED_CATEGORIES))
     filled: dict[str, Any] = {}
     for name in schema.measured:
-        listed = {"categories": texts} if isinstance(schema.columns[name], CategoricalColumn) else {}
+        listed = {"categories": texts} if schema.columns[name].domain == "categories" else {}
         filled[name] = schema.columns[name].model_copy(update={"measure": False, **listed})
     for name in schema.spikes_measured:
         filled[name] = filled.get(name, schema.columns[name]).model_copy(update={"measure_spikes": False})
@@ -310,7 +309,7 @@ def _coarse(generator: Planned, schema: Schema, sizes: Mapping[str, int]) -> dic
     n_coarse = generator.coarse_codes if isinstance(generator, Aim) else 0
     coarse = dict(sizes)
     for name, size in sizes.items():
-        is_line = not isinstance(schema.columns[name], CategoricalColumn | BooleanColumn)
+        is_line = not schema.columns[name].is_categorical
         if n_coarse and is_line and has_coarse_codes(size - BEYOND_CODES, n_coarse):
             coarse[name] = n_coarse + BEYOND_CODES
     return coarse

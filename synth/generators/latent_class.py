@@ -17,7 +17,6 @@ import numpy as np
 from pydantic import Field
 from threadpoolctl import threadpool_limits
 
-from synth.columns import BooleanColumn, CategoricalColumn, Column
 from synth.domain import Discretizer
 from synth.domain.counts import MARK, CoarseCounts, Coarsening
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
@@ -31,6 +30,7 @@ from synth.marginals import Clique, Factor, LatentClasses, Measurement
 from synth.marginals.latent_class_estimation import ChowLiuTree, ClassEstimation, CoarseCodes
 from synth.progress import Progress
 from synth.schema import Schema
+from synth.schema.kinds import Column
 
 CHOICES, CHOSEN = "choices of marginals", "marginals that were chosen"
 EXACT_SIGNAL = 10_000.0
@@ -275,7 +275,7 @@ class LatentClass(MarginalGenerator):
 
 def has_order(column: Column) -> bool:
     """True of numbers, times and ordered categories, whose neighboring codes may be merged."""
-    return not isinstance(column, CategoricalColumn | BooleanColumn) or getattr(column, "ordered", False)
+    return column.is_line or column.is_ordered
 
 
 def pairs_of(weight: float) -> str:

@@ -21,7 +21,6 @@ from pydantic import Field
 
 from synth.chunks import Part
 from synth.distribution import missing_extra
-from synth.domain import numeric_scale
 from synth.domain.discretizer import Attribute, Discretizer
 from synth.errors import JobError, ModelError, TableError
 from synth.generators.base import Generator, ModelDisplay
@@ -97,10 +96,11 @@ class SdvModel(ModelDisplay):
             return attribute.values(values.astype(np.int64), rng)
         column: Any = attribute.column
         missing = np.isnan(values) & column.missing
-        unit = numeric_scale.step(column)
-        filled = np.where(np.isnan(values), np.mean(numeric_scale.bounds(column)), values)
+        unit = column.unit
+        filled = np.where(np.isnan(values), np.mean(column.ends), values)
         counts = filled if unit is None else np.round(filled / unit).astype(np.int64)
-        return numeric_scale.values(counts, column, missing)
+        series: pd.Series = column.values(counts, missing)
+        return series
 
     def save(self, path: Path | str) -> None:
         """Refused: SDV saves a pickle, and a pickle runs code when it is loaded."""
@@ -204,7 +204,7 @@ def _encode(rows: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, dict[str,
         series, token = rows[attribute.name], _token(schema, attribute.name)
         # A missing category is a cell of its own: TVAE loses missing values of text columns otherwise.
         numeric = attribute.edges is not None
-        values = numeric_scale.positions(series, attribute.column) if numeric else attribute.cells(series)  # type: ignore[arg-type]
+        values = attribute.column.positions(series) if numeric else attribute.cells(series)
         present_values = np.unique(values[~np.isnan(values)] if numeric else values)
         if len(present_values) == 0:
             constants[attribute.name] = np.nan

@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn, IntegerColumn, RealColumn
 from synth.constraints import Formula, Unique
 from synth.domain import numeric_scale
 from synth.errors import TableError
 from synth.histories.ordering import Histories
 from synth.schema import Schema
+from synth.schema.kinds import IntegerColumn, RealColumn
 
 FIRST, LATER = "first", "later"
 """The names of the two tables, in files and in statements."""
@@ -78,7 +78,7 @@ class HistoryLayout:
     def averaged_in(self, name: str) -> float:
         """The step that the values of a column are counted in before they are averaged; 1 where it has none."""
         column: Any = self.schema.columns[name]
-        return (numeric_scale.step(column) or 1.0) if isinstance(column, RealColumn) else 1.0
+        return (column.unit or 1.0) if column.is_line else 1.0
 
     def gain(self, name: str) -> str:
         """The name of the gain of a column that never falls."""
@@ -99,9 +99,8 @@ class HistoryLayout:
         """Varying columns whose averages over the rows before are known, too."""
         if not self.averages:
             return ()
-        kinds = (IntegerColumn, RealColumn, BooleanColumn)
-        columns = self.schema.columns
-        return tuple(n for n in self.varying if n not in self.schema.growing and isinstance(columns[n], kinds))
+        varying = {n: self.schema.columns[n] for n in self.varying if n not in self.schema.growing}
+        return tuple(n for n, c in varying.items() if c.is_boolean or (c.is_number and not c.is_weight))
 
     @cached_property
     def known(self) -> tuple[str, ...]:
@@ -165,8 +164,8 @@ class HistoryLayout:
 
     def _gain_column(self, name: str) -> Any:
         column: Any = self.schema.columns[name]
-        low, high = numeric_scale.bounds(column)
-        unit, least = numeric_scale.step(column), self.least_gain(name)
+        low, high = column.ends
+        unit, least = column.unit, self.least_gain(name)
         if self.reads_domains:
             kind: Any = IntegerColumn if unit is not None else RealColumn
             return kind(measure=True, measure_spikes=True)
@@ -182,8 +181,7 @@ class HistoryLayout:
 
     def pairs(self, name: str) -> list[tuple[str, str]]:
         """Pairs of columns whose codes may rule each other out: states, those before them, and the rows to come."""
-        kinds = (CategoricalColumn, BooleanColumn)
-        states = [each for each in self.varying if isinstance(self.schema.columns[each], kinds)]
+        states = [each for each in self.varying if self.schema.columns[each].is_categorical]
         if name == FIRST:
             return [(self.n_rows, each) for each in states]
         return [pair for each in states for pair in ((self.before(each), each), (self.left, each))]
@@ -200,7 +198,7 @@ class HistoryLayout:
             if (codes[now] != codes[before]).any():
                 raise varies(name)
         for name in self.schema.growing:
-            line = numeric_scale.positions(table[name], self.schema.columns[name])  # type: ignore[arg-type]
+            line = self.schema.columns[name].positions(table[name])
             if (line[now] < line[before]).any():
                 raise falls(name)
 
@@ -256,34 +254,34 @@ class HistoryLayout:
             source[histories.rows] = histories.rows[above.fillna(0).astype(np.int64)]
             has_none = np.zeros(len(table), dtype=bool)
             has_none[histories.rows] = above.isna()
-            least = np.full(len(table), numeric_scale.bounds(column)[0])
-            start = numeric_scale.values(_counts(least, column), column, np.zeros(len(table), dtype=bool))
+            least = np.full(len(table), column.ends[0])
+            start = column.values(_counts(least, column), np.zeros(len(table), dtype=bool))
             taken = table[name].iloc[source].set_axis(table.index)
             made[name] = taken.where(~has_none, start.set_axis(table.index))
         return pd.DataFrame(made, index=table.index, copy=False)
 
     def _gains(self, name: str, now: pd.Series, before: pd.Series) -> pd.Series:
         column: Any = self.schema.columns[name]
-        counts = [_counts(numeric_scale.positions(series, column), column) for series in (now, before)]
+        counts = [_counts(column.positions(series), column) for series in (now, before)]
         gains = np.maximum(counts[0] - counts[1], 0)
-        return pd.Series(gains) if numeric_scale.step(column) is None else whole_numbers(gains)
+        return pd.Series(gains) if column.unit is None else whole_numbers(gains)
 
     def grown(self, name: str, before: pd.Series, gain: pd.Series) -> tuple[pd.Series, NDArray[np.bool_]]:
         """A column that never falls after a gain, within its bounds, and whether the gain would leave these."""
         column: Any = self.schema.columns[name]
-        unit = numeric_scale.step(column)
-        line = numeric_scale.positions(before, column)
+        unit = column.unit
+        line = column.positions(before)
         gains = gain.to_numpy(dtype=np.float64)
         counts = _counts(line, column) + (gains if unit is None else gains.astype(np.int64))
-        outside = counts > numeric_scale.bounds(column)[1] + 1e-9
+        outside = counts > column.ends[1] + 1e-9
         if unit is not None:
-            outside = counts * unit > numeric_scale.bounds(column)[1] + unit / 2
-        return numeric_scale.values(counts, column, np.zeros(len(before), dtype=bool)), outside
+            outside = counts * unit > column.ends[1] + unit / 2
+        return column.values(counts, np.zeros(len(before), dtype=bool)), outside
 
 
 def _counts(line: NDArray[Any], column: Any) -> NDArray[Any]:
     """Positions on the line as whole steps of a column's precision, or as they are where it has none; shape (n,)."""
-    unit = numeric_scale.step(column)
+    unit = column.unit
     if unit is None:
         return np.asarray(line)
     most = numeric_scale.LARGEST / 2  # the difference of two counts is a count, too
@@ -310,7 +308,7 @@ def falls(name: str) -> TableError:
 
 def _average_column(column: Any) -> RealColumn:
     """An average lies between the bounds of what it is of; there is none before a value that is there."""
-    low, high = (0.0, 1.0) if isinstance(column, BooleanColumn) else (float(end) for end in column.bounds)
+    low, high = (0.0, 1.0) if column.is_boolean else (float(end) for end in column.bounds)
     return RealColumn(bounds=(low, high), missing=True)
 
 
@@ -332,4 +330,4 @@ def whole_numbers(values: NDArray[Any]) -> pd.Series:
 def order_of_identifiers(schema: Schema) -> str | None:
     """The identifier by which rows follow each other; `None`: the order is a learned column, or there is no order."""
     name = schema.order
-    return name if name is not None and isinstance(schema.columns[name], IdentifierColumn) else None
+    return name if name is not None and schema.columns[name].is_identifier else None

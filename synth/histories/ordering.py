@@ -6,8 +6,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.columns import IdentifierColumn
-from synth.domain import numeric_scale
 from synth.errors import SchemaError
 from synth.schema import Schema
 from synth.split import row_keys
@@ -85,8 +83,8 @@ def order_ranks(series: pd.Series, schema: Schema) -> NDArray[np.float64]:
     row has a say in which of two rows comes first.
     """
     column = schema.columns[str(schema.order)]
-    if not isinstance(column, IdentifierColumn):
-        return numeric_scale.positions(series, column)  # type: ignore[arg-type]
+    if not column.is_identifier:
+        return np.asarray(column.positions(series))
     texts, present = series.astype(str).to_numpy(dtype=object), series.notna().to_numpy()
     whole = present & pd.Series(texts).str.fullmatch(NUMBER).to_numpy(dtype=bool)
     values = np.array([int(text) for text in texts[whole]], dtype=object)  # exact, however many digits they have
@@ -104,5 +102,5 @@ def _ranks(table: pd.DataFrame, schema: Schema) -> list[NDArray[np.float64]]:
     along = [name for name in schema.growing if name != schema.order]
     return [
         order_ranks(table[schema.order], schema),
-        *(numeric_scale.positions(table[name], schema.columns[name]) for name in along),  # type: ignore[arg-type]
+        *(schema.columns[name].positions(table[name]) for name in along),
     ]

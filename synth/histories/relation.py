@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.columns import AnyColumn, BooleanColumn, CategoricalColumn, IdentifierColumn
 from synth.errors import SchemaError, TableError, nearest
 from synth.progress import Progress, quiet
 from synth.schema import Schema
+from synth.schema.kinds import AnyColumn
 from synth.split import row_keys
 from synth.table import conform
 from synth.table.conforming import Outside
@@ -270,7 +270,7 @@ class KeyMatch:
 
 
 def _of_known_categories(series: pd.Series, column: AnyColumn, rng: np.random.Generator) -> pd.Series:
-    if not isinstance(column, CategoricalColumn) or isinstance(column, BooleanColumn) or not column.categories:
+    if column.is_boolean or not column.levels:
         return series
     unknown = np.flatnonzero((~series.isin(column.categories) & series.notna()).to_numpy())
     if not len(unknown):
@@ -301,12 +301,12 @@ def _check(parents: Schema, rows: Schema) -> None:
             f"{nearest(key, parents.columns)}"
         )
     column = parents.columns[key]
-    if not isinstance(column, IdentifierColumn) or column.missing or column.drop:
+    if not column.is_identifier or column.missing or column.drop:
         raise SchemaError(
             f"the key of parents names each of them: column={key!r} must be a kept identifier that is never missing"
         )
     of_rows = rows.columns[key]
-    if isinstance(of_rows, IdentifierColumn) and (of_rows.template is None) != (column.template is None):
+    if of_rows.is_identifier and (of_rows.template is None) != (column.template is None):
         raise SchemaError(
             f"a key is of one kind in both tables: column={key!r} has a template, for texts, in one schema, and "
             "bounds, for whole numbers, in the other; declare both alike"

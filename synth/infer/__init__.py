@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from synth.columns import CategoricalColumn, Column, IdentifierColumn
 from synth.constraints import Constraint, Formula, Inequality
 from synth.errors import SchemaError, TableError
 from synth.infer.constraints import propose_constraints
@@ -17,6 +16,7 @@ from synth.infer.kinds import NUMBERS, as_kind, check_kinds, missing_texts_of, n
 from synth.infer.look import RawColumn, look
 from synth.infer.personal import constant_in, settle_locales
 from synth.schema import Schema
+from synth.schema.kinds import Column
 from synth.table import conform
 from synth.table.table import Table
 from synth.validation import sentence
@@ -182,10 +182,9 @@ def _countable(schema: Schema, facts: Mapping[str, ColumnFacts], kinds: Collecti
     return [
         name
         for name, column in schema.columns.items()
-        if isinstance(column, CategoricalColumn)
-        and column.ordered
+        if column.is_ordered
         and facts[name].n_distinct > 2
-        and isinstance(column.categories[0], int)
+        and column.holds_whole_numbers
         and not (name in kinds or facts[name].categories_declared or name == schema.target)
     ]
 
@@ -194,16 +193,16 @@ def _is_count(column: Column, about: ColumnFacts, kinds: Collection[str]) -> boo
     """True if whole numbers that were taken for categories or identifiers may number the rows of an entity."""
     if about.name in kinds or about.categories_declared:
         return False
-    if isinstance(column, IdentifierColumn):
+    if column.is_identifier:
         return column.bounds is not None and not about.unique
-    return isinstance(column, CategoricalColumn) and bool(column.categories) and isinstance(column.categories[0], int)
+    return column.is_categorical and column.holds_whole_numbers
 
 
 def _ordering(column: Column, about: ColumnFacts, kinds: Collection[str]) -> Column:
     """The column that somebody named as the order: whole numbers are amounts then."""
     if _is_count(column, about, kinds):
         return as_kind(about, "integer")
-    if isinstance(column, IdentifierColumn) and not about.unique:
+    if column.is_identifier and not about.unique:
         raise SchemaError(
             f"order={about.name!r} has no values that follow each other: it is an identifier that names several rows, "
             "as an entity does; name a date, a time or a number"
@@ -220,7 +219,7 @@ def _may_count(schema: Schema, name: str, facts: Mapping[str, ColumnFacts], kind
 def _entity(columns: dict[str, Column], facts: dict[str, ColumnFacts], order: str | None) -> str | None:
     """The first identifier that repeats itself and is never missing."""
     for name, column in columns.items():
-        repeats = isinstance(column, IdentifierColumn) and not facts[name].unique
+        repeats = column.is_identifier and not facts[name].unique
         if repeats and not column.drop and not column.missing and name != order:
             return name
     return None
@@ -230,7 +229,7 @@ def _settled(columns: dict[str, Column], facts: dict[str, ColumnFacts], entity: 
     """The columns, with every identifier dropped that repeats itself and is not the entity."""
     settled = {}
     for name, column in columns.items():
-        stray = isinstance(column, IdentifierColumn) and not facts[name].unique and name != entity
+        stray = column.is_identifier and not facts[name].unique and name != entity
         settled[name] = column.model_copy(update={"drop": True}) if stray else column
     return settled
 

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from synth.domain.numeric_scale import NEARLY_ALL
+from synth.schema.kinds.base import NEARLY_ALL
 
 MOST_CODES = 2_000
 """More distinct whole numbers than this are no codes."""

@@ -8,17 +8,16 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from synth.columns import DateColumn, DatetimeColumn, IdentifierColumn, IntegerColumn
-from synth.domain import numeric_scale
 from synth.errors import TableError
 from synth.histories.ordering import Histories, histories_of, order_ranks
-from synth.schema import LINE_COLUMNS, Schema
+from synth.schema import Schema
 
 LEAST_HISTORIES = 30
 """Entities with several rows, below which nothing is told from chance."""
@@ -159,7 +158,7 @@ def _order(rows: _EntityRows, counters: Collection[str]) -> str | None:
     known = {name: rows.ranks(name) for name in _candidates(rows)}
     ranks = {name: line for name, line in known.items() if rows.tied(line) <= MOST_TIED}
     columns = rows.schema.columns
-    times = [name for name in ranks if isinstance(columns[name], DateColumn | DatetimeColumn)]
+    times = [name for name in ranks if columns[name].is_time]
     # Of several times, one that the file follows; then the one that tells most rows apart, then the first.
     times.sort(key=lambda name: (not _stands_in_file(rows, ranks[name]), rows.tied(ranks[name])))
     best = times[0] if times else None
@@ -176,14 +175,14 @@ def _candidates(rows: _EntityRows) -> Iterator[str]:
     for name, column in rows.schema.columns.items():
         if column.drop or column.missing or name in (rows.schema.entity, rows.schema.target):
             continue
-        is_time = isinstance(column, DateColumn | DatetimeColumn) and _BIRTH.search(name) is None
-        if is_time or isinstance(column, IntegerColumn) or _is_serial(column):
+        is_time = column.is_time and _BIRTH.search(name) is None
+        if is_time or column.is_whole or _is_serial(column):
             yield name
 
 
-def _is_serial(column: object) -> bool:
+def _is_serial(column: Any) -> bool:
     """True for identifiers whose order may be that in which they were given: numbers, also behind fixed letters."""
-    if not isinstance(column, IdentifierColumn):
+    if not column.is_identifier:
         return False
     free = set(re.sub(r"\\.", "", column.template or ""))
     return column.bounds is not None or ("#" in free and free.isdisjoint("AaXx"))
@@ -192,9 +191,9 @@ def _is_serial(column: object) -> bool:
 def _numbers(rows: _EntityRows, ranks: dict[str, NDArray[np.float64]], counters: Collection[str]) -> Iterator[str]:
     """Convincing whole numbers and identifiers, the most convincing first."""
     columns = rows.schema.columns
-    whole = [name for name in ranks if isinstance(columns[name], IntegerColumn)]
+    whole = [name for name in ranks if columns[name].is_whole]
     yield from (name for name in whole if _counts(rows, ranks[name]))
-    named = [name for name in ranks if isinstance(columns[name], IdentifierColumn)]
+    named = [name for name in ranks if columns[name].is_identifier]
     amounts = [name for name in whole if name not in counters]
     yield from (name for name in [*named, *amounts] if _stands_in_file(rows, ranks[name]))
 
@@ -226,9 +225,9 @@ def _grows(rows: _EntityRows, name: str, histories: Histories) -> bool:
     different orders. The product of that over all entities is the chance of the whole table.
     """
     column = rows.schema.columns[name]
-    if column.missing or not isinstance(column, LINE_COLUMNS):
+    if column.missing or not column.is_quantity:
         return False
-    values = numeric_scale.positions(rows.table[name], column)[histories.rows]
+    values = column.positions(rows.table[name])[histories.rows]
     begins, rises = histories.places == 1, np.diff(values, prepend=values[:1]) > 0
     if np.any((np.diff(values, prepend=values[:1]) < 0) & ~begins):
         return False

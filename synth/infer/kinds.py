@@ -14,23 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from synth.columns import (
-    INT64,
-    KINDS,
-    BooleanColumn,
-    CategoricalColumn,
-    Column,
-    DateColumn,
-    DatetimeColumn,
-    IdentifierColumn,
-    TextColumn,
-)
 from synth.errors import SchemaError, TableError, nearest
 from synth.identifiers import ALPHABETS
 from synth.infer import numeric, personal, temporal
 from synth.infer.codes import are_levels, named_code
 from synth.infer.facts import ColumnFacts
 from synth.infer.look import EXACT_FLOAT, RawColumn
+from synth.schema.kinds import (
+    KINDS,
+    BooleanColumn,
+    CategoricalColumn,
+    Column,
+    DatetimeColumn,
+    IdentifierColumn,
+    TextColumn,
+)
+from synth.schema.kinds.number import INT64
 from synth.validation import is_plain
 
 MISSING_TEXTS = frozenset({
@@ -154,7 +153,10 @@ def propose(about: ColumnFacts) -> Column:
         return _entity(about)
     if about.n_present == 0:
         return CategoricalColumn(categories=(), **about.common("object") | {"missing": True})
-    found = personal.propose(about, few=_few(about)) if about.role is None else None
+    own = (kind.propose(about) for kind in KINDS.values())
+    found: Column | None = next((column for column in own if column is not None), None)
+    if found is None and about.role is None:
+        found = personal.propose(about, few=_few(about))
     if found is not None:
         return found
     return _listed(about) if about.categories_declared else _of_form(about)
@@ -303,7 +305,12 @@ def as_kind(about: ColumnFacts, kind: str) -> Column:
     """A column of the kind that the user chose."""
     if about.n_present == 0 and kind not in ("categorical", "text"):
         raise _cannot(about, kind, "it holds no value", 'choose kind="categorical"')
-    return _MADE[kind](about)
+    if kind in _MADE:
+        return _MADE[kind](about)
+    column: Column | None = KINDS[kind].propose(about)
+    if column is None:
+        raise _cannot(about, kind, "its values have not the form of that kind", "convert it")
+    return column
 
 
 def _cannot(about: ColumnFacts, kind: str, reason: str, remedy: str) -> SchemaError:
@@ -336,18 +343,6 @@ def _whole(about: ColumnFacts, kind: str) -> np.ndarray:
     return values
 
 
-def _integer(about: ColumnFacts) -> Column:
-    return numeric.integer(about, _whole(about, "integer"))
-
-
-def _real(about: ColumnFacts) -> Column:
-    return numeric.real(about, _numbers(about, "real"))
-
-
-def _weight(about: ColumnFacts) -> Column:
-    return numeric.weight(about, _numbers(about, "weight"))
-
-
 def _categorical(about: ColumnFacts) -> Column:
     form = about.given.form
     if about.n_present == 0:
@@ -378,29 +373,30 @@ def _boolean(about: ColumnFacts) -> Column:
 
 def _date(about: ColumnFacts) -> Column:
     column = _moments(about, "date")
-    if not isinstance(column, DateColumn):
+    if not column.is_date:
         raise _cannot(about, "date", "its times are not all midnight", 'choose kind="datetime"')
     return column
 
 
 def _datetime(about: ColumnFacts) -> Column:
     column = _moments(about, "datetime")
-    if isinstance(column, DatetimeColumn):
+    if not column.is_date:
         return column
     bounds = tuple(np.datetime64(bound, "us").item() for bound in column.bounds)
     form = column.format if about.given.form == "text" else None
     return DatetimeColumn(bounds=bounds, format=form, precision="h", missing=column.missing, dtype=column.dtype)
 
 
-def _moments(about: ColumnFacts, kind: str) -> DateColumn | DatetimeColumn:
-    form, column = about.given.form, None
+def _moments(about: ColumnFacts, kind: str) -> Column:
+    form = about.given.form
+    column: Column | None = None
     if form == "time":
         column = temporal.of_stamps(about)
     elif form == "text":
         column = temporal.of_digits(about) or temporal.of_texts(about)
     elif form == "mixed" and not any(isinstance(cell, str | int | float) for cell in about.present):
         column = temporal.of_objects(about)
-    if not isinstance(column, DateColumn | DatetimeColumn):
+    if column is None or not column.is_time:
         raise _cannot(about, kind, "its values are no days or times of one known form", "convert it to ISO 8601")
     return column
 
@@ -420,11 +416,15 @@ def _personal(about: ColumnFacts) -> Column:
     return column
 
 
-def _text(about: ColumnFacts) -> Column:
-    return TextColumn(drop=True, **about.common("object"))
-
-
 _MADE: Mapping[str, Callable[[ColumnFacts], Column]] = {
-    "integer": _integer, "real": _real, "weight": _weight, "categorical": _categorical, "boolean": _boolean,
-    "date": _date, "datetime": _datetime, "identifier": _identifier, "personal": _personal, "text": _text,
-}  # fmt: skip
+    "integer": lambda about: numeric.integer(about, _whole(about, "integer")),
+    "real": lambda about: numeric.real(about, _numbers(about, "real")),
+    "weight": lambda about: numeric.weight(about, _numbers(about, "weight")),
+    "categorical": _categorical,
+    "boolean": _boolean,
+    "date": _date,
+    "datetime": _datetime,
+    "identifier": _identifier,
+    "personal": _personal,
+    "text": lambda about: TextColumn(drop=True, **about.common("object")),
+}

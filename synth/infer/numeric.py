@@ -7,23 +7,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from synth.columns import (
-    INT64,
-    MOST_SPIKES,
-    MOST_STEPS,
-    CategoricalColumn,
-    Column,
-    IdentifierColumn,
-    IntegerColumn,
-    NumericColumn,
-    RealColumn,
-    WeightColumn,
-)
-from synth.domain import numeric_scale
 from synth.errors import TableError
 from synth.infer.codes import are_codes, are_levels, named_code
 from synth.infer.facts import ColumnFacts
 from synth.infer.look import EXACT_FLOAT
+from synth.schema.kinds import CategoricalColumn, Column, IdentifierColumn, IntegerColumn, RealColumn, WeightColumn
+from synth.schema.kinds.base import NEARLY_ALL
+from synth.schema.kinds.number import INT64, MOST_SPIKES, MOST_STEPS, NumericColumn
 from synth.table.decode import INFINITY, rounded
 
 MAX_DECIMALS = 12
@@ -181,10 +171,10 @@ def integer(about: ColumnFacts, values: np.ndarray) -> IntegerColumn:
 
 
 def _spacing(habits: Mapping[str, Any], unit: float) -> float:
-    """The coarsest step that nearly all values are on, as `numeric_scale.spacing` has it of a column."""
+    """The coarsest step that nearly all values are on, as `spacing` has it of a column."""
     steps = habits.get("steps", ())
     shares = habits.get("step_shares", (1.0,) * len(steps))
-    return next((size for size, share in zip(steps, shares, strict=True) if share >= numeric_scale.NEARLY_ALL), unit)
+    return next((size for size, share in zip(steps, shares, strict=True) if share >= NEARLY_ALL), unit)
 
 
 def _int64(about: ColumnFacts) -> str:
@@ -208,7 +198,7 @@ def habits_of(values: np.ndarray, unit: float | None) -> dict[str, Any]:
     spikes = _spikes_of(distinct, counts)
     others = values[(values != 0) & ~np.isin(values, spikes)]
     steps = () if unit is None else _steps_of(others, unit)
-    often = next((size for size, share in steps if share >= numeric_scale.NEARLY_ALL), unit)
+    often = next((size for size, share in steps if share >= NEARLY_ALL), unit)
     if often is not None and (high - low) / often < FINE_STEPS:  # it resolves every multiple
         spikes, steps = (), () if unit is None else _steps_of(values[values != 0], unit)
     fields: dict[str, Any] = {"steps": tuple(size for size, _ in steps)} if steps else {}
@@ -224,8 +214,8 @@ def frequent_values(distinct: np.ndarray, counts: np.ndarray, column: NumericCol
         distinct: *Sensitive*. Its values, ascending, shape (n_values,).
         counts: *Sensitive*. How many rows hold each, shape (n_values,).
     """
-    unit, often = column.unit, numeric_scale.spacing(column)  # type: ignore[arg-type]
-    low, high = column.bounds  # type: ignore[attr-defined]
+    unit, often = column.unit, column.spacing
+    low, high = column.bounds
     if len(distinct) == 0 or (unit is not None and max(-low, high) / unit >= EXACT_FLOAT):
         return ()
     if (unit != 1.0 or high - low >= FINE_STEPS) and _are_all_there_are(counts):

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from synth.columns import Column, PersonalColumn, exactly_up_to
 from synth.identifiers import ALPHABETS
 from synth.infer.facts import ColumnFacts
 from synth.locales import DEFAULT, IBAN_LENGTHS, check_spoken, iban_country, names_of
 from synth.personal.formats import as_text, is_card_number, is_email, is_iban, is_phone
+from synth.schema.kinds import Column, PersonalColumn
+from synth.schema.kinds.number import exactly_up_to
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NUMBER_OF = r"(_?(no|nr|nbr|num|number|nummer|numero))"
@@ -223,11 +224,11 @@ def _distinct(values: Sequence[object]) -> list[str]:
 
 def settle_locales(columns: Mapping[str, Column]) -> dict[str, Column]:
     """The columns with one locale for all whose own values do not speak for another, where Faker has them of it."""
-    of_own = {name: c.locale for name, c in columns.items() if isinstance(c, PersonalColumn) and _has_own(c)}
+    of_own = {name: c.locale for name, c in columns.items() if c.is_personal and _has_own(c)}
     shared = shared_locale(of_own.values())
     settled = dict(columns)
     for name, column in columns.items():
-        if isinstance(column, PersonalColumn) and name not in of_own:
+        if column.is_personal and name not in of_own:
             told = column.template is not None or spoken(column.personal, shared)
             if told and column.personal != "national_id":
                 settled[name] = column.model_copy(update={"locale": shared})
@@ -239,7 +240,7 @@ def constant_in(columns: Mapping[str, Column], facts: Mapping[str, ColumnFacts],
     if entity is None or entity not in facts:
         return ()
     owners = facts[entity].codes
-    names = [name for name, column in columns.items() if isinstance(column, PersonalColumn) and not column.drop]
+    names = [name for name, column in columns.items() if column.is_personal and not column.drop]
     return tuple(name for name in names if len(np.unique(owners)) == _n_pairs(owners, facts[name].codes))
 
 
@@ -247,7 +248,7 @@ def _n_pairs(owners: np.ndarray, values: np.ndarray) -> int:
     return len(np.unique(np.stack([owners, values], axis=1), axis=0))
 
 
-def _has_own(column: PersonalColumn) -> bool:
+def _has_own(column: Any) -> bool:
     """True if the locale was read off the values: the default one stands for nothing."""
     return "locale" in column.model_fields_set
 

@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from synth.columns import Column, DateColumn, DatetimeColumn
 from synth.errors import TableError
 from synth.infer.facts import ColumnFacts
+from synth.schema.kinds import Column, DateColumn, DatetimeColumn
+from synth.schema.kinds.moments import DAY, MICROSECONDS
 from synth.table import datetime_codec
 from synth.table.faults import Fault
 
@@ -148,7 +149,7 @@ def _column(about: ColumnFacts, line: np.ndarray, zone: str | None, form: str | 
     low, high = (np.datetime64(int(end), "us").item() for end in (line.min(), line.max()))
     if not isinstance(low, dt.datetime) or not isinstance(high, dt.datetime):
         raise TableError(f"times must lie between the years 1 and 9999: column={about.name!r} has others; correct them")
-    precision = next((p for p in _PRECISIONS if not (line % datetime_codec.MICROSECONDS[p]).any()), "us")
+    precision = next((p for p in _PRECISIONS if not (line % MICROSECONDS[p]).any()), "us")
     default = "object" if zone == "mixed" else "datetime64[us]" if zone is None else f"datetime64[us, {zone}]"
     common: dict[str, Any] = about.common(default, text=text)
     if zone == "mixed" and not text:
@@ -160,7 +161,7 @@ def of_stamps(about: ColumnFacts) -> Column:
     """A column of a datetime dtype: of days where every time is midnight and there is no zone."""
     line = about.present.astype("datetime64[us]").astype(np.int64)
     zone = None if about.given.zone is None else zone_name(about.given.zone)
-    if zone is None and not (line % datetime_codec.DAY).any():
+    if zone is None and not (line % DAY).any():
         return _of_days(about, line)
     return _column(about, line, zone, None, text=False)
 
@@ -191,9 +192,7 @@ def of_objects(about: ColumnFacts) -> Column:
             "finer than microseconds); convert it first"
         )
     line = datetime_codec.micros(known) - datetime_codec.offsets(known)
-    only_days = all(type(cell) is dt.date for cell in about.present) or (
-        zoned == {False} and not (line % datetime_codec.DAY).any()
-    )
+    only_days = all(type(cell) is dt.date for cell in about.present) or (zoned == {False} and not (line % DAY).any())
     if only_days:
         return _of_days(about, line)
     return _column(about, line, _zone_of(known), None, text=False)

@@ -12,16 +12,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.columns import Column, DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
-from synth.domain import numeric_scale
 from synth.domain.plain_arrays import reals
 from synth.language.themes import theme_names
 from synth.schema import Schema
+from synth.schema.kinds import Column
 from synth.table.restore_dtypes import texts
 
 N_RANGES, MOST_VALUES = 16, 62
 """Ranges of a number or time, and values of any other column, that a prompt tells apart."""
-LINE = (IntegerColumn, RealColumn, WeightColumn, DateColumn, DatetimeColumn)
 OTHER = 0
 """Code of a value that no synthetic row holds."""
 
@@ -37,8 +35,8 @@ class KeyValues:
     @classmethod
     def of(cls, series: pd.Series, column: Column) -> Self:
         """The codes that tell apart what a synthetic column holds."""
-        if isinstance(column, LINE):
-            line = numeric_scale.positions(series, column)
+        if column.is_line:
+            line = column.positions(series)
             line = line[np.isfinite(line)]
             places = np.linspace(0, 1, N_RANGES + 1)[1:-1]
             edges = np.unique(np.quantile(line, places)) if len(line) else np.zeros(0)
@@ -54,11 +52,11 @@ class KeyValues:
 
     def codes(self, series: pd.Series, column: Column) -> NDArray[np.int64]:
         """The code of each row; shape (n,)."""
-        if self.edges is None or not isinstance(column, LINE):
+        if self.edges is None or not column.is_line:
             known = {value: 1 + place for place, value in enumerate(self.values)}
             held = [self.size - 1 if text is None else known.get(text, OTHER) for text in texts(series, column)]
             return np.array(held, dtype=np.int64)
-        line = numeric_scale.positions(series, column)
+        line = column.positions(series)
         found = np.searchsorted(np.array(self.edges), line, side="right")
         return np.where(np.isnan(line), self.size - 1, found).astype(np.int64)
 

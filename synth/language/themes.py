@@ -20,9 +20,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from synth.columns import BooleanColumn, TextColumn
 from synth.errors import JobError, SchemaError
 from synth.schema import Schema
+from synth.schema.kinds import BooleanColumn
 
 MOST_WORDS = 2_000
 """Words that sentences are told apart by, at most."""
@@ -164,7 +164,7 @@ def cut(texts: Iterable[Any], schema: Schema, name: str) -> list[Any]:
         texts: *Sensitive* where they are real; what is no string stays as it is.
     """
     column = schema.columns[name]
-    most = column.length if isinstance(column, TextColumn) else None
+    most = column.length if column.is_text else None
     return [text[:most] if isinstance(text, str) else text for text in texts]
 
 

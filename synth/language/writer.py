@@ -9,7 +9,6 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from synth.columns import BooleanColumn, TextColumn
 from synth.language.adapters import AdaptedDecoder, check_folder, digest_of, load_tokenizer, other_base
 from synth.language.decoder import Decoder, DecoderShape, SmallDecoder
 from synth.language.prompts import Prompts
@@ -89,7 +88,7 @@ class TextWriter:
 
     def _fitting(self, text: str | None, column: Any) -> str | None:
         """The text as its column may hold it."""
-        most = column.length if isinstance(column, TextColumn) else None
+        most = column.length if column.is_text else None
         plain = "" if text is None else "".join(" " if c.isspace() and c not in "\n\t" else c for c in text)
         plain = "".join(c for c in plain if c.isprintable() or c in "\n\t")[:most]
         if plain and plain not in self.schema.missing_values:
@@ -113,7 +112,7 @@ class TextWriter:
             rows: *Sensitive* where they are real. Canonical, with columns of themes where there are any.
         """
         column = self.schema.columns[name]
-        length = column.length if isinstance(column, TextColumn) else 0
+        length = column.length if column.is_text else 0
         vocabulary: Vocabulary = self.vocabulary
         return sequences_of(vocabulary, rows, name, max_tokens=self.specification.max_tokens, length=length)
 
@@ -176,6 +175,6 @@ def theme_words(themes: Themes | None, schema: Schema) -> dict[str, str]:
         for name in schema.texts
         for column, word in zip(theme_names(name, len(themes)), words, strict=True)
     }
-    if not all(isinstance(schema.columns.get(column), BooleanColumn) for column in found):
+    if not all(name in schema.columns and schema.columns[name].is_boolean for name in found):
         raise ValueError("the schema of a model has all themes of its texts, which are true or false")
     return found

@@ -22,7 +22,6 @@ from typing import Any, Literal, Self
 import numpy as np
 import pandas as pd
 
-from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import Discretizer, grid
 from synth.domain.discretizer import OTHER, Attribute, regroup
 from synth.dp.events import RandomizedResponseEvent
@@ -274,7 +273,7 @@ def public_bins(schema: Schema, n_bins: int) -> Discretizer:
 
 
 def _binned(attribute: Attribute, n_bins: int) -> Attribute:
-    has_categories = isinstance(attribute.column, CategoricalColumn | BooleanColumn)
+    has_categories = attribute.column.is_categorical
     if has_categories or len(getattr(attribute.column, "bins", ())) > 0:
         return attribute
     edges, column = attribute.line

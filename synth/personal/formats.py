@@ -11,9 +11,9 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from synth.columns import PersonalColumn
 from synth.identifiers import positions
 from synth.locales import IBAN_LENGTHS
+from synth.schema.kinds import PersonalColumn
 
 CARD_DIGITS = (13, 19)
 """Digits of a card number, least and most (ISO/IEC 7812-1)."""

@@ -12,10 +12,10 @@ import pandas as pd
 
 from synth import identifiers
 from synth.chunks import LARGEST, Part
-from synth.columns import IdentifierColumn, PersonalColumn
 from synth.errors import SchemaError
 from synth.locales import faker, titles
 from synth.personal.formats import luhn_digits
+from synth.schema.kinds import IdentifierColumn, PersonalColumn
 
 _CARD_TESTS = {14: ("305693", "385200"), 15: ("378282", "371449")}
 _CARD_TEST = ("424242", "400005", "555555", "510510", "601111")

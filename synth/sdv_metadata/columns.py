@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from synth.columns import INT64, WIDEST_REAL
 from synth.errors import SchemaError, nearest
 from synth.identifiers import ALPHABETS
+from synth.schema.kinds.number import INT64
+from synth.schema.kinds.real import WIDEST_REAL
 
 Spec = Literal["V2", "V1", "SINGLE_TABLE_V1"]
 SPECS: tuple[Spec, ...] = ("V2", "V1", "SINGLE_TABLE_V1")

@@ -113,18 +113,14 @@ def _merged(name: str, said: dict[str, Any], seen: Any, data: pd.DataFrame, is_k
 
 def _listed(made: dict[str, Any], seen: Any) -> dict[str, Any]:
     """Categories to be read off, whole numbers or texts; true and false are no categories here."""
-    if seen.kind == "boolean":
+    if seen.is_boolean:
         return {**seen.model_dump(), "missing": made["missing"]}
     return {**made, "whole_numbers": _is_whole(seen)}
 
 
 def _is_whole(seen: Any) -> bool:
     """True if all values of a column are whole numbers."""
-    if seen.kind == "categorical":
-        return bool(seen.categories) and isinstance(seen.categories[0], int)
-    if seen.kind == "weight":
-        return bool(seen.decimals == 0)
-    return seen.kind == "integer" or (seen.kind == "identifier" and seen.bounds is not None)
+    return bool(seen.is_whole or seen.holds_whole_numbers or (seen.is_weight and seen.decimals == 0))
 
 
 def _number(made: dict[str, Any], seen: Any) -> dict[str, Any]:
@@ -331,8 +327,8 @@ def _filled_schema(
 ) -> tuple[Schema, list[str]]:
     """The schema with what the data shows, and what became of columns in it."""
     schema = filled(content, unsaid, [*row_keys, *([entity] if entity else [])], entity, data)
-    changed = [n for n, c in schema.columns.items() if c.kind == "boolean" and content[n]["kind"] == "categorical"]
-    empty = [n for n in row_keys if schema.columns[n].kind == "identifier" and schema.columns[n].drop]
+    changed = [n for n, c in schema.columns.items() if c.is_boolean and content[n]["kind"] == "categorical"]
+    empty = [n for n in row_keys if schema.columns[n].is_identifier and schema.columns[n].drop]
     return schema, [
         *(f"column={name!r}: {BECOMES_BOOLEAN}" for name in changed),
         *(f"column={name!r}: a key with nothing in it is left out" for name in empty),

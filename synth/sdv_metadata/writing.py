@@ -9,23 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from synth.columns import (
-    CategoricalColumn,
-    Column,
-    DateColumn,
-    DatetimeColumn,
-    IdentifierColumn,
-    IntegerColumn,
-    PersonalColumn,
-    is_measured,
-    measures_spikes,
-    read_as,
-)
 from synth.constraints import Constraint, Unique
 from synth.errors import SchemaError
 from synth.output import whole_file
 from synth.parsing import can_be_written
 from synth.schema import Schema
+from synth.schema.kinds import (
+    CategoricalColumn,
+    Column,
+    IdentifierColumn,
+    PersonalColumn,
+)
+from synth.schema.kinds.moments import read_as
 from synth.sdv_metadata.columns import PERSONAL, REPRESENTATIONS, VERSION, Spec, precision_of, regex_of, shown
 
 _FIRST_YEAR = 1000
@@ -89,7 +84,7 @@ def _tells_rows(constraint: Constraint, schema: Schema) -> bool:
 
 def _is_index(schema: Schema) -> bool:
     """True if the order of an entity's rows is a number or a time: SDV has no other."""
-    return schema.order is not None and not isinstance(schema.columns[schema.order], IdentifierColumn)
+    return schema.order is not None and not schema.columns[schema.order].is_identifier
 
 
 def _row_keys(schema: Schema) -> list[str]:
@@ -97,9 +92,9 @@ def _row_keys(schema: Schema) -> list[str]:
     ids, others = [], []
     for name in schema.kept:
         column = schema.columns[name]
-        if isinstance(column, IdentifierColumn) and name != schema.entity and not column.missing:
+        if column.is_identifier and name != schema.entity and not column.missing:
             ids.append(name)
-        elif isinstance(column, PersonalColumn) and column.unique and not column.missing:
+        elif column.is_personal and column.unique and not column.missing:
             others.append(name)
     return ids + others
 
@@ -114,13 +109,13 @@ def _column(column: Column, *, ranges: bool) -> dict[str, Any]:
 
 
 def _written(column: Any, *, ranges: bool) -> dict[str, Any]:
-    kind = "text" if column.drop and not isinstance(column, IdentifierColumn) else column.kind
+    kind = "text" if column.drop and not column.is_identifier else column.kind
     plain = _PLAIN.get(kind)
     if plain is not None:
         return plain(column)
-    if isinstance(column, CategoricalColumn):
+    if column.is_categorical:
         return _categories(column, ranges=ranges)
-    if isinstance(column, DateColumn | DatetimeColumn):
+    if column.is_time:
         return _times(column, ranges=ranges)
     return _numbers(column, ranges=ranges)
 
@@ -143,7 +138,7 @@ _PLAIN: Mapping[str, Callable[[Any], dict[str, Any]]] = {
 
 
 def _categories(column: CategoricalColumn, *, ranges: bool) -> dict[str, Any]:
-    listed = bool(column.categories) and not is_measured(column)
+    listed = bool(column.categories) and not column.is_measured
     if not ranges:
         return {"sdtype": "categorical", **({"order": list(column.categories)} if column.ordered and listed else {})}
     made: dict[str, Any] = {"sdtype": "ordinal" if column.ordered else "categorical"}
@@ -151,7 +146,7 @@ def _categories(column: CategoricalColumn, *, ranges: bool) -> dict[str, Any]:
 
 
 def _numbers(column: Any, *, ranges: bool) -> dict[str, Any]:
-    whole = isinstance(column, IntegerColumn)
+    whole = column.is_whole
     if not ranges:
         same = next((form for form, limits in REPRESENTATIONS.items() if tuple(column.bounds) == limits), "Int64")
         return {"sdtype": "numerical", "computer_representation": same if whole else "Float"}
@@ -159,17 +154,12 @@ def _numbers(column: Any, *, ranges: bool) -> dict[str, Any]:
     decimals = 0 if whole else column.decimals
     if decimals is not None:
         made["decimal_places"] = decimals
-    for key, end, widest in zip(("range_min", "range_max"), column.bounds, _widest(column), strict=True):
-        if not (is_measured(column) and end == widest):
+    for key, end, widest in zip(("range_min", "range_max"), column.bounds, column.widest(dict(column)), strict=True):
+        if not (column.is_measured and end == widest):
             made[key] = end
     if decimals == 0 and not whole:  # SDV's are whole numbers then
         made |= {k: way(made[k]) for k, way in (("range_min", math.floor), ("range_max", math.ceil)) if k in made}
     return made
-
-
-def _widest(column: Any) -> tuple[Any, Any]:
-    widest: tuple[Any, Any] = column.widest(dict(column))
-    return widest
 
 
 def _times(column: Any, *, ranges: bool) -> dict[str, Any]:
@@ -185,30 +175,25 @@ def _times(column: Any, *, ranges: bool) -> dict[str, Any]:
 
 def _has_range(column: Any) -> bool:
     """True if bounds can be written: not in a zone, whose bounds are in UTC, nor in far years."""
-    zoned = getattr(column, "timezone", None) is not None
-    return not zoned and column.bounds[0].year >= _FIRST_YEAR and not _says_nothing(column)
+    zoned = column.zone is not None
+    return not zoned and column.bounds[0].year >= _FIRST_YEAR and not column.says_nothing
 
 
 def _comes_back(column: Any) -> bool:
     """True if bounds survive the column's format: they are read as they were."""
-    if not isinstance(column, DateColumn | DatetimeColumn) or column.format is None or not _has_range(column):
+    if not column.is_time or column.format is None or not _has_range(column):
         return True
     try:
         form = read_as(column.format)
         read = [dt.datetime.strptime(end.strftime(form), form) for end in column.bounds]
     except (ValueError, re.error):
         return False
-    days = isinstance(column, DateColumn)
+    days = column.is_date
     return tuple(end.date() if days else end for end in read) == tuple(column.bounds)
 
 
 def _is_distinct(column: Any) -> bool:
-    return isinstance(column, IdentifierColumn) or (isinstance(column, PersonalColumn) and column.unique)
-
-
-def _says_nothing(column: Any) -> bool:
-    """True if bounds are to be measured, and nothing narrows them."""
-    return is_measured(column) and tuple(column.bounds) == _widest(column)
+    return bool(column.is_identifier or (column.is_personal and column.unique))
 
 
 _NO_PLACE: Mapping[str, Callable[[Any], bool]] = {
@@ -216,20 +201,20 @@ _NO_PLACE: Mapping[str, Callable[[Any], bool]] = {
     "the steps": lambda column: bool(getattr(column, "steps", ())),
     "the spikes": lambda column: bool(getattr(column, "spikes", ())),
     "the scale": lambda column: getattr(column, "scale", "linear") != "linear",
-    "the kind weight": lambda column: column.kind == "weight",
+    "the kind weight": lambda column: column.is_weight,
     "the kind real without decimals": lambda column: column.kind == "real" and column.decimals == 0,
-    "that bounds or categories are to be measured": is_measured,
-    "that frequent values are to be measured": measures_spikes,
-    "the tokens of true and false": lambda column: column.kind == "boolean" and column.tokens != ("False", "True"),
-    "the time zone": lambda column: getattr(column, "timezone", None) is not None,
+    "that bounds or categories are to be measured": lambda column: column.is_measured,
+    "that frequent values are to be measured": lambda column: column.measures_spikes,
+    "the tokens of true and false": lambda column: column.is_boolean and column.tokens != ("False", "True"),
+    "the time zone": lambda column: column.zone is not None,
     "the precision of times": lambda column: (
         column.kind == "datetime" and (column.format is None or precision_of(column.format) != column.precision)
     ),
-    "the bounds of identifiers": lambda column: column.kind == "identifier" and column.bounds is not None,
+    "the bounds of identifiers": lambda column: column.is_identifier and column.bounds is not None,
     "the form of personal data": lambda column: (
-        column.kind == "personal" and (column.template is not None or column.locale != "en_US")
+        column.is_personal and (column.template is not None or column.locale != "en_US")
     ),
-    "an empty list of categories": lambda column: column.kind == "categorical" and not column.categories,
+    "an empty list of categories": lambda column: column.domain == "categories" and not column.categories,
     "the dtype": lambda column: column.dtype is not None,
 }
 """The losses of a column in every version of the metadata."""
@@ -243,9 +228,9 @@ _NO_RANGES: Mapping[str, Callable[[Any], bool]] = {
 
 
 def _unsaid(column: Any) -> bool:
-    if isinstance(column, IdentifierColumn):
+    if column.is_identifier:
         return True  # told among what no version holds
-    return is_measured(column) and tuple(column.bounds) in (*REPRESENTATIONS.values(), _widest(column))
+    return column.says_nothing or (column.is_measured and tuple(column.bounds) in REPRESENTATIONS.values())
 
 
 def _lost_columns(schema: Schema, *, ranges: bool) -> Iterator[str]:
@@ -258,12 +243,12 @@ def _lost_columns(schema: Schema, *, ranges: bool) -> Iterator[str]:
     unranged = [
         name
         for name, column in kept.items()
-        if ranges and isinstance(column, DateColumn | DatetimeColumn)
-        if not _has_range(column) and not _says_nothing(column)
+        if ranges and column.is_time
+        if not _has_range(column) and not column.says_nothing
     ]
     if unranged:
         yield f"the bounds of {shown(unranged)} are left out: they are in UTC, or of far years"
-    dropped = [name for name, column in schema.columns.items() if column.drop and column.kind != "identifier"]
+    dropped = [name for name, column in schema.columns.items() if column.drop and not column.is_identifier]
     if dropped:
         yield f"what {shown(dropped)} would hold is left out: dropped here, of an unknown type there"
     cut = [name for name, column in kept.items() if ranges and not _comes_back(column)]

@@ -16,19 +16,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from synth.columns import (
-    BooleanColumn,
+from synth.schema.kinds import (
     Column,
-    DateColumn,
-    DatetimeColumn,
-    IntegerColumn,
-    PersonalColumn,
-    RealColumn,
-    WeightColumn,
 )
 from synth.table import datetime_codec
 from synth.table.arrow import AGES, as_objects, as_one, from_arrow, is_text
-from synth.table.decode import INT64_MAX, Cells, Faults, decode, holds_whole_numbers
+from synth.table.decode import INT64_MAX, Cells, Faults, decode
 from synth.table.faults import BIT, Fault
 from synth.validation import is_plain
 
@@ -152,7 +145,7 @@ def _stamps(cells: pa.Array) -> Cells:
 def _typed(cells: pa.Array, column: Column) -> Cells | None:
     """A typed array that is read as its cells would be one by one; `None`: read its distinct values."""
     kind = cells.type
-    if is_number(column) or isinstance(column, BooleanColumn):
+    if is_number(column) or column.is_boolean:
         missing = cells.is_null().to_numpy(zero_copy_only=False)
         if pa.types.is_boolean(kind):
             return Cells("boolean", cells.fill_null(False).to_numpy(zero_copy_only=False), missing)
@@ -161,8 +154,8 @@ def _typed(cells: pa.Array, column: Column) -> Cells | None:
         if pa.types.is_floating(kind):
             reals = cells.to_numpy(zero_copy_only=False).astype(np.float64)
             return Cells("real", reals, missing | np.isnan(reals), digits=15 if kind.bit_width >= 64 else 6)
-    elif isinstance(column, DateColumn | DatetimeColumn):
-        zone = column.timezone if isinstance(column, DatetimeColumn) else None
+    elif column.is_time:
+        zone = column.zone
         if (pa.types.is_date(kind) or kind in _CLOCKS) and zone is None:
             return _stamps(cells)
         if zone not in (None, "mixed") and pa.types.is_timestamp(kind) and kind.tz is not None:
@@ -172,18 +165,20 @@ def _typed(cells: pa.Array, column: Column) -> Cells | None:
 
 def is_number(column: Column) -> bool:
     """True if a column holds numbers."""
-    return isinstance(column, IntegerColumn | RealColumn | WeightColumn) or holds_whole_numbers(column)
+    return column.is_number or column.holds_whole_numbers
 
 
 def _plain_form(column: Column) -> tuple[str, pa.DataType] | None:
     """The texts that Arrow may read, and as what; `None`: all distinct texts are decoded."""
-    if isinstance(column, IntegerColumn) or holds_whole_numbers(column):
+    if column.has_own_texts:
+        return None
+    if column.is_whole or column.holds_whole_numbers:
         return _PLAIN_WHOLE, pa.int64()
-    if isinstance(column, RealColumn | WeightColumn):
+    if column.is_number:
         return _PLAIN_REAL, pa.float64()
-    if isinstance(column, DateColumn) and column.format == "%Y-%m-%d":
+    if column.is_date and column.format == "%Y-%m-%d":
         return f"^{_DAY}$", pa.timestamp("us")
-    if isinstance(column, DatetimeColumn) and column.format is None and column.timezone is None:
+    if column.is_time and column.format is None and column.zone is None:
         return f"^{_DAY}{_CLOCK}$", pa.timestamp("us")
     return None
 
@@ -221,13 +216,13 @@ def _decode_texts(texts: np.ndarray, absent: np.ndarray, column: Column, clamp: 
 
 def _unreadable(column: Column) -> np.uint16:
     """The fault of a cell that no value of the column's kind stands for."""
-    if isinstance(column, PersonalColumn):  # nothing in it is learned, so that none can be at fault
+    if column.is_personal:  # nothing in it is learned, so that none can be at fault
         return np.uint16(0)
     if is_number(column):
         return BIT[Fault.NUMBER]
-    if isinstance(column, BooleanColumn):
+    if column.is_boolean:
         return BIT[Fault.BOOLEAN]
-    return BIT[Fault.TIME if isinstance(column, DateColumn | DatetimeColumn) else Fault.TEXT]
+    return BIT[Fault.TIME if column.is_time else Fault.TEXT]
 
 
 def _decode(cells: Cells, column: Column, clamp: bool) -> tuple[pa.Array, np.ndarray]:
@@ -283,7 +278,7 @@ def _cast_objects(
 ) -> tuple[pa.Array, np.ndarray]:
     """Distinct Python objects, each as if it were alone; what no table holds is missing and at fault."""
     absent = np.fromiter((isinstance(c, str) and str(c) in missing_texts for c in cells), dtype=bool, count=len(cells))
-    if isinstance(column, DateColumn | DatetimeColumn):
+    if column.is_time:
         read, form = [None if a else _moment(c) for c, a in zip(cells, absent, strict=True)], "moments"
     else:
         read, form = [None if a else cell_text(c, column) for c, a in zip(cells, absent, strict=True)], "text"
@@ -302,17 +297,17 @@ def cell_text(cell: Any, column: Column) -> str | None:
         return _truth(bool(cell), column)
     number = _number(cell)
     if number is None:
-        moment = _moment(cell) if isinstance(column, PersonalColumn) else None
+        moment = _moment(cell) if column.is_personal else None
         return None if moment is None else str(moment)
-    if isinstance(column, BooleanColumn):
+    if column.is_boolean:
         return column.tokens[int(number)] if number in (0, 1) else None
     return str(number)
 
 
 def _truth(cell: bool, column: Column) -> str:
     """True and false in the words of a boolean column, as 1 and 0 where numbers are, else as Python writes them."""
-    if isinstance(column, BooleanColumn):
-        return column.tokens[int(cell)]
+    if column.is_boolean:
+        return str(column.tokens[int(cell)])
     return str(int(cell)) if is_number(column) else str(cell)
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 
-from synth.columns import IdentifierColumn
 from synth.table.conforming import Violation, of_table, violation_of
 from synth.table.faults import Fault, faults_in
 from synth.table.rows import Rows
@@ -20,7 +19,7 @@ def violations_of(rows: Rows) -> list[Violation]:
     broken = []
     for name in schema.kept:
         faults = faults_in(np.array([bits[name]]))
-        if isinstance(schema.columns[name], IdentifierColumn) and name != schema.entity and _repeats(rows, name):
+        if schema.columns[name].is_identifier and name != schema.entity and _repeats(rows, name):
             faults.append(Fault.REPEATED)
         broken += [violation_of(name, fault, schema) for fault in faults]
     values = (

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from synth.columns import Column, DatetimeColumn
 from synth.schema import Schema
+from synth.schema.kinds import Column
 from synth.table.arrow import as_one
 from synth.table.cast import cast, fitting
 
@@ -71,7 +71,7 @@ def as_series(array: pa.Array, column: Column) -> pd.Series:
     if pa.types.is_dictionary(kind) or pa.types.is_string(kind):
         coded = pa.types.is_dictionary(kind)
         objects = np.append((array.dictionary if coded else array).to_numpy(zero_copy_only=False), [None])
-        if isinstance(column, DatetimeColumn):  # each with its own offset
+        if column.is_time:  # each with its own offset
             objects = np.array([None if t is None else dt.datetime.fromisoformat(t) for t in objects], dtype=object)
         codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False) if coded else np.arange(len(array))
         return pd.Series(objects[codes], dtype=object)

@@ -7,7 +7,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from synth.columns import CategoricalColumn, IdentifierColumn
 from synth.errors import TableError, nearest
 from synth.schema import Schema
 from synth.table.chunk import Chunk
@@ -106,7 +105,7 @@ def faulty_cells(source: Any, schema: Schema) -> pd.DataFrame:
 def _all_bits(chunk: Chunk, schema: Schema) -> Iterator[tuple[str, np.ndarray]]:
     """Bits of the cells of each column, with those that depend on its role."""
     for name, bits in chunk.faults.items():
-        if isinstance(schema.columns[name], IdentifierColumn) and name != schema.entity:
+        if schema.columns[name].is_identifier and name != schema.entity:
             series = chunk.frame(schema, [name])[name]
             again = series.notna().to_numpy() & series.duplicated(keep="first").to_numpy()
             bits = bits | np.where(again, BIT[Fault.REPEATED], np.uint16(0))
@@ -162,7 +161,7 @@ def of_table(
         return
     for name, n in n_present.items():
         column = schema.columns[name]
-        known_empty = isinstance(column, CategoricalColumn) and not (column.categories or column.measure)
+        known_empty = column.is_categorical and not (column.levels or column.is_measured)
         if not (known_empty or n):
             remedy = "set drop = true, or declare it categorical with categories = []"
             yield Violation(name, "has missing values only", remedy)

@@ -10,11 +10,10 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 
-from synth.columns import DateColumn, DatetimeColumn, read_as, write_as
+from synth.schema.kinds import Column
+from synth.schema.kinds.moments import read_as, write_as
 from synth.table.faults import Fault
 
-MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "day": 24 * 3600 * 10**6}
-DAY = 24 * 3600 * 10**6
 ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 ISO_DATETIME = re.compile(
     r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d{1,6}0{0,3})?)?(Z|[+-]\d\d:?\d\d(:?\d\d)?)?)?", re.ASCII
@@ -23,9 +22,9 @@ ISO_DATETIME = re.compile(
 Parse = Callable[[str], dt.datetime | None]
 
 
-def parser(column: DateColumn | DatetimeColumn) -> Parse:
+def parser(column: Column) -> Parse:
     """The parser of one text of the column; it gives `None` for a text that is not in the column's form."""
-    if isinstance(column, DateColumn) and column.format == "%Y-%m-%d":
+    if column.is_date and column.format == "%Y-%m-%d":
         return lambda text: iso(text) if ISO_DATE.fullmatch(text) else None
     if column.format is None:
         return lambda text: iso(text) if ISO_DATETIME.fullmatch(text) else None
@@ -104,7 +103,7 @@ def _offset(ahead: int) -> dt.timezone:
     return dt.timezone(dt.timedelta(microseconds=ahead)) if ahead else dt.UTC
 
 
-def texts(series: pd.Series, column: DateColumn | DatetimeColumn) -> list[str | None]:
+def texts(series: pd.Series, column: Column) -> list[str | None]:
     """The text form of a canonical column, `None` where missing."""
     write = writer(column)
     return [None if moment is None else write(moment) for moment in pythonic(series)]
@@ -122,9 +121,9 @@ def pythonic(series: pd.Series) -> list[dt.datetime | None]:
     return naive
 
 
-def writer(column: DateColumn | DatetimeColumn) -> Callable[[dt.datetime], str]:
+def writer(column: Column) -> Callable[[dt.datetime], str]:
     """The writer of one moment of the column as text."""
-    if isinstance(column, DateColumn) and column.format == "%Y-%m-%d":
+    if column.is_date and column.format == "%Y-%m-%d":
         return lambda moment: moment.date().isoformat()
     if column.format is None:
         return lambda moment: moment.isoformat()

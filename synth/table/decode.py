@@ -12,16 +12,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from synth.columns import (
-    BooleanColumn,
-    CategoricalColumn,
+from synth.schema.kinds import (
     Column,
-    DateColumn,
-    DatetimeColumn,
-    IdentifierColumn,
-    IntegerColumn,
-    RealColumn,
-    WeightColumn,
 )
 from synth.table import datetime_codec
 from synth.table.faults import Fault
@@ -66,32 +58,36 @@ class Cells:
 
 def decode(cells: Cells, column: Column, *, clamp: bool) -> tuple[Any, Faults]:
     """The cells as values of the column's kind, and flags of those with each fault. *Sensitive*."""
-    if isinstance(column, IntegerColumn) or holds_whole_numbers(column):
+    if column.has_own_texts and cells.form == "text":
+        return _spelled(cells, column, clamp)
+    if column.is_whole or column.holds_whole_numbers:
         return _integers(cells, column, clamp)
-    if isinstance(column, RealColumn | WeightColumn):
+    if column.is_number:
         return _reals(cells, column, clamp)
-    if isinstance(column, BooleanColumn):
+    if column.is_boolean:
         return _booleans(cells, column)
-    if isinstance(column, DateColumn | DatetimeColumn):
+    if column.is_time:
         return _times(cells, column, clamp)
     return _texts(cells, column, clamp)
 
 
-def holds_whole_numbers(column: Column) -> bool:
-    """True if categories or identifiers are whole numbers rather than text."""
-    if isinstance(column, CategoricalColumn):
-        return column.whole_numbers or (bool(column.categories) and isinstance(column.categories[0], int))
-    return isinstance(column, IdentifierColumn) and column.bounds is not None
+def _spelled(cells: Cells, column: Column, clamp: bool) -> tuple[Any, Faults]:
+    """Texts that the column reads itself, as the numbers that they stand for."""
+    numbers, faults = cells.parse(lambda text: Fault.NUMBER if (n := column.parse(text)) is None else n)
+    missing = np.array([number is None for number in numbers], dtype=bool)
+    raw = np.array([number or 0 for number in numbers], dtype=np.int64 if column.is_whole else np.float64)
+    values, more = decode(Cells("integer" if column.is_whole else "real", raw, missing), column, clamp=clamp)
+    return values, {**faults, **{fault: flags & ~missing for fault, flags in more.items()}}
 
 
 def _integers(cells: Cells, column: Any, clamp: bool) -> tuple[Any, Faults]:
     """Cells as whole numbers: of an integer column, of integer categories, or of integer identifiers."""
     values, missing, faults = _whole(cells)
-    unlisted = isinstance(column, CategoricalColumn) and column.measure
-    if clamp and (isinstance(column, IdentifierColumn) or unlisted):
+    unlisted = column.is_categorical and column.is_measured
+    if clamp and (column.is_identifier or unlisted):
         # A name that is no whole number of 64 bits is nobody's: rounded or cut off, it would be somebody else's.
         missing |= faults.get(Fault.FRACTION, cells.none()) | faults.get(Fault.BOUNDS, cells.none())
-    if isinstance(column, CategoricalColumn):
+    if column.is_categorical:
         low, high = column.limits
         listed = np.array(column.categories, dtype=np.int64)
         known = (values >= low) & (values <= high) if unlisted else np.isin(values, listed)
@@ -101,7 +97,7 @@ def _integers(cells: Cells, column: Any, clamp: bool) -> tuple[Any, Faults]:
     low, high = (min(max(bound, -INT64_MAX - 1), INT64_MAX) for bound in column.bounds)
     outside = ~missing & ((values < low) | (values > high))
     faults[Fault.BOUNDS] = faults.get(Fault.BOUNDS, cells.none()) | outside
-    if clamp and isinstance(column, IntegerColumn):
+    if clamp and column.is_whole:
         values = np.clip(values, low, high)
     return pd.arrays.IntegerArray(values, missing), faults
 
@@ -136,7 +132,7 @@ def _whole_of_reals(reals: np.ndarray, missing: np.ndarray) -> tuple[np.ndarray,
     return np.clip(rounded, -(2.0**63), _FLOAT_BELOW_INT64).astype(np.int64), missing | infinite, faults
 
 
-def _reals(cells: Cells, column: RealColumn | WeightColumn, clamp: bool) -> tuple[Any, Faults]:
+def _reals(cells: Cells, column: Column, clamp: bool) -> tuple[Any, Faults]:
     """Cells as float64 of the declared precision, NaN where missing or unreadable."""
     faults: Faults = {}
     if cells.form == "text":
@@ -173,25 +169,25 @@ def _number(text: str) -> int | float | Fault:
     return int(text) if WHOLE.fullmatch(text) else _real(text)
 
 
-def _times(cells: Cells, column: DateColumn | DatetimeColumn, clamp: bool) -> tuple[Any, Faults]:
+def _times(cells: Cells, column: Column, clamp: bool) -> tuple[Any, Faults]:
     """Cells as days or times in the form that the column's zone asks for."""
-    zone = column.timezone if isinstance(column, DatetimeColumn) else None
-    wall, ahead, missing, faults = _stamps(cells, column, zone)
-    line = wall if zone is None else wall - ahead
-    unit = datetime_codec.DAY if isinstance(column, DateColumn) else datetime_codec.MICROSECONDS[column.precision]
-    fine = ~missing & (line % unit != 0)
-    too_fine = Fault.CLOCK if isinstance(column, DateColumn) else Fault.PRECISION
+    wall, ahead, missing, faults = _stamps(cells, column, column.zone)
+    line = wall if column.zone is None else wall - ahead
+    fine = ~missing & (line % column.micros != 0)
+    too_fine = Fault.CLOCK if column.is_date else Fault.PRECISION
     faults[too_fine] = fine | faults.get(Fault.PRECISION, cells.none())
-    line = np.where(missing, 0, line - line % unit)
+    line = np.where(missing, 0, line - line % column.micros)
     low, high = (np.datetime64(bound, "us").astype(np.int64) for bound in column.bounds)
     faults[Fault.BOUNDS] = ~missing & ((line < low) | (line > high))
     if clamp:
         line = np.clip(line, low, high)
-    if zone == "mixed":
+    if column.zone == "mixed":
         return datetime_codec.with_offsets(line, ahead, missing), faults
     stamps = line.astype("datetime64[us]")
     stamps[missing] = np.datetime64("NaT", "us")
-    return stamps if zone is None else pd.DatetimeIndex(stamps).tz_localize("UTC").tz_convert(zone).array, faults
+    return stamps if column.zone is None else pd.DatetimeIndex(stamps).tz_localize("UTC").tz_convert(
+        column.zone
+    ).array, faults
 
 
 def _stamps(cells: Cells, column: Any, zone: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray, Faults]:
@@ -233,7 +229,7 @@ def _stamps_of_times(cells: Cells, zone: str | None) -> tuple[np.ndarray, np.nda
     return line, np.zeros_like(line), cells.missing.copy(), faults
 
 
-def _booleans(cells: Cells, column: BooleanColumn) -> tuple[Any, Faults]:
+def _booleans(cells: Cells, column: Column) -> tuple[Any, Faults]:
     if cells.form == "boolean":
         return pd.arrays.BooleanArray(cells.raw.astype(bool), cells.missing.copy()), {}
     if cells.form in ("integer", "real"):
@@ -251,7 +247,7 @@ def _texts(cells: Cells, column: Column, clamp: bool) -> tuple[Any, Faults]:
     values = cells.raw.copy()
     values[cells.missing] = None
     faults: Faults = {}
-    if isinstance(column, CategoricalColumn) and not column.measure:
+    if column.is_categorical and not column.is_measured:
         faults[Fault.CATEGORY] = _outside(values, column.categories)
     return values, faults
 

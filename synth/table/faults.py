@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from synth.columns import Column, DatetimeColumn
+from synth.schema.kinds import Column
 
 
 class Fault(StrEnum):
@@ -92,7 +92,7 @@ def _bounds(column: Any) -> tuple[str, str]:
 
 
 def _precision(column: Any) -> tuple[str, str]:
-    if isinstance(column, DatetimeColumn):
+    if column.is_time:
         return f"holds times finer than precision={column.precision!r}", "set a finer precision in the schema"
     return f"holds numbers with more digits than decimals={column.decimals}", "raise decimals in the schema"
 

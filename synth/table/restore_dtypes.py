@@ -6,20 +6,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.columns import (
-    BooleanColumn,
-    CategoricalColumn,
-    Column,
-    DateColumn,
-    DatetimeColumn,
-    IdentifierColumn,
-    IntegerColumn,
-    RealColumn,
-    WeightColumn,
-    is_measured,
-)
 from synth.errors import TableError
 from synth.schema import Schema
+from synth.schema.kinds import (
+    Column,
+)
 from synth.table import datetime_codec
 from synth.table.arrow import as_objects, dtype_of
 from synth.table.cast import cast
@@ -43,13 +34,13 @@ def present(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
 def shown_column(series: pd.Series, name: str, column: Column) -> pd.Series:
     """One canonical column as its reader knows it."""
+    if column.has_own_texts or column.dtype == "str":
+        return pd.Series(texts(series, column), index=series.index, dtype=object)
     if column.dtype is None:
         return _by_default(series, column)
-    textual = isinstance(column, CategoricalColumn | IdentifierColumn)
+    textual = column.is_identifier or (column.is_categorical and not column.is_boolean)
     if column.dtype.startswith("string") and not textual:
         return pd.Series(texts(series, column), index=series.index, dtype=_holding(column.dtype, series))
-    if column.dtype == "str":
-        return pd.Series(texts(series, column), index=series.index, dtype=object)
     if column.dtype == "object":
         return pd.Series(_objects(series, column), index=series.index, dtype=object)
     if column.dtype == "category":
@@ -62,7 +53,7 @@ def shown_column(series: pd.Series, name: str, column: Column) -> pd.Series:
 
 def dtype_trouble(name: str, column: Column) -> tuple[str, str] | None:
     """The rule and the remedy where the declared dtype cannot hold what the schema allows, else `None`."""
-    if column.dtype is None or (isinstance(column, CategoricalColumn) and is_measured(column)):
+    if column.dtype is None or (column.is_categorical and column.is_measured):
         return None
     try:
         shown_column(_extremes(column), name, column)
@@ -80,15 +71,11 @@ def _extremes(column: Column) -> pd.Series:
     """A canonical column of the least and the greatest value that the schema allows."""
     ends: Any = getattr(column, "bounds", None) or getattr(column, "categories", ()) or ()
     if not ends:
-        return (
-            pd.Series([False, True], dtype="boolean")
-            if isinstance(column, BooleanColumn)
-            else pd.Series([], dtype=object)
-        )
-    zoneless = column.model_copy(update={"timezone": None}) if isinstance(column, DatetimeColumn) else column
+        return pd.Series([False, True], dtype="boolean") if column.is_boolean else pd.Series([], dtype=object)
+    zoneless = column.model_copy(update={"timezone": None}) if column.zone is not None else column
     series: pd.Series = as_series(cast(as_objects(ends), zoneless, clamp=False)[0], zoneless)
-    if isinstance(column, DatetimeColumn) and column.timezone not in (None, "mixed"):
-        return pd.Series(series.dt.tz_localize("UTC").dt.tz_convert(column.timezone))
+    if column.zone not in (None, "mixed"):
+        return pd.Series(series.dt.tz_localize("UTC").dt.tz_convert(column.zone))
     return series
 
 
@@ -111,7 +98,7 @@ def _cast(series: pd.Series, column: Column) -> pd.Series:
 
 
 def _by_default(series: pd.Series, column: Column) -> pd.Series:
-    whole = isinstance(column, WeightColumn) and column.decimals == 0
+    whole = column.is_weight and column.decimals == 0
     if whole:
         series = series.astype("Int64")
     if series.dtype == "Int64" and not series.isna().any():
@@ -135,9 +122,9 @@ def _holding(dtype: str, series: pd.Series) -> Any:
 def _objects(series: pd.Series, column: Column) -> np.ndarray:
     """The column as Python objects, `None` where missing."""
     made = np.empty(len(series), dtype=object)
-    if isinstance(column, DateColumn):
+    if column.is_date:
         made[:] = [None if moment is None else moment.date() for moment in datetime_codec.pythonic(series)]
-    elif isinstance(column, DatetimeColumn):
+    elif column.is_time:
         made[:] = datetime_codec.pythonic(series)
     else:
         made[:] = series.astype(object).where(series.notna(), None).tolist()
@@ -145,7 +132,7 @@ def _objects(series: pd.Series, column: Column) -> np.ndarray:
 
 
 def _categories(series: pd.Series, column: Column) -> pd.Series:
-    if not isinstance(column, CategoricalColumn):
+    if column.is_boolean or not column.is_categorical:
         return series.astype("category")
     known: Any = sorted(series.dropna().unique()) if column.measure else list(column.categories)
     return pd.Series(pd.Categorical(series, categories=known, ordered=column.ordered), index=series.index)
@@ -153,15 +140,17 @@ def _categories(series: pd.Series, column: Column) -> pd.Series:
 
 def texts(series: pd.Series, column: Column) -> list[str | None]:
     """The text form of a canonical column, as a CSV file holds it; `None` where missing."""
-    if isinstance(column, DateColumn | DatetimeColumn):
+    if column.is_time:
         return datetime_codec.texts(series, column)
     absent = series.isna().to_numpy()
-    if isinstance(column, BooleanColumn):
+    if column.has_own_texts:
+        return [None if m else column.write(v) for v, m in zip(series, absent, strict=True)]
+    if column.is_boolean:
         false, true = column.tokens
         return [None if m else (true if v else false) for v, m in zip(series, absent, strict=True)]
-    if isinstance(column, RealColumn | WeightColumn):
+    if column.is_number and not column.is_whole:
         return _reals(series.to_numpy(dtype=np.float64), column.decimals)
-    if isinstance(column, IntegerColumn | IdentifierColumn | CategoricalColumn) and series.dtype == "Int64":
+    if series.dtype == "Int64":
         return [None if m else str(v) for v, m in zip(series, absent, strict=True)]
     return [None if m else v for v, m in zip(series, absent, strict=True)]
 

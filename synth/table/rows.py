@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from synth.columns import IdentifierColumn
 from synth.errors import TableError
 from synth.schema import Schema
 from synth.table.arrow import as_one
@@ -200,7 +199,7 @@ def _refuse_faults(chunk: Chunk, schema: Schema) -> None:
 def _refuse_repeats(rows: Rows) -> None:
     """Refuse an identifier that names two rows, and is no entity."""
     for name in rows.schema.kept:
-        if isinstance(rows.schema.columns[name], IdentifierColumn) and name != rows.schema.entity:
+        if rows.schema.columns[name].is_identifier and name != rows.schema.entity:
             hashes = [pd.util.hash_array(f[name].dropna().to_numpy(dtype=object)) for f in rows.frames(name)]
             if pd.Series(np.concatenate(hashes)).duplicated().any():
                 raise TableError(str(violation_of(name, Fault.REPEATED, rows.schema)))

@@ -16,15 +16,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.columns import BooleanColumn, CategoricalColumn, Column, DateColumn, DatetimeColumn, RealColumn, WeightColumn
 from synth.errors import TableError
 from synth.schema import Schema
+from synth.schema.kinds import (
+    Column,
+)
 from synth.table import datetime_codec
 from synth.table.arrow import as_frame_column
 from synth.table.cast import cast, cell_text, is_number, to_objects
 from synth.table.chunk import Chunk
 from synth.table.conforming import of_names
-from synth.table.decode import NUMBER, holds_whole_numbers
+from synth.table.decode import NUMBER
 from synth.table.faults import UNREADABLE, Fault, bits_of
 from synth.table.frames import as_raw
 from synth.table.table import Table
@@ -145,7 +147,7 @@ def _translated(series: pd.Series, column: Column, missing_texts: frozenset[str]
         if form is not None:
             counted[form[0]] += 1
             made[index] = form[1]
-    if counted and not isinstance(column, DateColumn | DatetimeColumn):
+    if counted and not column.is_time:
         # Beside texts, what stands for itself in a typed column has to be text, too.
         for index in np.flatnonzero(~wrong):
             if not isinstance(cells[index], str):
@@ -160,7 +162,7 @@ def _at_fault(series: pd.Series, column: Column, missing_texts: frozenset[str]) 
 
 def _forms(cell: Any, column: Column, missing_texts: frozenset[str]) -> Iterator[tuple[str, str]]:
     """The texts in the schema's form that a cell may mean, each with what is other about the cell."""
-    if isinstance(column, DateColumn | DatetimeColumn) and isinstance(cell, dt.datetime):
+    if column.is_time and isinstance(cell, dt.datetime):
         yield from _times(cell, column)
     elif not isinstance(cell, str):
         text = cell_text(cell, column)
@@ -176,22 +178,22 @@ def _forms(cell: Any, column: Column, missing_texts: frozenset[str]) -> Iterator
 
 
 def _other_texts(bare: str, column: Column) -> Iterator[tuple[str, str]]:
-    if isinstance(column, BooleanColumn):
+    if column.is_boolean:
         yield from _truths(bare.casefold(), column)
-    elif isinstance(column, DateColumn | DatetimeColumn):
+    elif column.is_time:
         yield TIME, _MIDNIGHT.sub("", bare)
         if datetime_codec.ISO_DATETIME.fullmatch(bare) and (moment := datetime_codec.iso(bare)) is not None:
             yield from _times(moment, column)
-    elif isinstance(column, CategoricalColumn) and not holds_whole_numbers(column):
+    elif column.is_categorical and not column.holds_whole_numbers:
         yield from _categories(bare, column)
     elif is_number(column) and (grouped := _GROUPED.fullmatch(bare)) is not None:
         # 1,234 alone may be a decimal comma's; not where no number has three digits behind it.
-        decimals = column.decimals if isinstance(column, RealColumn | WeightColumn) else 0
+        decimals = getattr(column, "decimals", 0)
         if grouped[3] or len(grouped[1]) > len(",234") or (decimals is not None and decimals < len("234")):
             yield COMMAS, bare.replace(",", "")
 
 
-def _truths(word: str, column: BooleanColumn) -> Iterator[tuple[str, str]]:
+def _truths(word: str, column: Column) -> Iterator[tuple[str, str]]:
     own = [token.casefold() for token in column.tokens]
     if own[0] != own[1] and word in own:
         yield WORD, column.tokens[own.index(word)]
@@ -202,9 +204,9 @@ def _truths(word: str, column: BooleanColumn) -> Iterator[tuple[str, str]]:
         yield from ((WORD, token) for token, side in zip(column.tokens, sides, strict=True) if word in side)
 
 
-def _times(moment: dt.datetime, column: DateColumn | DatetimeColumn) -> Iterator[tuple[str, str]]:
-    zone = column.timezone if isinstance(column, DatetimeColumn) else None
-    if isinstance(column, DateColumn):
+def _times(moment: dt.datetime, column: Column) -> Iterator[tuple[str, str]]:
+    zone = column.zone
+    if column.is_date:
         if moment.time() == dt.time():  # midnight on the clock that it is written by
             yield TIME, datetime_codec.writer(column)(moment.replace(tzinfo=None))
     elif zone is None and not moment.utcoffset():
@@ -213,7 +215,7 @@ def _times(moment: dt.datetime, column: DateColumn | DatetimeColumn) -> Iterator
         yield TIME, datetime_codec.writer(column)(moment)
 
 
-def _categories(bare: str, column: CategoricalColumn) -> Iterator[tuple[str, str]]:
+def _categories(bare: str, column: Column) -> Iterator[tuple[str, str]]:
     by_content, by_number = _looked_up(tuple(map(str, column.categories)))
     number = Decimal(bare) if NUMBER.fullmatch(bare) else None
     for kind, same in ((BLANKS, by_content.get(bare, [])), (NUMERAL, by_number.get(number, []))):

@@ -11,12 +11,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 
-from synth.columns import BooleanColumn, Column, DateColumn, DatetimeColumn
 from synth.errors import TableError
 from synth.output import whole_file
 from synth.schema import Schema
+from synth.schema.kinds import Column
 from synth.table.conforming import readable
-from synth.table.decode import holds_whole_numbers
 from synth.table.files import WRITTEN, check_suffix
 from synth.table.restore_dtypes import shown_column, texts
 
@@ -103,9 +102,9 @@ def _write_parquet(rows: pd.DataFrame, path: Path, schema: Schema) -> None:
 
 
 def _array(series: pd.Series, name: str, column: Column) -> Any:
-    if column.dtype == "str" or (isinstance(column, DatetimeColumn) and column.timezone == "mixed"):
+    if column.has_own_texts or column.dtype == "str" or column.zone == "mixed":
         return pa.array(texts(series, column), type=pa.string())
-    if isinstance(column, DateColumn) and (column.dtype or "object") in ("object", "category"):
+    if column.is_date and (column.dtype or "object") in ("object", "category"):
         return pa.array(series.to_numpy().astype("datetime64[D]"), type=pa.date32())
     shown = series if column.dtype in (None, "object") else shown_column(series, name, column)
     if isinstance(shown.dtype, pd.SparseDtype):  # which Arrow does not know
@@ -117,6 +116,6 @@ def _arrow_type(shown: pd.Series, column: Column) -> Any:
     """The type where pandas leaves it open: a column of objects that may all be missing."""
     if shown.dtype != object:
         return None
-    if isinstance(column, BooleanColumn):
+    if column.is_boolean:
         return pa.bool_()
-    return pa.int64() if holds_whole_numbers(column) else pa.string()
+    return pa.int64() if column.holds_whole_numbers else pa.string()

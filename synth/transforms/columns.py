@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.domain import numeric_scale
 from synth.domain.discretizer import Attribute
 from synth.row_hash import Table, frames_of
 from synth.table.spool import TEMPORARY, Disk
@@ -65,7 +64,7 @@ def columns_of(table: pd.DataFrame | Columns) -> Columns:
 def _line(series: pd.Series, attribute: Attribute) -> NDArray[Any]:
     if attribute.edges is None:
         return attribute.cells(series)
-    return numeric_scale.positions(series, attribute.column)  # type: ignore[arg-type]
+    return np.asarray(attribute.column.positions(series))
 
 
 def counts_of(values: Array, asked: Array) -> NDArray[np.int64]:

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.columns import RealColumn, WeightColumn
 from synth.domain import Discretizer, numeric_scale, plain_arrays
 from synth.domain.discretizer import Attribute
 from synth.schema import Schema
@@ -151,7 +150,7 @@ class ModalEncoding:
                 scalars = encoded.scalars[:, self._scalar(attribute.name)]
             positions, drawn = column.invert(codes, scalars), column.leaves_open(codes)
             positions[drawn] = numeric_scale.settle(
-                positions[drawn], attribute.column, column.atoms, column.step_shares, rng  # type: ignore[arg-type]
+                positions[drawn], attribute.column, column.atoms, column.step_shares, rng
             )  # fmt: skip
             made[attribute.name] = _values(positions, attribute)
         return pd.DataFrame(made, index=pd.RangeIndex(len(encoded)), copy=False)
@@ -192,7 +191,7 @@ def _column(content: Mapping[str, Any], attribute: Attribute) -> Categories | Mo
     modes = Modes.from_plain(content)
     if modes.missing and not attribute.column.missing:
         raise ValueError("a column that is never missing has a mode for it")
-    low, high = numeric_scale.bounds(attribute.column)  # type: ignore[arg-type]
+    low, high = attribute.column.ends
     if len(modes.atoms) and (modes.atoms[0] < low or modes.atoms[-1] > high):
         raise ValueError("atoms are not within the column's bounds")
     if len(modes.step_shares) not in (0, len(getattr(attribute.column, "steps", ()))):
@@ -203,11 +202,11 @@ def _column(content: Mapping[str, Any], attribute: Attribute) -> Categories | Mo
 def _modes(values: PresentValues, attribute: Attribute, rng: np.random.Generator) -> Modes:
     column: Any = attribute.column
     spikes = np.array(getattr(column, "spikes", ()), dtype=np.float64)
-    return Modes.fit(values, log=_is_log(attribute), rng=rng, spikes=spikes, ladder=getattr(column, "ladder", ()))
+    return Modes.fit(values, log=_is_log(attribute), rng=rng, spikes=spikes, ladder=column.ladder)
 
 
 def _positions(series: pd.Series, attribute: Attribute) -> NDArray[np.float64]:
-    return numeric_scale.positions(series, attribute.column)  # type: ignore[arg-type]
+    return np.asarray(attribute.column.positions(series))
 
 
 def _is_log(attribute: Attribute) -> bool:
@@ -216,17 +215,17 @@ def _is_log(attribute: Attribute) -> bool:
 
 def _values(positions: NDArray[np.float64], attribute: Attribute) -> pd.Series:
     """Positions as the column's own kind and precision, within its bounds."""
-    column: Any = attribute.column
+    column = attribute.line[1]
     missing = np.isnan(positions)
-    low, high = numeric_scale.bounds(column)
+    low, high = column.ends
     filled = np.clip(np.where(missing, low, positions), low, high)
-    if isinstance(column, RealColumn | WeightColumn):
+    if column.is_number and not column.is_whole:
         reals = filled if column.decimals is None else _rounded(filled, column.decimals)
         return pd.Series(np.where(missing, np.nan, np.clip(reals, *column.bounds)))
-    steps = np.round(numeric_scale.ratio(filled, numeric_scale.step(column) or 1.0))
+    steps = np.round(numeric_scale.ratio(filled, column.unit or 1.0))
     counts = np.minimum(steps, _MOST).astype(np.int64)
     counts[steps > _MOST] = np.iinfo(np.int64).max
-    return numeric_scale.values(counts, column, missing)
+    return column.values(counts, missing)
 
 
 def _rounded(reals: NDArray[np.float64], decimals: int) -> NDArray[np.float64]:

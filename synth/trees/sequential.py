@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 from threadpoolctl import threadpool_limits
 
-from synth.columns import CategoricalColumn
 from synth.domain.coded_rows import CodedRows, Evidence
 from synth.domain.discretizer import MISSING, Attribute, Discretizer
 from synth.trees.conditional import (
@@ -194,7 +193,7 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
 def _is_unordered(attribute: Attribute) -> bool:
     """True if a column's codes are categories in no order, of which there are more than two."""
     column = attribute.column
-    return attribute.size > 2 and isinstance(column, CategoricalColumn) and not column.ordered
+    return attribute.size > 2 and column.is_categorical and not (column.is_boolean or column.is_ordered)
 
 
 def _feature(attribute: Attribute, codes: Codes, ranks: Array | None) -> Array:

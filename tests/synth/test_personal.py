@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from synth.columns import KINDS, Personal, PersonalColumn
 from synth.declare import assertions, declare_schema
 from synth.errors import SchemaError
 from synth.locales import IBAN_LENGTHS, check_locale, check_spoken, iban_country, titles
@@ -24,6 +23,8 @@ from synth.personal import capacity, generate
 from synth.personal.formats import ill_formed, is_card_number, is_iban, luhn_digits
 from synth.personal.replacement import DOMAINS, FICTION
 from synth.schema import Schema, build_schema
+from synth.schema.kinds import KINDS, PersonalColumn
+from synth.schema.kinds.personal import Personal
 from synth.schema_file import to_toml
 from synth.table import conform, present, violations
 

@@ -14,7 +14,6 @@ import pytest
 
 from synth import split
 from synth.chunks import LARGEST, Part, permuted
-from synth.columns import IdentifierColumn, PersonalColumn
 from synth.declare import declare_schema, unconfirmed
 from synth.errors import JobError, SchemaError, TableError
 from synth.generators.models.chunked_output import SeenOnDisk
@@ -24,6 +23,7 @@ from synth.personal import check_room as check_personal
 from synth.personal import generate as personal
 from synth.row_hash import content_keys, content_sums, tickets
 from synth.schema import Schema, build_schema
+from synth.schema.kinds import IdentifierColumn, PersonalColumn
 from synth.schema_file import read_schema, schema_json, write_schema
 from synth.split import halves, row_keys, side_bound, side_salt, split_table, twins
 from synth.table import conform
@@ -400,9 +400,9 @@ def test_a_format_too_narrow_for_all_parts_is_known_before_any_is_made() -> None
 )
 def test_no_rows_have_no_names(column: IdentifierColumn | PersonalColumn) -> None:
     rng = np.random.default_rng(0)
-    made = generate(column, 0, rng) if isinstance(column, IdentifierColumn) else personal(column, 0, rng)
+    made = generate(column, 0, rng) if column.is_identifier else personal(column, 0, rng)
     assert made.shape == (0,)
-    assert made.dtype == (np.int64 if isinstance(column, IdentifierColumn) and column.bounds else object)
+    assert made.dtype == (np.int64 if column.is_identifier and column.bounds else object)
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synth import identifiers
-from synth.columns import IdentifierColumn
 from synth.errors import SchemaError, TableError
 from synth.identifiers import generate
 from synth.infer import infer_schema
 from synth.schema import Schema, build_schema
+from synth.schema.kinds import IdentifierColumn
 from synth.sdv_metadata import SPECS, from_sdv, read_metadata, to_sdv
 from synth.sdv_metadata.columns import regex_of, template_of_regex
 

@@ -107,10 +107,8 @@ def test_an_evaluation_gives_the_same_numbers_wherever_tables_are(workspace: Wor
     one = evaluated(workspace, "files.json", [put(workspace, part, "file") for part in parts])
     other = evaluated(workspace, "other.json", [put(workspace, part, place) for part in parts])
     assert numbers(one) == numbers(other)
-    real = [
-        {side: found["provenance"]["fingerprints"][side] for side in ("train", "holdout")} for found in (one, other)
-    ]
-    assert real[0] == real[1] and other["provenance"]["attempts"]["evaluations"] == 2
+    prints = [{side: e["provenance"]["fingerprints"][side] for side in ("train", "holdout")} for e in (one, other)]
+    assert prints[0] == prints[1] and other["provenance"]["attempts"]["evaluations"] == 2
 
 
 def test_the_same_table_has_one_fingerprint_wherever_it_is(workspace: Workspace, own_key: Path) -> None:

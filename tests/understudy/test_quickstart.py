@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import pandas as pd
 import pytest
+from synth.stored import open_table
 from typer.testing import CliRunner
 
 from evaluate.result_io import evaluation_from

@@ -15,8 +15,8 @@ from understudy.cli.options import (
 from understudy.console import BAD_INPUT, DONE
 
 if TYPE_CHECKING:
-    from synth.columns import Column
     from synth.schema import Schema
+    from synth.schema.kinds import AnyColumn
 
 INFER = "Example: understudy schema infer patients.csv --target outcome --entity patient_id --out inferred.toml"
 DECLARE = (
@@ -104,7 +104,7 @@ def infer(  # noqa: PLR0913 - options of the command line
     console.table(("column", "kind"), [(name, _told(column)) for name, column in schema.columns.items()])
     for sentence in left_out(schema):
         console.say(sentence)
-    if any(column.kind == "personal" for column in schema.columns.values()):
+    if any(column.is_personal for column in schema.columns.values()):
         console.warn("personal data was told by names and patterns; look for what was not found")
     missing = [text for text in schema.missing_values if text]
     if missing:
@@ -186,10 +186,10 @@ def _unit_said(schema: "Schema") -> str:
     )
 
 
-def _told(column: "Column") -> str:
+def _told(column: "AnyColumn") -> str:
     """The kind of a column, and what it holds where it is personal data."""
     held = getattr(column, "personal", None)
-    return column.kind if held is None else f"{column.kind} ({held.replace('_', ' ')}, {column.locale})"  # type: ignore[union-attr]
+    return column.kind if held is None else f"{column.kind} ({held.replace('_', ' ')}, {column.locale})"
 
 
 def declare(  # noqa: PLR0913 - options of the command line

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator, m
 from evaluate.tables import N_ROWS, SAMPLE_ROWS
 from synth.errors import JobError, nearest
 from synth.histories.relation import RELATED_TABLES, TableRole
-from synth.schema import Kind
+from synth.schema import TaskKind
 from synth.url import split as split_address
 from synth.usage_terms import Terms
 from synth.validation import Frozen, read_toml, sentence
@@ -94,7 +94,9 @@ class EvaluationSpec(Frozen):
     time_limit_s: float | None = Field(default=None, gt=0, description="Seconds for each measure; left out: no limit.")
     audit: bool = Field(default=True, description="Whether the claim of each private fit is audited, on a stand-in.")
     target: str | None = Field(default=None, description="Column that models predict; left out: the schema's target.")
-    task: Kind | None = Field(default=None, description="How they predict it; left out: the schema's, or by target.")
+    task: TaskKind | None = Field(
+        default=None, description="How they predict it; left out: the schema's, or by target."
+    )
     targets: Annotated[int, Field(strict=True, ge=100)] | Literal["all"] = Field(
         default=8_000, description="Rows of either side that attacks are tried on at most; all: every one."
     )

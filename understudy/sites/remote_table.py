@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 
 from synth.domain import Attribute, Discretizer
 from synth.domain.counts import Coarsening
-from synth.domain.numeric_scale import LineColumn
 from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent, LaplaceEvent
 from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule
 from synth.dp.statement import SITES, PrivacyStatement
 from synth.errors import BudgetError, TableError
+from synth.generators.fitting.training_data import RowsElsewhere
 from synth.schema import Schema
+from synth.schema.kinds import LineColumn
 from understudy.sites.messages import CountQuery
 from understudy.sites.secure_sum import SecureSums
 from understudy.sites.training_plan import training_caveats
@@ -80,7 +81,7 @@ class RemoteCounts:
 
 
 @dataclass(frozen=True)
-class RemoteTable:
+class RemoteTable(RowsElsewhere):
     """The table of all sites, where it is: it has no rows here."""
 
     def training(self, schema: Schema, *, in_order: bool = False) -> "RemoteRows":

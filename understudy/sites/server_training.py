@@ -52,7 +52,8 @@ def fit_network(
     if plan.is_private:
         fit = start(generator, RemoteTable(), inputs.schema, budget, progress)
     else:
-        fit = PrivateFit(RemoteRows(inputs.schema), inputs.schema, budget, promises=False)
+        rows: Any = RemoteRows(inputs.schema)  # counts as a `TrainingTable` does
+        fit = PrivateFit(rows, inputs.schema, budget, promises=False)
     events = fit.planned(generator.plan(inputs.schema))
     shares, n_rows = _entity_shares(fit, inputs.schema.n_units)
     measured = _measured(fit, generator, events, progress)

@@ -18,7 +18,7 @@ from evaluate.tables import N_TARGETS
 from reports.exports.csv import runs
 from synth.errors import JobError, TableError, nearest
 from synth.row_hash import drawn_order
-from synth.schema import Kind, Schema, build_schema
+from synth.schema import Schema, TaskKind, build_schema
 from synth.split import row_keys
 from synth.table import conform
 from synth.table.conforming import Outside
@@ -45,7 +45,7 @@ class Asked:
     time_limit_s: float | None = None
     target: str | None = None
     n_targets: int | None = N_TARGETS
-    task: Kind | None = None
+    task: TaskKind | None = None
     outside: Outside = "refuse"
 
     def named(self) -> dict[str, Path]:

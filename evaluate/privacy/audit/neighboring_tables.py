@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 
 from evaluate.privacy.audit.stand_in import with_texts
-from synth.columns import BooleanColumn, CategoricalColumn, is_measured
 from synth.domain import numeric_scale
 from synth.schema import Schema, build_schema
+from synth.schema.kinds import CategoricalColumn
 from synth.table import conform
 
 N_ROWS = 300
@@ -63,27 +63,25 @@ def without_constraints(schema: Schema, *, histories: bool) -> Schema:
 
 def _column(column: Any, n_rows: int, n_target: int, rng: np.random.Generator) -> tuple[pd.Series, pd.Series]:
     """A column of the rows and of the target, who share no value where the domain has two."""
-    if isinstance(column, BooleanColumn):
+    if column.is_boolean:
         return pd.Series(np.zeros(n_rows, bool)), pd.Series(np.ones(n_target, bool))
-    if isinstance(column, CategoricalColumn):
+    if column.is_categorical:
         known = _categories(column)
         drawn = rng.integers(0, max(len(known) - 1, 1), n_rows)
         values = np.array([*known, None], dtype=object)
         return pd.Series(values[drawn], dtype=object), pd.Series(
             [values[max(len(known) - 1, 0)]] * n_target, dtype=object
         )
-    low, high = numeric_scale.bounds(column)
-    if is_measured(column) and low < -FAR < FAR < high:
+    low, high = column.ends
+    if column.is_measured and low < -FAR < FAR < high:
         low, high = -FAR, FAR
     edges = low + (high - low) * np.array([0.0, 0.5, 0.98, 1.0])
     sides = (np.zeros(n_rows, dtype=np.int64), np.full(n_target, 2))
-    rows, target = (
-        numeric_scale.values(numeric_scale.draw(edges, c, column, rng), column, np.zeros(len(c), bool)) for c in sides
-    )
+    rows, target = (column.values(numeric_scale.draw(edges, c, column, rng), np.zeros(len(c), bool)) for c in sides)
     return rows, target
 
 
 def _categories(column: CategoricalColumn) -> tuple[Any, ...]:
-    if not is_measured(column):
+    if not column.is_measured:
         return column.categories
     return (1, 2, 3, 4) if column.whole_numbers else ("a", "b", "c", "d")

@@ -22,7 +22,6 @@ import pandas as pd
 
 from evaluate.result import EvaluationError
 from evaluate.tables import TextScorer
-from synth.columns import TextColumn
 from synth.schema import Schema
 
 FORM = "My reference is ###-##-####."
@@ -92,7 +91,7 @@ def plant(
             f"form={form!r}; ask for at least one of each, or give the form more digits"
         )
     column = schema.columns[name]
-    if not isinstance(column, TextColumn) or len(form) >= column.length:
+    if not column.is_text or len(form) >= column.length:
         raise EvaluationError(f"form={form!r} does not fit into column={name!r}; give a shorter form or more length")
     rng = np.random.default_rng(seed)
     there = np.flatnonzero(train[name].notna().to_numpy())

@@ -26,7 +26,6 @@ from evaluate.sampling import (
     entity_codes,
 )
 from evaluate.tables import Tables
-from synth.columns import PersonalColumn
 from synth.personal.formats import CARD_DIGITS, as_text, is_iban
 from synth.schema import Schema
 
@@ -239,7 +238,7 @@ def _of_rows(side: pd.DataFrame, schema: Schema) -> Iterator[tuple[int, Value]]:
         for row, text in enumerate(side[name].tolist()):
             if isinstance(text, str):
                 yield from ((row, value) for value, _ in values_in(text))
-    held = {n: c.personal for n in schema.kept if isinstance(c := schema.columns[n], PersonalColumn)}
+    held = {n: c.personal for n in schema.kept if (c := schema.columns[n]).is_personal}
     for name, kind in held.items():
         if kind == "email" or kind in _NUMBERS:
             for row, value in enumerate(side[name].tolist()):

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from synth.columns import MOST_SPIKES, CategoricalColumn, IntegerColumn
 from synth.domain import dp_bounds
 from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent, StabilityEvent, gaussian_of_rho
@@ -18,7 +17,7 @@ from synth.dp.schedule import Plan, require_declared
 from synth.generators.fitting.training_data import TrainingTable
 from synth.infer.numeric import frequent_values
 from synth.schema import Schema
-from synth.table.decode import holds_whole_numbers
+from synth.schema.kinds.number import MOST_SPIKES
 
 SIZES = "rows per entity"
 SIZES_SHARE = 0.05
@@ -84,7 +83,7 @@ def spikes_event_name(name: str) -> str:
 
 def _is_listed(schema: Schema, name: str) -> bool:
     """True if a column to measure has categories, not bounds."""
-    return isinstance(schema.columns[name], CategoricalColumn)
+    return schema.columns[name].domain == "categories"
 
 
 def domain_events(schema: Schema, rho: float, delta: float) -> list[Event]:
@@ -140,7 +139,7 @@ def _with_spikes(schema: Schema, spikes: Mapping[str, Iterable[float]]) -> Schem
     columns: dict[str, Any] = dict(schema.columns)
     for name, values in spikes.items():
         column = columns[name]
-        kind = int if isinstance(column, IntegerColumn) else float
+        kind = int if column.is_whole else float
         # A bound that is off the column's precision is where values beyond it are clamped to, and no value of its own.
         kept = [kind(value) for value in values if column.tells_apart(value)][:MOST_SPIKES]
         columns[name] = column.model_copy(update={"spikes": tuple(sorted(kept)), "measure_spikes": False})
@@ -150,9 +149,9 @@ def _with_spikes(schema: Schema, spikes: Mapping[str, Iterable[float]]) -> Schem
 def _measure(train: TrainingTable, schema: Schema, name: str, budget: Budget) -> Any:
     column: Any = schema.columns[name]
     what = domain_event_name(schema, name)
-    if isinstance(column, CategoricalColumn):
+    if column.domain == "categories":
         categories = budget.schedule.required(what, StabilityEvent)
-        nothing = 0 if holds_whole_numbers(column) else NOTHING_FOUND
+        nothing = 0 if column.holds_whole_numbers else NOTHING_FOUND
         named = budget.name_stable(train.category_counts(name), categories)
         known = tuple(sorted(named)) or (nothing,)
         return column.model_copy(update={"categories": known, "measure": False, "whole_numbers": False})

@@ -12,7 +12,7 @@ import pandas as pd
 
 from synth.domain.constraint_checks import determined
 from synth.domain.density import expected_counts, posterior_means
-from synth.domain.discretizer import OTHER, Attribute, Discretizer, categories, regroup
+from synth.domain.discretizer import OTHER, Attribute, Discretizer, regroup
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent
 from synth.generators.fitting.training_data import TrainingTable
@@ -121,7 +121,7 @@ def _dependents_first(names: Sequence[str], schema: Schema) -> list[str]:
 
 def _alike(attribute: Attribute, made: Mapping[str, Attribute], schema: Schema) -> np.ndarray:
     """A number for each category, equal where other columns' codes are determined alike, -1 where they are not told."""
-    known = pd.Series(categories(attribute.column), dtype=object)
+    known = pd.Series(attribute.column.levels, dtype=object)
     codes = [np.zeros(len(known), dtype=np.int64)]
     for dependency in schema.dependencies:
         if dependency.determinant == attribute.name and dependency.dependent in made:

@@ -18,7 +18,7 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.fixed_costs import SIZES, measure_domain, observe_spikes
 from synth.generators.fitting.histograms import Merging, measure_columns
 from synth.generators.fitting.texts import STEPS as TEXT_STEPS
-from synth.generators.fitting.training_data import TrainingTable, bound_contributions
+from synth.generators.fitting.training_data import RowsElsewhere, TrainingTable, bound_contributions
 from synth.marginals import Measurement
 from synth.observed import observe
 from synth.progress import Progress
@@ -105,7 +105,7 @@ def start(
 
 def _training_table(train: Any, schema: Schema, *, in_order: bool) -> TrainingTable:
     """The rows as a private fit counts them; it never refuses by what a row holds: values are clamped."""
-    if hasattr(train, "training"):  # a table that is counted where its rows are
+    if isinstance(train, RowsElsewhere):  # never by its attributes: those of a DataFrame are columns
         table: TrainingTable = train.training(schema, in_order=in_order)
         return table
     return TrainingTable(bound_contributions(Rows.of(train, schema), schema, in_order=in_order))

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.domain import Attribute, Discretizer, dp_bounds, numeric_scale
+from synth.domain import Attribute, Discretizer, dp_bounds
 from synth.domain.counts import SpooledTable
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
@@ -27,7 +27,7 @@ from synth.marginals import Measurement
 from synth.marginals.measurement import estimate_total
 from synth.row_hash import entity_codes
 from synth.schema import Schema
-from synth.table.decode import holds_whole_numbers
+from synth.schema.kinds import LineColumn
 from synth.table.rows import Rows
 from synth.table.spool import Disk
 from synth.transforms.columns import Columns
@@ -128,7 +128,7 @@ class TrainingTable:
     def category_counts(self, name: str) -> dict[Any, int]:
         """Counts of the present values of a column of categories."""
         column: Any = self.schema.columns[name]
-        plain: type[Any] = int if holds_whole_numbers(column) else str
+        plain: type[Any] = int if column.holds_whole_numbers else str
         counts: Counter[Any] = Counter()
         for frame in self.rows.frames(name):
             counts.update({plain(value): int(n) for value, n in frame[name].dropna().value_counts().items()})
@@ -139,24 +139,32 @@ class TrainingTable:
         column: Any = self.schema.columns[name]
         counts: Counter[float] = Counter()
         for frame in self.rows.frames(name):
-            places = numeric_scale.positions(frame[name], column)
-            inside = np.clip(places[~np.isnan(places)], *numeric_scale.bounds(column)) + 0.0
+            places = column.positions(frame[name])
+            inside = np.clip(places[~np.isnan(places)], *column.ends) + 0.0
             distinct, held = np.unique(inside, return_counts=True)
             counts.update(dict(zip(distinct.tolist(), held.tolist(), strict=True)))
         return dict(counts)
 
-    def place_counts(self, name: str, column: numeric_scale.LineColumn, edges: np.ndarray) -> Counted:
+    def place_counts(self, name: str, column: LineColumn, edges: np.ndarray) -> Counted:
         """Counts of the present values of a number or time between edges, those beyond in the outermost.
 
         Args:
             edges: ascending, shape (n_cells + 1,).
         """
-        places = (numeric_scale.positions(frame[name], column) for frame in self.rows.frames(name))
+        places = (column.positions(frame[name]) for frame in self.rows.frames(name))
         return sum((dp_bounds.histogram(some, edges) for some in places), np.zeros(len(edges) - 1, dtype=np.int64))
 
     def columns(self, folder: Path | None) -> Columns:
         """The rows as networks read them; what is made of them lies in a folder where it does not fit into memory."""
         return Columns(self.rows, Disk(folder))
+
+
+class RowsElsewhere:
+    """A table whose rows never come here: a private fit gets counts of it, such as those of several sites."""
+
+    def training(self, schema: Schema, *, in_order: bool = False) -> Any:
+        """What counts as a `TrainingTable` does, contributions bounded."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import hashlib
 import math
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 
 from synth import identifiers, personal
 from synth.chunks import Part
-from synth.columns import IdentifierColumn, PersonalColumn
 from synth.distribution import VERSION
-from synth.errors import BadInput, JobError, ModelError, OutputError, TableError
+from synth.errors import BadInput, JobError, ModelError, OutputError
 from synth.generators.base import Model
 from synth.generators.models.conditions import GIVEN, WAYS
 from synth.generators.models.constraints import REJECTED
@@ -51,10 +50,11 @@ def check_names(schema: Schema, entity_shares: tuple[float, ...] | None, n_rows:
     of_entity = (schema.entity, *schema.constant_in_entity)
     n_entities = n_rows if entity_shares is None else least_entities(entity_shares, n_rows)
     for name in schema.kept:
-        column, n = schema.columns[name], n_entities if name in of_entity else n_rows
-        if isinstance(column, IdentifierColumn):
+        column: Any = schema.columns[name]
+        n = n_entities if name in of_entity else n_rows
+        if column.is_identifier:
             identifiers.check_room(column, n)
-        elif isinstance(column, PersonalColumn):
+        elif column.is_personal:
             personal.check_room(column, n)
 
 
@@ -149,7 +149,6 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
     wanted = rows_wanted(n_rows, model.default_rows)
     if rows_a_file < 1:
         raise JobError(f"a file holds at least one row: rows_a_file={rows_a_file}; ask for more")
-    check_columns(model.schema.kept, folder)
     check_names(model.schema, getattr(model, "entity_shares", None), wanted)
     n_files = -(-wanted // rows_a_file)
     with unfinished_rows(folder, force=force) as rows, _told(rows, n_files):
@@ -198,17 +197,6 @@ def _told_of(
     written = Written(folder, n_rows, len(files), call["seed"], n_rejected, given)
     tell(written)
     return written
-
-
-def check_columns(names: Sequence[str], folder: Path) -> None:
-    """Refuse columns that a folder of files, which is read where it is stored, cannot have."""
-    from synth.stored.opening import trouble_with
-
-    if (trouble := trouble_with(names)) is not None:
-        raise TableError(
-            f"a folder of files is read where it is stored, and {str(folder)!r} could not be: {trouble}, or write one "
-            "file with a suffix"
-        )
 
 
 def _write(model: Model, file: Path, draw: Callable[[], pd.DataFrame], progress: Progress) -> FileFacts:

@@ -13,11 +13,10 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn, PersonalColumn, TextColumn
 from synth.constraints import Formula
 from synth.domain import Discretizer
 from synth.domain.constraint_checks import canonical
-from synth.domain.discretizer import Attribute, categories
+from synth.domain.discretizer import Attribute
 from synth.errors import JobError, ModelError, nearest
 from synth.marginals import Factor, LatentClasses, MarkovRandomField
 from synth.marginals.markov_random_field import condition
@@ -151,9 +150,9 @@ def _values(name: str, discretizer: Discretizer, schema: Schema) -> list[Any]:
         raise JobError(_unknown(name, schema).replace("given=", "balance="))
     if attribute is None or attribute.edges is not None:
         raise JobError(f"balance={name!r} is no modeled column of categories; give the share of each value")
-    known: Sequence[Any] = categories(attribute.column)
+    known: Sequence[Any] = attribute.column.levels
     held = [value for value, mass in zip(known, attribute.mass, strict=False) if mass > 0]
-    if isinstance(attribute.column, BooleanColumn):
+    if attribute.column.is_boolean:
         return [attribute.column.tokens[int(value)] for value in held]
     return held
 
@@ -184,7 +183,7 @@ def _unknown(name: str, schema: Schema) -> str:
         return f"given={name!r} is not a column; {nearest(str(name), schema.modeled)}"
     if column.drop:
         return f"given={name!r} is dropped, and no model knows it; give a column that is kept"
-    if isinstance(column, IdentifierColumn | PersonalColumn | TextColumn):
+    if not column.is_learned:
         return f"given={name!r} is of kind {column.kind}, which no model learns; give a learned column"
     formula = next(c for c in schema.constraints if isinstance(c, Formula) and c.column == name)
     return f"given={name!r} is computed by a formula; give its operands: {', '.join(formula.operands)}"
@@ -203,12 +202,12 @@ def _read(name: str, value: Any, schema: Schema) -> pd.Series:
 
 def _allowed(column: Any) -> str:
     """The values that a column may hold, in words."""
-    if isinstance(column, BooleanColumn):
+    if column.is_boolean:
         return f"one of {list(column.tokens)}"
-    if isinstance(column, CategoricalColumn):
-        shown = ", ".join(repr(category) for category in column.categories[:N_SHOWN])
-        more = len(column.categories) - N_SHOWN
-        return f"one of its {len(column.categories)} categories ({shown}{f' and {more} more' if more > 0 else ''})"
+    if column.is_categorical:
+        shown = ", ".join(map(repr, column.levels[:N_SHOWN]))
+        more = len(column.levels) - N_SHOWN
+        return f"one of its {len(column.levels)} categories ({shown}{f' and {more} more' if more > 0 else ''})"
     return f"of kind {column.kind} and within {column.bounds[0]} and {column.bounds[1]}"
 
 

@@ -23,7 +23,6 @@ import numpy as np
 import pandas as pd
 
 from synth.chunks import Part
-from synth.columns import BooleanColumn, CategoricalColumn
 from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Unique, combinations_of_held
 from synth.constraints.kinds import Value, in_order
 from synth.domain import Discretizer, numeric_scale
@@ -99,7 +98,7 @@ def _extent(attribute: Attribute, *, by_day: bool) -> tuple[np.ndarray, np.ndarr
     Codes without cells of the line (`other`, `missing`) have the empty extent (inf, -inf).
     """
     edges, column = attribute.line
-    unit = numeric_scale.step(column)
+    unit = column.unit
     first, last = edges[:-1], np.nextafter(edges[1:], -np.inf)
     if unit is not None:
         # As `numeric_scale.draw` finds the values within a cell.
@@ -113,10 +112,10 @@ def _extent(attribute: Attribute, *, by_day: bool) -> tuple[np.ndarray, np.ndarr
 
 def _places(drawn: np.ndarray, column: Any, *, by_day: bool) -> np.ndarray:
     """Places on the line of comparisons of values that `numeric_scale.draw` may give, rounded as values are."""
-    if numeric_scale.step(column) is not None:
+    if column.unit is not None:
         drawn = np.clip(drawn, -numeric_scale.LARGEST, numeric_scale.LARGEST).astype(np.int64)
-    values = numeric_scale.values(drawn, column, np.zeros(len(drawn), dtype=bool))
-    return on_one_line(numeric_scale.positions(values, column), column, by_day=by_day)
+    values = column.values(drawn, np.zeros(len(drawn), dtype=bool))
+    return on_one_line(column.positions(values), column, by_day=by_day)
 
 
 def _listed(combinations: Collection[tuple[Value, ...]], of: list[Attribute]) -> np.ndarray:
@@ -308,11 +307,9 @@ def _room(name: str, schema: Schema) -> float:
         return len(schema.equivalents[name].mapping)
     if column.missing:
         return math.inf
-    if isinstance(column, CategoricalColumn | BooleanColumn):
-        return 2 if isinstance(column, BooleanColumn) else len(column.categories)
-    known: Any = column
-    unit = numeric_scale.step(known)
-    low, high = numeric_scale.bounds(known)
+    if column.is_categorical:
+        return len(column.levels)
+    unit, (low, high) = column.unit, column.ends
     return math.inf if unit is None else math.floor((high - low) / unit + 1e-9) + 1
 
 

@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synth.chunks import Part
-from synth.columns import IdentifierColumn, PersonalColumn
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError
 from synth.generators.base import ModelDisplay
@@ -112,7 +111,7 @@ class HistoryModel(ModelDisplay):
         table = finish_histories(learned, owner, self.schema, rng)
         shown = present(known, held)
         for name in names:
-            if isinstance(self.schema.columns[name], IdentifierColumn | PersonalColumn):
+            if self.schema.columns[name].is_replaced:
                 table[name] = shown[name].take(owner).set_axis(table.index)
         return table
 

@@ -14,7 +14,6 @@ import pandas as pd
 
 from synth import identifiers, personal
 from synth.chunks import Part
-from synth.columns import IdentifierColumn, PersonalColumn, TextColumn
 from synth.constraints import Unique
 from synth.domain.constraint_checks import repeated
 from synth.errors import JobError, ModelError
@@ -259,9 +258,9 @@ def _with_unlearned(
     columns: dict[str, Any] = {}
     for name in schema.kept:
         column = schema.columns[name]
-        if isinstance(column, TextColumn):  # a language model writes it, once the row is whole
+        if column.is_text:  # a language model writes it, once the row is whole
             columns[name] = np.full(len(learned), None, dtype=object)
-        elif not isinstance(column, IdentifierColumn | PersonalColumn):
+        elif not column.is_replaced:
             columns[name] = learned[name]
         elif owner is not None and (name == schema.entity or name in schema.constant_in_entity):
             columns[name] = _made(name, column, int(owner.max()) + 1, rng, part)[owner]
@@ -288,10 +287,8 @@ def finish_histories(
     return present(table, schema)
 
 
-def _made(
-    name: str, column: IdentifierColumn | PersonalColumn, n: int, rng: np.random.Generator, part: Part
-) -> np.ndarray:
-    if isinstance(column, IdentifierColumn):
+def _made(name: str, column: Any, n: int, rng: np.random.Generator, part: Part) -> np.ndarray:
+    if column.is_identifier:
         return identifiers.generate(column, n, rng, part, name)
     return personal.generate(column, n, rng, part, name)
 

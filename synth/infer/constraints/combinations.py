@@ -11,9 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from synth.columns import BooleanColumn, CategoricalColumn, DateColumn, DatetimeColumn, IntegerColumn
 from synth.constraints import FixedCombinations, Unique
-from synth.domain import numeric_scale
 from synth.infer.constraints.evidence import ENOUGH, coded, percent, twins
 from synth.schema import Schema
 
@@ -71,16 +69,16 @@ def combinations(
 
 
 def _can_be_listed(schema: Schema, name: str) -> bool:
-    return isinstance(schema.columns[name], CategoricalColumn | BooleanColumn | IntegerColumn)
+    return schema.columns[name].is_categorical or schema.columns[name].is_whole
 
 
 def _most(schema: Schema, name: str) -> int:
-    return FEW_NUMBERS if isinstance(schema.columns[name], IntegerColumn) else MOST_VALUES
+    return FEW_NUMBERS if schema.columns[name].is_whole else MOST_VALUES
 
 
 def _codes_only(schema: Schema, names: tuple[str, str]) -> bool:
     """True if neither is of numbers: those that go along leave out many combinations, and none of that is a rule."""
-    return not any(isinstance(schema.columns[name], IntegerColumn) for name in names)
+    return not any(schema.columns[name].is_whole for name in names)
 
 
 def _pair(
@@ -202,7 +200,6 @@ FIRST_ROWS_OF_KEYS = 2_000
 """Rows that are looked at first; then four times as many, until they are all."""
 MOST_ENTITIES = 0.8
 """Share of entities that may hold one value of their key, for drawn rows to be dealt to them."""
-_KINDS_OF_KEYS = (CategoricalColumn, BooleanColumn, IntegerColumn, DateColumn, DatetimeColumn)
 
 
 def keys(table: pd.DataFrame, schema: Schema, among: Sequence[str]) -> list[Unique]:
@@ -211,9 +208,8 @@ def keys(table: pd.DataFrame, schema: Schema, among: Sequence[str]) -> list[Uniq
     Args:
         table: *Sensitive*. Conforming to the schema.
     """
-    names = [
-        name for name in among if isinstance(schema.columns[name], _KINDS_OF_KEYS) and not schema.columns[name].missing
-    ]
+    kept = {name: schema.columns[name] for name in among if not schema.columns[name].missing}
+    names = [name for name, c in kept.items() if c.is_categorical or c.is_whole or c.is_time]
     codes = {name: coded(_plain_values(table[name], schema, name))[0] for name in names}
     alone = [name for name in names if _never_repeats(codes[name])]
     rest = [name for name in names if name not in alone and codes[name].max() > 0]
@@ -228,8 +224,8 @@ def keys(table: pd.DataFrame, schema: Schema, among: Sequence[str]) -> list[Uniq
     # Rows are dealt to entities for one key: for the one that says most.
     within = sorted((pair for pair in pairs if schema.entity in pair), key=lambda pair: -likely[pair])
     within = [pair for pair in within if _can_be_dealt(*(codes[name] for name in pair))]
-    kept = [*single, *within[:1], *(pair for pair in pairs if schema.entity not in pair)]
-    return [Unique(columns=columns, proposed=_REASON) for columns in kept]
+    found = [*single, *within[:1], *(pair for pair in pairs if schema.entity not in pair)]
+    return [Unique(columns=columns, proposed=_REASON) for columns in found]
 
 
 _REASON = "no row repeats another, and by chance many would"
@@ -237,7 +233,7 @@ _REASON = "no row repeats another, and by chance many would"
 
 def _plain_values(series: pd.Series, schema: Schema, name: str) -> pd.Series:
     column = schema.columns[name]
-    return pd.Series(numeric_scale.instants(series, column)) if isinstance(column, DatetimeColumn) else series
+    return pd.Series(column.instants(series)) if column.is_time else series
 
 
 def _never_repeats(codes: np.ndarray) -> bool:
@@ -247,11 +243,11 @@ def _never_repeats(codes: np.ndarray) -> bool:
 def _says_something(n: int, schema: Schema, name: str) -> bool:
     """True if values spread evenly between the bounds would repeat."""
     column = schema.columns[name]
-    if not isinstance(column, IntegerColumn | DateColumn | DatetimeColumn):
+    if not (column.is_whole or column.is_time):
         return True
-    low, high = numeric_scale.bounds(column)
-    unit = numeric_scale.step(column) or 1.0
-    return n**2 / 2 / ((high - low) / unit + 1) >= ENOUGH
+    low, high = column.ends
+    unit = column.unit or 1.0
+    return bool(n**2 / 2 / ((high - low) / unit + 1) >= ENOUGH)
 
 
 def _can_be_dealt(entities: np.ndarray, values: np.ndarray) -> bool:

@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from synth.columns import Column, DateColumn, DatetimeColumn, IntegerColumn, RealColumn
 from synth.constraints import Formula, Inequality
 from synth.constraints.expression import written
 from synth.constraints.kinds import in_order
-from synth.domain import numeric_scale
 from synth.domain.constraint_checks import broken, compares_days, on_one_line
 from synth.infer.constraints.evidence import ENOUGH, percent
 from synth.schema import Schema
+from synth.schema.kinds import Column
+from synth.schema.kinds.moments import DAY
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _ENDS = (
@@ -63,7 +63,7 @@ def one_unit(low: str, high: str, columns: Mapping[str, Column]) -> bool:
     """Whether two columns of numbers may be of one unit: equal precision or kin by name, no word against it."""
     if (_words(low) & _ANOTHER_UNIT) != (_words(high) & _ANOTHER_UNIT):
         return False
-    alike = numeric_scale.step(columns[low]) == numeric_scale.step(columns[high])  # type: ignore[arg-type]
+    alike = columns[low].unit == columns[high].unit
     kin = kinship(low, high)
     return alike or kin.word or kin.ends
 
@@ -86,8 +86,6 @@ ENOUGH_OF_KIN = 10.0
 """Rows near the limit, for columns whose names share a word: without a limit, half of so many would lie beyond it."""
 LEAST_VALUES = 10
 """Distinct values of each number, unless names share a word: with fewer they are codes, which have no unit."""
-_NUMBERS = (IntegerColumn, RealColumn)
-_ORDERED = (*_NUMBERS, DateColumn, DatetimeColumn)
 
 
 @dataclass(frozen=True)
@@ -131,8 +129,8 @@ def orders(
     Args:
         table: *Sensitive*. Conforming to the schema.
     """
-    kept = {name: schema.columns[name] for name in among if isinstance(schema.columns[name], _ORDERED)}
-    places = {name: numeric_scale.positions(table[name], column) for name, column in kept.items()}  # type: ignore[arg-type]
+    kept = {name: schema.columns[name] for name in among if schema.columns[name].is_quantity}
+    places = {name: column.positions(table[name]) for name, column in kept.items()}
     implied = {pair for formula in known for pair in itertools.permutations(formula.columns, 2)}
     share = n_units / max(len(table), 1)
     found: dict[tuple[str, str], _Order] = {}
@@ -152,13 +150,13 @@ def orders(
 
 def _pairs(kept: Mapping[str, Column]) -> Iterator[tuple[str, str]]:
     """Columns that can be compared: numbers, times with a zone, times without, days beside times in UTC."""
-    times = {name: column for name, column in kept.items() if not isinstance(column, _NUMBERS)}
-    zoned = [name for name, column in times.items() if getattr(column, "timezone", None) is not None]
+    times = {name: column for name, column in kept.items() if column.is_time}
+    zoned = [name for name, column in times.items() if column.zone is not None]
     for names in ([n for n in kept if n not in times], zoned, [n for n in times if n not in zoned]):
         yield from itertools.permutations(names, 2)
-    days = [name for name, column in times.items() if isinstance(column, DateColumn)]
+    days = [name for name, column in times.items() if column.is_date]
     for day, time in itertools.product(days, zoned):
-        if getattr(times[time], "timezone", None) == "UTC":
+        if times[time].zone == "UTC":
             yield from ((day, time), (time, day))
 
 
@@ -180,9 +178,9 @@ def _order(places: Mapping[str, np.ndarray], low: str, high: str, kept: Mapping[
 def _days_beside_times(places: Mapping[str, np.ndarray], low: str, high: str, kept: Mapping[str, Column]) -> bool:
     """True if one of two times is always midnight, and stands for a day."""
     columns = [kept[low], kept[high]]
-    if not all(isinstance(column, DatetimeColumn) and column.timezone in (None, "UTC") for column in columns):
+    if not all(column.is_time and not column.is_date and column.zone in (None, "UTC") for column in columns):
         return False
-    days = [not np.any(np.mod(places[name][~np.isnan(places[name])], numeric_scale.DAY)) for name in (low, high)]
+    days = [not np.any(np.mod(places[name][~np.isnan(places[name])], DAY)) for name in (low, high)]
     return days[0] != days[1]
 
 
@@ -191,7 +189,7 @@ def _is_law(order: _Order, low: str, high: str, kept: Mapping[str, Column], shar
     n_units = share * len(order.low)
     if order.broken < max(LEAST_BROKEN, ENOUGH / n_units):
         return False
-    if not isinstance(kept[low], _NUMBERS):
+    if kept[low].is_time:
         return True  # times are all of one unit, and what precedes what is hardly ever chance
     return one_unit(low, high, kept) and _is_limit(order, kinship(low, high), n_units)
 
@@ -291,15 +289,15 @@ def _numbers(table: pd.DataFrame, schema: Schema, n_units: int) -> _Numbers | No
     positions = {}
     for name in schema.learned:
         column = schema.columns[name]
-        if isinstance(column, IntegerColumn | RealColumn):
-            values = numeric_scale.positions(table[name], column)
+        if column.is_number and not column.is_weight:
+            values = column.positions(table[name])
             if len(np.unique(values[~np.isnan(values)])) >= LEAST_VALUES_OF_OPERANDS:
                 positions[name] = values
     names = tuple(positions)[:MOST_COLUMNS]
     if len(names) < 2:
         return None
     of_all = np.stack([positions[name] for name in names])
-    steps = [numeric_scale.step(schema.columns[name]) or 0.0 for name in names]  # type: ignore[arg-type]
+    steps = [schema.columns[name].unit or 0.0 for name in names]
     enough = ENOUGH * len(table) / n_units
     return _Numbers(names, of_all, of_all[:, _first_rows(of_all)], np.array(steps)[:, None] / 2, enough)
 

@@ -17,8 +17,8 @@ from evaluate.figures import ColumnShares
 from evaluate.intervals import wilson
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
-from synth.columns import DatetimeColumn, IntegerColumn, RealColumn
 from synth.schema import build_schema
+from synth.schema.kinds import DatetimeColumn, IntegerColumn, RealColumn
 
 REAL = RealColumn(kind="real", bounds=(-1e9, 1e9))
 WHOLE = IntegerColumn(kind="integer", bounds=(-(10**9), 10**9))

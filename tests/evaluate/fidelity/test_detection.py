@@ -13,8 +13,8 @@ from evaluate.fidelity.detection import design, propensity
 from evaluate.fidelity.joint_samples import JointSamples, JointSide
 from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
-from synth.columns import TextColumn
 from synth.schema import Schema, build_schema
+from synth.schema.kinds import TextColumn
 
 
 def found(measurement: MetricResult) -> dict[str, Estimate]:

@@ -105,6 +105,7 @@ def test_people_are_counted_and_not_their_rows(draw, make):
         name: getattr(tables, name).assign(who=pd.array((np.arange(n) + start) // 10, dtype="Int64"))
         for name, start, n in zip(("train", "fresh", "control"), ends, (1000, 500, 500), strict=False)
     }
+    frames["shuffled"] = tables.shuffled.assign(who=frames["train"]["who"])
     schema = build_schema({
         **tables.schema.model_dump(), "entity": "who",
         "columns": {**tables.schema.model_dump()["columns"], "who": {"kind": "identifier", "bounds": [0, 10**9]}},

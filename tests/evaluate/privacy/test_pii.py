@@ -13,7 +13,6 @@ from evaluate.result import Estimate, Failure
 from evaluate.tables import Tables
 from evaluate.validity import validity
 from synth import identifiers
-from synth.columns import IdentifierColumn, PersonalColumn
 from synth.infer import infer_schema
 from synth.personal import generate
 from synth.schema import Schema, build_schema
@@ -39,9 +38,9 @@ def made(n: int, seed: int, schema: Schema = SCHEMA) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     columns: dict[str, Any] = {}
     for name, column in schema.columns.items():
-        if isinstance(column, IdentifierColumn):
+        if column.is_identifier:
             columns[name] = identifiers.generate(column, n, rng)
-        elif isinstance(column, PersonalColumn):
+        elif column.is_personal:
             columns[name] = generate(column, n, rng)
         else:
             columns[name] = rng.choice(["a", "b"], n)

@@ -12,9 +12,9 @@ from evaluate.engine import aimed
 from evaluate.tables import StatedClaim, Tables
 from evaluate.utility import dp_alternative, study, tstr
 from evaluate.utility.task import Task, public_task, public_values
-from synth.columns import IntegerColumn, RealColumn
 from synth.errors import SchemaError
 from synth.schema import build_schema
+from synth.schema.kinds import IntegerColumn, RealColumn
 
 from .conftest import COLUMNS, population
 

@@ -12,13 +12,14 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import synth
-from synth.columns import DateColumn, DatetimeColumn, IntegerColumn, RealColumn
 from synth.declare import assertions, unconfirmed
 from synth.domain import MAX_CELLS, numeric_scale
 from synth.domain.discretizer import Discretizer
 from synth.domain.dp_bounds import bounded, histogram, public_edges
 from synth.errors import SchemaError
 from synth.schema import Schema, build_schema
+from synth.schema.kinds import DateColumn, DatetimeColumn, IntegerColumn, LineColumn, RealColumn
+from synth.schema.kinds.moments import DAY
 from synth.sdv_metadata import to_sdv
 
 WIDE = IntegerColumn(bounds=(-(2**63), 2**63 - 1))
@@ -26,7 +27,7 @@ REAL = RealColumn(bounds=(-1e15, 1e15))
 CENTS = RealColumn(bounds=(-1e15, 1e15), decimals=2)
 DAYS = DateColumn(bounds=(dt.date.min, dt.date.max))
 MOMENTS = DatetimeColumn(bounds=(dt.datetime.min, dt.datetime.max), precision="us")
-COLUMNS: tuple[numeric_scale.LineColumn, ...] = (
+COLUMNS: tuple[LineColumn, ...] = (
     WIDE,
     REAL,
     CENTS,
@@ -45,7 +46,7 @@ SIGNALS = (5.0, 60.0, 400.0, 1e5)
 """Units over the noise of a cell: a few hundred rows, and millions."""
 
 
-def named(column: numeric_scale.LineColumn) -> str:
+def named(column: LineColumn) -> str:
     return f"{column.kind} {column.bounds}"
 
 
@@ -60,15 +61,15 @@ def found(column: Any, positions: np.ndarray, signal: float, noise: np.random.Ge
 
 def beyond(column: Any, positions: np.ndarray) -> float:
     """Share of the positions that the bounds clamp."""
-    low, high = numeric_scale.bounds(column)
+    low, high = column.ends
     return float(((positions < low) | (positions > high)).mean())
 
 
 @pytest.mark.parametrize("signal", SIGNALS)
 @pytest.mark.parametrize("column", COLUMNS, ids=named)
-def test_cells_cover_the_outer_limits_and_are_few(column: numeric_scale.LineColumn, signal: float) -> None:
+def test_cells_cover_the_outer_limits_and_are_few(column: LineColumn, signal: float) -> None:
     edges = public_edges(column, signal)
-    low, high = numeric_scale.bounds(column)
+    low, high = column.ends
     assert (np.diff(edges) > 0).all()
     assert edges[0] == low
     assert edges[-1] > high
@@ -86,9 +87,9 @@ def test_cells_are_finer_where_more_units_stand_out_of_the_noise() -> None:
 @given(column=st.sampled_from(COLUMNS), signal=st.sampled_from(SIGNALS), k=st.integers(1, 5), data=st.data())
 @settings(max_examples=30)
 def test_a_unit_moves_the_histogram_by_no_more_than_its_rows(
-    column: numeric_scale.LineColumn, signal: float, k: int, data: Any
+    column: LineColumn, signal: float, k: int, data: Any
 ) -> None:
-    low, high = numeric_scale.bounds(column)
+    low, high = column.ends
     places = st.one_of(st.floats(-1e300, 1e300), st.floats(low, high), st.just(np.nan))
     of_others, of_one = data.draw(st.lists(places, max_size=9)), data.draw(st.lists(places, min_size=k, max_size=k))
     edges = public_edges(column, signal)
@@ -100,8 +101,8 @@ def test_a_unit_moves_the_histogram_by_no_more_than_its_rows(
 
 def drawn(column: Any, family: str, center: float, sign: int, n: int, rng: np.random.Generator) -> np.ndarray:
     """Places of a family of values on the lattice of a column; times lie in a year, a decade or a lifetime."""
-    if isinstance(column, DateColumn | DatetimeColumn):
-        day = 1 if isinstance(column, DateColumn) else numeric_scale.DAY
+    if column.is_time:
+        day = 1 if column.is_date else DAY
         return np.floor(day * (365 * rng.integers(-40, 40) + rng.choice([365, 3650, 25_000]) * rng.random(n)))
     values = {
         "even": lambda: rng.uniform(0, 1, n),
@@ -111,7 +112,7 @@ def drawn(column: Any, family: str, center: float, sign: int, n: int, rng: np.ra
         "signed": lambda: rng.normal(0, 1, n),
         "signed tails": lambda: rng.standard_t(2, n),
     }[family]()
-    unit = numeric_scale.step(column)
+    unit = column.unit
     places = sign * center * np.asarray(values)
     return places if unit is None else np.round(places / unit) * unit
 
@@ -138,7 +139,7 @@ def test_the_window_holds_most_of_the_mass(
 
 def test_bounds_are_lattice_values_around_what_is_there() -> None:
     def ends(column: Any, values: list[Any], signal: float = 60.0) -> Any:
-        return found(column, np.array([numeric_scale.place(value, column) for value in values]), signal).bounds
+        return found(column, np.array([column.position(value) for value in values]), signal).bounds
 
     assert ends(WIDE, [40] * 100 + [100] * 100) == (32, 127)
     assert ends(WIDE, [3] * 100 + [700] * 100) == (1, 1023)
@@ -160,7 +161,7 @@ def test_bounds_are_lattice_values_around_what_is_there() -> None:
 def test_values_of_one_magnitude_are_found_closely_where_there_are_many(low: float, high: float) -> None:
     rng = np.random.default_rng(0)
     for column in (REAL, CENTS):
-        ends = numeric_scale.bounds(found(column, rng.uniform(low, high, 30_000), 1_500.0, rng))
+        ends = found(column, rng.uniform(low, high, 30_000), 1_500.0, rng).ends
         assert ends[0] <= low < high <= ends[1]
         assert ends[1] - ends[0] <= 0.1 * abs(low)
 
@@ -179,7 +180,7 @@ def test_a_column_with_much_below_the_width_of_an_even_cell_is_resolved_geometri
 def test_few_spread_amounts_beside_many_zeros_are_held(signal: float) -> None:
     rng = np.random.default_rng(0)
     positions = np.r_[np.zeros(9_300), rng.integers(1_500, 9_000, 700)]
-    ends = [numeric_scale.bounds(found(WIDE, positions, signal, rng)) for _ in range(12)]
+    ends = [found(WIDE, positions, signal, rng).ends for _ in range(12)]
     assert {low for low, _ in ends} == {0}
     # Where most values are zero, a window of the others may end too far out: by more than four times in few fits.
     assert min(high for _, high in ends) > 5_000
@@ -229,7 +230,7 @@ def test_few_rows_are_rarely_clamped(name: str) -> None:
     # At most 2 of 40: a mechanism that fails in 1 of 200 does so in one run of a thousand.
     assert sum(beyond(one, positions) > 0.5 for one in many) <= 2
     if name == "charges":
-        widths = [np.ptp(numeric_scale.bounds(one)) / np.ptp(positions) for one in many]
+        widths = [np.ptp(one.ends) / np.ptp(positions) for one in many]
         assert sum(width > 10 for width in widths) <= 1
 
 
@@ -257,7 +258,7 @@ def test_the_charges_of_1338_rows_are_never_clamped_by_half(
         for _ in range(200)
     ]
     assert max(beyond(column, charges) for column in columns) <= 0.5
-    assert max(np.ptp(numeric_scale.bounds(column)) for column in columns) <= 10 * np.ptp(charges)  # type: ignore[arg-type]
+    assert max(np.ptp(column.ends) for column in columns) <= 10 * np.ptp(charges)  # type: ignore[arg-type]
 
 
 def schema_of(**column: Any) -> Schema:
@@ -409,7 +410,7 @@ def amounts(n: int, seed: int = 0) -> pd.DataFrame:
 def test_infer_proposes_what_rows_keep_and_nothing_else() -> None:
     columns = synth.infer_schema(amounts(4000)).columns
     amount, price, raw = (columns[name] for name in ("amount", "price", "raw"))
-    assert isinstance(amount, IntegerColumn) and isinstance(price, RealColumn) and isinstance(raw, RealColumn)
+    assert amount.is_whole and isinstance(price, RealColumn) and isinstance(raw, RealColumn)
     assert amount.steps == (1000, 100)
     assert all(isinstance(step, int) for step in amount.steps)
     assert amount.ladder[0][1] == pytest.approx(0.64, abs=0.04) and amount.ladder[1][1] == 1.0
@@ -417,7 +418,7 @@ def test_infer_proposes_what_rows_keep_and_nothing_else() -> None:
     assert price.spikes == (9.99, 19.99, 49.0)
     assert raw.steps == raw.spikes == ()
     few = synth.infer_schema(amounts(60)).columns["amount"]
-    assert isinstance(few, IntegerColumn) and few.steps == few.spikes == ()
+    assert few.is_whole and few.steps == few.spikes == ()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 from scipy.stats import spearmanr
 
 import synth
-from synth.columns import IntegerColumn, RealColumn
 from synth.constraints import Formula
 from synth.domain import Discretizer, grid, numeric_scale, segments
 from synth.domain.constraint_checks import broken, compute
@@ -19,12 +18,13 @@ from synth.domain.counts import CodedTable
 from synth.domain.density import expected_counts, posterior_means
 from synth.domain.discretizer import aliases, regroup
 from synth.schema import build_schema
+from synth.schema.kinds import IntegerColumn, LineColumn, RealColumn
 from synth.table import conform
 
 INCOME = RealColumn(bounds=(0.0, 1e6), decimals=2, scale="log", spikes=(0.0, 1000.0))
 
 
-def histogram(values: np.ndarray, column: numeric_scale.LineColumn) -> tuple[np.ndarray, np.ndarray]:
+def histogram(values: np.ndarray, column: LineColumn) -> tuple[np.ndarray, np.ndarray]:
     edges = grid.public_grid(column)
     return edges, np.histogram(values, edges)[0]
 
@@ -159,7 +159,7 @@ def test_noise_alone_has_a_density_too(counts: np.ndarray) -> None:
         IntegerColumn(bounds=(-(2**63), 2**63 - 1), scale="log"),
     ],
 )
-def test_columns_at_the_ends_of_float64_have_a_density(column: numeric_scale.LineColumn) -> None:
+def test_columns_at_the_ends_of_float64_have_a_density(column: LineColumn) -> None:
     edges = grid.public_grid(column)
     counts = np.full(len(edges) - 1, 100.0)
     expected = expected_counts(counts, 5.0, edges, column, counts.sum())

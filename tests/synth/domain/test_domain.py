@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synth.columns import IntegerColumn, RealColumn
 from synth.domain import MAX_CELLS, Discretizer, numeric_scale, quantile_grid
 from synth.domain.coded_rows import CodedRows
 from synth.domain.counts import MARK, CoarseCounts, Coarsening, CodedTable, fine
@@ -19,6 +18,7 @@ from synth.domain.grid import public_grid
 from synth.domain.quantile_grid import quantile_discretizer
 from synth.errors import SchemaError
 from synth.schema import Schema, build_schema
+from synth.schema.kinds import IntegerColumn, RealColumn
 
 
 def one(column: dict[str, object]) -> Schema:
@@ -109,7 +109,7 @@ def test_zero_has_a_cell_of_its_own_on_a_logarithmic_grid() -> None:
     for column in (IntegerColumn(bounds=(-500, 99_999), scale="log"), RealColumn(bounds=(-5.0, 9.0), scale="log")):
         edges = public_grid(column)
         start = np.searchsorted(edges, 0.0, side="right") - 1
-        others = np.array([-1.0, 1.0]) if isinstance(column, IntegerColumn) else np.array([-1e-300, 1e-300])
+        others = np.array([-1.0, 1.0]) if column.is_whole else np.array([-1e-300, 1e-300])
         assert not np.any(np.searchsorted(edges, others, side="right") - 1 == start)
 
 
@@ -199,9 +199,7 @@ def read_off(
     for attribute in Discretizer.by_schema(schema).attributes:
         series, column = table[attribute.name], attribute.column
         is_line = attribute.edges is not None
-        places[attribute.name] = (
-            numeric_scale.positions(series, column) if is_line else attribute.cells(series).astype(float)
-        )  # type: ignore[arg-type]
+        places[attribute.name] = column.positions(series) if is_line else attribute.cells(series).astype(float)  # type: ignore[arg-type]
     weighted = np.ones(len(table)) if weights is None else np.asarray(weights, dtype=np.float64)
     return quantile_discretizer(schema, places, weighted, n_bins=n_bins, least_units=least)
 

@@ -12,7 +12,6 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from synth.columns import MOST_SPIKES
 from synth.domain.coded_rows import CodedRows, Evidence
 from synth.dp.budget import Budget
 from synth.dp.events import StabilityEvent
@@ -32,6 +31,7 @@ from synth.neural import training
 from synth.neural.autoregressive_network import to_arrays
 from synth.neural.training import CHECKPOINT
 from synth.schema import Schema, build_schema
+from synth.schema.kinds.number import MOST_SPIKES
 from synth.table import conform, present
 from tests.chunks import in_chunks
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from synth.domain import Discretizer, numeric_scale
 from synth.domain.constraint_checks import broken
-from synth.domain.discretizer import MISSING, OTHER, Attribute, categories, regroup
+from synth.domain.discretizer import MISSING, OTHER, Attribute, regroup
 from synth.errors import ModelError
 from synth.generators import registry
 from synth.generators.aim import Aim
@@ -318,12 +318,12 @@ def values_of(attribute: Attribute) -> pd.Series:
     """Every value that the column can hold, missing included where it may be."""
     column: Any = attribute.column
     if attribute.edges is None:
-        known = list(categories(column))
+        known = list(column.levels)
         dtype = {bool: "boolean", int: "Int64", str: "object"}[type(known[0])]
         return pd.Series([*known, None] if column.missing else known, dtype=dtype)
-    unit = numeric_scale.step(column)
+    unit = column.unit
     assert unit is not None
-    low, high = numeric_scale.bounds(column)
+    low, high = column.ends
     counts = np.arange(
         np.ceil(numeric_scale.ratio(np.array(low), unit)), np.floor(numeric_scale.ratio(np.array(high), unit)) + 1
     )
@@ -331,7 +331,7 @@ def values_of(attribute: Attribute) -> pd.Series:
     counts = np.append(counts, counts[-1]).astype(np.int64)
     missing = np.zeros(len(counts), dtype=bool)
     missing[-1] = column.missing
-    return numeric_scale.values(counts, column, missing)
+    return column.values(counts, missing)
 
 
 def open_by_force(schema: Schema, of: list[Attribute]) -> np.ndarray:

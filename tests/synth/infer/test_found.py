@@ -9,12 +9,13 @@ import pandas as pd
 import pytest
 from faker import Faker
 
-from synth.columns import CategoricalColumn, Column, IntegerColumn, Personal, PersonalColumn
 from synth.errors import SchemaError, TableError
 from synth.generators import registry
 from synth.infer import infer_schema
 from synth.infer.personal import FORMS, WORDS, named_personal
 from synth.schema import Schema
+from synth.schema.kinds import CategoricalColumn, Column, IntegerColumn, PersonalColumn
+from synth.schema.kinds.personal import Personal
 from synth.table import conform, present, read_table, violations, write_table
 
 N = 5_000
@@ -343,7 +344,7 @@ N_P = 120
 
 def personal(schema: Schema, name: str) -> PersonalColumn:
     column = schema.columns[name]
-    assert isinstance(column, PersonalColumn), (name, column)
+    assert column.is_personal, (name, column)
     return column
 
 
@@ -475,7 +476,7 @@ def test_missing_values_leave_no_share_in_the_schema() -> None:
 def test_real_tables_without_personal_data_have_none(shared_table: Any) -> None:
     for name in ("adult.csv.gz", "insurance.csv.gz"):
         table = pd.read_csv(shared_table(name), dtype=str, keep_default_na=False, na_values=[""]).head(2_000)
-        assert not [c for c in infer_schema(table).columns.values() if isinstance(c, PersonalColumn)]
+        assert not [c for c in infer_schema(table).columns.values() if c.is_personal]
 
 
 def test_negative_numbers_and_fractions_are_no_personal_data() -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from synth.columns import IdentifierColumn
 from synth.errors import TableError
 from synth.local.reports import HEADER, LINES, Reports, collect, read_survey
 from synth.local.survey import Survey
+from synth.schema.kinds import IdentifierColumn
 from tests.synth.local.test_survey import people, schema_of
 
 N = 240

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import gzip
+import io
 import itertools
 import json
 import os
@@ -28,6 +29,7 @@ from synth.schema_file import read_schema, schema_of
 from synth.table import Table, conform, present, read_table, write_table
 from synth.table.limits import LEAST_BYTES, LEAST_ROWS, TIMES, SizeLimits
 from synth.table.reading import read_header
+from synth.table.text_files import TextStream, _parse_csv, _whole_rows
 from synth.validation import read_toml
 from tests.synth.table.workbook import SHEET, TEXTS, write_parts
 
@@ -696,3 +698,30 @@ def test_what_somebody_else_put_in_the_place_of_an_output_is_not_told_of(is_file
     with pytest.raises(OutputError, match="must be new"), making(out, CALL, is_file=is_file):
         pass
     assert content.read_text() == "else"
+
+
+FIELDS = st.text(st.sampled_from('ab,"\n\r é'), max_size=5)
+ROWS = st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=8)
+
+
+def cells_of(content: bytes, size: int) -> list[tuple[str | None, ...]]:
+    """The cells of two columns, read as if a block had so many bytes."""
+    stream = TextStream(io.BytesIO(content), "t.csv", SizeLimits())
+    parts = [_parse_csv(rows, 2, "t.csv", ",") for rows in _whole_rows(stream, ",", size)]
+    return list(zip(*pa.concat_tables(parts).to_pydict().values(), strict=True))
+
+
+@QUIET
+@given(rows=ROWS, size=st.integers(1, 40), end=st.sampled_from(["\n", "\r\n", "\r"]))
+def test_rows_are_the_same_however_a_file_is_cut(rows: list[tuple[str, str]], size: int, end: str) -> None:
+    def quoted(field: str) -> str:
+        return '"' + field.replace('"', '""') + '"' if set(field) & set(',"\n\r') else field
+
+    content = "".join(",".join(map(quoted, row)) + end for row in rows).encode()
+    assert cells_of(content, size) == [tuple(field or None for field in row) for row in rows]
+
+
+def test_a_quote_within_a_field_is_one_wherever_the_file_is_cut() -> None:
+    content = b'5" pipe,1\n"a\nb",2\nc"d"e,3\n'
+    rows = [('5" pipe', "1"), ("a\nb", "2"), ('c"d"e', "3")]
+    assert all(cells_of(content, size) == rows for size in range(1, len(content)))

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synth.columns import CategoricalColumn
 from synth.domain import Discretizer
 from synth.infer.look import look
 from synth.schema import Schema, build_schema
+from synth.schema.kinds import CategoricalColumn
 from synth.table import conform, read_table
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from synth.domain import Discretizer, numeric_scale
+from synth.domain import Discretizer
 from synth.errors import OutputError
 from synth.schema import Schema, build_schema
 from synth.table import conform, spool
@@ -133,8 +133,8 @@ def test_whole_spans_come_back_exactly_and_bells_within_float32(modal: Any) -> N
             scalars = encoded.scalars[:, modal.encoding.layout.scalars.index(attribute.name)].astype(np.float64)
         kept = (np.abs(scalars) < np.float32(EDGE)) & before.notna().to_numpy()
         assert (kept | before.isna().to_numpy()).mean() > 0.99
-        old, new = numeric_scale.positions(before, attribute.column), numeric_scale.positions(after, attribute.column)
-        allowed = _allowed(column, encoded.codes[:, place], old, numeric_scale.step(attribute.column))
+        old, new = attribute.column.positions(before), attribute.column.positions(after)
+        allowed = _allowed(column, encoded.codes[:, place], old, attribute.column.unit)
         assert (np.abs(new - old)[kept] <= allowed[kept]).all()
 
 

@@ -4,35 +4,18 @@ An *inferred* schema was proposed from the data by `synth.infer_schema`, so noth
 *declared* one, somebody asserts that all of it is public. Private fits accept declared schemas only.
 """
 
-import datetime as dt
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from synth.columns import (
-    BooleanColumn,
-    CategoricalColumn,
-    Column,
-    DateColumn,
-    DatetimeColumn,
-    IdentifierColumn,
-    IntegerColumn,
-    PersonalColumn,
-    RealColumn,
-    TextColumn,
-    is_measured,
-    measures_spikes,
-)
 from synth.constraints import Constraint, Dependency, Formula, Inequality, Unique, check, dependencies, equivalents
 from synth.errors import SchemaError, nearest
 from synth.notebook import html_table, text_table
+from synth.schema.kinds import KINDS, AnyColumn, Column
+from synth.schema.kinds.base import TaskKind
 from synth.validation import Frozen, is_plain, require_plain, sentence
 
-Kind = Literal["classification", "regression"]
-"""Of the models that predict the target."""
-LINE_COLUMNS = (IntegerColumn, RealColumn, DateColumn, DatetimeColumn)
-"""Kinds of columns whose values follow each other."""
 MOST_LEVELS = 8
 """Categories of a column that are shown; the rest is counted."""
 FORMAT = 1
@@ -53,7 +36,7 @@ class Schema(Frozen):
     n_units: int | None = Field(default=None, ge=1, description="Slots for units of privacy: a public number.")
     max_rows_per_unit: int = Field(default=1, ge=1, description="Rows of one entity that a private fit uses at most.")
     target: str | None = Field(default=None, description="Column that a model would predict.")
-    task: Kind | None = Field(
+    task: TaskKind | None = Field(
         default=None, description="How models predict the target; left out: by its kind and how many values it has."
     )
     sensitive: tuple[str, ...] = Field(default=(), description="Columns that an attacker wants to learn of somebody.")
@@ -100,9 +83,9 @@ class Schema(Frozen):
         roles = {self.target: "target", self.entity: "unit of privacy", self.order: "order"}
         roles |= {name: "sensitive" for name in self.sensitive if name not in roles}
         for name, column in self.columns.items():
-            words = "left out" if column.drop else "measured" if is_measured(column) else domain_words(column)
+            words = "left out" if column.drop else "measured" if column.is_measured else column.domain_words
             levels = getattr(column, "categories", ())
-            if levels and not (column.drop or is_measured(column)):
+            if levels and not (column.drop or column.is_measured):
                 shown = ", ".join(map(str, levels[:MOST_LEVELS]))
                 words = shown if len(levels) <= MOST_LEVELS else f"{words}: {shown}, ..."
             yield name, column.kind, words, ("may be missing" if column.missing else "", roles.get(name, ""))
@@ -155,14 +138,12 @@ class Schema(Frozen):
         if self.target is None:
             raise ValueError(f"task={self.task!r} needs a target; name the column that a model would predict")
         column = self.columns[self.target]
-        if self.task == "regression" and isinstance(column, CategoricalColumn | BooleanColumn):
+        if self.task == "regression" and self.task not in column.tasks:
             raise ValueError(
                 f"task='regression' needs numbers or times: target={self.target!r} is of kind {column.kind}; leave "
                 "task out, or declare the column as integer or real"
             )
-        if self.task == "classification" and not isinstance(
-            column, CategoricalColumn | BooleanColumn | IntegerColumn | RealColumn
-        ):
+        if self.task == "classification" and self.task not in column.tasks:
             raise ValueError(
                 f"task='classification' needs classes: target={self.target!r} is of kind {column.kind}; leave task "
                 "out, or declare the column as categorical"
@@ -185,7 +166,7 @@ class Schema(Frozen):
         within = [place for place, key in keys if self.entity in key.columns]
         for place, key in keys:
             for name in key.columns:
-                if isinstance(self.columns[name], IdentifierColumn) and name != self.entity:
+                if self.columns[name].is_identifier and name != self.entity:
                     raise ValueError(
                         f"constraints.{place}: column={name!r} is of kind identifier, which never repeats by itself; "
                         "take it out of the key"
@@ -214,12 +195,12 @@ class Schema(Frozen):
             for key in ("max_rows_per_unit", "constant_in_entity", "order", "nondecreasing_in_entity"):
                 if getattr(self, key) != type(self).model_fields[key].default:
                     raise ValueError(f"{key} needs an entity; name the entity column or leave it out")
-        elif not isinstance(self.columns[self.entity], IdentifierColumn):
+        elif not self.columns[self.entity].is_identifier:
             raise ValueError(f"entity={self.entity!r} must be of kind identifier")
         elif self.columns[self.entity].missing:
             raise ValueError(f"entity={self.entity!r} may not be missing; give every row its entity")
         for name in self.constant_in_entity:
-            if name not in self.learned and not isinstance(self.columns[name], PersonalColumn):
+            if name not in self.learned and not self.columns[name].is_personal:
                 raise ValueError(
                     f"constant_in_entity={name!r} is an identifier or text; choose columns that are learned or personal"
                 )
@@ -231,8 +212,8 @@ class Schema(Frozen):
         roles = [] if self.order is None else [("order", self.order)]
         for role, name in roles + [("nondecreasing_in_entity", name) for name in self.nondecreasing_in_entity]:
             column = self.columns[name]
-            orders_alone = role == "order" and isinstance(column, IdentifierColumn) and name != self.entity
-            if not orders_alone and (name not in self.modeled or not isinstance(column, LINE_COLUMNS)):
+            orders_alone = role == "order" and column.is_identifier and name != self.entity
+            if not orders_alone and (name not in self.modeled or not column.is_quantity):
                 raise ValueError(
                     f"{role}={name!r} has no values that follow each other: it is of kind {column.kind}, or computed; "
                     "name a date, a time or a number"
@@ -246,8 +227,7 @@ class Schema(Frozen):
 
     def _check_missing_texts(self) -> None:
         for name, column in self.columns.items():
-            texts = column.tokens if isinstance(column, BooleanColumn) else getattr(column, "categories", ())
-            if not {"", *self.missing_values}.isdisjoint(texts):
+            if not {"", *self.missing_values}.isdisjoint(column.spellings):
                 raise ValueError(
                     f"column={name!r} lists a text that stands for a missing value (the empty one, or one of "
                     "missing_values); set missing = true for the column and take the text off its list"
@@ -272,8 +252,7 @@ class Schema(Frozen):
     @property
     def learned(self) -> tuple[str, ...]:
         """Names of the kept columns that generators learn: all but identifiers, personal data and text."""
-        unlearned = (IdentifierColumn, PersonalColumn, TextColumn)
-        return tuple(name for name in self.kept if not isinstance(self.columns[name], unlearned))
+        return tuple(name for name in self.kept if self.columns[name].is_learned)
 
     @property
     def unlearned(self) -> tuple[str, ...]:
@@ -283,7 +262,7 @@ class Schema(Frozen):
     @property
     def texts(self) -> tuple[str, ...]:
         """Names of the kept columns of free text: a language model writes them, given the learned columns of a row."""
-        return tuple(name for name in self.kept if isinstance(self.columns[name], TextColumn))
+        return tuple(name for name in self.kept if self.columns[name].is_text)
 
     @property
     def modeled(self) -> tuple[str, ...]:
@@ -308,12 +287,12 @@ class Schema(Frozen):
     @property
     def measured(self) -> tuple[str, ...]:
         """Names of the modeled columns whose bounds or categories are not declared but measured, in order."""
-        return tuple(name for name in self.modeled if is_measured(self.columns[name]))
+        return tuple(name for name in self.modeled if self.columns[name].is_measured)
 
     @property
     def spikes_measured(self) -> tuple[str, ...]:
         """Names of the modeled numbers whose frequent values are not declared but measured, in order."""
-        return tuple(name for name in self.modeled if measures_spikes(self.columns[name]))
+        return tuple(name for name in self.modeled if self.columns[name].measures_spikes)
 
     def refuse_text(self) -> None:
         """Refuse free text that is kept and not to be learned.
@@ -322,7 +301,7 @@ class Schema(Frozen):
             SchemaError: there is such a column; nothing was fitted.
         """
         for name in self.texts:
-            if not getattr(self.columns[name], "learn", False):
+            if not self.columns[name].learn:
                 raise SchemaError(
                     f"free text is learned where its column says so: column={name!r} is of kind text; set learn = true "
                     'for it, drop = true, or kind = "personal" and personal = "text" for placeholder sentences'
@@ -344,13 +323,7 @@ def build_schema(content: Mapping[str, Any]) -> Schema:
         raise SchemaError(sentence(error, Schema)) from None
 
 
-def domain_words(column: Column) -> str:
-    """The domain of a column in words: bounds, number of categories, template or form; empty for anything else."""
-    bounds = getattr(column, "bounds", None)
-    if isinstance(column, CategoricalColumn) and column.categories:
-        return f"{len(column.categories):,} categories"
-    if bounds is not None:
-        return " to ".join(end.isoformat() if isinstance(end, dt.date) else str(end) for end in bounds)
-    if isinstance(column, PersonalColumn):
-        return f"{column.personal.replace('_', ' ')}, {column.locale}"
-    return (column.template or "") if isinstance(column, IdentifierColumn) else ""
+def register(kind: type[AnyColumn]) -> None:
+    """Add a column kind of your own, before schemas that name it are read."""
+    KINDS[kind.model_fields["kind"].default] = kind
+    Schema.model_rebuild(force=True)

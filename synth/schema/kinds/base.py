@@ -1,0 +1,259 @@
+"""What all kinds of columns have in common: their public fields, and what the rest of the product asks of a column.
+
+A kind is one file: its fields, and its own answers to these questions. Nobody else asks for its class.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from synth.validation import Frozen
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TaskKind = Literal["classification", "regression"]
+"""Of the models that predict a target."""
+NOT_READ_OFF = "public knowledge, not read off this table"
+NEARLY_ALL = 0.9
+"""Share of the values on a step from which on every cell of a grid holds one of its multiples."""
+_READ_OFF = frozenset({"bounds", "bins", "scale", "steps", "step_shares", "spikes", "categories", "ordered"})
+"""Fields of a proposed column that were read off the values of a table."""
+
+
+class AnyColumn(Frozen):
+    """The fields of every column, and answers that most kinds share."""
+
+    is_learned: ClassVar[bool] = True  # by generators; else it is left out, written anew, or free text
+    is_categorical: ClassVar[bool] = False  # one of `levels`
+    is_boolean: ClassVar[bool] = False
+    is_line: ClassVar[bool] = False  # a number or a time: values have positions on a line of float64
+    is_number: ClassVar[bool] = False
+    is_whole: ClassVar[bool] = False  # a number that int64 holds
+    is_weight: ClassVar[bool] = False  # of rows in a survey: it predicts nothing
+    is_time: ClassVar[bool] = False
+    is_date: ClassVar[bool] = False  # a time whose positions are days; those of others are microseconds
+    is_identifier: ClassVar[bool] = False
+    is_personal: ClassVar[bool] = False
+    is_text: ClassVar[bool] = False
+    has_own_texts: ClassVar[bool] = False  # cells are texts that only `parse` reads and `write` writes
+    domain: ClassVar[str | None] = None  # the field that a private fit can measure
+    tasks: ClassVar[tuple[TaskKind, ...]] = ()  # of models that predict it
+    is_measured: ClassVar[bool] = False  # bounds or categories are not declared but to be measured
+    measures_spikes: ClassVar[bool] = False  # frequent values are not declared but to be measured
+    is_ordered: ClassVar[bool] = False  # categories whose order means something
+    holds_whole_numbers: ClassVar[bool] = False  # as categories or identifiers, rather than texts
+    levels: ClassVar[tuple[Any, ...]] = ()  # all values of a categorical column, in order
+    spellings: ClassVar[tuple[Any, ...]] = ()  # texts of a file that stand for a value each, as far as listed
+    zone: ClassVar[str | None] = None  # of times; "mixed": each value has its own offset
+    domain_words: ClassVar[str] = ""  # bounds, number of categories, template or form
+    noun: ClassVar[str] = ""  # one value, in words
+
+    missing: bool = Field(default=False, description="Whether a value may be missing.")
+    drop: bool = Field(default=False, description="Leave the column out: it is neither learned nor written.")
+    dtype: str | None = Field(default=None, description="pandas dtype of the column in a DataFrame or Parquet file.")
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """A field that not all kinds have: whoever asks knows by the questions above that it is there."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _frequent_values_of_numbers(cls, content: Any) -> Any:
+        if isinstance(content, Mapping) and "measure_spikes" in content and "measure_spikes" not in cls.model_fields:
+            raise ValueError(
+                "frequent values are measured of integer, real and weight columns; leave out measure_spikes"
+            )
+        return content
+
+    @classmethod
+    def propose(cls, about: Any) -> Any:
+        """A column of this kind if the facts speak for it, else `None`; the kinds that ship are told apart by `infer`.
+
+        Args:
+            about: *Sensitive*. The `synth.infer.facts.ColumnFacts` of a column.
+        """
+        return None
+
+    def parse(self, text: str) -> Any:
+        """The number that a text stands for, `None` if it is not of the form; where `has_own_texts`."""
+        raise NotImplementedError
+
+    def write(self, value: Any) -> str:
+        """The text of a number; where `has_own_texts`."""
+        raise NotImplementedError
+
+    @property
+    def is_quantity(self) -> bool:
+        """True of numbers and times but survey weights: their values follow each other."""
+        return self.is_line and not self.is_weight
+
+    @property
+    def is_replaced(self) -> bool:
+        """True if values are written anew, of the same form, and nothing of the real ones is kept."""
+        return self.is_identifier or self.is_personal
+
+    def allows(self, value: Any) -> bool:
+        """True if a listed combination may hold the value."""
+        return False
+
+    def asserted(self) -> str:
+        """What a declaration of the column asserts to be public."""
+        if self.drop:
+            return "the column is left out: it is neither learned nor written, and nothing is asserted but its name"
+        if self.measures_spikes:
+            rest = self.model_copy(update={"measure_spikes": False}).asserted()
+            return f"{rest}; frequent values are not asserted: a private fit measures them under its budget"
+        return self._asserted("may be missing" if self.missing else "never missing")
+
+    def _asserted(self, often: str) -> str:
+        raise NotImplementedError
+
+    def read_off(self) -> list[tuple[str, str]]:
+        """Parts that may have been read off the values of a table, and what each may tell."""
+        return []
+
+
+class MeasurableColumn(AnyColumn):
+    """A column whose domain need not be public: where it is not, a private fit measures it and pays for it."""
+
+    domain: ClassVar[str] = "bounds"
+    measure: bool = Field(
+        default=False, description="The domain is not public: a private fit measures it under its budget."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _domain(cls, content: Any) -> Any:
+        if not isinstance(content, Mapping):
+            return content
+        if content.get("measure") is not True:
+            return content
+        for key in ("bins", "spikes"):
+            if content.get(key):
+                raise ValueError(f"a column to measure has no {key}, which would be public; leave out one of the two")
+        return {cls.domain: cls.widest(content), **content}
+
+    @classmethod
+    def widest(cls, content: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The domain of a column of which only its other keys are public: a dtype, a precision, a time zone."""
+        raise NotImplementedError
+
+    @property
+    def is_measured(self) -> bool:
+        """True if bounds or categories are not declared but to be measured."""
+        return self.measure
+
+    @property
+    def says_nothing(self) -> bool:
+        """True if the domain is to be measured, and nothing narrows it."""
+        return self.measure and tuple(getattr(self, self.domain)) == self.widest(dict(self))
+
+    def to_measure(self) -> dict[str, Any]:
+        """The fields without what was read off a table; one that is measured already keeps its outer limits."""
+        if self.measure:
+            return dict(self)
+        return {key: value for key, value in dict(self).items() if key not in _READ_OFF} | {"measure": True}
+
+    def _asserted(self, often: str) -> str:
+        if not self.measure:
+            return self._asserted_domain(often)
+        what = self.noun if self.says_nothing else range_words(self.noun, self.bounds)
+        return (
+            f"{self.domain} are not asserted: a private fit measures them under its budget; public is only that every "
+            f"value is {what}, {often}"
+        )
+
+    def _asserted_domain(self, often: str) -> str:
+        raise NotImplementedError
+
+
+class LineColumn(MeasurableColumn):
+    """A number or a time: its values have positions on one line of float64."""
+
+    is_line: ClassVar[bool] = True
+    ladder: ClassVar[tuple[tuple[float, float], ...]] = ()  # steps, each with its share, coarsest first
+    tasks: ClassVar[tuple[TaskKind, ...]] = ("regression",)
+
+    @property
+    def unit(self) -> float | None:
+        """Distance between neighboring positions that the column can hold; `None` for a continuous one."""
+        raise NotImplementedError
+
+    @property
+    def spacing(self) -> float | None:
+        """Distance between nearly all values: the coarsest step that so many keep, else that between any two values."""
+        return next((size for size, share in self.ladder if share >= NEARLY_ALL), self.unit)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The positions of the bounds."""
+        low, high = self.bounds
+        return self.position(low), self.position(high)
+
+    def positions(self, series: Any) -> np.ndarray:
+        """The position of each value of a canonical column; shape (n,), NaN where missing."""
+        raise NotImplementedError
+
+    def position(self, value: Any) -> float:
+        """The position of one declared value: a bound, an edge."""
+        raise NotImplementedError
+
+    def value_at(self, position: float) -> Any:
+        """The value at a position, as bounds hold it: what `position` inverts."""
+        raise NotImplementedError
+
+    def plain(self, value: Any) -> Any:
+        """A value of a canonical column, as bounds hold it."""
+        raise NotImplementedError
+
+    def between(self, first: float, last: float) -> tuple[Any, Any]:
+        """Bounds that hold the half-open [first, last) on the line, within the column's own."""
+        raise NotImplementedError
+
+    def values(self, counts: np.ndarray, missing: np.ndarray) -> "pd.Series":
+        """Drawn positions as a canonical column.
+
+        Args:
+            counts: of `unit` where there is one, else positions, shape (n,).
+            missing: true where the value is missing, shape (n,).
+        """
+        raise NotImplementedError
+
+    def show(self, count: int) -> str:
+        """The text of so many units, for labels."""
+        raise NotImplementedError
+
+    @property
+    def domain_words(self) -> str:
+        """The bounds."""
+        return " to ".join(end.isoformat() if hasattr(end, "isoformat") else str(end) for end in self.bounds)
+
+    @property
+    def limit_words(self) -> list[str]:
+        """What is public of the values, in words."""
+        return ["these limits"] + ["bins"] * bool(getattr(self, "bins", ()))
+
+    def _asserted_domain(self, often: str) -> str:
+        *first, last = self.limit_words
+        limits = f"{', '.join(first)} and {last}" if first else last
+        return f"every value is {range_words(self.noun, self.bounds)}, {often}, and {limits} are {NOT_READ_OFF}"
+
+    def read_off(self) -> list[tuple[str, str]]:
+        """The bounds."""
+        return [("the bounds", "each may be one unit's own")]
+
+
+def ordered(bounds: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The bounds, refused where they are reversed."""
+    if bounds[0] > bounds[1]:
+        raise ValueError(f"bounds={list(bounds)} are reversed; write the lower one first")
+    return bounds
+
+
+def range_words(noun: str, bounds: tuple[Any, Any]) -> str:
+    """A value within bounds, in words."""
+    return f"{noun} from {bounds[0]} to {bounds[1]}"

@@ -1,0 +1,60 @@
+"""Names of rows and entities."""
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from synth.schema.kinds.base import NOT_READ_OFF, AnyColumn, ordered, range_words
+from synth.schema.kinds.number import INT64
+
+
+def check_escapes(template: str | None) -> None:
+    """Refuse a template whose last backslash has nothing to make stand for itself."""
+    if template is not None and (len(template) - len(template.rstrip("\\"))) % 2:
+        raise ValueError(f"template={template!r} ends with half a backslash; write two for one")
+
+
+class IdentifierColumn(AnyColumn):
+    """A name for a row or an entity: never learned, generated anew in the same format.
+
+    Text identifiers follow `template`: ``#`` is a digit, ``A`` an upper-case and ``a`` a lower-case letter, ``x`` a
+    lower-case and ``X`` an upper-case hexadecimal digit; a backslash makes the next character stand for itself and
+    every other character stands for itself. Integer identifiers are drawn from `bounds`.
+    """
+
+    is_learned: ClassVar[bool] = False
+    is_identifier: ClassVar[bool] = True
+    kind: Literal["identifier"] = "identifier"
+    template: str | None = Field(
+        default=None, description="Form of texts: # a digit, A or a a letter, X or x a hexadecimal digit."
+    )
+    bounds: tuple[int, int] | None = Field(default=None, description="Least and greatest whole number to draw.")
+
+    @model_validator(mode="after")
+    def _one_format(self) -> Self:
+        if (self.template is None) == (self.bounds is None) and not self.drop:
+            raise ValueError("an identifier has either a template (text) or bounds (integers)")
+        check_escapes(self.template)
+        if self.bounds is not None:
+            ordered(self.bounds)
+            if self.bounds[0] < INT64[0] or self.bounds[1] > INT64[1]:
+                raise ValueError("bounds exceed 64 bits; declare a template of digits, which makes texts")
+        return self
+
+    @property
+    def holds_whole_numbers(self) -> bool:
+        return self.bounds is not None
+
+    @property
+    def domain_words(self) -> str:
+        return self.template or "" if self.bounds is None else f"{self.bounds[0]} to {self.bounds[1]}"
+
+    def _asserted(self, often: str) -> str:
+        form = f"texts like {self.template!r}" if self.bounds is None else range_words("whole numbers", self.bounds)
+        return f"an identifier: never learned, made anew as {form}, and this format is {NOT_READ_OFF}"
+
+    def read_off(self) -> list[tuple[str, str]]:
+        if self.bounds is not None:
+            return [("the bounds of these identifiers", "each may be one unit's own")]
+        told = ("the template of these identifiers", "it shows what all of them have in common")
+        return [told] if self.template else []

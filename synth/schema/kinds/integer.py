@@ -1,0 +1,54 @@
+"""Whole numbers."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, field_validator
+
+from synth.schema.kinds.base import TaskKind, ordered
+from synth.schema.kinds.number import (
+    BOUNDS,
+    INT64,
+    MOST_SPIKES,
+    MOST_STEPS,
+    SPIKES,
+    STEPS,
+    NumericColumn,
+    whole_numbers_of,
+)
+
+
+class IntegerColumn(NumericColumn):
+    """Whole numbers within 64 bits."""
+
+    is_whole: ClassVar[bool] = True
+    tasks: ClassVar[tuple[TaskKind, ...]] = ("classification", "regression")
+    noun: ClassVar[str] = "a whole number"
+    kind: Literal["integer"] = "integer"
+    bounds: tuple[int, int] = Field(description=BOUNDS)
+    steps: tuple[Annotated[int, Field(gt=0)], ...] = Field(default=(), max_length=MOST_STEPS, description=STEPS)
+    spikes: tuple[int, ...] = Field(default=(), max_length=MOST_SPIKES, description=SPIKES)
+
+    @property
+    def unit(self) -> float:
+        return 1.0
+
+    @classmethod
+    def widest(cls, content: Mapping[str, Any]) -> tuple[int, int]:
+        return whole_numbers_of(content.get("dtype")) or INT64
+
+    @field_validator("bounds")
+    @classmethod
+    def _bounds(cls, bounds: tuple[int, int]) -> tuple[int, int]:
+        if bounds[0] < INT64[0] or bounds[1] > INT64[1]:
+            raise ValueError("bounds exceed 64 bits; declare the column as an identifier or as categorical text")
+        checked: tuple[int, int] = ordered(bounds)
+        return checked
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and self.bounds[0] <= value <= self.bounds[1]
+
+    def between(self, first: float, last: float) -> tuple[int, int]:
+        low, high = self.bounds
+        least = max(low, int(first))
+        return least, max(least, min(high, int(last) - 1))
