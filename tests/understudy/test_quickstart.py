@@ -9,7 +9,6 @@ from typing import Any
 import duckdb
 import pandas as pd
 import pytest
-from synth.stored import open_table
 from typer.testing import CliRunner
 
 from evaluate.result_io import evaluation_from
