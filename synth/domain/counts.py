@@ -55,7 +55,7 @@ class CodedTable:
     def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
         """Counts of rows by combination of codes; shaped by the clique, one axis for each attribute."""
         shape = tuple(self.domain[name] for name in clique)
-        joint = _joint([self._columns[name] for name in clique], shape)
+        joint = _joint([self._columns[name] for name in clique], shape, len(self.codes))
         return np.bincount(joint, minlength=int(np.prod(shape))).reshape(shape)
 
     def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
@@ -131,17 +131,17 @@ class SpooledTable:
         shapes = [tuple(self.domain[name] for name in clique) for clique in cliques]
         sums = [np.zeros(math.prod(shape), dtype=np.int64) for shape in shapes]
         for chunk in self.chunks:
-            # As wide as `bincount` wants them: else it would widen every combination anew.
-            codes = {name: np.asarray(self.spool.read(chunk[name])).astype(np.intp) for name in names}
+            codes = {name: np.asarray(self.spool.read(chunk[name])) for name in names or [*chunk][:1]}
+            n = len(next(iter(codes.values())))
             for clique, shape, total in zip(cliques, shapes, sums, strict=True):
-                total += np.bincount(_joint([codes[name] for name in clique], shape), minlength=len(total))
+                total += np.bincount(_joint([codes[name] for name in clique], shape, n), minlength=len(total))
         return [total.reshape(shape) for total, shape in zip(sums, shapes, strict=True)]
 
 
-def _joint(columns: Sequence[NDArray[np.integer]], shape: Sequence[int]) -> NDArray[np.intp]:
-    """The cell of each row in a table of that shape; shape (n,)."""
-    joint = columns[0].astype(np.intp)
-    for codes, size in zip(columns[1:], shape[1:], strict=True):
+def _joint(columns: Sequence[NDArray[np.integer]], shape: Sequence[int], n: int) -> NDArray[np.intp]:
+    """The cell of each of n rows in a table of that shape; shape (n,)."""
+    joint = np.zeros(n, dtype=np.intp)
+    for codes, size in zip(columns, shape, strict=True):
         joint *= size
         joint += codes
     return joint

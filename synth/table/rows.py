@@ -79,6 +79,7 @@ class Rows:
         stored = tuple(_StoredChunk.of(chunk, spool) for chunk in chunks)
         if not stored:
             stored = (_StoredChunk.of(Chunk.of({}, 0, schema), spool),)
+        pa.default_memory_pool().release_unused()  # what casting took: Arrow would keep it for itself
         return cls(schema, stored)
 
     @classmethod

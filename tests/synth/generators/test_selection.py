@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from synth.domain import Discretizer
-from synth.domain.counts import MARK, CoarseCounts, Coarsening, CodedTable, fine
+from synth.domain.counts import MARK, CoarseCounts, Coarsening, CodedTable, SpooledTable, fine
 from synth.dp import budget
 from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent, SelectionEvent
@@ -174,7 +174,7 @@ CHECKS: tuple[Check, ...] = (
     scores_move_by_no_more_than_their_noise_allows,
     counts_move_by_no_more_than_their_noise_allows,
 )
-_choose, _release, _encode = Budget.choose, Budget.release, Discretizer.encode
+_choose, _release, _counted = Budget.choose, Budget.release, SpooledTable._counted
 
 
 def _doubled(self: Budget, scores: np.ndarray, score_sensitivity: float, event: SelectionEvent) -> int:
@@ -193,14 +193,14 @@ def _marginals_twice(self: Budget, exact: np.ndarray, event: Any) -> np.ndarray:
     return _release(self, 2 * exact if event == self.schedule.events[-1] else exact, event)
 
 
-def _every_row_twice(self: Discretizer, frame: pd.DataFrame) -> np.ndarray:
-    return np.repeat(_encode(self, frame), 2, axis=0)
+def _every_row_twice(self: SpooledTable, cliques: Any) -> list[np.ndarray]:
+    return [2 * counts for counts in _counted(self, cliques)]
 
 
-def _filled_to_n_units(self: Discretizer, frame: pd.DataFrame) -> np.ndarray:
-    """Rows made up to the public number by repeating those at hand: shares of the table in place of counts."""
-    codes = _encode(self, frame)
-    return codes if len(codes) == 0 else np.resize(codes, (N_UNITS, codes.shape[1]))
+def _filled_to_n_units(self: SpooledTable, cliques: Any) -> list[np.ndarray]:
+    """Rows made up to the public number: shares of the table in place of counts."""
+    found = _counted(self, cliques)
+    return [np.rint(counts * (N_UNITS / max(counts.sum(), 1))).astype(np.int64) for counts in found]
 
 
 Plant = tuple[Any, str, Any]
@@ -208,12 +208,12 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
     ("scores doubled at the stated scale", (Budget, "choose", _doubled), CHECKS[0]),
     ("scores squared", (Budget, "choose", _twice_a_square), CHECKS[0]),
     ("a choice that forgets the rows of an entity", (Budget, "choose", _without_k), CHECKS[0]),
-    ("scores normalized by the data", (Discretizer, "encode", _filled_to_n_units), CHECKS[0]),
-    ("scores of rows counted twice", (Discretizer, "encode", _every_row_twice), CHECKS[0]),
+    ("scores normalized by the data", (SpooledTable, "_counted", _filled_to_n_units), CHECKS[0]),
+    ("scores of rows counted twice", (SpooledTable, "_counted", _every_row_twice), CHECKS[0]),
     ("choices with half the noise", (budget, "select", lambda s, d, e, n: n.noisy_max(s, d / e.epsilon)), CHECKS[0]),
     ("counts of a pair counted twice", (Budget, "release", _marginals_twice), CHECKS[1]),
-    ("rows counted twice", (Discretizer, "encode", _every_row_twice), CHECKS[1]),
-    ("counts normalized by the data", (Discretizer, "encode", _filled_to_n_units), CHECKS[1]),
+    ("rows counted twice", (SpooledTable, "_counted", _every_row_twice), CHECKS[1]),
+    ("counts normalized by the data", (SpooledTable, "_counted", _filled_to_n_units), CHECKS[1]),
     ("half the noise", (budget, "release", lambda x, e, n: n.gaussian(x, e.sigma / 2)), CHECKS[1]),
     (
         "rows of an entity not bounded",

@@ -19,7 +19,7 @@ from evaluate.privacy.audit.counts import guesses, measurement_log
 from evaluate.privacy.audit.power import Residuals, Signal, mu_of_claim, power_of_counts
 from evaluate.privacy.audit.stand_in import N_CANARIES, GaussianRelease, MeasurementLog, StandIn
 from evaluate.privacy.audit.white_box import CHOICES_SHARE, CONFIDENCE, N_FITS, NOISE, SCALE_SHARE, audit, conclude
-from synth.domain import Discretizer
+from synth.domain.counts import SpooledTable
 from synth.dp import budget, mechanisms
 from synth.dp.accounting import epsilon_pld
 from synth.dp.events import GaussianEvent
@@ -32,7 +32,7 @@ from synth.schema import Schema, build_schema
 GENERATORS = ("independent", "mst")
 MANY_FITS = 320
 """Noise has no seed: with so many fits half the noise is missed far less often than once in a thousand audits."""
-_release, _gaussian, _encode = mechanisms.release, SystemNoise.gaussian, Discretizer.encode
+_release, _gaussian, _counted = mechanisms.release, SystemNoise.gaussian, SpooledTable._counted
 
 
 def schema_of(k: int = 1) -> Schema:
@@ -189,7 +189,7 @@ def test_rows_of_an_entity_that_are_not_bounded_by_their_noise_are_found(monkeyp
 
 
 def test_rows_counted_twice_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Discretizer, "encode", lambda self, frame: np.repeat(_encode(self, frame), 2, axis=0))
+    monkeypatch.setattr(SpooledTable, "_counted", lambda self, cliques: [2 * n for n in _counted(self, cliques)])
     stand_in, present = StandIn.like(schema_of()), np.arange(N_CANARIES) < 6
     made = generator("mst")
     schedule = made.schedule(stand_in.schema)
