@@ -580,7 +580,12 @@ def test_rows_that_are_cast_once_more_lie_where_they_lay(
     frame, schema = visits
     folders, nameless_file = list[Path](), spool.nameless_file
     monkeypatch.setattr(spool, "MOST_IN_MEMORY", 0)
-    monkeypatch.setattr(spool, "nameless_file", lambda folder: folders.append(folder) or nameless_file(folder))
+
+    def noted(folder: Path) -> Any:
+        folders.append(folder)
+        return nameless_file(folder)
+
+    monkeypatch.setattr(spool, "nameless_file", noted)
     rows = in_chunks(frame.head(20), schema, 7, tmp_path)
     narrow = IntegerColumn(bounds=(1, 3))
     again = Rows.of(rows, schema.model_copy(update={"columns": {**schema.columns, "stay": narrow}}))

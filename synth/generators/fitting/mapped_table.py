@@ -1,7 +1,7 @@
 """Private counts of rows that stay where they are: each part of a table is counted there, and sums come here.
 
-What a part gives is what `TrainingTable` counts of its rows: no row leaves it. Of columns whose domain is measured the
-distinct values with counts do.
+What a part gives is what `TrainingTable` counts of its rows: no row leaves it. Of columns whose categories or frequent
+values are measured the distinct values with counts do.
 """
 
 import operator
