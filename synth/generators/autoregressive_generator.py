@@ -117,13 +117,7 @@ class AutoregressiveGenerator(Generator):
         )
 
     def fit_rows(
-        self,
-        train: Any,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        progress: Progress = quiet,
-        place: Path | None = None,
+        self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, place: Path | None = None
     ) -> AutoregressiveModel | HistoryModel:
         """A model of the training table: of histories, where the schema names an order.
 

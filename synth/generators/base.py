@@ -281,13 +281,7 @@ class PrivateGenerator(Generator):
         return lambda rho: [*whole((1 - share) * rho), texts.text_event(asked, schema, share * rho)]
 
     def fit_rows(
-        self,
-        train: Any,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        progress: Progress = quiet,
-        budget: Budget | None = None,
+        self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None
     ) -> Model:
         """A model of all columns but texts, as `Generator.fit_rows` has it."""
         raise NotImplementedError

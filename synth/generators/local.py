@@ -96,13 +96,7 @@ class Local(PrivateGenerator):
         return self.survey(schema).schedule
 
     def fit_rows(
-        self,
-        train: Any,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        progress: Progress = quiet,
-        budget: Budget | None = None,
+        self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None
     ) -> MarginalModel:
         """A model of what respondents report.
 

@@ -17,13 +17,7 @@ from synth.dp.events import GaussianEvent, PlannedEvents, gaussian_of_rho
 from synth.dp.schedule import Plan
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histograms import COLUMNS, Merging
-from synth.generators.fitting.histories import (
-    PILOT_ROWS,
-    HistoryEvents,
-    KnownColumns,
-    history_plan,
-    length_shares,
-)
+from synth.generators.fitting.histories import PILOT_ROWS, HistoryEvents, KnownColumns, history_plan, length_shares
 from synth.generators.fitting.private_fit import PrivateFit, start
 from synth.generators.fitting.training_data import TrainingTable, histories_apart
 from synth.generators.models.history_model import HistoryModel
@@ -67,13 +61,7 @@ class MarginalGenerator(PrivateGenerator):
         return HistoryLayout(schema, longest, reads_domains=False, averages=False)
 
     def fit_rows(
-        self,
-        train: Any,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        progress: Progress = quiet,
-        budget: Budget | None = None,
+        self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None
     ) -> MarginalModel | HistoryModel:
         """A model of the table: of histories, where these are drawn.
 

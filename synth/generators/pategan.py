@@ -105,13 +105,7 @@ class PateGan(PrivateGenerator):
         return min(max(n_units // UNITS_PER_TEACHER, 1), MOST_TEACHERS)
 
     def fit_rows(
-        self,
-        train: Any,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        progress: Progress = quiet,
-        budget: Budget | None = None,
+        self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None
     ) -> NeuralModel:
         """A model of the training table.
 

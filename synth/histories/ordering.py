@@ -100,7 +100,4 @@ def _ranks(table: pd.DataFrame, schema: Schema) -> list[NDArray[np.float64]]:
     if schema.order is None:
         return []
     along = [name for name in schema.growing if name != schema.order]
-    return [
-        order_ranks(table[schema.order], schema),
-        *(schema.columns[name].positions(table[name]) for name in along),
-    ]
+    return [order_ranks(table[schema.order], schema), *(schema.columns[name].positions(table[name]) for name in along)]

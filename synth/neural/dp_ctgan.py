@@ -171,13 +171,7 @@ class NetworkCritic:
         tally: *Sensitive*. How many units were clipped; with a bound of up to 1 that is all of them.
     """
 
-    def __init__(
-        self,
-        units: UnitIndex,
-        maker: ReleasedGenerator,
-        clipping: Clipping,
-        spec: PrivateCtganSpec,
-    ) -> None:
+    def __init__(self, units: UnitIndex, maker: ReleasedGenerator, clipping: Clipping, spec: PrivateCtganSpec) -> None:
         self._units, self._spans, self._conditions = units, maker.spans, maker.conditions
         self._clipping, self._spec = clipping, spec
         self._draws = secret_generator(units.codes.device)

@@ -53,8 +53,7 @@ class Schema(Frozen):
         description="Column by which rows of an entity follow each other: a date, a time, a number or an identifier.",
     )
     nondecreasing_in_entity: tuple[str, ...] = Field(
-        default=(),
-        description="Numbers and times that never fall from one row of an entity to the next.",
+        default=(), description="Numbers and times that never fall from one row of an entity to the next."
     )
     missing_values: tuple[str, ...] = Field(default=("",), description="Texts that stand for a missing value in CSV.")
     columns: dict[str, Column]

@@ -16,9 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from synth.schema.kinds import (
-    Column,
-)
+from synth.schema.kinds import Column
 from synth.table import datetime_codec
 from synth.table.arrow import AGES, as_objects, as_one, from_arrow, is_text
 from synth.table.decode import INT64_MAX, Cells, Faults, decode
