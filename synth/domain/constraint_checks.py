@@ -22,9 +22,7 @@ Columns = Mapping[str, Column]
 
 def broken(frame: pd.DataFrame, constraint: Constraint, columns: Columns) -> np.ndarray:
     """True for rows that break a constraint; shape (n,). Of rows that repeat each other, all of them do.
-
-    Args:
-        frame: in canonical form; *Sensitive* where it is real.
+    `frame`: in canonical form; *Sensitive* where it is real.
     """
     if isinstance(constraint, Inequality):
         return _out_of_order(frame, constraint, columns)
@@ -39,9 +37,7 @@ def repeated(
     frame: pd.DataFrame, constraint: Unique, columns: Columns, *, keep: Literal["first", False] = False
 ) -> np.ndarray:
     """True for rows that repeat the values of another row; shape (n,). A row where one is missing repeats nothing.
-
-    Args:
-        frame: in canonical form; *Sensitive* where it is real.
+    `frame`: in canonical form; *Sensitive* where it is real.
     """
     known = pd.DataFrame({name: _told_apart(frame[name], columns[name]) for name in constraint.columns})
     missing = known.isna().to_numpy().any(axis=1)

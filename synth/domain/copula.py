@@ -61,9 +61,7 @@ class Copula:
     @classmethod
     def fitted(cls, discretizer: Discretizer, codes: np.ndarray, rng: np.random.Generator) -> Self | None:
         """The copula of numbers and times; `None` where no two of them go together.
-
-        Args:
-            codes: as a model draws them, shape (n, n_columns).
+        `codes`: as a model draws them, shape (n, n_columns).
         """
         lines = [(place, each) for place, each in enumerate(discretizer.attributes) if each.edges is not None]
         if len(lines) < 2 or len(codes) < 2:
@@ -85,9 +83,7 @@ class Copula:
         self, columns: Columns, rng: np.random.Generator, given: Mapping[int, float] | None = None
     ) -> dict[int, np.ndarray]:
         """The share of its code's mass below each value, by place, shape (n,) each.
-
-        Args:
-            columns: codes by place, shape (n,) each.
+        `columns`: codes by place, shape (n,) each.
         """
         n_rows = len(columns[self.places[0]])
         ranks = {place: np.empty(n_rows) for place in self.places}

@@ -53,10 +53,8 @@ def expected_counts(
     noisy: np.ndarray, sigma: float, edges: np.ndarray, column: LineColumn, n_values: float
 ) -> np.ndarray:
     """Counts that a density and its spikes expect in the cells of a public grid; shape (n_cells,), at least 0.
-
-    Args:
-        noisy: released counts of the cells, shape (n_cells,).
-        edges: of the cells, ascending, shape (n_cells + 1,).
+    `noisy`: released counts of the cells, shape (n_cells,).
+    `edges`: of the cells, ascending, shape (n_cells + 1,).
     """
     counts = noisy.astype(np.float64)
     places = grid.resolution(edges, column)
@@ -126,9 +124,7 @@ def _beside(counts: np.ndarray, smooth: np.ndarray, sigma: float, n_values: floa
 
 def posterior_means(noisy: np.ndarray, sigma: float) -> np.ndarray:
     """Expected values of counts under the prior, not negative, that makes the noisy ones likeliest; shape (n,).
-
-    Args:
-        noisy: counts with Gaussian noise, shape (n,).
+    `noisy`: counts with Gaussian noise, shape (n,).
 
     Source: Kiefer & Wolfowitz 1956 (nonparametric maximum likelihood of a prior); Robbins 1956 (empirical Bayes).
 

@@ -99,9 +99,7 @@ def _calendar(column: Any, parts: int) -> np.ndarray:
 
 def histogram(positions: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Counts of the present positions in each cell, those beyond the limits in the outermost; shape (n_cells,).
-
-    Args:
-        positions: *Sensitive*. On the line, NaN where missing, shape (n,).
+    `positions`: *Sensitive*. On the line, NaN where missing, shape (n,).
     """
     present = positions[~np.isnan(positions)]
     cells = np.clip(np.searchsorted(edges, present, side="right") - 1, 0, len(edges) - 2)
@@ -110,10 +108,8 @@ def histogram(positions: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 def bounded(column: Any, edges: np.ndarray, noisy: np.ndarray, sigma: float) -> Any:
     """The column with the bounds of the window that holds its values; reads only the noisy histogram.
-
-    Args:
-        edges: of the cells, shape (n_cells + 1,).
-        noisy: the histogram, shape (n_cells,).
+    `edges`: of the cells, shape (n_cells + 1,).
+    `noisy`: the histogram, shape (n_cells,).
     """
     counts = noisy / sigma
     if column.is_time:
@@ -150,9 +146,7 @@ class _Window(NamedTuple):
 
 def _best_window(counts: np.ndarray, start: int, end: int, root_penalty: float = ROOT_PENALTY) -> _Window:
     """The window of largest score among the cells from `start` to before `end`, at least one.
-
-    Args:
-        counts: in standard deviations of their noise, shape (n_cells,).
+    `counts`: in standard deviations of their noise, shape (n_cells,).
     """
     before = np.concatenate([[0.0], np.cumsum(counts[start:end])])
     sizes = np.arange(end - start + 1)
@@ -168,9 +162,7 @@ def _best_window(counts: np.ndarray, start: int, end: int, root_penalty: float =
 
 def _with_others(counts: np.ndarray, best: _Window, ends: Sequence[int]) -> list[_Window]:
     """The best window, and others that surely hold a good part of the numbers, however far they are.
-
-    Args:
-        counts: in standard deviations of their noise, shape (n_cells,).
+    `counts`: in standard deviations of their noise, shape (n_cells,).
     """
     kept, more = [], [best]
     while more:
@@ -191,10 +183,8 @@ def _joined(windows: Sequence[_Window]) -> _Window:
 
 def _window_of_numbers(edges: np.ndarray, counts: np.ndarray, *, on_lattice: bool) -> _Window:
     """The best window of one sign and those of the others that surely hold numbers, or that of both signs as one.
-
-    Args:
-        edges: of the cells, shape (n_cells + 1,).
-        counts: in standard deviations of their noise, shape (n_cells,).
+    `edges`: of the cells, shape (n_cells + 1,).
+    `counts`: in standard deviations of their noise, shape (n_cells,).
     """
     n_below, n_not_above = int((edges[:-1] < 0).sum()), int((edges[:-1] <= 0).sum())
     ends = sorted({0, n_below, n_not_above, len(counts)})
@@ -212,9 +202,7 @@ def _window_of_numbers(edges: np.ndarray, counts: np.ndarray, *, on_lattice: boo
 
 def _folded(counts: np.ndarray, n_below: int, n_not_above: int) -> list[_Window]:
     """The best window of magnitudes whatever the sign: what neither sign shows alone, both may show together.
-
-    Args:
-        counts: in standard deviations of their noise, shape (n_cells,).
+    `counts`: in standard deviations of their noise, shape (n_cells,).
     """
     n_both = min(n_below, len(counts) - n_not_above)
     if n_both == 0:

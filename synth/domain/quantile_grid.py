@@ -37,10 +37,8 @@ def quantile_discretizer(
     schema: Schema, places: Mapping[str, Places], weights: Places, *, n_bins: int, least_units: float
 ) -> Discretizer:
     """Codes of all modeled columns, read off rows.
-
-    Args:
-        places: *Sensitive*. For each column where its values lie on the line, NaN where missing, or the number of its
-            category; shape (n,) each.
+    `places`: *Sensitive*. For each column where its values lie on the line, NaN where missing, or the number of its
+    category; shape (n,) each.
     """
     made = []
     for name in schema.modeled:

@@ -28,10 +28,8 @@ CONTRAST = 3.0
 
 def average_segments(counts: np.ndarray, base: np.ndarray, sigma: float, total: float) -> tuple[np.ndarray, float]:
     """Posterior mean of the counts given their total, shape (n_cells,), and the log-evidence against no mass at all.
-
-    Args:
-        counts: noisy, shape (n_cells,).
-        base: measure of each cell, positive, shape (n_cells,).
+    `counts`: noisy, shape (n_cells,).
+    `base`: measure of each cell, positive, shape (n_cells,).
     """
     coarse, limit = _Segments(counts, base, sigma, total, COARSE), FARTHEST / (sigma * np.sqrt(len(counts)))
     tilts, misses = [0.0], [total - float(coarse.mean(0.0)[0].sum())]

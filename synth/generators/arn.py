@@ -294,11 +294,9 @@ class ArnDistribution:
 
     def impute(self, rows: CodedRows, is_open: Mapping[int, Flags], rng: np.random.Generator) -> CodedRows:
         """Multiple imputation: one draw of all open cells, given the known ones of their row.
-
-        Args:
-            rows: *Sensitive*. Ranks of known cells count; codes and ranks of open ones do not.
-            is_open: by place, the codes that each cell may have, shape (n, size). A cell is known where that is its own
-                code alone, and in all columns that are left out.
+        `rows`: *Sensitive*. Ranks of known cells count; codes and ranks of open ones do not.
+        `is_open`: by place, the codes that each cell may have, shape (n, size). A cell is known where that is its own
+        code alone, and in all columns that are left out.
         """
         from synth.neural.autoregressive_network import fill
 

@@ -120,9 +120,7 @@ class AutoregressiveGenerator(Generator):
         self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, place: Path | None = None
     ) -> AutoregressiveModel | HistoryModel:
         """A model of the training table: of histories, where the schema names an order.
-
-        Args:
-            train: *Sensitive*. Real rows.
+        `train`: *Sensitive*. Real rows.
         """
         self.check(schema)
         table, schema = as_it_is(train, schema)

@@ -98,11 +98,7 @@ class Local(PrivateGenerator):
     def fit_rows(
         self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None
     ) -> MarginalModel:
-        """A model of what respondents report.
-
-        Args:
-            train: *Sensitive*. A row for each respondent.
-        """
+        """A model of what respondents report. `train`: *Sensitive*. A row for each respondent."""
         self.check(schema)
         if not self.promises:
             return self._as_it_is(train, schema, progress)

@@ -63,11 +63,7 @@ class MarginalGenerator(PrivateGenerator):
     def fit_rows(
         self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None
     ) -> MarginalModel | HistoryModel:
-        """A model of the table: of histories, where these are drawn.
-
-        Args:
-            train: *Sensitive*. Real rows.
-        """
+        """A model of the table: of histories, where these are drawn. `train`: *Sensitive*. Real rows."""
         fit = start(self, train, schema, budget, progress)
         rng = np.random.default_rng(seed)
         if self.draws_histories(schema):

@@ -202,9 +202,7 @@ class Mst(MarginalGenerator):
         self, table: Counts, model: MarkovRandomField, sigma: float, noisy: NoisyPairs | None, progress: Progress
     ) -> tuple[list[Clique], np.ndarray]:
         """Public candidate pairs and how far independence is from each: one unit moves a score by at most k.
-
-        Args:
-            table: *Sensitive*. Counts of the real rows.
+        `table`: *Sensitive*. Counts of the real rows.
         """
         candidates: list[Clique] = [
             (a, b) for a, b in combinations(table.domain, 2) if table.domain[a] * table.domain[b] <= self.max_cells

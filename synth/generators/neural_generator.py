@@ -163,10 +163,8 @@ class NeuralGenerator(PrivateGenerator):
         place: Path | None = None,
     ) -> NeuralModel:
         """A model of the training table.
-
-        Args:
-            train: *Sensitive*. Real rows. What does not fit into memory of the encoded ones is kept in a file without
-                a name, in `place` or beside the system's temporary files.
+        `train`: *Sensitive*. Real rows. What does not fit into memory of the encoded ones is kept in a file without a
+        name, in `place` or beside the system's temporary files.
         """
         fit = start(self, train, schema, budget, progress)
         if not self.promises and len(fit.train) == 0:
@@ -270,11 +268,7 @@ class NeuralGenerator(PrivateGenerator):
         n_steps: int,
         device: Any,
     ) -> Any:
-        """The training with DP-SGD, at its start.
-
-        Args:
-            units: *Sensitive*. The table.
-        """
+        """The training with DP-SGD, at its start. `units`: *Sensitive*. The table."""
         raise NotImplementedError
 
     def private_network(

@@ -107,11 +107,7 @@ class PateGan(PrivateGenerator):
     def fit_rows(
         self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None
     ) -> NeuralModel:
-        """A model of the training table.
-
-        Args:
-            train: *Sensitive*. Real rows.
-        """
+        """A model of the training table. `train`: *Sensitive*. Real rows."""
         fit = start(self, train, schema, budget, progress)
         shares, n_rows = fit.entity_shares()
         events = fit.planned(self.plan(fit.schema))

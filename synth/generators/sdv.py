@@ -123,9 +123,7 @@ class _Sdv(Generator):
 
     def fit_rows(self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> SdvModel:
         """A model of the table, without a formal guarantee.
-
-        Args:
-            train: *Sensitive*. Real rows, conforming to the schema.
+        `train`: *Sensitive*. Real rows, conforming to the schema.
         """
         self.check(schema)
         table, schema = as_it_is(train, schema)

@@ -56,9 +56,7 @@ def histories_of(table: pd.DataFrame, schema: Schema) -> Histories:
 
     Rows that have the order in common follow each other by what never falls, and then by a hash of what they hold. So
     an entity's history depends on its own rows alone, and never on their places in the table.
-
-    Args:
-        table: *Sensitive*. Conforming to the schema.
+    `table`: *Sensitive*. Conforming to the schema.
     """
     if schema.entity is None:
         raise SchemaError("histories are of entities, and the schema names none; name the entity column")

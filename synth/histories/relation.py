@@ -173,10 +173,8 @@ class Relation:
 
     def matches(self, parents: pd.DataFrame, rows: pd.DataFrame) -> "KeyMatch":
         """The match of keys between synthetic parents and their child rows.
-
-        Args:
-            parents: with their numbers of child rows.
-            rows: synthetic child rows.
+        `parents`: with their numbers of child rows.
+        `rows`: synthetic child rows.
         """
         held = conform(parents, self.parents, part=True)
         keys, owners = held[self.key].astype(str), rows[self.key].astype(str)

@@ -86,9 +86,7 @@ def _words(name: str) -> list[str]:
 
 def are_levels(distinct: np.ndarray, counts: np.ndarray) -> bool:
     """True if whole numbers are few levels that repeat themselves, rather than counts of which larger ones may come.
-
-    Args:
-        distinct: *Sensitive*. The values, ascending.
+    `distinct`: *Sensitive*. The values, ascending.
 
     >>> are_levels(np.arange(5), np.array([40, 90, 60, 20, 9])), are_levels(np.arange(5), np.array([900, 90, 9, 1, 1]))
     (True, False)
@@ -111,9 +109,7 @@ def are_codes(name: str, distinct: np.ndarray, counts: np.ndarray) -> bool:
 
     Codes are spaced irregularly, and neighbors are not alike. Amounts are, among equally round ones: prices and
     durations heap on multiples of ten, a dozen or a month.
-
-    Args:
-        distinct: *Sensitive*. Its values, ascending.
+    `distinct`: *Sensitive*. Its values, ascending.
     """
     often = counts.sum() / len(distinct)
     if named_code(name):

@@ -52,9 +52,7 @@ def propose_histories(
     table: pd.DataFrame, schema: Schema, *, order: str | None = None, counters: Collection[str] = ()
 ) -> HistoryProposal:
     """The order of an entity's rows, and what is constant or never falls along it; nothing where there is no order.
-
-    Args:
-        table: *Sensitive*. Conforming to the schema, rows in the order of their file.
+    `table`: *Sensitive*. Conforming to the schema, rows in the order of their file.
     """
     rows = _EntityRows.of(table, schema)
     if order is not None:

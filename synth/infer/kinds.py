@@ -50,9 +50,7 @@ def missing_texts_of(
     A word says that nothing is there if all other texts of its column are numbers, or times. It then says so in every
     column. Among texts alone a word is a category like others. It is one everywhere where it is a value of the target
     or of the entity, and these hold texts.
-
-    Args:
-        looked: *Sensitive*. Every column, by name.
+    `looked`: *Sensitive*. Every column, by name.
     """
     used = {name: _used(given) for name, given in looked.items() if given.form == "text"}
     found, values = set[str](), set[str]()
@@ -117,9 +115,7 @@ _NUMBER_RUN = re.compile(r"[0-9]*#[0-9#]*")
 
 def template_of(texts: Sequence[str]) -> str | None:
     """The narrowest template that all texts follow, or `None` where they follow none.
-
-    Args:
-        texts: *Sensitive*. Distinct texts.
+    `texts`: *Sensitive*. Distinct texts.
 
     >>> template_of(["P-0172", "P-9401"])
     'P-####'

@@ -80,9 +80,7 @@ _IBAN_LOCALES = (
 
 def locale_of(personal: str, texts: Sequence[str]) -> str | None:
     """The locale that most values speak for; `None` where nothing does.
-
-    Args:
-        texts: *Sensitive*. Values of it.
+    `texts`: *Sensitive*. Values of it.
 
     >>> locale_of("phone", ["+49 30 23125 001", "+49 89 99998 002"])
     'de_DE'

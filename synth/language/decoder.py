@@ -23,18 +23,14 @@ class Decoder(Protocol):
 
     def __call__(self, tokens: Tensor, mask: Tensor, n_last: int) -> Tensor:
         """Logits of the token after each of the last ones, shape (n, n_last, size).
-
-        Args:
-            tokens: shape (n, T), int64; anything where there is none.
-            mask: where there is a token, shape (n, T). Gaps stand on the left and the right only.
+        `tokens`: shape (n, T), int64; anything where there is none.
+        `mask`: where there is a token, shape (n, T). Gaps stand on the left and the right only.
         """
 
     def follow(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
         """Logits of the token after the last one, shape (n, size), and what is kept for the next call.
-
-        Args:
-            tokens: new ones, shape (n, t).
-            mask: of all tokens so far, the new ones last, shape (n, T).
+        `tokens`: new ones, shape (n, t).
+        `mask`: of all tokens so far, the new ones last, shape (n, T).
         """
 
     def trained(self) -> nn.Module:
@@ -106,10 +102,8 @@ class Layer(nn.Module):
         self, hidden: Tensor, seen: Tensor, cache: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """The next hidden states, shape (n, t, d_model), and keys and values of all tokens so far.
-
-        Args:
-            hidden: of the new tokens, shape (n, t, d_model).
-            seen: which tokens each new one attends to, shape (n, 1, t, T).
+        `hidden`: of the new tokens, shape (n, t, d_model).
+        `seen`: which tokens each new one attends to, shape (n, 1, t, T).
         """
         n, t, width = hidden.shape
         parts = self.attend(self.before(hidden)).view(n, t, 3, self.n_heads, width // self.n_heads).transpose(1, 3)
@@ -124,9 +118,7 @@ class Layer(nn.Module):
 
 def attention_mask(mask: Tensor, n_new: int) -> Tensor:
     """Which tokens each of the last ones attends to: those before it, and itself; shape (n, 1, n_new, T).
-
-    Args:
-        mask: where there is a token, shape (n, T).
+    `mask`: where there is a token, shape (n, T).
 
     >>> attention_mask(torch.tensor([[False, True, True]]), 2).int().tolist()
     [[[[0, 1, 0], [0, 1, 1]]]]

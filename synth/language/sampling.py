@@ -81,9 +81,7 @@ def _some(
 
 def draw(logits: Tensor, top_p: float, generator: torch.Generator) -> Tensor:
     """A token of each row among the likeliest, which together hold a share of the mass; shape (n,).
-
-    Args:
-        logits: shape (n, size).
+    `logits`: shape (n, size).
 
     >>> draw(torch.tensor([[3.0, 0.0, 0.0]]), 0.5, torch.Generator()).tolist()
     [0]

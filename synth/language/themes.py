@@ -44,10 +44,8 @@ _WORD = r"[\u3040-\u30ff\u3400-\u9fff]|\b\w\w+\b"
 @dataclass(frozen=True, eq=False)
 class Themes:
     """Clusters of sentences.
-
-    Attributes:
-        weights: inverse document frequency of each; shape (n_words,).
-        centers: of the clusters; shape (n_themes, n_words).
+    `weights`: inverse document frequency of each; shape (n_words,).
+    `centers`: of the clusters; shape (n_themes, n_words).
     """
 
     words: tuple[str, ...]
@@ -87,9 +85,7 @@ class Themes:
         """The themes of each text; shape (n, n_themes). A missing text has no theme, nor has a sentence of other words.
 
         Each row depends on its own text alone.
-
-        Args:
-            texts: *Sensitive* where they are real; what is no string is missing.
+        `texts`: *Sensitive* where they are real; what is no string is missing.
         """
         from sklearn.feature_extraction.text import CountVectorizer
         from sklearn.preprocessing import normalize
@@ -116,11 +112,7 @@ class Themes:
         return tuple(" ".join(self.words[place] for place in row) for row in heaviest)
 
     def add_columns(self, rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-        """Rows with the themes of their texts as columns.
-
-        Args:
-            rows: *Sensitive* where they are real. Canonical.
-        """
+        """Rows with the themes of their texts as columns. `rows`: *Sensitive* where they are real. Canonical."""
         columns: dict[str, Any] = {}
         for name in schema.texts:
             found = self.of(cut(rows[name].tolist(), schema, name))
@@ -159,9 +151,7 @@ class Themes:
 
 def cut(texts: Iterable[Any], schema: Schema, name: str) -> list[Any]:
     """Texts without the characters that a column of text has no room for, which nothing reads.
-
-    Args:
-        texts: *Sensitive* where they are real; what is no string stays as it is.
+    `texts`: *Sensitive* where they are real; what is no string stays as it is.
     """
     column = schema.columns[name]
     most = column.length if column.is_text else None

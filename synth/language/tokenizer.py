@@ -21,9 +21,7 @@ class BytePairs:
     @classmethod
     def learned(cls, texts: Iterable[str], size: int) -> Self:
         """A tokenizer with at most so many tokens.
-
-        Args:
-            texts: public ones, or *Sensitive* ones of a fit without epsilon. Without any, tokens are bytes.
+        `texts`: public ones, or *Sensitive* ones of a fit without epsilon. Without any, tokens are bytes.
 
         >>> bytes_alone = BytePairs.learned([], 1_000)
         >>> bytes_alone.size, bytes_alone.text(bytes_alone.tokens("né"))

@@ -97,9 +97,7 @@ class TextWriter:
 
     def losses(self, rows: pd.DataFrame, name: str) -> NDArray[np.float64]:
         """The negative log-likelihood of each row's text, per token in nats; shape (n,). It reads these rows.
-
-        Args:
-            rows: *Sensitive* where they are real. Canonical, without columns of themes.
+        `rows`: *Sensitive* where they are real. Canonical, without columns of themes.
         """
         sequences = self.sequences(rows if self.themes is None else self.themes.add_columns(rows, self.schema), name)
         found: NDArray[np.float64] = losses_of(self.decoder, sequences, self.vocabulary.n_prompt, self.device)
@@ -107,9 +105,7 @@ class TextWriter:
 
     def sequences(self, rows: pd.DataFrame, name: str) -> NDArray[np.int32]:
         """Prompt and text of each row as tokens.
-
-        Args:
-            rows: *Sensitive* where they are real. Canonical, with columns of themes where there are any.
+        `rows`: *Sensitive* where they are real. Canonical, with columns of themes where there are any.
         """
         column = self.schema.columns[name]
         length = column.length if column.is_text else 0

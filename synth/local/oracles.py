@@ -57,9 +57,7 @@ class _Oracle:
 
     def randomize(self, cells: np.ndarray, words: Words = system_words) -> np.ndarray:
         """One report of each respondent; what shape it has is the mechanism's matter.
-
-        Args:
-            cells: *Sensitive*. The true answers, `NO_ANSWER` for none; shape (n,).
+        `cells`: *Sensitive*. The true answers, `NO_ANSWER` for none; shape (n,).
         """
         raise NotImplementedError
 
@@ -85,9 +83,7 @@ class _Oracle:
 
     def counts(self, support: np.ndarray, n: int) -> np.ndarray:
         """The number of respondents with each answer, without bias: some may be below zero. Equation 1.
-
-        Args:
-            support: shape (n_cells,).
+        `support`: shape (n_cells,).
         """
         return np.asarray((support - n * self.q) / (self.p - self.q))
 

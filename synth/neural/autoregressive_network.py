@@ -195,9 +195,7 @@ def fill(
     mask: Mask | None = None,
 ) -> NDArray[np.int32]:
     """Multiple imputation: one draw of all missing cells, given the others of their row.
-
-    Args:
-        missing: true for missing cells, shape (n, d).
+    `missing`: true for missing cells, shape (n, d).
     """
     if network.order == "fixed":
         raise ValueError('a network of a fixed order does not fill in cells; train one with order="any"')

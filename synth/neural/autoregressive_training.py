@@ -180,9 +180,7 @@ def fit_network(
     course: Course,
 ) -> AutoregressiveNetwork:
     """A trained network, in evaluation mode and on the CPU; torch's own generators are left as they were.
-
-    Args:
-        codes: *Sensitive*. The table, shape (n, d), at least one row; none is changed.
+    `codes`: *Sensitive*. The table, shape (n, d), at least one row; none is changed.
     """
     _check(codes, sizes)
     with seeded(seed, device):

@@ -53,9 +53,7 @@ class ConditionIndex:
     @classmethod
     def of(cls, encoded: Encoded, layout: Layout, device: torch.device, disk: Disk = TEMPORARY) -> Self:
         """The conditions of a table, drawn by the logarithm of how often each code occurs.
-
-        Args:
-            encoded: *Sensitive*. The table, at least one row.
+        `encoded`: *Sensitive*. The table, at least one row.
         """
         chosen, n = layout.whole, len(encoded)
         counts = [_counts(encoded.codes[:, index], layout.sizes[index]) for index in chosen]
@@ -111,11 +109,9 @@ def _counts(codes: NDArray[Any], size: int) -> NDArray[np.int64]:
 
 def _sort(codes: NDArray[Any], counts: NDArray[np.int64], rows: NDArray[np.int32]) -> None:
     """Write down the places of the codes sorted by code, equal ones in their order; some at a time.
-
-    Args:
-        codes: *Sensitive*. Shape (n,).
-        counts: *Sensitive*. How often each occurs.
-        rows: to be filled, shape (n,).
+    `codes`: *Sensitive*. Shape (n,).
+    `counts`: *Sensitive*. How often each occurs.
+    `rows`: to be filled, shape (n,).
     """
     free = np.cumsum(counts) - counts
     for part in _slices(len(codes)):
@@ -235,10 +231,8 @@ class CtganTraining:
 
     def penalized(self, rows: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
         """The critic's loss, and that with the gradient penalty; 0-d both.
-
-        Args:
-            rows: fakes, then real rows, conditions included, shape (2 batch_size, width + d_condition).
-            shares: of the real in what lies between, shape (batch_size / pac, 1).
+        `rows`: fakes, then real rows, conditions included, shape (2 batch_size, width + d_condition).
+        `shares`: of the real in what lies between, shape (batch_size / pac, 1).
 
         Source: Gulrajani et al. 2017 (1704.00028), equation 3.
         """
@@ -250,10 +244,8 @@ class CtganTraining:
 
     def condition_loss(self, logits: Tensor, conditions: Tensor) -> Tensor:
         """The mean cross-entropy of rows and the conditions that they were asked for by, 0-d.
-
-        Args:
-            logits: as the generator gives them, shape (n, width).
-            conditions: shape (n,).
+        `logits`: as the generator gives them, shape (n, width).
+        `conditions`: shape (n,).
         """
         span = self.conditions.span_of[conditions]
         place = self.conditions.place_of[conditions]

@@ -414,9 +414,7 @@ class PrivateCtganTraining:
 
     def update(self, steps: StepRelease, n_steps: int, start: Tensor, proximal: float = 0.0) -> Tensor:
         """The mean noisy gradient of a critic of pairs on real rows over some steps, shape (d,); no weight moves.
-
-        Args:
-            start: weights to begin from, of which there are none; shape (0,).
+        `start`: weights to begin from, of which there are none; shape (0,).
         """
         pairs = self._pairs
         return torch.stack([pairs.gradient(steps) for _ in range(n_steps)]).mean(0)

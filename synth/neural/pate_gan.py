@@ -91,10 +91,8 @@ class Student:
 
     def learn(self, codes: Tensor, shares: Tensor) -> None:
         """Learn from one more round.
-
-        Args:
-            codes: of generated rows, int64 of shape (n, n_spans).
-            shares: noisy share of teachers that took each for a real row, shape (n,).
+        `codes`: of generated rows, int64 of shape (n, n_spans).
+        `shares`: noisy share of teachers that took each for a real row, shape (n,).
         """
         self._rounds = [*self._rounds, (self._spans.one_hot(codes), (shares - shares.mean()).float())]
         self._rounds = self._rounds[-self._rounds_kept :]
@@ -124,9 +122,7 @@ def train(
     tell: Callable[[int], None],
 ) -> GeneratorNetwork:
     """The average of the generators on the way, to sample from.
-
-    Args:
-        teachers: *Sensitive*. They are asked for counts of votes, and for nothing else.
+    `teachers`: *Sensitive*. They are asked for counts of votes, and for nothing else.
     """
     settings = PrivateCtganSpec(
         d_latent=spec.d_latent, generator_widths=spec.generator_widths, generator_rate=spec.generator_rate

@@ -86,11 +86,7 @@ class CtganNetwork:
 
 @dataclass(frozen=True)
 class TvaeNetwork:
-    """A decoder, and how far scalars lie from what it says.
-
-    Attributes:
-        deviations: shape (n_scalars,).
-    """
+    """A decoder, and how far scalars lie from what it says. `deviations`: shape (n_scalars,)."""
 
     layout: Layout
     decoder: Decoder
@@ -192,9 +188,7 @@ def match_one_way(network: CtganNetwork | TvaeNetwork, shares: Tensor) -> None:
 
     Every span is fitted on the same drawn logits in turn with all others, which is iterative proportional fitting of
     the shifts. A code that comes out too often is lowered by the logarithm of its excess.
-
-    Args:
-        shares: released, of each code within its span, shape (n_codes,).
+    `shares`: released, of each code within its span, shape (n_codes,).
     """
     spans = Spans(network.layout)
     wanted = shares.float().clamp_min(LEAST_SHARE).log()

@@ -196,9 +196,7 @@ class PrivateTvaeTraining:
 
     def update(self, steps: StepRelease, n_steps: int, start: Tensor, proximal: float = 0.0) -> Tensor:
         """The distance that some steps move other weights by, shape (d,); Adam goes on from its last moments.
-
-        Args:
-            start: weights to begin from, shape (d,).
+        `start`: weights to begin from, shape (d,).
         """
         self.put(start)
         for _ in range(n_steps):

@@ -21,9 +21,7 @@ CARD_DIGITS = (13, 19)
 
 def luhn_digits(numbers: np.ndarray) -> np.ndarray:
     """The check digit of each number; shape (n,).
-
-    Args:
-        numbers: digits without the check digit, shape (n, d), whole numbers from 0 to 9.
+    `numbers`: digits without the check digit, shape (n, d), whole numbers from 0 to 9.
 
     Source: ISO/IEC 7812-1, annex B.
 

@@ -295,9 +295,7 @@ class Schema(Frozen):
 
     def refuse_text(self) -> None:
         """Refuse free text that is kept and not to be learned.
-
-        Raises:
-            SchemaError: there is such a column; nothing was fitted.
+        Raises SchemaError: there is such a column; nothing was fitted.
         """
         for name in self.texts:
             if not self.columns[name].learn:

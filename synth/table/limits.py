@@ -35,9 +35,7 @@ class SizeLimits:
     @classmethod
     def beside(cls, train: pd.DataFrame, n_rows: int | None = None) -> Self:
         """For a table that claims to be like this one: `TIMES` what it needs, and no less than the least.
-
-        Args:
-            n_rows: the rows of the table that `train` is a sample of; `None`: it is whole.
+        `n_rows`: the rows of the table that `train` is a sample of; `None`: it is whole.
         """
         n_rows = len(train) if n_rows is None else n_rows
         n_bytes = TIMES * int(train.memory_usage(index=False, deep=True).sum() * n_rows / max(len(train), 1))

@@ -49,9 +49,7 @@ _MIDNIGHT = re.compile(r"[T ]00:00(:00(\.0+)?)?(Z|[+-]00:?00)?\Z", re.ASCII)
 @dataclass(frozen=True)
 class TranslatedTable:
     """A table of somebody else's, read with values of another form in the form of a schema.
-
-    Attributes:
-        counted: what was translated when it was last read.
+    `counted`: what was translated when it was last read.
     """
 
     table: Table

@@ -69,10 +69,8 @@ def _line(series: pd.Series, attribute: Attribute) -> NDArray[Any]:
 
 def counts_of(values: Array, asked: Array) -> NDArray[np.int64]:
     """Counts of the values equal to each of some others.
-
-    Args:
-        values: *Sensitive*. Shape (n,).
-        asked: ascending, shape (n_asked,).
+    `values`: *Sensitive*. Shape (n,).
+    `asked`: ascending, shape (n_asked,).
 
     >>> counts_of(np.array([3.0, 1.0, 3.0]), np.array([2.0, 3.0])).tolist()
     [0, 2]
@@ -84,9 +82,7 @@ def counts_of(values: Array, asked: Array) -> NDArray[np.int64]:
 @dataclass(frozen=True, eq=False)
 class PresentValues:
     """Present values of a column that are not taken out: gone through anew for every question, never all in memory.
-
-    Attributes:
-        parts: *Sensitive*. The column, NaN where missing.
+    `parts`: *Sensitive*. The column, NaN where missing.
     """
 
     parts: Callable[[], Iterator[Array]] = field(repr=False)

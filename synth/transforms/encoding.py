@@ -48,9 +48,7 @@ class Encoding(Protocol):
 
     def apply(self, table: pd.DataFrame | Columns, rng: np.random.Generator) -> Encoded:
         """The rows encoded, kept where the table is: the same for the same state of the generator.
-
-        Args:
-            table: *Sensitive*. Canonical rows.
+        `table`: *Sensitive*. Canonical rows.
         """
         ...
 
@@ -87,9 +85,7 @@ class BinnedEncoding:
 
     def apply(self, table: pd.DataFrame | Columns, rng: np.random.Generator) -> Encoded:
         """The rows encoded; every value has one code.
-
-        Args:
-            table: *Sensitive*. Canonical rows: of any table, for what is unknown has a code of its own.
+        `table`: *Sensitive*. Canonical rows: of any table, for what is unknown has a code of its own.
         """
         columns, attributes = columns_of(table), self.discretizer.attributes
         made, start = columns.encoded(self.layout), 0

@@ -32,9 +32,7 @@ def find_atoms(present: PresentValues, spikes: Array, rng: np.random.Generator) 
 
     The values beside the frequent ones are atoms, too, where they are few: a scale from 1 to 5, or the one value of a
     few rows in a million.
-
-    Args:
-        present: *Sensitive*. The column's values.
+    `present`: *Sensitive*. The column's values.
     """
     drawn = present.draw(rng)
     distinct, counts = np.unique(drawn, return_counts=True)
@@ -73,9 +71,7 @@ class GaussianMixture(NamedTuple):
 
 def fit_mixture(values: NDArray[np.float64], rng: np.random.Generator) -> GaussianMixture:
     """The components of some values; none of no values, and one of a few.
-
-    Args:
-        values: *Sensitive*. Finite and at most 1e100 in magnitude, shape (n,).
+    `values`: *Sensitive*. Finite and at most 1e100 in magnitude, shape (n,).
     """
     if len(values) == 0:
         return GaussianMixture(np.empty(0), np.empty(0), np.empty(0))
@@ -191,9 +187,7 @@ class Modes:
 
     def apply(self, values: Array, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The code of each value, and its scalar: 0 where the code says it all; shape (n,) both.
-
-        Args:
-            values: *Sensitive*. Shape (n,), NaN where missing.
+        `values`: *Sensitive*. Shape (n,), NaN where missing.
         """
         codes, gone = self._atom_codes(values), np.isnan(values)
         scalars = np.zeros(len(values), np.float32)
@@ -246,9 +240,7 @@ class Modes:
 
     def responsibilities(self, line: Array) -> Array:
         """The posterior probability of each component for each value; shape (n, n_components).
-
-        Args:
-            line: *Sensitive*. Where components see the values, shape (n,).
+        `line`: *Sensitive*. Where components see the values, shape (n,).
         """
         shares = line[:, None] - self.means
         shares /= self.deviations
@@ -305,9 +297,7 @@ def _reaches_far(values: PresentValues, drawn: Array) -> bool:
 
 def _step_shares(values: PresentValues, atoms: Array, ladder: Ladder) -> tuple[float, ...]:
     """Shares on steps of the values that are no atoms, so that with the atoms they are the declared ones.
-
-    Args:
-        values: *Sensitive*. Of the column, without its spikes.
+    `values`: *Sensitive*. Of the column, without its spikes.
     """
     held, n = values.counts(atoms), len(values)
     left = n - held.sum()

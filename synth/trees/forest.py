@@ -54,11 +54,7 @@ class Nodes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Trees one after another.
-
-    Attributes:
-        sizes: nodes of each tree, shape (n_trees,).
-    """
+    """Trees one after another. `sizes`: nodes of each tree, shape (n_trees,)."""
 
     sizes: NDArray[np.int32]
     nodes: Nodes
@@ -181,10 +177,8 @@ class Growth:
 
     def boosted(self, rows: Features, response: Array, objective: Objective, seed: int) -> Forest:
         """Trees whose sum is the log-odds of a response of 0 and 1, or the mean of a number.
-
-        Args:
-            rows: shape (n, n_features).
-            response: shape (n,), not constant.
+        `rows`: shape (n, n_features).
+        `response`: shape (n,), not constant.
         """
         from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
@@ -208,11 +202,9 @@ class Growth:
 
     def cart(self, rows: Features, response: Array, weights: Array, seed: int) -> Forest:
         """One regression tree (CART); its leaves have no values.
-
-        Args:
-            rows: shape (n, n_features).
-            response: shape (n,).
-            weights: of the rows, at most one for all rows of a unit together; shape (n,).
+        `rows`: shape (n, n_features).
+        `response`: shape (n,).
+        `weights`: of the rows, at most one for all rows of a unit together; shape (n,).
         """
         from sklearn.tree import DecisionTreeRegressor
 

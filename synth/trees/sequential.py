@@ -142,10 +142,8 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
     tell: Callable[[float], None] = lambda _done: None,
 ) -> SequentialTrees:
     """Every column learned from those before it; the same whatever the number of threads.
-
-    Args:
-        rows: *Sensitive*. What is learned from.
-        weights: of the rows, at most one for all rows of a unit together; shape (n,).
+    `rows`: *Sensitive*. What is learned from.
+    `weights`: of the rows, at most one for all rows of a unit together; shape (n,).
     """
     import sklearn.ensemble  # noqa: F401 - threads of a library are limited once it is loaded
 

@@ -59,19 +59,15 @@ class Imputing(Autoregression, Protocol):
 
     def impute(self, rows: CodedRows, is_open: Mapping[int, NDArray[np.bool_]], rng: np.random.Generator) -> CodedRows:
         """Rows with the columns of `is_open` drawn among codes that are open, given all other cells.
-
-        Args:
-            is_open: by place, shape (n, size); a known cell has its own code alone.
+        `is_open`: by place, shape (n, size); a known cell has its own code alone.
         """
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AutoregressiveModel(ModelDisplay):
     """A distribution over codes and ranks, what these stand for, and the schema.
-
-    Attributes:
-        entity_shares: share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
-        allowed_pairs: pairs of columns, and which of their codes go together; shape (size, size) each.
+    `entity_shares`: share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
+    `allowed_pairs`: pairs of columns, and which of their codes go together; shape (size, size) each.
     """
 
     name: str
@@ -232,9 +228,7 @@ class AutoregressiveModel(ModelDisplay):
 
         `Imputation.filled` says which cells stay missing. A filled cell is made from the model and the other cells of
         its row, and can repeat what these determine. So it is as sensitive as the row.
-
-        Args:
-            frame: *Sensitive*. Rows with all columns of the schema; any may have missing cells. Not changed.
+        `frame`: *Sensitive*. Rows with all columns of the schema; any may have missing cells. Not changed.
         """
         distribution, rng = self.distribution, np.random.default_rng(seed)
         if not isinstance(distribution, Imputing) or not distribution.in_any_order:

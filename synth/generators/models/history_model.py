@@ -41,9 +41,7 @@ _NO_ROLES: dict[str, Any] = {
 @dataclass(frozen=True, eq=False, repr=False)
 class HistoryModel(ModelDisplay):
     """Two models of rows, and the schema: rows of an entity follow each other.
-
-    Attributes:
-        entity_shares: share of entities with 1, 2, ..., k rows, shape (k,).
+    `entity_shares`: share of entities with 1, 2, ..., k rows, shape (k,).
     """
 
     name: str
@@ -89,10 +87,8 @@ class HistoryModel(ModelDisplay):
         self, parents: pd.DataFrame, counts: NDArray[np.int64], *, seed: int | None = None, progress: Progress = quiet
     ) -> pd.DataFrame:
         """The rows of parents that are known: each has a history of its own, under its own key.
-
-        Args:
-            counts: rows of each, shape (n_parents,), 0 included; more than the longest history that the model knows are
-                cut to it.
+        `counts`: rows of each, shape (n_parents,), 0 included; more than the longest history that the model knows are
+        cut to it.
         """
         names = [name for name in self.schema.kept if name in {self.schema.entity, *self.schema.constant_in_entity}]
         with_rows = np.flatnonzero(counts > 0)

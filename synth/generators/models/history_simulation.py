@@ -254,9 +254,7 @@ class Simulation:
 @dataclass(frozen=True)
 class _State:
     """Histories under way: their last rows, and sums over all of them.
-
-    Attributes:
-        sums: of the values of averaged columns so far, and how many; shape (n, 2) each.
+    `sums`: of the values of averaged columns so far, and how many; shape (n, 2) each.
     """
 
     layout: HistoryLayout

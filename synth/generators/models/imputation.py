@@ -36,10 +36,8 @@ Fill = Callable[[np.ndarray, Mapping[int, np.ndarray], Mapping[int, np.ndarray]]
 @dataclass(frozen=True, eq=False)
 class Imputation:
     """A model, and how it fills rows in.
-
-    Attributes:
-        fill: draws the modeled columns of rows. Its arguments are their codes, shape (n, d), the ranks of known numbers
-            within these, by place, and the allowed codes of columns with missing cells, by place, shape (n, size).
+    `fill`: draws the modeled columns of rows. Its arguments are their codes, shape (n, d), the ranks of known numbers
+    within these, by place, and the allowed codes of columns with missing cells, by place, shape (n, size).
     """
 
     schema: Schema
@@ -52,9 +50,7 @@ class Imputation:
         Cells of identifiers, personal data and text stay missing. So do those of keys and of columns that are constant
         within an entity: rows are filled in one by one. `attrs["unfilled"]` counts rows in which other cells do: no
         draw kept the constraints.
-
-        Args:
-            frame: *Sensitive*. Rows that fit the schema, but for missing cells, which any column may have.
+        `frame`: *Sensitive*. Rows that fit the schema, but for missing cells, which any column may have.
         """
         table = conform(frame, with_missing(self.schema), part=True)
         pieces = [

@@ -36,9 +36,7 @@ LARGEST_MB = 4096.0
 @dataclass(frozen=True, repr=False)
 class MarginalModel(ModelDisplay):
     """Released marginals, the distribution they make, and the schema: nothing else of the real table.
-
-    Attributes:
-        entity_shares: noisy share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
+    `entity_shares`: noisy share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
     """
 
     name: str

@@ -31,9 +31,7 @@ ENCODINGS: Mapping[str, type[BinnedEncoding | ModalEncoding]] = {"binned": Binne
 @dataclass(frozen=True, eq=False, repr=False)
 class NeuralModel(ModelDisplay):
     """A network's weights, the encoding it was trained on, and the schema: no row of the real table.
-
-    Attributes:
-        entity_shares: share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
+    `entity_shares`: share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
     """
 
     name: str

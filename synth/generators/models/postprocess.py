@@ -78,9 +78,7 @@ def _cut(rows_left: np.ndarray, shares: np.ndarray, rng: np.random.Generator) ->
     As many entities of each size as the shares say, the largest first. Each goes into a group that still has room for
     it, in proportion to the room. One that fits nowhere becomes smaller, and what is then left over is cut up in the
     same way.
-
-    Args:
-        rows_left: rows of each group, shape (n_groups,).
+    `rows_left`: rows of each group, shape (n_groups,).
     """
     rows_left = rows_left.copy()
     groups, sizes = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
@@ -123,9 +121,7 @@ def deal(learned: pd.DataFrame, owner: np.ndarray, schema: Schema, rng: np.rando
 
     Rows change hands among entities that agree in the columns which are constant within one. The same array comes back
     where nothing has to change.
-
-    Args:
-        owner: the entity of every row as a number from 0, shape (n,).
+    `owner`: the entity of every row as a number from 0, shape (n,).
 
     Source: Gale 1957, "A theorem on flows in networks", whose construction finds a way wherever there is one.
     """
@@ -275,9 +271,7 @@ def finish_histories(
     """The synthetic table of whole histories as its reader knows it.
 
     Where an identifier orders the rows of an entity, the new ones stand in that order.
-
-    Args:
-        owner: the entity of every row as a number from 0 on, ascending, shape (n,).
+    `owner`: the entity of every row as a number from 0 on, ascending, shape (n,).
     """
     part = Part.whole(len(learned), rng) if part is None else part
     table = _with_unlearned(learned, owner, schema, rng, part)

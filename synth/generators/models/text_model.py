@@ -106,9 +106,7 @@ class TextModel(ModelDisplay):
 
     def text_losses(self, rows: pd.DataFrame, name: str) -> NDArray[np.float64]:
         """The negative log-likelihood of each row's text, per token in nats; shape (n,). It reads these rows.
-
-        Args:
-            rows: *Sensitive* where they are real. Conforming to the schema.
+        `rows`: *Sensitive* where they are real. Conforming to the schema.
         """
         if name not in self.schema.texts:
             raise JobError(f"text={name!r} is no column of learned text; name one of {', '.join(self.schema.texts)}")

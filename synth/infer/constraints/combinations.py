@@ -52,11 +52,9 @@ def combinations(
     table: pd.DataFrame, schema: Schema, among: Sequence[str], units: np.ndarray
 ) -> list[FixedCombinations]:
     """The fixed combinations: one for columns that tell each other, one for each column that tells one of these.
-
-    Args:
-        table: *Sensitive*. Conforming to the schema.
-        units: *Sensitive*. The entity of each row as a code from 0, or each row its own, shape (n,): rows of one that
-            hold the same values are one piece of evidence.
+    `table`: *Sensitive*. Conforming to the schema.
+    `units`: *Sensitive*. The entity of each row as a code from 0, or each row its own, shape (n,): rows of one that
+    hold the same values are one piece of evidence.
     """
     codes = {name: coded(table[name]) for name in among if _can_be_listed(schema, name)}
     codes = {name: known for name, known in codes.items() if 2 <= len(known[1]) <= _most(schema, name)}
@@ -204,9 +202,7 @@ MOST_ENTITIES = 0.8
 
 def keys(table: pd.DataFrame, schema: Schema, among: Sequence[str]) -> list[Unique]:
     """The keys of one and of two columns, none of which holds another.
-
-    Args:
-        table: *Sensitive*. Conforming to the schema.
+    `table`: *Sensitive*. Conforming to the schema.
     """
     kept = {name: schema.columns[name] for name in among if not schema.columns[name].missing}
     names = [name for name, c in kept.items() if c.is_categorical or c.is_whole or c.is_time]

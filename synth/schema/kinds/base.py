@@ -72,9 +72,7 @@ class AnyColumn(Frozen):
     @classmethod
     def propose(cls, about: Any) -> Any:
         """A column of this kind if the facts speak for it, else `None`; the kinds that ship are told apart by `infer`.
-
-        Args:
-            about: *Sensitive*. The `synth.infer.facts.ColumnFacts` of a column.
+        `about`: *Sensitive*. The `synth.infer.facts.ColumnFacts` of a column.
         """
         return None
 
@@ -216,10 +214,8 @@ class LineColumn(MeasurableColumn):
 
     def values(self, counts: np.ndarray, missing: np.ndarray) -> "pd.Series":
         """Drawn positions as a canonical column.
-
-        Args:
-            counts: of `unit` where there is one, else positions, shape (n,).
-            missing: true where the value is missing, shape (n,).
+        `counts`: of `unit` where there is one, else positions, shape (n,).
+        `missing`: true where the value is missing, shape (n,).
         """
         raise NotImplementedError
 
