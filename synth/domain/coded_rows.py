@@ -50,7 +50,6 @@ class CodedRows:
         return cls(codes, ranks, np.concatenate([part.log_weights for part in parts]))
 
     def taken(self, rows: NDArray[np.intp]) -> "CodedRows":
-        """Some of the rows."""
         ranks = {place: values[rows] for place, values in self.ranks.items()}
         return CodedRows(np.asfortranarray(self.codes[rows]), ranks, self.log_weights[rows])
 

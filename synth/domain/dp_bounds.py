@@ -131,7 +131,6 @@ class _Window(NamedTuple):
     n_cells: int
 
     def sum(self, counts: np.ndarray) -> float:
-        """The sum of its cells."""
         return float(counts[self.first : self.last + 1].sum())
 
     def surely(self, counts: np.ndarray, chance: float) -> bool:

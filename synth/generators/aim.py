@@ -59,7 +59,6 @@ class Stage:
     share: float
 
     def events(self, rho: float, choices_share: float, sensitivity: int) -> "StageEvents":
-        """The events of the stage."""
         choices, marginals = choices_share * self.share, (1 - choices_share) * self.share
         return StageEvents(
             SelectionEvent.of_rho(f"choices of marginals, stage {self.number}", choices * rho, self.n_rounds)
@@ -137,11 +136,9 @@ class Aim(MarginalGenerator):
 
     @property
     def independent_rows_reason(self) -> str:
-        """The reason why rows of an entity are drawn independently, with a remedy."""
         return ROWS_ALONE if self.choices == NOISY_PAIRS else super().independent_rows_reason
 
     def check(self, schema: Schema) -> None:
-        """Refuse, before any row is read, a fit that the schema rules out."""
         super().check(schema)
         check_workload(self.workload, schema)
 

@@ -59,11 +59,9 @@ class Arn(AutoregressiveGenerator):
 
     @classmethod
     def model_class(cls) -> type["ArnModel"]:
-        """The class of its models."""
         return ArnModel
 
     def check(self, schema: Schema) -> None:
-        """Refuse a fit that the schema or the installation rules out."""
         super().check(schema)
         require_torch()
         if self.device == "cuda":
@@ -107,7 +105,6 @@ class RankLevels:
     n_levels: int
 
     def of(self, codes: Codes, ranks: Array) -> NDArray[np.int64]:
-        """The level of each rank; shape (n,)."""
         levels: NDArray[np.int64] = self._level_of_cell[self.attribute.ranked(codes, ranks)]
         return levels
 
@@ -175,7 +172,6 @@ class NetworkColumns:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Codes of each column."""
         sizes = [each.size for each in self.discretizer.attributes]
         return tuple(self.n_levels if holds else sizes[place] for place, holds in self.columns)
 

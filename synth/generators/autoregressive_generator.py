@@ -100,7 +100,6 @@ class AutoregressiveGenerator(Generator):
 
     @classmethod
     def model_class(cls) -> type[AutoregressiveModel]:
-        """The class of its models, which restores its distributions."""
         raise NotImplementedError
 
     def draws_histories(self, schema: Schema) -> bool:

@@ -94,7 +94,6 @@ class FitWork:
 
     @property
     def n_columns(self) -> int:
-        """Columns of the table that are modeled."""
         return len(self.sizes)
 
 
@@ -107,7 +106,6 @@ class Cost:
 
 
 def cost_of(generator: PrivateGenerator, n_events: int, work: FitWork) -> Cost:
-    """The cost of a fit."""
     seconds = n_events * CALIBRATION_S + LIBRARIES_S + work.n_rows * work.n_columns * READING_S_A_CELL
     n_noisy = sum(work.cells.values()) + work.n_counted
     seconds += work.n_columns * NOISE_S_A_RELEASE + n_noisy * NOISE_S_A_CELL
@@ -218,7 +216,6 @@ class Outlook:
         return float(np.mean(list(self.columns.values())))
 
     def to_dict(self) -> dict[str, Any]:
-        """The outlook as plain data."""
         return {**asdict(self), "column": self.column}
 
 

@@ -109,7 +109,6 @@ class LatentClass(MarginalGenerator):
     )
 
     def check(self, schema: Schema) -> None:
-        """Refuse, before any row is read, a fit that the schema rules out."""
         super().check(schema)
         check_workload(self.workload, schema)
 
@@ -202,7 +201,6 @@ class LatentClass(MarginalGenerator):
         progress: Progress,
         given: Sequence[Factor] = (),
     ) -> LatentClasses:
-        """The mixture after all measurements."""
         masses = {measurement.clique[0]: np.asarray(measurement.values) for measurement in one_way}
         table = CoarseCounts(fit.train.coded(discretizer), self._coarsening(fit.schema, discretizer, masses))
         coarse = {name + MARK: CoarseCodes(name, groups) for name, groups in table.coarsening.groups.items()}

@@ -63,7 +63,6 @@ class Local(PrivateGenerator):
         return cls(epsilon=survey.epsilon, pairs=pairs, answers=survey.n_answers, n_bins=survey.n_bins)
 
     def check(self, schema: Schema) -> None:
-        """Refuse, before any row is read, a fit that the schema rules out."""
         super().check(schema)
         if self.epsilon is not None:
             require_askable(schema)

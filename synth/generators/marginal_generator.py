@@ -142,7 +142,6 @@ class Independent(MarginalGenerator):
     n_bins: int = Field(default=64, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
 
     def row_plan(self, schema: Schema, n_given: int = 0) -> Callable[[float], MarginalEvents]:
-        """All of it for the histograms."""
         k, n_columns = schema.max_rows_per_unit, len(schema.modeled)
         return lambda rho: MarginalEvents(gaussian_of_rho(COLUMNS, rho, count=n_columns, sensitivity=k))
 

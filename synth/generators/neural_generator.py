@@ -88,7 +88,6 @@ class NeuralGenerator(PrivateGenerator):
 
     @classmethod
     def model_class(cls) -> type[NeuralModel]:
-        """The class of its models."""
         return NeuralModel
 
     @model_validator(mode="after")
@@ -107,11 +106,9 @@ class NeuralGenerator(PrivateGenerator):
         return PLAIN_ONLY if self.promises else PRIVATE_ONLY
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters that have an effect, as plain data."""
         return {name: value for name, value in super().parameters().items() if name not in self._idle}
 
     def check(self, schema: Schema) -> None:
-        """Refuse a fit that the schema or the installation rules out."""
         super().check(schema)
         require_torch()
         if self.device == "cuda":
@@ -274,7 +271,6 @@ class NeuralGenerator(PrivateGenerator):
     def private_network(
         self, training: Any, layout: Layout, one_way: Sequence[np.ndarray]
     ) -> "CtganNetwork | TvaeNetwork":
-        """The network that such a training left, matched to the released marginals."""
         raise NotImplementedError
 
 
@@ -322,12 +318,10 @@ class Ctgan(NeuralGenerator):
         return self
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters that have an effect, as plain data."""
         idle = ("dp_backend", "critic_widths") if self.promises and self.critic == "pairs" else ()
         return {name: value for name, value in super().parameters().items() if name not in idle}
 
     def check(self, schema: Schema) -> None:
-        """Refuse a fit that the schema or the installation rules out."""
         super().check(schema)
         n_codes = sum(self._most_codes(schema.columns[name]) for name in schema.modeled)
         if self.promises and self.critic == "pairs" and n_codes > MOST_CODES:
@@ -370,7 +364,6 @@ class Ctgan(NeuralGenerator):
         return PrivateCtganTraining(spec, units, layout, one_way, expected_batch, n_steps, device)
 
     def private_network(self, training: Any, layout: Layout, one_way: Sequence[np.ndarray]) -> "CtganNetwork":
-        """The network that such a training left, matched to the released marginals."""
         from synth.neural.released import released_shares
         from synth.neural.sampling import CtganNetwork, match_one_way
 
@@ -420,7 +413,6 @@ class Tvae(NeuralGenerator):
         return PrivateTvaeTraining(spec, units, layout, one_way, expected_batch, device)
 
     def private_network(self, training: Any, layout: Layout, one_way: Sequence[np.ndarray]) -> "TvaeNetwork":
-        """The network that such a training left, matched to the released marginals."""
         from torch import zeros
 
         from synth.neural.released import released_shares

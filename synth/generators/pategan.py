@@ -75,11 +75,9 @@ class PateGan(PrivateGenerator):
 
     @classmethod
     def model_class(cls) -> type[NeuralModel]:
-        """The class of its models."""
         return NeuralModel
 
     def check(self, schema: Schema) -> None:
-        """Refuse a fit that the schema or the installation rules out."""
         super().check(schema)
         require_torch()
 

@@ -50,12 +50,10 @@ def _known() -> Mapping[str, str]:
 
 
 def names() -> tuple[str, ...]:
-    """Names of all generators."""
     return tuple(_known())
 
 
 def generator_class(name: str) -> type[Generator]:
-    """The class of a generator."""
     if name not in _known():
         raise JobError(f"generator={name!r} is unknown; {nearest(name, _known())}")
     module, _, attribute = _known()[name].partition(":")

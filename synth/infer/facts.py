@@ -79,7 +79,6 @@ class ColumnFacts:
 
     @property
     def missing(self) -> bool:
-        """True if a value is missing."""
         return self.n_present < len(self.codes)
 
     @property

@@ -105,7 +105,6 @@ class _EntityRows:
 
     @cached_property
     def n_pairs(self) -> int:
-        """Rows that follow another of their entity."""
         return int(self.follows.sum())
 
     def ranks(self, name: str) -> NDArray[np.float64]:
@@ -121,7 +120,6 @@ class _EntityRows:
         return np.diff(values[at])[self.follows]
 
     def share_without(self, faults: NDArray[np.bool_]) -> float:
-        """Share of the entities without a fault in any of their pairs of rows."""
         owners = self.owners[self.in_file][1:][self.follows]
         return 1.0 - len(np.unique(owners[faults])) / self.n_entities
 

@@ -93,7 +93,6 @@ def _tells(texts: list[str]) -> bool:
 
 
 def _counts(given: RawColumn) -> Counter[str]:
-    """Rows of each text."""
     codes = np.arange(len(given.cells)) if given.codes is None else given.codes
     n_rows: list[int] = np.bincount(codes[codes >= 0], minlength=len(given.cells)).tolist()
     counts: Counter[str] = Counter()
@@ -184,7 +183,6 @@ def _listed(about: ColumnFacts) -> Column:
 
 
 def categorical(about: ColumnFacts, values: list[Any], *, ordered: bool) -> CategoricalColumn:
-    """Categories as they are listed."""
     if not all(is_plain(value) for value in values if isinstance(value, str)):
         # No schema lists such a text, and a fit without a budget refuses the table: better said here.
         raise TableError(
@@ -298,7 +296,6 @@ def check_kinds(kinds: Mapping[str, str], names: list[str], entity: str | None) 
 
 
 def as_kind(about: ColumnFacts, kind: str) -> Column:
-    """A column of the kind that the user chose."""
     if about.n_present == 0 and kind not in ("categorical", "text"):
         raise _cannot(about, kind, "it holds no value", 'choose kind="categorical"')
     if kind in _MADE:

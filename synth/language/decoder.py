@@ -62,18 +62,15 @@ class SmallDecoder(nn.Module):
             nn.init.normal_(table.weight, std=0.02)
 
     def forward(self, tokens: Tensor, mask: Tensor, n_last: int) -> Tensor:
-        """As `Decoder` says."""
         hidden, _ = self._hidden(tokens, mask, None)
         logits: Tensor = self.head(hidden[:, -n_last:])
         return logits
 
     def follow(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
-        """As `Decoder` says."""
         hidden, kept = self._hidden(tokens, mask, cache)
         return self.head(hidden[:, -1]), kept
 
     def trained(self) -> nn.Module:
-        """All of it."""
         return self
 
     def _hidden(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:

@@ -96,7 +96,6 @@ class LanguageModel(BaseModel):
 
     @property
     def rate(self) -> float:
-        """The learning rate."""
         return self.learning_rate or USUAL_RATE["decoder" if self.model is None else "adapters"]
 
     @model_serializer(mode="wrap")

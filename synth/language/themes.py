@@ -54,7 +54,6 @@ class Themes:
 
     @classmethod
     def learned(cls, public: Sequence[str], n_themes: int) -> Self:
-        """Themes of public texts."""
         from sklearn.cluster import KMeans
         from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -78,7 +77,6 @@ class Themes:
         return cls(tuple(vectorizer.get_feature_names_out().tolist()), weights, centers)
 
     def __len__(self) -> int:
-        """Number of themes."""
         return len(self.centers)
 
     def of(self, texts: Iterable[Any]) -> NDArray[np.bool_]:
@@ -133,12 +131,10 @@ class Themes:
         return dealt
 
     def to_arrays(self) -> dict[str, NDArray[np.float32]]:
-        """Weights and centers."""
         return {"weights": self.weights, "centers": self.centers}
 
     @classmethod
     def loaded(cls, words: Sequence[Any], arrays: Mapping[str, np.ndarray]) -> Self:
-        """Themes from their words and what `to_arrays` gave."""
         weights, centers = (np.asarray(arrays[key], dtype=np.float32) for key in ("weights", "centers"))
         if not words or not all(isinstance(word, str) for word in words) or len(set(words)) < len(words):
             raise ValueError("words of themes are texts that differ, one at least")

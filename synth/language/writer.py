@@ -66,7 +66,6 @@ class TextWriter:
 
     @property
     def device(self) -> torch.device:
-        """The device of the network."""
         found: torch.device = next(self.decoder.trained().parameters()).device
         return found
 
@@ -133,7 +132,6 @@ class TextWriter:
     def loaded(
         cls, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], schema: Schema, model: str | None = None
     ) -> Self:
-        """What `to_plain` and `to_arrays` gave."""
         parameters = dict(content["parameters"])
         if model is not None and parameters.get("model") is not None:
             parameters["model"] = model

@@ -135,7 +135,6 @@ class _Header(_Strict):
 
 
 def _header(survey: Survey, n: int) -> dict[str, Any]:
-    """The header as plain data."""
     return {
         "format": FORMAT,
         "epsilon": survey.epsilon,

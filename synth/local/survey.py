@@ -106,7 +106,6 @@ class Survey:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are asked."""
         return self.discretizer.columns
 
     def codes(self, frame: pd.DataFrame) -> dict[str, np.ndarray]:

@@ -79,7 +79,6 @@ class Curves(nn.Module):
         nn.init.normal_(self.amounts[..., : widths[0]], std=1 / math.sqrt(len(sizes)))
 
     def added(self, network: AutoregressiveNetwork) -> dict[str, Tensor]:
-        """The weights of a network, with the curves."""
         columns = zip(self.cosines.split(self._sizes), self.amounts, strict=True)
         sums = torch.cat([cosines @ amounts for cosines, amounts in columns])
         embeddings, heads, biases = sums.split(self._widths, 1)

@@ -77,7 +77,6 @@ class Epochs:
         return {"order": self._order.clone(), "step": self._step}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Goes on from there."""
         self._order, self._step = state["order"].to(self._order.device, copy=True), int(state["step"])
 
 

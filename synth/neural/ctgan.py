@@ -75,7 +75,6 @@ class ConditionIndex:
 
     @property
     def width(self) -> int:
-        """Number of conditions there are."""
         return len(self.running)
 
     def draw(self, n: int) -> tuple[Tensor, Tensor]:
@@ -103,7 +102,6 @@ class ConditionIndex:
 
 
 def _counts(codes: NDArray[Any], size: int) -> NDArray[np.int64]:
-    """Counts of the codes, shape (size,)."""
     return sum((np.bincount(codes[rows], minlength=size) for rows in _slices(len(codes))), np.zeros(size, np.int64))
 
 

@@ -143,11 +143,9 @@ class ReleasedGenerator:
 
     @property
     def finite(self) -> bool:
-        """True if all weights are finite numbers."""
         return is_finite(self.network)
 
     def parts(self) -> dict[str, Any]:
-        """The parts that a checkpoint keeps."""
         return {"generator": self.network, "average": self.average, "generator_adam": self._adam}
 
 
@@ -185,7 +183,6 @@ class NetworkCritic:
         self._clipped_fakes = ExactSums(self.network)
 
     def step(self, steps: StepRelease, fakes: Tensor, condition: Tensor) -> None:
-        """As `PrivateCritic` says."""
         public = self._public_gradient(torch.cat([fakes, condition], 1))
         real = noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum)
         write_gradients(self._parameters, real + public)
@@ -216,23 +213,19 @@ class NetworkCritic:
         return of_fakes / len(fakes) + torch.cat([gradient.flatten() for gradient in gradients])
 
     def scores(self, fakes: Tensor, condition: Tensor) -> Tensor:
-        """As `PrivateCritic` says."""
         self.network.requires_grad_(False)
         found: Tensor = self.network(torch.cat([fakes, condition], 1))
         self.network.requires_grad_(True)
         return found
 
     def set_rate(self, share: float) -> None:
-        """As `PrivateCritic` says."""
         self._adam.param_groups[0]["lr"] = share * self._spec.critic_rate
 
     @property
     def finite(self) -> bool:
-        """True if all weights are finite numbers."""
         return is_finite(self.network)
 
     def parts(self) -> dict[str, Any]:
-        """The parts that a checkpoint keeps."""
         return {"critic": self.network, "critic_adam": self._adam}
 
 
@@ -326,11 +319,9 @@ class PairCritic:
 
     @property
     def finite(self) -> bool:
-        """True if all weights are finite numbers."""
         return bool(self.weights.isfinite().all())
 
     def parts(self) -> dict[str, Any]:
-        """The parts that a checkpoint keeps."""
         return {"critic": self._weights}
 
 
@@ -454,7 +445,6 @@ class PrivateCtganTraining:
 
     @property
     def finite(self) -> bool:
-        """True if all weights are finite numbers."""
         return self.critic.finite and self.maker.finite
 
     def state(self) -> dict[str, Any]:
@@ -462,7 +452,6 @@ class PrivateCtganTraining:
         return {"n_done": self._n_done, **states_of(self._parts())}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave."""
         self._n_done = state["n_done"]
         restore(self._parts(), state)
 

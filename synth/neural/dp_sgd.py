@@ -177,7 +177,6 @@ class ExactSums:
             raise ValueError("exact clipping takes linear layers with biases only; set backend='opacus' for others")
 
     def __call__(self, losses: Losses, n_units: int, max_grad_norm: float) -> Tensor:
-        """As `ClippedSums` says."""
         with self._recorder as recorder:
             of_rows = losses()
         records, layers = recorder.records, recorder.layers

@@ -103,7 +103,6 @@ class Spans(nn.Module):
 
 
 def _peak(logits: Tensor, span_of: Tensor, n_spans: int) -> Tensor:
-    """Shape: (n_codes, n), to (n_spans, n)."""
     least = logits.new_full((n_spans, logits.shape[1]), -torch.inf)
     return least.scatter_reduce_(0, span_of[:, None].expand_as(logits), logits, "amax")
 
@@ -170,7 +169,6 @@ def widened(outputs: Tensor) -> Tensor:
 
 
 def is_finite(*networks: nn.Module) -> bool:
-    """True if all weights are finite numbers."""
     return all(bool(weight.isfinite().all()) for network in networks for weight in network.parameters())
 
 
@@ -188,7 +186,6 @@ class GeneratorNetwork(nn.Module):
         self.output = nn.Linear(d_inputs[-1], d_out)
 
     def forward(self, row: Tensor) -> Tensor:
-        """The logits."""
         for layer, norm in zip(self.layers, self.norms, strict=True):
             row = torch.cat([torch.relu(norm(layer(row))), row], dim=1)
         out: Tensor = self.output(row)
@@ -223,7 +220,6 @@ class Critic(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise([d_row * pac, *widths, 1]))
 
     def forward(self, rows: Tensor) -> Tensor:
-        """The scores."""
         return self._scores(self._first(rows))
 
     def gradient_norms(self, rows: Tensor) -> Tensor:
@@ -312,7 +308,6 @@ class Decoder(nn.Module):
         self.output = nn.Linear(widths[-1], d_row)
 
     def forward(self, latent: Tensor) -> Tensor:
-        """The logits."""
         for layer in self.layers:
             latent = torch.relu(layer(latent))
         out: Tensor = self.output(latent)

@@ -252,7 +252,6 @@ class PrivateTvaeTraining:
 
     @property
     def finite(self) -> bool:
-        """True if all weights are finite numbers."""
         return is_finite(self._encoder, self._decoder)
 
     def state(self) -> dict[str, Any]:
@@ -260,7 +259,6 @@ class PrivateTvaeTraining:
         return states_of(self._parts())
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave."""
         restore(self._parts(), state)
 
     def _parts(self) -> dict[str, Any]:

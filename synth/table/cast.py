@@ -162,7 +162,6 @@ def _typed(cells: pa.Array, column: Column) -> Cells | None:
 
 
 def is_number(column: Column) -> bool:
-    """True if a column holds numbers."""
     return column.is_number or column.holds_whole_numbers
 
 

@@ -45,7 +45,6 @@ class Address:
 
     @property
     def scheme(self) -> str:
-        """The kind of database."""
         return self.url.partition("://")[0]
 
     @property

@@ -50,7 +50,6 @@ class Cells:
         return results, faults
 
     def none(self) -> np.ndarray:
-        """No cell at all, as flags."""
         return np.zeros(len(self.raw), dtype=bool)
 
 

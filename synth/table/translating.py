@@ -58,11 +58,9 @@ class TranslatedTable:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns of the table."""
         return self.table.names
 
     def chunks(self, schema: Schema) -> Iterator[Chunk]:
-        """The rows under a schema."""
         for violation in of_names(self.names, schema, extra=False):
             raise TableError(str(violation))
         self.counted.clear()

@@ -47,7 +47,6 @@ class Columns:
             yield np.concatenate(left)
 
     def values(self, attribute: Attribute) -> "PresentValues":
-        """The values of a column of numbers or times."""
         return PresentValues(lambda: self.parts(attribute))
 
     def encoded(self, layout: Layout) -> Encoded:
@@ -98,7 +97,6 @@ class PresentValues:
 
     @property
     def missing(self) -> bool:
-        """True if a value of the column is missing."""
         return self._facts[3]
 
     def ends(self) -> tuple[float, float]:

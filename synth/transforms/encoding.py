@@ -42,9 +42,7 @@ class Encoding(Protocol):
         ...
 
     @property
-    def layout(self) -> Layout:
-        """The layout of an encoded row."""
-        ...
+    def layout(self) -> Layout: ...
 
     def apply(self, table: pd.DataFrame | Columns, rng: np.random.Generator) -> Encoded:
         """The rows encoded, kept where the table is: the same for the same state of the generator.

@@ -48,7 +48,6 @@ class Categories:
 
     @property
     def size(self) -> int:
-        """Number of codes."""
         return len(self.known)
 
     @cached_property

@@ -253,13 +253,11 @@ class Modes:
         return shares
 
     def to_plain(self) -> dict[str, Any]:
-        """The modes as plain data."""
         arrays = {name: getattr(self, name).tolist() for name in ("atoms", "means", "deviations", "weights")}
         return {**arrays, "missing": self.missing, "log": self.log, "step_shares": list(self.step_shares)}
 
     @classmethod
     def from_plain(cls, content: Mapping[str, Any]) -> Self:
-        """The modes that `to_plain` took apart."""
         arrays = {name: plain_arrays.reals(content, name) for name in ("atoms", "means", "deviations", "weights")}
         # Models that know no steps were saved without them, and draw as they did.
         shares = tuple(plain_arrays.reals(content, "step_shares").tolist()) if "step_shares" in content else ()
@@ -267,7 +265,6 @@ class Modes:
         return cls(**arrays, missing=missing, log=log, step_shares=shares)
 
     def _atom_codes(self, values: Array) -> NDArray[np.int32]:
-        """The code of each value that is an atom, -1 for the others."""
         if len(self.atoms) == 0:
             return np.full(len(values), -1, np.int32)
         place = np.minimum(np.searchsorted(self.atoms, values), len(self.atoms) - 1)

@@ -176,7 +176,6 @@ class TrainingColumn:
 
     @property
     def counts(self) -> Array:
-        """Rows of each code."""
         return np.bincount(self.codes, minlength=self.size).astype(np.float64)
 
 
@@ -276,7 +275,6 @@ def _places(learned: TrainingColumn, counts: Array) -> dict[int, Array]:
 
 
 def _placed(rows: Features, places: Mapping[int, Array]) -> Features:
-    """The features, categories in their places."""
     if not places:
         return rows
     rows = rows.copy()
@@ -370,7 +368,6 @@ def conditional_to_arrays(
 def conditional_from_arrays(
     content: Mapping[str, Any], arrays: Arrays, forests: Sequence[Forest], size: int, n_features: int
 ) -> Conditional:
-    """A conditional from what `conditional_to_arrays` gave."""
     stack = None
     if "stack" in content:
         stack = Stack(tuple(_checked_forest(number, forests, n_features) for number in content["stack"]))

@@ -47,7 +47,6 @@ class Nodes(NamedTuple):
     value: Array
 
     def cut(self, first: int, end: int) -> "Nodes":
-        """Consecutive nodes."""
         part = slice(first, end)
         return Nodes(self.feature[part], self.threshold[part], self.left[part], self.right[part], self.value[part])
 
@@ -88,7 +87,6 @@ class Forest:
 
     @property
     def n_leaves(self) -> int:
-        """Leaves of all trees."""
         return int((self.nodes.left == LEAF).sum())
 
     @cached_property
@@ -126,7 +124,6 @@ def forests_to_arrays(forests: Sequence[Forest]) -> dict[str, NDArray[Any]]:
 
 
 def forests_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Forest]:
-    """The forests of a model."""
     n_trees, n_features, sizes = (_whole(arrays[f"forests.{name}"]) for name in ("trees", "features", "sizes"))
     feature, left, right = (_whole(arrays[f"nodes.{name}"]) for name in ("feature", "left", "right"))
     threshold, value = (_real(arrays[f"nodes.{name}"]) for name in ("threshold", "value"))

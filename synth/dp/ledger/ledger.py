@@ -96,7 +96,6 @@ class Ledger:
         return tuple(record_of(self._books, request.token).reservation for request in requests)
 
     def reservation(self, token: str) -> Reservation:
-        """A reservation as it stands."""
         with self._reading() as books:
             return record_of(books, token).reservation
 

@@ -56,7 +56,6 @@ class LedgerEntry:
 
     @property
     def content(self) -> dict[str, Any]:
-        """The content of the body."""
         content = plain_json(self.body)
         if not isinstance(content, dict) or canonical(content) != self.body:
             raise ValueError("the body is not canonical")
@@ -86,7 +85,6 @@ def curve_content(curve: RdpCurve) -> dict[str, Any]:
 
 
 def curve_of(content: Mapping[str, Any]) -> RdpCurve:
-    """The curve that `curve_content` wrote."""
     divergences = tuple(math.inf if value == "inf" else _number(value) for value in content["divergences"])
     return RdpCurve(divergences, _number(content["delta"]))
 

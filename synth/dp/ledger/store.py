@@ -317,7 +317,6 @@ def entries_after(connection: sa.Connection, seq: int | None = None) -> list[Led
 
 
 def entry_at(connection: sa.Connection, seq: int) -> LedgerEntry | None:
-    """The entry of that number."""
     row = connection.execute(sa.select(_table).where(_table.c.seq == seq)).one_or_none()
     return None if row is None else LedgerEntry(*row)
 

@@ -276,7 +276,6 @@ class AutoregressiveModel(ModelDisplay):
     def load(
         cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], schema: Schema, statement: Any
     ) -> Self:
-        """A model from what `save` wrote."""
         try:
             if statement is not None:
                 raise ValueError("such a model promises nothing")

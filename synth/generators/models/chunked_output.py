@@ -208,7 +208,6 @@ def _write(model: Model, file: Path, draw: Callable[[], pd.DataFrame], progress:
 
 
 def _child(seed: int, index: int) -> int:
-    """The seed of one file."""
     digest = hashlib.blake2b(f"{seed}\0part\0{index}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 

@@ -150,7 +150,6 @@ class HistoryModel(ModelDisplay):
         statement: PrivacyStatement | None,
         part_class: type[Any],
     ) -> Self:
-        """A model from what `save` wrote."""
         try:
             held, shares = content[HISTORIES], entity_shares_of(content, schema)
             if shares is None or type(held["averages"]) is not bool:

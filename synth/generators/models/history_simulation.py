@@ -78,7 +78,6 @@ class Keys:
 
     @property
     def uniques(self) -> list[Unique]:
-        """The unique constraints of the schema."""
         return [each for each in self.layout.schema.constraints if isinstance(each, Unique)]
 
     def _of_entity(self, unique: Unique) -> bool:
@@ -149,7 +148,6 @@ class Simulation:
         return pd.concat(tables, ignore_index=True), np.concatenate(owners)
 
     def _first_rows_of(self, parents: pd.DataFrame) -> pd.DataFrame:
-        """The first row of each parent."""
         layout = self.layout
         known = parents[[*layout.constant, layout.n_rows]]
         pending = np.arange(len(parents))
@@ -268,7 +266,6 @@ class _State:
     def of(
         cls, layout: HistoryLayout, firsts: pd.DataFrame, owners: NDArray[np.int64], lengths: NDArray[np.int64]
     ) -> "_State":
-        """Histories that have their first rows."""
         return cls(layout, firsts, owners, lengths, 1, _added(layout, firsts, {}))
 
     def unfinished(self) -> "_State":

@@ -169,7 +169,6 @@ class MarginalModel(ModelDisplay):
         schema: Schema,
         statement: PrivacyStatement | None,
     ) -> Self:
-        """A model from what `save` wrote."""
         try:
             parameters = content.get("parameters")
             discretizer = Discretizer.from_plain(content["discretizer"], schema)

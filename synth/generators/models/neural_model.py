@@ -104,7 +104,6 @@ class NeuralModel(ModelDisplay):
         schema: Schema,
         statement: PrivacyStatement | None,
     ) -> Self:
-        """A model from what `save` wrote."""
         require_torch()
         from synth.neural.sampling import from_arrays
 

@@ -200,7 +200,6 @@ def _dealt(values: np.ndarray, owner: np.ndarray, rng: np.random.Generator) -> n
 
 
 def rows_wanted(n_rows: int | None, default_rows: int) -> int:
-    """The number of rows to make."""
     wanted = default_rows if n_rows is None else n_rows
     if wanted < 1:
         raise JobError(f"a synthetic table has at least one row: rows={wanted}; ask for more")

@@ -44,7 +44,6 @@ class TextModel(ModelDisplay):
 
     @property
     def schema(self) -> Schema:
-        """The schema it was fitted under."""
         known, of_themes = self.rows.schema, set(self._theme_columns)
         if not of_themes:
             return known
@@ -125,7 +124,6 @@ class TextModel(ModelDisplay):
     def load(
         cls, rows: Model, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], model: str | None = None
     ) -> Self:
-        """A model from what `save` wrote."""
         from synth.language.adapters import require_libraries
 
         require_libraries()

@@ -54,7 +54,6 @@ class UnfinishedRows:
 
     @property
     def done(self) -> list[FileFacts]:
-        """Of each file that is whole, in order."""
         known = enumerate(self.ever_done)
         return [facts for _, facts in takewhile(lambda found: self.file(found[0]).exists(), known)]
 
@@ -69,7 +68,6 @@ class UnfinishedRows:
         return [FileFacts(*facts) for facts in self.work.state.get("parts", [])]
 
     def file(self, index: int) -> Path:
-        """The path of a file of the table."""
         return self.work.result / f"part-{index:05d}.parquet"
 
     def claim(self, call: Mapping[str, Any], *, force: bool) -> dict[str, Any]:
@@ -112,7 +110,6 @@ class UnfinishedRows:
         self.work.publish()
 
     def discard(self) -> None:
-        """Remove all that is kept."""
         self.work.discard()
 
     def _begun(self, call: Mapping[str, Any]) -> dict[str, Any]:
