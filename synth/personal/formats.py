@@ -138,15 +138,6 @@ def _is_numeric(column: PersonalColumn) -> bool:
     return column.dtype is not None and re.match("u?int|float", column.dtype, re.IGNORECASE) is not None
 
 
-def is_made_of(template: str, text: str) -> bool:
-    """True if a text follows a template.
-
-    >>> is_made_of("555-01##", "555-0123"), is_made_of("555-01##", "555-9123")
-    (True, False)
-    """
-    return _pattern(template).fullmatch(text) is not None
-
-
 @cache
 def _pattern(template: str) -> re.Pattern[str]:
     return re.compile("".join(f"[{re.escape(admitted)}]" for admitted in positions(template)))

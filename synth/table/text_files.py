@@ -44,7 +44,7 @@ class TextStream:
 
     def __init__(self, stream: Any, shown: str, limits: SizeLimits, *, is_gzip: bool = False) -> None:
         self.shown = shown
-        self._stream, self._limits, self._is_gzip = stream, limits, is_gzip
+        self._stream, self._limits = stream, limits
         self._ahead, self._n, self._tail = b"", 0, b""
         start = self._take(len(codecs.BOM_UTF8))
         if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from synth.chunks import Part
 from synth.domain import Discretizer
 from synth.domain.coded_rows import CodedRows, Evidence
-from synth.errors import JobError, ModelError
+from synth.errors import JobError
 from synth.generators.base import ModelDisplay
 from synth.generators.models.conditions import GIVEN, WAYS, ConditionMixture, Conditions
 from synth.generators.models.constraints import draw_lawful, structural_zeros, with_dependents
@@ -276,23 +276,18 @@ class AutoregressiveModel(ModelDisplay):
     def load(
         cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], schema: Schema, statement: Any
     ) -> Self:
-        try:
-            if statement is not None:
-                raise ValueError("such a model promises nothing")
-            parameters, description = content["parameters"], content["distribution"]
-            if not isinstance(parameters, dict):
-                raise TypeError("parameters are a mapping")
-            discretizer = Discretizer.from_plain(content["discretizer"], schema)
-            allowed_pairs = _allowed_pairs(content.get("allowed_pairs", []), arrays, discretizer.sizes)
-            others = {name: each for name, each in arrays.items() if not name.startswith("allowed_pairs.")}
-            distribution = cls.restored(description, others, discretizer)
-            shares = entity_shares_of(content, schema)
-            rows = default_rows_of(content)
-            return cls(content["generator"], schema, rows, discretizer, distribution, shares, parameters, allowed_pairs)
-        except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
-            if isinstance(error, ModelError):
-                raise
-            raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
+        if statement is not None:
+            raise ValueError("such a model promises nothing")
+        parameters, description = content["parameters"], content["distribution"]
+        if not isinstance(parameters, dict):
+            raise TypeError("parameters are a mapping")
+        discretizer = Discretizer.from_plain(content["discretizer"], schema)
+        allowed_pairs = _allowed_pairs(content.get("allowed_pairs", []), arrays, discretizer.sizes)
+        others = {name: each for name, each in arrays.items() if not name.startswith("allowed_pairs.")}
+        distribution = cls.restored(description, others, discretizer)
+        shares = entity_shares_of(content, schema)
+        rows = default_rows_of(content)
+        return cls(content["generator"], schema, rows, discretizer, distribution, shares, parameters, allowed_pairs)
 
 
 def _allowed_pairs(
