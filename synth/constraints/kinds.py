@@ -174,8 +174,7 @@ def _typed(combination: tuple[Any, ...]) -> tuple[tuple[type[Any], Any], ...]:
     return tuple((type(value), value) for value in combination)
 
 
-Columns = Mapping[str, Any]
-"""Of a schema; this package comes before it."""
+Columns = Mapping[str, Any]  # of a schema; this package comes before it
 
 
 def check(constraints: Sequence[Constraint], columns: Columns) -> None:

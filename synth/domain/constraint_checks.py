@@ -15,8 +15,7 @@ from synth.domain import numeric_scale
 from synth.schema.kinds import Column
 from synth.schema.kinds.moments import DAY
 
-NOISE = 1e-9
-"""Relative difference that is an artifact of floating point."""
+NOISE = 1e-9  # relative difference that is an artifact of floating point
 Columns = Mapping[str, Column]
 
 

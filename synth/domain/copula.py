@@ -24,18 +24,14 @@ FITTED_ROWS, CORRELATED_ROWS = 20_000, 5_000
 """Rows of codes that serve to fit one, and those of its correlation: its error is .014."""
 FIT_SWEEPS, DRAW_SWEEPS = 25, 3
 """Sweeps of Gibbs sampling over all columns: twice as many raise a rank correlation within codes by .02 at most."""
-RIDGE = 1e-3
-"""Share of independence in the correlation, which keeps its inverse sound."""
+RIDGE = 1e-3  # share of independence in the correlation, which keeps its inverse sound
 LEAST_WEIGHT = 0.03
 """A column whose weight for another is smaller does not say anything of it: it is no more than the error of the fit."""
-DIGITS = 6
-"""Of the weights: no order of summation shows in a drawn table."""
-SMALLEST = 1e-300
-"""Probability at least, whose normal quantile is finite."""
+DIGITS = 6  # of the weights: no order of summation shows in a drawn table
+SMALLEST = 1e-300  # probability at least, whose normal quantile is finite
 N_QUANTILES, LEAST_ROWS = 16, 64
 """Quantiles of the scores within a code, and fitted rows with a code, from which on its scores have quantiles."""
-BLOCK = 50_000
-"""Rows that are drawn at a time: what they need in memory does not grow with a table."""
+BLOCK = 50_000  # rows that are drawn at a time: what they need in memory does not grow with a table
 
 
 @dataclass(frozen=True)

@@ -138,8 +138,7 @@ def _joint(columns: Sequence[NDArray[np.integer]], shape: Sequence[int], n: int)
 
 MARK = "\0coarse"
 """The suffix of a coarse attribute after its column's name: no column's name holds a NUL."""
-MOST_CODES = 128
-"""Codes that are merged at most: a triple is counted by fine codes before they are."""
+MOST_CODES = 128  # codes that are merged at most: a triple is counted by fine codes before they are
 
 
 def fine(name: str) -> str:

@@ -18,8 +18,7 @@ from scipy import stats
 from synth.domain import grid, numeric_scale
 from synth.schema.kinds import LineColumn
 
-SMALLEST = 2.0**-20
-"""Reals without a declared precision are told apart from zero down to this."""
+SMALLEST = 2.0**-20  # reals without a declared precision are told apart from zero down to this
 SIGNAL_OF_A_POWER, SIGNAL_OF_A_DECADE = 200.0, 100.0
 """Units, in standard deviations of the noise, for which a power of two or a decade is one cell. It has as many parts as
 the square of the multiple. As far as cells can be divided, the penalty of a window of eight powers of two, or of two
@@ -34,8 +33,7 @@ LEAST_SIGNAL = 28.0
 ORDINARY = (2.0**-7, 2.0**20)
 """Magnitudes at which most numbers lie: beyond them a power of two has at most `FEW_PARTS`, all of them `MOST_FAR`."""
 FEW_PARTS, MOST_FAR = 2, 100
-ERA = (1900, 2100)
-"""Years in which most dates lie: before and after them a century is one cell."""
+ERA = (1900, 2100)  # years in which most dates lie: before and after them a century is one cell
 PENALTY, ROOT_PENALTY, OTHER_PENALTY = 1.5, 8.0, 6.0
 """The least mass of a window of m cells, in standard deviations of a cell's noise: the less of `PENALTY` m and
 `ROOT_PENALTY` sqrt(m). The first keeps noise beside few cells out; the noise of many grows with their root only. A
@@ -45,8 +43,7 @@ FALSE_NEAR, FALSE_FAR = 1e-2, 1e-5
 """Probabilities with which noise alone adds to a window: numbers of the other sign that are no larger, and any."""
 FAR_SHARE = 0.02
 """Numbers apart from the others, or of another sign, are clamped where they are no more than this beside them."""
-LESSER_SHARE = 0.25
-"""The least share of either sign in a window that both show together."""
+LESSER_SHARE = 0.25  # the least share of either sign in a window that both show together
 NEAR_ZERO = 1 / 8
 """A window of one sign goes on to zero where it reaches below this share of its largest magnitude."""
 ZERO_HELD = 2.0

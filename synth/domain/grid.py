@@ -11,8 +11,7 @@ from synth.domain import numeric_scale
 from synth.schema.kinds import LineColumn
 
 MAX_CELLS = 4_000
-EVEN_CELLS = 256
-"""Cells of an even grid over a column that can hold more values than that."""
+EVEN_CELLS = 256  # cells of an even grid over a column that can hold more values than that
 CELLS_A_DECADE = 24
 DECADES = 6
 """The range below the largest magnitude in which a geometric grid resolves a column without a precision."""

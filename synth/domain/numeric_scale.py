@@ -6,8 +6,7 @@ import numpy as np
 
 from synth.schema.kinds import LineColumn
 
-ROUNDING = 8.0
-"""Float spacings by which a quotient may miss a whole number."""
+ROUNDING = 8.0  # float spacings by which a quotient may miss a whole number
 LARGEST = 2.0**62
 """Steps of a precision that are counted at most, either way: as many as int64 holds."""
 

@@ -21,14 +21,12 @@ FEW_CELLS = 2.5
 """A number or time has a code for each of its cells up to so many times the codes that are asked for."""
 MOST_CELLS = 1_000
 """Cells that values of a number are in at most, about; each holds at least that part of them."""
-SPLIT = 8
-"""Parts of a cell whose mean is off its middle."""
+SPLIT = 8  # parts of a cell whose mean is off its middle
 OFF_MIDDLE = 0.15
 """The distance of a cell's mean from its middle, in widths, beyond which the cell is split into parts."""
 
 SMALLEST = 1e-300
-LEAST_LENGTH = 1e-6
-"""Of the cell of one value alone, as a share of it."""
+LEAST_LENGTH = 1e-6  # of the cell of one value alone, as a share of it
 
 Places = NDArray[np.float64]
 

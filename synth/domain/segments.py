@@ -11,10 +11,8 @@ Source: Hutter 2007, "Exact Bayesian regression of piecewise constant functions"
 import numpy as np
 from scipy.special import erfcx, logsumexp
 
-CHANGES = 2.0
-"""Expected changes of the ratio over a column, a priori."""
-EMPTY, EMPTY_AT_BOUND = 0.2, 0.98
-"""Prior probability that a segment is empty."""
+CHANGES = 2.0  # expected changes of the ratio over a column, a priori
+EMPTY, EMPTY_AT_BOUND = 0.2, 0.98  # prior probability that a segment is empty
 SCALES = (0.25, 1.0, 4.0, 16.0)
 """Means of the exponential priors of a segment's ratio, in units of the ratio of the whole column."""
 BLOCKS, COARSE = 160, 48

@@ -34,10 +34,8 @@ if TYPE_CHECKING:
     from synth.neural.autoregressive_network import AutoregressiveNetwork
     from synth.neural.autoregressive_training import ArnSpec
 
-N_LEVELS = 8
-"""Levels of the ranks within a code."""
-MOST_LEVELS = 1_000
-"""Levels that a saved model may have."""
+N_LEVELS = 8  # levels of the ranks within a code
+MOST_LEVELS = 1_000  # levels that a saved model may have
 
 
 class Arn(AutoregressiveGenerator):

@@ -22,8 +22,7 @@ from synth.histories.layout import FIRST, LATER, HistoryLayout, has_histories
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
-LEAST_UNITS = 20
-"""Units of a code or a leaf below which a fit warns."""
+LEAST_UNITS = 20  # units of a code or a leaf below which a fit warns
 FEW_UNITS = 2
 """Units below which codes of two columns never meet, where at least `LEAST_UNITS` were to be expected by chance."""
 

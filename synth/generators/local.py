@@ -31,8 +31,7 @@ from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.table.rows import Rows
 
-EXACT_SIGMA = 0.5
-"""Standard deviation, in rows, that counts without noise are taken to have."""
+EXACT_SIGMA = 0.5  # standard deviation, in rows, that counts without noise are taken to have
 Pair = Annotated[tuple[str, str], Field(description="Two columns.")]
 
 

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from synth.neural.training import Course
     from synth.neural.tvae import PrivateTvaeTraining
 
-STEPS = "steps of DP-SGD"
-"""Their name in a statement."""
+STEPS = "steps of DP-SGD"  # their name in a statement
 EXPECTED_BATCH = (256, 4096)
 """Units that a step's sample holds at least and at most, as expected, where the sampling rate is not set."""
 PLAIN_ONLY = ("epochs", "batch_size", "pac", "precision")

@@ -33,14 +33,12 @@ from synth.transforms.encoding import BinnedEncoding
 if TYPE_CHECKING:
     from synth.neural.sampling import CtganNetwork
 
-VOTES = "votes of teachers on generated rows"
-"""Their name in a statement."""
+VOTES = "votes of teachers on generated rows"  # their name in a statement
 UNITS_PER_TEACHER = 4
 """Units of a teacher, about, where the number of teachers is not set.
 
 Noise on a count does not grow with teachers. So under noise many weak ones say more than few good ones."""
-MOST_TEACHERS = 20_000
-"""Teachers at most, where their number is not set."""
+MOST_TEACHERS = 20_000  # teachers at most, where their number is not set
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from synth.histories.ordering import Histories
 from synth.schema import Schema
 from synth.schema.kinds import IntegerColumn, RealColumn
 
-FIRST, LATER = "first", "later"
-"""The names of the two tables, in files and in statements."""
+FIRST, LATER = "first", "later"  # the names of the two tables, in files and in statements
 
 
 def has_histories(schema: Schema) -> bool:

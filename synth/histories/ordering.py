@@ -70,8 +70,7 @@ def histories_of(table: pd.DataFrame, schema: Schema) -> Histories:
     return Histories(held[order], np.flatnonzero(np.diff(owners, prepend=-1)))
 
 
-NUMBER = "[+-]?[0-9]{1,40}"
-"""Texts of an order that sort as whole numbers."""
+NUMBER = "[+-]?[0-9]{1,40}"  # texts of an order that sort as whole numbers
 
 
 def order_ranks(series: pd.Series, schema: Schema) -> NDArray[np.float64]:

@@ -20,8 +20,7 @@ from synth.split import row_keys
 from synth.table import conform
 from synth.table.conforming import Outside
 
-TableRole = Literal["parents", "rows"]
-"""The role of a table in a relation."""
+TableRole = Literal["parents", "rows"]  # the role of a table in a relation
 RELATED_TABLES: tuple[TableRole, ...] = ("parents", "rows")
 """The two tables of a relation, parents first: their child rows are drawn given them."""
 _TABLE_KEYS = ("target", "task", "sensitive", "quasi_identifiers", "parties", "entity", "constant_in_entity", "order")

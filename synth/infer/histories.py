@@ -19,8 +19,7 @@ from synth.errors import TableError
 from synth.histories.ordering import Histories, histories_of, order_ranks
 from synth.schema import Schema
 
-LEAST_HISTORIES = 30
-"""Entities with several rows, below which nothing is told from chance."""
+LEAST_HISTORIES = 30  # entities with several rows, below which nothing is told from chance
 NEARLY_ALL = 0.95
 """Share of the entities with several rows that follow a column proposed as the order.
 
@@ -28,8 +27,7 @@ Of 30 entities with two rows each, so many ascend in the file, or descend in it,
 """
 MOST_TIED = 0.05
 """Share of the rows of an entity, behind its first ones, that may have the order of the row before in a proposal."""
-MOST_TIED_NAMED = 0.5
-"""The same of an order that somebody named."""
+MOST_TIED_NAMED = 0.5  # the same of an order that somebody named
 MOST_CHANCE = 1e-6
 """Chance of a fact, if values were dealt to rows in any order, above which it is not proposed."""
 LEAST_RISES = 0.05

@@ -38,8 +38,7 @@ MISSING_TEXTS = frozenset({
     "not available", "not applicable", "not reported", "not known", "no data",
 })  # fmt: skip
 """Words that people write where there is nothing, in lower case."""
-LEAST_VALUES = 2
-"""Different values beside such a text that say what a column holds."""
+LEAST_VALUES = 2  # different values beside such a text that say what a column holds
 
 
 def missing_texts_of(
@@ -135,10 +134,8 @@ def _mark(characters: set[str]) -> str | None:
     return next((mark for mark in _ALPHABETS if characters <= set(ALPHABETS[mark])), None)
 
 
-FEW = 20
-"""So many distinct texts are categories in any table."""
-MANY = 2_000
-"""More distinct texts than this are never categories."""
+FEW = 20  # so many distinct texts are categories in any table
+MANY = 2_000  # more distinct texts than this are never categories
 TOKENS = (("False", "True"), ("false", "true"), ("FALSE", "TRUE"))
 
 
@@ -275,10 +272,8 @@ def _whole_or_none(about: ColumnFacts) -> np.ndarray | None:
     return values.astype(np.int64)  # type: ignore[no-any-return]
 
 
-NUMBERS = ("integer", "real", "weight")
-"""Kinds that numbers are looked for in texts for."""
-_FALSE = ("0", "n", "no", "f", "false", "off", "-", "none")
-"""Texts that say no, in lower case."""
+NUMBERS = ("integer", "real", "weight")  # kinds that numbers are looked for in texts for
+_FALSE = ("0", "n", "no", "f", "false", "off", "-", "none")  # texts that say no, in lower case
 
 
 def check_kinds(kinds: Mapping[str, str], names: list[str], entity: str | None) -> None:

@@ -19,14 +19,12 @@ from synth.table.decode import INFINITY, rounded
 MAX_DECIMALS = 12
 FEW_CODES = 64
 """So many distinct whole numbers of a column named like an identifier are codes of categories."""
-MANY_ROWS = 1_000
-"""In so many rows, whole numbers that never repeat identify them."""
+MANY_ROWS = 1_000  # in so many rows, whole numbers that never repeat identify them
 ZERO_SHARE = 0.1
 """From this share on, zeros of a column of reals are a spike that needs a place of its own."""
 FINE_STEPS = 256
 """Up to so many steps between its bounds, a column is resolved in full on a linear scale."""
-ROUNDING = 8.0
-"""Float spacings by which a quotient may miss a whole number."""
+ROUNDING = 8.0  # float spacings by which a quotient may miss a whole number
 BEYOND_CHANCE = 0.1
 """Share of the values that are on a step and not by chance, from which on the column has it."""
 EXPLAINED, ALWAYS = 0.02, 0.999

@@ -23,8 +23,7 @@ from synth.distribution import missing_extra
 from synth.errors import JobError, ModelError
 from synth.language.decoder import Cache
 
-ADAPTER = "adapter_config.json"
-"""Names another folder, which nothing here has looked at."""
+ADAPTER = "adapter_config.json"  # names another folder, which nothing here has looked at
 CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
 """Names of files of weights that run code when they are read."""

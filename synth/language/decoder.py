@@ -12,10 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-Cache = Any
-"""Keys and values of the tokens so far, in the form of the decoder that made them."""
-HEAD = 16
-"""Width of an attention head."""
+Cache = Any  # keys and values of the tokens so far, in the form of the decoder that made them
+HEAD = 16  # width of an attention head
 
 
 class Decoder(Protocol):

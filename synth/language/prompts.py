@@ -20,8 +20,7 @@ from synth.table.restore_dtypes import texts
 
 N_RANGES, MOST_VALUES = 16, 62
 """Ranges of a number or time, and values of any other column, that a prompt tells apart."""
-OTHER = 0
-"""Code of a value that no synthetic row holds."""
+OTHER = 0  # code of a value that no synthetic row holds
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from torch import Tensor
 from synth.language.decoder import Decoder
 from synth.language.sequences import Vocabulary
 
-ROWS_AT_ONCE = 256
-"""Texts that are written side by side."""
+ROWS_AT_ONCE = 256  # texts that are written side by side
 
 
 @dataclass(frozen=True)

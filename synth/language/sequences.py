@@ -16,8 +16,7 @@ from torch.nn import functional
 
 from synth.language.decoder import Decoder
 
-ROWS_A_PASS = 64
-"""Texts that are read at once."""
+ROWS_A_PASS = 64  # texts that are read at once
 
 
 class Vocabulary(Protocol):

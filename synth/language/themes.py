@@ -24,18 +24,12 @@ from synth.errors import JobError, SchemaError
 from synth.schema import Schema
 from synth.schema.kinds import BooleanColumn
 
-MOST_WORDS = 2_000
-"""Words that sentences are told apart by, at most."""
-LEAST_SENTENCES = 2
-"""Public sentences that such a word stands in at least."""
-N_TOLD = 3
-"""Words that describe a theme in a prompt."""
-TEXTS_A_PASS = 2_048
-"""Public texts that rows are dealt to at once."""
-SENTENCES_A_PASS = 65_536
-"""Sentences that centers are compared with at once."""
-PLACES = 6
-"""Decimal places by which sentences differ: k-means does not tell nearer ones apart."""
+MOST_WORDS = 2_000  # words that sentences are told apart by, at most
+LEAST_SENTENCES = 2  # public sentences that such a word stands in at least
+N_TOLD = 3  # words that describe a theme in a prompt
+TEXTS_A_PASS = 2_048  # public texts that rows are dealt to at once
+SENTENCES_A_PASS = 65_536  # sentences that centers are compared with at once
+PLACES = 6  # decimal places by which sentences differ: k-means does not tell nearer ones apart
 _BETWEEN = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])\s*|\n+")
 _WORD = r"[\u3040-\u30ff\u3400-\u9fff]|\b\w\w+\b"
 """A word; of Chinese and Japanese, which put no blanks between words, a character."""

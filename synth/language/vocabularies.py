@@ -61,8 +61,7 @@ class CodedVocabulary:
         return np.arange(self.size) >= self.tokenizer.size
 
 
-IN_WORDS = "<missing>"
-"""A missing text, as a folder's model reads and writes it."""
+IN_WORDS = "<missing>"  # a missing text, as a folder's model reads and writes it
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,10 +22,8 @@ from synth.language.vocabularies import CodedVocabulary, WordedVocabulary
 from synth.neural.training import device_of
 from synth.schema import Schema
 
-MOST_TOKENS = 10**6
-"""Tokens of a saved vocabulary at most."""
-THEMES = "themes "
-"""First part of the names of the arrays of themes."""
+MOST_TOKENS = 10**6  # tokens of a saved vocabulary at most
+THEMES = "themes "  # first part of the names of the arrays of themes
 
 
 @dataclass(frozen=True, eq=False)

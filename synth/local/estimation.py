@@ -131,8 +131,7 @@ class Precision:
     respondents: Mapping[float, int]
 
 
-HALF_WIDTHS = (0.02, 0.01)
-"""Half widths of an interval for which respondents are told."""
+HALF_WIDTHS = (0.02, 0.01)  # half widths of an interval for which respondents are told
 
 
 def precision(survey: Survey, n: int) -> tuple[Precision, ...]:

@@ -19,12 +19,9 @@ import numpy as np
 
 from synth.dp.mechanisms import Words, system_words
 
-CHUNK = 4_000_000
-"""Random words that are held at once."""
-_DIGITS = 80
-"""Decimal digits of an exponential, before it is rounded to a whole number of `2^-64`."""
-NO_ANSWER = -1
-"""The cell of a respondent who answers nothing, not even that the value is missing."""
+CHUNK = 4_000_000  # random words that are held at once
+_DIGITS = 80  # decimal digits of an exponential, before it is rounded to a whole number of `2^-64`
+NO_ANSWER = -1  # the cell of a respondent who answers nothing, not even that the value is missing
 
 
 @dataclass(frozen=True)

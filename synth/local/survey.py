@@ -34,10 +34,8 @@ from synth.schema import Schema
 from synth.table import conform
 
 Pairs = Literal["auto", "none", "all"] | tuple[tuple[str, str], ...]
-ANSWERS = "randomized answers of each respondent"
-"""The event of a survey."""
-MOST_CELLS = 100_000
-"""Answers to one question at most."""
+ANSWERS = "randomized answers of each respondent"  # the event of a survey
+MOST_CELLS = 100_000  # answers to one question at most
 LARGEST_NOISE = 0.2
 """The mean distance of a pair from its true shares, by noise alone, up to which "auto" asks for pairs."""
 

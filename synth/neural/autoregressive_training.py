@@ -33,8 +33,7 @@ of the rows themselves.
 """
 RISE, FIRST, LAST = 0.3, 1 / 25, 1e-4
 """Of the one cycle: the share of steps in which the rate rises, and its first and last value as shares of its peak."""
-FEW_CODES = 12
-"""Columns of no more codes have no curves."""
+FEW_CODES = 12  # columns of no more codes have no curves
 
 
 @dataclass(frozen=True)

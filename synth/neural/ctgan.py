@@ -23,8 +23,7 @@ from synth.neural.training import restore, states_of
 from synth.table.spool import TEMPORARY, Disk
 from synth.transforms.layout import Encoded, Layout
 
-SORTED_ROWS = 1 << 20
-"""Rows that are sorted at once."""
+SORTED_ROWS = 1 << 20  # rows that are sorted at once
 LESS_THAN_ONE = 1 - 2.0**-40
 """Keeps a column's number plus a share of 1 below the next column's number in double precision."""
 
@@ -137,8 +136,7 @@ def _joined(parts: list[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:
     return np.concatenate([np.empty(0, kind), *parts]).astype(kind, copy=False)
 
 
-N_NORM_BATCHES = 100
-"""Batches of fakes that tell the statistics of batch norm."""
+N_NORM_BATCHES = 100  # batches of fakes that tell the statistics of batch norm
 
 
 @dataclass(frozen=True)

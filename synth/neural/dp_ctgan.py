@@ -54,10 +54,8 @@ from synth.neural.released import ReleasedConditions, averaged
 from synth.neural.training import restore, states_of
 from synth.transforms.layout import Layout
 
-LAST_RATE_SHARE = 0.02
-"""Of a learning rate, at the end of the schedule."""
-RAREST_SHARE = 1e-3
-"""Keeps the weight of rare codes in the matching loss finite."""
+LAST_RATE_SHARE = 0.02  # of a learning rate, at the end of the schedule
+RAREST_SHARE = 1e-3  # keeps the weight of rare codes in the matching loss finite
 
 Score = Callable[[Tensor, Tensor], Tensor]
 """A critic's scores of fakes on the conditions that they were made on, shape (n,), as the generator's loss has them."""
@@ -231,8 +229,7 @@ class NetworkCritic:
 
 LEAST_RATE = 0.005
 """Of the critic's steps, which begin at 1 and are 1 / t at step t until they come to this."""
-SCORE_WEIGHT = 40.0
-"""Of the scores in the generator's loss."""
+SCORE_WEIGHT = 40.0  # of the scores in the generator's loss
 
 
 class PairCritic:

@@ -150,10 +150,8 @@ class _Nll(torch.autograd.Function):
         return gradient.scatter_add_(0, places.T, -by_span).T, None, None, None
 
 
-NEGATIVE_SLOPE, DROPOUT = 0.2, 0.5
-"""Of the critic's hidden layers, as in the library `ctgan`."""
-BETAS = 0.5, 0.9
-"""Of Adam, for generators and critics."""
+NEGATIVE_SLOPE, DROPOUT = 0.2, 0.5  # of the critic's hidden layers, as in the library `ctgan`
+BETAS = 0.5, 0.9  # of Adam, for generators and critics
 Precision = Literal["float32", "bfloat16"]
 """Of the factors of a network's products; everything else is in float32, weights and optimizers too."""
 

@@ -53,10 +53,8 @@ SIGNAL = 0.1
 """Standard deviation of the share of votes that a pair of codes is taken to explain, before anything is known."""
 LEAST_NOISE = 0.03
 """Standard deviation of the share of votes that pairs of codes do not explain, beside the noise."""
-KEPT = 0.8
-"""The share of a round's weight that the next round leaves it."""
-SCORE_WEIGHT = 5.0
-"""Of the student's scores in the generator's loss."""
+KEPT = 0.8  # the share of a round's weight that the next round leaves it
+SCORE_WEIGHT = 5.0  # of the student's scores in the generator's loss
 
 Release = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 """Noisy counts in place of exact ones, of which a budget has charged the release."""

@@ -18,8 +18,7 @@ from synth.neural.networks import Decoder, GeneratorNetwork, Spans
 from synth.transforms.encoding import Match
 from synth.transforms.layout import Encoded, Layout
 
-BATCH = 8_192
-"""Rows that a network makes at once."""
+BATCH = 8_192  # rows that a network makes at once
 N_TRIED = 5 * BATCH
 """Rows that tell how likely a row is at best to hold what is asked for, and that one such row may take on average."""
 PATIENCE = 20
@@ -179,8 +178,7 @@ def _joined(parts: Sequence[Encoded]) -> Encoded:
 
 
 N_MATCHED_ROWS, N_MATCHING_ROUNDS = 20_000, 30
-LEAST_SHARE = 1e-6
-"""Keeps the logarithm of an empty code finite."""
+LEAST_SHARE = 1e-6  # keeps the logarithm of an empty code finite
 
 
 def match_one_way(network: CtganNetwork | TvaeNetwork, shares: Tensor) -> None:

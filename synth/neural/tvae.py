@@ -127,8 +127,7 @@ def divergences(mean: Tensor, log_variance: Tensor) -> Tensor:
     return (mean.square() + log_variance.exp() - log_variance - 1).sum(1) / 2
 
 
-RAREST_SHARE = 1e-5
-"""Below this a released share is noise."""
+RAREST_SHARE = 1e-5  # below this a released share is noise
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from synth.identifiers import positions
 from synth.locales import IBAN_LENGTHS
 from synth.schema.kinds import PersonalColumn
 
-CARD_DIGITS = (13, 19)
-"""Digits of a card number, least and most (ISO/IEC 7812-1)."""
+CARD_DIGITS = (13, 19)  # digits of a card number, least and most (ISO/IEC 7812-1)
 
 
 def luhn_digits(numbers: np.ndarray) -> np.ndarray:

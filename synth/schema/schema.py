@@ -16,10 +16,8 @@ from synth.schema.kinds import KINDS, AnyColumn, Column
 from synth.schema.kinds.base import TaskKind
 from synth.validation import Frozen, is_plain, require_plain, sentence
 
-MOST_LEVELS = 8
-"""Categories of a column that are shown; the rest is counted."""
-FORMAT = 1
-"""Version of the schema file; a newer one is refused."""
+MOST_LEVELS = 8  # categories of a column that are shown; the rest is counted
+FORMAT = 1  # version of the schema file; a newer one is refused
 
 
 class Schema(Frozen):

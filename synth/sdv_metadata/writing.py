@@ -18,8 +18,7 @@ from synth.schema.kinds import CategoricalColumn, Column, IdentifierColumn, Pers
 from synth.schema.kinds.moments import read_as
 from synth.sdv_metadata.columns import PERSONAL, REPRESENTATIONS, VERSION, Spec, precision_of, regex_of, shown
 
-_FIRST_YEAR = 1000
-"""Before it, years are not written with four digits everywhere."""
+_FIRST_YEAR = 1000  # before it, years are not written with four digits everywhere
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,7 @@ _PLAIN_WHOLE = "^-?[0-9]{1,18}$"
 _PLAIN_REAL = "^-?(?:[0-9]{1,17}(?:[.][0-9]{0,17})?|[.][0-9]{1,17})(?:[eE][+-]?[0-9]{1,2})?$"
 _CLOCKS = tuple(map(pa.timestamp, ("s", "ms", "us", "ns")))
 _ZONE_PACKAGES = frozenset({"datetime", "zoneinfo", "pytz", "dateutil", "pandas"})
-_LARGEST_EXPONENT = 400
-"""Decimals beyond ten to this are out of any bounds, and slow to write out."""
+_LARGEST_EXPONENT = 400  # decimals beyond ten to this are out of any bounds, and slow to write out
 
 
 def cast(

@@ -13,13 +13,11 @@ import pandas as pd
 
 from synth.errors import TableError
 
-MAX_BYTES = 8 << 30
-"""Of any table that is held in memory, uncompressed."""
+MAX_BYTES = 8 << 30  # of any table that is held in memory, uncompressed
 MAX_ROWS = 1 << 31
 MAX_COLUMNS = 20_000
 
-TIMES = 20
-"""The factor by which a table may need more than the training table beside it."""
+TIMES = 20  # the factor by which a table may need more than the training table beside it
 LEAST_BYTES, LEAST_ROWS, LEAST_COLUMNS = 64 << 20, 1_000_000, 2_000
 """The allowance of a table, however small the training table is."""
 
@@ -55,10 +53,8 @@ class SizeLimits:
         raise TableError(f"a table may have {limit:,} {unit} here: {shown} has more; {remedy}")
 
 
-NO_MORE = SizeLimits()
-"""For a table whose owner is trusted, and that is held in memory."""
-IN_PARTS = SizeLimits(n_bytes=1 << 62, n_rows=1 << 62)
-"""For one that is read some rows at a time."""
+NO_MORE = SizeLimits()  # for a table whose owner is trusted, and that is held in memory
+IN_PARTS = SizeLimits(n_bytes=1 << 62, n_rows=1 << 62)  # for one that is read some rows at a time
 
 
 @contextmanager

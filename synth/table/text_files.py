@@ -20,10 +20,8 @@ from synth.table.arrow import as_one
 from synth.table.limits import SizeLimits, opened
 from synth.validation import is_plain
 
-ROWS = 1 << 18
-"""Rows that are worked on at once."""
-HEADER_BYTES = 16 << 20
-"""Of a first line."""
+ROWS = 1 << 18  # rows that are worked on at once
+HEADER_BYTES = 16 << 20  # of a first line
 _BLOCK, _LONGEST_ROW = 16 << 20, 1 << 30
 """Bytes that are parsed at once, and those of a row; small blocks make the cast costly."""
 _MARKS = {

@@ -16,8 +16,7 @@ from synth.transforms.layout import Encoded, Layout
 
 CHUNK_ROWS = 65_536
 """Rows of a column that are worked on at once: what is needed on the way does not grow with the table."""
-N_DRAWN = 5_000
-"""Values that are looked at for frequent ones, and that a mixture is fitted on."""
+N_DRAWN = 5_000  # values that are looked at for frequent ones, and that a mixture is fitted on
 
 Array = NDArray[np.float64]
 

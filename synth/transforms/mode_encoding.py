@@ -65,10 +65,8 @@ class Categories:
         return found
 
 
-_MOST = float(np.nextafter(2.0**63, 0))
-"""The greatest number of float64 that int64 holds."""
-_EXACT = 2.0**53
-"""Up to here float64 tells all whole numbers apart."""
+_MOST = float(np.nextafter(2.0**63, 0))  # the greatest number of float64 that int64 holds
+_EXACT = 2.0**53  # up to here float64 tells all whole numbers apart
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,10 +19,8 @@ from synth.domain.numeric_scale import ratio
 from synth.transforms.columns import Array, PresentValues
 from synth.transforms.encoding import Match
 
-ATOM_SHARE = 0.05
-"""Share of the values from which on one of them is a mode of its own."""
-FEW_VALUES = 24
-"""So many distinct values, besides the frequent ones, are modes of their own each."""
+ATOM_SHARE = 0.05  # share of the values from which on one of them is a mode of its own
+FEW_VALUES = 24  # so many distinct values, besides the frequent ones, are modes of their own each
 MOST_VALUES, ROWS_A_VALUE = 128, 10
 """So many are it, too, where the column has as many times more values: they are codes, or a scale."""
 
@@ -105,12 +103,10 @@ def _mixture(standard: NDArray[np.float64], rng: np.random.Generator) -> Gaussia
 
 FAR = 100.0
 """Components are on a signed logarithm if the range of the values is so many times that of nine in ten of them."""
-WIDEST = 1e100
-"""Magnitudes beyond this are on a logarithm too, where float64 can square them."""
+WIDEST = 1e100  # magnitudes beyond this are on a logarithm too, where float64 can square them
 WIDTH, EDGE = 4.0, 0.99
 """A scalar is the distance from the component's mean in so many standard deviations, cut off at the edge."""
-_LARGEST_LOG = 709.7
-"""Of a number that float64 holds."""
+_LARGEST_LOG = 709.7  # of a number that float64 holds
 _NONE = np.empty(0)
 Ladder = Sequence[tuple[float, float]]
 

@@ -22,12 +22,9 @@ from synth.trees.forest import Array, Features, Forest, Growth
 Codes = NDArray[np.int32]
 LEAST_BOOSTED = 80
 """Rows from which on two sets of codes are told apart by features; fewer have their frequencies."""
-STACKED_CODES = 12
-"""Codes of a number beyond which its mean is a feature."""
-N_FOLDS = 3
-"""Of the mean that is stacked."""
-PRIOR_ROWS = 5.0
-"""Rows by which the means of a category are drawn to those of all rows."""
+STACKED_CODES = 12  # codes of a number beyond which its mean is a feature
+N_FOLDS = 3  # of the mean that is stacked
+PRIOR_ROWS = 5.0  # rows by which the means of a category are drawn to those of all rows
 SMALLEST_CHANCE, SMALLEST_VARIANCE = 1e-9, 1e-4
 """Of a side of a booster, and of a beta distribution."""
 Arrays = Mapping[str, NDArray[Any]]

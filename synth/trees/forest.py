@@ -16,8 +16,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-LEAF = -1
-"""Child of a leaf."""
+LEAF = -1  # child of a leaf
 MOST_DEPTH = 2**16
 
 Features = NDArray[np.float32]
@@ -33,8 +32,7 @@ FEWEST_LEAVES, MOST_LEAVES, ROWS_PER_LEAF = 4, 16, 500
 a leaf, numbers on 17,000 rows were a little nearer, and nine categories on 4,200 rows further off and more copied."""
 SIGNIFICANT = 5.0
 """What a split of a CART saves at least, in variances of the response over the number of units; less is noise."""
-REFINED = 3
-"""Factor of the smallest leaf of a CART, in which two numbers are estimated."""
+REFINED = 3  # factor of the smallest leaf of a CART, in which two numbers are estimated
 
 
 class Nodes(NamedTuple):

@@ -26,8 +26,7 @@ from synth.trees.conditional import (
 )
 from synth.trees.forest import Array, Features, Forest, Growth, forests_from_arrays, forests_to_arrays
 
-FOCUS = 2
-"""Factor of the rounds for the column that matters most."""
+FOCUS = 2  # factor of the rounds for the column that matters most
 ROWS_AT_ONCE = 100_000
 """Rows that are drawn at a time: what they need in memory does not grow with a table."""
 

@@ -45,8 +45,7 @@ from synth.dp.renyi_curve import RdpCurve
 from synth.dp.statement import LedgerNote
 from synth.errors import LedgerError
 
-MAX_NOTE = 4000
-"""Longest note of a commit, in characters of JSON."""
+MAX_NOTE = 4000  # longest note of a commit, in characters of JSON
 
 
 def open_ledger(url: str | Path, patience_s: float = PATIENCE_S) -> "Ledger":

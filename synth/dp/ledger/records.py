@@ -18,8 +18,7 @@ from synth.parsing import plain_json
 FORMAT = "understudy-ledger/1"
 """Hashed with every entry: a change to what the columns mean is another format."""
 
-GENESIS = "0" * 64
-"""The first entry's value in place of the hash of the one before it."""
+GENESIS = "0" * 64  # the first entry's value in place of the hash of the one before it
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,8 @@ from synth.marginals import Factor
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
-PILOT_ROWS = 10_000
-"""Candidates whose weights say how many of them are accepted."""
-MOST_AT_ONCE = 200_000
-"""Candidates that are in memory at a time."""
+PILOT_ROWS = 10_000  # candidates whose weights say how many of them are accepted
+MOST_AT_ONCE = 200_000  # candidates that are in memory at a time
 MOST_CANDIDATES, FEWER_CANDIDATES = 200, 25
 """Candidates that are drawn for a row at most, on average; fewer where the model can be asked directly instead."""
 

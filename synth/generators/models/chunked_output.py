@@ -38,8 +38,7 @@ from synth.table import write_table
 
 _NEVER = 32
 """Minus the logarithm of how likely it is that a table has fewer entities than are counted on, at most."""
-ROWS_A_FILE = 1_000_000
-"""Rows that one file holds at most, unless told."""
+ROWS_A_FILE = 1_000_000  # rows that one file holds at most, unless told
 
 
 def check_names(schema: Schema, entity_shares: tuple[float, ...] | None, n_rows: int) -> None:

@@ -21,8 +21,7 @@ from synth.progress import Progress, quiet
 from synth.schema import Schema, build_schema
 from synth.table import conform, present
 
-HISTORIES = "histories"
-"""Key in the content of a saved model that is one of histories."""
+HISTORIES = "histories"  # key in the content of a saved model that is one of histories
 
 
 _NO_ROLES: dict[str, Any] = {

@@ -22,10 +22,8 @@ from synth.progress import Progress
 
 TRIES = 60
 """Draws of a row at most, before its history ends; after half of them, a value beyond its bound is put there."""
-MOST_CUT = 0.1
-"""Share of histories that may end early for want of a lawful row."""
-MOST_AT_ONCE = 200_000
-"""Histories that are simulated at a time."""
+MOST_CUT = 0.1  # share of histories that may end early for want of a lawful row
+MOST_AT_ONCE = 200_000  # histories that are simulated at a time
 
 
 class RowModel(Protocol):

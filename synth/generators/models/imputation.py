@@ -25,10 +25,8 @@ from synth.table import conform
 
 UNFILLED = "unfilled"
 """Key in `attrs` of an imputed table: rows with a cell that no draw filled in so that the constraints hold."""
-ROWS_AT_ONCE = 2_000
-"""Rows that are filled in at a time."""
-MOST_DRAWS = 30
-"""Draws for a row until its constraints hold."""
+ROWS_AT_ONCE = 2_000  # rows that are filled in at a time
+MOST_DRAWS = 30  # draws for a row until its constraints hold
 
 Fill = Callable[[np.ndarray, Mapping[int, np.ndarray], Mapping[int, np.ndarray]], pd.DataFrame]
 

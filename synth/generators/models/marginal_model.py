@@ -29,8 +29,7 @@ from synth.marginals.sampling import impute_codes
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
-LARGEST_MB = 4096.0
-"""The largest size of a model's tables, whatever its parameters say."""
+LARGEST_MB = 4096.0  # the largest size of a model's tables, whatever its parameters say
 
 
 @dataclass(frozen=True, repr=False)

@@ -22,8 +22,7 @@ from synth.histories.ordering import order_ranks
 from synth.schema import Schema
 from synth.table import present
 
-ROUNDS = 30
-"""Rounds in which rows change hands at random."""
+ROUNDS = 30  # rounds in which rows change hands at random
 LEAST_A_GROUP = 2.0
 """Rows that agree in what is constant within an entity, on average, in multiples of the rows of an entity."""
 

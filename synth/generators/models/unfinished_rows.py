@@ -16,8 +16,7 @@ from synth.errors import OutputError
 from synth.output import ROWS, Unfinished, check_new_folder, hidden_beside, is_taken
 
 _TABLE, _SEEN, _OLDER = "table", "seen", "older"
-_SHOWN = ("rows", "rows_a_file", "seed")
-"""The fields of a call whose values an error shows."""
+_SHOWN = ("rows", "rows_a_file", "seed")  # the fields of a call whose values an error shows
 
 
 class OtherRows(OutputError):

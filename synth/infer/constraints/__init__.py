@@ -16,8 +16,7 @@ from synth.schema import Schema
 
 __all__ = ["propose_constraints"]
 
-LEAST_UNITS = 100
-"""In fewer rows (or entities, whose rows are alike) nothing is told from chance."""
+LEAST_UNITS = 100  # in fewer rows (or entities, whose rows are alike) nothing is told from chance
 
 
 def propose_constraints(table: pd.DataFrame, schema: Schema) -> tuple[Constraint, ...]:

@@ -17,8 +17,7 @@ from synth.schema import Schema
 
 MOST_VALUES, MOST_LISTED = 1_000, 2_000
 """Values of a column, and combinations, at most: nobody looks through longer lists."""
-FEW_NUMBERS = 100
-"""Whole numbers with more distinct values than this are measured, not coded."""
+FEW_NUMBERS = 100  # whole numbers with more distinct values than this are measured, not coded
 LEAST_BROKEN = 0.1
 """Share of shuffled rows that would hold a combination that never occurs, where one column tells the other."""
 MORE_BROKEN, MOST_OCCURRING = 0.2, 0.5
@@ -31,8 +30,7 @@ EXPECTED = 5.0
 """Rows with a combination among shuffled columns, for its absence to say something: with fewer, it is chance."""
 FEW_ROWS = 10
 """Rows with a combination, below which others like it may not have come up: a household answers alike many times."""
-FIRST_ROWS = 2_000
-"""Rows that are looked at before all of them."""
+FIRST_ROWS = 2_000  # rows that are looked at before all of them
 LEAST_ROWS_EACH = 5
 """Rows for each value of a telling column, and for each combination there could be, on average."""
 

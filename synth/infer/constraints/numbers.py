@@ -221,14 +221,11 @@ def _inequality(low: str, high: str, order: _Order) -> Inequality:
     return Inequality(low=low, high=high, by_day=order.by_day, proposed=reason)
 
 
-MOST_COLUMNS = 60
-"""Numeric columns beyond these are not looked at: their triples are too many."""
+MOST_COLUMNS = 60  # numeric columns beyond these are not looked at: their triples are too many
 FIRST_ROWS, FIRST_ROWS_EACH = 200, 8
 """Rows of the first look: spread evenly, and of the largest magnitudes of each column."""
-LEAST_VALUES_OF_OPERANDS = 5
-"""Distinct values of each column."""
-DIGITS_OF_FACTORS = 4
-"""Significant digits of the factor of a multiple."""
+LEAST_VALUES_OF_OPERANDS = 5  # distinct values of each column
+DIGITS_OF_FACTORS = 4  # significant digits of the factor of a multiple
 _FORMULA_REASON = "gives the column in every row"
 
 

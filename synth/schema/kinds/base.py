@@ -14,8 +14,7 @@ from synth.validation import Frozen
 if TYPE_CHECKING:
     import pandas as pd
 
-TaskKind = Literal["classification", "regression"]
-"""Of the models that predict a target."""
+TaskKind = Literal["classification", "regression"]  # of the models that predict a target
 NOT_READ_OFF = "public knowledge, not read off this table"
 NEARLY_ALL = 0.9
 """Share of the values on a step from which on every cell of a grid holds one of its multiples."""
