@@ -106,7 +106,6 @@ def as_they_are(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def to_arrow(rows: pd.DataFrame) -> pa.Table:
-    """The rows as an Arrow table; days are days."""
     return pa.Table.from_pandas(rows, preserve_index=False)
 
 
