@@ -11,9 +11,7 @@ from evaluate.engine import evaluate
 from evaluate.gate.policy import load_policy
 from evaluate.gate.verdict import judge_candidate
 from evaluate.result import Candidate, Estimate
-from evaluate.sampling import (
-    shuffle_columns,
-)
+from evaluate.sampling import shuffle_columns
 from synth.infer import infer_schema
 
 POLICIES = Path(__file__).parents[2] / "evaluate" / "policies"

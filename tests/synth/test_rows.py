@@ -37,10 +37,7 @@ def visits() -> tuple[pd.DataFrame, Schema]:
         "patient": pd.array(np.sort(rng.integers(1000, 1500, 2000)), dtype="Int64"),
         "stay": pd.array(rng.integers(1, 15, 2000), dtype="Int64"),
     })  # fmt: skip
-    columns = {
-        "patient": {"kind": "identifier", "bounds": [0, 9999]},
-        "stay": {"kind": "integer", "bounds": [1, 14]},
-    }
+    columns = {"patient": {"kind": "identifier", "bounds": [0, 9999]}, "stay": {"kind": "integer", "bounds": [1, 14]}}
     content = {"status": "declared", "entity": "patient", "max_rows_per_unit": 5, "target": "stay", "columns": columns}
     return frame, build_schema(content)
 

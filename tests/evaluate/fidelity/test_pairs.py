@@ -12,9 +12,7 @@ from evaluate.fidelity import pairs
 from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.samples import Samples
 from evaluate.result import Estimate
-from evaluate.sampling import (
-    shuffle_columns,
-)
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import MetricResult, Tables
 from synth.schema import build_schema
 from synth.table import conform

@@ -101,8 +101,7 @@ def test_quasi_identifiers_that_are_all_columns_leave_nothing_to_link():
 
 
 @pytest.mark.parametrize(
-    ("parties", "words"),
-    [([["a"], []], "a set in parties is empty"), ([["a"], ["z"]], "parties='z' is not a column")],
+    ("parties", "words"), [([["a"], []], "a set in parties is empty"), ([["a"], ["z"]], "parties='z' is not a column")]
 )
 def test_sets_of_columns_that_do_not_exist_are_refused(parties, words):
     with pytest.raises(SchemaError, match=words):

@@ -1,9 +1,7 @@
 import numpy as np
 import pytest
 
-from evaluate.sampling import (
-    shuffle_columns,
-)
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import StatedClaim, Tables
 from evaluate.utility import dp_alternative, study
 from evaluate.utility.dp_alternative import PublicFeatures

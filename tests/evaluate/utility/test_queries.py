@@ -5,9 +5,7 @@ import pandas as pd
 import pytest
 
 from evaluate.fidelity.samples import Samples
-from evaluate.sampling import (
-    shuffle_columns,
-)
+from evaluate.sampling import shuffle_columns
 from evaluate.utility import queries
 from synth.domain import Discretizer
 

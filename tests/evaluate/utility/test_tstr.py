@@ -6,9 +6,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import average_precision_score
 
-from evaluate.sampling import (
-    shuffle_columns,
-)
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import Real, Tables
 from evaluate.utility import models, study, tstr
 from evaluate.utility.models import predictors

@@ -144,9 +144,7 @@ def test_a_rare_condition_asks_a_network_of_any_order_directly(
     assert shares[0].sub(shares[1], fill_value=0).abs().sum() / 2 < 0.08
 
 
-def test_a_fixed_order_weighs_rows_where_what_is_given_does_not_come_first(
-    fixed: AutoregressiveModel,
-) -> None:
+def test_a_fixed_order_weighs_rows_where_what_is_given_does_not_come_first(fixed: AutoregressiveModel) -> None:
     assert fixed.sample(100, seed=1, given={"first": "b"}).attrs[GIVEN] == "exact"
     drawn = fixed.sample(2_000, seed=1, given={"last": "y"})
     assert drawn.attrs[GIVEN] == "rejection"
@@ -164,9 +162,7 @@ def test_evidence_is_kept(model: AutoregressiveModel) -> None:
     together[0, 0] = False
     allowed = np.array([True, True, False, False, False])
     drawn = distribution.draw(
-        2_000,
-        np.random.default_rng(0),
-        Evidence({1: code}, {1: interval}, {0: allowed}, zeros=(((0, 2), together),)),
+        2_000, np.random.default_rng(0), Evidence({1: code}, {1: interval}, {0: allowed}, zeros=(((0, 2), together),))
     )
     assert (drawn.codes[:, 1] == code).all()
     assert (drawn.ranks[1] == np.mean(interval)).all()

@@ -16,14 +16,7 @@ import pytest
 from synth.domain import Discretizer
 from synth.dp.accounting import epsilon_pld
 from synth.dp.budget import Budget
-from synth.dp.events import (
-    MECHANISMS,
-    Event,
-    GaussianEvent,
-    SelectionEvent,
-    SubsampledGaussianEvent,
-    gaussian_of_rho,
-)
+from synth.dp.events import MECHANISMS, Event, GaussianEvent, SelectionEvent, SubsampledGaussianEvent, gaussian_of_rho
 from synth.dp.mechanisms import InjectedNoise, Noise
 from synth.dp.schedule import Schedule
 from synth.dp.statement import RELATION
@@ -405,8 +398,7 @@ def columns_of(content: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    "declared",
-    [pytest.param(True, id="declared"), pytest.param(False, id="measured", marks=pytest.mark.slow)],
+    "declared", [pytest.param(True, id="declared"), pytest.param(False, id="measured", marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("private", MANY_FITS)
 def test_one_adversarial_row_changes_nothing_but_noised_numbers(

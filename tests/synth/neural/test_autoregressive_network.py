@@ -75,13 +75,7 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def rows(
-    order: Order,
-    n: int = N,
-    seed: int = 0,
-    known: Sequence[int] = (),
-    **more: Any,
-) -> np.ndarray:
+def rows(order: Order, n: int = N, seed: int = 0, known: Sequence[int] = (), **more: Any) -> np.ndarray:
     """Rows that hold 1 in the columns that are known."""
     asked = np.isin(np.arange(4), known)
     return draw(network(order), np.ones((n, 4), dtype=np.int32), asked, generator(seed), **more)[0]

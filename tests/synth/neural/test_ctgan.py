@@ -24,18 +24,7 @@ from synth.neural.dp_ctgan import PrivateCtganSpec, PrivateCtganTraining
 from synth.neural.networks import GeneratorNetwork
 from synth.neural.released import ReleasedConditions
 from synth.transforms.layout import Encoded, Layout, Span
-from tests.synth.neural.toy import (
-    CPU,
-    LAYOUT,
-    MIXED,
-    ONE_WAY,
-    WAITS,
-    Purse,
-    Recorded,
-    sum_of,
-    training,
-    units,
-)
+from tests.synth.neural.toy import CPU, LAYOUT, MIXED, ONE_WAY, WAITS, Purse, Recorded, sum_of, training, units
 
 CLOSE = {"atol": 1e-6, "rtol": 1e-6}
 SMALL = CtganSpec(d_latent=8, generator_widths=(16, 16), critic_widths=(16, 16), batch_size=20, pac=5)

@@ -21,18 +21,7 @@ from synth.neural.tvae import (
     reconstruction_losses,
 )
 from synth.transforms.layout import Encoded, Layout, Span
-from tests.synth.neural.toy import (
-    CPU,
-    LAYOUT,
-    MIXED,
-    ONE_WAY,
-    WAITS,
-    Purse,
-    Recorded,
-    sum_of,
-    training,
-    units,
-)
+from tests.synth.neural.toy import CPU, LAYOUT, MIXED, ONE_WAY, WAITS, Purse, Recorded, sum_of, training, units
 
 CLOSE = {"atol": 1e-6, "rtol": 1e-6}
 SMALL = TvaeSpec(d_latent=8, encoder_widths=(16, 16), decoder_widths=(16, 16), batch_size=20)

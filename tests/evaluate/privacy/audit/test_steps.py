@@ -84,10 +84,7 @@ OF_LAYERS: dict[str, Patches] = {
     "clipping by layer": [(dp_sgd, "clipped_sums", _by_layer)],
 }
 OF_ENTITIES: dict[str, Patches] = {
-    "k forgotten": [
-        (dp_sgd, "clipped_sums", _by_row),
-        (PairCritic, "_norms", lambda self, rows: torch.ones(len(rows))),
-    ]
+    "k forgotten": [(dp_sgd, "clipped_sums", _by_row), (PairCritic, "_norms", lambda self, rows: torch.ones(len(rows)))]
 }
 CASES = [
     *((network, 1, fault) for network in NETWORKS for fault in EVERYWHERE),
