@@ -76,11 +76,6 @@ def test_a_fresh_sample_is_near_zero_and_shuffled_columns_are_near_one(
         assert share.high - share.low < 0.5
 
 
-def test_the_order_of_rows_and_columns_does_not_matter(tables: Tables, offer: Offer) -> None:
-    turned = tables.synthetic.sample(frac=1.0, random_state=1)[list(tables.synthetic.columns[::-1])]
-    assert pairs.measure(offer(turned)) == pairs.measure(tables)
-
-
 def test_the_holdout_offered_as_synthetic_mirrors_the_reference(tables: Tables) -> None:
     measurement = pairs.measure(replace(tables, synthetic=tables.holdout))
     tvd = find(measurement, "pairs.tvd.mean")

@@ -59,11 +59,6 @@ def test_a_fresh_sample_is_at_zero_and_shuffled_columns_at_one(
         assert share.value == pytest.approx(place, abs=0.25)
 
 
-def test_the_order_of_rows_and_columns_does_not_matter(tables: Tables, offer: Offer) -> None:
-    turned = tables.synthetic.sample(frac=1.0, random_state=1)[list(tables.synthetic.columns[::-1])]
-    assert triples.measure(offer(turned)) == triples.measure(tables)
-
-
 def test_of_many_triples_a_sample_is_taken_and_its_error_widens_the_interval(
     tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:

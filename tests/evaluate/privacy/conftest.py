@@ -49,12 +49,9 @@ def duplicates(n: int, rng: np.random.Generator) -> pd.DataFrame:
 
 
 POPULATIONS: dict[str, Population] = {
-    "all categorical": categorical,
-    "all numeric": numeric,
-    "mixed": mixed,
-    "one column": one_number,
+    "all categorical": categorical, "all numeric": numeric, "mixed": mixed, "one column": one_number,
     "many duplicates": duplicates,
-}
+}  # fmt: skip
 
 
 def schema_of(frame: pd.DataFrame, **roles: object) -> Schema:

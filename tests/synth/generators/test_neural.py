@@ -536,22 +536,6 @@ def test_a_damaged_model_is_refused_in_one_sentence(damage: str, model: NeuralMo
 # Seeds and backends
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("name", NAMES)
-def test_a_seed_reaches_a_fit_without_epsilon_and_no_private_one(
-    name: str, frame: pd.DataFrame, schema: Schema
-) -> None:
-    from synth.neural.sampling import to_arrays
-
-    def weights(private: bool, seed: int) -> np.ndarray:
-        made = generator(name, private).fit(frame, schema, seed=seed)
-        return to_arrays(made.network)["network.layers.0.weight"]
-
-    np.testing.assert_array_equal(weights(False, 1), weights(False, 1))
-    assert not np.array_equal(weights(False, 1), weights(False, 2))
-    assert not np.array_equal(weights(True, 1), weights(True, 1))
-
-
 OPACUS: dict[str, dict[str, Any]] = {
     "ctgan": {"dp_backend": "opacus", "critic": "network"}, "tvae": {"dp_backend": "opacus"},
 }  # fmt: skip
