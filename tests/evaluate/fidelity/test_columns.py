@@ -128,15 +128,6 @@ def test_what_is_undefined_in_one_column_is_not_left_out_of_a_mean(tables: Table
     assert "no scale" in failed["columns.wasserstein", ("length",)]
 
 
-def test_equal_values_score_the_same_whatever_their_dtype(tables: Tables, offer: Offer) -> None:
-    retyped = tables.synthetic.assign(
-        length=tables.synthetic["length"].astype(object),
-        count=tables.synthetic["count"].astype("float64"),
-        color=tables.synthetic["color"].astype("category"),
-    )
-    assert columns.measure(offer(retyped)) == columns.measure(tables)
-
-
 def test_a_column_that_is_mostly_one_value_is_not_collapsed(tables_of: Callable[..., Tables]) -> None:
     rng = np.random.default_rng(3)
     real = np.where(rng.random(2000) < 0.92, 0, rng.integers(1, 100_000, 2000))

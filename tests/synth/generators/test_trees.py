@@ -327,8 +327,3 @@ def test_unfinished_work_of_another_fit_is_refused_and_so_is_damaged_work(tmp_pa
         path.write_bytes(content)
         with pytest.raises(ModelError, match="damaged"):
             Trees(**QUICK).fit(table, CHAIN, seed=3, place=tmp_path)
-
-
-def test_threads_change_nothing() -> None:
-    one, three = (Trees(n_threads=n, **QUICK).fit(chain(600), CHAIN, seed=1).sample(200, seed=1) for n in (1, 3))
-    pd.testing.assert_frame_equal(one, three)
