@@ -76,6 +76,21 @@ CELLS_AT_ONCE = 1 << 22
 """Cells of the cliques that are counted in one pass over the rows: the counts of all of them are held."""
 
 
+def in_batches(cliques: Sequence[Sequence[str]], domain: Mapping[str, int]) -> Iterator[list[Sequence[str]]]:
+    """Cliques that are counted in one pass over the rows, in their order."""
+    batch: list[Sequence[str]] = []
+    n_cells = 0
+    for clique in cliques:
+        size = math.prod(domain[name] for name in clique)
+        if batch and n_cells + size > CELLS_AT_ONCE:
+            yield batch
+            batch, n_cells = [], 0
+        batch.append(clique)
+        n_cells += size
+    if batch:
+        yield batch
+
+
 @dataclass(frozen=True, eq=False)
 class SpooledTable:
     """Counts of the codes of rows in chunks, 1 to 4 bytes a cell: in memory while they are few, then in a file.
@@ -104,16 +119,8 @@ class SpooledTable:
 
     def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
         """The counts of many cliques, in their order: many in one pass over the rows."""
-        batch: list[Sequence[str]] = []
-        n_cells = 0
-        for clique in cliques:
-            size = math.prod(self.domain[name] for name in clique)
-            if batch and n_cells + size > CELLS_AT_ONCE:
-                yield from self._counted(batch)
-                batch, n_cells = [], 0
-            batch.append(clique)
-            n_cells += size
-        yield from self._counted(batch)
+        for batch in in_batches(cliques, self.domain):
+            yield from self._counted(batch)
 
     def coarse(self, coarsening: "Coarsening") -> "CoarseCounts":
         """The same table, which has coarse attributes as well."""

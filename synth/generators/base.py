@@ -231,6 +231,8 @@ class PrivateGenerator(Generator):
     """A generator that takes a privacy budget; `epsilon=None` fits without one and promises nothing."""
 
     private: ClassVar[bool] = True
+    counts_alone: ClassVar[bool] = False
+    """True if a fit with epsilon reads a table by counts alone, which may be made where its rows are."""
     epsilon: float | None = Field(
         default=None,
         strict=True,

@@ -45,6 +45,7 @@ class MarginalEvents(PlannedEvents):
 class MarginalGenerator(PrivateGenerator):
     """Noisy marginals, and a distribution estimated from them."""
 
+    counts_alone: ClassVar[bool] = True
     n_bins: int
 
     def plan(self, schema: Schema) -> Plan:

@@ -3,7 +3,7 @@
 import pickle
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
@@ -52,6 +52,7 @@ class Table:
     kinds: Mapping[str, pa.DataType] = field(default_factory=dict, repr=False)
     distributed: Callable[[Callable[[Iterator[Batch]], Any]], list[Any]] | None = field(default=None, repr=False)
     whole: pd.DataFrame | None = field(default=None, repr=False)
+    cluster: Any = field(default=None, repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
 
     @classmethod
@@ -98,12 +99,14 @@ class Table:
                 (partial(_rows_of_spark, source),),
                 _to_spark(source),
                 distributed=partial(_map_on_spark, source),
+                cluster=source,
             )
         if library in ("dask", "dask_expr") and hasattr(source, "to_delayed"):
             return cls(
                 tuple(source.columns),
                 tuple(partial(_rows_of_dask, part) for part in source.to_delayed()),
                 distributed=partial(_map_on_dask, source),
+                cluster=source,
             )
         rows = as_arrow(source)
         return cls(tuple(rows.schema.names), (partial(batches_of_arrow, rows),), back_to(source))
@@ -144,12 +147,14 @@ class Table:
             executor: `None`: one part after the other, here, or on the cluster of a frame of Spark or Dask.
         """
         apply = partial(_apply, function, schema)
-        if self.distributed is not None:
-            return list(self.distributed(apply))
-        if executor is None:
+        if self.distributed is None and executor is None:
             return [apply(part()) for part in self.parts]
-        results = executor.map(partial(_apply_to_part, apply), self.parts)
-        return list(executor.gather(results) if hasattr(executor, "gather") else results)
+        distributed = self.distributed or partial(_map_on_executor, executor, self.parts)
+        return list(distributed(apply))
+
+    def on(self, executor: Executor) -> Self:
+        """The same table, whose parts an executor reads and maps."""
+        return replace(self, distributed=partial(_map_on_executor, executor, self.parts))
 
 
 def _open_path(text: str, limits: SizeLimits) -> Any:
@@ -164,6 +169,11 @@ def _open_path(text: str, limits: SizeLimits) -> Any:
 
 def _apply(function: Callable[[Iterator[Chunk]], Any], schema: Schema, batches: Iterator[Batch]) -> Any:
     return function(Chunk.of(columns, n, schema) for columns, n in batches)
+
+
+def _map_on_executor(executor: Any, parts: Sequence[Part], apply: Callable[[Iterator[Batch]], Any]) -> list[Any]:
+    results = executor.map(partial(_apply_to_part, apply), parts)
+    return list(executor.gather(results) if hasattr(executor, "gather") else results)
 
 
 def _apply_to_part(apply: Callable[[Iterator[Batch]], Any], part: Part) -> Any:

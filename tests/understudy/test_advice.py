@@ -325,11 +325,11 @@ def test_a_header_is_read_whatever_ends_its_line(tmp_path: Path, content: bytes)
     ("name", "content", "said"),
     [
         ("t.csv", b"", "needs a header row"),
-        ("t.csv", b"\xff\xfea\x00", "must be UTF-8"),
-        ("t.csv.gz", b"a,b\n", "cannot be read"),
-        ("t.csv.gz", gzip.compress(b"a,b\n", mtime=0)[:12], "cannot be read"),
+        ("t.csv", b"\xff\xfea\x00", "is UTF-8"),
+        ("t.csv.gz", b"a,b\n", "must be gzip-compressed"),
+        ("t.csv.gz", gzip.compress(b"a,b\n", mtime=0)[:12], "is cut short"),
         ("t.parquet", b"PAR1", "must be whole"),
-        ("t.xlsx", b"", "must be a file of"),
+        ("t.xlsx", b"", "must be a whole .xlsx"),
     ],
 )
 def test_a_header_that_cannot_be_read_is_one_sentence(tmp_path: Path, name: str, content: bytes, said: str) -> None:

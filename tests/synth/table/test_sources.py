@@ -20,6 +20,7 @@ import synth
 from synth.infer import infer_schema
 from synth.schema import Schema
 from synth.table import Table, conform
+from synth.table.rows import Rows
 from tests.synth.table.workbook import write_workbook
 
 
@@ -179,6 +180,19 @@ def test_a_table_has_one_schema_and_one_model_wherever_it_comes_from(
     if not isinstance(again, pd.DataFrame):
         assert type(again) is type(source) or name in ("Arrow reader", "data set")
     pd.testing.assert_frame_equal(conform(again, schema), conform(sample, schema))
+
+
+@pytest.mark.parametrize(("name", "kind"), [("dict", pd.DataFrame), ("Arrow", pa.Table), ("CSV", Rows)])
+def test_the_sides_of_a_frame_are_frames_of_its_kind_and_those_of_a_file_rows(
+    name: str, kind: type, tmp_path: Path
+) -> None:
+    frame = visits()
+    schema = infer_schema(frame)
+    train, holdout = synth.split_table(SOURCES[name](frame, tmp_path), schema, holdout_share=0.4)
+    assert isinstance(train, kind)
+    assert isinstance(holdout, kind)
+    known = synth.split_table(frame, schema, holdout_share=0.4).train
+    pd.testing.assert_frame_equal(conform(train if kind is not Rows else train.frame(), schema), conform(known, schema))
 
 
 def test_a_sample_has_the_dtypes_of_arrow_where_the_frame_had_them() -> None:
