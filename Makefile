@@ -20,7 +20,7 @@ $(PIP) check
 @touch $(2)
 endef
 
-.PHONY: demo test test-stored test-statistical test-slow tutorials check docs lock bench bench-stored-100m bench-peers clean
+.PHONY: demo test test-statistical test-slow tutorials check docs lock bench bench-peers clean
 
 # A verdict is a result, not an error: 1 is FAIL and 3 is INCONCLUSIVE.
 demo: $(VENV)/.demo
@@ -29,13 +29,10 @@ demo: $(VENV)/.demo
 	case $$code in 0|1|3) exit 0;; *) exit $$code;; esac
 
 test: $(VENV)/.dev
-	$(SUITE) -m "not stored and not statistical and not tutorial and not slow"
-
-test-stored: $(VENV)/.dev
-	$(SUITE) -m "stored and not slow"
+	$(SUITE) -m "not statistical and not tutorial and not slow"
 
 test-statistical: $(VENV)/.dev
-	$(SUITE) -m "statistical and not stored and not slow"
+	$(SUITE) -m "statistical and not slow"
 
 test-slow: $(VENV)/.dev
 	$(SUITE) -m slow --timeout 3000
@@ -58,7 +55,7 @@ docs: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.side_by_side
-	$(BIN)/python -m benchmarks.stored $(ADULT)
+	$(BIN)/python -m benchmarks.large $(ADULT) --rows 1000000
 	@echo
 	@echo "Private generators on UCI's Adult, which you bring: $(BIN)/python -m benchmarks.adult adult.data --out adult.json"
 	@echo "The same beside other libraries: make bench-peers, then add --peers (hours; --help says how to take less)"
@@ -67,16 +64,11 @@ bench: $(VENV)/.dev
 	@echo "Generators on tables of yours, nothing set by hand: $(BIN)/python -m benchmarks.shelf FOLDER --page shelf.html"
 	@echo "A whole evaluation of a table of yours: $(BIN)/python -m benchmarks.whole_evaluation TABLE --target NAME"
 	@echo "Privacy beside anonymeter and mostlyai-qa: make bench-peers, then $(BIN)/python -m benchmarks.privacy adult.data --out privacy.json"
-	@echo "Tables that stay where they are stored, on Adult: $(BIN)/python -m benchmarks.stored adult.data --out stored.json"
-	@echo "A hundred million rows of it: make bench-stored-100m ADULT=adult.data"
+	@echo "A table of twenty million rows made of Adult: $(BIN)/python -m benchmarks.large adult.data --out large.json"
 	@echo "Verdicts on honest, leaking and ruined tables made of yours: $(BIN)/python -m benchmarks.verdicts FOLDER --out verdicts.json"
 	@echo "Measured bounds, with few rows and many: $(BIN)/python -m benchmarks.bounds --clamped insurance.csv:charges --out bounds.json"
 	@echo "Free text with secrets, with epsilon and without: $(BIN)/python -m benchmarks.texts --out texts.json"
 	@echo "CTGAN and TVAE beside their library and private peers: $(BIN)/python -m benchmarks.neural adult.data --out neural.json"
-
-# A hundred million rows: some 2 GB beside the system's temporary files. ADULT=adult.data takes UCI's Adult for its model.
-bench-stored-100m: $(VENV)/.dev
-	$(BIN)/python -m benchmarks.stored $(ADULT) --rows 100000000 --repeats 1
 
 # Other libraries, each in an environment of its own. A torchaudio of another version than torch breaks `transformers`. One that does not install stops nothing: its rows will say so.
 bench-peers: $(PEERS:%=.venv-peers/%/.made)

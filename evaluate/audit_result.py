@@ -39,7 +39,7 @@ THEMES = "how a private text becomes themes of public ones: a stand-in has none"
 """No audit looks at this, where rows are counted by themes."""
 OUTSIDE = (
     "what only the real table would bring out",
-    "counts and splits of stored tables",
+    "counts that are made on a cluster",
     "what a step of DP-SGD does after its noise, and what units of a sample do to one another before it",
     "predictable randomness, and what floating point tells",
     "whether the list of events names all that was read",

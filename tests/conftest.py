@@ -14,18 +14,7 @@ settings.load_profile("steady")
 # Expressions of Ibis are many small objects that live on: collecting them anew takes a sixth of such a test.
 gc.set_threshold(100_000, 20, 50)
 
-STORED = ("stored", "test_stored.py", "test_validity_stored.py")
-"""Folders and modules whose tests compare stored tables with the same rows in memory."""
 SHARED = Path(__file__).parents[2] / "shared" / "data"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of stored tables, which need servers and have a suite of their own."""
-    root = Path(__file__).parent
-    for item in items:
-        parts = item.path.relative_to(root).parts if item.path.is_relative_to(root) else ("benchmarks",)
-        if parts[0] != "benchmarks" and any(part in STORED for part in parts):
-            item.add_marker(pytest.mark.stored)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """One fit outside a job: checked before a row is read, paid for before the first draw, saved whole."""
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ from synth.output import Making, is_taken
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.table.conforming import Outside
+from synth.table.table import Table
 from understudy import provenance
 from understudy.budget.account import Fund, ledger_url, open_fund
 from understudy.budget.payment import Payment, Release, RequestsInMemory
-from understudy.data.load import read_rows
+from understudy.data.load import check_columns, read_rows
 from understudy.data.source import RealTable
 from understudy.evaluation_log import note_training
+from understudy.executors.counting import check_counting, counting
 from understudy.run.preflight import Intent, cautions
 
 
@@ -34,6 +37,7 @@ class SingleFit:
     outside: Outside
     made: Making
     place: Path | None = None
+    executor: str | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -42,7 +46,7 @@ class SingleFit:
         return cautions(Intent({"": self.generator}, schedules, self.schema, self.fund, self.outside))
 
 
-def plan_fit(
+def plan_fit(  # noqa: PLR0913 (a generator and a table, then the rest by keyword)
     chosen: Generator,
     table: RealTable,
     schema: Schema,
@@ -51,10 +55,19 @@ def plan_fit(
     outside: Outside,
     ledger: str | None,
     place: Path | None = None,
+    executor: str | None = None,
 ) -> SingleFit:
     """A fit, or the first thing that would go wrong. No row is read and nothing is written or reserved."""
     if place is not None and not chosen.resumes and chosen.text is None:
         raise JobError(f"generator={chosen.name!r} keeps no log and no unfinished work; leave --training out")
+    if executor is not None:
+        check_counting(executor)
+        counts = isinstance(chosen, PrivateGenerator) and chosen.promises and chosen.counts_alone
+        if not counts or outside != "clamp" or chosen.draws_histories(schema) or schema.texts:
+            raise JobError(
+                "--executor is for counts with epsilon of values that are clamped (--clamp), by independent, mst, aim "
+                "or latent_class, of rows without an order and without texts; leave it out"
+            )
     chosen.check(schema)
     chosen.check_saving()
     url = ledger_url(ledger)
@@ -64,14 +77,24 @@ def plan_fit(
         schedule = chosen.schedule(schema)
     if fund is not None and schedule is not None and made.told is None:
         fund.check({chosen.name: schedule.curve})
-    return SingleFit(chosen, table, schema, schedule, fund, outside, made, place)
+    return SingleFit(chosen, table, schema, schedule, fund, outside, made, place, executor)
 
 
 def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tuple[str, ...]]:
     """The saved model, and the ledger's warnings about the table."""
     kept = RequestsInMemory()
+    with ExitStack() as until_the_end:
+        if fit.executor is None:
+            real: Any = read_rows(fit.table, fit.schema, fit.outside, fit.made.place.parent)
+        else:
+            check_columns(fit.table, fit.schema, extra=False)
+            real = Table.of(fit.table.absolute).on(until_the_end.enter_context(counting(fit.executor)))
+        model = _fitted(fit, real, seed, progress, kept)
+    return model, kept.warnings
+
+
+def _fitted(fit: SingleFit, real: Any, seed: int, progress: Progress, kept: RequestsInMemory) -> Model:
     payment = _payment(fit, kept)
-    real = read_rows(fit.table, fit.schema, fit.outside, fit.made.place.parent)
     # Before the fit: a table that cannot be read again must not cost one that is paid for.
     trained_on = None
     try:
@@ -96,7 +119,7 @@ def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tup
             left = "the model is saved" if is_taken(fit.made.out) else "no model was left"
             error.add_note(f"{left}, and what the ledger reserved for it stays spent")
         raise
-    return model, kept.warnings
+    return model
 
 
 def earlier_fit(fit: SingleFit, told: Mapping[str, Any]) -> tuple[Model, tuple[str, ...]]:

@@ -11,9 +11,10 @@ import os
 import platform
 import secrets
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial, reduce
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from synth.parsing import GivenFile
     from synth.row_hash import ContentSums, Table
     from synth.schema import Schema
+    from synth.table.chunk import Chunk
+    from synth.table.table import Table as MappedRows
 
 KEY_VARIABLE = "UNDERSTUDY_KEY_FILE"
 KEY_BYTES = 32
@@ -105,15 +108,13 @@ def _make_key(path: Path) -> None:
         Path(beside).unlink()
 
 
-def fingerprint(real: "Table", schema: "Schema", key: bytes) -> str:
+def fingerprint(real: "Table | MappedRows", schema: "Schema", key: bytes) -> str:
     """A keyed name for a real table: the same whatever its format, its place and the order of its rows and columns.
 
     Args:
-        real: *Sensitive*. Conforming to the schema.
+        real: *Sensitive*. A frame or rows that conform to the schema, or a table that is summed where its rows are.
     """
-    from synth.row_hash import content_sums
-
-    return _named(content_sums(real, schema), schema, key)
+    return _named(_sums(real, schema), schema, key)
 
 
 def fingerprints(train: "Table", holdout: "Table", schema: "Schema", key: bytes) -> dict[str, str]:
@@ -123,9 +124,7 @@ def fingerprints(train: "Table", holdout: "Table", schema: "Schema", key: bytes)
         train: *Sensitive*. As in `fingerprint`, as is `holdout`.
         holdout: *Sensitive*.
     """
-    from synth.row_hash import content_sums
-
-    sides = {"train": content_sums(train, schema), "holdout": content_sums(holdout, schema)}
+    sides = {"train": _sums(train, schema), "holdout": _sums(holdout, schema)}
     both = _added(sides["train"], sides["holdout"])
     return {name: _named(sums, schema, key) for name, sums in {"table": both, **sides}.items()}
 
@@ -133,6 +132,23 @@ def fingerprints(train: "Table", holdout: "Table", schema: "Schema", key: bytes)
 def fingerprint_of_both(parents: str, rows: str, key: bytes) -> str:
     """A keyed name for two related real tables."""
     return f"hmac-sha256:{hmac.new(key, json.dumps([parents, rows]).encode(), 'sha256').hexdigest()}"
+
+
+def _sums(real: "Table | MappedRows", schema: "Schema") -> "ContentSums":
+    """*Sensitive*. Sums over the digests of all rows."""
+    from synth.row_hash import content_sums
+    from synth.table.table import Table
+
+    if not isinstance(real, Table):
+        return content_sums(real, schema)
+    return reduce(_added, real.map(partial(_sums_of_part, schema), schema))
+
+
+def _sums_of_part(schema: "Schema", chunks: "Iterator[Chunk]") -> "ContentSums":
+    from synth.row_hash import content_sums
+    from synth.table.rows import Rows
+
+    return content_sums(Rows.from_chunks(chunks, schema), schema)
 
 
 def _added(one: "ContentSums", other: "ContentSums") -> "ContentSums":

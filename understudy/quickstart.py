@@ -91,7 +91,7 @@ class QuickStart:
     @property
     def job(self) -> str:
         """The job as TOML, each choice with its reason."""
-        address = self.table.address if self.table.is_database else str(Path(self.table.address).absolute())
+        address = self.table.absolute
         fit = [_WITHOUT] if self.epsilon is None else [_WITH]
         of = [] if self.epsilon is None else [f"epsilon = {self.epsilon!r}"]
         return "\n".join([

@@ -10,7 +10,7 @@ it is from (`evaluate.privacy.coincidence`). Three kinds of content are looked a
   these parts lie within them;
 * whole rows with small changes: a synthetic row that lies many times nearer to somebody than other real people do.
 
-Of tables that stay where they are stored, the samples are compared. Where only some of the training people are looked
+Of tables beyond `sample_rows`, the samples are compared. Where only some of the training people are looked
 at, they are a sample, and the intervals are those of a sample.
 """
 

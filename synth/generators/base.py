@@ -72,7 +72,6 @@ class ModelDisplay:
     """The display of a fitted model in a notebook; a mixin for models."""
 
     def __repr__(self: Model) -> str:
-        """The model in one line."""
         n_columns, rows = len(self.schema.kept), f"{self.default_rows:,} rows"
         return f"<Model {self.name!r} of {n_columns} columns and {rows}: {guarantee_words(self.statement)}>"
 
@@ -231,6 +230,8 @@ class PrivateGenerator(Generator):
     """A generator that takes a privacy budget; `epsilon=None` fits without one and promises nothing."""
 
     private: ClassVar[bool] = True
+    counts_alone: ClassVar[bool] = False
+    """True if a fit with epsilon reads a table by counts alone, which may be made where its rows are."""
     epsilon: float | None = Field(
         default=None,
         strict=True,
@@ -253,7 +254,6 @@ class PrivateGenerator(Generator):
             self.claimed_delta(schema)
 
     def claimed_delta(self, schema: Schema) -> float:
-        """The delta of the claim."""
         return resolve_delta(self.delta, schema)
 
     def plan(self, schema: Schema) -> Plan:
@@ -281,13 +281,7 @@ class PrivateGenerator(Generator):
         return lambda rho: [*whole((1 - share) * rho), texts.text_event(asked, schema, share * rho)]
 
     def fit_rows(
-        self,
-        train: Any,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        progress: Progress = quiet,
-        budget: Budget | None = None,
+        self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None
     ) -> Model:
         """A model of all columns but texts, as `Generator.fit_rows` has it."""
         raise NotImplementedError

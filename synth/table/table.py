@@ -3,7 +3,7 @@
 import pickle
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
@@ -26,6 +26,7 @@ from synth.table.frames import (
     batches_of_arrow,
     batches_of_pandas,
     in_numpy,
+    worked_out,
 )
 from synth.table.limits import IN_PARTS, SizeLimits
 from synth.table.text_files import Batch
@@ -52,6 +53,7 @@ class Table:
     kinds: Mapping[str, pa.DataType] = field(default_factory=dict, repr=False)
     distributed: Callable[[Callable[[Iterator[Batch]], Any]], list[Any]] | None = field(default=None, repr=False)
     whole: pd.DataFrame | None = field(default=None, repr=False)
+    cluster: Any = field(default=None, repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
 
     @classmethod
@@ -89,7 +91,7 @@ class Table:
         if isinstance(source, pd.DataFrame):
             part = partial(batches_of_pandas, source)
             return cls(tuple(source.columns), (part,), back_to_pandas(source), whole=source)
-        if hasattr(source, "frames") and hasattr(source, "chunks"):  # rows that were cast before
+        if hasattr(type(source), "frames") and hasattr(type(source), "chunks"):  # rows that were cast before
             return cls(tuple(source.schema.kept), (partial(_rows_again, source),))
         library = type(source).__module__.split(".")[0]
         if library == "pyspark":
@@ -98,12 +100,14 @@ class Table:
                 (partial(_rows_of_spark, source),),
                 _to_spark(source),
                 distributed=partial(_map_on_spark, source),
+                cluster=source,
             )
         if library in ("dask", "dask_expr") and hasattr(source, "to_delayed"):
             return cls(
                 tuple(source.columns),
                 tuple(partial(_rows_of_dask, part) for part in source.to_delayed()),
                 distributed=partial(_map_on_dask, source),
+                cluster=source,
             )
         rows = as_arrow(source)
         return cls(tuple(rows.schema.names), (partial(batches_of_arrow, rows),), back_to(source))
@@ -144,12 +148,14 @@ class Table:
             executor: `None`: one part after the other, here, or on the cluster of a frame of Spark or Dask.
         """
         apply = partial(_apply, function, schema)
-        if self.distributed is not None:
-            return list(self.distributed(apply))
-        if executor is None:
+        if self.distributed is None and executor is None:
             return [apply(part()) for part in self.parts]
-        results = executor.map(partial(_apply_to_part, apply), self.parts)
-        return list(executor.gather(results) if hasattr(executor, "gather") else results)
+        distributed = self.distributed or partial(_map_on_executor, executor, self.parts)
+        return list(distributed(apply))
+
+    def on(self, executor: Executor) -> Self:
+        """The same table, whose parts an executor reads and maps."""
+        return replace(self, distributed=partial(_map_on_executor, executor, self.parts))
 
 
 def _open_path(text: str, limits: SizeLimits) -> Any:
@@ -164,6 +170,11 @@ def _open_path(text: str, limits: SizeLimits) -> Any:
 
 def _apply(function: Callable[[Iterator[Chunk]], Any], schema: Schema, batches: Iterator[Batch]) -> Any:
     return function(Chunk.of(columns, n, schema) for columns, n in batches)
+
+
+def _map_on_executor(executor: Any, parts: Sequence[Part], apply: Callable[[Iterator[Batch]], Any]) -> list[Any]:
+    results = executor.map(partial(_apply_to_part, apply), parts)
+    return list(executor.gather(results) if hasattr(executor, "gather") else results)
 
 
 def _apply_to_part(apply: Callable[[Iterator[Batch]], Any], part: Part) -> Any:
@@ -203,7 +214,9 @@ def _rows_again(rows: Any) -> Iterator[Batch]:
 
 
 def _rows_of_dask(part: Any) -> Iterator[Batch]:
-    yield from batches_of_pandas(part.compute())
+    with worked_out():
+        frame = part.compute()
+    yield from batches_of_pandas(frame)
 
 
 def _map_on_dask(frame: Any, apply: Callable[[Iterator[Batch]], Any]) -> list[Any]:
@@ -211,7 +224,8 @@ def _map_on_dask(frame: Any, apply: Callable[[Iterator[Batch]], Any]) -> list[An
     from dask.delayed import delayed
 
     work = delayed(_apply_to_pandas)
-    return list(compute(*(work(apply, part) for part in frame.to_delayed())))
+    with worked_out():
+        return list(compute(*(work(apply, part) for part in frame.to_delayed())))
 
 
 def _apply_to_pandas(apply: Callable[[Iterator[Batch]], Any], frame: pd.DataFrame) -> Any:
@@ -225,7 +239,9 @@ def _map_on_spark(frame: Any, apply: Callable[[Iterator[Batch]], Any]) -> list[A
         result = apply((dict(zip(b.schema.names, b.columns, strict=True)), b.num_rows) for b in batches)
         yield pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})
 
-    return [pickle.loads(row.result) for row in frame.mapInArrow(run, "result binary").collect()]  # noqa: S301 - our own
+    with worked_out():
+        rows = frame.mapInArrow(run, "result binary").collect()
+    return [pickle.loads(row.result) for row in rows]  # noqa: S301 - our own
 
 
 def _rows_of_spark(frame: Any) -> Iterator[Batch]:
@@ -238,8 +254,9 @@ def _rows_of_spark(frame: Any) -> Iterator[Batch]:
                 writer.write_batch(batch)
             yield pa.RecordBatch.from_pydict({"rows": pa.array([sink.getvalue().to_pybytes()], pa.binary())})
 
-    for row in frame.mapInArrow(write, "rows binary").toLocalIterator():
-        yield from batches_of_arrow(pa.ipc.open_stream(bytes(row.rows)).read_all())
+    with worked_out():
+        for row in frame.mapInArrow(write, "rows binary").toLocalIterator():
+            yield from batches_of_arrow(pa.ipc.open_stream(bytes(row.rows)).read_all())
 
 
 def _to_spark(frame: Any) -> Back:

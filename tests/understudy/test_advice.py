@@ -15,7 +15,7 @@ from synth.generators.auto import Auto
 from synth.generators.forecast import outlook
 from synth.schema import Schema, build_schema
 from synth.table import read_table
-from synth.table.reading import check_header, read_header
+from synth.table.reading import read_header
 from tests.text_tables import complaint_schema
 from understudy.advice import DROWNED, MOST_SECONDS, Advice, advise
 
@@ -294,7 +294,7 @@ def test_a_quote_left_open_in_the_header_makes_no_name_of_a_row(tmp_path: Path, 
 
     path = tmp_path / ("open.csv.gz" if packed else "open.csv")
     path.write_bytes(gzip.compress(content, mtime=0) if packed else content)
-    for read in (read_header, read_table, lambda place: check_header(place, schema_of(2, 100))):
+    for read in (read_header, read_table):
         with pytest.raises(TableError, match=r"must be closed|begins with a blank one") as refused:
             read(path)
         assert "s3cret" not in str(refused.value)
@@ -325,11 +325,11 @@ def test_a_header_is_read_whatever_ends_its_line(tmp_path: Path, content: bytes)
     ("name", "content", "said"),
     [
         ("t.csv", b"", "needs a header row"),
-        ("t.csv", b"\xff\xfea\x00", "must be UTF-8"),
-        ("t.csv.gz", b"a,b\n", "cannot be read"),
-        ("t.csv.gz", gzip.compress(b"a,b\n", mtime=0)[:12], "cannot be read"),
+        ("t.csv", b"\xff\xfea\x00", "is UTF-8"),
+        ("t.csv.gz", b"a,b\n", "must be gzip-compressed"),
+        ("t.csv.gz", gzip.compress(b"a,b\n", mtime=0)[:12], "is cut short"),
         ("t.parquet", b"PAR1", "must be whole"),
-        ("t.xlsx", b"", "must be a file of"),
+        ("t.xlsx", b"", "must be a whole .xlsx"),
     ],
 )
 def test_a_header_that_cannot_be_read_is_one_sentence(tmp_path: Path, name: str, content: bytes, said: str) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import duckdb
 import pandas as pd
 import pytest
-from synth.stored import open_table
 from typer.testing import CliRunner
 
 from evaluate.result_io import evaluation_from
 from synth.generators.models.history_model import HistoryModel
 from synth.generators.registry import generator
+from synth.table import Table
 from tests.understudy.conftest import SCHEMA, SECRET, Workspace
 from understudy.cli import app, quickstart
 from understudy.quickstart import QuickStart, Units
@@ -103,11 +103,8 @@ def test_an_order_is_looked_for_where_all_rows_are_read(workspace: Any, monkeypa
     assert QuickStart.of(held, units=Units(propose_order=False)).schema.order is None
     schema = QuickStart.of(stored).schema
     assert (schema.entity, schema.order) == ("patient_id", "visit")
-    with open_table(workspace.folder / "parts") as table:
-        assert isinstance(generator("trees", rounds=2).fit(table, schema), HistoryModel)
-    monkeypatch.setattr(
-        "understudy.quickstart.MOST_ROWS", len(frame)
-    )  # so many are read at most, and there may be more
+    assert isinstance(generator("trees", rounds=2).fit(Table.of(stored), schema), HistoryModel)
+    monkeypatch.setattr("understudy.data.load.MOST_ROWS", len(frame) - 1)  # so many are read at most
     assert (QuickStart.of(stored).schema.entity, QuickStart.of(stored).schema.order) == ("patient_id", None)
     assert QuickStart.of(stored, units=Units(order="visit")).schema.order == "visit"
 

@@ -20,7 +20,6 @@ from synth.errors import BadInput
 from synth.histories.relation import KeyMatch
 from synth.schema import Schema
 from synth.schema_file import write_schema
-from synth.split import Split
 from tests.relations import MOST_VISITS, changed, pair, schemas
 from understudy import related
 from understudy.console import Console
@@ -160,13 +159,11 @@ def test_a_unit_is_on_one_side_in_both_tables(tmp_path: Path, generators: dict[s
     plan = make_related_plan(write(tmp_path, pair(N), schemas(UNITS), generators=generators), tmp_path / "out")
     sides = []
     for side in ("parents", "rows"):
-        with stages.read(plan.tables[side]) as table:  # type: ignore[index]
-            found = stages.split(plan.tables[side], table)  # type: ignore[index]
-        assert isinstance(found, Split)
-        sides.append(found)
-    assert set(sides[1].train["who"]) <= set(sides[0].train["who"])
-    assert set(sides[1].holdout["who"]) <= set(sides[0].holdout["who"])
-    assert len(sides[1].holdout)
+        own = plan.tables[side]  # type: ignore[index]
+        found = stages.split(own, stages.read(own, tmp_path))
+        sides.append({name: set(getattr(found, name).frame("who")["who"]) for name in ("train", "holdout")})
+    assert sides[1]["train"] <= sides[0]["train"] and sides[1]["holdout"] <= sides[0]["holdout"]
+    assert sides[1]["holdout"]
 
 
 @pytest.mark.slow
@@ -246,7 +243,6 @@ def test_without_an_epsilon_rows_without_a_parent_are_refused_and_nothing_is_lef
         ({"generators": {"ctgan": {}}}, "does not draw the rows of a parent one after another"),
         ({"generators": {"mst": {"epsilon": 0.003}}}, "rows of a parent one after another: noise"),
         ({"released_numbers": {"epsilon": 1.0}, "release": "trees"}, r"\[released_numbers\] is of one table"),
-        ({"tables": {"parents": PARENTS, "rows": {**ROWS, "path": "."}}}, "tables.rows is a folder or a database"),
         ({"evaluation": {"target": "nothing"}}, "target='nothing'"),
     ],
 )

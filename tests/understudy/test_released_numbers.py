@@ -308,8 +308,7 @@ def test_numbers_that_were_cut_short_go_on_from_what_is_kept(
     folder = prepared(workspace, "cut", **ASKED)
     plan, drawn = make_plan(folder / "job.toml", folder / "out"), []
     table = done / "out" / "synthetic" / "independent.csv"
-    with stages.read(plan) as real:
-        sides = stages.split(plan, real)
+    sides = stages.split(plan, stages.read(plan, workspace.folder))
     gaussian = SystemNoise.gaussian
 
     def dies_at_the_third(noise: SystemNoise, values: np.ndarray, sigma: float) -> np.ndarray:

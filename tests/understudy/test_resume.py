@@ -295,8 +295,7 @@ def test_the_values_on_the_disk_are_those_in_the_model(driver: Driver, workspace
     shutil.copy(journal, folder / "mst.journal")
     assert driver.attempt(folder) == 0
     plan = make_plan(folder / "job.toml", folder / "elsewhere")
-    with stages.read(plan) as real:
-        train = stages.split(plan, real).train
+    train = stages.split(plan, stages.read(plan, workspace.folder)).train
     with closing(Journal(folder / "mst.journal")) as kept:
         replayed = Budget(plan.schedules["mst"], noise=Silent(), journal=kept)
         plan.generators["mst"].fit(train, plan.schema, budget=replayed).save(folder / "replayed")  # type: ignore[call-arg]

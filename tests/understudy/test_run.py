@@ -394,7 +394,7 @@ def test_a_job_that_promises_something_splits_by_keyed_hash_and_says_so(
         return {tuple(row) for row in rows[["age", "income"]].astype(float).round(6).astype(str).to_numpy()}
 
     still = people(frame.drop(index=others)) - people(frame.loc[others])
-    first, second = (people(side.holdout) & still for side in sides)
+    first, second = (people(side.holdout.frame()) & still for side in sides)
     assert (first == second) == keyed
 
 

@@ -251,9 +251,8 @@ def test_a_split_clamps_values_outside_the_schema_where_that_is_asked(workspace:
     assert pd.concat(sides)["age"].max() == 90
 
 
-@pytest.mark.parametrize("engine", ["memory", "stored"])
 def test_an_evaluation_and_a_comparison_clamp_real_values_where_that_is_asked(
-    workspace: Any, parts: Path, table: Any, engine: str
+    workspace: Any, parts: Path, table: Any
 ) -> None:
     folder = workspace.folder
     train = pd.read_csv(parts / "train.csv")
@@ -263,7 +262,7 @@ def test_an_evaluation_and_a_comparison_clamp_real_values_where_that_is_asked(
     table(400, seed=9).to_csv(folder / "made.csv", index=False)
     given = (
         "evaluate", "--train", parts / "train.csv", "--holdout", parts / "holdout.csv", "--synthetic",
-        folder / "made.csv", "--schema", folder / "schema.toml", "--measure", "validity", "--engine", engine, "--out",
+        folder / "made.csv", "--schema", folder / "schema.toml", "--measure", "validity", "--out",
         folder / "evaluation.json", "--json",
     )  # fmt: skip
     refused = workspace.run(*given)
@@ -271,12 +270,11 @@ def test_an_evaluation_and_a_comparison_clamp_real_values_where_that_is_asked(
     assert "--clamp" in refused.stderr
     assert not (folder / "evaluation.json").exists()
     assert "clamped" in " ".join(done(workspace.run(*given, "--clamp")).json["warnings"])
-    if engine == "memory":
-        compared = (
-            "compare", folder / "made.csv", "--real", parts / "train.csv", "--holdout", parts / "holdout.csv",
-            "--schema", folder / "schema.toml", "--measure", "privacy.copies", "--out", folder / "compared", "--json",
-        )  # fmt: skip
-        assert workspace.run(*compared).exit_code == 2
-        told = workspace.run(*compared, "--clamp")
-        assert told.exit_code in (0, 3), told.stderr
-        assert "clamped" in " ".join(told.json["warnings"])
+    compared = (
+        "compare", folder / "made.csv", "--real", parts / "train.csv", "--holdout", parts / "holdout.csv",
+        "--schema", folder / "schema.toml", "--measure", "privacy.copies", "--out", folder / "compared", "--json",
+    )  # fmt: skip
+    assert workspace.run(*compared).exit_code == 2
+    told = workspace.run(*compared, "--clamp")
+    assert told.exit_code in (0, 3), told.stderr
+    assert "clamped" in " ".join(told.json["warnings"])

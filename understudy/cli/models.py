@@ -117,6 +117,15 @@ def fit(  # noqa: PLR0913 - options of the command line
             help="A path or URL of the ledger that pays; unless set, that of UNDERSTUDY_LEDGER.", show_default=False
         ),
     ] = None,
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            "--executor",
+            help="Who reads the parts of the table and counts them: processes, a Dask scheduler (tcp://host:8786) or "
+            "Spark (spark://host:7077); left out: this process. For independent, mst, aim, latent_class with epsilon.",
+            show_default=False,
+        ),
+    ] = None,
     training: Annotated[
         Path | None,
         typer.Option(
@@ -145,7 +154,9 @@ def fit(  # noqa: PLR0913 - options of the command line
         clamp=clamp, ledger=ledger_place(ledger), **place.state,
     )  # fmt: skip
     with making(out, call) as made:
-        planned = plan_fit(chosen, place, known, made, outside=outside_of(clamp), ledger=ledger, place=training)
+        planned = plan_fit(
+            chosen, place, known, made, outside=outside_of(clamp), ledger=ledger, place=training, executor=executor
+        )
         for sentence in planned.warnings:
             console.warn(sentence)
         if made.told is None:

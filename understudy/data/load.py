@@ -94,9 +94,9 @@ def clamped(shares: Mapping[str, float]) -> str:
     )
 
 
-def check_columns(table: RealTable, schema: Schema) -> None:
+def check_columns(table: RealTable, schema: Schema, *, extra: bool = True) -> None:
     """Refuse a table whose column names are not those of the schema; neither a row nor their number is read."""
-    for violation in of_names(Table.of(table.address).names, schema, extra=True):
+    for violation in of_names(Table.of(table.address).names, schema, extra=extra):
         raise TableError(str(violation))
 
 

@@ -64,6 +64,11 @@ class RealTable:
         return "://" in self.address
 
     @property
+    def absolute(self) -> str:
+        """The address, as processes elsewhere find it."""
+        return self.address if self.is_database else str(Path(self.address).absolute())
+
+    @property
     def suffix(self) -> str:
         """The suffix of tables beside it: of its format; empty, for folders of Parquet parts, unless it is a file."""
         if self.is_database or not Path(self.address).is_file():

@@ -180,14 +180,14 @@ class Site:
     """A site's answers to the server of its job.
 
     Args:
-        train: *Sensitive*. The site's rows, clamped.
+        train: *Sensitive*. The site's rows: any table.
     """
 
     def __init__(
         self,
         name: str,
         inputs: SitesInputs,
-        train: Rows,
+        train: Any,
         answers: NoisyAnswers | None = None,
         noise: Any = None,
         before_draws: Callable[[], None] = lambda: None,
@@ -314,6 +314,6 @@ def plan_of(inputs: SitesInputs, run: str, answer_ids: Any) -> AggregationPlan:
     return AggregationPlan(f"{inputs.digest}:{run}:{answers}", inputs.names, inputs.job.threshold, ROUNDS_A_PLAN)
 
 
-def training_rows(train: Rows, inputs: SitesInputs) -> TrainingTable:
-    """The rows of a site, bounded as every private fit takes them. *Sensitive*."""
-    return TrainingTable(bound_contributions(train, inputs.schema))
+def training_rows(train: Any, inputs: SitesInputs) -> TrainingTable:
+    """The rows of a site, clamped and bounded as every private fit takes them. *Sensitive*."""
+    return TrainingTable(bound_contributions(Rows.of(train, inputs.schema), inputs.schema))

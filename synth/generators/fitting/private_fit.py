@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from synth.errors import BudgetError
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.fixed_costs import SIZES, measure_domain, observe_spikes
 from synth.generators.fitting.histograms import Merging, measure_columns
+from synth.generators.fitting.mapped_table import MappedTable
 from synth.generators.fitting.texts import STEPS as TEXT_STEPS
 from synth.generators.fitting.training_data import RowsElsewhere, TrainingTable, bound_contributions
 from synth.marginals import Measurement
@@ -75,11 +76,7 @@ class PrivateFit:
 
 
 def start(
-    generator: PrivateGenerator,
-    train: Any,
-    schema: Schema,
-    budget: Budget | None,
-    progress: Progress,
+    generator: PrivateGenerator, train: Any, schema: Schema, budget: Budget | None, progress: Progress
 ) -> PrivateFit:
     """Everything checked and calibrated, and the domain known; nothing else drawn yet.
 
@@ -98,16 +95,19 @@ def start(
             f"the budget is not on the schedule of generator={generator.name!r} under this schema; make it with "
             "`Budget(generator.schedule(schema))`"
         )
-    rows = _training_table(train, schema, in_order=generator.draws_histories(schema))
+    rows = _training_table(generator, train, schema)
     measured = measure_domain(rows, schema, budget)
     return PrivateFit(rows.under(measured), measured, budget, promises=True)
 
 
-def _training_table(train: Any, schema: Schema, *, in_order: bool) -> TrainingTable:
+def _training_table(generator: PrivateGenerator, train: Any, schema: Schema) -> TrainingTable:
     """The rows as a private fit counts them; it never refuses by what a row holds: values are clamped."""
+    in_order = generator.draws_histories(schema)
     if isinstance(train, RowsElsewhere):  # never by its attributes: those of a DataFrame are columns
         table: TrainingTable = train.training(schema, in_order=in_order)
         return table
+    if generator.counts_alone and not in_order and (mapped := MappedTable.of(train, schema)) is not None:
+        return cast("TrainingTable", mapped)
     return TrainingTable(bound_contributions(Rows.of(train, schema), schema, in_order=in_order))
 
 

@@ -48,11 +48,11 @@ def test_one_table_of_each_kind_of_harm_stops_no_honest_one(desk: Path) -> None:
 
 
 def test_evaluate_gives_up_a_bomb_in_a_sentence(workspace: Workspace) -> None:
+    rows = pd.read_csv(workspace.folder / "table.csv")
     with gzip.open(workspace.folder / "bomb.csv.gz", "wb", compresslevel=1) as file:
-        file.write(b"age\n")
+        file.write(f"{','.join(rows.columns)}\n".encode())
         for _ in range(80):
             file.write(b"0" * (1 << 20))
-    rows = pd.read_csv(workspace.folder / "table.csv")
     train, holdout = (workspace.write_table(rows[part::2], f"{part}.csv") for part in (0, 1))
     found = workspace.run(
         "evaluate", "--train", train, "--holdout", holdout, "--synthetic", workspace.folder / "bomb.csv.gz",
