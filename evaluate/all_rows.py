@@ -20,7 +20,7 @@ from synth.table.faults import BIT, Fault
 from synth.table.rows import Rows
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RowHashes:
     """*Sensitive*. A number for each row of a table, equal for rows that are equal in all learned columns."""
 
@@ -104,7 +104,7 @@ def _targets(rows: pd.DataFrame | Chunk, name: str, schema: Schema) -> np.ndarra
     return np.asarray(column.positions(cells))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CellFaults:
     """*Sensitive*. The cells of all rows that do not fit the schema, as they were before any clamping."""
 
