@@ -47,7 +47,6 @@ class Inequality(_Constraint):
         return self
 
     def __str__(self) -> str:
-        """The constraint in a few words."""
         order = f"{self.low!r} is {'less than' if self.strict else 'at most'} {self.high!r}"
         return f"{order} by day" if self.by_day else order
 
@@ -103,7 +102,6 @@ class FixedCombinations(_Constraint):
         return found
 
     def __str__(self) -> str:
-        """The constraint in a few words."""
         together = " and ".join(map(repr, self.columns))
         return f"{together} take one of {len(self.combinations)} listed combinations"
 
@@ -140,7 +138,6 @@ class Formula(_Constraint):
         return expression
 
     def __str__(self) -> str:
-        """The constraint in a few words."""
         return f"{self.column!r} is {self.expression}"
 
 
@@ -156,7 +153,6 @@ class Unique(_Constraint):
         return _each_once(columns)
 
     def __str__(self) -> str:
-        """The constraint in a few words."""
         together = " and ".join(map(repr, self.columns))
         return f"{together} never {'repeats' if len(self.columns) == 1 else 'repeat together'}"
 

@@ -117,9 +117,7 @@ class AutoregressiveGenerator(Generator):
     def fit_rows(
         self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, place: Path | None = None
     ) -> AutoregressiveModel | HistoryModel:
-        """A model of the training table: of histories, where the schema names an order.
-        `train`: *Sensitive*. Real rows.
-        """
+        """A model of the training table: of histories, where the schema names an order. `train`: *Sensitive*."""
         self.check(schema)
         table, schema = as_it_is(train, schema)
         if len(table) == 0:

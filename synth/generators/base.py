@@ -76,7 +76,6 @@ class ModelDisplay:
         return f"<Model {self.name!r} of {n_columns} columns and {rows}: {guarantee_words(self.statement)}>"
 
     def _repr_html_(self: Model) -> str:
-        """The model as a small table."""
         rows = [("columns", f"{len(self.schema.kept):,}"), ("rows that a sample has", f"{self.default_rows:,}")]
         rows.append(("guarantee", guarantee_words(self.statement)))
         return html_table(f"Model {self.name!r}", ("", ""), rows)

@@ -121,9 +121,7 @@ class _Sdv(Generator):
         raise NotImplementedError
 
     def fit_rows(self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> SdvModel:
-        """A model of the table, without a formal guarantee.
-        `train`: *Sensitive*. Real rows, conforming to the schema.
-        """
+        """A model of the table, without a formal guarantee. `train`: *Sensitive*."""
         self.check(schema)
         table, schema = as_it_is(train, schema)
         rows = table.rows.frame()

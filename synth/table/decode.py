@@ -190,7 +190,7 @@ def _times(cells: Cells, column: Column, clamp: bool) -> tuple[Any, Faults]:
 def _stamps(cells: Cells, column: Any, zone: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray, Faults]:
     """Wall clock and offset in microseconds, what is missing, and faults, for every cell."""
     if cells.form == "time":
-        return _stamps_of_times(cells, zone)
+        return _stamps_of_times(cells)
     results, faults = cells.parse(_moment_reader(column))
     if zone not in (None, "mixed"):
         results = datetime_codec.localized(results, str(zone))
@@ -214,14 +214,10 @@ def _moment_reader(column: Any) -> Callable[[Any], Any]:
     return read
 
 
-def _stamps_of_times(cells: Cells, zone: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray, Faults]:
+def _stamps_of_times(cells: Cells) -> tuple[np.ndarray, np.ndarray, np.ndarray, Faults]:
     """Times of a datetime dtype that fit the declared zone or its absence."""
     stamps = cells.raw.astype("datetime64[us]")
     faults = {Fault.PRECISION: ~cells.missing & (stamps.astype(cells.raw.dtype) != cells.raw)}
-    if zone is not None and cells.zone is None:
-        index = pd.DatetimeIndex(stamps)
-        local = index.tz_localize(zone, ambiguous=np.ones(len(index), dtype=bool), nonexistent="shift_forward")
-        stamps = local.tz_convert("UTC").tz_localize(None).to_numpy().astype("datetime64[us]")
     line = np.where(cells.missing, 0, stamps.astype(np.int64))
     return line, np.zeros_like(line), cells.missing.copy(), faults
 

@@ -1,7 +1,9 @@
 """Tables in memory: frames of several libraries as raw batches, and rows given back as the frame that came in."""
 
+import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -109,32 +111,18 @@ def to_arrow(rows: pd.DataFrame) -> pa.Table:
     return pa.Table.from_pandas(rows, preserve_index=False)
 
 
+_MAKERS = {"polars": "from_arrow", "duckdb": "from_arrow", "ibis": "memtable"}
+"""By library, its function that makes a frame of an Arrow table."""
+
+
 def back_to(source: Any) -> Back:
     """What makes pandas rows the kind of frame that a source is; an Arrow table where it is none."""
-    library = type(source).__module__.split(".")[0]
-    if library == "polars":
-        return _to_polars
-    if library in ("duckdb", "_duckdb"):
-        return _to_duckdb
-    return _to_ibis if library == "ibis" else to_arrow
+    library = type(source).__module__.split(".")[0].removeprefix("_")
+    return partial(_make, library) if library in _MAKERS else to_arrow
 
 
-def _to_polars(rows: pd.DataFrame) -> Any:
-    import polars
-
-    return polars.from_arrow(to_arrow(rows))
-
-
-def _to_duckdb(rows: pd.DataFrame) -> Any:
-    import duckdb
-
-    return duckdb.from_arrow(to_arrow(rows))
-
-
-def _to_ibis(rows: pd.DataFrame) -> Any:
-    import ibis
-
-    return ibis.memtable(to_arrow(rows))
+def _make(library: str, rows: pd.DataFrame) -> Any:
+    return getattr(importlib.import_module(library), _MAKERS[library])(to_arrow(rows))
 
 
 def as_arrow(source: Any) -> Any:

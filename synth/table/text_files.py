@@ -286,30 +286,24 @@ def read_json_lines(path: Path, names: Sequence[str], limits: SizeLimits) -> Ite
 
 
 def _json_rows(stream: TextStream) -> Iterator[dict[str, str | None]]:
-    reason = ""
     decoder = json.JSONDecoder(object_pairs_hook=_one_of_each, parse_int=str, parse_float=str, parse_constant=str)
     try:
         for line in _lines(stream):
             row = decoder.decode(line)
             if not isinstance(row, dict):
-                reason = "has a line that is no object"
-                break
+                raise _NoRow("has a line that is no object")
             yield {name: _json_text(value) for name, value in row.items()}
+        return
     except (json.JSONDecodeError, RecursionError):
         reason = "has a line that is none"
-    except _Repeated:
-        reason = "has a line that names a column twice"
-    except _Nested:
-        reason = "has a line with a value that is itself a list or an object"
-    except _Unwritable:
-        reason = "has a text with a NUL character or half a surrogate pair"
+    except _NoRow as error:
+        reason = str(error)
     except UnicodeDecodeError:
         raise _not_utf8(stream.shown) from None
-    if reason:
-        raise TableError(
-            "every line of a JSON lines file is an object of names and plain values: "
-            f"{stream.shown} {reason}; export it anew"
-        )
+    raise TableError(
+        "every line of a JSON lines file is an object of names and plain values: "
+        f"{stream.shown} {reason}; export it anew"
+    )
 
 
 def _lines(stream: TextStream) -> Iterator[str]:
@@ -324,31 +318,23 @@ def _lines(stream: TextStream) -> Iterator[str]:
         yield rest.decode()
 
 
-class _Repeated(Exception):
-    """A name comes twice in an object."""
-
-
-class _Nested(Exception):
-    """A value is a list or an object."""
-
-
-class _Unwritable(Exception):
-    """A text is none that a table holds."""
+class _NoRow(Exception):
+    """A line is no row, in words that quote nothing of it."""
 
 
 def _one_of_each(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     pairs = list(pairs)
     row = dict(pairs)
     if len(row) < len(pairs):
-        raise _Repeated
+        raise _NoRow("has a line that names a column twice")
     return row
 
 
 def _json_text(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         if value is not None and not is_plain(value):
-            raise _Unwritable
+            raise _NoRow("has a text with a NUL character or half a surrogate pair")
         return value
     if isinstance(value, bool):
         return str(value)
-    raise _Nested
+    raise _NoRow("has a line with a value that is itself a list or an object")

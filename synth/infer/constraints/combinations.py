@@ -199,9 +199,7 @@ MOST_ENTITIES = 0.8
 
 
 def keys(table: pd.DataFrame, schema: Schema, among: Sequence[str]) -> list[Unique]:
-    """The keys of one and of two columns, none of which holds another.
-    `table`: *Sensitive*. Conforming to the schema.
-    """
+    """The keys of one and of two columns, none of which holds another. `table`: *Sensitive*."""
     kept = {name: schema.columns[name] for name in among if not schema.columns[name].missing}
     names = [name for name, c in kept.items() if c.is_categorical or c.is_whole or c.is_time]
     codes = {name: coded(_plain_values(table[name], schema, name))[0] for name in names}

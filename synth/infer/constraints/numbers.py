@@ -122,9 +122,7 @@ class _Order:
 def orders(
     table: pd.DataFrame, schema: Schema, among: Sequence[str], n_units: int, known: Sequence[Formula] = ()
 ) -> list[Inequality]:
-    """The inequalities, without those that follow from others or from formulas.
-    `table`: *Sensitive*. Conforming to the schema.
-    """
+    """The inequalities, without those that follow from others or from formulas. `table`: *Sensitive*."""
     kept = {name: schema.columns[name] for name in among if schema.columns[name].is_quantity}
     places = {name: column.positions(table[name]) for name, column in kept.items()}
     implied = {pair for formula in known for pair in itertools.permutations(formula.columns, 2)}
