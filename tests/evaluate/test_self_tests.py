@@ -4,6 +4,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -163,6 +164,7 @@ def test_pairs_that_are_never_told_from_real_ones_are_found_out(monkeypatch) -> 
     assert found["shuffled"] == BROKEN and found["sorted"] == BROKEN
 
 
+@cache
 def histories_of(n: int) -> tuple[Real, tuple[SelfTest, ...]]:
     real = Real.prepare(markov(n, 0), markov(n, 1, n), SCHEMA)
     return real, self_tested(real, [HISTORIES])

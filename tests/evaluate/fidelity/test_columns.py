@@ -67,12 +67,6 @@ def test_chi_square_agrees_with_scipy_on_pooled_counts() -> None:
     assert found.cramers_v[0] == pytest.approx(np.sqrt(expected.statistic / 108))
 
 
-def test_fifty_fifty_against_eighty_twenty_is_told_at_ten_thousand_rows() -> None:
-    found = chi_square(np.array([[5000.0, 5000.0]]), np.array([[8000.0, 2000.0]]))
-    assert found.p < 1e-300
-    assert found.cramers_v[0] > 0.3
-
-
 def test_a_category_that_only_one_side_knows_counts() -> None:
     assert chi_square(np.array([[10.0, 0.0]]), np.array([[0.0, 10.0]])).cramers_v[0] == pytest.approx(1.0)
 

@@ -16,8 +16,14 @@ pytestmark = pytest.mark.usefixtures("linear_only")
 
 
 @pytest.fixture(scope="module")
-def found(make):
-    return {e.measure: e for e in dp_alternative.measure(make(claim=CLAIM)).estimates}
+def tables(make):
+    """Their plain models are fitted once; each measurement trains a private one."""
+    return make(claim=CLAIM)
+
+
+@pytest.fixture(scope="module")
+def found(tables):
+    return {e.measure: e for e in dp_alternative.measure(tables).estimates}
 
 
 def test_a_model_without_a_table_costs_privacy_but_not_much_of_it(found):
@@ -87,15 +93,15 @@ def test_the_claim_is_read_off_the_statement():
     assert tables.claim == StatedClaim(1.0, 1e-6, 10, 3)
 
 
-def test_of_many_units_a_sample_is_learned_from_with_the_noise_that_all_allow(make, found, monkeypatch):
+def test_of_many_units_a_sample_is_learned_from_with_the_noise_that_all_allow(tables, found, monkeypatch):
     monkeypatch.setattr(dp_alternative, "MAX_UNITS", 300)
-    sampled = dp_alternative.measure(make(claim=CLAIM)).estimates[0]
+    sampled = dp_alternative.measure(tables).estimates[0]
     assert sampled.value == pytest.approx(found[SCORE].value, abs=0.05)
     assert sampled.note == found[SCORE].note
 
 
-def test_a_sample_smaller_than_one_step_takes_is_learned_from_as_a_whole_with_less_noise(make, found, monkeypatch):
+def test_a_sample_smaller_than_one_step_takes_is_learned_from_as_a_whole_with_less_noise(tables, found, monkeypatch):
     monkeypatch.setattr(dp_alternative, "MAX_UNITS", 60)
-    sampled = dp_alternative.measure(make(claim=CLAIM)).estimates[0]
+    sampled = dp_alternative.measure(tables).estimates[0]
     assert sampled.value == pytest.approx(found[SCORE].value, abs=0.1)
     assert sampled.note == found[SCORE].note

@@ -19,8 +19,13 @@ pytestmark = pytest.mark.usefixtures("linear_only")
 
 
 @pytest.fixture(scope="module")
-def found(make):
-    return {e.measure: e for e in pate_alternative.measure(make(claim=CLAIM)).estimates}
+def tables(make):
+    return make(claim=CLAIM)
+
+
+@pytest.fixture(scope="module")
+def found(tables):
+    return {e.measure: e for e in pate_alternative.measure(tables).estimates}
 
 
 def test_a_student_of_private_teachers_learns_the_target(found):
@@ -69,11 +74,11 @@ def pate_of(tables, n_teachers):
 
 
 @pytest.fixture(scope="module", params=["rows", "entities"])
-def dealt(request, make):
+def dealt(request, tables, make):
     """Teachers, some units with the teacher of each, and made-up rows."""
-    k = 1 if request.param == "rows" else 2
-    schema = schema_of() if k == 1 else schema_of(entity="who", max_rows_per_unit=2)
-    tables = make(schema, claim=StatedClaim(10.0, 1e-5, 600 // k, max_rows_per_unit=k))
+    if request.param == "entities":
+        schema = schema_of(entity="who", max_rows_per_unit=2)
+        tables = make(schema, claim=StatedClaim(10.0, 1e-5, 300, max_rows_per_unit=2))
     pate, units = pate_of(tables, 6)
     units, rng = units.subset(np.arange(40)), np.random.default_rng(0)
     shown = pate.made_up(units.X.sum(axis=0, dtype=np.float64), rng)
@@ -156,8 +161,7 @@ def test_of_fewer_units_the_noise_is_less_in_proportion():
 
 
 @pytest.mark.slow
-def test_without_noise_it_comes_close_to_a_model_of_real_rows(make):
-    tables = make(claim=CLAIM)
+def test_without_noise_it_comes_close_to_a_model_of_real_rows(tables):
     pate, units = pate_of(tables, 24)
     found = study.study_of(tables)
     X = pate.features.apply(found.test.rows).astype(float)
