@@ -297,6 +297,35 @@ def test_every_command_takes_a_table_wherever_it_is(workspace: Workspace, place:
     assert ran.exit_code == 2 and "'age'" in ran.stderr
 
 
+FIT = ("--generator", "mst", "--clamp")
+
+
+@pytest.mark.slow  # processes start
+def test_a_fit_is_counted_by_processes_of_the_table_that_it_is(workspace: Workspace) -> None:
+    schema, books = ("--schema", workspace.write_schema(**NAMED)), open_ledger(workspace.folder / "ledger.db")
+    books.open("patients", unit="row", epsilon=5.0, n_units=900)
+    options = (*schema, *FIT, "--epsilon", 1, "--ledger", workspace.folder / "ledger.db")
+    address = put(workspace, named_table(), "folder")
+    for out, more in (("here", ()), ("there", ("--executor", "processes"))):
+        ran = workspace.run("fit", address, *options, *more, "--out", workspace.folder / out)
+        assert ran.exit_code == 0 and "another table" not in ran.stderr, ran.stderr  # the ledger knows it again
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--epsilon", 1, "--executor", "nobody"), "counts by 'processes'"),
+        (("--epsilon", 1, "--executor", "tcp://keeper:zebra@host:1"), "counts by 'processes'"),
+        (("--executor", "processes"), "is for counts with epsilon"),
+        (("--epsilon", 1, "--executor", "processes", "--generator", "ctgan"), "is for counts with epsilon"),
+    ],
+)
+def test_an_executor_that_cannot_count_is_refused(workspace: Workspace, options: Any, said: str) -> None:
+    schema, address = ("--schema", workspace.write_schema(**NAMED)), put(workspace, named_table(), "folder")
+    ran = workspace.run("fit", address, *schema, *FIT, *options, "--out", workspace.folder / "model")
+    assert ran.exit_code == 2 and said in ran.stderr and "zebra" not in ran.stderr
+
+
 @pytest.mark.parametrize("n_rows", [1, 7, 90])
 def test_what_does_not_fit_is_found_whatever_the_chunks(n_rows: int) -> None:
     from synth.table import violations
