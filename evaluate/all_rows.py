@@ -20,23 +20,18 @@ from synth.table.faults import BIT, Fault
 from synth.table.rows import Rows
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RowHashes:
-    """*Sensitive*. A number for each row of a table, equal for rows that are equal in all learned columns.
+    """*Sensitive*. A number for each row of a table, equal for rows that are equal in all learned columns."""
 
-    Attributes:
-        keys: shape (n,), uint64.
-        entities: the same of their entities, `ABSENT` where there is none; `None` where a row is a unit.
-        targets: the same of a target with categories, the place on the line of another one; `None` without a target.
-    """
-
-    keys: np.ndarray
+    keys: np.ndarray  # shape (n,), uint64
+    # the same of their entities, `ABSENT` where there is none; `None` where a row is a unit.
     entities: np.ndarray | None = None
+    # the same of a target with categories, the place on the line of another one; `None` without a target.
     targets: np.ndarray | None = None
 
     @classmethod
     def of(cls, parts: Iterable[pd.DataFrame | Chunk], schema: Schema) -> "RowHashes":
-        """Of the rows of a table, some at a time."""
         keys, entities, targets = [], [], []
         for rows in parts:
             keys.append(content_hashes(rows, schema))
@@ -50,7 +45,6 @@ class RowHashes:
         return len(self.keys)
 
     def take(self, positions: np.ndarray) -> "RowHashes":
-        """Of the rows at some positions."""
         vectors = (self.keys, self.entities, self.targets)
         return RowHashes(*(None if vector is None else vector[positions] for vector in vectors))  # type: ignore[arg-type]
 
@@ -110,19 +104,13 @@ def _targets(rows: pd.DataFrame | Chunk, name: str, schema: Schema) -> np.ndarra
     return np.asarray(column.positions(cells))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CellFaults:
-    """*Sensitive*. The cells of all rows that do not fit the schema, as they were before any clamping.
+    """*Sensitive*. The cells of all rows that do not fit the schema, as they were before any clamping."""
 
-    Attributes:
-        flags: for each kept column the rows at fault, shape (n,), boolean.
-        kinds: for each kept column the kinds of its faults.
-        empty: columns without any value.
-    """
-
-    flags: Mapping[str, np.ndarray]
-    kinds: Mapping[str, tuple[Fault, ...]]
-    empty: frozenset[str]
+    flags: Mapping[str, np.ndarray]  # for each kept column the rows at fault, shape (n,), boolean
+    kinds: Mapping[str, tuple[Fault, ...]]  # for each kept column the kinds of its faults
+    empty: frozenset[str]  # columns without any value
 
     @classmethod
     def of(cls, rows: Rows, schema: Schema, ranks: np.ndarray | None = None) -> "CellFaults":
@@ -150,15 +138,12 @@ class CellFaults:
         return cls(flags, kinds, frozenset(name for name, n in n_missing.items() if n == len(rows)))
 
     def frame(self, positions: np.ndarray) -> pd.DataFrame:
-        """The flags of the rows at some positions, by column."""
         return pd.DataFrame({name: flags[positions] for name, flags in self.flags.items()})
 
 
 def repeated(rows: Rows, names: Sequence[str], schema: Schema, *, later: np.ndarray | None = None) -> np.ndarray:
     """Flags of the rows that repeat another's values in some columns, none of them missing; shape (n,), boolean.
-
-    Args:
-        later: ranks of the rows, shape (n,): only those that come after an equal one are flagged.
+    `later`: ranks of the rows, shape (n,): only those that come after an equal one are flagged.
     """
     key = Unique(columns=tuple(names))
     parts = [key_hashes(frame, key, schema.columns) for frame in rows.frames(*names)]
@@ -176,9 +161,8 @@ def repeated(rows: Rows, names: Sequence[str], schema: Schema, *, later: np.ndar
 
 
 def draw(rows: Rows, hashes: RowHashes, schema: Schema, seed: int, limit: int) -> tuple[np.ndarray, pd.DataFrame]:
-    """A seeded sample of whole entities, `limit` rows at most, in seeded order: their positions, and the rows.
-
-    It depends on what the rows hold alone. Where there are no more rows than that, it is all of them.
+    """A seeded sample of whole entities, `limit` rows at most, in seeded order: their positions, and the rows. It
+    depends on what the rows hold alone. Where there are no more rows than that, it is all of them.
     """
     if len(rows) <= limit:
         chosen, frame = np.arange(len(rows)), rows.frame()

@@ -17,21 +17,18 @@ from synth.dp.statement import CLOSED
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Rate = tuple[Number, Number, Number]
-"""A share with its interval."""
+Rate = tuple[Number, Number, Number]  # A share with its interval
 
 METRICS = (
     Metric("privacy.audit.excess", "lower", "Audited epsilon beyond the claim", "A lower bound on epsilon, found by "
            "attacking the noise itself, minus the claim; above 0 the claim is false.", without_holdout=True),
 )  # fmt: skip
 
-MEASURE = "privacy.audit.excess"
-"""Lower bound minus claim: what a rule is about."""
+MEASURE = "privacy.audit.excess"  # Lower bound minus claim: what a rule is about
 NO_FAULT, EXCEEDS, TOO_WEAK = "no fault found", "exceeds the claim", "too weak to say"
 LEAST_STRENGTH = 2.0
 """An audit says something where an attacker who never errs would have shown so many times the claim."""
-LEAST_POWER = 0.9
-"""An audit of reports says something where its attack shows half the noise with this probability."""
+LEAST_POWER = 0.9  # An audit of reports says something where its attack shows half the noise with this probability
 
 
 class AuditError(EvaluationError):

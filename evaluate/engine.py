@@ -46,11 +46,9 @@ from synth.progress import Progress, quiet, shown
 from synth.schema import Schema, TaskKind, build_schema
 from synth.table.conforming import Outside
 
-AGAIN_S = 0.5
-"""The alarm repeats: one that rings inside a destructor or a callback is lost."""
+AGAIN_S = 0.5  # The alarm repeats: one that rings inside a destructor or a callback is lost
 
-TERMINATED = 128 + signal.SIGTERM
-"""Code of the exit by which a command ends politely."""
+TERMINATED = 128 + signal.SIGTERM  # Code of the exit by which a command ends politely
 
 
 class OutOfTimeError(BaseException):
@@ -69,7 +67,6 @@ class _Bell:
     over: bool = False
 
     def ring(self, number: int, frame: FrameType | None) -> None:
-        """Handle the signal."""
         if self.over or _dealt_with(sys.exc_info()[1]):
             return
         self.rang = True
@@ -297,7 +294,6 @@ def measure_candidate(
 
 
 def _run(measure: str, tables: Tables, time_limit_s: float | None) -> tuple[MetricResult, float]:
-    """One measure's result, with whatever goes wrong turned into failures, and its wall seconds."""
     from evaluate.sample_notes import on_samples  # it knows measures, which are slow to import
 
     with _attempt(measure, time_limit_s) as tried:
@@ -324,8 +320,6 @@ def attempted(
 
 @dataclass
 class _Attempt:
-    """The result of some work, or its failure, and its wall seconds."""
-
     found: Any = None
     seconds: float = 0.0
 
@@ -360,10 +354,8 @@ def _attempt(name: str, time_limit_s: float | None) -> Iterator[_Attempt]:
 
 
 def _result(measure: str, found: MetricResult | Failure) -> MetricResult:
-    """The result of a measure; a failure stands for each of its numbers.
-
-    A number of another measure is refused: a plug-in must not answer for one of ours that failed. So is whatever the
-    reader of evaluations would refuse.
+    """The result of a measure; a failure stands for each of its numbers. A number of another measure is refused: a
+    plug-in must not answer for one of ours that failed. So is whatever the reader of evaluations would refuse.
     """
     if isinstance(found, MetricResult):
         fault = _fault(measure, found)
@@ -417,11 +409,7 @@ def _chosen(measures: str | Iterable[str] | None) -> list[str]:
 
 
 def real_facts(real: Real, measures: Iterable[str] | None = None, progress: Progress = quiet) -> RealFacts:
-    """Facts about the real table.
-
-    Args:
-        real: *Sensitive*. Its rows.
-    """
+    """Facts about the real table. `real`: *Sensitive*. Its rows."""
     schema, shift = real.declared, _shift(real, MODULES if measures is None else measures, progress)
     return RealFacts(
         **real.kept.once("facts", lambda: _row_facts(real)),

@@ -14,8 +14,7 @@ from synth.errors import BadInput
 
 Direction = Literal["lower", "higher", "none"]
 Reason = Literal["failed", "timed out", "skipped", "not applicable"]
-UNASKED = "it was not asked for"
-"""The message of a measure that was left out by choice."""
+UNASKED = "it was not asked for"  # The message of a measure that was left out by choice
 
 
 class EvaluationError(BadInput):

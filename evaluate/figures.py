@@ -10,10 +10,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-LARGEST = 1e15
-"""No number in a picture is larger."""
-_SLACK = 1e-6
-"""By how much a share may lie beyond its range, for rounding."""
+LARGEST = 1e15  # No number in a picture is larger
+_SLACK = 1e-6  # By how much a share may lie beyond its range, for rounding
 
 Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=-_SLACK, le=1 + _SLACK, allow_inf_nan=False)]

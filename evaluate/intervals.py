@@ -7,30 +7,24 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
 from scipy.linalg import hadamard
 
-LEVEL = 0.95
-"""Coverage of every interval."""
+LEVEL = 0.95  # Coverage of every interval
 
-Rate = tuple[float, float, float]
-"""A rate, or a difference of two, and the ends of its interval."""
+Rate = tuple[float, float, float]  # A rate, or a difference of two, and the ends of its interval
 
-N_GROUPS = 16
-"""Groups that replicates are made of; a sample with fewer rows (or entities) has no interval."""
+N_GROUPS = 16  # Groups that replicates are made of; a sample with fewer rows (or entities) has no interval
 
 _CONTRASTS = hadamard(N_GROUPS)[1:] > 0
 _REPLICATES = np.concatenate([np.ones((1, N_GROUPS)), _CONTRASTS, ~_CONTRASTS, 1 - np.eye(N_GROUPS)])
 HALVES = slice(1, 2 * N_GROUPS - 1)
 """Places of half-samples and then their complements among the replicates; the first is of all rows."""
-WITHOUT = slice(2 * N_GROUPS - 1, 3 * N_GROUPS - 1)
-"""Places of the replicates without one group."""
+WITHOUT = slice(2 * N_GROUPS - 1, 3 * N_GROUPS - 1)  # Places of the replicates without one group
 
 
 def replicate_groups(n_groups: int) -> NDArray[np.float64]:
-    """The row groups of each replicate: the whole, 15 half-samples, their complements, all groups but one.
+    """The row groups of each replicate: the whole, 15 half-samples, their complements, all groups but one. Returns:
+    Ones and zeros, shape (47, 16), or (1, 1) for the whole alone.
 
     Any two half-samples share half of their groups (a Hadamard matrix), so that each is evidence of its own.
-
-    Returns:
-        Ones and zeros, shape (47, 16), or (1, 1) for the whole alone.
 
     >>> replicate_groups(1)
     array([[1.]])
@@ -47,15 +41,13 @@ def half_samples(
     extra_variance: float = 0.0,
 ) -> tuple[float, float]:
     """The interval of a number by balanced half-samples, with Student's t on as many degrees of freedom as halves.
+    `halves`: the number on each half-sample, then on their complements in the same order; shape (2 n_halves,).
 
     The variance is the mean square of half the difference between a half-sample and its complement. For a sum of
     absolute differences, such as total variation, that is right both near zero and far from it, where a jackknife is
     too wide and a bootstrap too far up: of x and noise d, ((|x + d| - |x - d|) / 2)^2 = min(|x|, |d|)^2, whose mean is
     the variance of |x| where x is as large as d or much larger. It takes many differences: for a single one, which may
     happen to be zero, use `blended`.
-
-    Args:
-        halves: the number on each half-sample, then on their complements in the same order; shape (2 n_halves,).
 
     Source: Wolter 2007, "Introduction to Variance Estimation", section 3.4; McCarthy 1969, "Pseudo-replication".
 
@@ -73,16 +65,10 @@ def _half_sample_variance(halves: ArrayLike) -> tuple[float, int]:
 
 
 def jackknife(
-    value: float,
-    without: ArrayLike,
-    *,
-    bounds: tuple[float, float] = (-np.inf, np.inf),
-    n_comparisons: int = 1,
+    value: float, without: ArrayLike, *, bounds: tuple[float, float] = (-np.inf, np.inf), n_comparisons: int = 1
 ) -> tuple[float, float]:
     """The interval of a number by the delete-a-group jackknife, with Student's t on n_groups - 1 degrees of freedom.
-
-    Args:
-        without: the number with each group of rows left out in turn, shape (n_groups,), finite, at least 2.
+    `without`: the number with each group of rows left out in turn, shape (n_groups,), finite, at least 2.
 
     Source: Kott 2001, "The Delete-a-Group Jackknife", eq. 2 and 3.
 
@@ -97,8 +83,7 @@ def _jackknife_variance(without: ArrayLike) -> float:
     return float((len(replicates) - 1) * replicates.var())
 
 
-FEW_DISTANCES = 8
-"""Below so many distances, a mean of them behaves like a single one."""
+FEW_DISTANCES = 8  # Below so many distances, a mean of them behaves like a single one
 JACKKNIFE_SHARES = (0.25, 0.15)
 """Of the jackknife's variance in a blend, for few distances and for many: the least that cover 93 of 100 where a
 distance is about as large as its noise, as simulations in the test suite show."""
@@ -114,13 +99,11 @@ def blended(
     extra_variance: float = 0.0,
 ) -> tuple[float, float]:
     """The interval of a distance, a mean of distances, or their excess over others, by a blend of two variances.
+    `replicates`: the number on all rows and on parts of them, in the order of `replicate_groups`; shape (47,).
 
     Half-samples are right on average, but for few distances they are noisy and too small just where these happen to
     come out small; the jackknife is too large near zero, and steady. A blend covers 93 to 97 of 100 for a mean of many
     distances, and 93 to 99 for few; the most where equal distributions on two values are compared.
-
-    Args:
-        replicates: the number on all rows and on parts of them, in the order of `replicate_groups`; shape (47,).
     """
     variance, degrees = blended_variance(replicates, n_distances)
     return _around(value, variance + extra_variance, degrees, bounds, n_comparisons)
@@ -172,13 +155,10 @@ def wilson(share: float, n: float, n_comparisons: int = 1) -> Rate:
 
 
 def design_effect(hits: NDArray[np.bool_], units: NDArray[np.integer]) -> float:
-    """The design effect (Kish): rows worth one independent row, as rows of a unit are alike.
+    """The design effect (Kish): rows worth one independent row, as rows of a unit are alike. `hits`: which rows a rate
+    counts, shape (n,). `units`: codes from 0 of the unit of each row, shape (n,).
 
     Where all rows agree, nothing shows how much they do: they count as if each unit were one row.
-
-    Args:
-        hits: which rows a rate counts, shape (n,).
-        units: codes from 0 of the unit of each row, shape (n,).
 
     Source: Kish 1965, "Survey Sampling", section 8.2; the variance of a ratio by its clusters.
 
@@ -190,12 +170,8 @@ def design_effect(hits: NDArray[np.bool_], units: NDArray[np.integer]) -> float:
 
 
 def design_effect_of_units(sizes: NDArray[Any], hits: NDArray[Any], times: NDArray[Any]) -> float:
-    """As `design_effect`, of units that are counted already.
-
-    Args:
-        sizes: rows of a unit, shape (k,).
-        hits: rows of it that a rate counts, shape (k,).
-        times: how many units have so many of both, shape (k,).
+    """As `design_effect`, of units that are counted already. `sizes`: rows of a unit, shape (k,). `hits`: rows of it
+    that a rate counts, shape (k,). `times`: how many units have so many of both, shape (k,).
     """
     n, n_hits = float((times * sizes).sum()), float((times * hits).sum())
     sums = (times * sizes**2).sum(), (times * hits**2).sum(), (times * sizes * hits).sum()
@@ -212,11 +188,8 @@ def design_effect_of_sums(n: float, n_hits: float, squares: float, squared_hits:
 
 
 def clustered(hits: NDArray[np.bool_], units: NDArray[np.integer]) -> Rate:
-    """A rate with its score interval, on as many rows as tell as much where rows of a unit are alike.
-
-    Args:
-        hits: which rows it counts, shape (n,).
-        units: codes from 0 of the unit of each row, shape (n,).
+    """A rate with its score interval, on as many rows as tell as much where rows of a unit are alike. `hits`: which
+    rows it counts, shape (n,). `units`: codes from 0 of the unit of each row, shape (n,).
     """
     return wilson(float(hits.mean()), len(hits) / design_effect(hits, units))
 

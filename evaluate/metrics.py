@@ -83,8 +83,6 @@ SWAPPED = "Were the two sides, train and holdout, swapped? Else somebody has see
 
 @dataclass(frozen=True)
 class Metric:
-    """A number as it is declared, before it is measured."""
-
     name: str
     direction: Direction
     title: str
@@ -207,8 +205,7 @@ def _modules() -> Mapping[str, str]:
     return {**_MODULES, **{point.name: point.value for point in entry_points(group=GROUP) if point.name not in taken}}
 
 
-STATED = "statement."
-"""Prefix of what a privacy statement says, which no package declares as a number of its own."""
+STATED = "statement."  # Prefix of what a privacy statement says, which no package declares as a number of its own
 
 
 @cache
@@ -230,7 +227,6 @@ def _catalog() -> Mapping[str, Metric]:
 
 
 def declared(by: str, module: str) -> tuple[Metric, ...]:
-    """The numbers that a module declares, as those of a measure."""
     return tuple(replace(metric, by=by) for metric in importlib.import_module(module).METRICS)
 
 
@@ -245,16 +241,13 @@ def forget() -> None:
         one.cache_clear()
 
 
-MODULES: Mapping[str, str] = Late(_modules)
-"""The module of each measure of every evaluation, by the measure's name."""
-CATALOG: Mapping[str, Metric] = Late(_catalog)
-"""Every number by name."""
+MODULES: Mapping[str, str] = Late(_modules)  # The module of each measure of every evaluation, by the measure's name
+CATALOG: Mapping[str, Metric] = Late(_catalog)  # Every number by name
 GATEABLE: Mapping[str, Direction] = Late(_gateable)
 """Every number that a rule may rest on, with the direction that is better."""
 
 
 def is_ours(measure: str) -> bool:
-    """True for a measure of this package, not of a plug-in."""
     return measure in _MODULES or measure in _ON_REQUEST
 
 

@@ -39,7 +39,6 @@ def letters(names: Sequence[str], apart: Iterable[tuple[str, str]]) -> dict[str,
 
 
 def _absorbed(groups: Sequence[frozenset[str]]) -> list[frozenset[str]]:
-    """The groups without those that another one holds."""
     distinct = list(dict.fromkeys(groups))
     return [group for group in distinct if not any(group < other for other in distinct)]
 

@@ -19,5 +19,4 @@ def mappings(found: object) -> tuple[Mapping[str, Any], ...]:
 
 
 def texts(found: object) -> tuple[str, ...]:
-    """The entries of a list, as texts."""
     return tuple(map(str, found)) if isinstance(found, list | tuple) else ()

@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from synth.dp.statement import CLOSED
 from synth.notebook import brief_repr
 
-LEVEL = 5e-4
-"""Significance level of all tests together."""
+LEVEL = 5e-4  # Significance level of all tests together
 LEAST_AUC = 0.52
 """Area that the lower end of its interval must exceed. A shift moves no attack's area further than this classifier's,
 if that has learned all there is. The strictest shipped policy leaves .05 above a coin. Of many rows, less than a half
@@ -24,8 +23,7 @@ LEAST_TWINS = 0.01
 shipped policy says FAIL."""
 MOST_UNSEEN = 0.55
 """Area of a shift that must have been seen; it is the strictest limit on an attack's area in a shipped policy."""
-MAX_NAMED = 5
-"""Columns that a sentence names."""
+MAX_NAMED = 5  # Columns that a sentence names
 
 UNTESTED = "Whether train and holdout are of one population is not known"
 NOT_HELD = "the evaluation holds no such test"

@@ -29,13 +29,11 @@ __all__ = [
     "GeneratorRecord", "Reason", "SelfTest",
 ]  # fmt: skip
 
-SCHEMA_VERSION = 3
-"""Version of `evaluation.json`; another one is refused."""
+SCHEMA_VERSION = 3  # Version of `evaluation.json`; another one is refused
 
 NOTICE = "Internal: this file holds numbers computed from real rows, outside any privacy guarantee."
 
-MOST_SHOWN = 10
-"""Candidates whose figures are shown at once."""
+MOST_SHOWN = 10  # Candidates whose figures are shown at once
 
 Case = Literal["honest", "copy", "some copies", "shuffled", "sorted", "dealt"]
 

@@ -23,10 +23,8 @@ from evaluate.result import NOTICE, SCHEMA_VERSION, Candidate, Evaluation, Evalu
 from synth.dp.statement import with_trust
 from synth.parsing import NotPlain, plain_json
 
-_STATEMENT = {"epsilon", "delta", "epsilon_rdp", "relation", "events"}
-"""Keys by which a privacy statement is known."""
-ROUNDING = 1e-9
-"""By how much a number may lie beyond its own interval."""
+_STATEMENT = {"epsilon", "delta", "epsilon_rdp", "relation", "events"}  # Keys by which a privacy statement is known
+ROUNDING = 1e-9  # By how much a number may lie beyond its own interval
 
 
 def evaluation_from(text: str) -> Evaluation:
@@ -140,8 +138,7 @@ _ENTRY = re.compile(r"^    (\w+): (.+(?:\n      .+)*)", re.MULTILINE)
 """A line of the section "Attributes" of a docstring, with the lines that go on from it."""
 
 
-_ONCE = ("candidates", "estimates", "self_tests")
-"""Lists that hold nothing twice."""
+_ONCE = ("candidates", "estimates", "self_tests")  # Lists that hold nothing twice
 _EITHER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "SelfTest": (
         {"candidate": {"type": "null"}, "absent": {"minLength": 1}},

@@ -21,13 +21,10 @@ from evaluate.intervals import clopper_pearson
 from evaluate.privacy.copied_parts import NEAR, PARTS, VALUES
 from evaluate.privacy.histories import SINGLED_OUT
 from evaluate.result import Estimate
-from evaluate.sampling import (
-    Side,
-)
+from evaluate.sampling import Side
 from evaluate.tables import MetricResult, Tables
 
-ON_ALL_ROWS = ("validity", "privacy.copies")
-"""Measures that count all rows."""
+ON_ALL_ROWS = ("validity", "privacy.copies")  # Measures that count all rows
 _SINGLED_OUT, _PERSONAL, _CROWDS = "privacy.singling_out", "privacy.personal", "privacy.quasi_identifiers"
 _COUNTED = (_PERSONAL, "privacy.texts.personal")
 """Numbers that are counted in this very table, so that their interval is the number itself."""

@@ -34,12 +34,10 @@ def entity_codes(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
 MIN_TRAIN_ROWS = 40
 MIN_HOLDOUT_ROWS = 40
 MIN_SYNTHETIC_ROWS = 2
-MOSTLY = 0.5
-"""Share of rows above which a table is one without twins, and a holdout is not held out."""
+MOSTLY = 0.5  # Share of rows above which a table is one without twins, and a holdout is not held out
 
 Side = Literal["train", "synthetic", "holdout", "shuffled", "fresh", "control"]
-SIDES: tuple[Side, ...] = get_args(Side)[:4]
-"""Those whose rows have an order of their own."""
+SIDES: tuple[Side, ...] = get_args(Side)[:4]  # Those whose rows have an order of their own
 
 
 def side_seed(seed: int, side: Side) -> int:
@@ -48,7 +46,6 @@ def side_seed(seed: int, side: Side) -> int:
 
 
 def refuse_few(n_train: int, n_holdout: int) -> None:
-    """Refuse a side with too few rows."""
     for name, n, least in (("train", n_train, MIN_TRAIN_ROWS), ("holdout", n_holdout, MIN_HOLDOUT_ROWS)):
         if n < least:
             raise EvaluationError(f"an evaluation needs at least {least} rows of {name}; give it a larger table")
@@ -63,11 +60,9 @@ def refuse_one_unit(*halves: pd.DataFrame) -> None:
 
 
 def refuse_overlap(train: tuple[np.ndarray, np.ndarray], holdout: np.ndarray) -> None:
-    """Refuse a holdout that is not held out: its rows stand in train, though the table is not one of twins.
-
-    Args:
-        train: *Sensitive*. The keys of its rows, each once, and how many rows have it.
-        holdout: *Sensitive*. The keys of its rows.
+    """Refuse a holdout that is not held out: its rows stand in train, though the table is not one of twins. `train`:
+    *Sensitive*. The keys of its rows, each once, and how many rows have it. `holdout`: *Sensitive*. The keys of its
+    rows.
     """
     keys, counts = train
     alone = counts[counts == 1].sum() / counts.sum()

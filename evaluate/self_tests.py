@@ -23,19 +23,12 @@ import pandas as pd
 from evaluate.gate.checks import COPIED
 from evaluate.metrics import GATEABLE
 from evaluate.result import Candidate, Case, SelfTest
-from evaluate.sampling import (
-    MIN_HOLDOUT_ROWS,
-    MIN_TRAIN_ROWS,
-    MOSTLY,
-    entity_codes,
-    shuffle_columns,
-)
+from evaluate.sampling import MIN_HOLDOUT_ROWS, MIN_TRAIN_ROWS, MOSTLY, entity_codes, shuffle_columns
 from evaluate.tables import MetricResult, Real, Tables
 from synth.schema import Schema
 from synth.split import halves, twins
 
-MAX_ROWS = 2_000
-"""Rows of train and holdout together."""
+MAX_ROWS = 2_000  # Rows of train and holdout together
 MAX_COLUMNS = 32
 """Columns that attacks and pairs look at; of a wider table these are drawn. Whole rows are compared where copies are
 counted."""
@@ -51,11 +44,9 @@ TELLING: dict[Case, tuple[str, ...]] = {
     "dealt": (HISTORIES,),
 }
 """The measures of each case; that of texts only where the schema keeps some."""
-NARROWED = (PAIRS, MEMBERSHIP)
-"""Measures that look at `MAX_COLUMNS` at most."""
+NARROWED = (PAIRS, MEMBERSHIP)  # Measures that look at `MAX_COLUMNS` at most
 
-Run = Callable[[str, Tables], MetricResult]
-"""A measurement of one table by a measure's name; errors become failures."""
+Run = Callable[[str, Tables], MetricResult]  # A measurement of one table by a measure's name; errors become failures
 
 
 @dataclass(frozen=True)
@@ -67,7 +58,6 @@ class _Sample:
 
     @property
     def tables(self) -> dict[Case, pd.DataFrame]:
-        """The table of each case that there is."""
         made: dict[Case, pd.DataFrame] = {
             "copy": self.real.train, "shuffled": self.real.shuffled, "sorted": _sorted(self.real.train),
         }  # fmt: skip
@@ -107,9 +97,7 @@ class _Sample:
 
 def self_tests_of(real: Real, measures: Collection[str], run: Run) -> tuple[SelfTest, ...]:
     """Every case measured, or why it says nothing about this table. The same rows and seed give the same numbers.
-
-    Args:
-        real: *Sensitive*. The rows of the evaluation.
+    `real`: *Sensitive*. The rows of the evaluation.
     """
     cases = [case for case in TELLING if case != "dealt" or real.schema.order is not None]
     there = {name for name in measures if name != TEXTS or real.schema.texts}

@@ -38,8 +38,7 @@ TextScorer = Callable[[str, pd.DataFrame], np.ndarray]
 
 N_TARGETS = 8_000
 """Rows of train, and as many of the holdout, that attacks are tried on at most, unless more are asked for."""
-N_ROWS = 50_000
-"""Rows of each table that marginal fidelity compares at most, unless more are asked for."""
+N_ROWS = 50_000  # Rows of each table that marginal fidelity compares at most, unless more are asked for
 SAMPLE_ROWS = 100_000
 """Rows of train, and of the holdout, that measures are given at most; what is said of all rows is counted on all."""
 SEARCHED = 5
@@ -61,7 +60,6 @@ class SharedResults:
         return made
 
     def clear(self) -> None:
-        """Forget all of it."""
         self._made.clear()
 
 
@@ -140,7 +138,6 @@ class _Sides:
         return len(self.whole[side] if side in self.whole else getattr(self, side))
 
     def share_at_hand(self, side: Side) -> float:
-        """The share of the rows of one table that is at hand."""
         return self.whole[side].n_sampled / len(self.whole[side]) if side in self.whole else 1.0
 
     def _results_of(self, side: Side) -> SharedResults:
@@ -149,30 +146,24 @@ class _Sides:
 
 @dataclass(frozen=True)
 class Real(_Sides):
-    """The real rows of an evaluation, all conforming to one schema, for any number of synthetic tables.
-
-    Attributes:
-        train: *Sensitive*. The rows the generator saw, or a seeded sample of them.
-        fresh: *Sensitive*. Half of the holdout: the fresh real sample that the references of privacy and utility are
-            measured on.
-        control: *Sensitive*. The other half: non-members of attacks and the test set of utility.
-        shuffled: *Sensitive*. The training rows, each column shuffled on its own: the floor.
-        faulty: *Sensitive*. Which cells of `holdout` and of `shuffled` did not fit the schema before they were clamped,
-            by column; none: they all did.
-        whole: *Sensitive*. The sides of which a sample is at hand.
-    """
+    """The real rows of an evaluation, all conforming to one schema, for any number of synthetic tables."""
 
     schema: Schema
     declared: Schema
-    train: pd.DataFrame
+    train: pd.DataFrame  # *Sensitive*. The rows the generator saw, or a seeded sample of them
+    # *Sensitive*. Half of the holdout: the fresh real sample that the references of privacy and utility are measured
+    # on.
     fresh: pd.DataFrame
-    control: pd.DataFrame
-    shuffled: pd.DataFrame
+    control: pd.DataFrame  # *Sensitive*. The other half: non-members of attacks and the test set of utility
+    shuffled: pd.DataFrame  # *Sensitive*. The training rows, each column shuffled on its own: the floor
     seed: int
     n_targets: int | None = N_TARGETS
     n_rows: int | None = N_ROWS
     sample_rows: int = SAMPLE_ROWS
+    # *Sensitive*. Which cells of `holdout` and of `shuffled` did not fit the schema before they were clamped, by
+    # column; none: they all did.
     faulty: tuple[pd.DataFrame, pd.DataFrame] | None = field(default=None, repr=False)
+    # *Sensitive*. The sides of which a sample is at hand.
     whole: Mapping[Side, Whole] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -188,11 +179,8 @@ class Real(_Sides):
         n_rows: int | None = N_ROWS,
         sample_rows: int = SAMPLE_ROWS,
     ) -> Self:
-        """The real side of an evaluation.
-
-        Args:
-            train: *Sensitive*. Real rows that the generator saw: any table, not clamped yet.
-            holdout: *Sensitive*. Real rows that it did not see.
+        """The real side of an evaluation. `train`: *Sensitive*. Real rows that the generator saw: any table, not
+        clamped yet. `holdout`: *Sensitive*. Real rows that it did not see.
         """
         sources: dict[Side, Any] = {"train": train, "holdout": holdout}
         rows = {side: _rows(side, source, schema, outside) for side, source in sources.items()}
@@ -262,30 +250,15 @@ class Real(_Sides):
 
 @dataclass(frozen=True)
 class Tables(_Sides):
-    """Real and synthetic rows, all conforming to one schema.
-
-    Attributes:
-        train: *Sensitive*.
-        fresh: *Sensitive*.
-        control: *Sensitive*.
-        shuffled: *Sensitive*.
-        faulty: *Sensitive*. As in `Real`.
-        whole: *Sensitive*. The tables of which a sample is at hand.
-        offered: all synthetic rows under the declared schema, with the faults of their cells; `None` where rows were
-            given that fit.
-        ranks: of these rows, which do not depend on how they came, shape (n,).
-        unjudged: the columns of the synthetic rows at hand that the schema drops or does not know, as they came.
-        kept: *Sensitive*. What several measures need of these tables.
-        kept_of_real: *Sensitive*. The same of real rows alone: other synthetic tables beside the same `Real` share it.
-    """
+    """Real and synthetic rows, all conforming to one schema."""
 
     schema: Schema
     declared: Schema
-    train: pd.DataFrame
-    fresh: pd.DataFrame
-    control: pd.DataFrame
+    train: pd.DataFrame  # *Sensitive*
+    fresh: pd.DataFrame  # *Sensitive*
+    control: pd.DataFrame  # *Sensitive*
     synthetic: pd.DataFrame
-    shuffled: pd.DataFrame
+    shuffled: pd.DataFrame  # *Sensitive*
     seed: int
     claim: StatedClaim | None = None
     n_targets: int | None = N_TARGETS
@@ -293,12 +266,20 @@ class Tables(_Sides):
     sample_rows: int = SAMPLE_ROWS
     scorer: TextScorer | None = field(default=None, repr=False, compare=False)
     translated: Translations = field(default_factory=dict)
+    # *Sensitive*. As in `Real`.
     faulty: tuple[pd.DataFrame, pd.DataFrame] | None = field(default=None, repr=False, compare=False)
+    # *Sensitive*. The tables of which a sample is at hand.
     whole: Mapping[Side, Whole] = field(default_factory=dict, repr=False, compare=False)
+    # all synthetic rows under the declared schema, with the faults of their cells; `None` where rows were given that
+    # fit.
     offered: Rows | None = field(default=None, repr=False, compare=False)
+    # of these rows, which do not depend on how they came, shape (n,).
     ranks: np.ndarray | None = field(default=None, repr=False, compare=False)
+    # the columns of the synthetic rows at hand that the schema drops or does not know, as they came.
     unjudged: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False, compare=False)
+    # *Sensitive*. What several measures need of these tables.
     kept: SharedResults = field(default_factory=SharedResults, init=False, repr=False, compare=False)
+    # *Sensitive*. The same of real rows alone: other synthetic tables beside the same `Real` share it.
     kept_of_real: SharedResults = field(default_factory=SharedResults, init=False, repr=False, compare=False)
 
     @classmethod
@@ -317,9 +298,8 @@ class Tables(_Sides):
         return Real.prepare(train, holdout, schema, seed=seed, outside=outside).beside(synthetic, statement)
 
     def order(self, side: Side) -> np.ndarray:
-        """Positions of the rows of one table in a seeded random order, which depends on what they hold alone.
-
-        The first n of them are a sample of n rows; tables are drawn independently of each other.
+        """Positions of the rows of one table in a seeded random order, which depends on what they hold alone. The first
+        n of them are a sample of n rows; tables are drawn independently of each other.
         """
         seed = side_seed(self.seed, side)
         if self.schema.entity is None and not self.schema.texts:
@@ -332,7 +312,6 @@ class Tables(_Sides):
 
 
 def _rows(name: str, source: Any, schema: Schema, outside: Outside) -> Rows:
-    """The rows of any table."""
     with _naming(name):
         return Rows.of(source, schema, outside=outside)
 

@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 SHORT = 28
-LONGEST = 200
-"""Characters of a name that a tooltip holds at most."""
-LONGEST_NAME, MOST_NAMED = 60, 6
-"""Characters of a name in a sentence, and names in one list."""
-LONGEST_SENTENCE = 600
-"""Characters that a sentence of a file may have; a longer one is none of ours."""
+LONGEST = 200  # Characters of a name that a tooltip holds at most
+LONGEST_NAME, MOST_NAMED = 60, 6  # Characters of a name in a sentence, and names in one list
+LONGEST_SENTENCE = 600  # Characters that a sentence of a file may have; a longer one is none of ours
 TINIEST = 0.95e-6
 """Of numbers that stand together, the smallest that is written with decimals; what is smaller is a power of ten."""
 _LARGEST = 1e300

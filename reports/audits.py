@@ -36,8 +36,6 @@ DECIMALS, CLAIMED_DIGITS, MOST_DIGITS = 3, 3, 12
 
 @dataclass(frozen=True)
 class AuditNote:
-    """One audit as the report shows it."""
-
     bound: str
     excess: str
     sentence: str
@@ -122,7 +120,6 @@ def _shows(power: Power) -> str:
 
 def _compared(found: Audit) -> tuple[str, str, str]:
     """Bound, claim and bound less claim, which add up: the bound is cut off and the claim rounded up, as everywhere.
-
     Both have more digits where those would hide that the bound is above the claim.
     """
     for digits in range(CLAIMED_DIGITS, MOST_DIGITS):
@@ -146,7 +143,6 @@ def _parts(found: Audit) -> str:
 
 
 def _of_part(part: AuditPart) -> str:
-    """One part of several, on what, and with which bound."""
     return (
         f"{_capitalized(plain(part.what, 60))}: lower bound {cut(part.bound)}, on {plain(part.ran_on, LONGEST)}. "
         f"{_evidence(part)}"

@@ -109,7 +109,6 @@ class Section:
     texts: TextSection | None = None
 
     def __repr__(self) -> str:
-        """The section in one line."""
         return f"<Section {self.index} of {self.candidate.name!r}>"
 
     @property
@@ -309,7 +308,6 @@ def _section(
 
 
 def _glossary(candidates: Sequence[Candidate], verdicts: Sequence[Verdict]) -> tuple[tuple[str, Metric], ...]:
-    """The measures that this report mentions."""
     met = {e.measure for c in candidates for e in c.estimates} | {f.measure for c in candidates for f in c.failures}
     met |= {finding.rule.measure for v in verdicts for finding in v.findings}
     return tuple((measure, described) for measure, described in CATALOG.items() if measure in met)

@@ -99,8 +99,7 @@ _EVIDENCE = {
     "statement": "guarantee",
 }
 
-METRICS = {"roc_auc": "ROC AUC", "r2": "R\u00b2"}
-"""Scores of models as one writes them."""
+METRICS = {"roc_auc": "ROC AUC", "r2": "R\u00b2"}  # Scores of models as one writes them
 
 
 def entry(measure: str) -> Metric:
@@ -109,12 +108,10 @@ def entry(measure: str) -> Metric:
 
 
 def key_figures() -> tuple[str, ...]:
-    """Names of the numbers that candidates are compared on, in their order."""
     return tuple(name for name, metric in CATALOG.items() if metric.key)
 
 
 def evidence(measure: str) -> str:
-    """The section of the report that shows what a measure rests on."""
     if measure == AUDITED:
         return "guarantee"
     if measure == UNJUDGED:

@@ -38,8 +38,7 @@ from synth.output import whole_file
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-WIDE = 30
-"""Columns beyond which the list of all columns comes before their pictures."""
+WIDE = 30  # Columns beyond which the list of all columns comes before their pictures
 SYMBOLS = {"PASS": "pass", "FAIL": "fail", "INCONCLUSIVE": "open"}
 
 

@@ -21,15 +21,12 @@ FIGURES = (
     "privacy.membership.auc",
 )  # fmt: skip
 """Key figures that a row has room for: use, fidelity of rows and of pairs, copies, and the attack on membership."""
-REFERENCED = "utility."
-"""Begins names of figures that say nothing without that of real rows beside them."""
+REFERENCED = "utility."  # Begins names of figures that say nothing without that of real rows beside them
 GENERATOR = "understudy index"
-MARK = f'<meta name="generator" content="{GENERATOR}">'
-"""The line that tells this page from every other."""
+MARK = f'<meta name="generator" content="{GENERATOR}">'  # The line that tells this page from every other
 
 NOT_SOUND, WITHDRAWN, EXPIRED = "NOT SOUND", "WITHDRAWN", "EXPIRED"
-SIGNED_OFF = "signed off"
-"""The sign-off of a row whose key was asked for."""
+SIGNED_OFF = "signed off"  # The sign-off of a row whose key was asked for
 UNFINISHED, NOT_JUDGED, NO_OUTPUT = "UNFINISHED", "NOT JUDGED", "NO OUTPUT"
 VERDICTS: tuple[Outcome, ...] = ("PASS", "FAIL", "INCONCLUSIVE")
 STATES: Mapping[str, str] = {
@@ -41,8 +38,6 @@ STATES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Claimed:
-    """The privacy claim that counts with a table."""
-
     epsilon: float
     delta: float
     standing: Standing
@@ -90,14 +85,11 @@ class IndexRow:
 
     @property
     def is_broken(self) -> bool:
-        """True where there is no output to rely on, though somebody wanted one."""
         return self.state not in VERDICTS and self.state != NOT_JUDGED
 
 
 @dataclass(frozen=True)
 class Index:
-    """An index of outputs."""
-
     folder: str
     rows: tuple[IndexRow, ...]
     made_at: datetime
@@ -105,19 +97,16 @@ class Index:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Rows by state, verdicts first."""
         found = Counter(row.state for row in self.rows)
         order = [*STATES, *sorted(found.keys() - STATES.keys())]
         return {state: found[state] for state in order if found[state] or state in VERDICTS}
 
     @property
     def n_outputs(self) -> int:
-        """Outputs of any state."""
         return len({row.output for row in self.rows})
 
     @property
     def n_tables(self) -> int:
-        """Tables that are named."""
         return sum(bool(row.table) for row in self.rows)
 
     @property

@@ -16,8 +16,7 @@ _BLOCK = re.compile(r"^(?:[#+=:-]|\d+[.)](?=\s|$))")
 _JOINER = "\u2060"
 """Invisible, and no letter: what follows an @ is then neither a person to notify nor a mail address to link."""
 _LINKED = re.compile(r"(?i)(?:https?|ftp|mailto|xmpp)(?=:)|www(?=\.)")
-LONGEST_TEXT = 4000
-"""Characters of a text of several paragraphs that a card shows."""
+LONGEST_TEXT = 4000  # Characters of a text of several paragraphs that a card shows
 
 
 def text(said: object, longest: int = LONGEST_TEXT) -> str:

@@ -29,10 +29,8 @@ from synth.errors import OutputError, nearest
 from synth.notebook import brief_repr
 from synth.output import whole_file
 
-ROOT = "understudy-chart"
-"""Class of the element that holds a chart; no style reaches beyond it."""
-MOST = 12
-"""Columns that are drawn where none are named."""
+ROOT = "understudy-chart"  # Class of the element that holds a chart; no style reaches beyond it
+MOST = 12  # Columns that are drawn where none are named
 INTERNAL = "Internal: measured on real rows."
 UNTRUSTED = "This notebook is not trusted, so that pictures are left out: run the cell again, or trust the notebook."
 """Hidden by the styles, which go with the pictures."""
@@ -139,7 +137,7 @@ def _composed(chart: Chart) -> str:
     ET.SubElement(root, "style").text = _styles(chart._classes | {"name", "tick"}, alone=True)
     charts.svg.add(root, "rect", "paper", x=0, y=0, width=width, height=height)
     charts.svg.words(root, "name", (EDGE, EDGE + 12), chart.title)
-    for line, words in enumerate(_lines(f"{chart.note} {INTERNAL}", int((width - 2 * EDGE) / 6.2))):
+    for line, words in enumerate(textwrap.wrap(f"{chart.note} {INTERNAL}", int((width - 2 * EDGE) / 6.2))):
         charts.svg.words(root, "tick", (EDGE, EDGE + 32 + 16 * line), words)
     y = EDGE + HEAD
     for at, row in enumerate(rows):
@@ -153,11 +151,6 @@ def _composed(chart: Chart) -> str:
             root.append(part)
         y += max(row) + CAPTION + GAP
     return str(charts.svg.rendered(root))
-
-
-def _lines(text: str, n: int) -> list[str]:
-    """A text in lines of at most so many characters."""
-    return textwrap.wrap(text, n)
 
 
 @cache

@@ -17,8 +17,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-LARGEST = 2**62
-"""Numbers that can be shuffled at most."""
+LARGEST = 2**62  # numbers that can be shuffled at most
 ROUNDS = 8
 Numbers = NDArray[np.uint64]
 

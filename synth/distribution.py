@@ -2,8 +2,7 @@
 
 from synth.errors import MissingExtra
 
-NAME = "understudy-tables"
-"""Another project has the name of the command on PyPI."""
+NAME = "understudy-tables"  # another project has the name of the command on PyPI
 VERSION = "0.1.0"
 """The version of the program. It stands here, so that no lookup of installed metadata can fail or find another's."""
 

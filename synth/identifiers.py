@@ -9,8 +9,7 @@ from synth.chunks import LARGEST, Part
 from synth.errors import SchemaError
 from synth.schema.kinds import IdentifierColumn
 
-ENOUGH = 2**48
-"""Numbers that tell the rows of any table apart."""
+ENOUGH = 2**48  # numbers that tell the rows of any table apart
 
 ALPHABETS = {
     "#": "0123456789",

@@ -23,8 +23,7 @@ IBAN_LENGTHS = {
 }  # fmt: skip
 """Characters of an IBAN by country. Source: ISO 13616, SWIFT IBAN registry."""
 
-_WEIGHTED = ("es_CL",)
-"""Locales that Faker cannot write without weights."""
+_WEIGHTED = ("es_CL",)  # locales that Faker cannot write without weights
 
 _PROVIDERS = {
     "name": "person", "first_name": "person", "last_name": "person", "phone": "phone_number", "address": "address",

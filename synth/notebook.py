@@ -6,10 +6,8 @@ from html import escape
 from itertools import islice
 from typing import Any
 
-MOST_ROWS = 200
-"""Rows of a table that is shown; the rest is counted."""
-WIDTH = 80
-"""Characters of a line in a terminal."""
+MOST_ROWS = 200  # rows of a table that is shown; the rest is counted
+WIDTH = 80  # characters of a line in a terminal
 
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel = 3

@@ -13,9 +13,7 @@ def observe(schema: Schema, *tables: pd.DataFrame | Rows) -> Schema:
     """The schema with bounds and categories read off the tables wherever they are to be measured.
 
     What comes out tells values of single rows. It is never for a private fit, which measures under its budget.
-
-    Args:
-        tables: *Sensitive*. In canonical form under it.
+    `tables`: *Sensitive*. In canonical form under it.
     """
     found = {name: _observed(schema.columns[name], _present(name, tables)) for name in schema.measured}
     return schema.model_copy(update={"columns": {**schema.columns, **found}}) if found else schema

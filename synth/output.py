@@ -18,10 +18,8 @@ from synth.errors import OutputError
 RUN, ROWS, MAKING = ".unfinished", ".parts", ".making"
 """Endings of the hidden folders beside an output: of a run, of rows in several files, of anything else."""
 _LOCK, _STATE = "lock", "work.json"
-_FILES = "files"
-"""The stamp of the output, in the state of finished work."""
-_SHOWN_CHARACTERS = 40
-"""Of an output's name in that of a hidden folder beside it."""
+_FILES = "files"  # the stamp of the output, in the state of finished work
+_SHOWN_CHARACTERS = 40  # of an output's name in that of a hidden folder beside it
 
 
 @contextmanager

@@ -74,10 +74,8 @@ def _content(path: Path) -> bytes | None:
         os.close(handle)
 
 
-DEEPEST = 100
-"""Lists and tables within each other, at most."""
-_MOST = 2**63
-"""Whole numbers lie below it, as TOML promises them; arrays hold no larger ones."""
+DEEPEST = 100  # lists and tables within each other, at most
+_MOST = 2**63  # whole numbers lie below it, as TOML promises them; arrays hold no larger ones
 _TOO_DEEP = "lists or tables are nested too deep"
 _TOO_LARGE = "a number is too large"
 _SHOWN_KEY = re.compile("[A-Za-z_][A-Za-z0-9_.-]{0,59}", re.ASCII)

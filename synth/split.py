@@ -18,6 +18,7 @@ import pandas as pd
 from synth.errors import JobError, TableError
 from synth.row_hash import Table, entity_codes, frames_of, row_names
 from synth.schema import Schema
+from synth.table import Table as Source
 from synth.table.rows import Rows
 
 MIN_SIDE_ROWS = 40
@@ -29,8 +30,8 @@ class Split:
     """The two sides of one table, which unpack as train and holdout.
 
     Attributes:
-        train: *Sensitive*. What generators are fitted on: a DataFrame where the table was one, else rows that are read
-            in chunks, whose `frame()` is a DataFrame.
+        train: *Sensitive*. What generators are fitted on: a frame as the table was one, of a file or a database rows
+            that are read in chunks, whose `frame()` is a DataFrame.
         holdout: *Sensitive*. What no generator sees.
         inside: *Sensitive*. Which rows of the table are the holdout, boolean.
     """
@@ -77,15 +78,16 @@ def split_table(
             side; nothing was split.
     """
     check_share(holdout_share)
-    rows = Rows.of(table, schema, outside="clamp" if private else "refuse", folder=folder)
+    source = table if isinstance(table, Rows) else Source.of(table)
+    rows = Rows.of(source, schema, outside="clamp" if private else "refuse", folder=folder)
     inside = _keyed(rows, schema, holdout_share, seed) if private else _drawn(rows, schema, holdout_share, seed)
     train, holdout = rows.where(~inside), rows.where(inside)
     if not any_size:
         refuse_small_sides(len(train), len(holdout), holdout_share)
     n_twins = int(twins(holdout, train, schema.learned).sum())
-    if isinstance(table, pd.DataFrame):
-        return Split(train.frame(), holdout.frame(), n_twins, private, inside)
-    return Split(train, holdout, n_twins, private, inside)
+    if isinstance(source, Rows) or not hasattr(table, "__len__") or isinstance(table, str):
+        return Split(train, holdout, n_twins, private, inside)
+    return Split(source.back(train.frame()), source.back(holdout.frame()), n_twins, private, inside)
 
 
 def check_share(holdout_share: float) -> None:

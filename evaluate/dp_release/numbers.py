@@ -44,10 +44,8 @@ from synth.schema import Schema
 from synth.table import conform
 from synth.table.rows import Rows
 
-N_BINS, N_PAIR_BINS = 20, 10
-"""Bins of a number or time, and categories told apart, in a column alone and in a pair."""
-MOST_PAIRS = 500
-"""Pairs of columns that the mean is taken over at most: of more, a sample that no row decides."""
+N_BINS, N_PAIR_BINS = 20, 10  # Bins of a number or time, and categories told apart, in a column alone and in a pair
+MOST_PAIRS = 500  # Pairs of columns that the mean is taken over at most: of more, a sample that no row decides
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,6 @@ class Yardstick:
 
     @classmethod
     def of(cls, synthetic: pd.DataFrame, schema: Schema) -> "Yardstick":
-        """The yardstick that a table makes."""
         rows = conform(synthetic, schema, outside="clamp", part=True)
         seen = observe(schema, rows)
         rows = conform(rows, seen, outside="clamp", part=True)
@@ -77,7 +74,6 @@ class Yardstick:
         return [every[place] for place in np.sort(kept)]
 
     def column_counts(self, rows: pd.DataFrame) -> list[np.ndarray]:
-        """One-way counts of codes, for every column."""
         codes = self.columns.encode(rows)
         return [np.bincount(codes[:, i], minlength=a.size) for i, a in enumerate(self.columns.attributes)]
 
@@ -91,19 +87,15 @@ class Yardstick:
 
 
 def bounded(rows: pd.DataFrame, yardstick: Yardstick) -> pd.DataFrame:
-    """The real rows that count: in canonical form, at most k of each unit. *Sensitive*.
-
-    Args:
-        rows: *Sensitive*. Of the source table.
+    """The real rows that count: in canonical form, at most k of each unit. *Sensitive*. `rows`: *Sensitive*. Of the
+    source table.
     """
     return bound_contributions(Rows.of(rows, yardstick.schema), yardstick.schema).frame()
 
 
 def half_rows(real: list[np.ndarray], synthetic: list[np.ndarray], n_rows: int) -> int:
     """The distance between two tables in half rows, averaged over several sets of counts, rounded down. *Sensitive*.
-
-    Args:
-        real: *Sensitive*. Counts of codes in the source table.
+    `real`: *Sensitive*. Counts of codes in the source table.
 
     >>> half_rows([np.array([3, 1])], [np.array([2, 2])], 4)
     2
@@ -116,9 +108,7 @@ def half_rows(real: list[np.ndarray], synthetic: list[np.ndarray], n_rows: int) 
 
 def right_and_wrong(holdout: pd.DataFrame, yardstick: Yardstick) -> np.ndarray | None:
     """Counts of held-out rows that a model of the synthetic table gets right and wrong; shape (2,). *Sensitive*.
-
-    Args:
-        holdout: *Sensitive*. Bounded.
+    `holdout`: *Sensitive*. Bounded.
     """
     target, rows = str(yardstick.schema.target), yardstick.synthetic
     classes = rows[target].dropna().astype(object).value_counts().sort_index()
@@ -141,10 +131,8 @@ def _model(rows: pd.DataFrame, known: pd.Index, schema: Schema) -> Fitted:
 
 
 def _guesses(model: Fitted, rows: pd.DataFrame) -> np.ndarray:
-    """The most probable class of every row, shape (n,).
-
-    Each row's score is a sum of its own: a matrix product may round a row otherwise when another one is gone, and so
-    turn a tie over.
+    """The most probable class of every row, shape (n,). Each row's score is a sum of its own: a matrix product may
+    round a row otherwise when another one is gone, and so turn a tie over.
     """
     if not isinstance(model, Classifier):
         return np.asarray(model.predict(rows).argmax(axis=1))
@@ -185,8 +173,7 @@ METRICS = (
            counted=NOISY),
 )  # fmt: skip
 
-Z = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2)
-"""Normal quantile of 95% intervals."""
+Z = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2)  # Normal quantile of 95% intervals
 _GRID = 2_001
 
 
@@ -205,18 +192,15 @@ class Paid:
 
     @classmethod
     def of(cls, schedule: Schedule, what: str) -> "Paid":
-        """The event of that name."""
         paid = cls.find(schedule, what)
         if paid is None:
             raise BudgetError(f"the schedule pays for no release {what!r}; take the schedule of `released_schedule`")
         return paid
 
     def epsilon(self, n_releases: int) -> float:
-        """The epsilon of so many releases on their own."""
         return _epsilon_alone(self.event.sigma, int(self.event.sensitivity), n_releases, self.delta)
 
     def number(self, measure: str, value: float, ends: tuple[float, float], **known: Any) -> Released:
-        """A published number that this pays for."""
         return Released(
             measure=measure, value=value, low=ends[0], high=ends[1], what=self.event.what, sigma=self.event.sigma,
             sensitivity=int(self.event.sensitivity), **known,
@@ -251,10 +235,8 @@ def distance_of(
 
 
 def accuracy_of(right: int, wrong: int, paid: Paid) -> Released | None:
-    """A share of right answers; `None` where the noise has swallowed the holdout.
-
-    The interval holds every share a for which right (1 - a) - wrong a, whose noise is normal and known, may be zero
-    (Fieller 1954).
+    """A share of right answers; `None` where the noise has swallowed the holdout. The interval holds every share a for
+    which right (1 - a) - wrong a, whose noise is normal and known, may be zero (Fieller 1954).
     """
     if right + wrong < 1:
         return None

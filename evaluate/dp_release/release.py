@@ -51,9 +51,8 @@ def released_schedule(schema: Schema, epsilon: float, delta: float | Literal["au
 
 
 def predicts(schema: Schema) -> bool:
-    """True where an accuracy can be published: the schema gives the target classes.
-
-    No row is looked at: whether a number takes two values only would be an answer about the real table.
+    """True where an accuracy can be published: the schema gives the target classes. No row is looked at: whether a
+    number takes two values only would be an answer about the real table.
     """
     if schema.target is None or len(schema.learned) < 2:
         return False
@@ -76,15 +75,13 @@ def _plan(schema: Schema) -> Plan:
 def release_numbers(
     sides: Split, synthetic: pd.DataFrame, schema: Schema, budget: Budget, progress: Progress = quiet
 ) -> tuple[Released, ...]:
-    """The published numbers about a synthetic table. Draws on the budget come in the order of the schedule.
+    """The published numbers about a synthetic table. Draws on the budget come in the order of the schedule. `sides`:
+    *Sensitive*. Of the source table.
 
     Distances are to the whole source table, whichever side a row is on; the accuracy is on the holdout. A row's side is
     a keyed hash of its unit, so that no other unit moves it. The number of rows is drawn first, and distances are taken
     at its noisy value; neither their noise nor a unit's effect depends on that value. So the schedule's account holds
     as for independent draws.
-
-    Args:
-        sides: *Sensitive*. Of the source table.
     """
     yardstick = Yardstick.of(synthetic, schema)
     train, holdout = (bounded(side, yardstick) for side in (sides.train, sides.holdout))

@@ -26,15 +26,12 @@ METRICS = (
 )  # fmt: skip
 
 NAME = "fairness.tvd.excess"
-N_BINS = 8
-"""Bins of a number: a group has fewer rows than the table."""
+N_BINS = 8  # Bins of a number: a group has fewer rows than the table
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Column distances within groups.
-
-    Estimates, by sensitive column: `fairness.tvd.excess` (mean total variation in the group where it is most beyond
-    that of a fresh real sample, lower).
+    """Column distances within groups. Estimates, by sensitive column: `fairness.tvd.excess` (mean total variation in
+    the group where it is most beyond that of a fresh real sample, lower).
     """
     columns = [name for name in tables.schema.sensitive if name in tables.schema.learned]
     if not columns or len(tables.schema.learned) < 2:

@@ -9,34 +9,22 @@ import pandas as pd
 
 from synth.schema import Schema
 
-MAX_GROUPS = 8
-"""Categories of a column at most, the most frequent ones."""
-MIN_ROWS = 100
-"""Rows that a group must have in each table where something is said of it."""
+MAX_GROUPS = 8  # Categories of a column at most, the most frequent ones
+MIN_ROWS = 100  # Rows that a group must have in each table where something is said of it
 
 
 @dataclass(frozen=True)
 class Groups:
-    """The groups of one sensitive column.
-
-    Attributes:
-        labels: *Sensitive*. One text for each group; the last one is "missing".
-        values: *Sensitive*. The values that groups but the last stand for; `None` for a number.
-        edges: *Sensitive*. What parts a number into groups; `None` for a column with categories.
-    """
+    """The groups of one sensitive column."""
 
     column: str
-    labels: tuple[str, ...]
-    values: tuple[Any, ...] = ()
-    edges: np.ndarray | None = None
+    labels: tuple[str, ...]  # *Sensitive*. One text for each group; the last one is "missing"
+    values: tuple[Any, ...] = ()  # *Sensitive*. The values that groups but the last stand for; `None` for a number
+    edges: np.ndarray | None = None  # *Sensitive*. What parts a number into groups; `None` for a column with categories
 
     @classmethod
     def of(cls, name: str, train: pd.DataFrame, schema: Schema) -> "Groups":
-        """The groups of a column in the training table.
-
-        Args:
-            train: *Sensitive*. Conforming to the schema.
-        """
+        """The groups of a column in the training table. `train`: *Sensitive*. Conforming to the schema."""
         column: Any = schema.columns[name]
         if column.is_categorical:
             counts = train[name].dropna().astype(object).value_counts().sort_index()
@@ -61,7 +49,6 @@ class Groups:
 
 
 def _ranges(edges: np.ndarray, column: Any) -> list[str]:
-    """Names of the ranges between edges."""
     if not len(edges):
         return ["all"]
     words = [str(column.value_at(edge)) if column.is_time else f"{edge:.6g}" for edge in edges]

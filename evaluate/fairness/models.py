@@ -47,33 +47,23 @@ METRICS = (
 )  # fmt: skip
 
 KINDS = ("gap", "parity", "odds")
-MIN_OF_CLASS = 30
-"""Control rows of a class that a group must have for its errors to be compared."""
+MIN_OF_CLASS = 30  # Control rows of a class that a group must have for its errors to be compared
 
 
 @dataclass(frozen=True)
 class View:
-    """The control rows by group.
-
-    Attributes:
-        study: *Sensitive*. The models and rows.
-        codes: the group of each control row, -1 for no group, shape (n,).
-    """
-
-    study: Study
+    study: Study  # *Sensitive*. The models and rows
     groups: Groups
-    codes: np.ndarray
+    codes: np.ndarray  # the group of each control row, -1 for no group, shape (n,)
     usable: tuple[int, ...]
 
     @classmethod
     def of(cls, study: Study, groups: Groups) -> "View":
-        """The control rows of a study by the groups of a column."""
         codes = groups.codes(study.test.rows, study.schema)
         sizes = np.bincount(codes[codes >= 0], minlength=len(groups.labels))
         return cls(study, groups, codes, tuple(int(g) for g in np.flatnonzero(sizes >= MIN_ROWS)))
 
     def score(self, group: int) -> Figure:
-        """The score of predictions within one group."""
         rows, truth = self.codes == group, self.study.test.truth
         score = macro_roc_auc if self.study.task.kind == "classification" else r2
         return lambda predictions, weights: score(predictions[rows], truth[rows], weights[:, rows])
@@ -109,11 +99,7 @@ class View:
 
 def _largest(values: np.ndarray, rows: list[np.ndarray], weights: np.ndarray) -> np.ndarray:
     """The largest difference of weighted means between two sets of rows, over all columns of values; shape (b,).
-
-    Args:
-        values: shape (n, k).
-        rows: sets of rows, boolean, shape (n,) each.
-        weights: shape (b, n).
+    `values`: shape (n, k). `rows`: sets of rows, boolean, shape (n,) each. `weights`: shape (b, n).
     """
     means = []
     for row in rows:
@@ -124,10 +110,9 @@ def _largest(values: np.ndarray, rows: list[np.ndarray], weights: np.ndarray) ->
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Scores by group of models trained on synthetic rows.
-
-    Estimates, by sensitive column: `fairness.gap.<form>` (TRTR - TSTR in the group that loses most, lower);
-    `fairness.parity.<form>` and `fairness.odds.<form>` (what training on synthetic instead of real rows adds to them).
+    """Scores by group of models trained on synthetic rows. Estimates, by sensitive column: `fairness.gap.<form>` (TRTR
+    - TSTR in the group that loses most, lower); `fairness.parity.<form>` and `fairness.odds.<form>` (what training on
+    synthetic instead of real rows adds to them).
     """
     columns = [name for name in tables.schema.sensitive if name in tables.schema.learned]
     if not columns:
@@ -175,8 +160,6 @@ def _of_column(groups: Groups, study: Study) -> MetricResult:
 
 @dataclass(frozen=True)
 class Gap:
-    """The loss of one group with its landmarks."""
-
     value: float
     low: float
     high: float

@@ -12,8 +12,7 @@ import numpy as np
 
 from evaluate.intervals import replicate_groups
 
-LEAST_VARIANCE = 1e-12
-"""Share of a column's variance below which it counts as constant among some of its rows."""
+LEAST_VARIANCE = 1e-12  # Share of a column's variance below which it counts as constant among some of its rows
 
 
 def standardized(positions: np.ndarray) -> np.ndarray:
@@ -32,10 +31,8 @@ def standardized(positions: np.ndarray) -> np.ndarray:
 
 
 def pearson(products: np.ndarray) -> np.ndarray:
-    """Pearson's correlation of all pairs of columns, over the rows where both are present.
-
-    Args:
-        products: as `pair_moments` gives them, shape (n_groups, 4, d, d).
+    """Pearson's correlation of all pairs of columns, over the rows where both are present. `products`: as
+    `pair_moments` gives them, shape (n_groups, 4, d, d).
     """
     n, sums, squares, products = np.moveaxis(np.tensordot(replicate_groups(len(products)), products, axes=1), 1, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -48,14 +45,9 @@ def pearson(products: np.ndarray) -> np.ndarray:
 
 
 def pair_moments(numbers: np.ndarray, groups: np.ndarray, n_groups: int) -> np.ndarray:
-    """Of all pairs of columns by group, over the rows where both are present.
-
-    Args:
-        numbers: as `standardized` gives them, shape (n, d).
-        groups: in [0, n_groups), shape (n,).
-
-    Returns:
-        Counts, sums and sums of squares of the row's column, and sums of products; shape (n_groups, 4, d, d).
+    """Of all pairs of columns by group, over the rows where both are present. `numbers`: as `standardized` gives them,
+    shape (n, d). `groups`: in [0, n_groups), shape (n,). Returns: Counts, sums and sums of squares of the row's column,
+    and sums of products; shape (n_groups, 4, d, d).
     """
     present = ~np.isnan(numbers)
     filled = np.where(present, numbers, 0.0)
@@ -68,10 +60,8 @@ def _moments(filled: np.ndarray, present: np.ndarray) -> np.ndarray:
 
 
 def cramers_v(table: np.ndarray) -> np.ndarray:
-    """Cramer's V of contingency tables, corrected for its bias; NaN where a side has one category.
-
-    Args:
-        table: counts, shape (n_replicates, size_a, size_b).
+    """Cramer's V of contingency tables, corrected for its bias; NaN where a side has one category. `table`: counts,
+    shape (n_replicates, size_a, size_b).
 
     Source: Bergsma 2013, "A bias-correction for Cramer's V and Tschuprow's T", eq. 6.
     """
@@ -88,15 +78,9 @@ def cramers_v(table: np.ndarray) -> np.ndarray:
 
 
 def moments(codes: np.ndarray, size: int, numbers: np.ndarray, groups: np.ndarray, n_groups: int) -> np.ndarray:
-    """Of numbers by group and code, over the rows where the number is present.
-
-    Args:
-        codes: in [0, size), shape (n,).
-        numbers: as `standardized` gives them, shape (n, d).
-        groups: in [0, n_groups), shape (n,).
-
-    Returns:
-        Counts, sums and sums of squares of each number; shape (d, 3, n_groups, size).
+    """Of numbers by group and code, over the rows where the number is present. `codes`: in [0, size), shape (n,).
+    `numbers`: as `standardized` gives them, shape (n, d). `groups`: in [0, n_groups), shape (n,). Returns: Counts, sums
+    and sums of squares of each number; shape (d, 3, n_groups, size).
     """
     found = np.empty((numbers.shape[1], 3, n_groups, size))
     for of, number in zip(found, numbers.T, strict=True):
@@ -109,9 +93,7 @@ def moments(codes: np.ndarray, size: int, numbers: np.ndarray, groups: np.ndarra
 
 def correlation_ratio(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> np.ndarray:
     """The correlation ratio of a number given a category, corrected for its bias; NaN where either is constant.
-
-    Args:
-        counts: by group and code, shape (n_groups, size), as `moments` gives them.
+    `counts`: by group and code, shape (n_groups, size), as `moments` gives them.
 
     Source: Kelley 1935, "An unbiased correlation ratio measure" (epsilon squared).
     """
@@ -129,15 +111,8 @@ def correlation_ratio(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray)
 
 @dataclass(frozen=True)
 class _Ranks:
-    """One column among some rows.
-
-    Attributes:
-        places: the order of the values as whole numbers, equal for equal values, shape (n,).
-        ranks: middle ranks over n, centered; in (-1/2, 1/2), shape (n,).
-    """
-
-    places: np.ndarray
-    ranks: np.ndarray
+    places: np.ndarray  # the order of the values as whole numbers, equal for equal values, shape (n,)
+    ranks: np.ndarray  # middle ranks over n, centered; in (-1/2, 1/2), shape (n,)
 
     @classmethod
     def of(cls, places: np.ndarray) -> Self:
@@ -153,12 +128,9 @@ class _Ranks:
 
 def spearman(numbers: np.ndarray, groups: np.ndarray, n_groups: int) -> np.ndarray:
     """The rank correlation of all pairs of columns, over the rows where both are present, ties by middle ranks.
+    `numbers`: shape (n, d); NaN where missing. `groups`: in [0, n_groups), shape (n,).
 
     Replicates are taken to first order, by each row's influence on the correlation: exact ones would need ranks anew.
-
-    Args:
-        numbers: shape (n, d); NaN where missing.
-        groups: in [0, n_groups), shape (n,).
 
     Source: Croux & Dehon 2010, "Influence functions of the Spearman and Kendall correlation measures", eq. 3, for
     distributions with ties.

@@ -24,46 +24,31 @@ from synth.schema import Schema
 from synth.schema.kinds.moments import DAY
 
 N_FOLDS = 5
-N_JUDGED = 10
-"""One unit in so many of those that are learned from says when to stop."""
-MAX_LEVELS = 252
-"""Levels of a category that are told apart, the most frequent ones; the others are one."""
-N_EDGES = 252
-"""Places where a column of numbers is cut at most; with fewer distinct numbers each has a code of its own."""
-MAX_DIGITS = 9
-"""Of a number that are looked at, on either side of the point; what lies beyond is rounding."""
+N_JUDGED = 10  # One unit in so many of those that are learned from says when to stop
+MAX_LEVELS = 252  # Levels of a category that are told apart, the most frequent ones; the others are one
+N_EDGES = 252  # Places where a column of numbers is cut at most; with fewer distinct numbers each has a code of its own
+MAX_DIGITS = 9  # Of a number that are looked at, on either side of the point; what lies beyond is rounding
 MAX_PAIRS, RELATED = 12, 0.9
 """Pairs of times, and of numbers, that show their difference at most. Two numbers are of one unit and hang together if
 their difference is spread less than so much of the larger of them; other differences are noise to the classifier."""
-ROUNDING = 2.0**-50
-"""By how much a number in float64 may be off a decimal one, as a share of it."""
+ROUNDING = 2.0**-50  # By how much a number in float64 may be off a decimal one, as a share of it
 
 
 @dataclass(frozen=True)
 class Skill:
-    """The area under the ROC curve of a classifier, fold by fold, and what each row adds to it.
-
-    Attributes:
-        wins: for each row of the table, how far its placement among the held-out rows of its fold is above the fold's
-            mean, shape (n,).
-        losses: the same of each held-out row among those of the table, shape (n,).
-    """
+    """The area under the ROC curve of a classifier, fold by fold, and what each row adds to it."""
 
     auc: float
+    # for each row of the table, how far its placement among the held-out rows of its fold is above the fold's mean,
+    # shape (n,).
     wins: np.ndarray
-    losses: np.ndarray
+    losses: np.ndarray  # the same of each held-out row among those of the table, shape (n,)
 
 
 def coded(sides: list[JointSide], schema: Schema) -> tuple[list[np.ndarray], np.ndarray]:
-    """The rows of every table as small whole numbers, made without a look at which table a row is from.
-
-    Missing is a code of its own.
-
-    Args:
-        sides: *Sensitive* where the tables are.
-
-    Returns:
-        Codes of each side, shape (n, d), and which of the d features are categories. Constant ones are left out.
+    """The rows of every table as small whole numbers, made without a look at which table a row is from. `sides`:
+    *Sensitive* where the tables are. Returns: Codes of each side, shape (n, d), and which of the d features are
+    categories. Constant ones are left out. Missing is a code of its own.
     """
     features, categories = [], []
     lines: dict[str, np.ndarray] = {}
@@ -115,11 +100,7 @@ def _of_line(values: np.ndarray, column: Any) -> list[np.ndarray]:
     if column.is_date:
         further = [values % 7]
     elif column.is_time:
-        further = [
-            values // DAY % 7,
-            values % DAY,
-            _finest(values, [1000, 10**6, 60 * 10**6, 3600 * 10**6]),
-        ]
+        further = [values // DAY % 7, values % DAY, _finest(values, [1000, 10**6, 60 * 10**6, 3600 * 10**6])]
     else:
         size = np.abs(values)
         further = [_resolution(values), np.round(size % 1.0, MAX_DIGITS), np.floor(size) % 100.0]
@@ -127,10 +108,8 @@ def _of_line(values: np.ndarray, column: Any) -> list[np.ndarray]:
 
 
 def _differences(lines: dict[str, np.ndarray], schema: Schema, n_real: int) -> list[np.ndarray]:
-    """The days between times, and differences of numbers that hang together in real rows; shape (n,) each.
-
-    Args:
-        lines: positions of numbers and times, by column, shape (n,) each.
+    """The days between times, and differences of numbers that hang together in real rows; shape (n,) each. `lines`:
+    positions of numbers and times, by column, shape (n,) each.
     """
     days = {
         name: values / (1 if schema.columns[name].is_date else DAY)
@@ -221,11 +200,9 @@ def folds(units: np.ndarray) -> np.ndarray:
 def skill(
     held_out: tuple[np.ndarray, np.ndarray], table: tuple[np.ndarray, np.ndarray], categories: np.ndarray
 ) -> Skill:
-    """Cross-fitted skill of a classifier that tells a table's rows from held-out ones.
-
-    Args:
-        held_out: *Sensitive*. Codes, shape (n, d), and unit of each row, shape (n,).
-        categories: which features are codes of categories, shape (d,), boolean.
+    """Cross-fitted skill of a classifier that tells a table's rows from held-out ones. `held_out`: *Sensitive*. Codes,
+    shape (n, d), and unit of each row, shape (n,). `categories`: which features are codes of categories, shape (d,),
+    boolean.
     """
     # DEVIATES: the area under the curve, not accuracy, which throws away by how much rows are told apart; and every row
     # is scored in its turn, where Lopez-Paz and Oquab score one half.
@@ -257,12 +234,9 @@ def scores(
     learned: tuple[np.ndarray, np.ndarray], judged: tuple[np.ndarray, np.ndarray], asked: np.ndarray,
     categories: np.ndarray,
 ) -> np.ndarray:  # fmt: skip
-    """Scores of some rows by gradient boosting, which stops where it gets no better; shape (len(asked),).
-
-    Args:
-        learned: *Sensitive*. Codes and labels that it learns from; shapes (n, d) and (n,).
-        asked: codes of the rows to score, shape (m, d).
-        categories: which features are codes of categories, shape (d,), boolean.
+    """Scores of some rows by gradient boosting, which stops where it gets no better; shape (len(asked),). `learned`:
+    *Sensitive*. Codes and labels that it learns from; shapes (n, d) and (n,). `asked`: codes of the rows to score,
+    shape (m, d). `categories`: which features are codes of categories, shape (d,), boolean.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
 

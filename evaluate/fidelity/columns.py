@@ -93,26 +93,18 @@ METRICS = (
            counted=KEPT),
 )  # fmt: skip
 
-_A_PIECE = 1 << 16
-"""Values that are looked at together."""
+_A_PIECE = 1 << 16  # Values that are looked at together
 
 
 @dataclass(frozen=True)
 class Gaps:
-    """Distances between the empirical distribution functions of a column in two tables.
-
-    Attributes:
-        kolmogorov_smirnov: the largest gap, ties right; 1, the worst, where only one side has a value, 0 where none
-            has; shape (n_replicates,).
-        wasserstein: the area between them, in units of the column; shape (n_replicates,).
-    """
-
+    # the largest gap, ties right; 1, the worst, where only one side has a value, 0 where none has; shape
+    # (n_replicates,).
     kolmogorov_smirnov: np.ndarray
-    wasserstein: np.ndarray
+    wasserstein: np.ndarray  # the area between them, in units of the column; shape (n_replicates,)
 
     @classmethod
     def between(cls, first: OrderedValues, second: OrderedValues) -> Self:
-        """The gaps between two tables."""
         n_groups = len(first.counts)
         replicates = replicate_groups(n_groups)
         n_first, n_second = (replicates @ line.counts.sum(axis=1) for line in (first, second))
@@ -146,24 +138,15 @@ def _place_by_place(
 
 @dataclass(frozen=True)
 class ChiSquare:
-    """Pearson's chi-square of two samples' counts.
-
-    Attributes:
-        statistic: on all rows, then on half-samples; shape (n_replicates,).
-        cramers_v: its effect size, in [0, 1]; shape (n_replicates,).
-    """
-
-    statistic: np.ndarray
-    cramers_v: np.ndarray
+    statistic: np.ndarray  # on all rows, then on half-samples; shape (n_replicates,)
+    cramers_v: np.ndarray  # its effect size, in [0, 1]; shape (n_replicates,)
     degrees: int
     p: float
 
 
 def chi_square(first: np.ndarray, second: np.ndarray) -> ChiSquare:
-    """Chi-square test of homogeneity of two rows of counts; expected counts are pooled.
-
-    Args:
-        first: counts by category of one sample, shape (n_replicates, n_categories).
+    """Chi-square test of homogeneity of two rows of counts; expected counts are pooled. `first`: counts by category of
+    one sample, shape (n_replicates, n_categories).
     """
     from scipy import special
 
@@ -192,15 +175,12 @@ def kolmogorov_p(distance: float, n_first: int, n_second: int) -> float:
     return float(special.kolmogorov(distance * np.sqrt(n_first * n_second / (n_first + n_second))))
 
 
-MAX_LABELS = 60
-"""Categories that the figure of a column shows at most; the rarest are shown as one."""
+MAX_LABELS = 60  # Categories that the figure of a column shows at most; the rarest are shown as one
 
 
 def figure_of(attribute: Attribute, counts: Sequence[np.ndarray], tvd: float) -> dict[str, Any]:
-    """One column as plain data.
-
-    Args:
-        counts: *Sensitive*. Of codes, for training and synthetic rows; each of shape (n_replicates, size).
+    """One column as plain data. `counts`: *Sensitive*. Of codes, for training and synthetic rows; each of shape
+    (n_replicates, size).
     """
     train, synthetic = (encoded.shares(table)[0] for table in counts)
     labels = attribute.labels()
@@ -231,28 +211,20 @@ def _edges(attribute: Attribute) -> list[float] | list[str] | None:
     return [float(edge) for edge in np.clip(attribute.edges, -LARGEST, LARGEST)]
 
 
-KINDS = ("tvd", "ks", "wasserstein")
-"""Distances that are averaged over columns."""
+KINDS = ("tvd", "ks", "wasserstein")  # Distances that are averaged over columns
 _BOUNDS = {"tvd": 1.0, "ks": 1.0, "wasserstein": np.inf}
 _BIASED = "A small sample adds to a distance: beside the reference, also of {n:,} rows, it is fair."
 
 
 @dataclass(frozen=True)
 class ColumnCounts:
-    """One column of the training, the synthetic, the fresh and the shuffled sample.
-
-    Attributes:
-        counts: of codes, for the four samples; each of shape (n_replicates, size).
-    """
-
     attribute: Attribute
-    counts: Four
+    counts: Four  # of codes, for the four samples; each of shape (n_replicates, size)
     lines: tuple[OrderedValues, ...] | None
     missing: tuple[Rate, ...]
 
     @property
     def name(self) -> str:
-        """The column's name."""
         return self.attribute.name
 
     @cached_property
@@ -344,7 +316,6 @@ def _figure(column: ColumnCounts) -> dict[str, Any]:
 
 
 def compared_columns(tables: Tables, samples: Samples) -> list[ColumnCounts]:
-    """Every learned column of the samples, in the bins of the training sample."""
     attributes = binned(tables.schema, samples.train).attributes
     alone = [(index,) for index in range(len(attributes))]
     counted = list(zip(*(sample.coded(attributes).each(alone) for sample in samples.all), strict=True))
@@ -359,15 +330,13 @@ def compared_columns(tables: Tables, samples: Samples) -> list[ColumnCounts]:
 
 
 def _lines(samples: Samples) -> Mapping[str, tuple[OrderedValues, ...]]:
-    """Values of each number and time in the four samples."""
     train, synthetic, fresh, shuffled = (sample.lines() for sample in samples.all)
     return {name: (line, synthetic[name], fresh[name], shuffled[name]) for name, line in train.items()}
 
 
 def _means(kind: str, columns: Iterable[ColumnCounts], n: int) -> list[Estimate | Failure]:
-    """The mean of a distance over the columns that it is for, as it is and beyond a fresh sample.
-
-    A column whose distance is undefined takes the means with it: left out, it would improve them.
+    """The mean of a distance over the columns that it is for, as it is and beyond a fresh sample. A column whose
+    distance is undefined takes the means with it: left out, it would improve them.
     """
     names = (f"columns.{kind}.mean", f"columns.{kind}.excess")
     found = {column.name: of for column in columns if (of := column.distance(kind)) is not None}
@@ -390,7 +359,6 @@ def _over(n_columns: int, kind: str) -> str:
 
 
 def _of_column(column: ColumnCounts, n: int) -> list[Estimate | Failure]:
-    """All numbers about one column."""
     subject = (column.name,)
     measured: list[Estimate | Failure] = [_missing(column, n)]
     for kind in KINDS:
@@ -406,7 +374,6 @@ def _of_column(column: ColumnCounts, n: int) -> list[Estimate | Failure]:
 
 
 def _note(kind: str, column: ColumnCounts) -> str:
-    """The note beside a distance on the line."""
     one_sided = column.lines is not None and any(line.is_empty for line in column.lines[:2])
     return "One side has no present value, which counts as the largest distance." if kind == "ks" and one_sided else ""
 

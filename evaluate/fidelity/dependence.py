@@ -26,35 +26,26 @@ from evaluate.intervals import HALVES, LEVEL, N_GROUPS
 from evaluate.result import Estimate, Failure
 
 SHARE, WORST = "pairs.dependence.floor_share", "pairs.dependence.floor_share.worst"
-TELLING = 0.2
-"""A column takes part where chance moves a fresh sample's share by no more than this."""
+TELLING = 0.2  # A column takes part where chance moves a fresh sample's share by no more than this
 _N_HALVES = N_GROUPS - 1
 _MEANING = "0 is as good as a fresh real sample, 1 as bad as columns shuffled independently; more is made up."
 
 
 @dataclass(frozen=True, eq=False)
 class Squares:
-    """Sums of squares over some pairs of columns, which add up.
-
-    Of a difference from train, and of train itself: its square on all rows, its products with how half-samples differ
-    from their complements, and the products of these with each other.
-
-    Attributes:
-        square: of synthetic, fresh and shuffled rows from train, and of train; shape (4,).
-        slope: shape (4, 15).
-        noise: shape (4, 15, 15).
+    """Sums of squares over some pairs of columns, which add up. Of a difference from train, and of train itself: its
+    square on all rows, its products with how half-samples differ from their complements, and the products of these with
+    each other.
     """
 
-    square: np.ndarray
-    slope: np.ndarray
-    noise: np.ndarray
+    square: np.ndarray  # of synthetic, fresh and shuffled rows from train, and of train; shape (4,)
+    slope: np.ndarray  # shape (4, 15)
+    noise: np.ndarray  # shape (4, 15, 15)
 
     @classmethod
     def of(cls, dependence: np.ndarray) -> Self:
-        """From the dependence of two columns in training, synthetic, fresh and shuffled rows.
-
-        Args:
-            dependence: on all rows, then on half-samples and their complements; shape (4, 31, n_codes).
+        """From the dependence of two columns in training, synthetic, fresh and shuffled rows. `dependence`: on all
+        rows, then on half-samples and their complements; shape (4, 31, n_codes).
         """
         train, *others = dependence
         of = np.array([*(other - train for other in others), train])
@@ -87,10 +78,9 @@ class Squares:
         return float(lost[of] / lost[-1])
 
     def interval(self, n_comparisons: int = 1) -> tuple[float, float]:
-        """Of the share of synthetic rows, to first order, by half-samples.
-
-        The square of a half-sample's difference holds the noise of all rows once more. Half of that is taken off: where
-        a difference happens to be small, what half-samples show is small, too.
+        """Of the share of synthetic rows, to first order, by half-samples. The square of a half-sample's difference
+        holds the noise of all rows once more. Half of that is taken off: where a difference happens to be small, what
+        half-samples show is small, too.
         """
         share, room = self.share(SYNTHETIC), float(self.beyond_noise[-1])
         moved = 2 * (self.slope[SYNTHETIC] - share * self.slope[-1]) / room
@@ -105,10 +95,8 @@ class Squares:
 
 
 def measure(coded: EncodedSamples) -> list[Estimate | Failure]:
-    """The share over all pairs, and the largest over the pairs of one column.
-
-    Args:
-        coded: *Sensitive*. All rows of the samples, at least two columns.
+    """The share over all pairs, and the largest over the pairs of one column. `coded`: *Sensitive*. All rows of the
+    samples, at least two columns.
     """
     samples, d = coded.samples, len(coded.columns)
     if samples.n_groups != N_GROUPS:
@@ -158,10 +146,8 @@ def _dependence(coded: EncodedSamples, a: int, b: int, counts: Four) -> np.ndarr
 
 
 def dependence_of(counts: Four, sizes: tuple[int, int], are_numbers: tuple[bool, bool]) -> np.ndarray:
-    """Of two columns in the four samples, in units in which each column alone has variance 1 in train.
-
-    Args:
-        counts: of both columns' codes together, each of shape (n_replicates, n_codes).
+    """Of two columns in the four samples, in units in which each column alone has variance 1 in train. `counts`: of
+    both columns' codes together, each of shape (n_replicates, n_codes).
     """
     shares = np.array([table[: HALVES.stop].reshape(-1, *sizes) for table in counts])
     shares /= shares.sum(axis=(2, 3), keepdims=True)

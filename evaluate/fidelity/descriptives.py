@@ -22,38 +22,28 @@ TAIL, FEWEST_IN_TAIL = 0.001, 3
 """Share of the training rows beyond each end of a column's bulk, and how many rows these are at least."""
 SPIKE, FEWEST_IN_SPIKE = 0.01, 10
 """Share of the training rows that a frequent value has at least, and how many rows these are at least."""
-STANDS_OUT = 3.0
-"""Least ratio of a frequent value's count to its neighbors', in a column with steps."""
-LEAST_MASS = 0.05
-"""Share of the training rows on spikes below which a column is said to have none."""
-MOST_OF = 0.5
-"""Share of the training values other than 0 that lie on a lattice at least."""
+STANDS_OUT = 3.0  # Least ratio of a frequent value's count to its neighbors', in a column with steps
+LEAST_MASS = 0.05  # Share of the training rows on spikes below which a column is said to have none
+MOST_OF = 0.5  # Share of the training values other than 0 that lie on a lattice at least
 STEPS = tuple(float(f"{digits}e{power}") for power in range(9, -4, -1) for digits in ("5", "2.5", "1"))
 """Steps of lattices that are looked for, the coarsest first."""
 STEPS_OF_TIMES = tuple(float(10**6 * seconds) for seconds in (86_400, 3_600, 1_800, 900, 300, 60, 1))
 """The same of times, in microseconds."""
-LEAST_DISTINCT = 5
-"""Values that a lattice has at least."""
-LARGEST_LOG = float(np.log(1_000.0))
-"""Log ratio of standard deviations that a constant column counts as."""
+LEAST_DISTINCT = 5  # Values that a lattice has at least
+LARGEST_LOG = float(np.log(1_000.0))  # Log ratio of standard deviations that a constant column counts as
 
 NAMES = ("columns.tail", "columns.tail.excess", "columns.mean", "columns.std", "columns.spikes.kept",
          "columns.lattice.kept")  # fmt: skip
 """Numbers of one column."""
 MEAN_TAIL = "columns.tail.excess.mean"
-OF_THE_TABLE = (MEAN_TAIL, *(f"{name}.worst" for name in NAMES[1:]))
-"""Numbers of all columns together."""
-_MOST_DRAWN = 1e15
-"""Standard deviations that a picture tells at most."""
-_FURTHEST = 1e100
-"""Standard deviations from train's mean that a value is taken to be off at most."""
+OF_THE_TABLE = (MEAN_TAIL, *(f"{name}.worst" for name in NAMES[1:]))  # Numbers of all columns together
+_MOST_DRAWN = 1e15  # Standard deviations that a picture tells at most
+_FURTHEST = 1e100  # Standard deviations from train's mean that a value is taken to be off at most
 _NO_NUMBER = "the schema has no number or date with a value"
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnValues:
-    """Values of one number or date in the training, synthetic, fresh and shuffled rows."""
-
     name: str
     column: Any
     lines: tuple[OrderedValues, ...]
@@ -97,8 +87,6 @@ class ColumnValues:
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """The share of values at certain places, in the four samples."""
-
     values: ColumnValues
     where: Callable[[OrderedValues], np.ndarray]
     among: Callable[[OrderedValues], np.ndarray]
@@ -148,10 +136,8 @@ def ratio(first: Rate, second: Rate) -> Rate:
 def measure(
     samples: Samples, columns: Mapping[str, Any], lines: Mapping[str, Sequence[OrderedValues]]
 ) -> tuple[list[Estimate | Failure], dict[str, dict[str, Any]]]:
-    """All numbers of each column, then of all of them; and by column what its picture tells of them.
-
-    Args:
-        samples: *Sensitive*. All their rows.
+    """All numbers of each column, then of all of them; and by column what its picture tells of them. `samples`:
+    *Sensitive*. All their rows.
     """
     # A column that hardly any real row holds says nothing: where no fresh one does, honest rows cannot be measured.
     there = {name: of for name, of in lines.items() if not (of[0].is_empty or of[2].is_empty or of[3].is_empty)}
@@ -210,9 +196,8 @@ def _kept(columns: Sequence[ColumnValues]) -> list[Estimate | Failure]:
 
 
 def tail(of: ColumnValues) -> Shares:
-    """The share of values beyond the outermost 1 in 1,000 of train's at either end.
-
-    Of k training values beyond the one that is taken for a quantile, another sample has k + 1 more often than k.
+    """The share of values beyond the outermost 1 in 1,000 of train's at either end. Of k training values beyond the one
+    that is taken for a quantile, another sample has k + 1 more often than k.
     """
     train, n = of.lines[0], of.sizes[0]
     counts = train.counts.sum(axis=0)
@@ -242,7 +227,6 @@ def spikes(of: ColumnValues) -> Shares | None:
 
 def lattice(of: ColumnValues) -> Shares | None:
     """The share of values other than 0 on the coarsest lattice that most of train's lie on; `None` where there is none.
-
     A step that the schema rounds to is kept by every table, and so is no finding.
     """
     train = of.lines[0]
@@ -279,7 +263,6 @@ def _on_multiples(of: Any, step: float) -> np.ndarray:
 
 
 def _at(of: OrderedValues, places: np.ndarray) -> np.ndarray:
-    """Counts at some places."""
     found = np.clip(np.searchsorted(of.values, places), 0, len(of.values) - 1)
     return np.where(np.isclose(of.values[found], places, rtol=1e-12), of.counts.sum(axis=0)[found], 0)
 

@@ -41,10 +41,8 @@ METRICS = (
 )  # fmt: skip
 
 RIDGE = 1.0
-MAX_PRODUCTS_OF = 10
-"""Principal components that are multiplied with each other."""
-ROWS_PER_EFFECT = 10
-"""Rows of each table for each main effect, and for each product: more effects would fit noise."""
+MAX_PRODUCTS_OF = 10  # Principal components that are multiplied with each other
+ROWS_PER_EFFECT = 10  # Rows of each table for each main effect, and for each product: more effects would fit noise
 _LEAST_VARIANCE = 1e-9
 _LEAST_EXPECTED = 1e-12
 MAX_STEPS = 50
@@ -84,10 +82,8 @@ class Propensity:
 
 
 def design(points: list[np.ndarray]) -> list[np.ndarray]:
-    """Effects of the rows of each table, on axes that all tables together make: shape (n, n_effects) each.
-
-    Args:
-        points: of each table in the space of `evaluate.neighbors`; *Sensitive* where the table is.
+    """Effects of the rows of each table, on axes that all tables together make: shape (n, n_effects) each. `points`: of
+    each table in the space of `evaluate.neighbors`; *Sensitive* where the table is.
     """
     together = np.concatenate(points)
     together = together - together.mean(axis=0)
@@ -104,10 +100,8 @@ def design(points: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def propensity(held_out: tuple[np.ndarray, np.ndarray], table: tuple[np.ndarray, np.ndarray]) -> Propensity:
-    """The pMSE of a table's rows among held-out ones.
-
-    Args:
-        held_out: *Sensitive*. Effects, shape (n, n_effects), and unit of each row from 0, shape (n,).
+    """The pMSE of a table's rows among held-out ones. `held_out`: *Sensitive*. Effects, shape (n, n_effects), and unit
+    of each row from 0, shape (n,).
     """
     effects = np.concatenate([held_out[0], table[0]])
     effects = effects - effects.mean(axis=0)
@@ -130,10 +124,9 @@ def propensity(held_out: tuple[np.ndarray, np.ndarray], table: tuple[np.ndarray,
 
 
 def _null(effects: np.ndarray, units: np.ndarray, share: float) -> tuple[float, float]:
-    """Mean and variance of the pMSE where it is by chance which units are of the table.
-
-    To first order the pMSE is s' A^-1 J A^-1 s, s being the score at zero, A the information with the ridge in it and J
-    what maps coefficients to squared scores: its mean is the trace of A^-1 J A^-1 V, V being the variance of s.
+    """Mean and variance of the pMSE where it is by chance which units are of the table. To first order the pMSE is s'
+    A^-1 J A^-1 s, s being the score at zero, A the information with the ridge in it and J what maps coefficients to
+    squared scores: its mean is the trace of A^-1 J A^-1 V, V being the variance of s.
     """
     # DEVIATES: Theorem 1 takes the real rows for given, and finds (1 - c)^2 c (k - 1) / N. Ours are a sample too, and
     # one that the generator did not see, which gives (1 - c) c (k - 1) / N: 1 then is a fresh real sample. The ridge
@@ -209,7 +202,6 @@ _EQUAL = "All rows of all tables are equal: there is nothing to tell them by."
 
 def measure(tables: Tables) -> MetricResult:
     """The AUC of a classifier, its excess over real against real, and the pMSE over and beyond what chance makes of it.
-
     Estimates: `joint.c2st.auc`, `joint.c2st.excess`, `joint.pmse.ratio`, `joint.pmse.excess`. For a fixed difference
     between tables the ratio grows with the number of rows, the excess does not.
     """
@@ -268,7 +260,6 @@ def _around(value: float, error: float, bounds: tuple[float, float]) -> tuple[fl
 
 
 def _pmse(samples: JointSamples) -> MetricResult:
-    """The pMSE over what chance makes of it, and beyond it."""
     sides = (samples.fresh, *_tables(samples))
     effects = design([side.points for side in sides])
     names = ("joint.pmse.ratio", "joint.pmse.excess")

@@ -19,15 +19,12 @@ from evaluate.tables import Tables
 from synth.domain import Attribute, Discretizer
 from synth.schema import Schema
 
-MAX_CODES = {2: 50, 3: 12}
-"""Codes that a column has at most where so many columns are counted together."""
+MAX_CODES = {2: 50, 3: 12}  # Codes that a column has at most where so many columns are counted together
 
 
 def replicated(counts: np.ndarray) -> np.ndarray:
-    """Counts on all rows and on each half-sample, from counts by group.
-
-    Args:
-        counts: how often each code occurs in each group, shape (n_groups, n_codes).
+    """Counts on all rows and on each half-sample, from counts by group. `counts`: how often each code occurs in each
+    group, shape (n_groups, n_codes).
 
     >>> replicated(np.array([[1, 2]]))
     array([[1., 2.]])
@@ -50,13 +47,11 @@ def total_variation(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def merged_codes(frequency: np.ndarray, most: int) -> np.ndarray:
-    """The new code of every code of a column, such that there are no more than `most`.
+    """The new code of every code of a column, such that there are no more than `most`. `frequency`: *Sensitive*. How
+    often each code occurs in the training table, shape (size,).
 
     The rarest codes become one, the third but last; `other` and `missing` stay the last two, so that unseen categories
     are not taken for rare ones.
-
-    Args:
-        frequency: *Sensitive*. How often each code occurs in the training table, shape (size,).
 
     >>> merged_codes(np.array([5, 1, 9, 2, 0, 3]), most=5)
     array([0, 2, 1, 2, 3, 4])
@@ -73,27 +68,20 @@ def merged_codes(frequency: np.ndarray, most: int) -> np.ndarray:
 
 Kind = Literal["pearson", "cramers_v", "correlation_ratio"]
 KINDS: tuple[Kind, ...] = ("pearson", "cramers_v", "correlation_ratio")
-_KIND_OF: tuple[Kind, ...] = ("cramers_v", "correlation_ratio", "pearson")
-"""By how many of two columns are numbers."""
-ROWS_A_CELL = 5
-"""Held-out rows that a cell of numbers should hold."""
-N_BINS = {2: (4, 20), 3: (3, 10)}
-"""The least and the most bins of a number where so many columns are counted together."""
+_KIND_OF: tuple[Kind, ...] = ("cramers_v", "correlation_ratio", "pearson")  # By how many of two columns are numbers
+ROWS_A_CELL = 5  # Held-out rows that a cell of numbers should hold
+N_BINS = {2: (4, 20), 3: (3, 10)}  # The least and the most bins of a number where so many columns are counted together
 Four = tuple[np.ndarray, ...]
 """Counts of the training, synthetic, fresh and shuffled rows, each of shape (n_replicates, n_cells)."""
 
 
 @dataclass(frozen=True, eq=False)
 class EncodedSamples:
-    """All learned columns of the four samples: training, synthetic, fresh and shuffled rows.
-
-    Attributes:
-        is_number: whether a column is a number or a date; shape (d,).
-    """
+    """All learned columns of the four samples: training, synthetic, fresh and shuffled rows."""
 
     columns: tuple[str, ...]
     sizes: tuple[int, ...]
-    is_number: np.ndarray
+    is_number: np.ndarray  # whether a column is a number or a date; shape (d,)
     rows: tuple[EncodedRows, ...]
     samples: Samples
 
@@ -112,7 +100,6 @@ class EncodedSamples:
         )
 
     def each(self, cliques: Sequence[Clique]) -> Iterator[Four]:
-        """Contingency tables of codes, for each clique of columns."""
         for found in zip(*(rows.each(cliques) for rows in self.rows), strict=True):
             yield tuple(replicated(counts) for counts in found)
 
@@ -125,7 +112,6 @@ class EncodedSamples:
         return np.array([total_variations(found) for found in self.each(cliques)])
 
     def kind(self, a: int, b: int) -> Kind:
-        """The association that fits two columns."""
         return _KIND_OF[int(self.is_number[a]) + int(self.is_number[b])]
 
     def associations(self) -> np.ndarray:
@@ -138,10 +124,8 @@ class EncodedSamples:
         return found
 
     def pairwise(self) -> tuple[np.ndarray, np.ndarray]:
-        """Total variation of all pairs, of a column alone on the diagonal, and associations.
-
-        Returns:
-            Of shape (3, n_replicates, d, d), and as `associations` has them.
+        """Total variation of all pairs, of a column alone on the diagonal, and associations. Returns: Of shape (3,
+        n_replicates, d, d), and as `associations` has them.
         """
         tvd, found, d = self._none(3, 0.0), self._none(4, np.nan), range(len(self.columns))
         cliques = list(itertools.chain(((a,) for a in d), itertools.combinations(d, 2)))
@@ -176,11 +160,7 @@ class EncodedSamples:
 
 
 def binned(schema: Schema, train: SampledRows, n_bins: int = 20) -> Discretizer:
-    """Bins of about equal mass in the training sample, spikes in bins of their own.
-
-    Args:
-        train: *Sensitive*. The sample.
-    """
+    """Bins of about equal mass in the training sample, spikes in bins of their own. `train`: *Sensitive*."""
     return Discretizer.by_counts(schema, train.counted(), n_bins)
 
 

@@ -25,11 +25,8 @@ def described(
     n_comparisons: int = 1,
     note: str = "",
 ) -> Estimate:
-    """An estimate, lower is better, of a figure as it is, with the jackknife's interval.
-
-    Args:
-        replicates: the figure for synthetic, fresh and shuffled rows; on all rows, then on replicates; shape (3,
-            n_replicates).
+    """An estimate, lower is better, of a figure as it is, with the jackknife's interval. `replicates`: the figure for
+    synthetic, fresh and shuffled rows; on all rows, then on replicates; shape (3, n_replicates).
     """
     value, without = float(replicates[SYNTHETIC, 0]), replicates[SYNTHETIC, WITHOUT]
     low, high = None, None
@@ -44,8 +41,6 @@ def described(
 
 @dataclass(frozen=True)
 class Distance:
-    """A distance from the training table, or the mean of many, of synthetic, fresh and shuffled rows."""
-
     replicates: np.ndarray
     n: int
     n_distances: int = 1
@@ -53,7 +48,6 @@ class Distance:
     extra_variance: float = 0.0
 
     def plain(self, measure: str, *, subject: tuple[str, ...] = (), note: str = "") -> Estimate:
-        """The distance as it is."""
         return described(measure, self.replicates, self.n, subject=subject, bounds=(0.0, self.bound), note=note)
 
     def excess(self, measure: str, *, subject: tuple[str, ...] = (), note: str = "") -> Estimate:
@@ -95,9 +89,7 @@ class Distance:
 
 def worst(measure: str, replicates: np.ndarray, n: int, names: list[tuple[str, ...]]) -> Estimate:
     """An estimate of the largest excess of many distances; its interval allows for the choice among them (Bonferroni).
-
-    Args:
-        replicates: of each distance as `described` takes them, shape (n_distances, 3, n_replicates).
+    `replicates`: of each distance as `described` takes them, shape (n_distances, 3, n_replicates).
     """
     beyond = replicates - replicates[:, FRESH : FRESH + 1]
     place = int(np.argmax(beyond[:, SYNTHETIC, 0]))

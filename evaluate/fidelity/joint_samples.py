@@ -12,34 +12,23 @@ import pandas as pd
 
 from evaluate.intervals import N_GROUPS
 from evaluate.neighbors import embed
-from evaluate.sampling import (
-    entity_codes,
-    shuffle_columns,
-)
+from evaluate.sampling import entity_codes, shuffle_columns
 from evaluate.tables import Tables
 from synth.row_hash import drawn_order
 from synth.schema import Schema
 from synth.split import row_keys
 
-MAX_ROWS = 5_000
-"""Rows of each table that are compared at most."""
-MIN_UNITS = 20
-"""Rows (entities, where the table has them) of each table that a comparison needs."""
+MAX_ROWS = 5_000  # Rows of each table that are compared at most
+MIN_UNITS = 20  # Rows (entities, where the table has them) of each table that a comparison needs
 
 
 @dataclass(frozen=True)
 class JointSide:
-    """Rows of one table. *Sensitive* where the table is.
+    """Rows of one table. *Sensitive* where the table is."""
 
-    Attributes:
-        rows: canonical, shape (n, columns).
-        points: in the space of `evaluate.neighbors`, shape (n, d_space), float64.
-        units: entity of each row, or a number of its own, from 0 in random order; shape (n,).
-    """
-
-    rows: pd.DataFrame
-    points: np.ndarray
-    units: np.ndarray
+    rows: pd.DataFrame  # canonical, shape (n, columns)
+    points: np.ndarray  # in the space of `evaluate.neighbors`, shape (n, d_space), float64
+    units: np.ndarray  # entity of each row, or a number of its own, from 0 in random order; shape (n,)
 
     @property
     def groups(self) -> np.ndarray:
@@ -49,25 +38,15 @@ class JointSide:
 
 @dataclass(frozen=True)
 class JointSamples:
-    """Equally many rows of each table.
-
-    Attributes:
-        train: *Sensitive*. Training rows.
-        fresh: *Sensitive*. Rows of the holdout.
-        shuffled: *Sensitive*. Training rows, each column shuffled on its own.
-    """
-
-    train: JointSide
-    fresh: JointSide
+    train: JointSide  # *Sensitive*. Training rows
+    fresh: JointSide  # *Sensitive*. Rows of the holdout
     synthetic: JointSide
-    shuffled: JointSide
+    shuffled: JointSide  # *Sensitive*. Training rows, each column shuffled on its own
 
     @classmethod
     def draw(cls, tables: Tables) -> Self:
-        """The samples of one evaluation, by its seed; they do not depend on the order of rows or columns.
-
-        Args:
-            tables: *Sensitive*. As `Tables.prepare` gives them.
+        """The samples of one evaluation, by its seed; they do not depend on the order of rows or columns. `tables`:
+        *Sensitive*. As `Tables.prepare` gives them.
         """
         schema, seed = tables.schema, tables.seed
         n = min(len(tables.train), len(tables.synthetic), len(tables.fresh) + len(tables.control), MAX_ROWS)
@@ -83,7 +62,6 @@ class JointSamples:
 
     @property
     def n(self) -> int:
-        """Rows of each table."""
         return len(self.train.rows)
 
     @property

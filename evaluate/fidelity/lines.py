@@ -10,15 +10,8 @@ from evaluate.intervals import Rate, design_effect_of_sums, replicate_groups, wi
 
 @dataclass(frozen=True, eq=False)
 class OrderedValues:
-    """Values of one column, place by place.
-
-    Attributes:
-        values: the distinct ones, ascending; shape (n_values,).
-        counts: how many rows of each group have them, shape (n_groups, n_values).
-    """
-
-    values: np.ndarray
-    counts: np.ndarray
+    values: np.ndarray  # the distinct ones, ascending; shape (n_values,)
+    counts: np.ndarray  # how many rows of each group have them, shape (n_groups, n_values)
 
     @classmethod
     def of(cls, positions: np.ndarray, groups: np.ndarray, n_groups: int) -> Self:
@@ -29,7 +22,6 @@ class OrderedValues:
 
     @property
     def is_empty(self) -> bool:
-        """True without any present value."""
         return len(self.values) == 0
 
     def deviation(self) -> np.ndarray:
@@ -56,8 +48,6 @@ def _deviation(moments: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class MissingCounts:
-    """Counts of rows that miss a column, and their spread over entities."""
-
     n: int
     missing: int
     sizes_squared: float

@@ -86,15 +86,13 @@ NAME = "pairs.association.kept"
 
 def association_kept(found: np.ndarray, n: int) -> Estimate | Failure:
     """The sum of a_train * a_synthetic over the sum of a_train^2, over all pairs with an association a in train.
+    `found`: *Sensitive*. Associations of training, synthetic, fresh and shuffled rows, NaN where undefined, which
+    counts as none where train's is defined; shape (4, n_replicates, d, d).
 
     Strong associations count most, and those of mere noise hardly. So it tells shuffled columns from real ones in
     tables too small for total variation. It sees what is lost, not what is made up: for that there is
     `pairs.association.mean`. Its interval is a jackknife's: it is a ratio, not a sum of absolute differences, and below
     500 rows half-samples cover too little.
-
-    Args:
-        found: *Sensitive*. Associations of training, synthetic, fresh and shuffled rows, NaN where undefined, which
-            counts as none where train's is defined; shape (4, n_replicates, d, d).
     """
     chosen = found[:, :, *np.triu_indices(found.shape[-1], k=1)]
     train, *others = np.nan_to_num(chosen[:, :, ~np.isnan(chosen[0, 0])], nan=0.0)

@@ -12,32 +12,22 @@ import pandas as pd
 from evaluate.fidelity import associations
 from evaluate.fidelity.lines import MissingCounts, OrderedValues
 from evaluate.intervals import Rate
-from evaluate.sampling import (
-    entity_codes,
-)
+from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
 from synth.domain import Attribute
 from synth.schema import Schema
 
-Clique = tuple[int, ...]
-"""Columns that are counted together, by their number among the attributes."""
-Counted = tuple[np.ndarray, np.ndarray]
-"""Places, ascending, and how many values each holds; each of shape (n_places,)."""
+Clique = tuple[int, ...]  # Columns that are counted together, by their number among the attributes
+Counted = tuple[np.ndarray, np.ndarray]  # Places, ascending, and how many values each holds; each of shape (n_places,)
 
 
 @dataclass(frozen=True, eq=False)
 class SeededTable:
-    """A table in seeded order.
-
-    Attributes:
-        rows: *Sensitive*. Canonical, shape (n_rows, columns).
-        units: entity of each row, or a number of its own, from 0 in the order of first appearance; shape (n_rows,).
-        unmoved: *Sensitive*. The table whose columns are moved here, and by how much each; `None` where none is.
-    """
-
-    rows: pd.DataFrame
+    rows: pd.DataFrame  # *Sensitive*. Canonical, shape (n_rows, columns)
+    # entity of each row, or a number of its own, from 0 in the order of first appearance; shape (n_rows,).
     units: np.ndarray
     schema: Schema
+    # *Sensitive*. The table whose columns are moved here, and by how much each; `None` where none is.
     unmoved: "tuple[SeededTable, Mapping[str, int]] | None" = None
     _read: dict[str, np.ndarray] = field(default_factory=dict, init=False)
     _counted: dict[tuple[str, int], Counted] = field(default_factory=dict, init=False)
@@ -59,7 +49,6 @@ class SeededTable:
         return int(self.units[:n_rows].max()) + 1
 
     def cut(self, n_rows: int, n_groups: int) -> "SampledRows":
-        """The first rows, in so many groups."""
         return SampledRows(self, n_rows, n_groups)
 
     def read(self, name: str, n_rows: int) -> np.ndarray:
@@ -77,7 +66,6 @@ class SeededTable:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """Columns that are numbers or times."""
         return tuple(name for name in self.schema.learned if _on_the_line(self.schema.columns[name]))
 
     def _values(self, name: str, n_rows: int) -> np.ndarray:
@@ -109,13 +97,9 @@ def _places(n_rows: int, offset: int, n: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class SampledRows:
-    """The first rows of a table, whole entities together in a group of the half-samples.
+    """The first rows of a table, whole entities together in a group of the half-samples."""
 
-    Attributes:
-        table: *Sensitive*. The table.
-    """
-
-    table: SeededTable
+    table: SeededTable  # *Sensitive*. The table
     n_rows: int
     n_groups: int
 
@@ -151,7 +135,6 @@ class SampledRows:
         return {name: self.table.counted(name, self.n_rows) for name in self.table.numbers}
 
     def missing(self) -> Mapping[str, Rate]:
-        """The share of missing values of each column."""
         found = {}
         for name in self.table.schema.learned:
             read, column = self._read(name), self.table.schema.columns[name]
@@ -160,7 +143,6 @@ class SampledRows:
         return found
 
     def coded(self, attributes: Sequence[Attribute]) -> "EncodedRows":
-        """The rows as codes."""
         codes = np.empty((self.n_rows, len(attributes)), dtype=np.int64, order="F")
         for index, attribute in enumerate(attributes):
             read = self._read(attribute.name)
@@ -178,19 +160,11 @@ def _on_the_line(column: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """Rows as codes of some attributes.
-
-    Attributes:
-        codes: *Sensitive*. Shape (n_rows, d).
-        rows: *Sensitive*. The rows.
-    """
-
-    codes: np.ndarray
+    codes: np.ndarray  # *Sensitive*. Shape (n_rows, d)
     attributes: tuple[Attribute, ...]
-    rows: SampledRows
+    rows: SampledRows  # *Sensitive*. The rows
 
     def each(self, cliques: Sequence[Clique]) -> Iterator[np.ndarray]:
-        """Counts of each combination of codes, by group."""
         n_groups = self.rows.n_groups
         for clique in cliques:
             n_cells = math.prod(self.attributes[i].size for i in clique)
@@ -200,11 +174,9 @@ class EncodedRows:
             yield np.bincount(cells, minlength=n_groups * n_cells).reshape(n_groups, n_cells)
 
     def products(self) -> np.ndarray:
-        """Moments of all pairs of numbers by group."""
         return associations.pair_moments(self.rows.numbers, self.rows.groups, self.rows.n_groups)
 
     def moments(self, columns: Sequence[int]) -> Iterator[np.ndarray]:
-        """Moments of all numbers by the codes of each of these columns."""
         for column in columns:
             codes, size = self.codes[:, column], self.attributes[column].size
             yield associations.moments(codes, size, self.rows.numbers, self.rows.groups, self.rows.n_groups)

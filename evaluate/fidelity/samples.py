@@ -17,33 +17,24 @@ from evaluate.intervals import N_GROUPS
 from evaluate.tables import Tables
 from synth.schema import Schema
 
-SYNTHETIC, FRESH, SHUFFLED = 0, 1, 2
-"""Order of the landmarks in every array that has one entry for each."""
+SYNTHETIC, FRESH, SHUFFLED = 0, 1, 2  # Order of the landmarks in every array that has one entry for each
 
 Four = tuple[SeededTable, SeededTable, SeededTable, SeededTable]
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """The training table and what is compared with it.
-
-    Attributes:
-        train: *Sensitive*. The training rows.
-        tables: *Sensitive*. What they were cut from: training, synthetic, fresh and shuffled rows.
-    """
-
-    train: SampledRows
+    train: SampledRows  # *Sensitive*. The training rows
     others: tuple[SampledRows, SampledRows, SampledRows]
     n_groups: int
     n_holdout: int
+    # *Sensitive*. What they were cut from: training, synthetic, fresh and shuffled rows.
     tables: Four = field(repr=False)
 
     @classmethod
     def draw(cls, tables: Tables) -> "Samples":
-        """The samples of one evaluation, by its seed, drawn once; they do not depend on the order of rows.
-
-        Args:
-            tables: *Sensitive*. As `Tables.prepare` gives them.
+        """The samples of one evaluation, by its seed, drawn once; they do not depend on the order of rows. `tables`:
+        *Sensitive*. As `Tables.prepare` gives them.
         """
         return tables.kept.once("samples", lambda: cls._draw(tables))
 
@@ -67,7 +58,6 @@ class Samples:
 
     @property
     def all(self) -> tuple[SampledRows, SampledRows, SampledRows, SampledRows]:
-        """The training rows, then the others."""
         return (self.train, *self.others)
 
 

@@ -53,38 +53,26 @@ N_NEIGHBORS = 5
 """Neighbors that a ball reaches to: of two samples of one population, 1 - 2^-5 = .97 of the balls hold a row of the
 other (Naeem et al. 2020, eq. 9), as near to 1 as they ask for."""
 LIST_ROWS, BLOCK_ROWS = 48, 512
-MOST_ROWS = 20
-"""Rows of a ball that are counted at most; of two samples of one population, 1 ball in 10,000 holds more."""
-DECIMALS = 9
-"""Of a squared distance; what lies beyond is rounding."""
+MOST_ROWS = 20  # Rows of a ball that are counted at most; of two samples of one population, 1 ball in 10,000 holds more
+DECIMALS = 9  # Of a squared distance; what lies beyond is rounding
 FIGURES = ("alpha_precision", "beta_recall", "density", "coverage")
 
 
 @dataclass(frozen=True)
 class Cloud:
-    """Rows of a table as seen from the training rows. *Sensitive* where the table is.
+    """Rows of a table as seen from the training rows. *Sensitive* where the table is."""
 
-    Attributes:
-        points: of the table, shape (m, d_space).
-        near: the nearest rows of the table, nearest first; shape (n, n_listed).
-        distances: squared, of the same; shape (n, n_listed).
-        home: the nearest training row of each row of the table, shape (m,).
-        apart: the squared distance to it, shape (m,).
-    """
-
-    points: np.ndarray
-    near: np.ndarray
-    distances: np.ndarray
-    home: np.ndarray
-    apart: np.ndarray
+    points: np.ndarray  # of the table, shape (m, d_space)
+    near: np.ndarray  # the nearest rows of the table, nearest first; shape (n, n_listed)
+    distances: np.ndarray  # squared, of the same; shape (n, n_listed)
+    home: np.ndarray  # the nearest training row of each row of the table, shape (m,)
+    apart: np.ndarray  # the squared distance to it, shape (m,)
 
 
 def cloud(train: np.ndarray, points: np.ndarray) -> Cloud:
-    """The nearest rows of a table, for each training row, and the other way round.
-
-    Args:
-        train: *Sensitive*. Shape (n, d_space), float64.
-        points: shape (m, d_space), float64. The same object as `train`: a row is then no neighbor of its own.
+    """The nearest rows of a table, for each training row, and the other way round. `train`: *Sensitive*. Shape (n,
+    d_space), float64. `points`: shape (m, d_space), float64. The same object as `train`: a row is then no neighbor of
+    its own.
     """
     n_listed = min(LIST_ROWS, len(points) - int(points is train))
     near = np.empty((len(train), n_listed), dtype=np.intp)
@@ -114,11 +102,8 @@ def _rounded(squares: np.ndarray) -> np.ndarray:
 
 def figures(own: Cloud, other: Cloud, kept_train: np.ndarray, kept: np.ndarray) -> np.ndarray:
     """Alpha-precision, beta-recall, density and coverage of a part of a table against a part of the training rows.
-
-    Args:
-        own: *Sensitive*. The training rows among themselves.
-        kept_train: which training rows count, shape (n,), boolean.
-        kept: which rows of the table count, shape (m,), boolean.
+    `own`: *Sensitive*. The training rows among themselves. `kept_train`: which training rows count, shape (n,),
+    boolean. `kept`: which rows of the table count, shape (m,), boolean.
     """
     balls, n_own = _balls(own, kept_train)
     listed = kept[other.near[kept_train]]
@@ -161,10 +146,7 @@ def _alpha_precision(train: np.ndarray, rows: np.ndarray) -> float:
 
 def _beta_recall(points: np.ndarray, kept: np.ndarray, nearest: np.ndarray, covered: np.ndarray) -> float:
     """Beta-recall: balls about the rows' center with a share beta of them, and the training rows that they reach.
-
-    Args:
-        points: of the rows, shape (m, d_space).
-        kept: which of them count, shape (m,), boolean.
+    `points`: of the rows, shape (m, d_space). `kept`: which of them count, shape (m,), boolean.
 
     Source: Alaa et al. 2022, eq. 5 and 6.
     """
@@ -183,10 +165,7 @@ def _from(center: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 def agreement(base: np.ndarray, other: np.ndarray) -> float:
     """One minus twice the area between the curve of other's share below each quantile of base, and the diagonal.
-
-    Args:
-        base: finite, shape (n,).
-        other: shape (m,); infinite ones are below no quantile.
+    `base`: finite, shape (n,). `other`: shape (m,); infinite ones are below no quantile.
 
     >>> agreement(np.array([1.0, 2.0]), np.array([2.0, 1.0])), agreement(np.array([1.0, 2.0]), np.array([9.0, np.inf]))
     (1.0, 0.0)
@@ -240,9 +219,8 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def replicates(own: Cloud, others: list[Cloud], samples: JointSamples) -> np.ndarray:
-    """The figures of synthetic, fresh and shuffled rows.
-
-    On all rows, then on 15 half-samples and their complements, then on parts of 10 of the 16 groups; shape (3, 55, 4).
+    """The figures of synthetic, fresh and shuffled rows. On all rows, then on 15 half-samples and their complements,
+    then on parts of 10 of the 16 groups; shape (3, 55, 4).
     """
     kept = np.concatenate([replicate_groups(N_GROUPS)[: HALVES.stop] > 0, _PARTS])
     found = np.empty((3, len(kept), len(FIGURES)))

@@ -36,8 +36,7 @@ METRICS = (
            "single columns are off too.", counted=COMPARED),
 )  # fmt: skip
 
-MAX_TRIPLES = 1_000
-"""More triples than this are sampled; what that costs is in the intervals."""
+MAX_TRIPLES = 1_000  # More triples than this are sampled; what that costs is in the intervals
 _NAMES = ("triples.tvd.mean", "triples.tvd.excess", "triples.tvd.floor_share", "triples.tvd.excess.worst")
 
 Triple = tuple[int, int, int]

@@ -31,34 +31,25 @@ from evaluate.intervals import LEVEL as CONFIDENCE
 from evaluate.intervals import placements
 from evaluate.multiple_testing import holm
 from evaluate.real_facts import LEAST_AUC, LEAST_EFFECT, LEAST_TWINS, LEVEL, Shift, ShiftedColumn
-from evaluate.sampling import (
-    one_per_entity,
-)
+from evaluate.sampling import one_per_entity
 from evaluate.tables import Real
 from synth.row_hash import ABSENT
 from synth.schema import Schema
 
-MAX_ROWS = 10_000
-"""Rows of each side that the classifier is given at most."""
-LEAST_EXPECTED = 10.0
-"""Rows that a level has on the smaller side on average; rarer ones are grouped."""
-POWER = 0.8
-"""Of the smallest area that `detectable` names."""
+MAX_ROWS = 10_000  # Rows of each side that the classifier is given at most
+LEAST_EXPECTED = 10.0  # Rows that a level has on the smaller side on average; rarer ones are grouped
+POWER = 0.8  # Of the smallest area that `detectable` names
 
 
 class TestResult(NamedTuple):
-    """The result of one test on one column."""
-
     statistic: Literal["D", "V"]
     value: float
     p_value: float
 
 
 def shift_of(real: Real) -> Shift:
-    """The tests of one real table. The same rows and seed give the same numbers.
-
-    Args:
-        real: *Sensitive*. Its rows are in a seeded random order.
+    """The tests of one real table. The same rows and seed give the same numbers. `real`: *Sensitive*. Its rows are in a
+    seeded random order.
     """
     train = _units(real.train, real)
     fresh, control = (_units(part, real) for part in (real.fresh, real.control))
@@ -86,12 +77,9 @@ def _counted(real: Real, train: pd.DataFrame, holdout: pd.DataFrame) -> np.ndarr
 
 
 def counted(train: np.ndarray, holdout: np.ndarray, strata: np.ndarray) -> np.ndarray:
-    """Distinct rows: stratum, count in train, count in the holdout, and 1 for each; shape (k, 4).
-
-    Args:
-        train: *Sensitive*. A key of each row, equal for equal rows, shape (n_train,).
-        holdout: *Sensitive*. The same of the holdout.
-        strata: *Sensitive*. Of the rows of both, one after the other, equal for equal rows.
+    """Distinct rows: stratum, count in train, count in the holdout, and 1 for each; shape (k, 4). `train`: *Sensitive*.
+    A key of each row, equal for equal rows, shape (n_train,). `holdout`: *Sensitive*. The same of the holdout.
+    `strata`: *Sensitive*. Of the rows of both, one after the other, equal for equal rows.
     """
     _, first, codes = np.unique(np.concatenate([train, holdout]), return_index=True, return_inverse=True)
     _, strata = np.unique(strata, return_inverse=True)
@@ -140,12 +128,9 @@ def _told_apart(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> t
 def _apart(
     train: pd.DataFrame, holdout: pd.DataFrame, counts: np.ndarray, schema: Schema
 ) -> tuple[list[ShiftedColumn], float]:
-    """The columns that differ by as much as matters, the furthest first, and surplus twins as `Shift.twins`.
-
-    Args:
-        train: *Sensitive*. One row of each unit.
-        holdout: *Sensitive*. Likewise.
-        counts: *Sensitive*. Of the rows that twins are looked for among, as `counted` gives them.
+    """The columns that differ by as much as matters, the furthest first, and surplus twins as `Shift.twins`. `train`:
+    *Sensitive*. One row of each unit. `holdout`: *Sensitive*. Likewise. `counts`: *Sensitive*. Of the rows that twins
+    are looked for among, as `counted` gives them.
     """
     names = sorted(schema.learned)
     found = [(name, one) for name in names for one in _compared(train[name], holdout[name], schema.columns[name])]
@@ -162,16 +147,14 @@ def _apart(
 
 
 def _twins(counts: np.ndarray) -> tuple[float, float]:
-    """Pairs of equal rows, one on either side, beyond chance, as a share of the holdout, and their p-value.
+    """Pairs of equal rows, one on either side, beyond chance, as a share of the holdout, and their p-value. `counts`:
+    *Sensitive*. As `counted` gives them.
 
     Content that exactly two rows have is looked at. Given how many rows of a stratum are held out, all its pairs are
     on two sides by one chance. It is the same however strata were dealt. Where it is 0 or 1, a pair tells nothing.
 
     Pairs on two sides are compared with all pairs, then with those that are not within the holdout, and with those
     that are not within train: a side whose rows were repeated has pairs of its own. The surest of the three tells.
-
-    Args:
-        counts: *Sensitive*. As `counted` gives them.
     """
     stratum, train, holdout, times = counts.T
     codes = np.unique(stratum, return_inverse=True)[1]
@@ -195,12 +178,8 @@ def _twins(counts: np.ndarray) -> tuple[float, float]:
 def _surplus(
     counts: np.ndarray, codes: np.ndarray, seen: np.ndarray, chances: np.ndarray, rows: tuple[np.ndarray, np.ndarray]
 ) -> tuple[float, float]:
-    """Pairs on two sides beyond chance, as a share of the holdout, and their p-value.
-
-    Args:
-        counts: *Sensitive*. As `counted` gives them.
-        codes: of their strata, shape (k,).
-        seen: which of them are looked at, shape (k,).
+    """Pairs on two sides beyond chance, as a share of the holdout, and their p-value. `counts`: *Sensitive*. As
+    `counted` gives them. `codes`: of their strata, shape (k,). `seen`: which of them are looked at, shape (k,).
     """
     _, train, holdout, times = counts.T
     telling = seen & (chances > 0)[codes] & (chances < 1)[codes]
@@ -217,9 +196,8 @@ def _surplus(
 
 
 def _variance(n_rows: np.ndarray, n_held: np.ndarray, n_pairs: np.ndarray) -> float:
-    """Variance of the number of pairs on two sides, summed over strata that are each dealt at random.
-
-    Pairs of one small stratum depend on each other: of two that are all of it, either both are on two sides or neither.
+    """Variance of the number of pairs on two sides, summed over strata that are each dealt at random. Pairs of one
+    small stratum depend on each other: of two that are all of it, either both are on two sides or neither.
     """
     rows, held, pairs = (of[n_pairs > 0] for of in (n_rows, n_held, n_pairs))
     one = 2 * held * (rows - held) / (rows * (rows - 1))
@@ -248,7 +226,6 @@ def _strata(train: RowHashes, holdout: RowHashes) -> np.ndarray:
 
 
 def _compared(train: pd.Series, holdout: pd.Series, column: Any) -> Iterator[TestResult]:
-    """The tests of one column."""
     if column.is_categorical:
         yield from _of_levels(*(side.astype(object).where(side.notna(), None) for side in (train, holdout)))
         return
@@ -267,10 +244,9 @@ def _kolmogorov_smirnov(first: np.ndarray, second: np.ndarray) -> TestResult:
 
 
 def _of_levels(first: pd.Series, second: pd.Series) -> Iterator[TestResult]:
-    """Chi-square of two samples of levels: rare ones as one, rare ones in groups, and the furthest alone.
-
-    Rare levels are grouped in their order, which no sample has a say in. As one they leave the test its power for
-    frequent ones. In groups it sees that towns or codes of one side are not those of the other.
+    """Chi-square of two samples of levels: rare ones as one, rare ones in groups, and the furthest alone. Rare levels
+    are grouped in their order, which no sample has a say in. As one they leave the test its power for frequent ones. In
+    groups it sees that towns or codes of one side are not those of the other.
     """
     codes, levels = pd.factorize(pd.concat([first, second], ignore_index=True), use_na_sentinel=False)
     counts = np.stack([np.bincount(of, minlength=len(levels)) for of in np.split(codes, [len(first)])])
@@ -302,11 +278,9 @@ def _cells(counts: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def _chi_square(counts: np.ndarray) -> TestResult:
-    """Cramer's V of two samples of cells, and its p-value.
-
-    Of the p-values of Pearson's statistic and of the likelihood ratio it is the larger. With ten rows expected,
-    Pearson's is several times too small where a cell has too many rows. The other is so where one has too few, or
-    cells are many.
+    """Cramer's V of two samples of cells, and its p-value. Of the p-values of Pearson's statistic and of the likelihood
+    ratio it is the larger. With ten rows expected, Pearson's is several times too small where a cell has too many rows.
+    The other is so where one has too few, or cells are many.
     """
     found = [stats.chi2_contingency(counts, correction=False, lambda_=kind).pvalue for kind in (1, 0)]
     return TestResult("V", _cramer(counts), float(max(found)))

@@ -23,13 +23,10 @@ from evaluate.free_text.corpus import words
 from evaluate.free_text.samples import CodedTexts, TextSamples
 from evaluate.intervals import LEVEL, placements
 
-MOST_TEXTS = 1_500
-"""Texts of each table that are told apart at most."""
-N_FEATURES = 2**15
-"""Features of words, and as many of letters, into which these are hashed."""
+MOST_TEXTS = 1_500  # Texts of each table that are told apart at most
+N_FEATURES = 2**15  # Features of words, and as many of letters, into which these are hashed
 LETTERS = (2, 4)
-MOST_LETTERS = 2_000
-"""Characters of a text that are looked at."""
+MOST_LETTERS = 2_000  # Characters of a text that are looked at
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +39,6 @@ class _Side:
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """Skill of a classifier on texts of three tables among as many held-out ones."""
-
     n: int
     synthetic: Skill
     train: Skill
@@ -52,7 +47,6 @@ class Told:
 
     @property
     def excess(self) -> float:
-        """The area of synthetic texts less that of training texts."""
         return self.synthetic.auc - self.train.auc
 
     def interval(self) -> tuple[float, float]:
@@ -85,11 +79,7 @@ def _variance(added: np.ndarray, units: np.ndarray) -> float:
 
 
 def told_apart(samples: TextSamples, seed: int) -> Told:
-    """The classifier's skill on equally many texts of each table.
-
-    Args:
-        samples: *Sensitive*. Texts of one column.
-    """
+    """The classifier's skill on equally many texts of each table. `samples`: *Sensitive*. Texts of one column."""
     chosen = (samples.others[FRESH], samples.others[SYNTHETIC], samples.train)
     n = min(MOST_TEXTS, *(int(one.present.sum()) for one in chosen))
     taken = [_taken(one, n) for one in chosen]
@@ -122,10 +112,7 @@ def _weighted(tables: Sequence[Sequence[str]]) -> list[Any]:
     from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 
     texts = [text[:MOST_LETTERS] for of in tables for text in of]
-    kinds = (
-        {"analyzer": runs_of},
-        {"analyzer": "char_wb", "ngram_range": LETTERS, "lowercase": True},
-    )
+    kinds = ({"analyzer": runs_of}, {"analyzer": "char_wb", "ngram_range": LETTERS, "lowercase": True})
     found = [HashingVectorizer(n_features=N_FEATURES, alternate_sign=False, norm=None, **kind) for kind in kinds]
     weighted = [TfidfTransformer(sublinear_tf=True).fit_transform(one.transform(texts)) for one in found]
     whole, ends = sparse.hstack(weighted, format="csr"), np.cumsum([0, *map(len, tables)])
@@ -133,13 +120,11 @@ def _weighted(tables: Sequence[Sequence[str]]) -> list[Any]:
 
 
 def runs_of(text: str) -> list[str]:
-    """Words and runs of two words."""
     single = words(text)
     return [*single, *map(" ".join, itertools.pairwise(single))]
 
 
 def _skill(held_out: _Side, table: _Side) -> Skill:
-    """Cross-fitted skill of the classifier that tells a table's texts from held-out ones."""
     from scipy import sparse
 
     features = sparse.vstack([held_out.features, table.features], format="csr")

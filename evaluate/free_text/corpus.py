@@ -42,17 +42,12 @@ class Corpus:
 
     @classmethod
     def of(cls, column: pd.Series) -> "Corpus":
-        """The texts of a column.
-
-        Args:
-            column: *Sensitive*. As a canonical table holds it.
-        """
+        """The texts of a column. `column`: *Sensitive*. As a canonical table holds it."""
         held = [(index, str(value)) for index, value in enumerate(column.tolist()) if isinstance(value, str)]
         texts = tuple(text for _, text in held)
         return cls(texts, tuple(tuple(words(text)) for text in texts), tuple(index for index, _ in held), len(column))
 
     def counts(self, n: int = 1) -> Counter[tuple[str, ...]]:
-        """How many texts hold each run of n words."""
         return Counter(run for each in self.words for run in set(ngrams(each, n)))
 
 
@@ -67,10 +62,8 @@ class Corpora:
 
     @classmethod
     def of(cls, tables: Tables, name: str) -> "Corpora":
-        """The texts of a column; those of real tables are read once for all synthetic ones.
-
-        Args:
-            tables: *Sensitive*. All of them.
+        """The texts of a column; those of real tables are read once for all synthetic ones. `tables`: *Sensitive*. All
+        of them.
         """
         sides = (tables.train, tables.fresh, tables.control)
         train, fresh, control = tables.kept_of_real.once(

@@ -146,7 +146,6 @@ def _worst_of(subject: Sequence[str]) -> str:
 
 
 def _distances(columns: Sequence[TextSamples]) -> list[Estimate | Failure]:
-    """Distances of lengths and of runs of words."""
     found, equal = list[Estimate | Failure](), [samples.equal() for samples in columns]
     n = min(one.others[SYNTHETIC].n_rows for one in equal)
     names: list[tuple[str, ...]] = [(one.name,) for one in equal]
@@ -236,19 +235,14 @@ def _worst_share(
 
 @dataclass(frozen=True)
 class RepeatedTexts:
-    """Texts that equal another one."""
-
     n: int
     n_repeated: int
     variance: float
 
     @classmethod
     def of(cls, texts: Iterable[str | None], units: np.ndarray) -> "RepeatedTexts":
-        """Texts of one table, missing ones left out.
-
-        Args:
-            texts: *Sensitive* where they are real.
-            units: the entity of each, from 0; shape (n,).
+        """Texts of one table, missing ones left out. `texts`: *Sensitive* where they are real. `units`: the entity of
+        each, from 0; shape (n,).
         """
         table = pd.DataFrame({"text": list(texts), "unit": units}).dropna(subset="text")
         table["text"] = pd.factorize(table["text"])[0]
@@ -262,7 +256,6 @@ class RepeatedTexts:
 
     @property
     def share(self) -> float:
-        """Their share."""
         return self.n_repeated / max(self.n, 1)
 
     def rate(self, n_comparisons: int = 1) -> Rate:
@@ -361,9 +354,6 @@ def _examples(name: str, tables: Tables) -> list[dict[str, Any]]:
     shown = rows[rows[name].notna()].head(MOST_EXAMPLES)
     fields = [field for field in tables.schema.learned if field in shown][:MOST_FIELDS]
     return [
-        {
-            "text": str(row[name]),
-            "row": [[field, "" if pd.isna(row[field]) else str(row[field])] for field in fields],
-        }
+        {"text": str(row[name]), "row": [[field, "" if pd.isna(row[field]) else str(row[field])] for field in fields]}
         for _, row in shown.iterrows()
     ]

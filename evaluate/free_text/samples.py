@@ -18,33 +18,23 @@ from evaluate.free_text.corpus import words
 from evaluate.intervals import N_GROUPS, replicate_groups
 from evaluate.tables import Tables
 
-MOST_ROWS = 10_000
-"""Rows of each table whose texts are compared at most."""
-MIN_TEXTS = 4 * N_GROUPS
-"""Texts of each table that a comparison needs."""
-_CHUNK = 20_000
-"""Runs of words that are counted by replicate at once."""
+MOST_ROWS = 10_000  # Rows of each table whose texts are compared at most
+MIN_TEXTS = 4 * N_GROUPS  # Texts of each table that a comparison needs
+_CHUNK = 20_000  # Runs of words that are counted by replicate at once
 
 
 @dataclass(frozen=True, eq=False)
 class CodedTexts:
-    """Texts of one column of one table as codes of words. *Sensitive* where the table is real.
+    """Texts of one column of one table as codes of words. *Sensitive* where the table is real."""
 
-    Attributes:
-        texts: as they are, `None` where missing; shape (n_rows,).
-        codes: words of all texts, one behind the other, shape (n_words,); the less, the more frequent in train.
-        rows: the row of each word, ascending, shape (n_words,).
-        units: the entity of each row, from 0 in a seeded order; shape (n_rows,).
-    """
-
-    texts: np.ndarray
+    texts: np.ndarray  # as they are, `None` where missing; shape (n_rows,)
+    # words of all texts, one behind the other, shape (n_words,); the less, the more frequent in train.
     codes: np.ndarray
-    rows: np.ndarray
-    units: np.ndarray
+    rows: np.ndarray  # the row of each word, ascending, shape (n_words,)
+    units: np.ndarray  # the entity of each row, from 0 in a seeded order; shape (n_rows,)
 
     @property
     def n_rows(self) -> int:
-        """Rows, with a text or without."""
         return len(self.texts)
 
     @property
@@ -68,14 +58,12 @@ class CodedTexts:
 
     @property
     def lengths(self) -> OrderedValues:
-        """Words of each text that is there, by group."""
         n_words = np.bincount(self.rows, minlength=self.n_rows).astype(np.float64)
         return OrderedValues.of(np.where(self.present, n_words, np.nan), self.groups, N_GROUPS)
 
     def pairs(self, most: int) -> np.ndarray:
-        """Counts of two words that follow each other, by group.
-
-        A text begins and ends with a sign of its own, which is the last code.
+        """Counts of two words that follow each other, by group. A text begins and ends with a sign of its own, which is
+        the last code.
         """
         size, there = most + 2, np.flatnonzero(self.present)
         ends = np.full(len(there), most + 1)
@@ -88,10 +76,8 @@ class CodedTexts:
         return np.bincount(cells, minlength=N_GROUPS * size**2).reshape(N_GROUPS, -1)
 
     def beside(self, codes: np.ndarray, size: int, most: int) -> np.ndarray:
-        """Counts of a word in a text together with a column's code in its row, by group.
-
-        Args:
-            codes: of the column, shape (n_rows,).
+        """Counts of a word in a text together with a column's code in its row, by group. `codes`: of the column, shape
+        (n_rows,).
         """
         held = np.unique(self.rows * (most + 2) + np.minimum(self.codes, most))
         rows, of = np.divmod(held, most + 2)
@@ -112,14 +98,8 @@ class CodedTexts:
 
 @dataclass(frozen=True, eq=False)
 class TextSamples:
-    """Texts of one column in the training table, and in the tables that are compared with it.
-
-    Attributes:
-        train: *Sensitive*.
-    """
-
     name: str
-    train: CodedTexts
+    train: CodedTexts  # *Sensitive*
     others: tuple[CodedTexts, CodedTexts, CodedTexts]
     n_words: int
 
@@ -142,7 +122,6 @@ class TextSamples:
 
     @property
     def all(self) -> tuple[CodedTexts, ...]:
-        """The training texts, then the others."""
         return (self.train, *self.others)
 
     @property
@@ -151,15 +130,13 @@ class TextSamples:
         return min(len(np.unique(one.units[one.present])) for one in self.all)
 
     def equal(self) -> "TextSamples":
-        """The others cut to equally many rows."""
         n = min(one.n_rows for one in self.others)
         synthetic, fresh, shuffled = (one.first(n) for one in self.others)
         return replace(self, others=(synthetic, fresh, shuffled))
 
     def distances(self, n: int) -> np.ndarray:
-        """Total variation from the training texts of which runs of n words texts hold; shape (3, n_replicates).
-
-        A text counts once for each different run in it.
+        """Total variation from the training texts of which runs of n words texts hold; shape (3, n_replicates). A text
+        counts once for each different run in it.
         """
         found = [one.runs(n, max(self.n_words, 1)) for one in self.all]
         distinct, ids = np.unique(np.concatenate([runs for runs, _ in found]), return_inverse=True)
@@ -189,7 +166,6 @@ class _Split:
 
     @property
     def counts(self) -> Counter[str]:
-        """How many texts hold each word."""
         return Counter(word for text in self.words for word in set(text))
 
     def coded(self, codes: dict[str, int]) -> CodedTexts:

@@ -27,9 +27,7 @@ from evaluate.free_text.classifier import N_FEATURES, runs_of
 from evaluate.free_text.corpus import NO_TEXTS
 from evaluate.metrics import Counted, Metric
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import (
-    entity_codes,
-)
+from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
 from evaluate.utility.models import Form
 from evaluate.utility.scores import weightings
@@ -53,13 +51,10 @@ METRICS = tuple(replace(metric, of_texts=True) for metric in _DECLARED)
 
 NAME = "utility.texts"
 MOST_TARGETS = 5
-MOST_LEARNED, MOST_TESTED = 2_000, 5_000
-"""Texts that a model learns from, or is tested on, at most."""
+MOST_LEARNED, MOST_TESTED = 2_000, 5_000  # Texts that a model learns from, or is tested on, at most
 MIN_TEXTS = 40
-N_SPLITS = 8
-"""Splits in halves of the rows learned from, as for linear models in `evaluate.utility.study`."""
-RIDGE = 1.0
-"""Penalty, as is customary for texts whose features have length 1."""
+N_SPLITS = 8  # Splits in halves of the rows learned from, as for linear models in `evaluate.utility.study`
+RIDGE = 1.0  # Penalty, as is customary for texts whose features have length 1
 FORM: Form = "linear"
 
 
@@ -74,9 +69,8 @@ def targets_of(schema: Schema) -> tuple[str, ...]:
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Score and loss of each column predicted from each text, and the worst loss; else a reason.
-
-    Estimates: `utility.texts.tstr` (reference TRTR), `utility.texts.gap`, `utility.texts.gap.worst`.
+    """Score and loss of each column predicted from each text, and the worst loss; else a reason. Estimates:
+    `utility.texts.tstr` (reference TRTR), `utility.texts.gap`, `utility.texts.gap.worst`.
     """
     schema = tables.schema
     if not schema.texts:
@@ -97,16 +91,11 @@ def _skipped(why: str) -> MetricResult:
 
 @dataclass(frozen=True, eq=False)
 class TextRows:
-    """Texts of one table as counts of hashed words. *Sensitive* where the table is real.
-
-    Attributes:
-        counts: of words and runs of two words, sparse, shape (n, n_features).
-        units: the entity of each row, from 0; shape (n,).
-    """
+    """Texts of one table as counts of hashed words. *Sensitive* where the table is real."""
 
     frame: pd.DataFrame
-    counts: Any
-    units: np.ndarray
+    counts: Any  # of words and runs of two words, sparse, shape (n, n_features)
+    units: np.ndarray  # the entity of each row, from 0; shape (n,)
 
     @classmethod
     def of(cls, frame: pd.DataFrame, order: np.ndarray, name: str, schema: Schema, most: int) -> "TextRows":
@@ -125,7 +114,6 @@ class TextRows:
 
     @property
     def n(self) -> int:
-        """Rows."""
         return len(self.units)
 
     def of_task(self, task: Task, schema: Schema) -> TaskRows:
@@ -145,7 +133,6 @@ class TextStudy:
 
     @property
     def note(self) -> str:
-        """The note beside its scores."""
         task, sides = self.study.task, self.study.sides
         metric = {"roc_auc": "ROC AUC", "r2": "R2 (not below -1)"}[task.metric]
         if len(task.classes) > 2:
@@ -153,7 +140,6 @@ class TextStudy:
         return f"{metric} of {task.target!r} from {self.text!r}, {len(sides['tstr'].truth)} texts learned from"
 
     def gap_interval(self, n_comparisons: int) -> tuple[float, float]:
-        """The interval of the loss."""
         study, (least, most) = self.study, BOUNDS[self.study.task.metric]
         drawn = {side: study.drawn(FORM, side, study.score) for side in COMPARED}
         halves = {side: study.split(FORM, side, study.score) for side in COMPARED}
@@ -183,7 +169,6 @@ def _studies(name: str, targets: Sequence[str], tables: Tables) -> list[TextStud
 def _study(
     task: Task, learned: Mapping[str, FittedModel], sides: Mapping[str, TextRows], test: TextRows, tables: Tables
 ) -> Study:
-    """One column's models, as measures of utility look at them."""
     of = {side: one.of_task(task, tables.schema) for side, one in sides.items()}
     known = ~np.isnan(task.truth(test.frame, tables.schema))
     asked = test.of_task(task, tables.schema)
@@ -220,17 +205,11 @@ def _varies(task: Task, test: TextRows, tables: Tables) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class RidgeModel:
-    """Ridge regression of weighted words; of classes, of their indicators.
+    """Ridge regression of weighted words; of classes, of their indicators."""
 
-    Attributes:
-        weights: of each feature for how few texts hold it, shape (n_features,).
-        coefficients: shape (n_features, n_outputs).
-        centers: of each output, shape (n_outputs,).
-    """
-
-    weights: np.ndarray
-    coefficients: np.ndarray
-    centers: np.ndarray
+    weights: np.ndarray  # of each feature for how few texts hold it, shape (n_features,)
+    coefficients: np.ndarray  # shape (n_features, n_outputs)
+    centers: np.ndarray  # of each output, shape (n_outputs,)
 
     def predict(self, counts: Any) -> np.ndarray:
         """Scores of classes, shape (n, n_classes), or numbers, shape (n,), for sparse counts of words."""
@@ -249,11 +228,8 @@ def _scaled(counts: Any, weights: np.ndarray) -> Any:
 
 
 def _fitted(counts: Any, truths: Sequence[np.ndarray], tasks: Sequence[Task]) -> list[RidgeModel]:
-    """A model of each task, from the same texts; rows that have no truth of it are left out.
-
-    Args:
-        counts: *Sensitive* where texts are real. Sparse, shape (n, n_features).
-        truths: of each task, NaN where a row has none, shape (n,).
+    """A model of each task, from the same texts; rows that have no truth of it are left out. `counts`: *Sensitive*
+    where texts are real. Sparse, shape (n, n_features). `truths`: of each task, NaN where a row has none, shape (n,).
     """
     models: list[RidgeModel | None] = [None] * len(tasks)
     masks = [~np.isnan(truth) for truth in truths]
@@ -294,10 +270,7 @@ def _ridge(counts: Any, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np
 
 def _learned(side: TextRows, compared: bool, tasks: Sequence[Task], counts: Any, tables: Tables) -> list[FittedModel]:
     """Models of one side for each task: of all of its rows, and of the halves of each split where it is compared.
-
-    Args:
-        counts: *Sensitive*. Of the words of test rows.
-        tables: *Sensitive*. All of them.
+    `counts`: *Sensitive*. Of the words of test rows. `tables`: *Sensitive*. All of them.
     """
     truths = [task.truth(side.frame, tables.schema) for task in tasks]
 

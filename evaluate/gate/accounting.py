@@ -24,8 +24,7 @@ from synth.errors import BudgetError
 
 AGREEMENT = 1e-3
 """The share by which a claim may differ from what its events come to: accountants of other versions round otherwise."""
-_LARGEST_DELTA = 0.1
-"""The delta that a fit asks for is at most this over its declared number of units."""
+_LARGEST_DELTA = 0.1  # The delta that a fit asks for is at most this over its declared number of units
 
 
 def damaged(fault: str) -> EvaluationError:
@@ -75,9 +74,8 @@ def _priced(statements: Iterable[PrivacyStatement]) -> tuple[Event, ...]:
 
 
 def _bounded(event: Event) -> Event | None:
-    """An event that accountants take seconds for, of no larger cost; `None` where there is next to none.
-
-    A whole number among very many is as good as a real one, which takes no grid of all of them.
+    """An event that accountants take seconds for, of no larger cost; `None` where there is next to none. A whole number
+    among very many is as good as a real one, which takes no grid of all of them.
     """
     match event:
         case GaussianEvent() | StabilityEvent() if max(event.sigma, event.sensitivity) > MOST_NOISE:
@@ -119,10 +117,9 @@ def _check_stated(stated: PrivacyStatement, name: str) -> None:
 def _check_several(
     releases: tuple[PrivacyStatement, ...], epsilon: float, delta: float, n_releases: int, name: str
 ) -> None:
-    """Refuse a claim of several releases that leaves some out, or is smaller than what they cost together.
-
-    They are priced at the delta at which a run composes them: at a larger one, any claim would do. A run draws nothing
-    that it cannot price so, and what nobody can price may be any lie.
+    """Refuse a claim of several releases that leaves some out, or is smaller than what they cost together. They are
+    priced at the delta at which a run composes them: at a larger one, any claim would do. A run draws nothing that it
+    cannot price so, and what nobody can price may be any lie.
     """
     if n_releases < len(releases):
         raise damaged(f"{name} counts fewer private releases than the evaluation holds")

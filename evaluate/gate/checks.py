@@ -26,16 +26,13 @@ NOT_APPLICABLE: Literal["not applicable"] = "not applicable"
 
 PRIVACY = ("privacy.",)
 COPYING = ("privacy.copies",)
-COPIED = 0.05
-"""Share of training rows among honest ones in the self-test of some copies."""
+COPIED = 0.05  # Share of training rows among honest ones in the self-test of some copies
 BETWEEN = ("pairs.", "triples.", "joint.", "texts.agreement.")
 """Of fidelity, what looks at several columns at once: each alone, shuffled columns and texts are right."""
 BEFORE = ("histories.dependence.", "histories.lag.")
 """Of histories, what depends on the row before: dealing keeps rows per entity."""
-UNMEASURED = (STATEMENT, AUDITED)
-"""Numbers that no table gives of itself."""
-OF_OTHERS = "privacy.copies.holdout"
-"""It asks for held-out people, none of whom stands in a spoiled table."""
+UNMEASURED = (STATEMENT, AUDITED)  # Numbers that no table gives of itself
+OF_OTHERS = "privacy.copies.holdout"  # It asks for held-out people, none of whom stands in a spoiled table
 FAMILIES: Mapping[Case, tuple[tuple[str, ...], str]] = {
     "copy": (PRIVACY, "privacy"),
     "some copies": (COPYING, "copies"),
@@ -51,8 +48,7 @@ TEXTS: Mapping[Case, str] = {
     "sorted": "The training table with every column sorted on its own",
     "dealt": "The training table with its rows dealt at random to entities",
 }
-SUBTLE: tuple[Case, ...] = ("some copies", "sorted")
-"""Cases in which some rules of the family are right to pass."""
+SUBTLE: tuple[Case, ...] = ("some copies", "sorted")  # Cases in which some rules of the family are right to pass
 STRETCH = 2.0
 """How much wider than its 95% interval a number has to miss a limit before honest rows are said to break it. Several
 rules are tried on few rows of every table, and one in forty intervals lies beyond the truth on one side by chance;
@@ -61,8 +57,6 @@ twice as wide, it is one in ten thousand."""
 
 @dataclass(frozen=True)
 class Check:
-    """The outcome of a self-test under a policy."""
-
     case: Case
     outcome: Literal["came out", "did not come out", "not applicable"]
     reason: str

@@ -68,8 +68,6 @@ class Claim:
 
 @dataclass(frozen=True)
 class Claims:
-    """The privacy claims of one table."""
-
     alone: Claim
     counted: Claim
     drawn: Claim | None
@@ -104,12 +102,10 @@ class Claims:
 
 
 def _all(n: int) -> str:
-    """A number of things as all of them."""
     return "both" if n == 2 else f"all {count(n)}"
 
 
-STAND_IN = "public stand-in"
-"""In the description of data that an audit ran on, which says that anybody may know of it."""
+STAND_IN = "public stand-in"  # In the description of data that an audit ran on, which says that anybody may know of it
 
 
 @dataclass(frozen=True)
@@ -126,7 +122,6 @@ class Composition:
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> "Composition":
-        """The composition that an evaluation states."""
         check_accounting(evaluation, made_here=made_here(evaluation))
         known = evaluation.provenance
         private = all(one.statement.private for one in evaluation.candidates if one.statement is not None)
@@ -215,7 +210,6 @@ def _added_up(evaluation: Evaluation, numbers: Sequence[PrivacyStatement]) -> Cl
 
 
 def _claim(of: Of, composed: ComposedClaim, *, private: bool) -> Claim:
-    """A claim of several releases, as a run composed it."""
     return Claim(of, composed.epsilon, composed.delta, composed.n_fits, private)
 
 

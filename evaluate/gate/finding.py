@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 
-HOPELESS = 10_000.0
-"""Beyond this many times the rows at hand, more rows are no answer: the estimate sits on the limit."""
+HOPELESS = 10_000.0  # Beyond this many times the rows at hand, more rows are no answer: the estimate sits on the limit
 
 SAMPLED, UNSEARCHED = "on seeded samples: ", "its upper end allows for what was not searched"
 """Phrases of notes: a number was measured on samples, and its interval was widened for the rest."""
@@ -62,8 +61,6 @@ ASKED: Mapping[str, str] = {"privacy.copies.holdout": SWAPPED}
 
 @dataclass(frozen=True, repr=False)
 class Finding:
-    """The outcome of one rule for one table."""
-
     rule: Rule
     outcome: Outcome
     reason: str
@@ -74,7 +71,6 @@ class Finding:
     proven: float | None = None
 
     def __repr__(self) -> str:
-        """The finding in one line."""
         subject = f" of {', '.join(map(repr, self.rule.subject))}" if self.rule.subject else ""
         return f"<Finding {self.outcome} {self.rule.measure}{subject}: {self.reason}>"
 
@@ -85,11 +81,9 @@ class Finding:
 
     @property
     def counts(self) -> bool:
-        """True where its outcome counts in the verdict."""
         return self.binding and not self.waived
 
     def to_dict(self) -> dict[str, Any]:
-        """The finding as plain data."""
         waiver = None if self.waiver is None else self.waiver.model_dump(mode="json")
         estimate = None if self.estimate is None else asdict(self.estimate)
         return {
@@ -108,7 +102,6 @@ class Proof:
 
     @classmethod
     def of(cls, candidate: Candidate, limit: "TradeOff") -> "Proof":
-        """The proof of a claim, held against all that was measured."""
         bounds = ((one.low, most_of(limit, one.measure)) for one in candidate.estimates)
         return cls(limit, any(low is not None and most is not None and low > most for low, most in bounds))
 
@@ -116,7 +109,6 @@ class Proof:
 def finding_of(
     candidate: Candidate, rule: Rule, proof: Proof | None = None, counted: Claim | None = None, *, verified: bool = True
 ) -> Finding:
-    """The finding of a rule for a table, before any waiver."""
     if rule.measure.startswith(STATEMENT):
         return _of_statement(candidate, rule, counted, verified=verified)
     found = candidate.find(rule.measure, rule.subject)
@@ -161,10 +153,8 @@ def most_of(limit: "TradeOff", measure: str) -> float | None:
 
 
 def _proved(finding: Finding, proof: Proof) -> Finding:
-    """The finding with what a privacy claim proves.
-
-    Members and outsiders are attacked alike, so that the limit on tests holds for them on average over fits. A measured
-    FAIL stays one: either it is chance, or the claim is false.
+    """The finding with what a privacy claim proves. Members and outsiders are attacked alike, so that the limit on
+    tests holds for them on average over fits. A measured FAIL stays one: either it is chance, or the claim is false.
     """
     most, found = most_of(proof.limit, finding.rule.measure), finding.estimate
     if most is None:
@@ -279,7 +269,6 @@ def _where(estimate: Estimate, rule: Rule) -> str:
 
 def _decided_at(estimate: Estimate, rule: Rule) -> tuple[int, Outcome] | None:
     """The n at which the interval of the same number would decide, to three digits, and which way; `None` if none does.
-
     Of two ways the first.
     """
     low, high = estimate.interval

@@ -18,10 +18,8 @@ from synth.errors import JobError, nearest
 from synth.notebook import html_table, text_table
 from synth.validation import Frozen, read_toml, sentence
 
-SHIPPED = Path(__file__).parents[1] / "policies"
-"""The folder of the policies that ship."""
-STATEMENT = "statement."
-"""Prefix of the claims of a privacy statement."""
+SHIPPED = Path(__file__).parents[1] / "policies"  # The folder of the policies that ship
+STATEMENT = "statement."  # Prefix of the claims of a privacy statement
 
 
 class Rule(Frozen):
@@ -258,8 +256,7 @@ def policy_json() -> dict[str, Any]:
 
 
 DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-LONG_DAYS = 2 * 366
-"""A waiver for longer is warned about, where the policy says nothing of how long evidence counts."""
+LONG_DAYS = 2 * 366  # A waiver for longer is warned about, where the policy says nothing of how long evidence counts
 
 
 class Waiver(Frozen):

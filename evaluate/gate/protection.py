@@ -23,8 +23,6 @@ _NUMBERS = {2: "two", 5: "five", 10: "ten"}
 
 @dataclass(frozen=True)
 class Protection:
-    """The protection of a claim."""
-
     epsilon: float
     delta: float
     limit: TradeOff
@@ -63,7 +61,6 @@ class Protection:
         )
 
     def definition(self, unit: str, seen: str) -> Iterator[str]:
-        """Sentences on epsilon and delta."""
         one = named(unit)
         rest = one_in(self.delta) if 0 < self.delta < 0.1 else loss(self.delta)
         if self.epsilon > math.log(1e6):
@@ -76,7 +73,6 @@ class Protection:
         yield "Delta is a part of that limit. It is not the chance that the factor is exceeded, which may be larger."
 
     def together(self, unit: str) -> str:
-        """A sentence on several units together."""
         ones = named(unit, 2)
         if not self.groups:
             return f"Several {ones} together are protected less: their epsilon grows faster than their number."
@@ -124,10 +120,9 @@ def standing(evaluation: Evaluation, claims: Claims) -> bool:
 
 
 def proven_limit(evaluation: Evaluation, candidate: Candidate, claims: Claims | None) -> TradeOff | None:
-    """The limit on tests of those whom attacks look for, rows or entities; `None` where no guarantee covers them.
-
-    A row is covered by the unit that it belongs to. An entity is not covered by a guarantee for each of its rows. The
-    curve of the events counts only where they come to the claim: one that leaves an event out allows too little.
+    """The limit on tests of those whom attacks look for, rows or entities; `None` where no guarantee covers them. A row
+    is covered by the unit that it belongs to. An entity is not covered by a guarantee for each of its rows. The curve
+    of the events counts only where they come to the claim: one that leaves an event out allows too little.
     """
     if claims is None or not standing(evaluation, claims):
         return None
@@ -155,7 +150,6 @@ def _statements(evaluation: Evaluation, candidate: Candidate, claim: Claim) -> t
 
 def _schedule(statements: tuple[PrivacyStatement, ...], claim: Claim, *, least: float) -> Schedule | None:
     """The events of all statements as one schedule at the claim's delta; `None` where they do not come to the claim.
-
     None of them exceed what an evaluation claims: that is damage, which `Composition.of` refuses. They fall short of it
     where a release is not there, and may not be resolved together where each is.
     """

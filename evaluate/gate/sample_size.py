@@ -18,10 +18,8 @@ _WOULD = re.compile("; about n = [^.]*")
 
 
 def settled(finding: Finding, real: RealFacts) -> Finding:
-    """The finding with the rows that would decide in its reason, or that this table cannot have them.
-
-    Args:
-        real: of the evaluation. *Sensitive*: so is the finding.
+    """The finding with the rows that would decide in its reason, or that this table cannot have them. `real`: of the
+    evaluation. *Sensitive*: so is the finding.
     """
     more = deciding(finding, real)
     if not more:
@@ -33,10 +31,7 @@ def settled(finding: Finding, real: RealFacts) -> Finding:
 
 def deciding(finding: Finding, real: RealFacts) -> str:
     """What the rows are that would decide, and whether the real table has them; empty where no number of rows is named,
-    and where the finding says so itself.
-
-    Args:
-        real: of the evaluation. *Sensitive*: so is the text.
+    and where the finding says so itself. `real`: of the evaluation. *Sensitive*: so is the text.
     """
     counted = CATALOG[finding.rule.measure].counted
     if finding.n_needed is None or finding.estimate is None or counted is None:

@@ -21,8 +21,7 @@ from evaluate.metrics import CATALOG, SWAPPED
 from evaluate.real_facts import NOT_HELD, RealFacts
 from evaluate.result import Candidate, Estimate
 
-EXCESS = ".excess"
-"""Ends the name of a share less that of the holdout's rows."""
+EXCESS = ".excess"  # Ends the name of a share less that of the holdout's rows
 
 COUNTED: Mapping[str, str] = {"privacy.copies.people": "privacy.copies.unique"}
 """Numbers counted among training rows alone, by the number that compares with the holdout."""

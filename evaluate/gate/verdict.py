@@ -52,9 +52,8 @@ NO_PRIVACY = (
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """The verdict of a policy on one table, with its findings and self-tests.
-
-    Printed, it says what did not pass, and why.
+    """The verdict of a policy on one table, with its findings and self-tests. Printed, it says what did not pass, and
+    why.
     """
 
     candidate: str
@@ -66,7 +65,6 @@ class Verdict:
     checks: tuple[Check, ...] = ()
 
     def __repr__(self) -> str:
-        """The verdict in one line, without its findings."""
         return f"<Verdict {self.verdict} on {self.candidate!r} under {self.policy!r} {self.version}>"
 
     def __str__(self) -> str:
@@ -81,7 +79,6 @@ class Verdict:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """The verdict with its findings as a table, for a notebook."""
         order = ("FAIL", "INCONCLUSIVE", "PASS")
         rows = (
             (
@@ -100,7 +97,6 @@ class Verdict:
         return tuple(finding for finding in self.findings if finding.waived)
 
     def to_dict(self) -> dict[str, Any]:
-        """The verdict as plain data."""
         plain = {name: getattr(self, name) for name in ("candidate", "policy", "version", "audience", "verdict")}
         findings = [finding.to_dict() for finding in self.findings]
         return {**plain, "findings": findings, "checks": [asdict(check) for check in self.checks]}
@@ -148,7 +144,6 @@ def judge_candidate(  # noqa: PLR0913 (one table, then what the verdict may rest
 
 
 def today_utc() -> date:
-    """Today's date, the same everywhere."""
     return datetime.now(UTC).date()
 
 
@@ -166,11 +161,9 @@ def _overall(outcomes: list[Outcome], checks: tuple[Check, ...]) -> Outcome:
 
 
 def _applies(candidate: Candidate, rule: Rule, real: RealFacts | None) -> bool:
-    """True where a rule is about something that the table has.
-
-    A warning about what the real table has not, such as steps, says nothing; a binding rule stays INCONCLUSIVE. A rule
-    on histories applies wherever rows have an order, measured or not, and one on texts wherever there are any; without
-    facts about the real table, where it was measured.
+    """True where a rule is about something that the table has. A warning about what the real table has not, such as
+    steps, says nothing; a binding rule stays INCONCLUSIVE. A rule on histories applies wherever rows have an order,
+    measured or not, and one on texts wherever there are any; without facts about the real table, where it was measured.
     """
     if rule.measure == UNJUDGED:
         return candidate.find(rule.measure, rule.subject) is not None
@@ -197,8 +190,6 @@ NOT_RELEASABLE = "It is a point of a sweep whose private fits no ledger pays for
 
 @dataclass(frozen=True)
 class _Claiming:
-    """A candidate with the claim that counts."""
-
     candidate: Candidate
     counted: Claim | None
     reading: str
@@ -206,7 +197,6 @@ class _Claiming:
 
     @classmethod
     def of(cls, candidate: Candidate, evaluation: Evaluation, together: Composition) -> "_Claiming":
-        """A candidate of an evaluation."""
         counted, claims = together.counted(candidate), together.claims(candidate)
         limit = proven_limit(evaluation, candidate, claims)
         if counted is None and claims is not None and claims.counted.disputed:
@@ -271,7 +261,7 @@ def judge(
                         counted=one.counted,
                     ),
                     one.reading,
-                ),
+                )
             ),
             evaluation.real,
         )

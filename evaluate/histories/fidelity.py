@@ -93,8 +93,7 @@ SHARE, WORST = "histories.dependence.floor_share", "histories.dependence.floor_s
 _FEW = f"it needs at least {MIN_HISTORIES} entities with two rows or more in each table"
 _UNTOLD = "histories of rows dealt at random are not told from fresh real ones: few rows, or hardly any dependence"
 _FRESH_HISTORIES = "0 is as good as fresh real histories, 1 as bad as rows dealt at random to entities."
-MOST_LENGTHS = 12
-"""Lengths of histories that are drawn one by one; the last stands for all that are longer."""
+MOST_LENGTHS = 12  # Lengths of histories that are drawn one by one; the last stands for all that are longer
 
 
 def measure(tables: Tables) -> MetricResult:
@@ -195,9 +194,8 @@ def _counts(samples: HistorySamples, codes: StepCodes) -> list[np.ndarray]:
 
 
 def _dependence(squares: dict[str, Squares], n: int, ratio: float) -> list[Estimate | Failure]:
-    """The share over columns, and the largest of a column; both of columns whose dependence differs from zero.
-
-    Training and dealt rows tell these columns: others, such as a drug that hardly anybody takes, add noise.
+    """The share over columns, and the largest of a column; both of columns whose dependence differs from zero. Training
+    and dealt rows tell these columns: others, such as a drug that hardly anybody takes, add noise.
     """
     telling = {column: one for column, one in squares.items() if one.tells(ratio, len(squares))}
     if not telling:
@@ -274,7 +272,6 @@ class BrokenHistories:
     n: int
 
     def estimate(self, name: str, empty: str) -> Estimate:
-        """The share as a number of an evaluation."""
         value, low, high = wilson(self.shares[SYNTHETIC], self.n)
         if empty:
             value = low = high = 0.0

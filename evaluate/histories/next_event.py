@@ -34,14 +34,12 @@ METRICS = (
 NAME = "utility.next_event"
 FORM: Form = "boosting"
 MIN_STEPS = 40
-MOST_STEPS = 10_000
-"""Steps that models learn from, or are tested on, at most: whole histories."""
+MOST_STEPS = 10_000  # Steps that models learn from, or are tested on, at most: whole histories
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Score and loss; nothing but a reason where the schema names no order.
-
-    Estimates: `utility.next_event.tstr` (reference TRTR), `utility.next_event.gap`.
+    """Score and loss; nothing but a reason where the schema names no order. Estimates: `utility.next_event.tstr`
+    (reference TRTR), `utility.next_event.gap`.
     """
     schema = tables.schema
     if schema.order is None:
@@ -72,10 +70,8 @@ def _why_not(schema: Schema) -> str:
 
 
 def step_tables(tables: Tables) -> Tables:
-    """The steps of all tables as an evaluation of their own, at most `MOST_STEPS` of each.
-
-    Args:
-        tables: *Sensitive*. Of a schema with an order, and a target that may change.
+    """The steps of all tables as an evaluation of their own, at most `MOST_STEPS` of each. `tables`: *Sensitive*. Of a
+    schema with an order, and a target that may change.
     """
     layout = StepLayout.of(tables.schema, (str(tables.schema.target),), with_place=True)
     samples = HistorySamples.of(tables)

@@ -12,42 +12,31 @@ import numpy as np
 import pandas as pd
 
 from evaluate.intervals import N_GROUPS
-from evaluate.sampling import (
-    side_seed,
-)
+from evaluate.sampling import side_seed
 from evaluate.tables import Tables
 from synth.histories.ordering import Histories, histories_of, order_ranks
 from synth.schema import Schema
 
 NO_ORDER = "the schema names no order of an entity's rows, so that they make no history"
 """The reason why nothing is measured of a table without histories."""
-MIN_HISTORIES = 2 * N_GROUPS
-"""Entities with two rows or more that each table needs."""
+MIN_HISTORIES = 2 * N_GROUPS  # Entities with two rows or more that each table needs
 MIN_COMPARED = 24
 """Of these, those that are left where tables are cut to equally many steps: with fewer a half-sample may be empty."""
-N_BINS = 8
-"""Quantiles of the training table that values of a number are told apart by."""
-MOST_CATEGORIES = 16
-"""Categories that are told apart, the most frequent ones; the others are one."""
+N_BINS = 8  # Quantiles of the training table that values of a number are told apart by
+MOST_CATEGORIES = 16  # Categories that are told apart, the most frequent ones; the others are one
 
 
 @dataclass(frozen=True, eq=False)
 class GroupedHistories:
-    """Histories of one table. *Sensitive* where it is real.
-
-    Attributes:
-        ranks: values of the order as numbers, shape (n_rows,).
-        turns: the place of each entity in a seeded random order, shape (n_entities,).
-    """
+    """Histories of one table. *Sensitive* where it is real."""
 
     frame: pd.DataFrame
     histories: Histories
-    ranks: np.ndarray
-    turns: np.ndarray
+    ranks: np.ndarray  # values of the order as numbers, shape (n_rows,)
+    turns: np.ndarray  # the place of each entity in a seeded random order, shape (n_entities,)
 
     @classmethod
     def of(cls, frame: pd.DataFrame, schema: Schema, seed: int) -> "GroupedHistories":
-        """The histories of a table in seeded order."""
         found = histories_of(frame, schema)
         turns = np.random.default_rng([seed, 14]).permutation(len(found.starts))
         return cls(frame, found, order_ranks(frame[str(schema.order)], schema), turns)
@@ -75,7 +64,6 @@ class GroupedHistories:
         return int((self.lengths - 1).sum())
 
     def first_entities(self, n: int) -> "GroupedHistories":
-        """The first n entities of the random order."""
         return self._where(self.turns < n)
 
     def first_steps(self, n: int) -> "GroupedHistories":
@@ -108,13 +96,7 @@ class GroupedHistories:
 
 @dataclass(frozen=True, eq=False)
 class HistorySamples:
-    """Histories of the training table, and of the tables that are compared with it.
-
-    Attributes:
-        train: *Sensitive*.
-    """
-
-    train: GroupedHistories
+    train: GroupedHistories  # *Sensitive*
     others: tuple[GroupedHistories, GroupedHistories, GroupedHistories]
 
     @classmethod
@@ -136,7 +118,6 @@ class HistorySamples:
 
     @property
     def all(self) -> tuple[GroupedHistories, ...]:
-        """The training histories, then the others."""
         return (self.train, *self.others)
 
     @property
@@ -150,21 +131,18 @@ class HistorySamples:
         return HistorySamples(self.train, tuple(one.first_entities(n) for one in self.others))  # type: ignore[arg-type]
 
     def equal_steps(self) -> "HistorySamples":
-        """The others cut to about equally many steps."""
         n = min(one.n_steps for one in self.others)
         return HistorySamples(self.train, tuple(one.first_steps(n) for one in self.others))  # type: ignore[arg-type]
 
 
 def varying(schema: Schema) -> tuple[str, ...]:
-    """Modeled columns that may change from row to row, without the order.
-
-    `HistoryLayout.varying` has the order, too: it is drawn like other columns, and is sorted here.
+    """Modeled columns that may change from row to row, without the order. `HistoryLayout.varying` has the order, too:
+    it is drawn like other columns, and is sorted here.
     """
     return tuple(name for name in schema.modeled if name not in schema.constant_in_entity and name != schema.order)
 
 
 def numbers(schema: Schema) -> tuple[str, ...]:
-    """Numbers and times among the columns that may change."""
     return tuple(name for name in varying(schema) if schema.columns[name].is_line)
 
 
@@ -183,11 +161,7 @@ class StepCodes:
 
 
 def step_codes(name: str, samples: HistorySamples, schema: Schema) -> StepCodes:
-    """The codes of a column, told apart as the training table suggests.
-
-    Args:
-        samples: *Sensitive*.
-    """
+    """The codes of a column, told apart as the training table suggests. `samples`: *Sensitive*."""
     column, series = schema.columns[name], [one.frame[name] for one in samples.all]
     if column.is_categorical:
         frequent = _frequent(series[0])

@@ -15,8 +15,7 @@ from synth.histories.ordering import Histories
 from synth.schema import Schema
 from synth.schema.kinds import IntegerColumn
 
-MOST_ROWS = 10_000_000
-"""The largest place in a history."""
+MOST_ROWS = 10_000_000  # The largest place in a history
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,6 @@ class StepLayout:
 
     @classmethod
     def of(cls, schema: Schema, now: tuple[str, ...], *, with_place: bool = False) -> "StepLayout":
-        """The layout of a schema's steps."""
         layout = HistoryLayout(schema, MOST_ROWS)
         before = {name: layout.before(name) for name in varying(schema)}
         place = layout.place if with_place else None
@@ -48,11 +46,7 @@ class StepLayout:
         return cls(made, layout.constant, before, now, place)
 
     def steps(self, frame: pd.DataFrame, histories: Histories) -> pd.DataFrame:
-        """The steps of a table.
-
-        Args:
-            frame: *Sensitive* where it is real. Conforming to the schema.
-        """
+        """The steps of a table. `frame`: *Sensitive* where it is real. Conforming to the schema."""
         now, before = histories.pairs
         rows, earlier = (frame.iloc[at].reset_index(drop=True) for at in (now, before))
         made = {name: rows[name] for name in (str(self.schema.entity), *self.constant, *self.now)}

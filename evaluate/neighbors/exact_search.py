@@ -26,22 +26,14 @@ from evaluate.tables import Tables
 
 CELLS = 1 << 15
 """Pairs of a target and a row of the pool that are looked at together: their sums stay in a processor's cache."""
-FINEST = 1 << 17
-"""Steps that a difference of 1 is counted in, at most."""
+FINEST = 1 << 17  # Steps that a difference of 1 is counted in, at most
 LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class _Column:
-    """One column of targets and of the pool, in whole steps.
-
-    Attributes:
-        targets: codes or ranks, shape (n_targets,), int32; twice `unit` where a rank is missing.
-        pool: the same of the pool, shape (n_pool,).
-    """
-
-    targets: np.ndarray
-    pool: np.ndarray
+    targets: np.ndarray  # codes or ranks, shape (n_targets,), int32; twice `unit` where a rank is missing
+    pool: np.ndarray  # the same of the pool, shape (n_pool,)
     unit: int
     is_line: bool
     is_cut: bool
@@ -65,10 +57,8 @@ class _Column:
 
 
 def gower_nearest(targets: SpaceRows, pool: SpaceRows, columns: Sequence[str], k: int = 1) -> np.ndarray:
-    """Positions of the k nearest rows of the pool by some columns, nearest first; shape (n, k).
-
-    Args:
-        targets: shape (n,) rows.
+    """Positions of the k nearest rows of the pool by some columns, nearest first; shape (n, k). `targets`: shape (n,)
+    rows.
     """
     parts = _columns(targets, pool, columns)
     found = [_first(sums, k) for _, sums in _sums(len(targets), len(pool), parts)]
@@ -77,9 +67,7 @@ def gower_nearest(targets: SpaceRows, pool: SpaceRows, columns: Sequence[str], k
 
 def gower_without_each(targets: SpaceRows, pool: SpaceRows, secrets: Sequence[str]) -> dict[str, np.ndarray]:
     """For each secret column, positions of the nearest row of the pool by all the other columns; shape (n,) each.
-
-    Args:
-        targets: shape (n,) rows.
+    `targets`: shape (n,) rows.
     """
     names = sorted(targets.columns)
     parts = _columns(targets, pool, names)
@@ -131,8 +119,7 @@ def _first(sums: np.ndarray, k: int) -> np.ndarray:
     return found
 
 
-LEAST_POOL = 16_384
-"""Rows of a pool below which moving them costs more than it saves."""
+LEAST_POOL = 16_384  # Rows of a pool below which moving them costs more than it saves
 DRIVER = Path("/dev/nvidiactl")
 """The device file of a machine with CUDA; looked for first, as importing PyTorch takes seconds."""
 
@@ -149,9 +136,7 @@ def device() -> str | None:
 
 def on_gpu(pool: np.ndarray, starts: np.ndarray, k: int) -> Callable[[np.ndarray], np.ndarray] | None:
     """The search for candidates of a block of points on the GPU; `None` without GPU, or with too little work for one.
-
-    Args:
-        pool: points, shape (n, d_space), float32.
+    `pool`: points, shape (n, d_space), float32.
     """
     found = device()
     return None if found is None or len(pool) < LEAST_POOL else candidates_on(found, pool, starts, k)
@@ -175,27 +160,19 @@ def candidates_on(device: str, pool: np.ndarray, starts: np.ndarray, k: int) -> 
     return smallest
 
 
-LEAST = 1e-6
-"""Distance of two rows that differ by less than the space can tell."""
+LEAST = 1e-6  # Distance of two rows that differ by less than the space can tell
 BLOCK_ROWS, CHUNK_ROWS = 512, 32_768
-GROUP_ROWS = 64
-"""Rows of the pool whose least distance is looked at first, where several neighbors are wanted."""
+GROUP_ROWS = 64  # Rows of the pool whose least distance is looked at first, where several neighbors are wanted
 
 
 @dataclass(frozen=True)
 class Neighbors:
-    """The nearest rows of a pool, for each target. *Sensitive* where the rows are.
+    """The nearest rows of a pool, for each target. *Sensitive* where the rows are."""
 
-    Attributes:
-        distances: ascending, shape (n, k), float64; zero if and only if the rows are equal.
-        positions: of these rows in the pool, shape (n, k).
-    """
-
-    distances: np.ndarray
-    positions: np.ndarray
+    distances: np.ndarray  # ascending, shape (n, k), float64; zero if and only if the rows are equal
+    positions: np.ndarray  # of these rows in the pool, shape (n, k)
 
     def joined(self, other: "Neighbors") -> "Neighbors":
-        """The neighbors of these targets and then of the other ones, in the same pool."""
         distances = np.concatenate([self.distances, other.distances])
         return Neighbors(distances, np.concatenate([self.positions, other.positions]))
 
@@ -206,11 +183,7 @@ def nearest(targets: SpaceRows, pool: SpaceRows, k: int = 1) -> np.ndarray:
 
 
 def search(targets: SpaceRows, pool: SpaceRows, k: int = 1) -> Neighbors:
-    """The k nearest rows of the pool to each target.
-
-    Args:
-        targets: shape (n,) rows.
-    """
+    """The k nearest rows of the pool to each target. `targets`: shape (n,) rows."""
     chunks = np.array_split(np.arange(len(pool)), -(-len(pool) // CHUNK_ROWS))
     chunks = chunks if min(map(len, chunks)) >= k else [np.arange(len(pool))]
     starts = np.array([chunk[0] for chunk in chunks])
@@ -226,11 +199,7 @@ def search(targets: SpaceRows, pool: SpaceRows, k: int = 1) -> Neighbors:
 
 
 def kept_search(tables: Tables, key: Hashable, find: Callable[[], Neighbors]) -> Neighbors:
-    """As `find` of real rows alone, found once for all synthetic tables beside them.
-
-    Args:
-        tables: *Sensitive*. Keep it.
-    """
+    """As `find` of real rows alone, found once for all synthetic tables beside them. `tables`: *Sensitive*. Keep it."""
     return tables.kept_of_real.once(("neighbors", key), find)
 
 
@@ -270,9 +239,8 @@ def _smallest(scores: np.ndarray, k: int) -> np.ndarray:
 
 
 def _exact(block: np.ndarray, pool: np.ndarray, candidates: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Distances to the k nearest candidates in double precision, ascending, and their positions in the pool.
-
-    Equal distances are equal in every digit kept; of these the row that stands first in the pool comes first.
+    """Distances to the k nearest candidates in double precision, ascending, and their positions in the pool. Equal
+    distances are equal in every digit kept; of these the row that stands first in the pool comes first.
     """
     gaps = block[:, None, :].astype(np.float64) - pool[candidates]
     distances = np.round(np.sqrt(np.einsum("ijk,ijk->ij", gaps, gaps)), 7)

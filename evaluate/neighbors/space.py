@@ -23,8 +23,7 @@ from synth.row_hash import content_hashes
 from synth.schema import Schema
 
 MAX_LEVELS = 32
-RANK_SCALE = 3.0**0.5
-"""Makes the mean squared difference of two random ranks 1/2, that of two fair coins."""
+RANK_SCALE = 3.0**0.5  # Makes the mean squared difference of two random ranks 1/2, that of two fair coins
 N_KNOTS = 2_000
 MISSING = 2.0
 """Stands for a missing number or time among ranks in [0, 1]: no value is as near to it as another missing one."""
@@ -32,26 +31,19 @@ MISSING = 2.0
 
 @dataclass(frozen=True)
 class SpaceRows:
-    """Rows of one table in the space. *Sensitive* where the table is.
+    """Rows of one table in the space. *Sensitive* where the table is."""
 
-    Attributes:
-        keys: equal for equal rows, shape (n,), uint64.
-        points: coordinates, shape (n, d_space), float32.
-        columns: for each learned column, by name, the codes of its categories (int32; -1 for one that no
-            real row has) or its ranks among the real rows (float32, in [0, 1], `MISSING` where missing); shape (n,).
-    """
-
-    keys: np.ndarray
-    points: np.ndarray
+    keys: np.ndarray  # equal for equal rows, shape (n,), uint64
+    points: np.ndarray  # coordinates, shape (n, d_space), float32
+    # for each learned column, by name, the codes of its categories (int32; -1 for one that no real row has) or its
+    # ranks among the real rows (float32, in [0, 1], `MISSING` where missing); shape (n,).
     columns: Mapping[str, np.ndarray]
 
     def take(self, positions: np.ndarray) -> "SpaceRows":
-        """The rows at some positions."""
         columns = {name: values[positions] for name, values in self.columns.items()}
         return SpaceRows(self.keys[positions], self.points[positions], columns)
 
     def joined(self, other: "SpaceRows") -> "SpaceRows":
-        """These rows and then the other ones."""
         columns = {name: np.concatenate([values, other.columns[name]]) for name, values in self.columns.items()}
         keys, points = np.concatenate([self.keys, other.keys]), np.concatenate([self.points, other.points])
         return SpaceRows(keys, points, columns)
@@ -62,8 +54,6 @@ class SpaceRows:
 
 @dataclass(frozen=True)
 class Space:
-    """The four tables of an evaluation in one space."""
-
     train: SpaceRows
     fresh: SpaceRows
     control: SpaceRows
@@ -92,13 +82,9 @@ def _space(tables: Tables) -> Space:
 
 
 def embed(frames: list[pd.DataFrame], schema: Schema) -> list[np.ndarray]:
-    """Coordinates of the rows of every frame; those that are constant throughout are left out.
-
-    Args:
-        frames: *Sensitive* where they are real. The first one gives ranks and levels.
-
-    Returns:
-        For each frame its points, shape (len(frame), d_space), float32.
+    """Coordinates of the rows of every frame; those that are constant throughout are left out. `frames`: *Sensitive*
+    where they are real. The first one gives ranks and levels. Returns: For each frame its points, shape (len(frame),
+    d_space), float32.
     """
     blocks: list[list[np.ndarray]] = [[np.zeros((len(frame), 0), np.float32)] for frame in frames]
     for name in sorted(schema.learned):
@@ -125,11 +111,8 @@ class Scale:
 
     @classmethod
     def of(cls, known: pd.Series, column: Any) -> "Scale":
-        """The scale of a column.
-
-        Args:
-            known: *Sensitive*. Values that give levels or ranks. For an attack they have to be those of all real
-                rows: by the training rows alone, a training row would lie where ranks are spread out.
+        """The scale of a column. `known`: *Sensitive*. Values that give levels or ranks. For an attack they have to be
+        those of all real rows: by the training rows alone, a training row would lie where ranks are spread out.
         """
         if column.is_categorical:
             return cls(column, levels=pd.Index(known.dropna().unique()).sort_values())

@@ -33,10 +33,7 @@ from evaluate.neighbors import gower_nearest, gower_without_each, space_of
 from evaluate.privacy.experiment import Experiment, largest, standing_out
 from evaluate.privacy.match_scores import Cells
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import (
-    SIDES,
-    one_per_entity,
-)
+from evaluate.sampling import SIDES, one_per_entity
 from evaluate.tables import MetricResult, Tables
 from evaluate.utility.models import Fitted
 from evaluate.utility.study import fit
@@ -58,8 +55,7 @@ METRICS = (
 N_TARGETS = 2_000
 MAX_POOL = 50_000
 FEW = 1_000
-RARE = 0.1
-"""Share of rows that hold the rarest values."""
+RARE = 0.1  # Share of rows that hold the rarest values
 
 
 @dataclass(frozen=True)
@@ -84,19 +80,12 @@ class Attacked:
 
 @dataclass(frozen=True)
 class Secret:
-    """One column's values as numbers: codes of categories, or places on a line; NaN where missing. *Sensitive*.
+    """One column's values as numbers: codes of categories, or places on a line; NaN where missing. *Sensitive*."""
 
-    Attributes:
-        members: of attacked members, shape (n_members,).
-        controls: of attacked controls, shape (n_controls,).
-        pool: of the synthetic rows, shape (n_pool,).
-        fresh: of the attacker's own sample, shape (n_fresh,).
-    """
-
-    members: np.ndarray
-    controls: np.ndarray
-    pool: np.ndarray
-    fresh: np.ndarray
+    members: np.ndarray  # of attacked members, shape (n_members,)
+    controls: np.ndarray  # of attacked controls, shape (n_controls,)
+    pool: np.ndarray  # of the synthetic rows, shape (n_pool,)
+    fresh: np.ndarray  # of the attacker's own sample, shape (n_fresh,)
     width: float
     is_line: bool
 
@@ -128,11 +117,7 @@ class Secret:
 
 
 def secret_of(name: str, tables: Tables, attacked: Attacked) -> Secret:
-    """The values of a learned column.
-
-    Args:
-        tables: *Sensitive*.
-    """
+    """The values of a learned column. `tables`: *Sensitive*."""
     frames = (tables.train, tables.control, tables.synthetic, tables.fresh)
     positions = (attacked.members, attacked.controls, attacked.pool, attacked.own)
     parts = [frame[name].iloc[at] for frame, at in zip(frames, positions, strict=True)]
@@ -181,11 +166,7 @@ class ModelAttacks:
 
 
 def model_attacks(tables: Tables, attacked: Attacked, secrets: Sequence[str]) -> ModelAttacks:
-    """The attack on each sensitive column and the target.
-
-    Args:
-        tables: *Sensitive*.
-    """
+    """The attack on each sensitive column and the target. `tables`: *Sensitive*."""
     schema = tables.schema
     columns = [name for name in secrets if name in schema.sensitive or name == schema.target]
     if not columns:
@@ -225,10 +206,8 @@ def _attack_by_model(name: str, tables: Tables, attacked: Attacked) -> Experimen
 
 
 def _task(name: str, tables: Tables) -> Task:
-    """The task of the models: of many classes, the most frequent ones of the synthetic table.
-
-    The most frequent ones among the training rows hold, by luck, more of these rows than of others: an honest table
-    would seem to tell.
+    """The task of the models: of many classes, the most frequent ones of the synthetic table. The most frequent ones
+    among the training rows hold, by luck, more of these rows than of others: an honest table would seem to tell.
     """
     task = Task.of(tables, name)
     if task.kind == "regression":
@@ -251,7 +230,6 @@ def _learned(frame: pd.DataFrame, task: Task, tables: Tables) -> Fitted | None:
 def _hits(
     model: Fitted, task: Task, rows: pd.DataFrame, truth: np.ndarray, secret: Secret, tables: Tables
 ) -> np.ndarray:  # fmt: skip
-    """Mask of the values that the model finds."""
     guesses = model.predict(rows)
     if task.kind == "regression":
         return secret.found(guesses, truth)
@@ -267,14 +245,11 @@ def _note(one: Experiment) -> str:
 
 
 WORST, COLUMN = "privacy.inference", "privacy.inference.column"
-MIN_RARE = 20
-"""Attempts on rare values, of members and of controls, that make a rate."""
+MIN_RARE = 20  # Attempts on rare values, of members and of controls, that make a rate
 
 
 @dataclass(frozen=True)
 class _Tried:
-    """The result of the attack on one column."""
-
     column: str
     by_all: Experiment
     by_quasi: Experiment | None
@@ -283,9 +258,8 @@ class _Tried:
 
 
 def measure(tables: Tables) -> MetricResult:
-    """The advantage of the attack on each column, and on the one that stands out most.
-
-    Estimates: `privacy.inference`, `privacy.inference.column`, `privacy.inference.model`.
+    """The advantage of the attack on each column, and on the one that stands out most. Estimates: `privacy.inference`,
+    `privacy.inference.column`, `privacy.inference.model`.
     """
     attacked, secrets = Attacked.of(tables), secrets_among(tables)
     why = _nothing(tables, attacked, secrets)
@@ -333,14 +307,12 @@ def _attack_by_nearest_row(tables: Tables, attacked: Attacked, secrets: Sequence
 
 
 def _experiment(secret: Secret, guesses: np.ndarray, baseline: float | None = None) -> Experiment:
-    """Guesses of members' values and then of controls'."""
     n = len(secret.members)
     hits = secret.found(guesses[:n], secret.members), secret.found(guesses[n:], secret.controls)
     return Experiment(*hits, baseline)
 
 
 def _among_rare(secret: Secret, full: Experiment) -> Experiment | None:
-    """The same attempts where the truth is rare."""
     attack, control = full.attack[secret.is_rare(secret.members)], full.control[secret.is_rare(secret.controls)]
     return Experiment(attack, control) if min(len(attack), len(control)) >= MIN_RARE else None
 

@@ -23,22 +23,19 @@ from scipy import special
 
 from evaluate.intervals import LEVEL, Rate
 
-CERTAIN = 1e-3
-"""Share of honest tables with a lower end above 0, at most."""
+CERTAIN = 1e-3  # Share of honest tables with a lower end above 0, at most
 FITTED = 1.1
 """Allowed ratio of hits on train to hits on the holdout in an honest table. A model of the training rows fits their
 rare combinations somewhat better than others."""
 COMMON = 0.05
 """Share of held-out units that are met by chance, from which whole rows are combinations that a model fits."""
-MOST_TWINS = 3.0
-"""Largest weight of twins, in multiples of the synthetic table's own."""
+MOST_TWINS = 3.0  # Largest weight of twins, in multiples of the synthetic table's own
 
 
 @dataclass(frozen=True)
 class Coincidences:
-    """Units with something that no other unit has, and how many of them a synthetic table hits; *Sensitive*.
-
-    Numbers need not be whole where units are alike.
+    """Units with something that no other unit has, and how many of them a synthetic table hits; *Sensitive*. Numbers
+    need not be whole where units are alike.
     """
 
     train: float
@@ -97,28 +94,19 @@ def _least(share: float, others: float, tail: float) -> float:
 
 @dataclass(frozen=True)
 class Alone:
-    """Content that one real unit alone has. *Sensitive*.
+    """Content that one real unit alone has. *Sensitive*."""
 
-    Attributes:
-        content: that one unit has alone, sorted, shape (k,).
-        units: whose it is, shape (k,).
-        in_train: whether that unit is of train, shape (k,).
-    """
-
-    content: np.ndarray
-    units: np.ndarray
-    in_train: np.ndarray
+    content: np.ndarray  # that one unit has alone, sorted, shape (k,)
+    units: np.ndarray  # whose it is, shape (k,)
+    in_train: np.ndarray  # whether that unit is of train, shape (k,)
     twins: int
     n_known: int
 
     @classmethod
     def of(cls, content: np.ndarray, units: np.ndarray, in_train: np.ndarray) -> "Alone":
-        """Of the rows of both sides, in the order of their units.
-
-        Args:
-            content: of each row, shape (n,), equal for equal content.
-            units: codes of their units, ascending, shape (n,), those of train and of the holdout apart.
-            in_train: which rows are of train, shape (n,).
+        """Of the rows of both sides, in the order of their units. `content`: of each row, shape (n,), equal for equal
+        content. `units`: codes of their units, ascending, shape (n,), those of train and of the holdout apart.
+        `in_train`: which rows are of train, shape (n,).
         """
         order = np.argsort(content, kind="stable")
         content, units, in_train = content[order], units[order], in_train[order]
@@ -131,20 +119,14 @@ class Alone:
         return cls(content[alone], units[alone], in_train[alone], int((counts == 2).sum()), len(content))
 
     def hit_by(self, synthetic: np.ndarray) -> np.ndarray:
-        """Mask of the content that stands in a synthetic table; shape (k,).
-
-        Args:
-            synthetic: content of its rows, shape (m,), at least one.
+        """Mask of the content that stands in a synthetic table; shape (k,). `synthetic`: content of its rows, shape
+        (m,), at least one.
         """
         ranked = np.sort(synthetic)
         return np.asarray(ranked[np.minimum(np.searchsorted(ranked, self.content), len(ranked) - 1)] == self.content)
 
     def coincidences(self, hit: np.ndarray, n_drawn: int) -> Coincidences:
-        """The units that are hit, each once.
-
-        Args:
-            hit: which content is, shape (k,), boolean.
-        """
+        """The units that are hit, each once. `hit`: which content is, shape (k,), boolean."""
         train, holdout = self.in_train, ~self.in_train
         return Coincidences(
             _n_distinct(self.units[train & hit]), _n_distinct(self.units[holdout & hit]),

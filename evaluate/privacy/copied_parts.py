@@ -22,9 +22,7 @@ from evaluate.privacy.coincidence import FITTED, Alone, Coincidences
 from evaluate.privacy.exact import Exact, RealCodes, exact_of
 from evaluate.privacy.membership_attacks import TargetNeighborhoods, targets_of
 from evaluate.result import Estimate
-from evaluate.sampling import (
-    entity_codes,
-)
+from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
 
 METRICS = (
@@ -41,20 +39,17 @@ VALUES, PARTS, NEAR = "privacy.copies.values", "privacy.copies.parts", "privacy.
 SIZES = {4: 48, 8: 24}
 """Number of parts drawn, by their number of columns. Short ones lie within what was copied, long ones tell people
 apart."""
-FEWEST = 2
-"""Columns of which no several make a part."""
+FEWEST = 2  # Columns of which no several make a part
 NEARNESS = (0.1, 0.2)
 """Distance of a near copy at most, over that to the nearest row of the attacker's half of the holdout."""
 MAX_ROWS = 20_000
 """Rows of train, and of the holdout, whose parts are looked for at most; the synthetic table is searched whole."""
 
-MIXED = np.uint64(6364136223846793005)
-"""Knuth's factor: content of several columns becomes one number by it."""
+MIXED = np.uint64(6364136223846793005)  # Knuth's factor: content of several columns becomes one number by it
 
 
 def measure(tables: Tables) -> MetricResult:
     """People whose exact values, parts of whose rows, or whose nearly whole rows stand in the table beyond coincidence.
-
     Estimates: `privacy.copies.values`, `privacy.copies.parts`, `privacy.copies.near`; shares of people.
     """
     exact = exact_of(tables)
@@ -154,7 +149,6 @@ def _n_near(targets: TargetNeighborhoods, nearness: float) -> int:
 
 
 def _drawn_parts(d: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
-    """Parts of the columns, each once."""
     sizes = [size for size, times in SIZES.items() if size < d for _ in range(times)]
     sizes = sizes or [d - 1] * d * (d > FEWEST)
     return list(dict.fromkeys(tuple(sorted(rng.permutation(d)[:size].tolist())) for size in sizes))
@@ -174,7 +168,6 @@ def _nobody(name: str, why: str, n: int) -> Estimate:
 
 
 def _share(name: str, people: Rate, n_most: int, note: str) -> Estimate:
-    """Copied people as a share of those who could be copied."""
     value, low, high = (min(number / n_most, 1.0) for number in people)
     note = f"{note}; about {round(people[0]):,} people, at least {int(np.ceil(people[1])):,}"
     return Estimate(name, value, n_most, "lower", low=low, high=high, reference=0.0, note=note)

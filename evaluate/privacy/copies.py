@@ -44,26 +44,18 @@ from evaluate.intervals import Rate, clustered, newcombe
 from evaluate.metrics import COPIED, COPIED_PEOPLE, COUNTS, HELD_OUT_PEOPLE, SWAPPED, SYNTHETIC, Metric
 from evaluate.privacy.coincidence import COMMON, FITTED, Alone, Coincidences
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import (
-    Side,
-)
+from evaluate.sampling import Side
 from evaluate.tables import MetricResult, Tables
 
-CHANCE = 1e-3
-"""Nothing is told where an independent sample matches the training counts with at least this probability."""
+CHANCE = 1e-3  # Nothing is told where an independent sample matches the training counts with at least this probability
 
 
 @dataclass(frozen=True)
 class StratumCounts:
-    """Counts of each distinct row in two tables; one stratum.
+    """Counts of each distinct row in two tables; one stratum."""
 
-    Attributes:
-        train: *Sensitive*. Counts among the n training rows, shape (K,).
-        other: counts among the m rows of the other table, shape (K,); no row has both counts zero.
-    """
-
-    train: np.ndarray
-    other: np.ndarray
+    train: np.ndarray  # *Sensitive*. Counts among the n training rows, shape (K,)
+    other: np.ndarray  # counts among the m rows of the other table, shape (K,); no row has both counts zero
 
     @property
     def both(self) -> np.ndarray:
@@ -73,8 +65,6 @@ class StratumCounts:
 
 @dataclass(frozen=True)
 class TwoSampleChiSquare:
-    """A two-sample chi-square and how it is distributed when the tables are exchangeable."""
-
     statistic: float
     mean: float
     variance: float

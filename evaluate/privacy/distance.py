@@ -27,8 +27,7 @@ METRICS = (
 )  # fmt: skip
 
 N_QUERIES = 5_000
-MANY_PAIRS = 3e9
-"""Of queries and training rows: beyond so many, fewer rows are asked for their distance."""
+MANY_PAIRS = 3e9  # Of queries and training rows: beyond so many, fewer rows are asked for their distance
 LEAST_QUERIES = 2_000
 N_GROUPS = 10
 QUANTILES = np.round(np.linspace(0.0, 1.0, 51), 2)
@@ -36,7 +35,6 @@ QUANTILES = np.round(np.linspace(0.0, 1.0, 51), 2)
 
 def measure(tables: Tables) -> MetricResult:
     """Medians of DCR and NNDR, the share of synthetic rows nearer to training than to holdout rows, and quantiles.
-
     Estimates: `privacy.dcr.median`, `privacy.nndr.median`, `privacy.dcr.share_closer`. References are the same figures
     of fresh rows, on as many of them.
     """
@@ -66,7 +64,6 @@ def _nndr(distances: np.ndarray) -> np.ndarray:
 
 
 def _n_queries(tables: Tables) -> int:
-    """The largest number of rows of a table whose distance is measured."""
     return min(N_QUERIES, max(LEAST_QUERIES, int(MANY_PAIRS / len(tables.train))))
 
 
@@ -79,7 +76,6 @@ def _quantiles(distances: np.ndarray) -> list[float]:
 
 
 def _median(name: str, values: np.ndarray, fresh: np.ndarray, note: str) -> Estimate:
-    """The median with the interval of its order statistics."""
     ranked, n = np.sort(values), len(values)
     below = int(stats.binom.ppf(0.025, n, 0.5))
     low, high = ranked[max(0, below - 1)], ranked[min(n - 1, n - below)]
@@ -88,10 +84,9 @@ def _median(name: str, values: np.ndarray, fresh: np.ndarray, note: str) -> Esti
 
 
 def _share_closer(tables: Tables, space: Space) -> Estimate:
-    """The share of synthetic rows nearer to training than to holdout rows, as many of either; ties count half.
-
-    The interval is a delete-a-group jackknife over queries and both pools at once: which real rows stand in the pools
-    is as much chance as which synthetic rows are asked.
+    """The share of synthetic rows nearer to training than to holdout rows, as many of either; ties count half. The
+    interval is a delete-a-group jackknife over queries and both pools at once: which real rows stand in the pools is as
+    much chance as which synthetic rows are asked.
     """
     holdout = tables.holdout
     n = min(len(tables.train), len(holdout))

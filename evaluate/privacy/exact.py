@@ -9,29 +9,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evaluate.sampling import (
-    entity_codes,
-)
+from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
 from synth.row_hash import Ruler
 
-MISSING = -1
-"""The code of a missing value."""
+MISSING = -1  # The code of a missing value
 
 
 @dataclass(frozen=True)
 class RealCodes:
-    """Rows of train and of the holdout as codes, in the order of their units; *Sensitive*.
+    """Rows of train and of the holdout as codes, in the order of their units; *Sensitive*."""
 
-    Attributes:
-        codes: from 0, `MISSING` where missing, shape (d, n), int32.
-        units: codes of their units, those of train and of the holdout apart; shape (n,).
-        in_train: which rows are of train, shape (n,).
-    """
-
-    codes: np.ndarray
-    units: np.ndarray
-    in_train: np.ndarray
+    codes: np.ndarray  # from 0, `MISSING` where missing, shape (d, n), int32
+    units: np.ndarray  # codes of their units, those of train and of the holdout apart; shape (n,)
+    in_train: np.ndarray  # which rows are of train, shape (n,)
     share: float = 1.0
 
     @property
@@ -46,24 +37,19 @@ class RealCodes:
 
 @dataclass(frozen=True)
 class Exact:
-    """The four tables of an evaluation as codes; *Sensitive*.
-
-    Attributes:
-        train: codes from 0, `MISSING` where missing; shape (d, n_train), int32.
-        free: for each column the codes that a person's own value may have: those of numbers and times that are not at
-            a bound, which is public; shape (n_codes,), boolean, `None` for categories.
-    """
+    """The four tables of an evaluation as codes; *Sensitive*."""
 
     names: tuple[str, ...]
-    train: np.ndarray
+    train: np.ndarray  # codes from 0, `MISSING` where missing; shape (d, n_train), int32
     fresh: np.ndarray
     control: np.ndarray
     synthetic: np.ndarray
+    # for each column the codes that a person's own value may have: those of numbers and times that are not at a bound,
+    # which is public; shape (n_codes,), boolean, `None` for categories.
     free: tuple[np.ndarray | None, ...]
     units: tuple[np.ndarray, np.ndarray, np.ndarray]
 
     def real(self, most: int | None = None) -> RealCodes:
-        """The rows of both sides."""
         codes = (self.train, np.hstack([self.fresh, self.control]))
         units = (self.units[0], np.concatenate(self.units[1:]))
         share = 1.0 if most is None else min(1.0, most / max(map(len, units)))

@@ -16,31 +16,21 @@ from scipy import optimize, special, stats
 from evaluate.intervals import LEVEL, Rate, newcombe, wilson
 from evaluate.result import Estimate
 
-POWER = 0.8
-"""Statistical power: share of repetitions in which a detectable advantage comes out above chance."""
+POWER = 0.8  # Statistical power: share of repetitions in which a detectable advantage comes out above chance
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Results of an attack on members, controls and by guessing.
-
-    Attributes:
-        attack: success of each attempt on a member, boolean or in [0, 1], shape (n_members,).
-        control: the same on rows that were not used for training, shape (n_controls,).
-    """
-
-    attack: np.ndarray
-    control: np.ndarray
+    attack: np.ndarray  # success of each attempt on a member, boolean or in [0, 1], shape (n_members,)
+    control: np.ndarray  # the same on rows that were not used for training, shape (n_controls,)
     baseline: float | None = None
     dependence: float = 1.0
 
     @property
     def n(self) -> int:
-        """Attempts, on members and on controls together."""
         return len(self.attack) + len(self.control)
 
     def rates(self, n_comparisons: int = 1) -> tuple[Rate, Rate]:
-        """Success on members and on controls, each with its score interval."""
         sides = ((float(np.mean(hits)), len(hits) / self.dependence) for hits in (self.attack, self.control))
         members, controls = (wilson(*side, n_comparisons) for side in sides)
         return members, controls
@@ -72,7 +62,6 @@ class Experiment:
 
 
 def standing_out(each: Sequence[Estimate]) -> int:
-    """The advantage that stands out most from chance."""
     return max(range(len(each)), key=lambda i: (each[i].interval[0], each[i].value))
 
 

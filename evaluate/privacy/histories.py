@@ -50,9 +50,7 @@ from evaluate.privacy.singling_out import (
     guesses,
 )
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import (
-    entity_codes,
-)
+from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
 from synth.histories.ordering import Histories, histories_of
 from synth.schema import Schema
@@ -68,40 +66,28 @@ METRICS = (
 )  # fmt: skip
 
 NAME, COPIED, SINGLED_OUT = "privacy.histories", "privacy.histories.copied", "privacy.histories.singling_out"
-MOST_WIDE = 4
-"""Rows in a row that are taken together at most."""
-MOST_HOLDERS = 50
-"""Synthetic histories that hold what is shared, at most: what more of them hold tells nobody apart."""
-TELLING = 0.5
-"""Share of the attacker's own rows whose content at most `MOST_HOLDERS` synthetic histories hold."""
-TAIL = 100
-"""Held-out scores that the tail is estimated by, at most: the highest."""
+MOST_WIDE = 4  # Rows in a row that are taken together at most
+MOST_HOLDERS = 50  # Synthetic histories that hold what is shared, at most: what more of them hold tells nobody apart
+TELLING = 0.5  # Share of the attacker's own rows whose content at most `MOST_HOLDERS` synthetic histories hold
+TAIL = 100  # Held-out scores that the tail is estimated by, at most: the highest
 PRIOR_SCORES, PRIOR_SPREAD = 20, 2.0
 """Prior of the tail: so many scores, so many nats above the threshold. Independent rows come to one nat. Without a
 prior a single row in common would be an alarm where no held-out one is."""
-LEAST_CONTROLS = 40
-"""Held-out people that a tail takes."""
+LEAST_CONTROLS = 40  # Held-out people that a tail takes
 
 
 @dataclass(frozen=True)
 class Contents:
-    """Contents of histories as numbers. *Sensitive* where the histories are real.
+    """Contents of histories as numbers. *Sensitive* where the histories are real."""
 
-    Attributes:
-        content: what each window of rows holds, shape (n,), equal for equal content.
-        owners: whose it is, from 0, shape (n,).
-    """
-
-    content: np.ndarray
-    owners: np.ndarray
+    content: np.ndarray  # what each window of rows holds, shape (n,), equal for equal content
+    owners: np.ndarray  # whose it is, from 0, shape (n,)
     n: int
 
     @classmethod
     def of(cls, rows: np.ndarray, histories: Histories, width: int) -> "Contents":
-        """Contents of so many rows in a row, each once in a history.
-
-        Args:
-            rows: the content of each row of the table, shape (n_rows,), uint64.
+        """Contents of so many rows in a row, each once in a history. `rows`: the content of each row of the table,
+        shape (n_rows,), uint64.
         """
         ordered, owners = rows[histories.rows], histories.owners
         n = max(len(ordered) - width + 1, 0)
@@ -122,7 +108,6 @@ class Contents:
         return np.bincount(self.owners, minlength=self.n)
 
     def holders(self, of: np.ndarray) -> np.ndarray:
-        """Counts of histories that hold each content."""
         known, counts = np.unique(self.content, return_counts=True)
         if not len(known):
             return np.zeros(len(of), dtype=np.int64)
@@ -207,14 +192,11 @@ class HistoryContents:
         return sparse.csr_matrix(cells, shape=(of.n, len(shared)))
 
 
-_BLOCK = 4_096
-"""Targets whose synthetic histories are looked up together."""
+_BLOCK = 4_096  # Targets whose synthetic histories are looked up together
 
 
 @dataclass(frozen=True)
 class ScoreTail:
-    """The tail of the scores of people who were not used."""
-
     threshold: float
     excess: float
     k: int
@@ -230,9 +212,8 @@ class ScoreTail:
         return cls(threshold, float((above - threshold).sum()), len(above), len(ranked))
 
     def chance(self, scores: np.ndarray) -> np.ndarray:
-        """The probability of a score as high for somebody who was not copied.
-
-        With k known exceedances whose sum is s, the next one is above x with probability (1 + x / s)^-k.
+        """The probability of a score as high for somebody who was not copied. With k known exceedances whose sum is s,
+        the next one is above x with probability (1 + x / s)^-k.
         """
         k, total = self.k + PRIOR_SCORES, self.excess + PRIOR_SCORES * self.prior_spread
         tail = (self.k + 1) / (self.n + 1) * (1.0 + np.maximum(scores - self.threshold, 0.0) / total) ** -k
@@ -240,9 +221,8 @@ class ScoreTail:
 
 
 def history_scores(tables: Tables) -> tuple[np.ndarray, np.ndarray, HistoryContents] | None:
-    """Scores of training people and of control people, and what they rest on, made once for the same tables.
-
-    `None` where the schema names no order, or nothing tells histories apart.
+    """Scores of training people and of control people, and what they rest on, made once for the same tables. `None`
+    where the schema names no order, or nothing tells histories apart.
     """
     if tables.schema.order is None:
         return None
@@ -257,9 +237,8 @@ def history_scores(tables: Tables) -> tuple[np.ndarray, np.ndarray, HistoryConte
 
 
 def measure(tables: Tables) -> MetricResult:
-    """People whose history was copied; nothing but a reason where the schema names no order.
-
-    Estimates: `privacy.histories.copied`, `privacy.histories.singling_out`.
+    """People whose history was copied; nothing but a reason where the schema names no order. Estimates:
+    `privacy.histories.copied`, `privacy.histories.singling_out`.
     """
     if tables.schema.order is None:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_ORDER),))
@@ -270,10 +249,9 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def _copied(tables: Tables) -> Estimate | Failure:
-    """The share of training people whose history was copied beyond chance.
-
-    A history that chance explains gives nobody away, however it came into the table. So all people count, also those of
-    whom not even a whole copy would be told from chance; the note says how many would.
+    """The share of training people whose history was copied beyond chance. A history that chance explains gives nobody
+    away, however it came into the table. So all people count, also those of whom not even a whole copy would be told
+    from chance; the note says how many would.
     """
     found = history_scores(tables)
     if found is None:
@@ -297,35 +275,23 @@ def _copied(tables: Tables) -> Estimate | Failure:
     )  # fmt: skip
 
 
-N_PREDICATES = 1_000
-"""Descriptions that are tried, at most."""
-MOST_COLUMNS = 8
-"""Columns that a description is about, at most: with more, it fits nobody else, and copies alone."""
-N_GUESSES = 200
-"""Descriptions by somebody who knows no synthetic row: the success that needs no leak."""
-_STREAM = 0x52
-"""Tells this module's random numbers from those of others with the same seed."""
+N_PREDICATES = 1_000  # Descriptions that are tried, at most
+MOST_COLUMNS = 8  # Columns that a description is about, at most: with more, it fits nobody else, and copies alone
+N_GUESSES = 200  # Descriptions by somebody who knows no synthetic row: the success that needs no leak
+_STREAM = 0x52  # Tells this module's random numbers from those of others with the same seed
 
 
 @dataclass(frozen=True)
 class PeopleSteps:
-    """Steps of one table, with whose they are; people are numbered in a seeded random order. *Sensitive* where real.
-
-    Attributes:
-        owners: shape (n_steps,).
-    """
+    """Steps of one table, with whose they are; people are numbered in a seeded random order. *Sensitive* where real."""
 
     rows: IndexedRows
-    owners: np.ndarray
+    owners: np.ndarray  # shape (n_steps,)
     n: int
 
     @classmethod
     def of(cls, steps: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, seed: int) -> "PeopleSteps":
-        """The steps of a table.
-
-        Args:
-            steps: *Sensitive* where they are real.
-        """
+        """The steps of a table. `steps`: *Sensitive* where they are real."""
         numbers, people = pd.factorize(steps[str(schema.entity)])
         turns = np.random.default_rng([seed, _STREAM]).permutation(len(people))
         return cls(coded(steps, synthetic, schema), turns[numbers], len(people))

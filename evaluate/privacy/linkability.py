@@ -42,18 +42,14 @@ METRICS = (
 )  # fmt: skip
 
 WORST, SPLIT = "privacy.linkability", "privacy.linkability.split"
-N_SAMPLED = 3
-"""Splits that are drawn."""
+N_SAMPLED = 3  # Splits that are drawn
 N_NEIGHBORS = 1
 MIN_TARGETS = 10
-_STREAM = 0x11
-"""Tells this module's random numbers from those of others with the same seed."""
+_STREAM = 0x11  # Tells this module's random numbers from those of others with the same seed
 
 
 @dataclass(frozen=True)
 class ColumnSplit:
-    """Columns of two sources, none of them in both."""
-
     columns: tuple[str, ...]
     others: tuple[str, ...]
 
@@ -65,9 +61,8 @@ class ColumnSplit:
 
 
 def measure(tables: Tables) -> MetricResult:
-    """The advantage with each split of the columns, and with the one that stands out most.
-
-    Estimates: `privacy.linkability`, `privacy.linkability.split`.
+    """The advantage with each split of the columns, and with the one that stands out most. Estimates:
+    `privacy.linkability`, `privacy.linkability.split`.
     """
     attacked, splits = Attacked.of(tables), list(splits_of(tables.schema, tables.seed))
     why = _nothing(attacked, splits)

@@ -12,25 +12,19 @@ import pandas as pd
 
 from synth.schema import Schema
 
-NEAR = 0.05
-"""Of the span of most rows, either way."""
-MOST = (0.05, 0.95)
-"""Quantiles between which most rows lie."""
+NEAR = 0.05  # Of the span of most rows, either way
+MOST = (0.05, 0.95)  # Quantiles between which most rows lie
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Cells of near values, for each column."""
-
     schema: Schema
     widths: Mapping[str, float]
 
     @classmethod
     def of(cls, reference: pd.DataFrame, schema: Schema) -> "Cells":
-        """Cells as wide as a table that the attacker holds suggests.
-
-        Args:
-            reference: *Sensitive* where it is real. Conforming to the schema.
+        """Cells as wide as a table that the attacker holds suggests. `reference`: *Sensitive* where it is real.
+        Conforming to the schema.
         """
         widths = {}
         for name in schema.learned:

@@ -56,7 +56,6 @@ class Scores:
 
     @classmethod
     def of(cls, members: np.ndarray, controls: np.ndarray) -> "Scores":
-        """Of scores in any order."""
         return cls(np.sort(members), np.sort(controls))
 
     def n_allowed(self, rate: float) -> int:
@@ -71,9 +70,8 @@ class Scores:
 
 
 def area(parts: Sequence[Scores], n_comparisons: int = 1) -> Rate:
-    """The area under the ROC curve, the mean over the parts by their members, with its interval (DeLong).
-
-    A perfect separation has no estimated variance: its interval is that of a rate of all of the smaller class.
+    """The area under the ROC curve, the mean over the parts by their members, with its interval (DeLong). A perfect
+    separation has no estimated variance: its interval is that of a rate of all of the smaller class.
     """
     n_members, n_controls = n_targets(parts)
     value = variance = 0.0
@@ -91,7 +89,6 @@ def area(parts: Sequence[Scores], n_comparisons: int = 1) -> Rate:
 
 
 def n_targets(parts: Sequence[Scores]) -> tuple[int, int]:
-    """Members and controls of all parts."""
     return sum(len(part.members) for part in parts), sum(len(part.controls) for part in parts)
 
 
@@ -137,8 +134,7 @@ def curve(parts: Sequence[Scores]) -> dict[str, object]:
     }
 
 
-AREA = 0.0
-"""Stands for the area under the curve among false positive rates."""
+AREA = 0.0  # Stands for the area under the curve among false positive rates
 AROUND = (1.0, 2.0, 4.0)
 """Multiples of a false positive rate whose true positive rates choose its attack: the rate alone rests on few rows."""
 
@@ -149,19 +145,15 @@ Halves that choose for each other are not independent: by luck that both share, 
 attacks the variance of the mean of both is a third larger than if they were. With a threshold, luck chooses little.
 """
 
-Both = tuple[np.ndarray, np.ndarray]
-"""Something of members and of controls, in that order."""
+Both = tuple[np.ndarray, np.ndarray]  # Something of members and of controls, in that order
 
 
 @dataclass(frozen=True)
 class TargetHalf:
-    """One half of the targets."""
-
     attack: str
     inside: Both
 
     def scores(self, of: Mapping[str, Both], among: Both | None = None) -> Scores:
-        """The scores of its targets."""
         kept = self.inside if among is None else tuple(a & b for a, b in zip(self.inside, among, strict=True))
         members, controls = (scores[which] for scores, which in zip(of[self.attack], kept, strict=True))
         return Scores.of(members, controls)
@@ -211,9 +203,8 @@ NAMES = ("privacy.membership.auc", *(f"privacy.membership.tpr_at_{rate:g}" for r
 
 
 def measure(tables: Tables) -> MetricResult:
-    """AUC and true positive rates of the strongest attack, its ROC curve, and what every attack came to.
-
-    Estimates: `privacy.membership.auc`, `privacy.membership.tpr_at_0.001`, `privacy.membership.tpr_at_0.01`.
+    """AUC and true positive rates of the strongest attack, its ROC curve, and what every attack came to. Estimates:
+    `privacy.membership.auc`, `privacy.membership.tpr_at_0.001`, `privacy.membership.tpr_at_0.01`.
     """
     if not tables.schema.learned:
         return MetricResult(failures=tuple(Failure(name, "skipped", NOTHING) for name in NAMES))
@@ -246,7 +237,6 @@ RATE_NOTE = "share of attacked training rows that are recognized while {:.1%} of
 def area_estimate(
     name: str, parts: Sequence[Scores], *, note: str, subject: tuple[str, ...] = (), n_comparisons: int = 1
 ) -> Estimate:
-    """The area under the curve as a number of an evaluation."""
     value, low, high = area(parts, n_comparisons)
     n_members, n_controls = n_targets(parts)
     return Estimate(

@@ -31,49 +31,35 @@ import pandas as pd
 from evaluate.neighbors import Neighbors, SpaceRows, kept_search, search, share_of, space_of
 from evaluate.privacy.exact import exact_of
 from evaluate.privacy.histories import history_scores
-from evaluate.sampling import (
-    entity_codes,
-)
+from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
 from synth.schema import Schema
 
 N_SYNTHETIC, N_FRESH = 16, 8
 """Neighbors of a target that are looked for among the synthetic rows and in the attacker's own sample."""
-MANY_PAIRS = 6e9
-"""Of targets and synthetic rows: beyond so many, fewer targets are attacked."""
+MANY_PAIRS = 6e9  # Of targets and synthetic rows: beyond so many, fewer targets are attacked
 LEAST_TARGETS = 2_000
-ROWS_EACH = 4
-"""Rows of one entity that are looked at, at most."""
-MOST_ROWS = 2
-"""Rows of all targets at most, as a multiple of how many targets are attacked."""
+ROWS_EACH = 4  # Rows of one entity that are looked at, at most
+MOST_ROWS = 2  # Rows of all targets at most, as a multiple of how many targets are attacked
 
 
 @dataclass(frozen=True)
 class TargetNeighborhoods:
-    """Rows of the targets of one side, and what lies around them. *Sensitive*.
+    """Rows of the targets of one side, and what lies around them. *Sensitive*."""
 
-    Attributes:
-        positions: in the table, shape (n,), in seeded random order of the targets, rows of one target side by side.
-        exact: codes that are equal for equal values, shape (d, n), as `evaluate.privacy.exact` gives them.
-        first: where the rows of each target begin, ascending, shape (n_targets,).
-    """
-
+    # in the table, shape (n,), in seeded random order of the targets, rows of one target side by side.
     positions: np.ndarray
     rows: SpaceRows
-    exact: np.ndarray
+    exact: np.ndarray  # codes that are equal for equal values, shape (d, n), as `evaluate.privacy.exact` gives them
     synthetic: Neighbors
     fresh: Neighbors
-    first: np.ndarray
+    first: np.ndarray  # where the rows of each target begin, ascending, shape (n_targets,)
 
     def __len__(self) -> int:
         return len(self.first)
 
     def surest(self, scores: np.ndarray) -> np.ndarray:
-        """Of each target the highest score of its rows; shape (n_targets,).
-
-        Args:
-            scores: of all rows, shape (n,).
-        """
+        """Of each target the highest score of its rows; shape (n_targets,). `scores`: of all rows, shape (n,)."""
         return np.maximum.reduceat(scores, self.first) if len(self.first) else scores
 
     def joined(self, other: "TargetNeighborhoods") -> "TargetNeighborhoods":
@@ -86,11 +72,7 @@ class TargetNeighborhoods:
 
 
 def targets_of(tables: Tables) -> tuple[TargetNeighborhoods, TargetNeighborhoods]:
-    """Members and controls, with their neighbors.
-
-    Args:
-        tables: *Sensitive*. As `Tables.prepare` gives them.
-    """
+    """Members and controls, with their neighbors. `tables`: *Sensitive*. As `Tables.prepare` gives them."""
 
     def find() -> tuple[TargetNeighborhoods, TargetNeighborhoods]:
         space, exact = space_of(tables), exact_of(tables)
@@ -135,10 +117,8 @@ def _side(
 def _of_entities(
     order: np.ndarray, frame: pd.DataFrame, schema: Schema, n: int, each: int
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Rows of the first targets of an order, side by side, and where those of each begin.
-
-    Args:
-        frame: *Sensitive*. The table.
+    """Rows of the first targets of an order, side by side, and where those of each begin. `frame`: *Sensitive*. The
+    table.
     """
     if schema.entity is None:
         return order[:n], np.arange(min(n, len(order)))
@@ -157,10 +137,8 @@ def _most_rows(frame: pd.DataFrame, schema: Schema) -> int:
     return 1 if schema.entity is None else int(np.bincount(entity_codes(frame, schema)).max(initial=1))
 
 
-MAX_KEYS = 12
-"""Columns that rows are looked up by at most: those of most different values, which tell rows apart best."""
-N_EACH = 2
-"""Rows that are looked up by one value at most."""
+MAX_KEYS = 12  # Columns that rows are looked up by at most: those of most different values, which tell rows apart best
+N_EACH = 2  # Rows that are looked up by one value at most
 OWN = 0.5
 """How much of what the attacker's own rows share with a target counts against it: all of it would, where few values
 coincide, add more noise than it takes away."""
@@ -172,22 +150,14 @@ def fragments(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
     # In a seeded random order: of many rows that share a value, chance says which are looked at.
     synthetic = space.synthetic.take(tables.order("synthetic"))
     fresh = space.fresh.take(tables.drawn(tables.fresh))
-    keys = _keys(fresh)
+    keys = sorted(fresh.columns, key=lambda name: (-len(np.unique(fresh.columns[name])), name))[:MAX_KEYS]
     shared, own = (_most_shared(targets.rows, pool, fresh, keys) for pool in (synthetic, fresh))
     return np.asarray(shared - OWN * own)
 
 
-def _keys(known: SpaceRows) -> list[str]:
-    return sorted(known.columns, key=lambda name: (-len(np.unique(known.columns[name])), name))[:MAX_KEYS]
-
-
 def _most_shared(targets: SpaceRows, pool: SpaceRows, known: SpaceRows, keys: list[str]) -> np.ndarray:
-    """The most that a row of the pool shares with each target, in nats; shape (len(targets),).
-
-    A value that is shared counts by how few of the known rows have it, and one that is not shared counts nothing.
-
-    Args:
-        targets: shape (n,) rows.
+    """The most that a row of the pool shares with each target, in nats; shape (len(targets),). `targets`: shape (n,)
+    rows. A value that is shared counts by how few of the known rows have it, and one that is not shared counts nothing.
     """
     found = np.hstack([_looked_up(targets.columns[name], pool.columns[name]) for name in keys])
     total = np.zeros(found.shape)
@@ -206,38 +176,28 @@ def _looked_up(values: np.ndarray, pool: np.ndarray) -> np.ndarray:
     return np.asarray(order[np.minimum(places, len(pool) - 1)])
 
 
-Attack = Callable[[TargetNeighborhoods, Tables], np.ndarray]
-"""Scores of the rows of some targets, shape (n,)."""
+Attack = Callable[[TargetNeighborhoods, Tables], np.ndarray]  # Scores of the rows of some targets, shape (n,)
 
 SOFTENED = 0.02
 """Added to distances before logarithms: a fiftieth of what one category makes, below which all are the same."""
-DISAGREES = 1.0
-"""Evidence that a differing category takes from a link, in nats."""
-N_AROUND = 5
-"""Neighbors that stand for how dense a table is around a target."""
-MAX_LEARNED = 20_000
-"""Synthetic rows that the classifier learns from at most."""
-N_BINS = 255
-"""Bins of a feature that the classifier learns from, at most."""
-N_RARITIES = 9
-"""Classes of how many others have a value."""
+DISAGREES = 1.0  # Evidence that a differing category takes from a link, in nats
+N_AROUND = 5  # Neighbors that stand for how dense a table is around a target
+MAX_LEARNED = 20_000  # Synthetic rows that the classifier learns from at most
+N_BINS = 255  # Bins of a feature that the classifier learns from, at most
+N_RARITIES = 9  # Classes of how many others have a value
 
 
 def nearest(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
-    """Relative nearness of the synthetic rows over the attacker's own, in [-1, 2].
-
-    A target that stands in the synthetic table verbatim, and not in the attacker's sample, comes before all others,
-    the most isolated one first.
+    """Relative nearness of the synthetic rows over the attacker's own, in [-1, 2]. A target that stands in the
+    synthetic table verbatim, and not in the attacker's sample, comes before all others, the most isolated one first.
     """
     return contrasts(targets.synthetic.distances[:, 0], targets.fresh.distances[:, 0])
 
 
 def contrasts(synthetic: np.ndarray, fresh: np.ndarray) -> np.ndarray:
     """Relative nearness of a table to each target over the attacker's own rows, in [-1, 2]; verbatim is above 1.
-
-    Args:
-        synthetic: distances to the nearest row of the table, shape (n,).
-        fresh: distances to the nearest of the attacker's rows, shape (n,).
+    `synthetic`: distances to the nearest row of the table, shape (n,). `fresh`: distances to the nearest of the
+    attacker's rows, shape (n,).
     """
     both = synthetic + fresh
     contrast = (fresh - synthetic) / np.where(both > 0, both, 1.0)
@@ -245,9 +205,8 @@ def contrasts(synthetic: np.ndarray, fresh: np.ndarray) -> np.ndarray:
 
 
 def margin(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
-    """Margin of the nearest synthetic row over the next ones, and over the attacker's nearest row.
-
-    A row that was copied with a few changes is much nearer than any other; honest rows come at about equal distances.
+    """Margin of the nearest synthetic row over the next ones, and over the attacker's nearest row. A row that was
+    copied with a few changes is much nearer than any other; honest rows come at about equal distances.
     """
     logs = np.log(targets.synthetic.distances + SOFTENED)
     others = logs[:, 1 : 1 + N_AROUND].mean(axis=1) if logs.shape[1] > 1 else logs[:, 0]
@@ -255,9 +214,8 @@ def margin(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
 
 
 def density(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
-    """The logarithm of the synthetic rows' density at a target beside that of the attacker's sample (DOMIAS).
-
-    DEVIATES: densities by distances to neighbors, not by a normalizing flow: no training, and mixed types.
+    """The logarithm of the synthetic rows' density at a target beside that of the attacker's sample (DOMIAS). DEVIATES:
+    densities by distances to neighbors, not by a normalizing flow: no training, and mixed types.
     """
     n_synthetic, n_fresh = len(tables.synthetic), len(tables.fresh)
     k_fresh = min(max(round(N_AROUND * n_fresh / n_synthetic), 1), N_AROUND)
@@ -267,10 +225,9 @@ def density(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
 
 
 def linkage(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
-    """Agreement of the best near synthetic row with a target, beside the attacker's best row.
-
-    Agreement counts by how rare it is: in a category by its frequency, in a number by how many lie as near. Single
-    columns that were changed cost little, so that a copy with noise in it is still linked.
+    """Agreement of the best near synthetic row with a target, beside the attacker's best row. Agreement counts by how
+    rare it is: in a category by its frequency, in a number by how many lie as near. Single columns that were changed
+    cost little, so that a copy with noise in it is still linked.
     """
     space = space_of(tables)
     linked = _evidence(targets.rows, space.synthetic, targets.synthetic.positions, space.fresh)
@@ -301,10 +258,9 @@ def classifier(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
 
 
 def values(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
-    """Negative log-likelihood, by chance, of a target's exact values in the synthetic table, in whichever rows.
-
-    A value that few others have, to the last digit, is seldom met by chance. How seldom, the attacker learns from their
-    own sample: column by column, how often values as rare as it stand in the synthetic table. The logarithms add up.
+    """Negative log-likelihood, by chance, of a target's exact values in the synthetic table, in whichever rows. A value
+    that few others have, to the last digit, is seldom met by chance. How seldom, the attacker learns from their own
+    sample: column by column, how often values as rare as it stand in the synthetic table. The logarithms add up.
     """
     exact, total = exact_of(tables), np.zeros(targets.exact.shape[1])
     for codes, known, synthetic in zip(targets.exact, exact.fresh, exact.synthetic, strict=True):
@@ -327,15 +283,12 @@ ATTACKS: Mapping[str, Attack] = {
     "classifier": classifier, "values": values,
 }  # fmt: skip
 """Every attack on rows by name; where none is clearly better, the first is chosen."""
-HISTORIES = "histories"
-"""The attack on whole histories, where rows of an entity have an order."""
+HISTORIES = "histories"  # The attack on whole histories, where rows of an entity have an order
 
 
 def scored(tables: Tables) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
     """Scores of members and of controls by every attack, made once for the same tables; one score for each target.
-
-    Args:
-        tables: *Sensitive*. As `Tables.prepare` gives them.
+    `tables`: *Sensitive*. As `Tables.prepare` gives them.
     """
 
     def score() -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
@@ -367,12 +320,10 @@ def _features(rows: SpaceRows) -> np.ndarray:
 
 def _edges(column: np.ndarray) -> np.ndarray:
     """Edges of the bins of a feature, shape (n_bins - 1,): between all values where these are few, else quantiles.
+    `column`: without missing values, shape (n,).
 
     Up to `N_BINS` values have a bin each, as in scikit-learn: quantiles would merge rare ones, those of vulnerable
     people. Of more values they are the quantiles of all rows alike; scikit-learn's count rows by their weights.
-
-    Args:
-        column: without missing values, shape (n,).
     """
     values = np.unique(column).astype(np.float64)  # so that no midpoint of float32 is one of its two values
     if len(values) <= N_BINS:
@@ -387,10 +338,7 @@ def _binned(features: np.ndarray, edges: Sequence[np.ndarray]) -> np.ndarray:
 
 def _evidence(targets: SpaceRows, pool: SpaceRows, candidates: np.ndarray, known: SpaceRows) -> np.ndarray:
     """The strongest evidence that one of some rows of the pool is the target, in nats; shape (len(targets),).
-
-    Args:
-        targets: shape (n,) rows.
-        candidates: positions in the pool, shape (n, k).
+    `targets`: shape (n,) rows. `candidates`: positions in the pool, shape (n, k).
     """
     total = np.zeros(candidates.shape)
     for name, values in targets.columns.items():

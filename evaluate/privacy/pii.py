@@ -25,9 +25,7 @@ import pandas as pd
 from evaluate.intervals import clustered, newcombe
 from evaluate.metrics import SYNTHETIC, Metric
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import (
-    entity_codes,
-)
+from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
 from synth import identifiers, personal
 from synth.infer.personal import CALLING_CODE
@@ -54,18 +52,14 @@ _DIGITS_ONLY = ("phone", "card_number")
 _EXTENSION = re.compile(r"(x|ext|poste).*")
 _BETWEEN_DIGITS = re.compile(r"\D+")
 _AS_FLOAT = re.compile(r"(?<=\d)\.0+$")
-_TAG = re.compile(r"\+[^@]*(?=@)")
-"""A tag in an e-mail address: mail to ann+news reaches ann."""
+_TAG = re.compile(r"\+[^@]*(?=@)")  # A tag in an e-mail address: mail to ann+news reaches ann
 _SIGNS = re.compile(r"[\W_]+", re.ASCII)
-N_PHONE = 10
-"""Last digits of a telephone number that are compared: what comes before says where one calls from."""
+N_PHONE = 10  # Last digits of a telephone number that are compared: what comes before says where one calls from
 
 
 def likenesses(values: pd.Series, personal: str) -> np.ndarray:
     """Normalized forms by which values are compared, shape (n,), texts as objects; `None` where nothing is left.
-
-    Args:
-        values: *Sensitive*. As a canonical table holds them.
+    `values`: *Sensitive*. As a canonical table holds them.
     """
     known: dict[object, str | None] = {}
     made = np.full(len(values), None, dtype=object)
@@ -116,21 +110,17 @@ def _nationally(plain: str) -> str:
     return number if abroad is None else number[abroad.end() :]
 
 
-RARE = 1e-3
-"""Matches by chance, expected in the whole table, below which a match is no chance."""
-_WIDE = 1.25
-"""Factor on the expected matches by chance, which are known from draws only."""
+RARE = 1e-3  # Matches by chance, expected in the whole table, below which a match is no chance
+_WIDE = 1.25  # Factor on the expected matches by chance, which are known from draws only
 _NUMBERS = ("phone", "account_number", "national_id")
 _DRAWS = 2_000
 
 
 def expected(column: Any, real: frozenset[str], n: int, rng: np.random.Generator) -> float:
-    """Expected real values among so many new ones: real ones of a form, over all that the form holds.
+    """Expected real values among so many new ones: real ones of a form, over all that the form holds. `real`:
+    *Sensitive*. What the real values are compared by.
 
     Of numbers only; other personal data is as good as never made twice.
-
-    Args:
-        real: *Sensitive*. What the real values are compared by.
 
     >>> column = PersonalColumn(personal="phone", template="555-01##")
     >>> round(expected(column, frozenset({"5550123", "5559123"}), 50, np.random.default_rng(0)), 6)
@@ -189,10 +179,8 @@ _IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d\d(?: ?[A-Za-z0-9]){11,30}")
 
 
 def formed(real: pd.Series, personal: str) -> frozenset[str]:
-    """Normalized forms of the real values that have the form of their kind.
-
-    Args:
-        real: *Sensitive*. All values, missing ones among them.
+    """Normalized forms of the real values that have the form of their kind. `real`: *Sensitive*. All values, missing
+    ones among them.
 
     >>> formed(pd.Series(["ann@example.org", "unknown", None]), "email")
     frozenset({'annexampleorg'})
@@ -209,10 +197,8 @@ def readable(values: pd.Series, personal: str) -> bool:
 
 
 def amid(values: pd.Series, personal: str, real: frozenset[str]) -> np.ndarray:
-    """Mask of texts that hold a real e-mail address, card number or IBAN among other words; shape (n,).
-
-    Args:
-        real: *Sensitive*. What the real values are compared by.
+    """Mask of texts that hold a real e-mail address, card number or IBAN among other words; shape (n,). `real`:
+    *Sensitive*. What the real values are compared by.
 
     >>> amid(pd.Series(["write to <ann@example.org>.", "or not"]), "email", frozenset({"annexampleorg"})).tolist()
     [True, False]
@@ -234,8 +220,7 @@ def _holds(text: str, personal: str, real: frozenset[str]) -> bool:
 WHOLE = ("email", "phone", "address", "card_number", "iban", "account_number", "national_id", "text")
 """Personal data that points to one person or household by itself."""
 _NAMES = ("name", "first_name", "last_name")
-LONG = 20
-"""Letters and digits of a text below which it is anybody's."""
+LONG = 20  # Letters and digits of a text below which it is anybody's
 
 
 @dataclass(frozen=True)
@@ -298,7 +283,6 @@ def _nothing(name: str) -> list[Failure]:
 
 
 def _of_column(one: _Compared, tables: Tables) -> list[Estimate]:
-    """The shares of real values in one column, and of those that chance gives."""
     present = np.array([value is not None for value in one.synthetic])
     groups = entity_codes(tables.synthetic, tables.schema)
     fresh = likenesses(pd.Series(_drawn(one, groups, tables), dtype=object), _held(one.column))
@@ -382,7 +366,6 @@ def _telling(one: _Compared) -> frozenset[str]:
 
 
 def _n_real(one: _Compared) -> int:
-    """Number of different real values in the synthetic column."""
     return len(_telling(one) & set(one.synthetic.tolist()))
 
 
@@ -391,7 +374,6 @@ def _is_whole(one: _Compared) -> bool:
 
 
 def _expected(one: _Compared, tables: Tables) -> float:
-    """Expected number of synthetic values that are real by chance."""
     rng = np.random.default_rng([tables.seed, zlib.crc32(one.name.encode()), 7])
     return expected(one.column, one.real, len(one.synthetic), rng)
 
@@ -417,16 +399,14 @@ def _columns_written(tables: Tables) -> Iterator[tuple[str, pd.Series]]:
 
 
 _TOKENS = re.compile(r"[^\W_]+(?:[.:/@-][^\W_]+)*")
-_LEAST_VALUES = 4
-"""Different words and numbers of a row below which it is anybody's."""
+_LEAST_VALUES = 4  # Different words and numbers of a row below which it is anybody's
 _MOST_CELLS, _MOST_ROWS, _MOST_ALIKE = 5_000, 20_000, 200
 """Distinct texts, and real rows of either side, that are searched for whole rows; rows that share their rarest word."""
 
 
 def _with_whole_rows(texts: pd.Series, tables: Tables) -> np.ndarray:
-    """Mask of texts that hold all values of a training row; none where they hold held-out rows about as often.
-
-    A text may describe its own synthetic row, which is a real one by chance: then members and others come up alike.
+    """Mask of texts that hold all values of a training row; none where they hold held-out rows about as often. A text
+    may describe its own synthetic row, which is a real one by chance: then members and others come up alike.
     """
     from scipy.stats import binom
 

@@ -34,11 +34,7 @@ from evaluate.intervals import Rate, design_effect_of_units, newcombe, wilson
 from evaluate.metrics import ALONE, Metric
 from evaluate.privacy.experiment import detectable_advantage
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import (
-    Side,
-    one_per_entity,
-    side_seed,
-)
+from evaluate.sampling import Side, one_per_entity, side_seed
 from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema
 
@@ -54,18 +50,13 @@ METRICS = (
 
 @dataclass(frozen=True)
 class EquivalenceClasses:
-    """Equivalence classes of quasi-identifiers, and their people in the synthetic table. *Sensitive*.
+    """Equivalence classes of quasi-identifiers, and their people in the synthetic table. *Sensitive*."""
 
-    Attributes:
-        sizes: people with one combination, among as many as there are training rows, each one of those who are looked
-            at included; shape (k,).
-        people: how many of those who are looked at have it, shape (k,).
-        matched: whether a synthetic row has it, shape (k,), boolean.
-    """
-
+    # people with one combination, among as many as there are training rows, each one of those who are looked at
+    # included; shape (k,).
     sizes: np.ndarray
-    people: np.ndarray
-    matched: np.ndarray
+    people: np.ndarray  # how many of those who are looked at have it, shape (k,)
+    matched: np.ndarray  # whether a synthetic row has it, shape (k,), boolean
 
     @classmethod
     def of(cls, keys: np.ndarray, n_others: np.ndarray, matched: np.ndarray) -> "EquivalenceClasses":
@@ -74,7 +65,6 @@ class EquivalenceClasses:
         return cls(n_others[first] + 1, people, matched[first])
 
     def of_size(self, least: int, most: int) -> "EquivalenceClasses":
-        """The people who are in a crowd of that size."""
         found = (self.sizes >= least) & (self.sizes <= most)
         return EquivalenceClasses(self.sizes[found], self.people[found], self.matched[found])
 
@@ -83,7 +73,6 @@ class EquivalenceClasses:
 
     @property
     def n_matched(self) -> int:
-        """People whose combination stands in the synthetic table."""
         return int(self.people[self.matched].sum())
 
     @property
@@ -93,16 +82,11 @@ class EquivalenceClasses:
 
     @property
     def n_independent(self) -> float:
-        """Effective number of independent people."""
         return len(self) / design_effect_of_units(self.people, self.people * self.matched, np.ones(len(self.people)))
 
 
 def equivalence_classes(tables: Tables, columns: Sequence[str]) -> tuple[EquivalenceClasses, EquivalenceClasses]:
-    """Of training and of control rows, each among as many others; one row of each entity.
-
-    Args:
-        tables: *Sensitive*.
-    """
+    """Of training and of control rows, each among as many others; one row of each entity. `tables`: *Sensitive*."""
     train = tables.kept_of_real.once(
         ("combinations", *columns), lambda: _combinations(tables, "train", columns)[_training_people(tables)]
     )
@@ -128,14 +112,12 @@ def _combinations(tables: Tables, side: Side, columns: Sequence[str]) -> np.ndar
 
 
 def _training_people(tables: Tables) -> np.ndarray:
-    """Positions of all training rows, one of each entity, in a seeded order."""
     if "train" in tables.whole:
         return one_of_each(tables.hashes("train"), side_seed(tables.seed, "train"))
     return one_per_entity(tables.order("train"), tables.train, tables.schema)
 
 
 def control_people(tables: Tables) -> np.ndarray:
-    """Positions of control rows, one of each entity, in a seeded order."""
     order = tables.drawn(tables.control)
     return one_per_entity(order, tables.control, tables.schema)
 
@@ -153,7 +135,6 @@ CLASSES = (("1", 1, 1), ("2-4", 2, 4), ("5+", 5, 2**62))
 
 def measure(tables: Tables) -> MetricResult:
     """The share of people alone with their quasi-identifiers who are matched, and its excess over that of others.
-
     Estimates: `privacy.quasi_identifiers`, `privacy.quasi_identifiers.excess`.
     """
     columns = sorted(set(tables.schema.quasi_identifiers) & set(tables.schema.learned))

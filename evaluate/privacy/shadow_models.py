@@ -31,9 +31,7 @@ from evaluate.privacy.match_scores import Cells
 from evaluate.privacy.membership import Scores, area_estimate, n_targets, true_positive_rate
 from evaluate.privacy.membership_attacks import contrasts
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import (
-    one_per_entity,
-)
+from evaluate.sampling import one_per_entity
 from evaluate.tables import MetricResult, Tables
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
@@ -69,11 +67,7 @@ class Refits:
         return cls(generator, schema, schedule)
 
     def model(self, table: pd.DataFrame, *, seed: int) -> Model:
-        """One fit.
-
-        Args:
-            table: *Sensitive* where it is real.
-        """
+        """One fit. `table`: *Sensitive* where it is real."""
         if isinstance(self.generator, PrivateGenerator) and self.schedule is not None:
             return self.generator.fit(table, self.schema, seed=seed, budget=Budget(self.schedule))
         return self.generator.fit(table, self.schema, seed=seed)
@@ -81,15 +75,11 @@ class Refits:
 
 AUC, TPR = "privacy.shadow.auc", "privacy.shadow.tpr_at_0.01"
 RATE = 0.01
-N_TARGETS = 500
-"""Members, and as many non-members at most."""
+N_TARGETS = 500  # Members, and as many non-members at most
 MIN_TARGETS = 10
-MANY_MODELS = 64
-"""From so many on, a target's own spread is estimated; below, all targets share one."""
-MOST_ROWS = 10_000
-"""Synthetic rows that a table is scored by."""
-LEAST_SPREAD = 1e-3
-"""Of a score: where all shadow tables agree, a table that does not is no proof."""
+MANY_MODELS = 64  # From so many on, a target's own spread is estimated; below, all targets share one
+MOST_ROWS = 10_000  # Synthetic rows that a table is scored by
+LEAST_SPREAD = 1e-3  # Of a score: where all shadow tables agree, a table that does not is no proof
 
 
 @dataclass(frozen=True)
@@ -120,12 +110,8 @@ class Targets:
 def measure(
     tables: Tables, generator: Generator, n_models: int, progress: Progress = quiet
 ) -> MetricResult:  # fmt: skip
-    """AUC and true positive rate of the shadow-model attack.
-
-    Estimates: `privacy.shadow.auc`, `privacy.shadow.tpr_at_0.01`.
-
-    Args:
-        tables: *Sensitive*. The real rows and the synthetic table that the generator made.
+    """AUC and true positive rate of the shadow-model attack. `tables`: *Sensitive*. The real rows and the synthetic
+    table that the generator made. Estimates: `privacy.shadow.auc`, `privacy.shadow.tpr_at_0.01`.
     """
     targets = Targets.of(tables)
     if min(targets.n_members, targets.n_controls) < MIN_TARGETS:
@@ -142,11 +128,8 @@ def measure(
 def attack(
     tables: Tables, targets: Targets, generator: Generator, n_models: int, progress: Progress = quiet
 ) -> Scores:  # fmt: skip
-    """The log-likelihood ratio of each target.
-
-    Args:
-        tables: *Sensitive*. As in `measure`, like the others.
-        targets: *Sensitive*. Whom to ask about.
+    """The log-likelihood ratio of each target. `tables`: *Sensitive*. As in `measure`, like the others. `targets`:
+    *Sensitive*. Whom to ask about.
     """
     rng = np.random.default_rng([tables.seed, n_models])
     # DEVIATES: each target is in half of the shadow tables exactly, not with probability 1/2: none is in all of them.
@@ -166,12 +149,9 @@ def attack(
 
 
 def likelihood_ratios(shadows: np.ndarray, inside: np.ndarray, observed: np.ndarray) -> np.ndarray:
-    """Log-likelihood ratio of each target's scores with it in over with it out; shape (n_targets,).
-
-    Args:
-        shadows: scores on the shadow tables, shape (n_targets, n_models, n_scores).
-        inside: which targets each was fitted with, shape (n_targets, n_models).
-        observed: scores on the table that is attacked, shape (n_targets, n_scores).
+    """Log-likelihood ratio of each target's scores with it in over with it out; shape (n_targets,). `shadows`: scores
+    on the shadow tables, shape (n_targets, n_models, n_scores). `inside`: which targets each was fitted with, shape
+    (n_targets, n_models). `observed`: scores on the table that is attacked, shape (n_targets, n_scores).
     """
     # DEVIATES: the scores are taken as independent given the target; Carlini et al. join theirs in one Gaussian.
     logs = []

@@ -29,10 +29,7 @@ import pandas as pd
 from evaluate.metrics import ATTEMPTS, Metric
 from evaluate.privacy.experiment import Experiment
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import (
-    Side,
-    one_per_entity,
-)
+from evaluate.sampling import Side, one_per_entity
 from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema
 
@@ -45,36 +42,26 @@ METRICS = (
            attack="always", criteria=("singling out",)),
 )  # fmt: skip
 
-MISSING, LEAST, MOST = -1, -9, 2**30
-"""The code of a missing value, and codes below and above all others."""
-UNKNOWN = -2
-"""The code of a category that no synthetic row has."""
-NARROW = 0.01
-"""Part of the synthetic rows on either side of a number that a narrow range takes in."""
+MISSING, LEAST, MOST = -1, -9, 2**30  # The code of a missing value, and codes below and above all others
+UNKNOWN = -2  # The code of a category that no synthetic row has
+NARROW = 0.01  # Part of the synthetic rows on either side of a number that a narrow range takes in
 
 
 @dataclass(frozen=True)
 class Predicates:
-    """Conjunctions of ranges, ends included.
+    """Conjunctions of ranges, ends included."""
 
-    Attributes:
-        low: codes from which each column may go, shape (n_predicates, d); `LEAST` where anything goes.
-        high: codes to which it may go, shape (n_predicates, d); `MOST` where anything goes.
-    """
-
-    low: np.ndarray
-    high: np.ndarray
+    low: np.ndarray  # codes from which each column may go, shape (n_predicates, d); `LEAST` where anything goes
+    high: np.ndarray  # codes to which it may go, shape (n_predicates, d); `MOST` where anything goes
 
     @classmethod
     def none(cls, d: int) -> "Predicates":
-        """No predicate on d columns."""
         return cls(np.zeros((0, d), dtype=np.int32), np.zeros((0, d), dtype=np.int32))
 
     def __len__(self) -> int:
         return len(self.low)
 
     def take(self, positions: np.ndarray) -> "Predicates":
-        """The predicates at some positions."""
         return Predicates(self.low[positions], self.high[positions])
 
     def joined(self, other: "Predicates") -> "Predicates":
@@ -87,20 +74,13 @@ class Predicates:
 
 @dataclass(frozen=True)
 class IndexedRows:
-    """Rows of one table as codes, and for each column the rows in the order of their codes. *Sensitive* where real.
+    """Rows of one table as codes, and for each column the rows in the order of their codes. *Sensitive* where real."""
 
-    Attributes:
-        codes: shape (d, n), int32.
-        order: positions of the rows by code, shape (d, n).
-        ranked: codes in that order, shape (d, n).
-    """
-
-    codes: np.ndarray
-    order: np.ndarray
-    ranked: np.ndarray
+    codes: np.ndarray  # shape (d, n), int32
+    order: np.ndarray  # positions of the rows by code, shape (d, n)
+    ranked: np.ndarray  # codes in that order, shape (d, n)
 
     def matching(self, predicates: Predicates) -> list[np.ndarray]:
-        """Positions of the rows that each predicate holds of."""
         columns = range(len(self.codes))
         starts = np.column_stack([self.ranked[i].searchsorted(predicates.low[:, i], "left") for i in columns])
         ends = np.column_stack([self.ranked[i].searchsorted(predicates.high[:, i], "right") for i in columns])
@@ -122,10 +102,8 @@ class IndexedRows:
 
 
 def coded(frame: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> IndexedRows:
-    """The rows of a table by the codes of the synthetic one.
-
-    Args:
-        frame: *Sensitive* where it is real; conforming to the schema.
+    """The rows of a table by the codes of the synthetic one. `frame`: *Sensitive* where it is real; conforming to the
+    schema.
     """
     names = sorted(schema.learned)
     codes = np.stack([_codes(frame[name], synthetic[name], schema.columns[name]) for name in names])
@@ -183,9 +161,7 @@ def multivariate(
     table: IndexedRows, records: np.ndarray, numbers: np.ndarray, rng: np.random.Generator, most: int | None = None
 ) -> Predicates:  # fmt: skip
     """A predicate made of each of some synthetic records; whether it holds of others, too, is for the caller to see.
-
-    Args:
-        records: their positions, shape (n_predicates,).
+    `records`: their positions, shape (n_predicates,).
 
     Source: Giomi et al. 2023, section 5.1; the published code of anonymeter.
     """
@@ -246,27 +222,20 @@ def guesses(table: IndexedRows, numbers: np.ndarray, n_columns: int, n: int, rng
 
 
 UNIVARIATE, MULTIVARIATE = "privacy.singling_out.univariate", "privacy.singling_out.multivariate"
-N_PREDICATES = 2_000
-"""Predicates that are tried, at most."""
-MIN_PREDICATES = 10
-"""Predicates that an attack needs."""
-MAX_BATCHES = 5
-"""Batches that are drawn until as many predicates have been found as one holds."""
-N_GUESSES = 500
-"""Predicates by somebody who knows no synthetic row: the success that needs no leak."""
-_STREAM = 0x51
-"""Tells this module's random numbers from those of others with the same seed."""
+N_PREDICATES = 2_000  # Predicates that are tried, at most
+MIN_PREDICATES = 10  # Predicates that an attack needs
+MAX_BATCHES = 5  # Batches that are drawn until as many predicates have been found as one holds
+N_GUESSES = 500  # Predicates by somebody who knows no synthetic row: the success that needs no leak
+_STREAM = 0x51  # Tells this module's random numbers from those of others with the same seed
 
 
 def alone(
     table: IndexedRows, numbers: np.ndarray, rng: np.random.Generator, n: int, most: int | None = None,
     order: np.ndarray | None = None, owners: np.ndarray | None = None,
 ) -> Predicates:  # fmt: skip
-    """Predicates on several columns that hold of exactly one synthetic person, each once.
-
-    Args:
-        order: of the rows that predicates are made from, shape (n_rows,); `None`: as they stand.
-        owners: whose each row is, shape (n_rows,); `None`: each row is a person.
+    """Predicates on several columns that hold of exactly one synthetic person, each once. `order`: of the rows that
+    predicates are made from, shape (n_rows,); `None`: as they stand. `owners`: whose each row is, shape (n_rows,);
+    `None`: each row is a person.
     """
     found, n_rows = Predicates.none(len(numbers)), table.codes.shape[1]
     order, owners = (np.arange(n_rows) if one is None else one for one in (order, owners))
@@ -282,21 +251,13 @@ def alone(
 
 @dataclass(frozen=True)
 class PredicateOutcomes:
-    """Outcomes of predicates on one table.
-
-    Attributes:
-        hits: which predicates held of exactly one row of each block, shape (n_predicates, n_blocks), boolean.
-        singled_out: *Sensitive*. That row's position, for each hit.
-    """
-
-    hits: np.ndarray
-    singled_out: np.ndarray
+    hits: np.ndarray  # which predicates held of exactly one row of each block, shape (n_predicates, n_blocks), boolean
+    singled_out: np.ndarray  # *Sensitive*. That row's position, for each hit
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Advantages of predicates on one column and on several, on training rows over control rows.
-
-    Estimates: `privacy.singling_out.univariate`, `privacy.singling_out.multivariate`.
+    """Advantages of predicates on one column and on several, on training rows over control rows. Estimates:
+    `privacy.singling_out.univariate`, `privacy.singling_out.multivariate`.
     """
     if not tables.schema.learned:
         message = "no column is learned, so that there is nothing to describe anybody by"
@@ -365,7 +326,6 @@ class _Attack:
         return max(1, int(self.train.codes.shape[1] // self.control.codes.shape[1]))
 
     def experiment(self, predicates: Predicates, n_columns: int, rng: np.random.Generator) -> Experiment:
-        """The experiment of the predicates, beside guesses on as many columns."""
         n = min(self.train.codes.shape[1], self.control.codes.shape[1])
         train, control = (attempts(rows, predicates, n) for rows in (self.train, self.control))
         guessed = attempts(self.train, guesses(self.synthetic, self.numbers, n_columns, N_GUESSES, rng), n)
@@ -383,11 +343,9 @@ def _people(tables: Tables, side: Side) -> pd.DataFrame:
 def attempts(
     rows: IndexedRows, predicates: Predicates, n: int, owners: np.ndarray | None = None
 ) -> PredicateOutcomes:  # fmt: skip
-    """Outcomes of predicates on each block of n people; people after the last whole block are not used.
-
-    Args:
-        rows: *Sensitive*. In seeded order.
-        owners: the person of each row, numbered from 0 in seeded order, shape (n_rows,); `None`: each row is its own.
+    """Outcomes of predicates on each block of n people; people after the last whole block are not used. `rows`:
+    *Sensitive*. In seeded order. `owners`: the person of each row, numbered from 0 in seeded order, shape (n_rows,);
+    `None`: each row is its own.
     """
     n_people = rows.codes.shape[1] if owners is None else int(owners.max(initial=-1)) + 1
     n_blocks = n_people // n
@@ -402,10 +360,8 @@ def attempts(
 
 
 def dependence(*sides: PredicateOutcomes) -> float:
-    """Design effect of attempts, since several may single out the same person.
-
-    Successes come in bundles, one for each person: the variance of their sum is that of a compound Poisson count, the
-    sum of squares of the bundles' sizes.
+    """Design effect of attempts, since several may single out the same person. Successes come in bundles, one for each
+    person: the variance of their sum is that of a compound Poisson count, the sum of squares of the bundles' sizes.
     """
     sizes = np.concatenate([np.unique(side.singled_out, return_counts=True)[1] for side in sides])
     return float((sizes**2).sum() / sizes.sum()) if len(sizes) else 1.0

@@ -55,12 +55,9 @@ METRICS = (
 
 SHARES = (0.05, 0.1)
 """Of the targets, how many count as the most exposed: more of fewer, so that a rate among the controls can be seen."""
-N_CONTROLS = 120
-"""Controls that should be among the most exposed, as far as these shares allow."""
-MIN_GROUP = 25
-"""Members, and controls, that a group needs for an area under the curve with an interval."""
-N_BINS = 10
-"""Ranks of a number are told apart by tenths where combinations are counted."""
+N_CONTROLS = 120  # Controls that should be among the most exposed, as far as these shares allow
+MIN_GROUP = 25  # Members, and controls, that a group needs for an area under the curve with an interval
+N_BINS = 10  # Ranks of a number are told apart by tenths where combinations are counted
 RATE = 0.01
 NAMES = tuple(f"privacy.vulnerable.{who}.{n}" for who in ("isolated", "rare") for n in ("auc", f"tpr_at_{RATE:g}"))
 TEXTS = {"isolated": "the targets that are most isolated", "rare": "the targets with the rarest values"}
@@ -76,7 +73,6 @@ class _Group:
 
 def measure(tables: Tables) -> MetricResult:
     """AUC and true positive rates among the most exposed, and the AUC in the group of each sensitive column's worst.
-
     Estimates: `privacy.vulnerable.isolated.auc`, `privacy.vulnerable.isolated.tpr_at_0.01`, the same of `rare`, and by
     sensitive column `privacy.vulnerable.group.auc`.
     """
@@ -145,7 +141,6 @@ def _unusual(side: TargetNeighborhoods, known: SpaceRows) -> np.ndarray:
 
 def _rare(sides: tuple[TargetNeighborhoods, TargetNeighborhoods], tables: Tables) -> Both:
     """The targets whose combination of quasi-identifiers, or else whose rarest value, few of the attacker's rows have.
-
     Among those that are equally rare, the more isolated ones come first.
     """
     quasi = [name for name in tables.schema.quasi_identifiers if name in tables.schema.learned]

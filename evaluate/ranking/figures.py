@@ -27,15 +27,12 @@ from evaluate.utility.study import study_of, variance
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference and how far chance moves it."""
-
     value: float
     error: float
     freedom: float
 
     @classmethod
     def of(cls, value: float, variance: float, freedom: float) -> "Difference":
-        """A difference by the variance of its error."""
         return cls(value, float(np.sqrt(max(variance, 0.0))), freedom)
 
     @property
@@ -73,8 +70,6 @@ FORMS: Mapping[str, Form] = {"utility.tstr.linear": "linear", "utility.tstr.boos
 
 
 class ReplicatedFigure(Protocol):
-    """One figure of one table, with the replicates that its error comes from."""
-
     @property
     def value(self) -> float:
         """The figure on all rows."""
@@ -89,13 +84,8 @@ class ReplicatedFigure(Protocol):
 
 @dataclass(frozen=True)
 class MeanDistance:
-    """A mean distance from the training table.
-
-    Attributes:
-        replicates: of synthetic, fresh and shuffled rows as `evaluate.fidelity.estimates.Distance` has them; shape (3,
-            n_replicates), the first replicate being of all rows.
-    """
-
+    # of synthetic, fresh and shuffled rows as `evaluate.fidelity.estimates.Distance` has them; shape (3, n_replicates),
+    # the first replicate being of all rows.
     replicates: np.ndarray
     n_distances: int
 
@@ -114,9 +104,8 @@ class MeanDistance:
         return np.asarray(np.maximum(self.replicates[SYNTHETIC], self.replicates[FRESH]))
 
     def less(self, other: "MeanDistance") -> Difference:
-        """As `ReplicatedFigure` says. Halves of the training rows are the same for both; each table has its own.
-
-        A table that is closer to the training rows than a fresh real sample has learned these rows, not where they come
+        """As `ReplicatedFigure` says. Halves of the training rows are the same for both; each table has its own. A
+        table that is closer to the training rows than a fresh real sample has learned these rows, not where they come
         from, which is no merit: it counts as being as close as the sample.
         """
         between = self._beyond - other._beyond
@@ -127,13 +116,7 @@ class MeanDistance:
 
 @dataclass(frozen=True)
 class Score:
-    """The score of models that learned from a table.
-
-    Attributes:
-        drawn: on the control rows, then on draws of them; shape (1 + n_draws,).
-    """
-
-    drawn: np.ndarray
+    drawn: np.ndarray  # on the control rows, then on draws of them; shape (1 + n_draws,)
     halves: np.ndarray
     trained_on_real: float
     trained_on_shuffled: float
@@ -156,17 +139,13 @@ class Score:
 
 @dataclass(frozen=True)
 class ReplicatedFigures:
-    """Every figure of one table."""
-
     found: Mapping[str, ReplicatedFigure]
     absent: Mapping[str, Failure] = field(default_factory=dict)
 
     @classmethod
     def of(cls, tables: Tables, time_limit_s: float | None = None) -> "ReplicatedFigures":
         """The figures of a table beside its real rows; what fails or takes too long is absent, with the reason.
-
-        Args:
-            tables: *Sensitive*. All tables that are compared stand beside the same `Real` and have as many rows.
+        `tables`: *Sensitive*. All tables that are compared stand beside the same `Real` and have as many rows.
         """
         found: dict[str, ReplicatedFigure] = {}
         absent: dict[str, Failure] = {}

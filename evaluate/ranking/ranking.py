@@ -25,8 +25,6 @@ ALPHA = 1 - LEVEL
 
 @dataclass(frozen=True)
 class PairComparison:
-    """Two tables by one figure."""
-
     figure: str
     first: str
     second: str
@@ -37,7 +35,6 @@ class PairComparison:
 
     @property
     def result(self) -> PairResult:
-        """The comparison as an evaluation holds it."""
         low, high = (None, None) if self.difference is None else self.difference.interval
         bounded = low is not None and math.isfinite(low)
         return PairResult(
@@ -50,10 +47,9 @@ class PairComparison:
 
 
 def compared(tables: Mapping[str, ReplicatedFigures]) -> list[PairComparison]:
-    """All pairs of tables by all figures; two tables are told apart where the adjusted p is at most 0.05.
-
-    A figure that could not be measured of a table, though it was of the other, is worse than any number: a table that
-    gives no answer is not ahead of one that does. Where time ran out, nothing is said.
+    """All pairs of tables by all figures; two tables are told apart where the adjusted p is at most 0.05. A figure that
+    could not be measured of a table, though it was of the other, is worse than any number: a table that gives no answer
+    is not ahead of one that does. Where time ran out, nothing is said.
     """
     pairs = list(itertools.combinations(tables, 2))
     found = [_compare(name, pair, tables) for name in FIGURES for pair in pairs if _known(name, pair, tables)]
@@ -104,8 +100,6 @@ def places(names: Sequence[str], comparisons: Iterable[PairComparison]) -> list[
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """One table."""
-
     name: str
     utility: float
     exposure: float
@@ -132,7 +126,6 @@ RULE = (
 
 
 def ranked(tables: Mapping[str, ReplicatedFigures]) -> Order:
-    """The order of tables and what it rests on."""
     found = compared(tables)
     return Order(
         rule=RULE,

@@ -67,10 +67,8 @@ METRICS = (
 )  # fmt: skip
 MEASURES = EXPLAINED, GAP, AGREEMENT, SCORE, COST = tuple(metric.name for metric in METRICS)
 
-LEARNED_ROWS = 10_000
-"""Rows that k-means without DP learns from at most."""
-LEAST_EXPLAINED = -1.0
-"""Shares are cut off here: below it groups are merely useless."""
+LEARNED_ROWS = 10_000  # Rows that k-means without DP learns from at most
+LEAST_EXPLAINED = -1.0  # Shares are cut off here: below it groups are merely useless
 SIDES = ("tstr", "trtr", "fresh", "matched", "floor")
 COMPARED = SIDES[:2]
 
@@ -80,13 +78,7 @@ Figure = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Grouping:
-    """Centers from one side.
-
-    Attributes:
-        centers: learned on all of its rows, shape (k, d).
-    """
-
-    centers: np.ndarray
+    centers: np.ndarray  # learned on all of its rows, shape (k, d)
     halves: tuple[tuple[np.ndarray, np.ndarray], ...]
 
 
@@ -111,7 +103,6 @@ class ClusterStudy:
         return bool(self._spread.sum() > 1e-9)
 
     def explained(self, centers: np.ndarray) -> Figure:
-        """The share of the spread of the control rows that centers explain."""
         nearest = squared_distances(self.test.X, centers).min(axis=1)
 
         def of(weights: np.ndarray) -> np.ndarray:
@@ -143,7 +134,6 @@ class ClusterStudy:
         return np.array(found).reshape(len(found), 2, len(weights))
 
     def value(self, figure: Figure) -> float:
-        """A figure on the control rows as they are."""
         return float(figure(self.blocks[0])[0])
 
 
@@ -179,9 +169,7 @@ def _hindrance(tables: Tables) -> str:
 
 def study_of(tables: Tables, *, public: bool = False) -> ClusterStudy | str:
     """The centers of an evaluation, or one sentence that says why there are none; made once for the same tables.
-
-    Args:
-        tables: *Sensitive*.
+    `tables`: *Sensitive*.
     """
     space = GroupSpace.of(tables, public=public)
     if not space.columns:

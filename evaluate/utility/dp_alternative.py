@@ -36,9 +36,7 @@ import pandas as pd
 
 from evaluate.metrics import Metric
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import (
-    entity_codes,
-)
+from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, StatedClaim, Tables
 from evaluate.utility.models import predictors
 from evaluate.utility.study import N_FEWER, Study, interval, study_of
@@ -49,8 +47,7 @@ from synth.dp.mechanisms import InjectedNoise, Steps
 from synth.dp.schedule import Plan, calibrate
 from synth.schema import Schema
 
-N_KNOTS = 9
-"""Knots of a number without public bins."""
+N_KNOTS = 9  # Knots of a number without public bins
 
 
 @dataclass(frozen=True)
@@ -125,7 +122,6 @@ class PublicFeatures:
 
     @classmethod
     def of(cls, declared: Schema) -> "PublicFeatures":
-        """The features of every predictor whose domain is declared."""
         names = [name for name in predictors(declared) if not declared.columns[name].is_measured]
         return cls(tuple(ScaledColumn(name, declared.columns[name]) for name in names))
 
@@ -138,10 +134,8 @@ class PublicFeatures:
 
 Loss = Literal["binary", "softmax", "squared"]
 WHAT = "steps of DP-SGD"
-N_STEPS, EXPECTED_ROWS = 300, 2_000
-"""Steps, and rows in a sample as expected where each unit gives as many as it may."""
-LEAST_RATE = 0.01
-"""Of sampling: at smaller ones the accountant takes longer than the steps."""
+N_STEPS, EXPECTED_ROWS = 300, 2_000  # Steps, and rows in a sample as expected where each unit gives as many as it may
+LEAST_RATE = 0.01  # Of sampling: at smaller ones the accountant takes longer than the steps
 MAX_GRAD_NORM = 0.5
 LEARNING_RATE: dict[Loss, float] = {"binary": 16.0, "softmax": 8.0, "squared": 2.0}
 """Fixed for all tables. Rows have norm 1 at most, and of several columns the mean square of their coordinates is below
@@ -150,28 +144,17 @@ LEARNING_RATE: dict[Loss, float] = {"binary": 16.0, "softmax": 8.0, "squared": 2
 
 @dataclass(frozen=True)
 class UnitRows:
-    """Rows by unit of privacy. *Sensitive*.
+    """Rows by unit of privacy. *Sensitive*."""
 
-    Attributes:
-        X: inputs of norm at most 1, rows of a unit side by side, shape (n_rows, d), float32.
-        y: classes as whole numbers or targets in [-1, 1], shape (n_rows,).
-        first: where each unit's rows start, shape (n_units,).
-        size: how many rows each has, at least 1, shape (n_units,).
-    """
-
-    X: np.ndarray
-    y: np.ndarray
-    first: np.ndarray
-    size: np.ndarray
+    X: np.ndarray  # inputs of norm at most 1, rows of a unit side by side, shape (n_rows, d), float32
+    y: np.ndarray  # classes as whole numbers or targets in [-1, 1], shape (n_rows,)
+    first: np.ndarray  # where each unit's rows start, shape (n_units,)
+    size: np.ndarray  # how many rows each has, at least 1, shape (n_units,)
 
     @classmethod
     def of(cls, X: np.ndarray, y: np.ndarray, owner: np.ndarray, max_rows_per_unit: int) -> "UnitRows":
-        """Rows sorted by owner, of each the first ones.
-
-        Args:
-            X: shape (n, d).
-            y: shape (n,).
-            owner: the unit of each row, from 0 without a gap, shape (n,).
+        """Rows sorted by owner, of each the first ones. `X`: shape (n, d). `y`: shape (n,). `owner`: the unit of each
+        row, from 0 without a gap, shape (n,).
         """
         order = np.argsort(owner, kind="stable")
         size = np.bincount(owner)
@@ -191,7 +174,6 @@ class UnitRows:
         return self.X[rows].astype(np.float64), self.y[rows], there
 
     def subset(self, units: np.ndarray) -> "UnitRows":
-        """Some of the units, in that order."""
         size = self.size[units]
         rows = np.repeat(self.first[units] - (np.cumsum(size) - size), size) + np.arange(int(size.sum()))
         return UnitRows(self.X[rows], self.y[rows], np.cumsum(size) - size, size)
@@ -212,10 +194,8 @@ def planned(epsilon: float, delta: float, n_units: int, max_rows_per_unit: int) 
 
 
 def fit(units: UnitRows, loss: Loss, n_outputs: int, steps: Steps, expected_units: float) -> np.ndarray:
-    """Weights of a regression by DP-SGD, the mean of the second half of its iterates; shape (d, n_outputs).
-
-    Args:
-        units: *Sensitive*.
+    """Weights of a regression by DP-SGD, the mean of the second half of its iterates; shape (d, n_outputs). `units`:
+    *Sensitive*.
     """
     weights = np.zeros((units.X.shape[1], n_outputs))
     total = np.zeros_like(weights)
@@ -229,12 +209,8 @@ def fit(units: UnitRows, loss: Loss, n_outputs: int, steps: Steps, expected_unit
 
 
 def clipped_sum(units: UnitRows, sample: np.ndarray, weights: np.ndarray, loss: Loss) -> np.ndarray:
-    """The sum of the gradients of a sample's units, each scaled to a norm of at most `MAX_GRAD_NORM`.
-
-    Args:
-        units: *Sensitive*.
-        sample: *Sensitive*. Which units.
-        weights: shape (d, n_outputs).
+    """The sum of the gradients of a sample's units, each scaled to a norm of at most `MAX_GRAD_NORM`. `units`:
+    *Sensitive*. `sample`: *Sensitive*. Which units. `weights`: shape (d, n_outputs).
     """
     if not len(sample):
         return np.zeros_like(weights)
@@ -245,11 +221,8 @@ def clipped_sum(units: UnitRows, sample: np.ndarray, weights: np.ndarray, loss: 
 
 
 def clip_factors(X: np.ndarray, residuals: np.ndarray) -> np.ndarray:
-    """Factors that scale each unit's gradient to a norm of at most `MAX_GRAD_NORM`; shape (u,).
-
-    Args:
-        X: inputs, shape (u, k, d).
-        residuals: shape (u, k, n_outputs); 0 where there is no row.
+    """Factors that scale each unit's gradient to a norm of at most `MAX_GRAD_NORM`; shape (u,). `X`: inputs, shape (u,
+    k, d). `residuals`: shape (u, k, n_outputs); 0 where there is no row.
     """
     inner = (X @ X.transpose(0, 2, 1)) * (residuals @ residuals.transpose(0, 2, 1))
     norms = np.sqrt(np.maximum(inner.sum(axis=(1, 2)), 0.0))
@@ -287,8 +260,7 @@ INFERRED = "the schema is inferred: bounds and categories that were read off the
 """The reason why there is no alternative beside an inferred schema."""
 _NO_CLAIM = "the table makes no privacy claim, so there is no epsilon to train at"
 _NO_CLASSES = "the target is classified, and its classes are not public; declare it as categorical, with a list of them"
-MAX_UNITS = 100_000
-"""Units that it learns from at most, so that a large table fits in memory."""
+MAX_UNITS = 100_000  # Units that it learns from at most, so that a large table fits in memory
 
 
 def measure(tables: Tables) -> MetricResult:
@@ -308,12 +280,10 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def skipped(why: str, measures: tuple[str, ...]) -> MetricResult:
-    """Nothing but the reason, for each of the measures."""
     return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in measures))
 
 
 def study_for(tables: Tables) -> Study | str:
-    """The models that an alternative is compared with, or the reason why there is no alternative."""
     if tables.claim is None:
         return _NO_CLAIM
     study = hindrance(tables) or study_of(tables)
@@ -340,8 +310,6 @@ def hindrance(tables: Tables) -> str:
 
 @dataclass(frozen=True)
 class Target:
-    """The target as numbers by public facts alone, and predictions as the study's."""
-
     declared: Schema
     task: Task
     loss: Loss
@@ -349,7 +317,6 @@ class Target:
 
     @classmethod
     def of(cls, declared: Schema, task: Task) -> "Target":
-        """The target of a task under the declared schema."""
         if task.kind == "regression":
             return cls(declared, task, "squared", 1)
         n_classes = len(public_values(declared.columns[task.target]) or ())
@@ -361,7 +328,6 @@ class Target:
 
     @property
     def classes(self) -> pd.Index:
-        """Classes as declared."""
         classes: pd.Index = pd.Index(np.array(public_values(self._column), dtype=object))
         return classes
 
@@ -395,8 +361,6 @@ class Predictions:
 
 @dataclass(frozen=True)
 class _Alternative:
-    """Predictions by DP-SGD."""
-
     predictions: Predictions
     event: SubsampledGaussianEvent
     n_columns: int

@@ -30,9 +30,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evaluate.sampling import (
-    entity_codes,
-)
+from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
 from evaluate.utility.dp_alternative import ScaledColumn
 from synth.dp.budget import Budget
@@ -40,23 +38,16 @@ from synth.dp.events import Event, GaussianEvent, ceil_sqrt, gaussian_of_rho
 from synth.dp.schedule import Plan, calibrate
 from synth.schema import Schema
 
-N_CENTERS = 8
-"""Groups that are looked for in every table."""
-N_STARTS, N_ITERATIONS = 4, 100
-"""Of k-means: starts, of which the best on its own rows counts, and iterations at most."""
-MAX_ROWS = 20_000
-"""Control rows at most."""
-N_SMALL = 64
-"""Groups of the first rounds with DP."""
-N_FIRST, N_LAST = 2, 2
-"""Rounds with so many groups, and then with `N_CENTERS`."""
+N_CENTERS = 8  # Groups that are looked for in every table
+N_STARTS, N_ITERATIONS = 4, 100  # Of k-means: starts, of which the best on its own rows counts, and iterations at most
+MAX_ROWS = 20_000  # Control rows at most
+N_SMALL = 64  # Groups of the first rounds with DP
+N_FIRST, N_LAST = 2, 2  # Rounds with so many groups, and then with `N_CENTERS`
 FINENESS, LEAST_FINENESS = 256, 8
 """The whole number that stands for 1 in a coordinate where a unit has one row, and at least."""
-_AT_ONCE = 10_000
-"""Rows that are encoded at a time."""
+_AT_ONCE = 10_000  # Rows that are encoded at a time
 WHAT = "sums of groups of rows"
-LEAST_ERRORS = 4.0
-"""Standard errors of its noisy size that a group needs, or its center stays where it was."""
+LEAST_ERRORS = 4.0  # Standard errors of its noisy size that a group needs, or its center stays where it was
 
 
 @dataclass(frozen=True)
@@ -81,7 +72,6 @@ class GroupSpace:
 
     @property
     def n_coordinates(self) -> int:
-        """Coordinates of all columns."""
         return int(self.starts[-1])
 
     def apply(self, frame: pd.DataFrame) -> sparse.csr_matrix:
@@ -115,19 +105,13 @@ def _is_public(declared: Schema, name: str) -> bool:
 
 @dataclass(frozen=True)
 class Points:
-    """Rows as points, in a seeded order. *Sensitive* where the rows are real.
+    """Rows as points, in a seeded order. *Sensitive* where the rows are real."""
 
-    Attributes:
-        X: shape (n, d).
-        units: the entity of each row, or the row itself, numbered from 0 in that order; shape (n,).
-    """
-
-    X: sparse.csr_matrix
-    units: np.ndarray
+    X: sparse.csr_matrix  # shape (n, d)
+    units: np.ndarray  # the entity of each row, or the row itself, numbered from 0 in that order; shape (n,)
 
     @classmethod
     def of(cls, frame: pd.DataFrame, space: GroupSpace, tables: Tables, most: int = MAX_ROWS) -> "Points":
-        """At most so many of the rows."""
         order = tables.drawn(frame)[:most]
         units = pd.factorize(entity_codes(frame, tables.schema)[order])[0]
         return cls(space.apply(frame.iloc[order]), units)
@@ -154,11 +138,8 @@ class Points:
 
 
 def k_means(X: sparse.csr_matrix | np.ndarray, seed: int, weights: np.ndarray | None = None) -> np.ndarray:
-    """Centers of groups, shape (k, d): `N_CENTERS` of them, or as many as there are rows.
-
-    Args:
-        X: *Sensitive* where the rows are real. Shape (n, d).
-        weights: of the rows, shape (n,); `None`: all alike.
+    """Centers of groups, shape (k, d): `N_CENTERS` of them, or as many as there are rows. `X`: *Sensitive* where the
+    rows are real. Shape (n, d). `weights`: of the rows, shape (n,); `None`: all alike.
     """
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
@@ -178,10 +159,8 @@ def squared_distances(X: sparse.csr_matrix, centers: np.ndarray) -> np.ndarray:
 
 
 def adjusted_rand(cells: np.ndarray) -> np.ndarray:
-    """The adjusted Rand index of two groupings; shape (b,).
-
-    Args:
-        cells: how many rows are in a group of the one and a group of the other, shape (b, k, k).
+    """The adjusted Rand index of two groupings; shape (b,). `cells`: how many rows are in a group of the one and a
+    group of the other, shape (b, k, k).
 
     Source: Hubert & Arabie 1985, equation 5.
 
@@ -232,17 +211,13 @@ def planned(epsilon: float, delta: float, n_columns: int, max_rows_per_unit: int
 
 
 def bounded(points: Points, max_rows_per_unit: int) -> Points:
-    """The first rows of each unit."""
     place = pd.Series(points.units).groupby(points.units).cumcount().to_numpy()
     return points.where(place < max_rows_per_unit)
 
 
 def group_sums(whole: sparse.csr_matrix, groups: np.ndarray, n_groups: int) -> np.ndarray:
-    """Sums of the rows of each group, shape (n_groups, d), int64.
-
-    Args:
-        whole: *Sensitive*. Rows in whole numbers, shape (n, d).
-        groups: *Sensitive*. The group of each, shape (n,).
+    """Sums of the rows of each group, shape (n_groups, d), int64. `whole`: *Sensitive*. Rows in whole numbers, shape
+    (n, d). `groups`: *Sensitive*. The group of each, shape (n,).
     """
     n_rows = len(groups)
     members = sparse.csr_matrix((np.ones(n_rows, np.int64), (groups, np.arange(n_rows))), (n_groups, n_rows))
@@ -251,17 +226,13 @@ def group_sums(whole: sparse.csr_matrix, groups: np.ndarray, n_groups: int) -> n
 
 @dataclass(frozen=True)
 class DpLloyd:
-    """k-means with DP."""
-
     space: GroupSpace
     event: GaussianEvent
     max_rows_per_unit: int = 1
 
     def fit(self, points: Points, budget: Budget) -> np.ndarray:
-        """Centers, shape (N_CENTERS, d).
-
-        Args:
-            points: *Sensitive*. Rows of the space; of each unit no more count than the event allows for.
+        """Centers, shape (N_CENTERS, d). `points`: *Sensitive*. Rows of the space; of each unit no more count than the
+        event allows for.
         """
         X = bounded(points, self.max_rows_per_unit).X
         small, sizes = self._rounds(X, self._start(N_SMALL), N_FIRST, budget)

@@ -29,13 +29,9 @@ def predictors(schema: Schema) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Levels:
-    """A column with categories: one column of zeros and ones for each level, or one of codes.
+    """A column with categories: one column of zeros and ones for each level, or one of codes."""
 
-    Attributes:
-        known: *Sensitive*. The most frequent levels, most frequent first.
-    """
-
-    known: pd.Index
+    known: pd.Index  # *Sensitive*. The most frequent levels, most frequent first
 
     @classmethod
     def fit(cls, series: pd.Series, form: Form) -> "Levels":
@@ -94,18 +90,12 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Features:
-    """The feature matrix of rows for one form of model."""
-
     form: Form
     parts: dict[str, Levels | Numbers | Ranks]
 
     @classmethod
     def fit(cls, frame: pd.DataFrame, schema: Schema, form: Form) -> "Features":
-        """Features fitted on the rows that a model learns from.
-
-        Args:
-            frame: *Sensitive* where it is real.
-        """
+        """Features fitted on the rows that a model learns from. `frame`: *Sensitive* where it is real."""
         parts: dict[str, Levels | Numbers | Ranks] = {}
         for name in predictors(schema):
             column = schema.columns[name]
@@ -125,7 +115,6 @@ class Features:
 
     @property
     def categories(self) -> np.ndarray:
-        """Mask of the columns of a boosting matrix that are codes of categories."""
         return np.array([isinstance(part, Levels) for part in self.parts.values()])
 
 
@@ -138,8 +127,6 @@ gap between two honest tables then says nothing."""
 
 
 class Fitted(Protocol):
-    """A model that has learned."""
-
     @property
     def converged(self) -> bool:
         """True where its fit converged."""
@@ -150,13 +137,7 @@ class Fitted(Protocol):
 
 @dataclass(frozen=True)
 class Constant:
-    """A model that predicts the same for every row.
-
-    Attributes:
-        prediction: shape (n_classes,), or () for a number.
-    """
-
-    prediction: np.ndarray
+    prediction: np.ndarray  # shape (n_classes,), or () for a number
     converged: bool = True
 
     def predict(self, frame: pd.DataFrame) -> np.ndarray:
@@ -183,8 +164,6 @@ class Classifier:
 
 @dataclass(frozen=True)
 class Regressor:
-    """Numbers, within the range of those that it has seen."""
-
     model: Any
     features: Features
     center: float
@@ -199,11 +178,7 @@ class Regressor:
 
 
 def fit_classes(form: Form, rows: pd.DataFrame, classes: np.ndarray, schema: Schema, n_classes: int) -> Fitted:
-    """A classifier that has learned the rows.
-
-    Args:
-        rows: *Sensitive* where they are real. At least one row.
-    """
+    """A classifier that has learned the rows. `rows`: *Sensitive* where they are real. At least one row."""
     seen = np.unique(classes)
     shares = np.bincount(classes, minlength=n_classes) / len(classes)
     if len(seen) == 1:

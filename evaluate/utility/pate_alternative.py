@@ -50,14 +50,10 @@ from synth.dp.mechanisms import InjectedNoise, Noise, release
 from synth.dp.schedule import Schedule, calibrate
 
 SUMS, VOTES = "sums of features", "votes of teachers on made-up rows"
-SUMS_SHARE = 0.1
-"""Of the cost, for the sums that made-up rows are drawn from."""
-N_SHOWN = 1_024
-"""Made-up rows that teachers vote on."""
-UNITS_PER_TEACHER, MOST_TEACHERS = 25, 4_000
-"""Units of a teacher, about, and teachers at most."""
-RIDGE = 0.1
-"""Of a teacher, whose rows have a norm of at most 1."""
+SUMS_SHARE = 0.1  # Of the cost, for the sums that made-up rows are drawn from
+N_SHOWN = 1_024  # Made-up rows that teachers vote on
+UNITS_PER_TEACHER, MOST_TEACHERS = 25, 4_000  # Units of a teacher, about, and teachers at most
+RIDGE = 0.1  # Of a teacher, whose rows have a norm of at most 1
 SIGNAL, LEAST_NOISE = 0.3, 0.05
 """Standard deviations of a weight of the student before anything is known, and of what it cannot explain."""
 
@@ -74,10 +70,8 @@ MEASURES = tuple(metric.name for metric in METRICS)
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Score of a student of private teachers on the real rows, and its lead over the synthetic table.
-
-    Estimates: `utility.pate_alternative.score` and `utility.pate_alternative.gap`, as those of
-    `utility.dp_alternative`.
+    """Score of a student of private teachers on the real rows, and its lead over the synthetic table. Estimates:
+    `utility.pate_alternative.score` and `utility.pate_alternative.gap`, as those of `utility.dp_alternative`.
     """
     claim, study = tables.claim, study_for(tables)
     if claim is None or isinstance(study, str):
@@ -96,13 +90,10 @@ def measure(tables: Tables) -> MetricResult:
 
 @dataclass(frozen=True)
 class PateEvents(PlannedEvents):
-    """All that reads real rows."""
-
     sums: GaussianEvent
     votes: GaussianEvent
 
     def scaled(self, share: float) -> "PateEvents":
-        """The same with so much of the noise, for so many of the units."""
         sums, votes = (
             GaussianEvent(each.what, share * each.sigma, each.sensitivity, whole=each.whole)
             for each in (self.sums, self.votes)
@@ -111,10 +102,8 @@ class PateEvents(PlannedEvents):
 
 
 def planned(claim: StatedClaim, n_classes: int) -> PateEvents:
-    """The releases that a claim allows.
-
-    One release has the counts of all made-up rows. A unit moves each count by 1, of one class where there are two, of
-    two classes where there are more.
+    """The releases that a claim allows. One release has the counts of all made-up rows. A unit moves each count by 1,
+    of one class where there are two, of two classes where there are more.
     """
     moved = ceil_sqrt(N_SHOWN * (1 if n_classes == 2 else 2))
 
@@ -148,11 +137,7 @@ class Pate:
         return 1 if n_classes == 2 else n_classes
 
     def fit(self, units: UnitRows, noise: Noise, rng: np.random.Generator) -> np.ndarray:
-        """Weights of the student, shape (d, n_counts).
-
-        Args:
-            units: *Sensitive*.
-        """
+        """Weights of the student, shape (d, n_counts). `units`: *Sensitive*."""
         sums = release(units.X.sum(axis=0, dtype=np.float64), self.events.sums, noise)
         shown = self.made_up(sums, rng)
         counts = self.votes(units, rng.integers(self.n_teachers, size=len(units)), shown)
@@ -162,10 +147,8 @@ class Pate:
         return np.asarray(np.linalg.solve(gram, shown.T @ (shares - shares.mean(axis=0))))
 
     def made_up(self, sums: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Rows of features drawn column by column, shape (N_SHOWN, d); free of charge.
-
-        Args:
-            sums: released, of each coordinate, shape (d,).
+        """Rows of features drawn column by column, shape (N_SHOWN, d); free of charge. `sums`: released, of each
+        coordinate, shape (d,).
         """
         rows, start = np.zeros((N_SHOWN, len(sums))), 0
         for column in self.features.columns:
@@ -177,12 +160,8 @@ class Pate:
         return rows / math.sqrt(len(self.features.columns) + 1)
 
     def votes(self, units: UnitRows, teacher: np.ndarray, shown: np.ndarray) -> np.ndarray:
-        """Counts of the teachers that vote for each class, shape (n_shown, n_counts), int64. *Sensitive*.
-
-        Args:
-            units: *Sensitive*.
-            teacher: of each unit, shape (n_units,).
-            shown: made-up rows, shape (n_shown, d).
+        """Counts of the teachers that vote for each class, shape (n_shown, n_counts), int64. *Sensitive*. `units`:
+        *Sensitive*. `teacher`: of each unit, shape (n_units,). `shown`: made-up rows, shape (n_shown, d).
         """
         counts = np.zeros((len(shown), self.n_counts), dtype=np.int64)
         row_teacher = np.repeat(teacher, units.size)

@@ -39,10 +39,8 @@ METRICS = (
 )  # fmt: skip
 
 N_QUERIES = 500
-N_BINS = 32
-"""Bins of a number, between whose edges ranges run."""
-MAX_GROUPS = 8
-"""Groups of one column at most; rarer categories and neighboring bins are taken together."""
+N_BINS = 32  # Bins of a number, between whose edges ranges run
+MAX_GROUPS = 8  # Groups of one column at most; rarer categories and neighboring bins are taken together
 MAX_PREDICATES = 3
 SANITY_SHARE, SANITY_ROWS = 0.001, 10
 """The least answer that errors are relative to: a share of the rows, and at least so many of the rows compared."""
@@ -51,8 +49,6 @@ _CELLS = 20_000_000
 
 @dataclass(frozen=True)
 class Query:
-    """One question to a table."""
-
     predicates: tuple[tuple[int, np.ndarray], ...]
     groups: np.ndarray | None = None
     by: int = -1
@@ -60,32 +56,22 @@ class Query:
 
     @property
     def n_groups(self) -> int:
-        """Answers that it has."""
         return 1 if self.groups is None else int(self.groups.max()) + 1
 
 
 @dataclass(frozen=True)
 class QueriedTable:
-    """One table as queries see it.
-
-    Attributes:
-        codes: shape (d, n), integers.
-        numbers: of the columns that have a mean, standardized by the training table, 0 where missing; shape (d, n).
-        there: where they are not missing; shape (d, n), float64.
-        groups: which group of the half-samples a row belongs to, shape (n,).
-    """
-
-    codes: np.ndarray
+    codes: np.ndarray  # shape (d, n), integers
+    # of the columns that have a mean, standardized by the training table, 0 where missing; shape (d, n).
     numbers: np.ndarray
-    there: np.ndarray
-    groups: np.ndarray
+    there: np.ndarray  # where they are not missing; shape (d, n), float64
+    groups: np.ndarray  # which group of the half-samples a row belongs to, shape (n,)
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Errors of answers to count and mean queries.
-
-    Estimates: `utility.queries` (mean error in [0, 1]), `utility.queries.median` and `utility.queries.excess` (the mean
-    beyond that of a fresh real sample), lower is better.
+    """Errors of answers to count and mean queries. Estimates: `utility.queries` (mean error in [0, 1]),
+    `utility.queries.median` and `utility.queries.excess` (the mean beyond that of a fresh real sample), lower is
+    better.
     """
     samples = Samples.draw(tables)
     discretizer = Discretizer.by_quantiles(tables.schema, tables.train, N_BINS)
@@ -146,11 +132,7 @@ def _scale(values: np.ndarray) -> tuple[float, float]:
 
 
 def drawn_queries(discretizer: Discretizer, train: QueriedTable, rng: np.random.Generator) -> list[Query]:
-    """The queries of one seed. They depend on columns by name, not on their order.
-
-    Args:
-        train: *Sensitive*. Its rows.
-    """
+    """The queries of one seed. They depend on columns by name, not on their order. `train`: *Sensitive*. Its rows."""
     order = np.argsort(np.array(discretizer.columns, dtype=object))
     sizes = [attribute.size for attribute in discretizer.attributes]
     counts = [np.bincount(codes, minlength=size) for codes, size in zip(train.codes, sizes, strict=True)]
@@ -247,14 +229,8 @@ def _shares_and_means(
 
 def answers(queries: Sequence[Query], table: QueriedTable, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows that answer each query, by group of the half-samples, and the sum of the number that its mean is of.
-
-    A mean counts the rows where its number is not missing.
-
-    Args:
-        table: *Sensitive* where it is real.
-
-    Returns:
-        Two arrays of shape (n_groups, n_answers).
+    `table`: *Sensitive* where it is real. Returns: Two arrays of shape (n_groups, n_answers). A mean counts the rows
+    where its number is not missing.
     """
     counts, totals = [], []
     for query in queries:

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 N_REPLICATES = 300
-LEAST_R2 = -1.0
-"""R2 is cut off here: below it a model is merely useless, and a heavy tail could make it anything."""
+LEAST_R2 = -1.0  # R2 is cut off here: below it a model is merely useless, and a heavy tail could make it anything
 _CELLS = 4_000_000
 Score = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 """Of predictions, the truth and weightings of shape (b, n): a score for each weighting, shape (b,)."""
@@ -14,9 +13,7 @@ Score = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 def weightings(entities: np.ndarray, seed: int) -> Iterator[np.ndarray]:
     """Bootstrap weights of the test rows, whole entities together, in blocks (b, n); the first row is all ones.
-
-    Args:
-        entities: codes from 0 of the entity of each row, shape (n,).
+    `entities`: codes from 0 of the entity of each row, shape (n,).
     """
     rng = np.random.default_rng([seed, 5])
     n_entities = int(entities.max()) + 1
@@ -29,11 +26,7 @@ def weightings(entities: np.ndarray, seed: int) -> Iterator[np.ndarray]:
 
 def roc_auc(scores: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The area under the ROC curve for each weighting, ties split; shape (b,), NaN where a class has no weight.
-
-    Args:
-        scores: higher means positive, shape (n,).
-        positive: boolean, shape (n,).
-        weights: shape (b, n).
+    `scores`: higher means positive, shape (n,). `positive`: boolean, shape (n,). `weights`: shape (b, n).
     """
     order = np.argsort(scores, kind="stable")
     ranked, hits = scores[order], positive[order]
@@ -47,12 +40,9 @@ def roc_auc(scores: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> np
 
 
 def macro_roc_auc(scores: np.ndarray, classes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The mean over classes of one class against the rest, over the classes that have weight; shape (b,).
-
-    Args:
-        scores: one column for each class, shape (n, n_classes).
-        classes: the true class of each row, shape (n,), int.
-        weights: shape (b, n).
+    """The mean over classes of one class against the rest, over the classes that have weight; shape (b,). `scores`: one
+    column for each class, shape (n, n_classes). `classes`: the true class of each row, shape (n,), int. `weights`:
+    shape (b, n).
     """
     return _over_classes(roc_auc, scores, classes, weights)
 
@@ -67,11 +57,7 @@ def _over_classes(score: Score, scores: np.ndarray, classes: np.ndarray, weights
 
 def average_precision(scores: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The average precision for each weighting, tied rows taken together; shape (b,), NaN where no positive has weight.
-
-    Args:
-        scores: higher means positive, shape (n,).
-        positive: boolean, shape (n,).
-        weights: shape (b, n).
+    `scores`: higher means positive, shape (n,). `positive`: boolean, shape (n,). `weights`: shape (b, n).
 
     Source: Davis & Goadrich 2006, "The relationship between precision-recall and ROC curves".
     """
@@ -88,22 +74,15 @@ def average_precision(scores: np.ndarray, positive: np.ndarray, weights: np.ndar
 
 def macro_average_precision(scores: np.ndarray, classes: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The average precision of the rarer of two classes, or its mean over more, those that have weight; shape (b,).
-
-    Args:
-        scores: one column for each class, most frequent first, shape (n, n_classes).
-        classes: the true class of each row, shape (n,), int.
-        weights: shape (b, n).
+    `scores`: one column for each class, most frequent first, shape (n, n_classes). `classes`: the true class of each
+    row, shape (n,), int. `weights`: shape (b, n).
     """
     return _over_classes(average_precision, scores, classes, weights)
 
 
 def r2(predictions: np.ndarray, truth: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """R2 for each weighting, not below `LEAST_R2`; shape (b,), NaN where the truth does not vary.
-
-    Args:
-        predictions: shape (n,).
-        truth: shape (n,).
-        weights: shape (b, n).
+    """R2 for each weighting, not below `LEAST_R2`; shape (b,), NaN where the truth does not vary. `predictions`: shape
+    (n,). `truth`: shape (n,). `weights`: shape (b, n).
     """
     scale = float(truth.std()) or 1.0
     truth, predictions = (truth - truth.mean()) / scale, (predictions - truth.mean()) / scale

@@ -30,15 +30,12 @@ from synth.schema import Schema
 
 SIDES = ("tstr", "trtr", "fresh", "matched", "floor")
 """Rows learned from: synthetic, training, fresh real, as many training rows as fresh ones, shuffled."""
-COMPARED = SIDES[:2]
-"""Sides whose rows are split in halves: what an interval is of."""
+COMPARED = SIDES[:2]  # Sides whose rows are split in halves: what an interval is of
 N_SPLITS: Mapping[Form, tuple[int, int]] = {"linear": (8, 4), "boosting": (4, 3)}
 """Numbers of splits, and of splits beyond `MANY_ROWS` rows, among which chance moves little."""
 MANY_ROWS = 5_000
-LEAST_SPLITS = 2
-"""Splits for boosting of more than two classes, which grows trees for each of them."""
-N_FEWER = 100
-"""Weightings of the control rows for what they alone add to the difference between two halves."""
+LEAST_SPLITS = 2  # Splits for boosting of more than two classes, which grows trees for each of them
+N_FEWER = 100  # Weightings of the control rows for what they alone add to the difference between two halves
 
 Variant = Literal["whole", "without", "uncut"]
 """All columns; those that do not give the target away; all, with a number's outliers as they are."""
@@ -48,8 +45,6 @@ Figure = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class FittedModel:
-    """One form of model, fitted on one side."""
-
     converged: bool
     predictions: np.ndarray
     half_predictions: tuple[tuple[np.ndarray, np.ndarray], ...]
@@ -57,8 +52,6 @@ class FittedModel:
 
 @dataclass(frozen=True)
 class Models:
-    """One form of model, fitted on every side."""
-
     learned: Mapping[str, FittedModel]
 
     @property
@@ -73,7 +66,6 @@ class Models:
 
     @property
     def converged(self) -> bool:
-        """True where every fit on all rows converged."""
         return all(model.converged for model in self.learned.values())
 
 
@@ -107,16 +99,10 @@ class Study:
 
 
 def interval(
-    drawn: np.ndarray,
-    halves: np.ndarray,
-    *,
-    bounds: tuple[float, float] = (-np.inf, np.inf),
-    n_comparisons: int = 1,
+    drawn: np.ndarray, halves: np.ndarray, *, bounds: tuple[float, float] = (-np.inf, np.inf), n_comparisons: int = 1
 ) -> tuple[float, float]:
-    """The 95% interval of a figure around its value.
-
-    Args:
-        halves: the figure of models fitted on halves, shape (n_splits, 2, 1 + n_fewer), the last axis as in `drawn`.
+    """The 95% interval of a figure around its value. `halves`: the figure of models fitted on halves, shape (n_splits,
+    2, 1 + n_fewer), the last axis as in `drawn`.
     """
     from scipy import special
 
@@ -156,13 +142,9 @@ def _of_halves(halves: np.ndarray) -> float:
 
 
 def study_of(tables: Tables, variant: Variant = "whole", forms: Sequence[Form] = FORMS) -> Study | str:
-    """The study of an evaluation, or one sentence that says why there is none; made once for the same tables.
-
-    Models are kept one by one, so that a measure that ran out of time leaves its models to the next one. Models of real
-    rows alone serve every synthetic table of as many rows.
-
-    Args:
-        tables: *Sensitive*.
+    """The study of an evaluation, or one sentence that says why there is none; made once for the same tables. `tables`:
+    *Sensitive*. Models are kept one by one, so that a measure that ran out of time leaves its models to the next one.
+    Models of real rows alone serve every synthetic table of as many rows.
     """
     return tables.kept.once(
         ("study", variant), lambda: _made(tables, forms) if variant == "whole" else _varied(tables, variant)
@@ -259,7 +241,6 @@ def _learned(form: Form, task: Task, side: TaskRows, test: TaskRows, tables: Tab
 
 
 def fit(form: Form, task: Task, side: TaskRows, schema: Schema) -> Fitted:
-    """A model of the task that has learned the rows of a side."""
     if task.kind == "classification":
         return fit_classes(form, side.rows, side.truth.astype(np.int64), schema, len(task.classes))
     return fit_numbers(form, side.rows, side.truth, schema)

@@ -24,9 +24,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evaluate.sampling import (
-    entity_codes,
-)
+from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
 from evaluate.utility.models import predictors
 from evaluate.utility.scores import macro_roc_auc, r2
@@ -34,24 +32,17 @@ from synth.schema import Schema, TaskKind
 
 MAX_ROWS = 20_000
 MAX_CLASSES = 20
-CUT_SHARE = 0.01
-"""Share of the training rows' target beyond either end at which a number to predict is cut off."""
+CUT_SHARE = 0.01  # Share of the training rows' target beyond either end at which a number to predict is cut off
 
 
 @dataclass(frozen=True)
 class Task:
-    """The prediction task.
-
-    Attributes:
-        classes: *Sensitive*. The classes, most frequent first; empty for regression.
-        limits: *Sensitive*. Where a number to predict is cut off.
-    """
-
     target: str
     kind: TaskKind
     why: str = ""
+    # *Sensitive*. The classes, most frequent first; empty for regression.
     classes: pd.Index = field(default_factory=lambda: pd.Index([]))
-    limits: tuple[float, float] = (-np.inf, np.inf)
+    limits: tuple[float, float] = (-np.inf, np.inf)  # *Sensitive*. Where a number to predict is cut off
     left_out: tuple[str, ...] = ()
 
     @classmethod
@@ -71,15 +62,12 @@ class Task:
 
     @property
     def uncut(self) -> "Task":
-        """The same with outliers as they are."""
         return replace(self, limits=(-np.inf, np.inf))
 
     def without(self, columns: Sequence[str]) -> "Task":
-        """The same for models that do not look at some columns."""
         return replace(self, left_out=tuple(columns))
 
     def seen(self, schema: Schema) -> Schema:
-        """The schema as models of the task see it."""
         kept = {name: column for name, column in schema.columns.items() if name not in self.left_out}
         return schema.model_copy(update={"columns": kept, "target": self.target})
 
@@ -117,7 +105,6 @@ def _by_values(n_values: int) -> tuple[TaskKind, str]:
 
 
 def is_number(column: Any) -> bool:
-    """True for integer and real columns."""
     return column.is_number and not column.is_weight
 
 
@@ -147,17 +134,11 @@ def public_values(column: Any) -> list[Any] | None:
 
 @dataclass(frozen=True)
 class TaskRows:
-    """Rows with their target, in a seeded order. *Sensitive* where the rows are real.
+    """Rows with their target, in a seeded order. *Sensitive* where the rows are real."""
 
-    Attributes:
-        rows: shape (n, columns).
-        truth: class codes or numbers, shape (n,), never NaN.
-        units: the entity of each row, or the row itself, numbered from 0 in a seeded order; shape (n,).
-    """
-
-    rows: pd.DataFrame
-    truth: np.ndarray
-    units: np.ndarray
+    rows: pd.DataFrame  # shape (n, columns)
+    truth: np.ndarray  # class codes or numbers, shape (n,), never NaN
+    units: np.ndarray  # the entity of each row, or the row itself, numbered from 0 in a seeded order; shape (n,)
 
     @classmethod
     def of(cls, frame: pd.DataFrame, task: Task, tables: Tables) -> "TaskRows":
@@ -173,9 +154,8 @@ class TaskRows:
         return self if n_rows >= len(self.truth) else self._where(np.arange(len(self.truth)) < n_rows)
 
     def halves(self, rng: np.random.Generator) -> "tuple[TaskRows, TaskRows]":
-        """The rows in two, whole entities together; neither is empty unless there is only one entity.
-
-        A table of one entity gives all of its rows twice: nothing can be said of how another would change them.
+        """The rows in two, whole entities together; neither is empty unless there is only one entity. A table of one
+        entity gives all of its rows twice: nothing can be said of how another would change them.
         """
         n_units = int(self.units.max()) + 1
         if n_units == 1:
@@ -189,18 +169,13 @@ class TaskRows:
         return TaskRows(self.rows[chosen].reset_index(drop=True), self.truth[chosen], units)
 
 
-LIMIT = 0.99
-"""Of the score of one column alone, ROC AUC or R2."""
-N_BINS, ROWS_A_BIN = 256, 3
-"""Bins of a number at most, and training rows that each has on average at least."""
-FILLED = 1e-6
-"""Training rows that each bin gets beside its own, spread as all rows are."""
+LIMIT = 0.99  # Of the score of one column alone, ROC AUC or R2
+N_BINS, ROWS_A_BIN = 256, 3  # Bins of a number at most, and training rows that each has on average at least
+FILLED = 1e-6  # Training rows that each bin gets beside its own, spread as all rows are
 
 
 @dataclass(frozen=True)
 class Giveaway:
-    """One column that predicts the target by itself."""
-
     column: str
     score: float
 
@@ -216,10 +191,8 @@ def giveaways_of(tables: Tables, task: Task) -> tuple[Giveaway, ...]:
 
 
 def scores_alone(tables: Tables, task: Task) -> list[Giveaway]:
-    """Scores of each column that predicts the target alone.
-
-    Args:
-        tables: *Sensitive*. Only train and control are looked at.
+    """Scores of each column that predicts the target alone. `tables`: *Sensitive*. Only train and control are looked
+    at.
     """
     train, test = TaskRows.of(tables.train, task, tables), TaskRows.of(tables.control, task, tables)
     score = macro_roc_auc if task.kind == "classification" else r2

@@ -73,8 +73,7 @@ METRICS = (
 )  # fmt: skip
 
 BOUNDS = {"roc_auc": (0.0, 1.0), "r2": (-1.0, 1.0)}
-VARIANTS: tuple[Variant, ...] = ("without", "uncut")
-"""Models beside those of all columns, by the end of their names."""
+VARIANTS: tuple[Variant, ...] = ("without", "uncut")  # Models beside those of all columns, by the end of their names
 
 
 def measure(tables: Tables) -> MetricResult:
@@ -144,7 +143,6 @@ def _giveaways(study: Study, tables: Tables) -> list[dict[str, Any]]:
 
 
 def scored(form: Form, study: Study, note: str, end: str = "") -> list[Estimate]:
-    """Score and gap of one form of model."""
     n, bounds = len(study.test.truth), BOUNDS[study.task.metric]
     note = note if study.models[form].converged else f"{note}; a linear fit did not converge"
     score, (drawn, halves) = {side: _value(study, form, side) for side in SIDES}, _compared(study, form, study.score)
@@ -201,7 +199,6 @@ def _model_figure(form: Form, study: Study, gap: Estimate) -> dict[str, Any]:
 
 
 def study_note(study: Study, tables: Tables) -> str:
-    """The note beside the scores."""
     task, sides = study.task, study.sides
     metric = {"roc_auc": "ROC AUC", "r2": "R2 (not below -1)"}[task.metric]
     if len(task.classes) > 2:

@@ -17,8 +17,7 @@ from synth.domain.constraint_checks import compares_days, on_one_line
 from synth.schema import Schema
 from synth.schema.kinds import Column
 
-MOST = 3
-"""Shapes of one constraint at most."""
+MOST = 3  # Shapes of one constraint at most
 _LONGEST = 24
 _UNITS = ((86_400_000_000, "days"), (3_600_000_000, "hours"), (60_000_000, "minutes"), (1_000_000, "seconds"))
 
@@ -53,7 +52,6 @@ def _masked(character: str) -> str:
 
 
 def _first_digit(number: float) -> str:
-    """A positive number to its first digit, in plain notation."""
     return f"{float(f'{number:.0e}'):,.10g}"
 
 
@@ -64,7 +62,6 @@ def _coarse(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _shape(value: Any, name: str, column: Column, levels: Mapping[Any, int]) -> str:
-    """One value of a column without the value."""
     if column.is_boolean:
         return f"{name!r} true or false"
     if value in levels:

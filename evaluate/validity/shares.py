@@ -22,8 +22,6 @@ Marks = tuple[float, float]
 
 @dataclass(frozen=True)
 class ViolationCounts:
-    """Counts of rows that break a rule."""
-
     n: int
     n_broken: int
     effect: float
@@ -62,8 +60,6 @@ class Landmarks:
 
 @dataclass(frozen=True)
 class Law:
-    """One constraint and the rows that do not keep it."""
-
     constraint: Constraint
     tally: ViolationCounts
     n_faulty: int
@@ -72,8 +68,6 @@ class Law:
 
 @dataclass(frozen=True)
 class Judged:
-    """Violation counts of one synthetic table."""
-
     rows: ViolationCounts
     columns: Mapping[str, ViolationCounts]
     rules: Mapping[str, Sequence[str]]
@@ -81,7 +75,6 @@ class Judged:
     translated: Translations = field(default_factory=dict)
 
     def measurement(self, lawful: Landmarks) -> MetricResult:
-        """The estimates, and what the report lists."""
         columns = [
             self._column(name, tally, lawful.columns.get(name, (1.0, 1.0))) for name, tally in self.columns.items()
         ]
@@ -136,7 +129,6 @@ def share(
     marks: Marks = (1.0, 1.0),
     least: float = 1.0,
 ) -> Estimate:
-    """The share of rows without a violation."""
     found = float(1 - tally.n_broken / tally.n)
     worth = tally.n / max(least, tally.effect)
     low, high = clopper_pearson(found * worth, worth)

@@ -28,8 +28,7 @@ from synth.table.faults import words
 from synth.table.restore_dtypes import dtype_trouble
 from synth.table.rows import Rows
 
-SHOWN_ROWS = 100_000
-"""Rows that break a constraint, of which shapes are told, at most."""
+SHOWN_ROWS = 100_000  # Rows that break a constraint, of which shapes are told, at most
 
 METRICS = (
     Metric("validity.rows", "higher", "Valid rows", "Share of synthetic rows that keep every rule of the schema.",
@@ -49,9 +48,8 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def valid_rows(offered: Any, schema: Schema) -> Estimate:
-    """The share of rows without a violation, from the table and its declared schema alone: no real row is read.
-
-    It is `validity.rows` without the landmarks, which are those of real rows.
+    """The share of rows without a violation, from the table and its declared schema alone: no real row is read. It is
+    `validity.rows` without the landmarks, which are those of real rows.
     """
     rows = Rows.of(offered, schema)
     judged = _judged(rows, schema, observe(schema, rows.frame(*schema.measured)))
@@ -59,11 +57,8 @@ def valid_rows(offered: Any, schema: Schema) -> Estimate:
 
 
 def _judged(rows: Rows, schema: Schema, seen: Schema, ranks: np.ndarray | None = None) -> Judged:
-    """The violations of all rows.
-
-    Args:
-        schema: under which the rows were read.
-        seen: the same with the domains that were observed.
+    """The violations of all rows. `schema`: under which the rows were read. `seen`: the same with the domains that were
+    observed.
     """
     faults, units = CellFaults.of(rows, schema, ranks), _units(rows, schema)
     faulty = {name: flags | _misshapen(rows, schema, name, ranks) for name, flags in faults.flags.items()}
@@ -88,7 +83,6 @@ def _law(
     rows: Rows, constraint: Constraint, schema: Schema, faulty: Mapping[str, np.ndarray], units: np.ndarray
 ) -> tuple[Law, np.ndarray]:
     """A constraint, checked on values that are clamped and missing where they cannot be read, and the rows breaking it.
-
     What no column allows is flagged beside: it would count as lawful.
     """
     unread = np.logical_or.reduce([faulty[name] for name in constraint.columns])
@@ -137,7 +131,6 @@ def _n_values(rows: Rows, name: str) -> int:
 
 
 def _rules(rows: Rows, schema: Schema, name: str, faults: CellFaults) -> list[str]:
-    """The rules that a column breaks, in words."""
     column = schema.columns[name]
     found = [words(kind, column, declared=schema.status == "declared")[0] for kind in faults.kinds[name]]
     known_empty = column.is_categorical and not (column.levels or column.is_measured)

@@ -9,8 +9,7 @@ from evaluate.text import compact, finite, short
 from reports.charts import svg
 
 Scale = Literal["signed", "difference"]
-LEVELS = 8
-"""Shades on either side of zero; cells of one shade are one path, which keeps the report small."""
+LEVELS = 8  # Shades on either side of zero; cells of one shade are one path, which keeps the report small
 SIDE = 232.0
 WIDTH = 320.0
 
@@ -18,10 +17,8 @@ WIDTH = 320.0
 def association_map(
     columns: Sequence[str], values: Sequence[Sequence[float | None]], label: str, scale: Scale, top: float = 1.0
 ) -> Markup:
-    """The triangle of one table, or of the difference between two.
-
-    Args:
-        values: symmetric, shape (d, d), in [-top, top]; `None` where there is no association to speak of.
+    """The triangle of one table, or of the difference between two. `values`: symmetric, shape (d, d), in [-top, top];
+    `None` where there is no association to speak of.
     """
     d = max(len(columns), 1)
     cell = SIDE / d
@@ -45,7 +42,6 @@ def association_map(
 
 
 def association_legend(scale: Scale, top: float = 1.0) -> Markup:
-    """The key to the shades."""
     start = f"minus {compact(top)}" if scale == "signed" else "zero"
     root = svg.canvas(200, 26, f"Shades from {start} to {compact(top)}", "chart legend")
     shades = [f"d{i}" for i in range(LEVELS + 1)]

@@ -13,16 +13,12 @@ from markupsafe import Markup
 from evaluate.text import compact, finite, percent, plain, short
 from reports.charts import svg
 
-Row = tuple[str, float, float]
-"""A label, its real share and its synthetic share."""
-EVERYTHING_ELSE = 2
-"""The last two labels of a column are `other` and `missing`."""
+Row = tuple[str, float, float]  # A label, its real share and its synthetic share
+EVERYTHING_ELSE = 2  # The last two labels of a column are `other` and `missing`
 WIDTH = 320.0
 HEIGHT, BASE, LEFT, RIGHT = 148.0, 116.0, 34.0, WIDTH - 6
-LETTER = 6.4
-"""Width of a character of a tick, for keeping ticks apart."""
-_HALF_OPEN = re.compile(r"\[(\S+), (\S+)[)\]]")
-"""Names for bins of a column without a step."""
+LETTER = 6.4  # Width of a character of a tick, for keeping ticks apart
+_HALF_OPEN = re.compile(r"\[(\S+), (\S+)[)\]]")  # Names for bins of a column without a step
 
 
 def steps(rows: list[Row], top: float, label: str) -> Markup:
@@ -105,9 +101,8 @@ SMALL_WIDTH, SMALL_HEIGHT = 120.0, 26.0
 
 
 def thumbnail(figure: Mapping[str, Any]) -> Markup:
-    """The small picture of one column: real shares as a gray area, synthetic ones as a line over it.
-
-    Bins of numbers stand in their order, categories by their real share; the last two hold everything else.
+    """The small picture of one column: real shares as a gray area, synthetic ones as a line over it. Bins of numbers
+    stand in their order, categories by their real share; the last two hold everything else.
     """
     rows = [
         (finite(real), finite(synthetic)) for real, synthetic in zip(figure["train"], figure["synthetic"], strict=True)
@@ -135,12 +130,10 @@ def thumbnail(figure: Mapping[str, Any]) -> Markup:
 
 
 BAR_LEFT, BAR_RIGHT, BAR_PITCH = 112.0, 268.0, 19.0
-MOST_ROWS = 9
-"""Categories drawn one by one; what is left is drawn as one row."""
+MOST_ROWS = 9  # Categories drawn one by one; what is left is drawn as one row
 
 
 def overlay(figure: Mapping[str, Any], top: float) -> Markup:
-    """The chart of one column."""
     labels = [plain(label) for label in figure["labels"]]
     real = [finite(share) for share in figure["train"]]
     synthetic = [finite(share) for share in figure["synthetic"]]

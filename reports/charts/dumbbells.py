@@ -29,7 +29,6 @@ def extent_of(estimates: Iterable[Estimate]) -> Extent:
 
 
 def strip(estimate: Estimate, extent: Extent, told: str = "") -> Markup:
-    """The picture of one estimate."""
     low, high = extent
     middle = STRIP_HEIGHT / 2
 
@@ -50,12 +49,10 @@ def strip(estimate: Estimate, extent: Extent, told: str = "") -> Markup:
 
 
 WIDTH, LEFT, RIGHT = 320.0, 8.0, 306.0
-MODEL_PITCH, COLUMN_PITCH = 62.0, 36.0
-"""Between the lines of two models, and of two columns."""
+MODEL_PITCH, COLUMN_PITCH = 62.0, 36.0  # Between the lines of two models, and of two columns
 
 
 def dumbbell(figure: Mapping[str, Any], extent: tuple[float, float]) -> Markup:
-    """The chart of one synthetic table."""
     models = figure["models"]
     root = svg.canvas(
         WIDTH, len(models) * MODEL_PITCH + 22, f"Scores of {len(models)} models, trained on synthetic and on real rows"
@@ -124,7 +121,6 @@ class Rates(Protocol):
 
 
 def inferred(columns: Sequence[Rates]) -> Markup:
-    """The chart of some columns, in their order, all on an axis from none to all."""
     root = svg.canvas(
         WIDTH,
         len(columns) * COLUMN_PITCH + 22,
@@ -138,12 +134,9 @@ def inferred(columns: Sequence[Rates]) -> Markup:
             (LEFT, y - 12),
             one.column if len(one.column) <= LONGEST_NAME else f"{one.column[: LONGEST_NAME - 1]}…",
         )
+        value, low, high = alike(*one.advantage)
         svg.words(
-            root,
-            "tick num hot" if one.alarms else "tick num",
-            (RIGHT, y - 12),
-            _advantage_words(one.advantage),
-            "end",
+            root, "tick num hot" if one.alarms else "tick num", (RIGHT, y - 12), f"{value} [{low}, {high}]", "end"
         )
         svg.line(root, "grid", (LEFT, y), (RIGHT, y))
         if one.own is not None:
@@ -159,14 +152,8 @@ def inferred(columns: Sequence[Rates]) -> Markup:
     return svg.rendered(root)
 
 
-LONGEST_NAME = 24
-"""Characters of a name that stand beside its number."""
+LONGEST_NAME = 24  # Characters of a name that stand beside its number
 
 
 def _x(share: float) -> float:
     return LEFT + min(max(share, 0.0), 1.0) * (RIGHT - LEFT)
-
-
-def _advantage_words(advantage: tuple[float, float, float]) -> str:
-    value, low, high = alike(*advantage)
-    return f"{value} [{low}, {high}]"

@@ -14,14 +14,11 @@ from reports.sections.ranking import Mark
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BASE = 560.0, 330.0, 54.0, 470.0, 16.0, 274.0
 LINE = 14.0
-CLOSE = 64.0
-"""Names of marks that are closer than this, side by side, are pushed apart."""
+CLOSE = 64.0  # Names of marks that are closer than this, side by side, are pushed apart
 
 
 @dataclass(frozen=True)
 class _Scale:
-    """Values on the page."""
-
     x: tuple[float, float]
     y: tuple[float, float]
 
@@ -33,7 +30,8 @@ class _Scale:
 
 def pareto(marks: Sequence[Mark], titles: tuple[str, str], reference: float | None = None) -> Markup:
     """The picture; better is up and to the left."""
-    root = svg.canvas(WIDTH, HEIGHT, _spoken(marks, titles))
+    said = [f"{m.name} ({m.standing}): {number(m.utility)} at {number(m.exposure)}" for m in marks]
+    root = svg.canvas(WIDTH, HEIGHT, f"{titles[0]} against {titles[1]}. {'; '.join(said)}")
     utilities = [value for mark in marks for value in (mark.utility, mark.low, mark.high)]
     scale = _Scale(_extent([mark.exposure for mark in marks]), _extent([*utilities, *_there(reference)]))
     _frame(root, scale, titles)
@@ -108,8 +106,3 @@ def _names(root: Element, placed: Sequence[tuple[svg.Point, Mark]]) -> None:
             at = (at[0], at[1] + LINE)
         taken.append(at)
         svg.words(root, "tick hot" if mark.barred else "tick", at, short(mark.name, 18), "end" if left else "start")
-
-
-def _spoken(marks: Sequence[Mark], titles: tuple[str, str]) -> str:
-    said = [f"{m.name} ({m.standing}): {number(m.utility)} at {number(m.exposure)}" for m in marks]
-    return f"{titles[0]} against {titles[1]}. {'; '.join(said)}"

@@ -11,7 +11,6 @@ Point = tuple[float, float]
 
 
 def canvas(width: float, height: float, label: str, css: str = "chart") -> ET.Element:
-    """An empty drawing that a screen reader announces by its label."""
     root = ET.Element("svg", {"viewBox": f"0 0 {_n(width)} {_n(height)}", "class": css, "role": "img"})
     root.set("aria-label", plain(label))
     return root
@@ -26,7 +25,6 @@ def add(parent: ET.Element, tag: str, css: str, **attributes: float | str) -> ET
 
 
 def line(parent: ET.Element, css: str, start: Point, end: Point) -> ET.Element:
-    """A straight line."""
     return add(parent, "line", css, x1=start[0], y1=start[1], x2=end[0], y2=end[1])
 
 
@@ -41,12 +39,10 @@ def words(parent: ET.Element, css: str, at: Point, content: str, anchor: str = "
 
 
 def path(parent: ET.Element, css: str, points: Sequence[Point]) -> ET.Element:
-    """An open line through points."""
     return add(parent, "path", css, d="M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in points))
 
 
 def hint(element: ET.Element, content: str) -> None:
-    """A tooltip."""
     ET.SubElement(element, "title").text = plain(content)
 
 

@@ -14,14 +14,10 @@ from reports.sections.sweep import Mean, Panel
 
 WIDTH, HEIGHT, LEFT, TOP, BASE = 400.0, 226.0, 48.0, 14.0, 182.0
 PAD = 16.0
-APART = 52.0
-"""Between the largest epsilon and the fit without one."""
-NAMES = 98.0
-"""Room for the names of landmarks and generators, at the right."""
-DODGE = 8.0
-"""Between the error bars of two generators at one epsilon."""
-CLOSEST = 22.0
-"""Labels of the axis that would be closer than this are left out."""
+APART = 52.0  # Between the largest epsilon and the fit without one
+NAMES = 98.0  # Room for the names of landmarks and generators, at the right
+DODGE = 8.0  # Between the error bars of two generators at one epsilon
+CLOSEST = 22.0  # Labels of the axis that would be closer than this are left out
 LINE = 13.0
 
 Scale = Callable[[float], float]
@@ -36,7 +32,6 @@ class Axis:
 
     @classmethod
     def of(cls, epsilons: Sequence[float | None]) -> "Axis":
-        """The axis that all charts of a sweep share."""
         right, known = WIDTH - NAMES, set(epsilons)
         numbers = sorted(epsilon for epsilon in known if epsilon is not None and epsilon > 0)
         last = right - PAD - (APART if None in known and numbers else 0)
@@ -55,7 +50,6 @@ class Axis:
 
 
 def tradeoff(panel: Panel) -> Markup:
-    """The chart of one measure."""
     root = svg.canvas(WIDTH, HEIGHT, _spoken(panel))
     axis, (low, high) = Axis.of(panel.epsilons), _extent(panel)
 

@@ -22,7 +22,6 @@ Source: OWASP, "CSV Injection"."""
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a CSV file, whole or not at all."""
     with whole_file(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, [safe(column) for column in columns], lineterminator="\n")
         writer.writeheader()
@@ -119,7 +118,6 @@ def write_sweep(evaluation: Evaluation, folder: Path) -> None:
 
 
 def point_lines(points: Iterable[SweepPoint]) -> Iterator[Line]:
-    """One line for each number of each point, and one for each measure that gave none, with the reason."""
     for point in points:
         answers: tuple[Estimate | Failure, ...] = (*point.candidate.estimates, *point.candidate.failures)
         for found in answers:

@@ -49,9 +49,7 @@ EPSILON = Family(
     ("model", "dataset", "run_id"),
 )
 REMAINING = Family(
-    "dp_training_budget_remaining",
-    "Epsilon that the ledger has left for a dataset after this run.",
-    ("dataset",),
+    "dp_training_budget_remaining", "Epsilon that the ledger has left for a dataset after this run.", ("dataset",)
 )
 LIMIT = Family("dp_training_budget_limit", "Epsilon that all releases of a dataset may come to.", ("dataset",))
 NOISE = Family(
@@ -112,11 +110,7 @@ def public_registry(evaluation: Evaluation, when: datetime) -> "CollectorRegistr
 
 
 def internal_registry(evaluation: Evaluation, verdicts: Iterable[Verdict]) -> "CollectorRegistry":
-    """Metrics that were computed from real rows.
-
-    Args:
-        evaluation: *Sensitive*: it was measured on real rows.
-    """
+    """Metrics that were computed from real rows. `evaluation`: *Sensitive*: it was measured on real rows."""
     registry, gauges = _empty(INTERNAL)
     labels: dict[str, str] = {}
     for model, candidate in _by_label(evaluation):
@@ -133,11 +127,7 @@ def internal_registry(evaluation: Evaluation, verdicts: Iterable[Verdict]) -> "C
 
 
 def write_telemetry(evaluation: Evaluation, verdicts: Iterable[Verdict], folder: Path, when: datetime) -> None:
-    """Both text files, each whole or not there.
-
-    Args:
-        evaluation: *Sensitive*: it was measured on real rows.
-    """
+    """Both text files, each whole or not there. `evaluation`: *Sensitive*: it was measured on real rows."""
     from prometheus_client import generate_latest
 
     public, internal = public_registry(evaluation, when), internal_registry(evaluation, verdicts)
@@ -159,7 +149,6 @@ def _set(gauge: "Gauge", value: float | None, *labels: str) -> None:
 
 
 def _by_label(evaluation: Evaluation) -> Iterable[tuple[str, Candidate]]:
-    """Candidates by a label of their own each, even where two go by one name."""
     taken: list[str] = []
     for candidate in evaluation.candidates:
         taken.append(_free(_label(candidate.name), taken))
@@ -167,7 +156,6 @@ def _by_label(evaluation: Evaluation) -> Iterable[tuple[str, Candidate]]:
 
 
 def _free(name: str, taken: Collection[str]) -> str:
-    """The name, numbered where it is taken."""
     numbered = (f"{name}#{place}" for place in itertools.count(2))
     return name if name not in taken else next(one for one in numbered if one not in taken)
 

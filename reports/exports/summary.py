@@ -21,8 +21,7 @@ from reports.sections.verdicts import Ruling, ruling_of
 SUMMARY = "summary.md"
 INTERNAL = "**Internal.** Numbers computed from real rows, outside any privacy guarantee. Do not pass them on."
 MARKS = {"PASS": "\u2705", "FAIL": "\u274c", "INCONCLUSIVE": "\u2754"}
-MOST_TABLES = 12
-"""Tables that are shown with their rules; the rest have a line."""
+MOST_TABLES = 12  # Tables that are shown with their rules; the rest have a line
 _OUTCOMES = ("FAIL", "INCONCLUSIVE", "PASS")
 
 
@@ -34,10 +33,8 @@ def to_summary(
     release: str | None = None,
     report: str = "report.html",
 ) -> str:
-    """The verdicts, what they rest on, and what the tables promise.
-
-    Args:
-        evaluation: *Sensitive*: it was measured on real rows.
+    """The verdicts, what they rest on, and what the tables promise. `evaluation`: *Sensitive*: it was measured on real
+    rows.
     """
     found = sorted((ruling_of(v) for v in verdicts), key=lambda ruling: ruling.verdict.candidate != release)
     return document(_lines(evaluation, found, title, release, report))
@@ -61,7 +58,6 @@ def _lines(
 
 
 def _ranked(evaluation: Evaluation) -> Iterator[str]:
-    """The outcome of each vendor, those without a verdict included."""
     ranking = ranking_of(evaluation)
     if ranking is not None:
         yield "\n## Ranking\n"
@@ -75,7 +71,6 @@ def _standing(row: VendorRow) -> tuple[str, ...]:
 
 
 def _warnings(evaluation: Evaluation) -> Iterator[str]:
-    """The warnings before and during the work."""
     for title, said in (("Warnings", warnings_of(evaluation)), ("Left out or replaced", left_out(evaluation.schema))):
         if said:
             yield f"\n## {title}\n"

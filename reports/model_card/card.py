@@ -98,10 +98,8 @@ def _two_digits(n: int) -> int:
 
 
 def measured_of(evaluation: Evaluation, candidate: Candidate, verdicts: Iterable[Verdict]) -> Measured:
-    """The measured part of an internal card, nothing of which is in one to hand on.
-
-    Args:
-        evaluation: *Sensitive*: it was measured on real rows.
+    """The measured part of an internal card, nothing of which is in one to hand on. `evaluation`: *Sensitive*: it was
+    measured on real rows.
     """
     found = [candidate.find(measure) for measure in key_figures()]
     return Measured(
@@ -147,10 +145,8 @@ class CardFacts:
 def internal_card(
     evaluation: Evaluation, name: str, facts: CardFacts, verdicts: Iterable[Verdict] = ()
 ) -> InternalCard:  # fmt: skip
-    """The card for whoever may see numbers computed from real rows.
-
-    Args:
-        evaluation: *Sensitive*: it was measured on real rows.
+    """The card for whoever may see numbers computed from real rows. `evaluation`: *Sensitive*: it was measured on real
+    rows.
     """
     candidate = _found(evaluation, name)
     return InternalCard(
@@ -186,6 +182,7 @@ def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form
     known = evaluation.provenance
     privacy = privacy_of(evaluation, candidate, form)
     n = evaluations_of(known, by_name=form == "to-hand-on")
+    found = candidate.expected  # by public facts: schema, budget and plan, no row
     return {
         "card_version": CARD_VERSION,
         "title": facts.terms.pretty_name or known.job or TITLE,
@@ -205,7 +202,7 @@ def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form
         "trained": trained_of(evaluation, privacy, facts.holdout_share, form),
         "made": made_of(candidate, known, privacy, form),
         "use": _use(facts.terms, privacy),
-        "expected": _expected(candidate),
+        "expected": None if found is None else Expected(column=found.column, pair=found.tree, typical_pair=found.pair),
         "evaluations": n,
         "evaluations_in_words": wording.evaluations_in_words(n, form),
     }
@@ -224,9 +221,3 @@ def _use(terms: Terms, privacy: Promise | NoPromise) -> Use:
         language=terms.language,
         tags=tuple(dict.fromkeys(tags)),
     )
-
-
-def _expected(candidate: Candidate) -> Expected | None:
-    """The expected error by public facts: schema, budget and plan, no row."""
-    found = candidate.expected
-    return None if found is None else Expected(column=found.column, pair=found.tree, typical_pair=found.pair)

@@ -44,7 +44,6 @@ MECHANISMS = {
 
 
 def mechanisms_of(*statements: PrivacyStatement) -> tuple[str, ...]:
-    """The mechanisms of some statements, each once."""
     named = (event.mechanism for stated in statements for event in stated.events)
     return tuple(dict.fromkeys(MECHANISMS.get(one, one) for one in named))
 
@@ -71,7 +70,6 @@ def dp_sgd_of(stated: PrivacyStatement, generator: GeneratorRecord | None) -> Dp
 
 
 def spending_of(books: BudgetTable, stated: PrivacyStatement) -> tuple[Spending, ...]:
-    """Every line of the books of a statement."""
     return tuple(
         Spending(
             what=line.what, mechanism=line.mechanism, noise=line.noise, times=event.count, rho=line.rho,
@@ -82,7 +80,6 @@ def spending_of(books: BudgetTable, stated: PrivacyStatement) -> tuple[Spending,
 
 
 def audit_of(candidate: Candidate, form: Form) -> AuditSummary:
-    """The audit of the mechanism that a table was made by."""
     note, found = audit_note(candidate), candidate.audit
     if found is None or note is None:
         failed = audit_failed(candidate)
@@ -125,7 +122,6 @@ DOUBTS = {"disputed": wording.DISPUTED, "unverified": UNVERIFIED}
 
 
 def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Promise | NoPromise:
-    """The promise of a table."""
     claims, stated = Composition.of(evaluation).claims(candidate), candidate.statement
     if stated is None or claims is None:
         return _no_promise(wording.NOTHING_BOUNDS)
@@ -134,6 +130,7 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
     status = _standing(evaluation, audit, claims)
     books = books_of(candidate.name, stated, evaluation.provenance.ledger)
     protection = protection_of(evaluation, candidate, claims)
+    relation = stated.relation
     return Promise(
         status=status,
         in_words=_in_words(status, claims, protection, unit),
@@ -150,7 +147,7 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
         ),
         unit=unit,
         max_rows_per_unit=k,
-        neighboring_relation=_relation(stated),
+        neighboring_relation=f"{relation}. {RELATIONS[relation]}" if relation in RELATIONS else relation,
         trust_model=f"{stated.trust}. {TRUST[stated.trust]}",
         n_units=stated.n_units,
         accountant=stated.accountant,
@@ -174,7 +171,6 @@ def _disputed(audit: AuditSummary, claims: Claims) -> bool:
 
 
 def standing_of(evaluation: Evaluation, candidate: Candidate, claims: Claims) -> Standing:
-    """The standing of the claim that counts with a table, inside."""
     return _standing(evaluation, audit_of(candidate, "internal"), claims)
 
 
@@ -214,11 +210,6 @@ def _published(evaluation: Evaluation, candidate: Candidate) -> tuple[PrivacySta
     """The statement of the numbers that are published about a table; empty where there are none."""
     found = evaluation.provenance.released_numbers
     return (found.statement,) if found is not None and found.table == candidate.name else ()
-
-
-def _relation(stated: PrivacyStatement) -> str:
-    relation = stated.relation
-    return f"{relation}. {RELATIONS[relation]}" if relation in RELATIONS else relation
 
 
 def _ledger(books: BudgetTable, form: Form) -> LedgerPosition | None:

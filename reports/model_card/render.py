@@ -145,7 +145,6 @@ def _template() -> "Template":
 
 
 def to_markdown(card: ModelCard) -> str:
-    """The card, beginning with its front matter."""
     expected, made = card.expected, card.made
     errors = (
         ()
@@ -167,13 +166,11 @@ def to_markdown(card: ModelCard) -> str:
 
 
 def card_content(card: ModelCard) -> dict[str, Any]:
-    """The card as plain data, as its JSON Schema describes it."""
     content: dict[str, Any] = card.model_dump(mode="json")
     return content
 
 
 def write_card(card: ModelCard, yaml_path: Path, markdown_path: Path) -> tuple[Path, Path]:
-    """Both files of a card, each whole or not there."""
     for path, content in ((yaml_path, to_yaml(card_content(card))), (markdown_path, to_markdown(card))):
         with whole_file(path) as beside:
             beside.write_text(content, encoding="utf-8", newline="\n")

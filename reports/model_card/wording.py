@@ -94,7 +94,6 @@ UNKNOWN_EVALUATIONS = (
 
 
 def of_several(n: int) -> str:
-    """A caveat on several private fits in one evaluation."""
     return (
         f"This is one of {n:,} private fits that were evaluated together. Each is a release of its own, and they "
         "compose: whoever picks the best of them has looked at all."
@@ -102,7 +101,6 @@ def of_several(n: int) -> str:
 
 
 def evaluations_in_words(n: int | None, form: Form) -> str:
-    """The number of evaluations that were run, and its meaning."""
     if n is None:
         return UNCOUNTED if form == "to-hand-on" else UNKNOWN_EVALUATIONS
     of = "were counted under the dataset's declared name" if form == "to-hand-on" else "have read the real table"
@@ -127,7 +125,6 @@ def promised(protection: Protection, unit: str, seen: str = "this table") -> tup
 
 
 def not_covered(unit: str, k: int) -> tuple[str, ...]:
-    """The limits of a guarantee."""
     if unit == "row":
         of_many = "Several rows of one person, family or organization as well as one row: the unit is one row."
     else:

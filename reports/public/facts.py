@@ -31,8 +31,7 @@ from synth.table import conform
 
 N_BINS = 24
 MOST_NAMED = 8
-TAIL = 0.005
-"""Share of the values beyond either end of the drawn line that the outermost bins take in."""
+TAIL = 0.005  # Share of the values beyond either end of the drawn line that the outermost bins take in
 
 
 @dataclass(frozen=True)
@@ -182,10 +181,8 @@ def public_facts(
     title: str,
     n_rows: int | None = None,
 ) -> PublicFacts:
-    """The whitelist: what is public in an evaluation of one table, beside what is public anyway.
-
-    Args:
-        evaluation: *Sensitive*.
+    """The whitelist: what is public in an evaluation of one table, beside what is public anyway. `evaluation`:
+    *Sensitive*.
     """
     from evaluate.validity.validity import valid_rows
 

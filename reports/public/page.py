@@ -57,7 +57,6 @@ def _spoken(released: Released) -> str:
 
 
 def column_chart(column: PublicColumn) -> Markup:
-    """The distribution of one column of the synthetic table."""
     label = f"{short(column.name)}: shares of the synthetic rows"
     return _steps(column, label) if column.ordered else _bars(column, label)
 
@@ -170,24 +169,20 @@ class NumberRow:
 
     @property
     def is_count(self) -> bool:
-        """True where it is a number of rows."""
         return self.number.measure == N_ROWS
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A privacy statement with its books."""
-
     statement: PrivacyStatement
     books: BudgetTable
 
 
 @dataclass(frozen=True)
 class PublicPage:
-    """Everything that the template needs; all of it follows from the facts.
-
-    `words` are the verdict, `held` the number of its rules, `symbol` its class and `icon` its picture. `lacks` is the
-    substitute for a guarantee that holds, empty where one does. `tag` stands over every section.
+    """Everything that the template needs; all of it follows from the facts. `words` are the verdict, `held` the number
+    of its rules, `symbol` its class and `icon` its picture. `lacks` is the substitute for a guarantee that holds, empty
+    where one does. `tag` stands over every section.
     """
 
     facts: PublicFacts
@@ -213,7 +208,6 @@ class PublicPage:
 
 
 def page_of(facts: PublicFacts) -> PublicPage:
-    """The page that public facts make."""
     verdict = public_verdict(facts)
     released = () if facts.publication is None else facts.publication.numbers
     lacks, symbol = _lacks(facts), _symbol(facts, verdict)

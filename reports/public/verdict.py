@@ -24,8 +24,6 @@ _WORDS: Mapping[Outcome, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class PublicVerdict:
-    """The outcome of the rules that can be shown."""
-
     outcome: Outcome | None
     findings: tuple[Finding, ...]
     hidden: tuple[Rule, ...]
@@ -42,7 +40,6 @@ class PublicVerdict:
 
     @property
     def binding(self) -> tuple[Finding, ...]:
-        """The outcome of the binding rules that can be shown."""
         return tuple(finding for finding in self.findings if finding.binding)
 
     @property

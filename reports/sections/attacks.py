@@ -115,7 +115,6 @@ def figure(candidate: Candidate, name: str) -> Mapping[str, Any]:
 
 
 def ways(candidate: Candidate) -> tuple[Way, ...]:
-    """Every membership attack that was tried."""
     membership = figure(candidate, "membership")
     picked = set(texts(membership.get("chosen")))
     return tuple(
@@ -126,7 +125,6 @@ def ways(candidate: Candidate) -> tuple[Way, ...]:
 
 
 def reached(candidate: Candidate) -> tuple[Reached, ...]:
-    """The success of tests of membership, by rate of false alarms."""
     found = ((measure, candidate.find(measure)) for measure in AT_RATES)
     return tuple(
         Reached(measure, float(measure.rpartition("_at_")[2]), (one.value, one.low, one.high))
@@ -145,7 +143,6 @@ def exposed(candidate: Candidate) -> tuple[Exposed, ...]:
 
 
 def splits(candidate: Candidate) -> tuple[LinkedColumns, ...]:
-    """Every split of the columns that linkability was tried with, the worst first."""
     drawn = mappings(candidate.figures.get("linkability"))
     whole = {name for one in drawn for side in ("columns", "others") for name in texts(one.get(side))}
     found = []
@@ -160,7 +157,6 @@ def splits(candidate: Candidate) -> tuple[LinkedColumns, ...]:
 
 
 def crowds(candidate: Candidate) -> tuple[str, tuple[Crowd, ...]]:
-    """The quasi-identifiers, and people by how many share their combination."""
     drawn = figure(candidate, "quasi_identifiers")
     found = []
     for one in mappings(drawn.get("classes")):
@@ -197,14 +193,11 @@ def _beside(found: object) -> Interval | None:
 
 Word = Literal["alarm", "no alarm", "not measured"]
 
-MOST_COLUMNS = 20
-"""Columns that the chart of attribute inference shows, the worst ones."""
+MOST_COLUMNS = 20  # Columns that the chart of attribute inference shows, the worst ones
 
 
 @dataclass(frozen=True)
 class AttackLine:
-    """One attack."""
-
     measure: str
     title: str
     subject: str
@@ -226,25 +219,20 @@ class AttackLine:
 
 @dataclass(frozen=True)
 class AttackNote:
-    """All attacks on one table."""
-
     lines: tuple[AttackLine, ...]
     columns: tuple[Inferred, ...]
     models: tuple[Inferred, ...]
 
     @property
     def alarms(self) -> tuple[AttackLine, ...]:
-        """The attacks that raise one."""
         return tuple(line for line in self.lines if line.word == "alarm")
 
     @property
     def n_measured(self) -> int:
-        """Attacks that gave a result."""
         return sum(line.word != "not measured" for line in self.lines)
 
     @property
     def sentence(self) -> str:
-        """The attacks in one sentence."""
         measured = [line for line in self.lines if line.word != "not measured"]
         if not measured:
             return "No attack gave a result, so that nothing speaks against a leak."
@@ -259,7 +247,6 @@ class AttackNote:
 
 
 def attack_note(candidate: Candidate) -> AttackNote:
-    """The results of attacks on one candidate."""
     tried = [name for name, metric in CATALOG.items() if metric.attack == "always" and _has(candidate, name)]
     asked = [name for name, metric in CATALOG.items() if metric.attack == "on request" and _ran(candidate, name)]
     lines = [_line(candidate, name) for name in (*tried, *asked)]
@@ -278,7 +265,6 @@ def _has(candidate: Candidate, measure: str) -> bool:
 
 
 def _ran(candidate: Candidate, measure: str) -> bool:
-    """True where an attack was tried, with a number or without."""
     names = (measure, CATALOG[measure].by)
     return _worst(candidate, measure) is not None or any(f.measure in names for f in candidate.failures)
 

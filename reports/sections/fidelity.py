@@ -11,12 +11,10 @@ from typing import Any
 from evaluate.result import Candidate, Estimate, Expectation
 from evaluate.text import finite, number, percent, plain
 
-MOST_COLUMNS = 20
-"""Columns that a triangle of associations shows at most, the most wrong ones."""
+MOST_COLUMNS = 20  # Columns that a triangle of associations shows at most, the most wrong ones
 MOST_CLIQUES = 10
 MINUS = "\u2212"
-MARKED = 0.1
-"""Total variation up to which a column whose details are marked comes before others."""
+MARKED = 0.1  # Total variation up to which a column whose details are marked comes before others
 DETAILS = {
     "columns.tail.excess": 0.005, "columns.mean": 0.1, "columns.std": 0.22, "columns.spikes.kept": 0.9,
     "columns.lattice.kept": 0.9,
@@ -28,8 +26,6 @@ the limit."""
 
 @dataclass(frozen=True)
 class ColumnRow:
-    """One column's charts side by side, drawn to the same scale."""
-
     column: str
     kind: str
     worst: float
@@ -72,7 +68,6 @@ class WorstClique:
 
 
 def column_rows(candidates: Sequence[Candidate]) -> tuple[ColumnRow, ...]:
-    """Every column that any candidate has a figure for, the worst first."""
     found = [{f["column"]: f for f in c.figures.get("columns", ())} for c in candidates]
     names = list(dict.fromkeys(name for figures in found for name in figures))
     numbers = [{(e.measure, e.subject): e for e in c.estimates if e.measure in DETAILS} for c in candidates]

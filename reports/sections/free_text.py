@@ -23,13 +23,10 @@ MOST_SENTENCES = 10
 
 @dataclass(frozen=True)
 class LandmarkedDistance:
-    """A distance of one column of texts with its landmarks."""
-
     estimate: Estimate
 
     @property
     def title(self) -> str:
-        """Its name in words."""
         return entry(self.estimate.measure).title.removesuffix(", distance")
 
     @property
@@ -42,8 +39,6 @@ class LandmarkedDistance:
 
 @dataclass(frozen=True)
 class Agreement:
-    """The agreement of texts with one column."""
-
     column: str
     lost: Estimate | None
     tstr: Estimate | None
@@ -59,8 +54,6 @@ class Agreement:
 
 @dataclass(frozen=True)
 class TextPart:
-    """One column of texts."""
-
     column: str
     lengths: dict[str, Any] | None
     distances: tuple[LandmarkedDistance, ...]
@@ -72,8 +65,6 @@ class TextPart:
 
 @dataclass(frozen=True)
 class TextSection:
-    """The section of a report on the texts of one table."""
-
     rows: tuple[Estimate, ...]
     attacks: tuple[Estimate, ...]
     absent: tuple[tuple[str, str], ...]
@@ -82,15 +73,12 @@ class TextSection:
 
     @property
     def copied(self) -> tuple[TextPart, ...]:
-        """Columns of which sentences are repeated."""
         return tuple(part for part in self.parts if part.sentences)
 
 
 def texts_of(candidate: Candidate, names: Sequence[str]) -> TextSection | None:
-    """The texts of a table; `None` where its schema keeps none.
-
-    Args:
-        candidate: *Sensitive*: repeated sentences are of real people.
+    """The texts of a table; `None` where its schema keeps none. `candidate`: *Sensitive*: repeated sentences are of
+    real people.
     """
     if not names:
         return None

@@ -74,7 +74,6 @@ def of_guarantee(candidate: Candidate, evaluation: Evaluation) -> GuidelineFindi
 
 
 def of_audit(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
-    """The audited lower bound on the claim."""
     if candidate.statement is None:
         return GuidelineFinding("absent", "no formal guarantee to test")
     note = audit_note(candidate)
@@ -88,7 +87,6 @@ def of_audit(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
 
 
 def of_utility(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
-    """The loss of models, and the group that is served worst."""
     gaps = [
         e
         for e in candidate.estimates
@@ -135,14 +133,11 @@ def of_governance(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
     return GuidelineFinding("yours to judge", f"{kept}; the sign-off above is to be filled in")
 
 
-SAID_ONCE = ("yours to judge", "stated")
-"""Answers that need not be given for each table where they are the same."""
+SAID_ONCE = ("yours to judge", "stated")  # Answers that need not be given for each table where they are the same
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """One thing that a guideline asks."""
-
     source: str
     title: str
     asks: str
@@ -152,8 +147,6 @@ class Criterion:
 
 @dataclass(frozen=True)
 class GuidelineRow:
-    """One criterion with its answer for every candidate that the report shows, in their order."""
-
     criterion: Criterion
     answers: tuple[tuple[str, GuidelineFinding], ...]
 
@@ -164,7 +157,6 @@ class GuidelineRow:
 
 
 def criteria_rows(evaluation: Evaluation, candidates: Sequence[Candidate]) -> tuple[GuidelineRow, ...]:
-    """The criteria in the order of their sources, each with what was found here."""
     return tuple(GuidelineRow(one, tuple((c.name, one.answer(c, evaluation)) for c in candidates)) for one in CRITERIA)
 
 

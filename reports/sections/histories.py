@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from evaluate.result import UNASKED, Candidate, Estimate, Failure
+from evaluate.result import UNASKED, Candidate, Estimate
 from evaluate.text import finite, number
 from reports.glossary import entry
 
@@ -14,8 +14,6 @@ MOST_COLUMNS = 10
 
 @dataclass(frozen=True)
 class ColumnTransitions:
-    """The transitions of one column, as a distance with its landmarks."""
-
     column: str
     estimate: Estimate
 
@@ -29,8 +27,6 @@ class ColumnTransitions:
 
 @dataclass(frozen=True)
 class HistorySection:
-    """The section of a report on the histories of one table."""
-
     rows: tuple[Estimate, ...]
     absent: tuple[tuple[str, str], ...]
     lengths: dict[str, Any] | None
@@ -42,16 +38,11 @@ def histories_of(candidate: Candidate) -> HistorySection | None:
     rows = tuple(one for one in candidate.estimates if one.measure.startswith(FAMILY) and not one.subject)
     missing = [one for one in candidate.failures if one.measure.startswith(FAMILY)]
     drawn = candidate.figures.get("histories") or {}
-    if not rows and not drawn and not any(_tried(one) for one in missing):
+    if not rows and not drawn and not any(one.message != UNASKED for one in missing):
         return None
     absent = tuple((entry(one.measure).title, one.message.rstrip(".")) for one in missing)
     worst = tuple(_transitions(found) for found in drawn.get("transitions", ())[:MOST_COLUMNS])
     return HistorySection(rows, absent, drawn.get("lengths"), worst)
-
-
-def _tried(failure: Failure) -> bool:
-    """True where a number was to be measured, not only not asked for."""
-    return failure.message != UNASKED
 
 
 def _transitions(found: dict[str, Any]) -> ColumnTransitions:

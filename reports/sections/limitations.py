@@ -67,14 +67,11 @@ class AttackPower:
 
 @dataclass(frozen=True)
 class TableLimitations:
-    """Limitations of one candidate's evaluation."""
-
     failures: tuple[Failure, ...]
     power: tuple[str, ...]
 
 
 def limits_of(candidate: Candidate, notes: Sequence[str] = ()) -> TableLimitations:
-    """The limits of one candidate's evaluation."""
     audit = [_of_audit(candidate)] if candidate.statement is not None else []
     shadows = [] if isinstance(candidate.find("privacy.shadow.auc"), Estimate) else [NO_SHADOWS]
     return TableLimitations(candidate.failures, (*on_samples(candidate), *notes, *_power(candidate), *shadows, *audit))

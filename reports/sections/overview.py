@@ -37,26 +37,19 @@ READINGS: Mapping[str, tuple[str, str]] = {
     ),
     "pairs.tvd.mean": ("Pairs off", "fidelity, as the mean distance of pairs of columns from the real ones"),
     "columns.tvd.mean": ("Columns off", "fidelity, as the mean distance of columns from the real ones"),
-    "privacy.membership.auc": (
-        "Attack",
-        f"the success of an attacker in telling who was in the real table; {_AUC}",
-    ),
+    "privacy.membership.auc": ("Attack", f"the success of an attacker in telling who was in the real table; {_AUC}"),
 }
 """The title of a line by its number, and a reading of it."""
 ABSENT: Mapping[Anchor, str] = {"utility": "Utility", "comparison": "Fidelity", "attacks": "Attack"}
 """The title of a line without a number."""
 GUARANTEE = "Guarantee"
-ALARMED = 0.6
-"""The membership AUC that the axis reaches at least, so that noise about 0.5 does not look like a leak."""
+ALARMED = 0.6  # The membership AUC that the axis reaches at least, so that noise about 0.5 does not look like a leak
 FALSE_ALARM_RATE = 0.01
-TIGHT = 1e-3
-"""The least length of an axis."""
+TIGHT = 1e-3  # The least length of an axis
 
 
 @dataclass(frozen=True)
 class OverviewLine:
-    """One line of the overview."""
-
     anchor: Anchor
     title: str
     estimate: Estimate | None
@@ -67,16 +60,12 @@ class OverviewLine:
 
 @dataclass(frozen=True)
 class Overview:
-    """The overview of all tables."""
-
     lines: tuple[tuple[OverviewLine, ...], ...]
     readings: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """The guarantee of a table as the overview needs it."""
-
     protection: Protection | None
     unit: str = "rows"
     lacks: str = "no formal guarantee"
@@ -85,7 +74,6 @@ class Guarantee:
 def overview_of(
     candidates: Sequence[Candidate], guarantees: Sequence[Guarantee], unlearned: Sequence[str] = ()
 ) -> Overview:
-    """The overview of candidates."""
     lines: list[list[OverviewLine]] = [[] for _ in candidates]
     readings = []
     for anchor, measures in MEASURES.items():

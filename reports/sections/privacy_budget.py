@@ -2,7 +2,6 @@
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from evaluate.provenance import LedgerStanding
@@ -39,8 +38,7 @@ _FORMULAS = {
         "has no rho: random samples make it cheaper than rho can say, and only the accountants price it",
     ),
 }
-_ACCOUNT = ("dataset", "unit", "total_epsilon", "total_delta")
-"""Keys that two positions of one account have in common."""
+_ACCOUNT = ("dataset", "unit", "total_epsilon", "total_delta")  # Keys that two positions of one account have in common
 OUTSIDE = "Made outside a ledger: nothing adds it to other releases of the same table."
 AFTER_RUN = "after all that this run drew"
 AFTER_RELEASE = "when this release was reserved, all before it and itself included"
@@ -62,8 +60,6 @@ class BookLine:
 
 @dataclass(frozen=True)
 class BudgetTable:
-    """The lines of a statement with their totals, and how to check them."""
-
     lines: tuple[BookLine, ...]
     rho: float | None
     own_delta: float
@@ -78,20 +74,20 @@ class BudgetTable:
 
 
 def books_of(name: str, statement: PrivacyStatement, booked: LedgerStanding | None = None) -> BudgetTable:
-    """The books of one candidate's statement."""
     events = statement.events
     known = [event.rho for event in events if event.rho is not None]
     rho = sum(known) if events and len(known) == len(events) else None
     own = sum(event.delta for event in events)
     rest = statement.delta - own
     held, moment = position_of(statement.ledger, booked)
+    met = dict.fromkeys(event.mechanism for event in events)
     return BudgetTable(
         lines=tuple(_line(event, rho) for event in events),
         rho=rho,
         own_delta=own,
         rest=rest,
         by_hand=None if rho is None or not 0 < rest < 1 else rho + 2 * math.sqrt(rho * math.log(1 / rest)),
-        formulas=_formulas(events),
+        formulas=tuple(_FORMULAS[mechanism] for mechanism in met if mechanism in _FORMULAS),
         ledger=held,
         left=None if held is None else max(0.0, held.total_epsilon - held.spent_epsilon),
         moment=moment,
@@ -101,10 +97,15 @@ def books_of(name: str, statement: PrivacyStatement, booked: LedgerStanding | No
 
 
 def _line(event: EventRecord, total: float | None) -> BookLine:
+    shown = [
+        f"{_NOISE.get(key, plain(key))} {exact(value)}"
+        for key, value in event.noise.items()
+        if not isinstance(value, bool)
+    ]
     return BookLine(
         what=plain(event.what),
         mechanism=_WORDS.get(event.mechanism, plain(event.mechanism)),
-        noise=_noise(event.noise),
+        noise=(*shown, "on whole numbers") if event.noise.get("whole") is True else tuple(shown),
         times=count(event.count),
         rho=event.rho,
         share=event.rho / total if event.rho is not None and total else None,
@@ -112,26 +113,12 @@ def _line(event: EventRecord, total: float | None) -> BookLine:
     )
 
 
-def _noise(noise: Mapping[str, float | bool]) -> tuple[str, ...]:
-    """Names and numbers, with the digits that a calculator needs."""
-    shown = [
-        f"{_NOISE.get(key, plain(key))} {exact(value)}" for key, value in noise.items() if not isinstance(value, bool)
-    ]
-    return (*shown, "on whole numbers") if noise.get("whole") is True else tuple(shown)
-
-
-def _formulas(events: Sequence[EventRecord]) -> tuple[tuple[str, str], ...]:
-    met = dict.fromkeys(event.mechanism for event in events)
-    return tuple(_FORMULAS[mechanism] for mechanism in met if mechanism in _FORMULAS)
-
-
 def position_of(
     note: LedgerNote | None, booked: LedgerStanding | None = None
 ) -> tuple[LedgerNote, str] | tuple[None, None]:  # fmt: skip
-    """A release in its ledger and the standing of its dataset, with one moment for both.
-
-    A run reserves all that it draws before it draws anything, and the note of each release is of the moment when that
-    one was reserved. What a reader takes for the position is that after all of them.
+    """A release in its ledger and the standing of its dataset, with one moment for both. A run reserves all that it
+    draws before it draws anything, and the note of each release is of the moment when that one was reserved. What a
+    reader takes for the position is that after all of them.
     """
     if note is None:
         return None, None

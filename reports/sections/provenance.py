@@ -26,8 +26,6 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Fact:
-    """A name and a value."""
-
     name: str
     value: str
 
@@ -43,8 +41,6 @@ class FactGroup:
 
 @dataclass(frozen=True)
 class SchemaRow:
-    """One column as the schema declares it."""
-
     column: str
     kind: str
     holds: str
@@ -82,12 +78,10 @@ def fact_groups(evaluation: Evaluation) -> tuple[FactGroup, ...]:
 
 
 def versions_of(evaluation: Evaluation) -> tuple[Fact, ...]:
-    """Installed versions."""
     return tuple(Fact(plain(k), plain(v)) for k, v in evaluation.provenance.versions.items())
 
 
 def schema_rows(schema: Schema) -> tuple[SchemaRow, ...]:
-    """One row for every kept column."""
     return tuple(_schema_row(name, schema.columns[name], schema) for name in schema.kept)
 
 

@@ -17,8 +17,6 @@ from reports.glossary import entry
 
 @dataclass(frozen=True)
 class Mark:
-    """One table in the picture of utility against exposure."""
-
     name: str
     utility: float
     low: float
@@ -37,8 +35,6 @@ class Mark:
 
 @dataclass(frozen=True)
 class BrokenRule:
-    """One rule that a table broke."""
-
     measure: str
     title: str
     why: str
@@ -79,45 +75,14 @@ class VendorRow:
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """Titles of the measures whose rules it broke, each once."""
         return tuple(dict.fromkeys(one.title for one in self.evidence))
 
 
 @dataclass(frozen=True)
-class FigureColumn:
-    """One figure of every ranked table: its value and its group, by vendor."""
-
-    title: str
-    better: str
-    values: Mapping[str, float]
-    letters: Mapping[str, str]
-    reference: float | None
-    floor: float | None
-    absent: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class DifferenceRow:
-    """Two tables by one figure; `better` is empty where nothing tells them apart."""
-
-    title: str
-    first: str
-    second: str
-    difference: float | None
-    low: float | None
-    high: float | None
-    p_adjusted: float | None
-    better: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class Ranking:
-    """The section of a comparison."""
-
     rows: tuple[VendorRow, ...]
-    figures: tuple[FigureColumn, ...]
-    differences: tuple[DifferenceRow, ...]
+    figures: tuple[RankedFigure, ...]
+    differences: tuple[PairResult, ...]
     n_differences: int
     rule: str
     n_compared: int | None
@@ -129,17 +94,14 @@ class Ranking:
 
     @property
     def ranked(self) -> tuple[VendorRow, ...]:
-        """The vendors that are in the order."""
         return tuple(row for row in self.rows if row.standing == "ranked")
 
     @property
     def others(self) -> tuple[VendorRow, ...]:
-        """The vendors that are not."""
         return tuple(row for row in self.rows if row.standing != "ranked")
 
     @property
     def claimed(self) -> bool:
-        """True where any vendor makes a claim."""
         return any(row.claim for row in self.rows)
 
 
@@ -161,8 +123,7 @@ STANDINGS = {
     "disqualified": "disqualified",
     "not evaluated": "not evaluated",
 }
-MOST_DIFFERENCES = 60
-"""Pairs that are listed on the page; the file has all."""
+MOST_DIFFERENCES = 60  # Pairs that are listed on the page; the file has all
 
 
 def ranking_of(evaluation: Evaluation) -> Ranking | None:
@@ -175,11 +136,12 @@ def ranking_of(evaluation: Evaluation) -> Ranking | None:
     rows = [_row(vendor, places.get(vendor.name)) for vendor in found.vendors]
     shown = list(STANDINGS)
     rows.sort(key=lambda row: (shown.index(row.standing), row.place or 0))
-    differences = [_difference(one) for one in order.comparisons]
-    differences.sort(key=lambda one: (not one.better, 1.0 if one.p_adjusted is None else one.p_adjusted))
+    differences = sorted(
+        order.comparisons, key=lambda one: (not one.better, 1.0 if one.p_adjusted is None else one.p_adjusted)
+    )
     return Ranking(
         rows=tuple(rows),
-        figures=tuple(_figure(one) for one in order.figures if one.values),
+        figures=tuple(one for one in order.figures if one.values),
         differences=tuple(differences[:MOST_DIFFERENCES]),
         n_differences=len(differences),
         rule=order.rule,
@@ -218,20 +180,6 @@ def _row(vendor: VendorResult, place: Rank | None) -> VendorRow:
 def _evidence(one: BarringFinding) -> BrokenRule:
     rule, title = one.rule, _named(one.name, one.rule.measure)
     return BrokenRule(rule.measure, title, rule.why, rule.failing, one.reason, one.estimate, one.beyond_policy)
-
-
-def _figure(one: RankedFigure) -> FigureColumn:
-    better = "higher is better" if one.direction == "higher" else "lower is better"
-    return FigureColumn(
-        _title(one.figure), better, one.values, one.letters, one.reference, one.floor, one.absent
-    )  # fmt: skip
-
-
-def _difference(one: PairResult) -> DifferenceRow:
-    return DifferenceRow(
-        _title(one.figure), one.first, one.second, one.difference, one.low, one.high, one.p_adjusted,
-        one.better or "", one.reason,
-    )  # fmt: skip
 
 
 def _mark(point: PicturePoint) -> Mark:

@@ -17,8 +17,7 @@ PANELS = (
     "pairs.dependence.floor_share", "privacy.membership.auc",
 )  # fmt: skip
 """Measures that are drawn along epsilon, in this order, as far as they were measured."""
-MOST_SECTIONS = 4
-"""Points that are shown in full where none is named for release; a page holds no more than about this."""
+MOST_SECTIONS = 4  # Points that are shown in full where none is named for release; a page holds no more than about this
 
 
 @dataclass(frozen=True)
@@ -32,14 +31,11 @@ class SweepPoint:
 
     @property
     def setting(self) -> tuple[str, float | None]:
-        """The setting that all seeds have in common."""
         return self.generator, self.epsilon
 
 
 @dataclass(frozen=True)
 class Mean:
-    """A number averaged over seeds."""
-
     values: tuple[float, ...]
     value: float
     low: float | None
@@ -56,8 +52,6 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """One measure along epsilon, for every generator, beside its landmarks."""
-
     measure: str
     entry: Metric
     better: str
@@ -80,8 +74,6 @@ class SweepRow:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep in a report."""
-
     releasable: bool
     epsilon: float | None
     delta: float | None
@@ -99,10 +91,8 @@ class Sweep:
 
 
 def sweep_of(evaluation: Evaluation, shown: Sequence[Candidate] = ()) -> Sweep | None:
-    """The sweep that an evaluation is of; none where it is of none.
-
-    Args:
-        evaluation: *Sensitive*: it was measured on real rows.
+    """The sweep that an evaluation is of; none where it is of none. `evaluation`: *Sensitive*: it was measured on real
+    rows.
     """
     swept, points = evaluation.provenance.sweep, sweep_points(evaluation)
     if swept is None or not points:
@@ -152,7 +142,6 @@ def shown_in_full(evaluation: Evaluation, release: str | None) -> tuple[Candidat
 
 
 def by_setting(points: Iterable[SweepPoint]) -> dict[tuple[str, float | None], list[SweepPoint]]:
-    """The points of all seeds together, for each generator and epsilon."""
     groups: dict[tuple[str, float | None], list[SweepPoint]] = {}
     for point in points:
         groups.setdefault(point.setting, []).append(point)

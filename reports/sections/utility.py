@@ -6,15 +6,12 @@ from typing import Any
 from evaluate.result import Candidate, Estimate, Evaluation
 from reports.glossary import entry
 
-SCORES = ("utility.tstr.", "utility.gap.")
-"""Numbers that the section draws."""
+SCORES = ("utility.tstr.", "utility.gap.")  # Numbers that the section draws
 VARIANTS = ("without", "uncut")
 """Endings of those that it lists: without columns that give the target away, and with a number's outliers."""
 FAMILIES = ("utility.", "fairness.")
-TEXTS = "utility.texts"
-"""The measure of texts, which have a section of their own."""
-NEXT_EVENT = "utility.next_event"
-"""The measure of the next event, which fails as a whole where there is none."""
+TEXTS = "utility.texts"  # The measure of texts, which have a section of their own
+NEXT_EVENT = "utility.next_event"  # The measure of the next event, which fails as a whole where there is none
 
 
 def utility_rows(candidate: Candidate) -> tuple[Estimate, ...]:

@@ -28,8 +28,6 @@ Kind = Literal["upper end", "lower end", "bound", "claim", "proof"]
 
 @dataclass(frozen=True)
 class Bound:
-    """The number that a rule's limit was compared with."""
-
     value: float
     kind: Kind
     favorable: bool
@@ -37,8 +35,6 @@ class Bound:
 
 @dataclass(frozen=True)
 class Ruling:
-    """One policy's verdict on one candidate, with its strongest reasons first."""
-
     verdict: Verdict
     words: str
     reasons: tuple[Finding, ...]
@@ -49,8 +45,6 @@ class Ruling:
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """The outcome of one self-test under each policy that was applied, in their order."""
-
     case: Case
     title: str
     checks: tuple[Check, ...]
@@ -58,7 +52,6 @@ class SelfCheck:
 
 
 def ruling_of(verdict: Verdict) -> Ruling:
-    """A verdict with what an officer reads first."""
     return Ruling(
         verdict=verdict,
         words=f"{verdict.verdict}: for {verdict.audience}",
@@ -70,9 +63,8 @@ def ruling_of(verdict: Verdict) -> Ruling:
 
 
 def bound_of(finding: Finding) -> Bound | None:
-    """The end of the interval that decided: the favorable one breaks a limit, the unfavorable one keeps it.
-
-    None where there is no number, or one without an interval.
+    """The end of the interval that decided: the favorable one breaks a limit, the unfavorable one keeps it. None where
+    there is no number, or one without an interval.
     """
     estimate = finding.estimate
     if finding.proven is not None:
@@ -102,7 +94,6 @@ def first_sentence(reason: str) -> str:
 
 
 def self_checks(evaluation: Evaluation, verdicts: Sequence[Verdict]) -> tuple[SelfCheck, ...]:
-    """Every self-test that was tried, with what each policy makes of it."""
     policies = {(v.policy, v.version): v for v in verdicts}.values()
     absent = {test.case: test.absent for test in evaluation.self_tests}
     cases = [case for case in CASES if case in absent or any(c.case == case for v in policies for c in v.checks)]

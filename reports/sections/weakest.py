@@ -16,8 +16,6 @@ Anchor = Literal["columns", "utility", "attacks"]
 
 @dataclass(frozen=True)
 class WeakColumn:
-    """A column that is far off, and by how much beyond a fresh real sample where that was measured."""
-
     column: str
     kind: str
     tvd: float
@@ -26,8 +24,6 @@ class WeakColumn:
 
 @dataclass(frozen=True)
 class WeakGroup:
-    """A group of people for whom something is off."""
-
     group: str
     what: str
     value: float
@@ -38,14 +34,11 @@ class WeakGroup:
 
 @dataclass(frozen=True)
 class Weakest:
-    """The weakest spots of one table, the worst first."""
-
     columns: tuple[WeakColumn, ...]
     groups: tuple[WeakGroup, ...]
 
 
 def weakest_of(candidate: Candidate) -> Weakest:
-    """The five worst columns and the five worst groups of one candidate."""
     drawn = mappings(candidate.figures.get("columns"))
     columns = sorted((_column(candidate, figure) for figure in drawn), key=lambda one: -one.tvd)
     return Weakest(tuple(columns[:MOST]), groups_of(candidate)[:MOST])

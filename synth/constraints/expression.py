@@ -88,9 +88,7 @@ def names(expression: Expression) -> Iterator[str]:
 
 def evaluate(expression: Expression, values: Mapping[str, np.ndarray]) -> np.ndarray:
     """The value in every row, shape (n,), float64; NaN where an operand is missing or a divisor is zero.
-
-    Args:
-        values: the columns that it names, shape (n,) each, NaN where missing.
+    `values`: the columns that it names, shape (n,) each, NaN where missing.
 
     >>> evaluate(parse("a / b"), {"a": np.array([1.0, 1.0, np.nan]), "b": np.array([2.0, 0.0, 1.0])}).tolist()
     [0.5, nan, nan]

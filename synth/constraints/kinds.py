@@ -38,7 +38,6 @@ class Inequality(_Constraint):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns it is about."""
         return self.low, self.high
 
     @model_validator(mode="after")
@@ -131,7 +130,6 @@ class Formula(_Constraint):
 
     @property
     def parsed(self) -> Expression:
-        """The expression as a tree."""
         return parse(self.expression)
 
     @field_validator("expression")
@@ -173,12 +171,10 @@ def _each_once(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _typed(combination: tuple[Any, ...]) -> tuple[tuple[type[Any], Any], ...]:
-    """The combination with true told from 1."""
     return tuple((type(value), value) for value in combination)
 
 
-Columns = Mapping[str, Any]
-"""Of a schema; this package comes before it."""
+Columns = Mapping[str, Any]  # of a schema; this package comes before it
 
 
 def check(constraints: Sequence[Constraint], columns: Columns) -> None:

@@ -18,12 +18,10 @@ Flags = NDArray[np.bool_]
 @dataclass(frozen=True, eq=False)
 class CodedRows:
     """Rows as codes, and where within their codes values lie.
-
-    Attributes:
-        codes: shape (n, d), column-major.
-        ranks: by place, of numbers and times some code of which has several cells, the share of its code's mass below
-            each value; shape (n,) each.
-        log_weights: log-likelihood of the known values in each row that was drawn on conditions; shape (n,).
+    `codes`: shape (n, d), column-major.
+    `ranks`: by place, of numbers and times some code of which has several cells, the share of its code's mass below
+    each value; shape (n,) each.
+    `log_weights`: log-likelihood of the known values in each row that was drawn on conditions; shape (n,).
     """
 
     codes: Codes
@@ -32,11 +30,7 @@ class CodedRows:
 
     @classmethod
     def of(cls, discretizer: Discretizer, cells: Mapping[int, NDArray[np.int64]]) -> Self:
-        """Real rows.
-
-        Args:
-            cells: *Sensitive*. The cell of every value, by place; shape (n,) each.
-        """
+        """Real rows. `cells`: *Sensitive*. The cell of every value, by place; shape (n,) each."""
         n = len(next(iter(cells.values())))
         codes = np.empty((n, len(discretizer.attributes)), dtype=np.int32, order="F")
         ranks = {}
@@ -56,7 +50,6 @@ class CodedRows:
         return cls(codes, ranks, np.concatenate([part.log_weights for part in parts]))
 
     def taken(self, rows: NDArray[np.intp]) -> "CodedRows":
-        """Some of the rows."""
         ranks = {place: values[rows] for place, values in self.ranks.items()}
         return CodedRows(np.asfortranarray(self.codes[rows]), ranks, self.log_weights[rows])
 
@@ -72,9 +65,7 @@ class CodedRows:
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """Evidence: the values of rows that are known before the others are drawn.
-
-    Attributes:
-        allowed: codes that other columns may have, by place, shape (size,).
+    `allowed`: codes that other columns may have, by place, shape (size,).
     """
 
     codes: Mapping[int, int] = field(default_factory=dict)
@@ -100,9 +91,7 @@ class Evidence:
 
     def open_codes(self, place: int, codes: Codes, drawn: Collection[int]) -> Flags | None:
         """The codes that a column may have beside those of columns that are drawn; shape (n, size); `None`: all.
-
-        Args:
-            codes: of rows, shape (n, d).
+        `codes`: of rows, shape (n, d).
         """
         found = self.allowed.get(place)
         flags = None if found is None else np.broadcast_to(found, (len(codes), len(found)))

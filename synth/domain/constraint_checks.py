@@ -15,16 +15,13 @@ from synth.domain import numeric_scale
 from synth.schema.kinds import Column
 from synth.schema.kinds.moments import DAY
 
-NOISE = 1e-9
-"""Relative difference that is an artifact of floating point."""
+NOISE = 1e-9  # relative difference that is an artifact of floating point
 Columns = Mapping[str, Column]
 
 
 def broken(frame: pd.DataFrame, constraint: Constraint, columns: Columns) -> np.ndarray:
     """True for rows that break a constraint; shape (n,). Of rows that repeat each other, all of them do.
-
-    Args:
-        frame: in canonical form; *Sensitive* where it is real.
+    `frame`: in canonical form; *Sensitive* where it is real.
     """
     if isinstance(constraint, Inequality):
         return _out_of_order(frame, constraint, columns)
@@ -39,9 +36,7 @@ def repeated(
     frame: pd.DataFrame, constraint: Unique, columns: Columns, *, keep: Literal["first", False] = False
 ) -> np.ndarray:
     """True for rows that repeat the values of another row; shape (n,). A row where one is missing repeats nothing.
-
-    Args:
-        frame: in canonical form; *Sensitive* where it is real.
+    `frame`: in canonical form; *Sensitive* where it is real.
     """
     known = pd.DataFrame({name: _told_apart(frame[name], columns[name]) for name in constraint.columns})
     missing = known.isna().to_numpy().any(axis=1)

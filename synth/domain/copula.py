@@ -24,18 +24,14 @@ FITTED_ROWS, CORRELATED_ROWS = 20_000, 5_000
 """Rows of codes that serve to fit one, and those of its correlation: its error is .014."""
 FIT_SWEEPS, DRAW_SWEEPS = 25, 3
 """Sweeps of Gibbs sampling over all columns: twice as many raise a rank correlation within codes by .02 at most."""
-RIDGE = 1e-3
-"""Share of independence in the correlation, which keeps its inverse sound."""
+RIDGE = 1e-3  # share of independence in the correlation, which keeps its inverse sound
 LEAST_WEIGHT = 0.03
 """A column whose weight for another is smaller does not say anything of it: it is no more than the error of the fit."""
-DIGITS = 6
-"""Of the weights: no order of summation shows in a drawn table."""
-SMALLEST = 1e-300
-"""Probability at least, whose normal quantile is finite."""
+DIGITS = 6  # of the weights: no order of summation shows in a drawn table
+SMALLEST = 1e-300  # probability at least, whose normal quantile is finite
 N_QUANTILES, LEAST_ROWS = 16, 64
 """Quantiles of the scores within a code, and fitted rows with a code, from which on its scores have quantiles."""
-BLOCK = 50_000
-"""Rows that are drawn at a time: what they need in memory does not grow with a table."""
+BLOCK = 50_000  # rows that are drawn at a time: what they need in memory does not grow with a table
 
 
 @dataclass(frozen=True)
@@ -61,9 +57,7 @@ class Copula:
     @classmethod
     def fitted(cls, discretizer: Discretizer, codes: np.ndarray, rng: np.random.Generator) -> Self | None:
         """The copula of numbers and times; `None` where no two of them go together.
-
-        Args:
-            codes: as a model draws them, shape (n, n_columns).
+        `codes`: as a model draws them, shape (n, n_columns).
         """
         lines = [(place, each) for place, each in enumerate(discretizer.attributes) if each.edges is not None]
         if len(lines) < 2 or len(codes) < 2:
@@ -85,9 +79,7 @@ class Copula:
         self, columns: Columns, rng: np.random.Generator, given: Mapping[int, float] | None = None
     ) -> dict[int, np.ndarray]:
         """The share of its code's mass below each value, by place, shape (n,) each.
-
-        Args:
-            columns: codes by place, shape (n,) each.
+        `columns`: codes by place, shape (n,) each.
         """
         n_rows = len(columns[self.places[0]])
         ranks = {place: np.empty(n_rows) for place in self.places}

@@ -41,9 +41,7 @@ class Counts(Protocol):
 @dataclass(frozen=True, eq=False)
 class CodedTable:
     """Counts of codes that are held in memory.
-
-    Attributes:
-        codes: shape (n, d), integers below the domain's sizes. *Sensitive* where they are a real table's.
+    `codes`: shape (n, d), integers below the domain's sizes. *Sensitive* where they are a real table's.
 
     >>> CodedTable({"a": 2, "b": 2}, np.array([[0, 1], [1, 1], [1, 1]])).counts(("b", "a")).tolist()
     [[0, 0], [1, 2]]
@@ -94,9 +92,7 @@ def in_batches(cliques: Sequence[Sequence[str]], domain: Mapping[str, int]) -> I
 @dataclass(frozen=True, eq=False)
 class SpooledTable:
     """Counts of the codes of rows in chunks, 1 to 4 bytes a cell: in memory while they are few, then in a file.
-
-    Attributes:
-        chunks: *Sensitive*. By chunk, the number of each attribute's codes in the spool.
+    `chunks`: *Sensitive*. By chunk, the number of each attribute's codes in the spool.
     """
 
     domain: Mapping[str, int]
@@ -149,8 +145,7 @@ def _joint(columns: Sequence[NDArray[np.integer]], shape: Sequence[int], n: int)
 
 MARK = "\0coarse"
 """The suffix of a coarse attribute after its column's name: no column's name holds a NUL."""
-MOST_CODES = 128
-"""Codes that are merged at most: a triple is counted by fine codes before they are."""
+MOST_CODES = 128  # codes that are merged at most: a triple is counted by fine codes before they are
 
 
 def fine(name: str) -> str:
@@ -170,9 +165,7 @@ def has_coarse_codes(n_codes: int, n_groups: int) -> bool:
 @dataclass(frozen=True)
 class Coarsening:
     """Coarse attributes of some columns.
-
-    Attributes:
-        groups: by column, the coarse code of every code, shape (size,); the last two are `other` and `missing`.
+    `groups`: by column, the coarse code of every code, shape (size,); the last two are `other` and `missing`.
     """
 
     groups: Mapping[str, NDArray[np.int64]]
@@ -180,9 +173,7 @@ class Coarsening:
     @classmethod
     def of(cls, discretizer: Discretizer, masses: Mapping[str, np.ndarray], n_groups: int) -> "Coarsening":
         """Groups of even mass, for every number and time with more than twice as many codes, up to `MOST_CODES`.
-
-        Args:
-            masses: released counts of the codes of each column, shape (size,).
+        `masses`: released counts of the codes of each column, shape (size,).
         """
         groups = {}
         for attribute in discretizer.attributes:
@@ -195,9 +186,7 @@ class Coarsening:
         cls, discretizer: Discretizer, masses: Mapping[str, np.ndarray], n_groups: Mapping[str, int], n_categories: int
     ) -> "Coarsening":
         """Groups for every column with more codes than it may have, so that each pair of columns has few cells.
-
-        Args:
-            masses: released counts of the codes of each column, shape (size,).
+        `masses`: released counts of the codes of each column, shape (size,).
         """
         groups = {}
         for attribute in discretizer.attributes:
@@ -250,11 +239,7 @@ def _even(masses: np.ndarray, n_groups: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class CoarseCounts:
-    """Counts of a table by fine and coarse codes.
-
-    Attributes:
-        table: *Sensitive*. Counts by fine codes.
-    """
+    """Counts of a table by fine and coarse codes. `table`: *Sensitive*. Counts by fine codes."""
 
     table: Counts
     coarsening: Coarsening

@@ -18,12 +18,10 @@ from synth.domain import grid, numeric_scale
 from synth.domain.segments import average_segments
 from synth.schema.kinds import LineColumn
 
-PENALTIES = 10.0 ** np.arange(-2.0, 8.1, 1.0)
-"""Penalties that are tried, the weakest first."""
+PENALTIES = 10.0 ** np.arange(-2.0, 8.1, 1.0)  # penalties that are tried, the weakest first
 COMPLEXITY = 3.0
 """The cost of a degree of freedom, in variances of the noise: above Mallows' 2, since spikes are found as well."""
-STEEP = 1e4
-"""Weight of the penalty on tails that do not decline."""
+STEEP = 1e4  # weight of the penalty on tails that do not decline
 DECLINE = 0.4
 """Least steepness of a tail, as a share of the slope by which a density would come down to one unit at the bound."""
 SIGNIFICANT = 4.0
@@ -39,10 +37,8 @@ STEPS, GAIN, DAMPING = 60, 1e-4, 1e-3
 """Steps of one fit at most, the relative gain under which it ends, and the damping that it starts with."""
 RIDGE = 1e-12
 """Of the largest entry, added to the diagonal of what is solved, so that rounding leaves it positive."""
-LONGEST_STEP = 2.0
-"""Of the logarithm of a density."""
-PROBES = 8
-"""Random signs by which degrees of freedom are estimated (Hutchinson 1990)."""
+LONGEST_STEP = 2.0  # of the logarithm of a density
+PROBES = 8  # random signs by which degrees of freedom are estimated (Hutchinson 1990)
 FAR, PLACES, SUPPORT, ITERATIONS = 10.0, 20.0, 120, 300
 """Standard deviations of the noise from which on a count stays as it is. For nearer ones: places in each of them,
 points of their prior, and steps of its estimation.
@@ -53,10 +49,8 @@ def expected_counts(
     noisy: np.ndarray, sigma: float, edges: np.ndarray, column: LineColumn, n_values: float
 ) -> np.ndarray:
     """Counts that a density and its spikes expect in the cells of a public grid; shape (n_cells,), at least 0.
-
-    Args:
-        noisy: released counts of the cells, shape (n_cells,).
-        edges: of the cells, ascending, shape (n_cells + 1,).
+    `noisy`: released counts of the cells, shape (n_cells,).
+    `edges`: of the cells, ascending, shape (n_cells + 1,).
     """
     counts = noisy.astype(np.float64)
     places = grid.resolution(edges, column)
@@ -126,9 +120,7 @@ def _beside(counts: np.ndarray, smooth: np.ndarray, sigma: float, n_values: floa
 
 def posterior_means(noisy: np.ndarray, sigma: float) -> np.ndarray:
     """Expected values of counts under the prior, not negative, that makes the noisy ones likeliest; shape (n,).
-
-    Args:
-        noisy: counts with Gaussian noise, shape (n,).
+    `noisy`: counts with Gaussian noise, shape (n,).
 
     Source: Kiefer & Wolfowitz 1956 (nonparametric maximum likelihood of a prior); Robbins 1956 (empirical Bayes).
 

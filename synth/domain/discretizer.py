@@ -65,10 +65,8 @@ class Aliases(NamedTuple):
 
 def aliases(group: np.ndarray, mass: np.ndarray) -> Aliases:
     """Tables for drawing cells within groups in proportion to their mass.
-
-    Args:
-        group: group of each cell, shape (n_cells,), whole numbers from zero on without gaps.
-        mass: of each cell, nonnegative, shape (n_cells,); a group without any has its last cell drawn.
+    `group`: group of each cell, shape (n_cells,), whole numbers from zero on without gaps.
+    `mass`: of each cell, nonnegative, shape (n_cells,); a group without any has its last cell drawn.
     """
     order = np.argsort(group, kind="stable")
     sizes = np.bincount(group)
@@ -106,11 +104,9 @@ def _columns(mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @dataclass(frozen=True)
 class Attribute:
     """The codes of one column.
-
-    Attributes:
-        edges: edges of the cells on the line, shape (n_cells - 1,); `None` for a column with categories.
-        group: the code of every cell, shape (n_cells,); the last two are `other` and `missing`.
-        mass: relative mass of every cell, shape (n_cells,); cells of one code are drawn in proportion to it.
+    `edges`: edges of the cells on the line, shape (n_cells - 1,); `None` for a column with categories.
+    `group`: the code of every cell, shape (n_cells,); the last two are `other` and `missing`.
+    `mass`: relative mass of every cell, shape (n_cells,); cells of one code are drawn in proportion to it.
     """
 
     name: str
@@ -171,10 +167,8 @@ class Attribute:
 
     def values(self, codes: np.ndarray, rng: np.random.Generator, ranks: np.ndarray | None = None) -> pd.Series:
         """A value for every code, as a canonical column.
-
-        Args:
-            codes: shape (n,).
-            ranks: the share of its code's mass below each value, shape (n,), for possible codes; left out, it is drawn.
+        `codes`: shape (n,).
+        `ranks`: the share of its code's mass below each value, shape (n,), for possible codes; left out, it is drawn.
         """
         if ranks is not None:
             return self._values(self.ranked(codes, ranks), rng)
@@ -339,9 +333,7 @@ class Discretizer:
     @classmethod
     def by_quantiles(cls, schema: Schema, train: pd.DataFrame, n_bins: int = 20) -> Self:
         """Bins of about equal mass in the training table, spikes in bins of their own: for evaluation, not for release.
-
-        Args:
-            train: *Sensitive*. Conforming to the schema.
+        `train`: *Sensitive*. Conforming to the schema.
         """
         counted = {}
         for name in schema.learned:
@@ -354,9 +346,7 @@ class Discretizer:
     @classmethod
     def by_counts(cls, schema: Schema, counted: Mapping[str, tuple[np.ndarray, np.ndarray]], n_bins: int = 20) -> Self:
         """The discretizer of `by_quantiles`, from the counts of a training table.
-
-        Args:
-            counted: *Sensitive*. For each number or time the places that hold a value, ascending, and how many each.
+        `counted`: *Sensitive*. For each number or time the places that hold a value, ascending, and how many each.
         """
         made = []
         for name in schema.learned:
@@ -390,9 +380,7 @@ class Discretizer:
         given: Mapping[str, pd.Series] | None = None,
     ) -> pd.DataFrame:
         """A canonical table of the learned columns, values drawn within their codes.
-
-        Args:
-            codes: shape (n, d), as `encode` gives them.
+        `codes`: shape (n, d), as `encode` gives them.
         """
         columns = [np.asarray(codes[:, i]) for i in range(len(self.attributes))]
         ranks: dict[int, np.ndarray] = {}
@@ -476,11 +464,9 @@ def _public_attribute(name: str, column: Any) -> Attribute:
 
 def regroup(attribute: Attribute, groups: np.ndarray, mass: np.ndarray | None = None) -> Attribute:
     """The attribute with its cells merged anew.
-
-    Args:
-        groups: a number for each cell but `other` and `missing`, shape (n_cells - 2,); equal numbers share a code, -1
-            joins `other`. Numbers need not be dense.
-        mass: new masses of all cells, shape (n_cells,); `None` keeps them.
+    `groups`: a number for each cell but `other` and `missing`, shape (n_cells - 2,); equal numbers share a code, -1
+    joins `other`. Numbers need not be dense.
+    `mass`: new masses of all cells, shape (n_cells,); `None` keeps them.
     """
     distinct, dense = np.unique(np.where(groups < 0, np.iinfo(np.int64).max, groups), return_inverse=True)
     n_codes = len(distinct) - int((groups < 0).any())

@@ -18,8 +18,7 @@ from scipy import stats
 from synth.domain import grid, numeric_scale
 from synth.schema.kinds import LineColumn
 
-SMALLEST = 2.0**-20
-"""Reals without a declared precision are told apart from zero down to this."""
+SMALLEST = 2.0**-20  # reals without a declared precision are told apart from zero down to this
 SIGNAL_OF_A_POWER, SIGNAL_OF_A_DECADE = 200.0, 100.0
 """Units, in standard deviations of the noise, for which a power of two or a decade is one cell. It has as many parts as
 the square of the multiple. As far as cells can be divided, the penalty of a window of eight powers of two, or of two
@@ -34,8 +33,7 @@ LEAST_SIGNAL = 28.0
 ORDINARY = (2.0**-7, 2.0**20)
 """Magnitudes at which most numbers lie: beyond them a power of two has at most `FEW_PARTS`, all of them `MOST_FAR`."""
 FEW_PARTS, MOST_FAR = 2, 100
-ERA = (1900, 2100)
-"""Years in which most dates lie: before and after them a century is one cell."""
+ERA = (1900, 2100)  # years in which most dates lie: before and after them a century is one cell
 PENALTY, ROOT_PENALTY, OTHER_PENALTY = 1.5, 8.0, 6.0
 """The least mass of a window of m cells, in standard deviations of a cell's noise: the less of `PENALTY` m and
 `ROOT_PENALTY` sqrt(m). The first keeps noise beside few cells out; the noise of many grows with their root only. A
@@ -45,8 +43,7 @@ FALSE_NEAR, FALSE_FAR = 1e-2, 1e-5
 """Probabilities with which noise alone adds to a window: numbers of the other sign that are no larger, and any."""
 FAR_SHARE = 0.02
 """Numbers apart from the others, or of another sign, are clamped where they are no more than this beside them."""
-LESSER_SHARE = 0.25
-"""The least share of either sign in a window that both show together."""
+LESSER_SHARE = 0.25  # the least share of either sign in a window that both show together
 NEAR_ZERO = 1 / 8
 """A window of one sign goes on to zero where it reaches below this share of its largest magnitude."""
 ZERO_HELD = 2.0
@@ -99,9 +96,7 @@ def _calendar(column: Any, parts: int) -> np.ndarray:
 
 def histogram(positions: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Counts of the present positions in each cell, those beyond the limits in the outermost; shape (n_cells,).
-
-    Args:
-        positions: *Sensitive*. On the line, NaN where missing, shape (n,).
+    `positions`: *Sensitive*. On the line, NaN where missing, shape (n,).
     """
     present = positions[~np.isnan(positions)]
     cells = np.clip(np.searchsorted(edges, present, side="right") - 1, 0, len(edges) - 2)
@@ -110,10 +105,8 @@ def histogram(positions: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 def bounded(column: Any, edges: np.ndarray, noisy: np.ndarray, sigma: float) -> Any:
     """The column with the bounds of the window that holds its values; reads only the noisy histogram.
-
-    Args:
-        edges: of the cells, shape (n_cells + 1,).
-        noisy: the histogram, shape (n_cells,).
+    `edges`: of the cells, shape (n_cells + 1,).
+    `noisy`: the histogram, shape (n_cells,).
     """
     counts = noisy / sigma
     if column.is_time:
@@ -135,7 +128,6 @@ class _Window(NamedTuple):
     n_cells: int
 
     def sum(self, counts: np.ndarray) -> float:
-        """The sum of its cells."""
         return float(counts[self.first : self.last + 1].sum())
 
     def surely(self, counts: np.ndarray, chance: float) -> bool:
@@ -150,9 +142,7 @@ class _Window(NamedTuple):
 
 def _best_window(counts: np.ndarray, start: int, end: int, root_penalty: float = ROOT_PENALTY) -> _Window:
     """The window of largest score among the cells from `start` to before `end`, at least one.
-
-    Args:
-        counts: in standard deviations of their noise, shape (n_cells,).
+    `counts`: in standard deviations of their noise, shape (n_cells,).
     """
     before = np.concatenate([[0.0], np.cumsum(counts[start:end])])
     sizes = np.arange(end - start + 1)
@@ -168,9 +158,7 @@ def _best_window(counts: np.ndarray, start: int, end: int, root_penalty: float =
 
 def _with_others(counts: np.ndarray, best: _Window, ends: Sequence[int]) -> list[_Window]:
     """The best window, and others that surely hold a good part of the numbers, however far they are.
-
-    Args:
-        counts: in standard deviations of their noise, shape (n_cells,).
+    `counts`: in standard deviations of their noise, shape (n_cells,).
     """
     kept, more = [], [best]
     while more:
@@ -191,10 +179,8 @@ def _joined(windows: Sequence[_Window]) -> _Window:
 
 def _window_of_numbers(edges: np.ndarray, counts: np.ndarray, *, on_lattice: bool) -> _Window:
     """The best window of one sign and those of the others that surely hold numbers, or that of both signs as one.
-
-    Args:
-        edges: of the cells, shape (n_cells + 1,).
-        counts: in standard deviations of their noise, shape (n_cells,).
+    `edges`: of the cells, shape (n_cells + 1,).
+    `counts`: in standard deviations of their noise, shape (n_cells,).
     """
     n_below, n_not_above = int((edges[:-1] < 0).sum()), int((edges[:-1] <= 0).sum())
     ends = sorted({0, n_below, n_not_above, len(counts)})
@@ -212,9 +198,7 @@ def _window_of_numbers(edges: np.ndarray, counts: np.ndarray, *, on_lattice: boo
 
 def _folded(counts: np.ndarray, n_below: int, n_not_above: int) -> list[_Window]:
     """The best window of magnitudes whatever the sign: what neither sign shows alone, both may show together.
-
-    Args:
-        counts: in standard deviations of their noise, shape (n_cells,).
+    `counts`: in standard deviations of their noise, shape (n_cells,).
     """
     n_both = min(n_below, len(counts) - n_not_above)
     if n_both == 0:

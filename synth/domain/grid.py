@@ -11,8 +11,7 @@ from synth.domain import numeric_scale
 from synth.schema.kinds import LineColumn
 
 MAX_CELLS = 4_000
-EVEN_CELLS = 256
-"""Cells of an even grid over a column that can hold more values than that."""
+EVEN_CELLS = 256  # cells of an even grid over a column that can hold more values than that
 CELLS_A_DECADE = 24
 DECADES = 6
 """The range below the largest magnitude in which a geometric grid resolves a column without a precision."""
@@ -40,10 +39,8 @@ def declared_groups(column: LineColumn, edges: np.ndarray) -> np.ndarray | None:
 
 def quantile_edges(distinct: np.ndarray, counts: np.ndarray, column: LineColumn, n_bins: int) -> np.ndarray:
     """Edges of about `n_bins` half-open bins of equal mass, every frequent value in a bin of its own.
-
-    Args:
-        distinct: *Sensitive*. The places on the line that hold a value, ascending, shape (n_places,).
-        counts: *Sensitive*. How many values each of them holds, shape (n_places,).
+    `distinct`: *Sensitive*. The places on the line that hold a value, ascending, shape (n_places,).
+    `counts`: *Sensitive*. How many values each of them holds, shape (n_places,).
     """
     low, high = column.ends
     unit = column.unit
@@ -56,10 +53,8 @@ def quantile_edges(distinct: np.ndarray, counts: np.ndarray, column: LineColumn,
 
 def quantiles(distinct: np.ndarray, counts: np.ndarray, n_bins: int) -> np.ndarray:
     """The values at even shares of a table, from the least to the largest: NumPy's "inverted_cdf" of counted values.
-
-    Args:
-        distinct: ascending, shape (n_places,).
-        counts: of each place, shape (n_places,).
+    `distinct`: ascending, shape (n_places,).
+    `counts`: of each place, shape (n_places,).
 
     >>> quantiles(np.array([1.0, 2.0, 7.0]), np.array([2, 1, 1]), 2)
     array([1., 1., 7.])
@@ -73,9 +68,7 @@ def quantiles(distinct: np.ndarray, counts: np.ndarray, n_bins: int) -> np.ndarr
 
 def within(edges: np.ndarray, column: LineColumn) -> bool:
     """True if cells are none but between the column's bounds, as far as a grid goes around them.
-
-    Args:
-        edges: ascending, shape (n_cells + 1,).
+    `edges`: ascending, shape (n_cells + 1,).
     """
     low, high = column.ends
     around = close(np.zeros(0), low, high, column.unit)
@@ -84,9 +77,7 @@ def within(edges: np.ndarray, column: LineColumn) -> bool:
 
 def resolution(edges: np.ndarray, column: LineColumn) -> np.ndarray:
     """Edges in cells of the column's public grid: even on a linear scale, geometric around zero on a logarithmic one.
-
-    Args:
-        edges: ascending, shape (n_cells + 1,).
+    `edges`: ascending, shape (n_cells + 1,).
     """
     if getattr(column, "scale", "linear") == "linear":
         places = (edges - edges[0]) / (edges[-1] - edges[0]) * EVEN_CELLS

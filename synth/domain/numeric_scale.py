@@ -6,8 +6,7 @@ import numpy as np
 
 from synth.schema.kinds import LineColumn
 
-ROUNDING = 8.0
-"""Float spacings by which a quotient may miss a whole number."""
+ROUNDING = 8.0  # float spacings by which a quotient may miss a whole number
 LARGEST = 2.0**62
 """Steps of a precision that are counted at most, either way: as many as int64 holds."""
 
@@ -112,10 +111,8 @@ def _on_steps(
     rng: np.random.Generator,
 ) -> np.ndarray:
     """Drawn counts, many of them replaced by multiples of steps between ends of their own, the finest first.
-
-    Args:
-        drawn: counts of `unit`, shape (n,).
-        ends: for a step in counts, least and greatest count that each value may be moved to, two of shape (n,).
+    `drawn`: counts of `unit`, shape (n,).
+    `ends`: for a step in counts, least and greatest count that each value may be moved to, two of shape (n,).
     """
     level, up_to = rng.random(len(drawn)), np.cumsum(step_weights(ladder, unit))
     for (size, _), weight in reversed(list(zip(ladder, up_to, strict=True))):
@@ -144,9 +141,7 @@ def step_weights(ladder: Sequence[tuple[float, float]], unit: float) -> np.ndarr
 
 def lattice_measure(edges: np.ndarray, column: LineColumn) -> np.ndarray:
     """The length of line that the values of each cell stand for: its width, or its multiples of steps by their shares.
-
-    Args:
-        edges: ascending, shape (n_cells + 1,).
+    `edges`: ascending, shape (n_cells + 1,).
     """
     unit = column.unit
     if unit is None:

@@ -21,14 +21,12 @@ FEW_CELLS = 2.5
 """A number or time has a code for each of its cells up to so many times the codes that are asked for."""
 MOST_CELLS = 1_000
 """Cells that values of a number are in at most, about; each holds at least that part of them."""
-SPLIT = 8
-"""Parts of a cell whose mean is off its middle."""
+SPLIT = 8  # parts of a cell whose mean is off its middle
 OFF_MIDDLE = 0.15
 """The distance of a cell's mean from its middle, in widths, beyond which the cell is split into parts."""
 
 SMALLEST = 1e-300
-LEAST_LENGTH = 1e-6
-"""Of the cell of one value alone, as a share of it."""
+LEAST_LENGTH = 1e-6  # of the cell of one value alone, as a share of it
 
 Places = NDArray[np.float64]
 
@@ -37,10 +35,8 @@ def quantile_discretizer(
     schema: Schema, places: Mapping[str, Places], weights: Places, *, n_bins: int, least_units: float
 ) -> Discretizer:
     """Codes of all modeled columns, read off rows.
-
-    Args:
-        places: *Sensitive*. For each column where its values lie on the line, NaN where missing, or the number of its
-            category; shape (n,) each.
+    `places`: *Sensitive*. For each column where its values lie on the line, NaN where missing, or the number of its
+    category; shape (n,) each.
     """
     made = []
     for name in schema.modeled:

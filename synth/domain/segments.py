@@ -11,10 +11,8 @@ Source: Hutter 2007, "Exact Bayesian regression of piecewise constant functions"
 import numpy as np
 from scipy.special import erfcx, logsumexp
 
-CHANGES = 2.0
-"""Expected changes of the ratio over a column, a priori."""
-EMPTY, EMPTY_AT_BOUND = 0.2, 0.98
-"""Prior probability that a segment is empty."""
+CHANGES = 2.0  # expected changes of the ratio over a column, a priori
+EMPTY, EMPTY_AT_BOUND = 0.2, 0.98  # prior probability that a segment is empty
 SCALES = (0.25, 1.0, 4.0, 16.0)
 """Means of the exponential priors of a segment's ratio, in units of the ratio of the whole column."""
 BLOCKS, COARSE = 160, 48
@@ -28,10 +26,8 @@ CONTRAST = 3.0
 
 def average_segments(counts: np.ndarray, base: np.ndarray, sigma: float, total: float) -> tuple[np.ndarray, float]:
     """Posterior mean of the counts given their total, shape (n_cells,), and the log-evidence against no mass at all.
-
-    Args:
-        counts: noisy, shape (n_cells,).
-        base: measure of each cell, positive, shape (n_cells,).
+    `counts`: noisy, shape (n_cells,).
+    `base`: measure of each cell, positive, shape (n_cells,).
     """
     coarse, limit = _Segments(counts, base, sigma, total, COARSE), FARTHEST / (sigma * np.sqrt(len(counts)))
     tilts, misses = [0.0], [total - float(coarse.mean(0.0)[0].sum())]

@@ -47,8 +47,7 @@ from synth.dp.renyi_curve import ORDERS, RdpCurve
 
 REACH = 11.6
 """Standard deviations beyond which noise has a mass below 1e-30 (the bound that dp-accounting takes)."""
-_HALVINGS = 48
-"""Steps of the search for a loss: an error of its noise counts by its square."""
+_HALVINGS = 48  # steps of the search for a loss: an error of its noise counts by its square
 FINENESS = 50
 """Grid points per standard deviation of a typical privacy loss; the composition is pessimistic at any fineness.
 

@@ -46,8 +46,7 @@ STEPS_CAVEAT = (
     "arithmetic itself might give away of a sum is not ruled out."
 )
 LIBRARIES = ("dp-accounting", "opendp", "numpy")
-PURE = "sum of pure losses"
-"""The accountant of local claims."""
+PURE = "sum of pure losses"  # the accountant of local claims
 
 
 class Budget:

@@ -26,8 +26,7 @@ from synth.dp.events import GaussianEvent, LaplaceEvent, SelectionEvent, Stabili
 from synth.errors import BudgetError, MissingExtra
 
 Value = TypeVar("Value", int, str, float)
-LEAST_OPENDP = (0, 14)
-"""The oldest release of OpenDP that is used, as the extra `private` says."""
+LEAST_OPENDP = (0, 14)  # the oldest release of OpenDP that is used, as the extra `private` says
 
 
 class Oracle(Protocol):

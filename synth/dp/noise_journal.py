@@ -16,8 +16,7 @@ from typing import Any, Self
 from synth.dp.statement import EventRecord
 from synth.errors import BudgetError
 
-_Draw = tuple[EventRecord, int]
-"""Of what event a draw is, and how many of its releases."""
+_Draw = tuple[EventRecord, int]  # of what event a draw is, and how many of its releases
 
 
 class Journal:

@@ -17,10 +17,8 @@ from synth.schema import Schema
 
 AnyEvent = TypeVar("AnyEvent", bound=Event)
 
-GROUPS = (2, 5, 10)
-"""Sizes of the groups of units whose epsilon is stated."""
-_SLACK = 1e-3
-"""The grid of the PLD accountant is pessimistic by less than this share."""
+GROUPS = (2, 5, 10)  # sizes of the groups of units whose epsilon is stated
+_SLACK = 1e-3  # the grid of the PLD accountant is pessimistic by less than this share
 
 
 @dataclass(frozen=True)

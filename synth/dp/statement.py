@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 CLOSED = {"extra": "forbid", "strict": True}
 """Rules of reading these back: no other key, and no number that is a text or a truth value."""
-LARGEST = 1e300
-"""No privacy loss is larger; an integer may be, and fits no float."""
+LARGEST = 1e300  # no privacy loss is larger; an integer may be, and fits no float
 RELATION = "zero-out or add/remove"
 """The relation of statements: both have the same figures, since nothing uses the number of rows."""
 REPLACE = "replace-one"
@@ -40,10 +39,8 @@ TRUST: Mapping[str, str] = {
     "say what a server and other sites can learn",
 }
 """Whom one must trust, in words."""
-ROUNDING = 1e-9
-"""By what share two sums of the same losses may differ."""
-Size = Annotated[float, Ge(0), Le(LARGEST)]
-"""A cost, or the size of some noise."""
+ROUNDING = 1e-9  # by what share two sums of the same losses may differ
+Size = Annotated[float, Ge(0), Le(LARGEST)]  # a cost, or the size of some noise
 Count = Annotated[int, Ge(1), Le(10**15)]
 _NOISE: Mapping[str, tuple[str, ...]] = {
     "Gaussian": ("sigma", "sensitivity"),

@@ -19,12 +19,9 @@ import numpy as np
 from synth.dp.accounting import composed_loss
 from synth.dp.events import Event
 
-FALSE_ALARMS = (0.001, 0.01, 0.1)
-"""Rates of false alarms at which a limit is written out."""
-N_PAIRS = 400
-"""Pairs of epsilon and delta that a curve is made of; fewer only allow more."""
-N_AREA = 1000
-"""Pieces of the area under a curve, of each of two grids."""
+FALSE_ALARMS = (0.001, 0.01, 0.1)  # rates of false alarms at which a limit is written out
+N_PAIRS = 400  # pairs of epsilon and delta that a curve is made of; fewer only allow more
+N_AREA = 1000  # pieces of the area under a curve, of each of two grids
 SMALLEST_DELTA = 1e-13
 """The delta at which a privacy curve is cut off: below it, the accountant loses its digits in rounding."""
 LARGEST_EXPONENT = 700.0

@@ -39,8 +39,7 @@ from synth.schema import Schema
 
 N_STAGES = 3
 """The noise of a round shrinks from stage to stage, as annealing does, by steps that are fixed beforehand."""
-GROWTH = 2.0
-"""A round of one stage costs so many times what one of the stage before cost."""
+GROWTH = 2.0  # a round of one stage costs so many times what one of the stage before cost
 ROUNDS, ROUNDS_POWER = 0.085, 0.35
 """Rounds for each attribute, coarse ones included, are so many times this power of the signal. The signal is units of
 privacy in standard deviations of the noise of a release that costs everything.
@@ -59,7 +58,6 @@ class Stage:
     share: float
 
     def events(self, rho: float, choices_share: float, sensitivity: int) -> "StageEvents":
-        """The events of the stage."""
         choices, marginals = choices_share * self.share, (1 - choices_share) * self.share
         return StageEvents(
             SelectionEvent.of_rho(f"choices of marginals, stage {self.number}", choices * rho, self.n_rounds)
@@ -137,11 +135,9 @@ class Aim(MarginalGenerator):
 
     @property
     def independent_rows_reason(self) -> str:
-        """The reason why rows of an entity are drawn independently, with a remedy."""
         return ROWS_ALONE if self.choices == NOISY_PAIRS else super().independent_rows_reason
 
     def check(self, schema: Schema) -> None:
-        """Refuse, before any row is read, a fit that the schema rules out."""
         super().check(schema)
         check_workload(self.workload, schema)
 

@@ -34,10 +34,8 @@ if TYPE_CHECKING:
     from synth.neural.autoregressive_network import AutoregressiveNetwork
     from synth.neural.autoregressive_training import ArnSpec
 
-N_LEVELS = 8
-"""Levels of the ranks within a code."""
-MOST_LEVELS = 1_000
-"""Levels that a saved model may have."""
+N_LEVELS = 8  # levels of the ranks within a code
+MOST_LEVELS = 1_000  # levels that a saved model may have
 
 
 class Arn(AutoregressiveGenerator):
@@ -59,11 +57,9 @@ class Arn(AutoregressiveGenerator):
 
     @classmethod
     def model_class(cls) -> type["ArnModel"]:
-        """The class of its models."""
         return ArnModel
 
     def check(self, schema: Schema) -> None:
-        """Refuse a fit that the schema or the installation rules out."""
         super().check(schema)
         require_torch()
         if self.device == "cuda":
@@ -107,7 +103,6 @@ class RankLevels:
     n_levels: int
 
     def of(self, codes: Codes, ranks: Array) -> NDArray[np.int64]:
-        """The level of each rank; shape (n,)."""
         levels: NDArray[np.int64] = self._level_of_cell[self.attribute.ranked(codes, ranks)]
         return levels
 
@@ -175,7 +170,6 @@ class NetworkColumns:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Codes of each column."""
         sizes = [each.size for each in self.discretizer.attributes]
         return tuple(self.n_levels if holds else sizes[place] for place, holds in self.columns)
 
@@ -294,11 +288,9 @@ class ArnDistribution:
 
     def impute(self, rows: CodedRows, is_open: Mapping[int, Flags], rng: np.random.Generator) -> CodedRows:
         """Multiple imputation: one draw of all open cells, given the known ones of their row.
-
-        Args:
-            rows: *Sensitive*. Ranks of known cells count; codes and ranks of open ones do not.
-            is_open: by place, the codes that each cell may have, shape (n, size). A cell is known where that is its own
-                code alone, and in all columns that are left out.
+        `rows`: *Sensitive*. Ranks of known cells count; codes and ranks of open ones do not.
+        `is_open`: by place, the codes that each cell may have, shape (n, size). A cell is known where that is its own
+        code alone, and in all columns that are left out.
         """
         from synth.neural.autoregressive_network import fill
 

@@ -59,12 +59,10 @@ class Auto(PrivateGenerator):
         return LatentClass(epsilon=self.epsilon, delta=self.delta, text=self.text).signal(schema)
 
     def check(self, schema: Schema) -> None:
-        """Refuse, before any row is read, a fit that the schema rules out."""
         super().check(schema)
         self.chosen(schema).check(schema)
 
     def draws_histories(self, schema: Schema) -> bool:
-        """True if the generator that is chosen draws them."""
         return self.chosen(schema).draws_histories(schema)
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
@@ -72,13 +70,11 @@ class Auto(PrivateGenerator):
         return self.chosen(schema).cautions(schema)
 
     def schedule(self, schema: Schema) -> Schedule | None:
-        """The schedule of the generator that is chosen."""
         self.check(schema)
         chosen = self.chosen(schema)
         return chosen.schedule(schema) if isinstance(chosen, PrivateGenerator) else None
 
     def plan(self, schema: Schema) -> Plan:
-        """The plan of the generator that is chosen."""
         return self._private(schema).plan(schema)
 
     def fit(

@@ -22,8 +22,7 @@ from synth.histories.layout import FIRST, LATER, HistoryLayout, has_histories
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
-LEAST_UNITS = 20
-"""Units of a code or a leaf below which a fit warns."""
+LEAST_UNITS = 20  # units of a code or a leaf below which a fit warns
 FEW_UNITS = 2
 """Units below which codes of two columns never meet, where at least `LEAST_UNITS` were to be expected by chance."""
 
@@ -100,7 +99,6 @@ class AutoregressiveGenerator(Generator):
 
     @classmethod
     def model_class(cls) -> type[AutoregressiveModel]:
-        """The class of its models, which restores its distributions."""
         raise NotImplementedError
 
     def draws_histories(self, schema: Schema) -> bool:
@@ -117,18 +115,10 @@ class AutoregressiveGenerator(Generator):
         )
 
     def fit_rows(
-        self,
-        train: Any,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        progress: Progress = quiet,
-        place: Path | None = None,
+        self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, place: Path | None = None
     ) -> AutoregressiveModel | HistoryModel:
         """A model of the training table: of histories, where the schema names an order.
-
-        Args:
-            train: *Sensitive*. Real rows.
+        `train`: *Sensitive*. Real rows.
         """
         self.check(schema)
         table, schema = as_it_is(train, schema)

@@ -72,7 +72,6 @@ class ModelDisplay:
     """The display of a fitted model in a notebook; a mixin for models."""
 
     def __repr__(self: Model) -> str:
-        """The model in one line."""
         n_columns, rows = len(self.schema.kept), f"{self.default_rows:,} rows"
         return f"<Model {self.name!r} of {n_columns} columns and {rows}: {guarantee_words(self.statement)}>"
 
@@ -255,7 +254,6 @@ class PrivateGenerator(Generator):
             self.claimed_delta(schema)
 
     def claimed_delta(self, schema: Schema) -> float:
-        """The delta of the claim."""
         return resolve_delta(self.delta, schema)
 
     def plan(self, schema: Schema) -> Plan:
@@ -283,13 +281,7 @@ class PrivateGenerator(Generator):
         return lambda rho: [*whole((1 - share) * rho), texts.text_event(asked, schema, share * rho)]
 
     def fit_rows(
-        self,
-        train: Any,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        progress: Progress = quiet,
-        budget: Budget | None = None,
+        self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None
     ) -> Model:
         """A model of all columns but texts, as `Generator.fit_rows` has it."""
         raise NotImplementedError

@@ -35,44 +35,34 @@ from synth.marginals.factor import CELLS_A_MB
 from synth.marginals.measurement import MEAN_ABSOLUTE
 from synth.schema import Schema
 
-CALIBRATION_S = 0.1
-"""Pricing one line of the books until the noise is found."""
-LIBRARIES_S, LIBRARIES_MB = 0.5, 300.0
-"""Loading what the first fit of a process loads."""
+CALIBRATION_S = 0.1  # pricing one line of the books until the noise is found
+LIBRARIES_S, LIBRARIES_MB = 0.5, 300.0  # loading what the first fit of a process loads
 NOISE_S_A_CELL, NOISE_S_A_RELEASE = 11e-6, 220e-6
 """Discrete Gaussian noise: for each cell, and for each release."""
 READING_S_A_CELL = 200e-9
 """Checking, cutting and coding one cell of the table, into fine cells and into codes."""
-COUNTING_S_A_ROW = 2.7e-9
-"""Counting one row into one marginal."""
+COUNTING_S_A_ROW = 2.7e-9  # counting one row into one marginal
 CLIQUE_S, CLIQUE_S_A_CELL = 60e-6, 5e-9
 """Comparing one candidate with what the model expects: for each, and for each of its cells."""
 ANSWER_S_A_COLUMN = 20e-6
 """Working out a pair of a tree that was not measured, for each column of the table."""
 JUNCTION_S_A_CLIQUE = 3e-6
 """Asking how large the model would get with one more clique, for each clique it has."""
-SAMPLING_S_A_CELL = 21e-9
-"""Drawing one cell of a table from a model."""
+SAMPLING_S_A_CELL = 21e-9  # drawing one cell of a table from a model
 STEP_S_A_CLIQUE, STEP_S_A_CELL = 24e-6, 14e-9
 """One step of the estimation: for each measurement, and for each cell of the model."""
 TREE_STEPS, LAST_STEPS = 60, 250
 """Steps until the estimation of a tree comes to rest, and the last one of a larger model."""
 CLASS_S_A_CODE, CLASS_S_A_CELL = 14e-9, 60e-12
 """One step of a mixture, for each class: for each code, and for each pair of coarse ones."""
-CLASS_COPIES = 12
-"""Tables of the size of a mixture that a step holds at once."""
-FILLED = 0.5
-"""Share of its limit that a model's size reaches as a rule."""
-JOINED_PAIRS = 1.5
-"""Pairs of columns that one measured marginal joins anew, as a rule."""
-TABLE_MB_A_CELL = 60 / 1e6
-"""The table, its checked copy and its codes."""
-MODEL_COPIES = 12
-"""Tables of the model's size that an estimation holds at once."""
+CLASS_COPIES = 12  # tables of the size of a mixture that a step holds at once
+FILLED = 0.5  # share of its limit that a model's size reaches as a rule
+JOINED_PAIRS = 1.5  # pairs of columns that one measured marginal joins anew, as a rule
+TABLE_MB_A_CELL = 60 / 1e6  # the table, its checked copy and its codes
+MODEL_COPIES = 12  # tables of the model's size that an estimation holds at once
 Planned = Independent | Mst | Aim | LatentClass
 """The generators whose outlook is known before a fit."""
-ASSUMED_CATEGORIES = 20
-"""Categories that a column whose list is not declared is taken to have."""
+ASSUMED_CATEGORIES = 20  # categories that a column whose list is not declared is taken to have
 _LISTED_COLUMNS = 40
 """Columns that triples are looked for among; of a wider table an even selection stands for all."""
 
@@ -94,7 +84,6 @@ class FitWork:
 
     @property
     def n_columns(self) -> int:
-        """Columns of the table that are modeled."""
         return len(self.sizes)
 
 
@@ -107,7 +96,6 @@ class Cost:
 
 
 def cost_of(generator: PrivateGenerator, n_events: int, work: FitWork) -> Cost:
-    """The cost of a fit."""
     seconds = n_events * CALIBRATION_S + LIBRARIES_S + work.n_rows * work.n_columns * READING_S_A_CELL
     n_noisy = sum(work.cells.values()) + work.n_counted
     seconds += work.n_columns * NOISE_S_A_RELEASE + n_noisy * NOISE_S_A_CELL
@@ -218,7 +206,6 @@ class Outlook:
         return float(np.mean(list(self.columns.values())))
 
     def to_dict(self) -> dict[str, Any]:
-        """The outlook as plain data."""
         return {**asdict(self), "column": self.column}
 
 

@@ -37,24 +37,19 @@ EXACT_SIGNAL = 10_000.0
 """Rows in standard deviations of a pair's noise, as a fit without noise takes them."""
 GROUPS, GROUPS_POWER, FEWEST_GROUPS, MOST_GROUPS = 0.57, 0.4, 4, 24
 """Coarse codes of a number are so many times this power of the signal, between these limits."""
-FINER = 3
-"""Factor of the coarse codes of a number whose weight is above 1."""
-MOST_CATEGORIES = 100
-"""Categories of a column that pairs tell apart; the rarest are one code there."""
+FINER = 3  # factor of the coarse codes of a number whose weight is above 1
+MOST_CATEGORIES = 100  # categories of a column that pairs tell apart; the rarest are one code there
 MOST_CODES = 2000
 """Codes that all pairs are counted by together: categories are fewer where these are more, down to `FEWEST_GROUPS`."""
-BEYOND_CODES = 2
-"""Codes of a column beside those of its values: `other` and `missing`."""
+BEYOND_CODES = 2  # codes of a column beside those of its values: `other` and `missing`
 ROUNDS_SIGNAL, ROUNDS_POWER, LEAST_ROUNDS_A_COLUMN, MOST_ROUNDS_A_COLUMN = 300.0, 0.6, 1, 4
 """Marginals that are chosen, for each column: one at this signal, and more by this power of it, between the limits."""
 MOST_POWERS = 24
 """Powers of two by which the weights of two pairs differ at most: accountants hold no noise of any size."""
-N_BATCHES = 3
-"""Marginals are chosen in so many batches; after each the model is fitted anew."""
+N_BATCHES = 3  # marginals are chosen in so many batches; after each the model is fitted anew
 FIRST_STEPS, BATCH_STEPS, LAST_STEPS = 100, 30, 150
 """Steps of the estimation before the first choice, after each batch, and after the last one."""
-N_STEPS = FIRST_STEPS + N_BATCHES * BATCH_STEPS + LAST_STEPS
-"""Of the estimation, in all."""
+N_STEPS = FIRST_STEPS + N_BATCHES * BATCH_STEPS + LAST_STEPS  # of the estimation, in all
 ZERO_SIGMA, OPEN_SIGMA = 0.05, 1e9
 """Certainty of a structural zero, in units of the noise of its pair, and of any other cell, in rows."""
 
@@ -109,7 +104,6 @@ class LatentClass(MarginalGenerator):
     )
 
     def check(self, schema: Schema) -> None:
-        """Refuse, before any row is read, a fit that the schema rules out."""
         super().check(schema)
         check_workload(self.workload, schema)
 
@@ -202,7 +196,6 @@ class LatentClass(MarginalGenerator):
         progress: Progress,
         given: Sequence[Factor] = (),
     ) -> LatentClasses:
-        """The mixture after all measurements."""
         masses = {measurement.clique[0]: np.asarray(measurement.values) for measurement in one_way}
         table = CoarseCounts(fit.train.coded(discretizer), self._coarsening(fit.schema, discretizer, masses))
         coarse = {name + MARK: CoarseCodes(name, groups) for name, groups in table.coarsening.groups.items()}

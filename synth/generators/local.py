@@ -31,8 +31,7 @@ from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.table.rows import Rows
 
-EXACT_SIGMA = 0.5
-"""Standard deviation, in rows, that counts without noise are taken to have."""
+EXACT_SIGMA = 0.5  # standard deviation, in rows, that counts without noise are taken to have
 Pair = Annotated[tuple[str, str], Field(description="Two columns.")]
 
 
@@ -63,7 +62,6 @@ class Local(PrivateGenerator):
         return cls(epsilon=survey.epsilon, pairs=pairs, answers=survey.n_answers, n_bins=survey.n_bins)
 
     def check(self, schema: Schema) -> None:
-        """Refuse, before any row is read, a fit that the schema rules out."""
         super().check(schema)
         if self.epsilon is not None:
             require_askable(schema)
@@ -96,19 +94,9 @@ class Local(PrivateGenerator):
         return self.survey(schema).schedule
 
     def fit_rows(
-        self,
-        train: Any,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        progress: Progress = quiet,
-        budget: Budget | None = None,
+        self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None
     ) -> MarginalModel:
-        """A model of what respondents report.
-
-        Args:
-            train: *Sensitive*. A row for each respondent.
-        """
+        """A model of what respondents report. `train`: *Sensitive*. A row for each respondent."""
         self.check(schema)
         if not self.promises:
             return self._as_it_is(train, schema, progress)

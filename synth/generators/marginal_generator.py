@@ -17,13 +17,7 @@ from synth.dp.events import GaussianEvent, PlannedEvents, gaussian_of_rho
 from synth.dp.schedule import Plan
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histograms import COLUMNS, Merging
-from synth.generators.fitting.histories import (
-    PILOT_ROWS,
-    HistoryEvents,
-    KnownColumns,
-    history_plan,
-    length_shares,
-)
+from synth.generators.fitting.histories import PILOT_ROWS, HistoryEvents, KnownColumns, history_plan, length_shares
 from synth.generators.fitting.private_fit import PrivateFit, start
 from synth.generators.fitting.training_data import TrainingTable, histories_apart
 from synth.generators.models.history_model import HistoryModel
@@ -68,19 +62,9 @@ class MarginalGenerator(PrivateGenerator):
         return HistoryLayout(schema, longest, reads_domains=False, averages=False)
 
     def fit_rows(
-        self,
-        train: Any,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        progress: Progress = quiet,
-        budget: Budget | None = None,
+        self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None
     ) -> MarginalModel | HistoryModel:
-        """A model of the table: of histories, where these are drawn.
-
-        Args:
-            train: *Sensitive*. Real rows.
-        """
+        """A model of the table: of histories, where these are drawn. `train`: *Sensitive*. Real rows."""
         fit = start(self, train, schema, budget, progress)
         rng = np.random.default_rng(seed)
         if self.draws_histories(schema):
@@ -159,7 +143,6 @@ class Independent(MarginalGenerator):
     n_bins: int = Field(default=64, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
 
     def row_plan(self, schema: Schema, n_given: int = 0) -> Callable[[float], MarginalEvents]:
-        """All of it for the histograms."""
         k, n_columns = schema.max_rows_per_unit, len(schema.modeled)
         return lambda rho: MarginalEvents(gaussian_of_rho(COLUMNS, rho, count=n_columns, sensitivity=k))
 

@@ -91,7 +91,6 @@ class Mst(MarginalGenerator):
 
     @property
     def independent_rows_reason(self) -> str:
-        """The reason why rows of an entity are drawn independently, with a remedy."""
         return ROWS_ALONE if self.choices == NOISY_PAIRS else super().independent_rows_reason
 
     def draws_histories(self, schema: Schema) -> bool:
@@ -134,7 +133,6 @@ class Mst(MarginalGenerator):
         progress: Progress,
         given: Sequence[Factor] = (),
     ) -> MarkovRandomField:
-        """The tree after all measurements."""
         table = fit.train.coded(discretizer)
         zeros = affordable(structural_zeros(fit.schema, discretizer), table.domain, self._max_model_cells / 2)
         measurements, start = list(one_way), start_from(given, table.domain)
@@ -202,9 +200,7 @@ class Mst(MarginalGenerator):
         self, table: Counts, model: MarkovRandomField, sigma: float, noisy: NoisyPairs | None, progress: Progress
     ) -> tuple[list[Clique], np.ndarray]:
         """Public candidate pairs and how far independence is from each: one unit moves a score by at most k.
-
-        Args:
-            table: *Sensitive*. Counts of the real rows.
+        `table`: *Sensitive*. Counts of the real rows.
         """
         candidates: list[Clique] = [
             (a, b) for a, b in combinations(table.domain, 2) if table.domain[a] * table.domain[b] <= self.max_cells

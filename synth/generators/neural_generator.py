@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from synth.neural.training import Course
     from synth.neural.tvae import PrivateTvaeTraining
 
-STEPS = "steps of DP-SGD"
-"""Their name in a statement."""
+STEPS = "steps of DP-SGD"  # their name in a statement
 EXPECTED_BATCH = (256, 4096)
 """Units that a step's sample holds at least and at most, as expected, where the sampling rate is not set."""
 PLAIN_ONLY = ("epochs", "batch_size", "pac", "precision")
@@ -88,7 +87,6 @@ class NeuralGenerator(PrivateGenerator):
 
     @classmethod
     def model_class(cls) -> type[NeuralModel]:
-        """The class of its models."""
         return NeuralModel
 
     @model_validator(mode="after")
@@ -107,11 +105,9 @@ class NeuralGenerator(PrivateGenerator):
         return PLAIN_ONLY if self.promises else PRIVATE_ONLY
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters that have an effect, as plain data."""
         return {name: value for name, value in super().parameters().items() if name not in self._idle}
 
     def check(self, schema: Schema) -> None:
-        """Refuse a fit that the schema or the installation rules out."""
         super().check(schema)
         require_torch()
         if self.device == "cuda":
@@ -163,10 +159,8 @@ class NeuralGenerator(PrivateGenerator):
         place: Path | None = None,
     ) -> NeuralModel:
         """A model of the training table.
-
-        Args:
-            train: *Sensitive*. Real rows. What does not fit into memory of the encoded ones is kept in a file without
-                a name, in `place` or beside the system's temporary files.
+        `train`: *Sensitive*. Real rows. What does not fit into memory of the encoded ones is kept in a file without a
+        name, in `place` or beside the system's temporary files.
         """
         fit = start(self, train, schema, budget, progress)
         if not self.promises and len(fit.train) == 0:
@@ -270,17 +264,12 @@ class NeuralGenerator(PrivateGenerator):
         n_steps: int,
         device: Any,
     ) -> Any:
-        """The training with DP-SGD, at its start.
-
-        Args:
-            units: *Sensitive*. The table.
-        """
+        """The training with DP-SGD, at its start. `units`: *Sensitive*. The table."""
         raise NotImplementedError
 
     def private_network(
         self, training: Any, layout: Layout, one_way: Sequence[np.ndarray]
     ) -> "CtganNetwork | TvaeNetwork":
-        """The network that such a training left, matched to the released marginals."""
         raise NotImplementedError
 
 
@@ -328,12 +317,10 @@ class Ctgan(NeuralGenerator):
         return self
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters that have an effect, as plain data."""
         idle = ("dp_backend", "critic_widths") if self.promises and self.critic == "pairs" else ()
         return {name: value for name, value in super().parameters().items() if name not in idle}
 
     def check(self, schema: Schema) -> None:
-        """Refuse a fit that the schema or the installation rules out."""
         super().check(schema)
         n_codes = sum(self._most_codes(schema.columns[name]) for name in schema.modeled)
         if self.promises and self.critic == "pairs" and n_codes > MOST_CODES:
@@ -376,7 +363,6 @@ class Ctgan(NeuralGenerator):
         return PrivateCtganTraining(spec, units, layout, one_way, expected_batch, n_steps, device)
 
     def private_network(self, training: Any, layout: Layout, one_way: Sequence[np.ndarray]) -> "CtganNetwork":
-        """The network that such a training left, matched to the released marginals."""
         from synth.neural.released import released_shares
         from synth.neural.sampling import CtganNetwork, match_one_way
 
@@ -426,7 +412,6 @@ class Tvae(NeuralGenerator):
         return PrivateTvaeTraining(spec, units, layout, one_way, expected_batch, device)
 
     def private_network(self, training: Any, layout: Layout, one_way: Sequence[np.ndarray]) -> "TvaeNetwork":
-        """The network that such a training left, matched to the released marginals."""
         from torch import zeros
 
         from synth.neural.released import released_shares

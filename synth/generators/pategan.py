@@ -33,14 +33,12 @@ from synth.transforms.encoding import BinnedEncoding
 if TYPE_CHECKING:
     from synth.neural.sampling import CtganNetwork
 
-VOTES = "votes of teachers on generated rows"
-"""Their name in a statement."""
+VOTES = "votes of teachers on generated rows"  # their name in a statement
 UNITS_PER_TEACHER = 4
 """Units of a teacher, about, where the number of teachers is not set.
 
 Noise on a count does not grow with teachers. So under noise many weak ones say more than few good ones."""
-MOST_TEACHERS = 20_000
-"""Teachers at most, where their number is not set."""
+MOST_TEACHERS = 20_000  # teachers at most, where their number is not set
 
 
 @dataclass(frozen=True)
@@ -75,11 +73,9 @@ class PateGan(PrivateGenerator):
 
     @classmethod
     def model_class(cls) -> type[NeuralModel]:
-        """The class of its models."""
         return NeuralModel
 
     def check(self, schema: Schema) -> None:
-        """Refuse a fit that the schema or the installation rules out."""
         super().check(schema)
         require_torch()
 
@@ -105,19 +101,9 @@ class PateGan(PrivateGenerator):
         return min(max(n_units // UNITS_PER_TEACHER, 1), MOST_TEACHERS)
 
     def fit_rows(
-        self,
-        train: Any,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        progress: Progress = quiet,
-        budget: Budget | None = None,
+        self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None
     ) -> NeuralModel:
-        """A model of the training table.
-
-        Args:
-            train: *Sensitive*. Real rows.
-        """
+        """A model of the training table. `train`: *Sensitive*. Real rows."""
         fit = start(self, train, schema, budget, progress)
         shares, n_rows = fit.entity_shares()
         events = fit.planned(self.plan(fit.schema))

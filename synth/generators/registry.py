@@ -50,12 +50,10 @@ def _known() -> Mapping[str, str]:
 
 
 def names() -> tuple[str, ...]:
-    """Names of all generators."""
     return tuple(_known())
 
 
 def generator_class(name: str) -> type[Generator]:
-    """The class of a generator."""
     if name not in _known():
         raise JobError(f"generator={name!r} is unknown; {nearest(name, _known())}")
     module, _, attribute = _known()[name].partition(":")
@@ -115,10 +113,15 @@ def load_model(path: Path | str, *, text_model: Path | str | None = None) -> Mod
     of_texts = content.pop(TEXTS, None)
     apart = {key: arrays.pop(key) for key in list(arrays) if of_texts is not None and key.startswith(f"{TEXTS}.")}
     model: Model
-    if HISTORIES in content:
-        model = HistoryModel.load(content, arrays, schema, statement, part_class)
-    else:
-        model = part_class.load(content, arrays, schema, statement)
+    try:
+        if HISTORIES in content:
+            model = HistoryModel.load(content, arrays, schema, statement, part_class)
+        else:
+            model = part_class.load(content, arrays, schema, statement)
+    except ModelError:
+        raise
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
+        raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
     if (of_texts is None) != (not schema.texts):
         raise ModelError(f"the model in {str(path)!r} is damaged (texts without their model); fit it again")
     if of_texts is None:

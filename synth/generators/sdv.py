@@ -113,7 +113,6 @@ class _Sdv(Generator):
     unsaved: ClassVar[str | None] = UNSAVED
 
     def check(self, schema: Schema) -> None:
-        """Refuse a fit that the schema or the installation rules out."""
         super().check(schema)
         if any(importlib.util.find_spec(module) is None for module in ("sdv", "torch")):
             raise missing_extra("a generator of SDV's", "sdv")
@@ -123,9 +122,7 @@ class _Sdv(Generator):
 
     def fit_rows(self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> SdvModel:
         """A model of the table, without a formal guarantee.
-
-        Args:
-            train: *Sensitive*. Real rows, conforming to the schema.
+        `train`: *Sensitive*. Real rows, conforming to the schema.
         """
         self.check(schema)
         table, schema = as_it_is(train, schema)
@@ -184,7 +181,6 @@ def _sdv() -> Any:
 
 
 def _import(module: str) -> Any:
-    """A module of the extra `sdv`."""
     try:
         return importlib.import_module(module)
     except ImportError:

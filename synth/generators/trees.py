@@ -51,7 +51,6 @@ class Trees(AutoregressiveGenerator):
 
     @classmethod
     def model_class(cls) -> type[TreesModel]:
-        """The class of its models."""
         return TreesModel
 
     def _learn(self, learned: LearnedRows, seed: int, progress: Progress, place: Path | None) -> SequentialTrees:

@@ -21,8 +21,7 @@ from synth.histories.ordering import Histories
 from synth.schema import Schema
 from synth.schema.kinds import IntegerColumn, RealColumn
 
-FIRST, LATER = "first", "later"
-"""The names of the two tables, in files and in statements."""
+FIRST, LATER = "first", "later"  # the names of the two tables, in files and in statements
 
 
 def has_histories(schema: Schema) -> bool:
@@ -188,9 +187,7 @@ class HistoryLayout:
 
     def check(self, table: pd.DataFrame, histories: Histories) -> None:
         """Refuse a table that breaks what the schema says of the rows of an entity; not for a private fit.
-
-        Args:
-            table: *Sensitive*. In canonical form.
+        `table`: *Sensitive*. In canonical form.
         """
         now, before = histories.pairs
         for name in self.constant:
@@ -203,11 +200,7 @@ class HistoryLayout:
                 raise falls(name)
 
     def taken_apart(self, table: pd.DataFrame, histories: Histories) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The first rows and the later rows of a table.
-
-        Args:
-            table: *Sensitive*. In canonical form.
-        """
+        """The first rows and the later rows of a table. `table`: *Sensitive*. In canonical form."""
         table = self._filled(table, histories)
         firsts = table.iloc[histories.rows[histories.starts]].reset_index(drop=True)
         first: dict[str, Any] = {name: firsts[name] for name in self.first_rows.columns if name in firsts}

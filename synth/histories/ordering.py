@@ -56,9 +56,7 @@ def histories_of(table: pd.DataFrame, schema: Schema) -> Histories:
 
     Rows that have the order in common follow each other by what never falls, and then by a hash of what they hold. So
     an entity's history depends on its own rows alone, and never on their places in the table.
-
-    Args:
-        table: *Sensitive*. Conforming to the schema.
+    `table`: *Sensitive*. Conforming to the schema.
     """
     if schema.entity is None:
         raise SchemaError("histories are of entities, and the schema names none; name the entity column")
@@ -72,8 +70,7 @@ def histories_of(table: pd.DataFrame, schema: Schema) -> Histories:
     return Histories(held[order], np.flatnonzero(np.diff(owners, prepend=-1)))
 
 
-NUMBER = "[+-]?[0-9]{1,40}"
-"""Texts of an order that sort as whole numbers."""
+NUMBER = "[+-]?[0-9]{1,40}"  # texts of an order that sort as whole numbers
 
 
 def order_ranks(series: pd.Series, schema: Schema) -> NDArray[np.float64]:
@@ -100,7 +97,4 @@ def _ranks(table: pd.DataFrame, schema: Schema) -> list[NDArray[np.float64]]:
     if schema.order is None:
         return []
     along = [name for name in schema.growing if name != schema.order]
-    return [
-        order_ranks(table[schema.order], schema),
-        *(schema.columns[name].positions(table[name]) for name in along),
-    ]
+    return [order_ranks(table[schema.order], schema), *(schema.columns[name].positions(table[name]) for name in along)]

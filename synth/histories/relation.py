@@ -20,8 +20,7 @@ from synth.split import row_keys
 from synth.table import conform
 from synth.table.conforming import Outside
 
-TableRole = Literal["parents", "rows"]
-"""The role of a table in a relation."""
+TableRole = Literal["parents", "rows"]  # the role of a table in a relation
 RELATED_TABLES: tuple[TableRole, ...] = ("parents", "rows")
 """The two tables of a relation, parents first: their child rows are drawn given them."""
 _TABLE_KEYS = ("target", "task", "sensitive", "quasi_identifiers", "parties", "entity", "constant_in_entity", "order")
@@ -173,10 +172,8 @@ class Relation:
 
     def matches(self, parents: pd.DataFrame, rows: pd.DataFrame) -> "KeyMatch":
         """The match of keys between synthetic parents and their child rows.
-
-        Args:
-            parents: with their numbers of child rows.
-            rows: synthetic child rows.
+        `parents`: with their numbers of child rows.
+        `rows`: synthetic child rows.
         """
         held = conform(parents, self.parents, part=True)
         keys, owners = held[self.key].astype(str), rows[self.key].astype(str)

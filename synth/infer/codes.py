@@ -7,26 +7,19 @@ import numpy as np
 
 from synth.schema.kinds.base import NEARLY_ALL
 
-MOST_CODES = 2_000
-"""More distinct whole numbers than this are no codes."""
-FEWEST_CODES = 25
-"""With fewer distinct values, how often they occur says nothing."""
-OFTEN = 10
-"""Rows that each code has on average; half of them where the name says that it is one."""
-COMMON = 5
-"""Rows of a value from which on its frequency is looked at."""
+MOST_CODES = 2_000  # more distinct whole numbers than this are no codes
+FEWEST_CODES = 25  # with fewer distinct values, how often they occur says nothing
+OFTEN = 10  # rows that each code has on average; half of them where the name says that it is one
+COMMON = 5  # rows of a value from which on its frequency is looked at
 IRREGULAR, ROUGH, UNRELATED = 0.9, 0.35, 0.5
 """Limits of codes. They fill no more of their range. Their frequencies differ by this and chance from those beside them
 (median of the logarithms), and the rank correlation with those is no higher."""
-ROUGHEST, MOST_UNRELATED = 0.7, 0.25
-"""The same of codes that fill their range."""
+ROUGHEST, MOST_UNRELATED = 0.7, 0.25  # the same of codes that fill their range
 HEAPED = 4.0
 """Standard errors from which on multiples of a step are more frequent than other values."""
 
-MOST_LEVELS = 24
-"""Distinct whole numbers that are levels at most: the hours of a day are."""
-ROWS_A_LEVEL, LEAST_ROWS = 10, 50
-"""Rows of each level on average at least, and of the column."""
+MOST_LEVELS = 24  # distinct whole numbers that are levels at most: the hours of a day are
+ROWS_A_LEVEL, LEAST_ROWS = 10, 50  # rows of each level on average at least, and of the column
 SPARSE, RARE = 1.5, 0.01
 """Values of a longer line are no levels: their range is this many times as long as they are many, and the rarest is in
 fewer rows than this share."""
@@ -45,8 +38,7 @@ _CODES = frozenset({
 """Last words of names of codes. Words that amounts go by, too (area, class, group, number), are not among them."""
 _ALONE = frozenset({"ethnicity", "gender", "marital", "marriage", "nation", "race", "religion", "sex"})
 """Names of codes that are one such word."""
-_NUMBERED = frozenset({"id", "nbr", "no", "nr", "num", "number"})
-"""Words that may follow those."""
+_NUMBERED = frozenset({"id", "nbr", "no", "nr", "num", "number"})  # words that may follow those
 _AMOUNTS = frozenset({
     "age", "amount", "amt", "area", "bal", "balance", "bill", "charge", "charges", "cost", "costs", "credit",
     "days", "debt", "distance", "duration", "fee", "fees", "gain", "height", "hours", "hrs", "income", "km",
@@ -86,9 +78,7 @@ def _words(name: str) -> list[str]:
 
 def are_levels(distinct: np.ndarray, counts: np.ndarray) -> bool:
     """True if whole numbers are few levels that repeat themselves, rather than counts of which larger ones may come.
-
-    Args:
-        distinct: *Sensitive*. The values, ascending.
+    `distinct`: *Sensitive*. The values, ascending.
 
     >>> are_levels(np.arange(5), np.array([40, 90, 60, 20, 9])), are_levels(np.arange(5), np.array([900, 90, 9, 1, 1]))
     (True, False)
@@ -111,9 +101,7 @@ def are_codes(name: str, distinct: np.ndarray, counts: np.ndarray) -> bool:
 
     Codes are spaced irregularly, and neighbors are not alike. Amounts are, among equally round ones: prices and
     durations heap on multiples of ten, a dozen or a month.
-
-    Args:
-        distinct: *Sensitive*. Its values, ascending.
+    `distinct`: *Sensitive*. Its values, ascending.
     """
     often = counts.sum() / len(distinct)
     if named_code(name):

@@ -23,11 +23,7 @@ _WEIGHT = re.compile(
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """A column and what can be said of it without deciding on a kind.
-
-    Attributes:
-        given: *Sensitive*. Its cells.
-    """
+    """A column and what can be said of it without deciding on a kind. `given`: *Sensitive*. Its cells."""
 
     name: str
     given: RawColumn
@@ -83,7 +79,6 @@ class ColumnFacts:
 
     @property
     def missing(self) -> bool:
-        """True if a value is missing."""
         return self.n_present < len(self.codes)
 
     @property
@@ -113,11 +108,7 @@ class ColumnFacts:
 def facts_of(
     name: str, series: pd.Series, given: RawColumn, *, all_text: bool, numbers_in_text: bool, role: Role
 ) -> ColumnFacts:
-    """The facts about one column.
-
-    Args:
-        series: *Sensitive*. As the caller has it.
-    """
+    """The facts about one column. `series`: *Sensitive*. As the caller has it."""
     dtype: str | None = str(series.dtype)
     if dtype == "object" and given.form == "mixed":
         dtype = _of_decimals(given) or dtype

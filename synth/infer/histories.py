@@ -19,8 +19,7 @@ from synth.errors import TableError
 from synth.histories.ordering import Histories, histories_of, order_ranks
 from synth.schema import Schema
 
-LEAST_HISTORIES = 30
-"""Entities with several rows, below which nothing is told from chance."""
+LEAST_HISTORIES = 30  # entities with several rows, below which nothing is told from chance
 NEARLY_ALL = 0.95
 """Share of the entities with several rows that follow a column proposed as the order.
 
@@ -28,8 +27,7 @@ Of 30 entities with two rows each, so many ascend in the file, or descend in it,
 """
 MOST_TIED = 0.05
 """Share of the rows of an entity, behind its first ones, that may have the order of the row before in a proposal."""
-MOST_TIED_NAMED = 0.5
-"""The same of an order that somebody named."""
+MOST_TIED_NAMED = 0.5  # the same of an order that somebody named
 MOST_CHANCE = 1e-6
 """Chance of a fact, if values were dealt to rows in any order, above which it is not proposed."""
 LEAST_RISES = 0.05
@@ -52,9 +50,7 @@ def propose_histories(
     table: pd.DataFrame, schema: Schema, *, order: str | None = None, counters: Collection[str] = ()
 ) -> HistoryProposal:
     """The order of an entity's rows, and what is constant or never falls along it; nothing where there is no order.
-
-    Args:
-        table: *Sensitive*. Conforming to the schema, rows in the order of their file.
+    `table`: *Sensitive*. Conforming to the schema, rows in the order of their file.
     """
     rows = _EntityRows.of(table, schema)
     if order is not None:
@@ -107,7 +103,6 @@ class _EntityRows:
 
     @cached_property
     def n_pairs(self) -> int:
-        """Rows that follow another of their entity."""
         return int(self.follows.sum())
 
     def ranks(self, name: str) -> NDArray[np.float64]:
@@ -123,7 +118,6 @@ class _EntityRows:
         return np.diff(values[at])[self.follows]
 
     def share_without(self, faults: NDArray[np.bool_]) -> float:
-        """Share of the entities without a fault in any of their pairs of rows."""
         owners = self.owners[self.in_file][1:][self.follows]
         return 1.0 - len(np.unique(owners[faults])) / self.n_entities
 

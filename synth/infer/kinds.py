@@ -38,8 +38,7 @@ MISSING_TEXTS = frozenset({
     "not available", "not applicable", "not reported", "not known", "no data",
 })  # fmt: skip
 """Words that people write where there is nothing, in lower case."""
-LEAST_VALUES = 2
-"""Different values beside such a text that say what a column holds."""
+LEAST_VALUES = 2  # different values beside such a text that say what a column holds
 
 
 def missing_texts_of(
@@ -50,9 +49,7 @@ def missing_texts_of(
     A word says that nothing is there if all other texts of its column are numbers, or times. It then says so in every
     column. Among texts alone a word is a category like others. It is one everywhere where it is a value of the target
     or of the entity, and these hold texts.
-
-    Args:
-        looked: *Sensitive*. Every column, by name.
+    `looked`: *Sensitive*. Every column, by name.
     """
     used = {name: _used(given) for name, given in looked.items() if given.form == "text"}
     found, values = set[str](), set[str]()
@@ -95,7 +92,6 @@ def _tells(texts: list[str]) -> bool:
 
 
 def _counts(given: RawColumn) -> Counter[str]:
-    """Rows of each text."""
     codes = np.arange(len(given.cells)) if given.codes is None else given.codes
     n_rows: list[int] = np.bincount(codes[codes >= 0], minlength=len(given.cells)).tolist()
     counts: Counter[str] = Counter()
@@ -117,9 +113,7 @@ _NUMBER_RUN = re.compile(r"[0-9]*#[0-9#]*")
 
 def template_of(texts: Sequence[str]) -> str | None:
     """The narrowest template that all texts follow, or `None` where they follow none.
-
-    Args:
-        texts: *Sensitive*. Distinct texts.
+    `texts`: *Sensitive*. Distinct texts.
 
     >>> template_of(["P-0172", "P-9401"])
     'P-####'
@@ -140,10 +134,8 @@ def _mark(characters: set[str]) -> str | None:
     return next((mark for mark in _ALPHABETS if characters <= set(ALPHABETS[mark])), None)
 
 
-FEW = 20
-"""So many distinct texts are categories in any table."""
-MANY = 2_000
-"""More distinct texts than this are never categories."""
+FEW = 20  # so many distinct texts are categories in any table
+MANY = 2_000  # more distinct texts than this are never categories
 TOKENS = (("False", "True"), ("false", "true"), ("FALSE", "TRUE"))
 
 
@@ -188,7 +180,6 @@ def _listed(about: ColumnFacts) -> Column:
 
 
 def categorical(about: ColumnFacts, values: list[Any], *, ordered: bool) -> CategoricalColumn:
-    """Categories as they are listed."""
     if not all(is_plain(value) for value in values if isinstance(value, str)):
         # No schema lists such a text, and a fit without a budget refuses the table: better said here.
         raise TableError(
@@ -281,10 +272,8 @@ def _whole_or_none(about: ColumnFacts) -> np.ndarray | None:
     return values.astype(np.int64)  # type: ignore[no-any-return]
 
 
-NUMBERS = ("integer", "real", "weight")
-"""Kinds that numbers are looked for in texts for."""
-_FALSE = ("0", "n", "no", "f", "false", "off", "-", "none")
-"""Texts that say no, in lower case."""
+NUMBERS = ("integer", "real", "weight")  # kinds that numbers are looked for in texts for
+_FALSE = ("0", "n", "no", "f", "false", "off", "-", "none")  # texts that say no, in lower case
 
 
 def check_kinds(kinds: Mapping[str, str], names: list[str], entity: str | None) -> None:
@@ -302,7 +291,6 @@ def check_kinds(kinds: Mapping[str, str], names: list[str], entity: str | None) 
 
 
 def as_kind(about: ColumnFacts, kind: str) -> Column:
-    """A column of the kind that the user chose."""
     if about.n_present == 0 and kind not in ("categorical", "text"):
         raise _cannot(about, kind, "it holds no value", 'choose kind="categorical"')
     if kind in _MADE:

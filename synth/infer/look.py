@@ -12,8 +12,7 @@ from synth.table.arrow import AGES, from_arrow
 Form = Literal["integer", "real", "boolean", "time", "text", "mixed"]
 
 INT64_MAX = 2**63 - 1
-EXACT_FLOAT = 2**53
-"""Up to here every whole number is a float64."""
+EXACT_FLOAT = 2**53  # up to here every whole number is a float64
 _FORMS: dict[str, Form] = {
     "integer": "integer",
     "floating": "real",

@@ -19,14 +19,12 @@ from synth.table.decode import INFINITY, rounded
 MAX_DECIMALS = 12
 FEW_CODES = 64
 """So many distinct whole numbers of a column named like an identifier are codes of categories."""
-MANY_ROWS = 1_000
-"""In so many rows, whole numbers that never repeat identify them."""
+MANY_ROWS = 1_000  # in so many rows, whole numbers that never repeat identify them
 ZERO_SHARE = 0.1
 """From this share on, zeros of a column of reals are a spike that needs a place of its own."""
 FINE_STEPS = 256
 """Up to so many steps between its bounds, a column is resolved in full on a linear scale."""
-ROUNDING = 8.0
-"""Float spacings by which a quotient may miss a whole number."""
+ROUNDING = 8.0  # float spacings by which a quotient may miss a whole number
 BEYOND_CHANCE = 0.1
 """Share of the values that are on a step and not by chance, from which on the column has it."""
 EXPLAINED, ALWAYS = 0.02, 0.999
@@ -46,9 +44,7 @@ _REAL = re.compile(r"-?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]\d+)?", re.ASCII)
 
 def of_texts(texts: np.ndarray, name: str) -> np.ndarray | None:
     """Texts as int64 or float64, or `None` where they are not all numbers.
-
-    Args:
-        texts: *Sensitive*. Distinct texts, shape (n,).
+    `texts`: *Sensitive*. Distinct texts, shape (n,).
     """
     others = [text for text in texts if not _REAL.fullmatch(text)]
     if others:
@@ -98,9 +94,7 @@ def check_finite(name: str, values: np.ndarray) -> None:
 
 def propose(about: ColumnFacts, values: np.ndarray) -> Column:
     """The kind of a column of numbers.
-
-    Args:
-        values: *Sensitive*. Its numbers, one for each row that has one, int64 or float64.
+    `values`: *Sensitive*. Its numbers, one for each row that has one, int64 or float64.
     """
     if values.dtype.kind == "f":
         check_finite(about.name, values)
@@ -183,9 +177,7 @@ def _int64(about: ColumnFacts) -> str:
 
 def habits_of(values: np.ndarray, unit: float | None) -> dict[str, Any]:
     """The steps and the frequent values of a column, as a schema writes them; `None` where every value has a cell.
-
-    Args:
-        values: *Sensitive*. Shape (n,).
+    `values`: *Sensitive*. Shape (n,).
     """
     low, high = float(values.min()), float(values.max())
     if unit is not None and max(-low, high) / unit >= EXACT_FLOAT:
@@ -209,10 +201,8 @@ def habits_of(values: np.ndarray, unit: float | None) -> dict[str, Any]:
 
 def frequent_values(distinct: np.ndarray, counts: np.ndarray, column: NumericColumn) -> tuple[float, ...]:
     """The spikes of a column whose precision and steps are known: those that `habits_of` finds where it has no steps.
-
-    Args:
-        distinct: *Sensitive*. Its values, ascending, shape (n_values,).
-        counts: *Sensitive*. How many rows hold each, shape (n_values,).
+    `distinct`: *Sensitive*. Its values, ascending, shape (n_values,).
+    `counts`: *Sensitive*. How many rows hold each, shape (n_values,).
     """
     unit, often = column.unit, column.spacing
     low, high = column.bounds
@@ -230,9 +220,7 @@ def _are_all_there_are(counts: np.ndarray) -> bool:
 
 def _steps_of(values: np.ndarray, unit: float) -> tuple[tuple[float, float], ...]:
     """Steps that more values are on than finer and coarser steps explain, coarsest first, with their shares.
-
-    Args:
-        values: *Sensitive*. Without zeros and frequent values, which are on a step by themselves; shape (n,).
+    `values`: *Sensitive*. Without zeros and frequent values, which are on a step by themselves; shape (n,).
     """
     distinct, counts = np.unique(values, return_counts=True)
     if counts.sum() < LEAST_STEPPED or len(distinct) < FEWEST_STEPS:
@@ -313,9 +301,7 @@ def decimals_of(values: np.ndarray, digits: int = 15) -> int | None:
 
 def scale_of(values: np.ndarray, step: float) -> Literal["linear", "log"]:
     """The scale of a column: its resolution lies on small magnitudes where the tail is heavy.
-
-    Args:
-        values: *Sensitive*. Shape (n,).
+    `values`: *Sensitive*. Shape (n,).
     """
     peak = float(np.abs(values).max())
     if peak <= step:

@@ -80,9 +80,7 @@ _IBAN_LOCALES = (
 
 def locale_of(personal: str, texts: Sequence[str]) -> str | None:
     """The locale that most values speak for; `None` where nothing does.
-
-    Args:
-        texts: *Sensitive*. Values of it.
+    `texts`: *Sensitive*. Values of it.
 
     >>> locale_of("phone", ["+49 30 23125 001", "+49 89 99998 002"])
     'de_DE'
@@ -150,17 +148,14 @@ def _most_common(found: Iterable[str | None]) -> str | None:
     return max(counts, key=lambda locale: (counts[locale], locale)) if counts else None
 
 
-LOOKED_AT = 2_000
-"""So many distinct values of a column are looked at."""
+LOOKED_AT = 2_000  # so many distinct values of a column are looked at
 NAMED, UNNAMED = 0.5, 0.9
 """Share of values that must have the form, where the column's name says so, and where it does not."""
 KNOWN = 0.3
 """Share of values that hold a first name of some locale, where a name may be of a person or of a thing."""
-LEAST = 5
-"""With fewer distinct values, the form alone says nothing."""
+LEAST = 5  # with fewer distinct values, the form alone says nothing
 
-_BARE = ("name", "nombre", "nome")
-"""Names of columns that say nothing of whose name it is."""
+_BARE = ("name", "nombre", "nome")  # names of columns that say nothing of whose name it is
 _PLACES = ("street", "postcode", "city")
 """Kinds that are categories to learn where few of them repeat: they then say where somebody lives as a region does."""
 _PERSON = re.compile(r"[^\W\d_]([^\W\d_]|['’.-])*([ ,]+[^\W\d_]([^\W\d_]|['’.-])*){1,4}")
@@ -168,8 +163,7 @@ _WORD = re.compile(r"[^\W\d_]([^\W\d_]|[ '’.-])*")
 _STRICT_PHONE = re.compile(r"\+\d[\d ()/.-]{6,18}\d|\(\d{3}\) ?\d{3}[ .-]\d{4}|\d{3}-\d{3}-\d{4}")
 _SSN = re.compile(r"\d{3}-\d{2}-\d{4}")
 _N_WORDS_OF_PROSE = 3
-_MOST_DIGITS = 18
-"""Digits of whole numbers of which 64 bits hold all."""
+_MOST_DIGITS = 18  # digits of whole numbers of which 64 bits hold all
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,7 @@ _LIKELY = re.compile(
 """The beginning of a text that may be a day: most columns of text are none, and need no look at each form."""
 _COMPACT = re.compile(r"(19|20)\d{6}|21000101", re.ASCII)
 """Eight digits that may be a day from 1900 to 2100."""
-_FEWEST = 3
-"""Different numbers of eight digits that are days, from which on they are no chance."""
+_FEWEST = 3  # different numbers of eight digits that are days, from which on they are no chance
 _PRECISIONS: tuple[Literal["day", "h", "min", "s", "ms"], ...] = ("day", "h", "min", "s", "ms")
 _ZONED_MIDNIGHT = re.compile(r"[T ]00:00(:00([.,]0+)?)?(Z|[+-]\d\d:?\d\d)", re.ASCII)
 

@@ -23,8 +23,7 @@ from synth.distribution import missing_extra
 from synth.errors import JobError, ModelError
 from synth.language.decoder import Cache
 
-ADAPTER = "adapter_config.json"
-"""Names another folder, which nothing here has looked at."""
+ADAPTER = "adapter_config.json"  # names another folder, which nothing here has looked at
 CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
 """Names of files of weights that run code when they are read."""
@@ -86,7 +85,6 @@ def digest_of(path: str) -> str:
 
 
 def load_tokenizer(path: str, size: int) -> Any:
-    """The tokenizer of a folder."""
     from transformers import AutoTokenizer
 
     with _quiet():
@@ -143,13 +141,11 @@ class AdaptedDecoder:
         return int(self._network.config.vocab_size)
 
     def __call__(self, tokens: Tensor, mask: Tensor, n_last: int) -> Tensor:
-        """As `Decoder` says."""
         found = self._network(input_ids=tokens, attention_mask=mask.long(), position_ids=_places(mask), use_cache=False)
         logits: Tensor = found.logits[:, -n_last:]
         return logits
 
     def follow(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
-        """As `Decoder` says."""
         places = _places(mask)[:, -tokens.shape[1] :]
         with _quiet():  # the library renames arguments between versions, and warns of it
             found = self._network(

@@ -12,10 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-Cache = Any
-"""Keys and values of the tokens so far, in the form of the decoder that made them."""
-HEAD = 16
-"""Width of an attention head."""
+Cache = Any  # keys and values of the tokens so far, in the form of the decoder that made them
+HEAD = 16  # width of an attention head
 
 
 class Decoder(Protocol):
@@ -23,18 +21,14 @@ class Decoder(Protocol):
 
     def __call__(self, tokens: Tensor, mask: Tensor, n_last: int) -> Tensor:
         """Logits of the token after each of the last ones, shape (n, n_last, size).
-
-        Args:
-            tokens: shape (n, T), int64; anything where there is none.
-            mask: where there is a token, shape (n, T). Gaps stand on the left and the right only.
+        `tokens`: shape (n, T), int64; anything where there is none.
+        `mask`: where there is a token, shape (n, T). Gaps stand on the left and the right only.
         """
 
     def follow(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
         """Logits of the token after the last one, shape (n, size), and what is kept for the next call.
-
-        Args:
-            tokens: new ones, shape (n, t).
-            mask: of all tokens so far, the new ones last, shape (n, T).
+        `tokens`: new ones, shape (n, t).
+        `mask`: of all tokens so far, the new ones last, shape (n, T).
         """
 
     def trained(self) -> nn.Module:
@@ -66,18 +60,15 @@ class SmallDecoder(nn.Module):
             nn.init.normal_(table.weight, std=0.02)
 
     def forward(self, tokens: Tensor, mask: Tensor, n_last: int) -> Tensor:
-        """As `Decoder` says."""
         hidden, _ = self._hidden(tokens, mask, None)
         logits: Tensor = self.head(hidden[:, -n_last:])
         return logits
 
     def follow(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
-        """As `Decoder` says."""
         hidden, kept = self._hidden(tokens, mask, cache)
         return self.head(hidden[:, -1]), kept
 
     def trained(self) -> nn.Module:
-        """All of it."""
         return self
 
     def _hidden(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
@@ -106,10 +97,8 @@ class Layer(nn.Module):
         self, hidden: Tensor, seen: Tensor, cache: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """The next hidden states, shape (n, t, d_model), and keys and values of all tokens so far.
-
-        Args:
-            hidden: of the new tokens, shape (n, t, d_model).
-            seen: which tokens each new one attends to, shape (n, 1, t, T).
+        `hidden`: of the new tokens, shape (n, t, d_model).
+        `seen`: which tokens each new one attends to, shape (n, 1, t, T).
         """
         n, t, width = hidden.shape
         parts = self.attend(self.before(hidden)).view(n, t, 3, self.n_heads, width // self.n_heads).transpose(1, 3)
@@ -124,9 +113,7 @@ class Layer(nn.Module):
 
 def attention_mask(mask: Tensor, n_new: int) -> Tensor:
     """Which tokens each of the last ones attends to: those before it, and itself; shape (n, 1, n_new, T).
-
-    Args:
-        mask: where there is a token, shape (n, T).
+    `mask`: where there is a token, shape (n, T).
 
     >>> attention_mask(torch.tensor([[False, True, True]]), 2).int().tolist()
     [[[[0, 1, 0], [0, 1, 1]]]]

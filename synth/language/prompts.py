@@ -20,8 +20,7 @@ from synth.table.restore_dtypes import texts
 
 N_RANGES, MOST_VALUES = 16, 62
 """Ranges of a number or time, and values of any other column, that a prompt tells apart."""
-OTHER = 0
-"""Code of a value that no synthetic row holds."""
+OTHER = 0  # code of a value that no synthetic row holds
 
 
 @dataclass(frozen=True)
@@ -103,14 +102,12 @@ class Prompts:
         return ["\n".join([*row, f"{text_column}:"]) for row in zip(*parts, strict=True)]
 
     def to_plain(self) -> list[dict[str, Any]]:
-        """The codes as plain data."""
         return [asdict(column) for column in self.columns]
 
     @classmethod
     def from_plain(
         cls, content: Sequence[Mapping[str, Any]], schema: Schema, themes: Mapping[str, str] | None = None
     ) -> Self:
-        """What `to_plain` wrote."""
         columns = []
         for one in content:
             edges = None if one["edges"] is None else tuple(reals(one, "edges").tolist())

@@ -13,8 +13,7 @@ from torch import Tensor
 from synth.language.decoder import Decoder
 from synth.language.sequences import Vocabulary
 
-ROWS_AT_ONCE = 256
-"""Texts that are written side by side."""
+ROWS_AT_ONCE = 256  # texts that are written side by side
 
 
 @dataclass(frozen=True)
@@ -81,9 +80,7 @@ def _some(
 
 def draw(logits: Tensor, top_p: float, generator: torch.Generator) -> Tensor:
     """A token of each row among the likeliest, which together hold a share of the mass; shape (n,).
-
-    Args:
-        logits: shape (n, size).
+    `logits`: shape (n, size).
 
     >>> draw(torch.tensor([[3.0, 0.0, 0.0]]), 0.5, torch.Generator()).tolist()
     [0]

@@ -16,8 +16,7 @@ from torch.nn import functional
 
 from synth.language.decoder import Decoder
 
-ROWS_A_PASS = 64
-"""Texts that are read at once."""
+ROWS_A_PASS = 64  # texts that are read at once
 
 
 class Vocabulary(Protocol):
@@ -56,9 +55,7 @@ def sequences_of(
     vocabulary: Vocabulary, rows: pd.DataFrame, name: str, *, max_tokens: int, length: int
 ) -> NDArray[np.int32]:
     """Prompt and text of each row, shape (n, n_prompt + max_tokens + 1); a text that is too long is cut.
-
-    Args:
-        rows: *Sensitive*. Canonical.
+    `rows`: *Sensitive*. Canonical.
     """
     n_prompt = vocabulary.n_prompt
     made = np.zeros((len(rows), n_prompt + max_tokens + 1), dtype=np.int32)
@@ -72,9 +69,7 @@ def sequences_of(
 
 def losses(decoder: Decoder, sequences: Tensor, n_prompt: int) -> Tensor:
     """The negative log-likelihood of each text given its prompt, per token in nats, shape (n,); 0 where there is none.
-
-    Args:
-        sequences: *Sensitive*. Shape (n, T), int64.
+    `sequences`: *Sensitive*. Shape (n, T), int64.
     """
     mask, tokens = sequences > 0, (sequences - 1).clamp_min(0)
     asked = tokens[:, n_prompt:]
@@ -88,11 +83,7 @@ def losses(decoder: Decoder, sequences: Tensor, n_prompt: int) -> Tensor:
 def losses_of(
     decoder: Decoder, sequences: NDArray[np.int32], n_prompt: int, device: torch.device
 ) -> NDArray[np.float64]:
-    """The same of a whole table, some rows at a time; shape (n,).
-
-    Args:
-        sequences: *Sensitive*. Shape (n, T).
-    """
+    """The same of a whole table, some rows at a time; shape (n,). `sequences`: *Sensitive*. Shape (n, T)."""
     found = np.zeros(len(sequences))
     for at in range(0, len(sequences), ROWS_A_PASS):
         part = trimmed(torch.from_numpy(sequences[at : at + ROWS_A_PASS]).to(device).long())

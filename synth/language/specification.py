@@ -7,16 +7,12 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 
 OF_DECODER = ("d_model", "n_layers", "vocabulary")
 """Parameters of the decoder that is trained from nothing."""
-OF_PUBLIC = ("public_epochs", "themes")
-"""Parameters of public texts."""
-OF_STEPS = ("sampling_rate", "max_grad_norm", "share")
-"""Parameters of the steps of DP-SGD."""
-USUAL_RATE = {"decoder": 2e-3, "adapters": 1e-3}
-"""Learning rates of Adam, unless told."""
+OF_PUBLIC = ("public_epochs", "themes")  # parameters of public texts
+OF_STEPS = ("sampling_rate", "max_grad_norm", "share")  # parameters of the steps of DP-SGD
+USUAL_RATE = {"decoder": 2e-3, "adapters": 1e-3}  # learning rates of Adam, unless told
 FILES = ("model", "public_text")
 """Parameters that name files: from the folder of a job, where one holds them."""
-LM = "lm"
-"""The short form of a specification: the usual parameters."""
+LM = "lm"  # the short form of a specification: the usual parameters
 
 
 class LanguageModel(BaseModel):
@@ -96,7 +92,6 @@ class LanguageModel(BaseModel):
 
     @property
     def rate(self) -> float:
-        """The learning rate."""
         return self.learning_rate or USUAL_RATE["decoder" if self.model is None else "adapters"]
 
     @model_serializer(mode="wrap")

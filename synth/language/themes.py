@@ -24,18 +24,12 @@ from synth.errors import JobError, SchemaError
 from synth.schema import Schema
 from synth.schema.kinds import BooleanColumn
 
-MOST_WORDS = 2_000
-"""Words that sentences are told apart by, at most."""
-LEAST_SENTENCES = 2
-"""Public sentences that such a word stands in at least."""
-N_TOLD = 3
-"""Words that describe a theme in a prompt."""
-TEXTS_A_PASS = 2_048
-"""Public texts that rows are dealt to at once."""
-SENTENCES_A_PASS = 65_536
-"""Sentences that centers are compared with at once."""
-PLACES = 6
-"""Decimal places by which sentences differ: k-means does not tell nearer ones apart."""
+MOST_WORDS = 2_000  # words that sentences are told apart by, at most
+LEAST_SENTENCES = 2  # public sentences that such a word stands in at least
+N_TOLD = 3  # words that describe a theme in a prompt
+TEXTS_A_PASS = 2_048  # public texts that rows are dealt to at once
+SENTENCES_A_PASS = 65_536  # sentences that centers are compared with at once
+PLACES = 6  # decimal places by which sentences differ: k-means does not tell nearer ones apart
 _BETWEEN = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])\s*|\n+")
 _WORD = r"[\u3040-\u30ff\u3400-\u9fff]|\b\w\w+\b"
 """A word; of Chinese and Japanese, which put no blanks between words, a character."""
@@ -44,10 +38,8 @@ _WORD = r"[\u3040-\u30ff\u3400-\u9fff]|\b\w\w+\b"
 @dataclass(frozen=True, eq=False)
 class Themes:
     """Clusters of sentences.
-
-    Attributes:
-        weights: inverse document frequency of each; shape (n_words,).
-        centers: of the clusters; shape (n_themes, n_words).
+    `weights`: inverse document frequency of each; shape (n_words,).
+    `centers`: of the clusters; shape (n_themes, n_words).
     """
 
     words: tuple[str, ...]
@@ -56,7 +48,6 @@ class Themes:
 
     @classmethod
     def learned(cls, public: Sequence[str], n_themes: int) -> Self:
-        """Themes of public texts."""
         from sklearn.cluster import KMeans
         from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -80,16 +71,13 @@ class Themes:
         return cls(tuple(vectorizer.get_feature_names_out().tolist()), weights, centers)
 
     def __len__(self) -> int:
-        """Number of themes."""
         return len(self.centers)
 
     def of(self, texts: Iterable[Any]) -> NDArray[np.bool_]:
         """The themes of each text; shape (n, n_themes). A missing text has no theme, nor has a sentence of other words.
 
         Each row depends on its own text alone.
-
-        Args:
-            texts: *Sensitive* where they are real; what is no string is missing.
+        `texts`: *Sensitive* where they are real; what is no string is missing.
         """
         from sklearn.feature_extraction.text import CountVectorizer
         from sklearn.preprocessing import normalize
@@ -116,11 +104,7 @@ class Themes:
         return tuple(" ".join(self.words[place] for place in row) for row in heaviest)
 
     def add_columns(self, rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-        """Rows with the themes of their texts as columns.
-
-        Args:
-            rows: *Sensitive* where they are real. Canonical.
-        """
+        """Rows with the themes of their texts as columns. `rows`: *Sensitive* where they are real. Canonical."""
         columns: dict[str, Any] = {}
         for name in schema.texts:
             found = self.of(cut(rows[name].tolist(), schema, name))
@@ -141,12 +125,10 @@ class Themes:
         return dealt
 
     def to_arrays(self) -> dict[str, NDArray[np.float32]]:
-        """Weights and centers."""
         return {"weights": self.weights, "centers": self.centers}
 
     @classmethod
     def loaded(cls, words: Sequence[Any], arrays: Mapping[str, np.ndarray]) -> Self:
-        """Themes from their words and what `to_arrays` gave."""
         weights, centers = (np.asarray(arrays[key], dtype=np.float32) for key in ("weights", "centers"))
         if not words or not all(isinstance(word, str) for word in words) or len(set(words)) < len(words):
             raise ValueError("words of themes are texts that differ, one at least")
@@ -159,9 +141,7 @@ class Themes:
 
 def cut(texts: Iterable[Any], schema: Schema, name: str) -> list[Any]:
     """Texts without the characters that a column of text has no room for, which nothing reads.
-
-    Args:
-        texts: *Sensitive* where they are real; what is no string stays as it is.
+    `texts`: *Sensitive* where they are real; what is no string stays as it is.
     """
     column = schema.columns[name]
     most = column.length if column.is_text else None

@@ -21,9 +21,7 @@ class BytePairs:
     @classmethod
     def learned(cls, texts: Iterable[str], size: int) -> Self:
         """A tokenizer with at most so many tokens.
-
-        Args:
-            texts: public ones, or *Sensitive* ones of a fit without epsilon. Without any, tokens are bytes.
+        `texts`: public ones, or *Sensitive* ones of a fit without epsilon. Without any, tokens are bytes.
 
         >>> bytes_alone = BytePairs.learned([], 1_000)
         >>> bytes_alone.size, bytes_alone.text(bytes_alone.tokens("né"))
@@ -44,7 +42,6 @@ class BytePairs:
         return N_SPECIAL + int(self._tokenizer.get_vocab_size())
 
     def tokens(self, text: str) -> list[int]:
-        """The tokens of a text, without an end."""
         return [N_SPECIAL + token for token in self._tokenizer.encode(text).ids]
 
     def text(self, tokens: Iterable[int]) -> str:
@@ -52,12 +49,10 @@ class BytePairs:
         return str(self._tokenizer.decode([token - N_SPECIAL for token in tokens])).replace("\ufffd", "")
 
     def to_text(self) -> str:
-        """The tokenizer as JSON."""
         return str(self._tokenizer.to_str())
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """The tokenizer that `to_text` wrote."""
         try:
             return cls(Tokenizer.from_str(text))
         except Exception as error:  # noqa: BLE001 - the library raises nothing narrower

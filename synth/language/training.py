@@ -39,7 +39,6 @@ class TextTraining:
 
     @property
     def n_steps_per_epoch(self) -> int:
-        """Steps of an epoch."""
         return self._batches.n_steps
 
     def step(self) -> dict[str, Tensor]:
@@ -62,7 +61,6 @@ class TextTraining:
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave."""
         put(self._decoder, state["weights"])
         self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
         self._batches.load(state["batches"])
@@ -96,7 +94,6 @@ class PrivateTextTraining:
         self._clipping = Clipping.planned(max_grad_norm, expected_batch, units.max_rows_per_unit, ROWS_A_PASS)
 
     def step(self, steps: StepRelease) -> None:
-        """Take one step."""
         write_gradients(self._parameters, noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum))
         self._optimizer.step()
 
@@ -112,7 +109,6 @@ class PrivateTextTraining:
 
     @property
     def finite(self) -> bool:
-        """True if all weights are finite numbers."""
         return is_finite(self._decoder.trained())
 
     def state(self) -> dict[str, Any]:
@@ -121,7 +117,6 @@ class PrivateTextTraining:
         return {"weights": weights, "optimizer": copy.deepcopy(self._optimizer.state_dict())}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave."""
         put(self._decoder, state["weights"])
         self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
 
@@ -152,12 +147,10 @@ def has_gradients_by_text(decoder: Decoder, size: int, n_prompt: int, device: to
 
 
 def named(decoder: Decoder) -> Iterator[tuple[str, nn.Parameter]]:
-    """Names and parameters that are trained."""
     return ((name, p) for name, p in decoder.trained().named_parameters() if p.requires_grad)
 
 
 def trainable(decoder: Decoder) -> Iterator[nn.Parameter]:
-    """Parameters that are trained."""
     return (parameter for _, parameter in named(decoder))
 
 

@@ -32,7 +32,6 @@ class CodedVocabulary:
 
     @property
     def end(self) -> int:
-        """The token that ends a text."""
         return END
 
     @property
@@ -45,7 +44,6 @@ class CodedVocabulary:
         return self.tokenizer.size + self.text_columns.index(name)
 
     def prompts(self, rows: pd.DataFrame, name: str) -> list[list[int]]:
-        """The prompt of each row."""
         codes = self.row.codes(rows) + self.tokenizer.size + len(self.text_columns)
         heading = np.full((len(rows), 1), self.heading(name))
         made: list[list[int]] = np.concatenate([codes, heading], axis=1).tolist()
@@ -56,7 +54,6 @@ class CodedVocabulary:
         return [MISSING] if text is None else self.tokenizer.tokens(text)
 
     def text(self, tokens: Sequence[int]) -> str | None:
-        """The text of tokens; `None`: a missing one."""
         return None if MISSING in tokens else self.tokenizer.text(tokens)
 
     def never_sampled(self) -> NDArray[np.bool_]:
@@ -64,8 +61,7 @@ class CodedVocabulary:
         return np.arange(self.size) >= self.tokenizer.size
 
 
-IN_WORDS = "<missing>"
-"""A missing text, as a folder's model reads and writes it."""
+IN_WORDS = "<missing>"  # a missing text, as a folder's model reads and writes it
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,11 +84,9 @@ class WordedVocabulary:
         return [self._encoded(line)[-self.n_prompt :] for line in self.row.lines(rows, name)]
 
     def tokens(self, text: str | None) -> list[int]:
-        """The tokens of a text, without its end."""
         return self._encoded(f" {IN_WORDS if text is None else text}")
 
     def text(self, tokens: Sequence[int]) -> str | None:
-        """The text of tokens; `None`: a missing one."""
         written = str(self.tokenizer.decode(list(tokens), skip_special_tokens=True)).replace("\ufffd", "").strip()
         return None if written == IN_WORDS else written
 

@@ -22,10 +22,8 @@ from synth.language.vocabularies import CodedVocabulary, WordedVocabulary
 from synth.neural.training import device_of
 from synth.schema import Schema
 
-MOST_TOKENS = 10**6
-"""Tokens of a saved vocabulary at most."""
-THEMES = "themes "
-"""First part of the names of the arrays of themes."""
+MOST_TOKENS = 10**6  # tokens of a saved vocabulary at most
+THEMES = "themes "  # first part of the names of the arrays of themes
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +64,6 @@ class TextWriter:
 
     @property
     def device(self) -> torch.device:
-        """The device of the network."""
         found: torch.device = next(self.decoder.trained().parameters()).device
         return found
 
@@ -97,9 +94,7 @@ class TextWriter:
 
     def losses(self, rows: pd.DataFrame, name: str) -> NDArray[np.float64]:
         """The negative log-likelihood of each row's text, per token in nats; shape (n,). It reads these rows.
-
-        Args:
-            rows: *Sensitive* where they are real. Canonical, without columns of themes.
+        `rows`: *Sensitive* where they are real. Canonical, without columns of themes.
         """
         sequences = self.sequences(rows if self.themes is None else self.themes.add_columns(rows, self.schema), name)
         found: NDArray[np.float64] = losses_of(self.decoder, sequences, self.vocabulary.n_prompt, self.device)
@@ -107,9 +102,7 @@ class TextWriter:
 
     def sequences(self, rows: pd.DataFrame, name: str) -> NDArray[np.int32]:
         """Prompt and text of each row as tokens.
-
-        Args:
-            rows: *Sensitive* where they are real. Canonical, with columns of themes where there are any.
+        `rows`: *Sensitive* where they are real. Canonical, with columns of themes where there are any.
         """
         column = self.schema.columns[name]
         length = column.length if column.is_text else 0
@@ -137,7 +130,6 @@ class TextWriter:
     def loaded(
         cls, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], schema: Schema, model: str | None = None
     ) -> Self:
-        """What `to_plain` and `to_arrays` gave."""
         parameters = dict(content["parameters"])
         if model is not None and parameters.get("model") is not None:
             parameters["model"] = model

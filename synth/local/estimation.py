@@ -22,9 +22,7 @@ _QUANTILE = float(special.ndtri(0.975))
 @dataclass(frozen=True, eq=False)
 class ReportCounts:
     """The reports of a survey, counted: all that is known of the respondents.
-
-    Attributes:
-        supports: for each question how many reports support each answer, shape (n_cells,).
+    `supports`: for each question how many reports support each answer, shape (n_cells,).
     """
 
     survey: Survey
@@ -47,9 +45,7 @@ class ReportCounts:
         """Standard deviation of each estimated share about that of all respondents; shape (n_cells,).
 
         The noise of the reports, and who of all respondents was asked.
-
-        Args:
-            shares: true ones, shape (n_cells,); `None`: the estimated ones.
+        `shares`: true ones, shape (n_cells,); `None`: the estimated ones.
         """
         n_reports = max(self.n_each[question], 1)
         known = np.clip(self.shares(question) if shares is None else shares, 0.0, 1.0)
@@ -135,8 +131,7 @@ class Precision:
     respondents: Mapping[float, int]
 
 
-HALF_WIDTHS = (0.02, 0.01)
-"""Half widths of an interval for which respondents are told."""
+HALF_WIDTHS = (0.02, 0.01)  # half widths of an interval for which respondents are told
 
 
 def precision(survey: Survey, n: int) -> tuple[Precision, ...]:

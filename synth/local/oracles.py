@@ -19,12 +19,9 @@ import numpy as np
 
 from synth.dp.mechanisms import Words, system_words
 
-CHUNK = 4_000_000
-"""Random words that are held at once."""
-_DIGITS = 80
-"""Decimal digits of an exponential, before it is rounded to a whole number of `2^-64`."""
-NO_ANSWER = -1
-"""The cell of a respondent who answers nothing, not even that the value is missing."""
+CHUNK = 4_000_000  # random words that are held at once
+_DIGITS = 80  # decimal digits of an exponential, before it is rounded to a whole number of `2^-64`
+NO_ANSWER = -1  # the cell of a respondent who answers nothing, not even that the value is missing
 
 
 @dataclass(frozen=True)
@@ -57,9 +54,7 @@ class _Oracle:
 
     def randomize(self, cells: np.ndarray, words: Words = system_words) -> np.ndarray:
         """One report of each respondent; what shape it has is the mechanism's matter.
-
-        Args:
-            cells: *Sensitive*. The true answers, `NO_ANSWER` for none; shape (n,).
+        `cells`: *Sensitive*. The true answers, `NO_ANSWER` for none; shape (n,).
         """
         raise NotImplementedError
 
@@ -85,9 +80,7 @@ class _Oracle:
 
     def counts(self, support: np.ndarray, n: int) -> np.ndarray:
         """The number of respondents with each answer, without bias: some may be below zero. Equation 1.
-
-        Args:
-            support: shape (n_cells,).
+        `support`: shape (n_cells,).
         """
         return np.asarray((support - n * self.q) / (self.p - self.q))
 

@@ -39,9 +39,7 @@ _LARGEST_HEADER = 50_000_000
 @dataclass(frozen=True, eq=False)
 class Reports:
     """The reports of all respondents, by question, each in an order that says nothing.
-
-    Attributes:
-        answers: for each question symbols, shape (n,), or packed bits, shape (n, n_bytes).
+    `answers`: for each question symbols, shape (n,), or packed bits, shape (n, n_bytes).
     """
 
     survey: Survey
@@ -51,9 +49,7 @@ class Reports:
     @classmethod
     def of(cls, frame: pd.DataFrame, survey: Survey, words: Words = system_words) -> "Reports":
         """The reports of the respondents of a table, one for each row, or for each entity of several rows.
-
-        Args:
-            frame: *Sensitive*. A row for each respondent. Of several rows of one entity, one drawn at random counts.
+        `frame`: *Sensitive*. A row for each respondent. Of several rows of one entity, one drawn at random counts.
         """
         frame = conform(frame, survey.schema, outside="clamp")  # one name may be spelled in several ways
         order = np.argsort(words(len(frame), np.uint64), kind="stable")
@@ -139,7 +135,6 @@ class _Header(_Strict):
 
 
 def _header(survey: Survey, n: int) -> dict[str, Any]:
-    """The header as plain data."""
     return {
         "format": FORMAT,
         "epsilon": survey.epsilon,

@@ -34,10 +34,8 @@ from synth.schema import Schema
 from synth.table import conform
 
 Pairs = Literal["auto", "none", "all"] | tuple[tuple[str, str], ...]
-ANSWERS = "randomized answers of each respondent"
-"""The event of a survey."""
-MOST_CELLS = 100_000
-"""Answers to one question at most."""
+ANSWERS = "randomized answers of each respondent"  # the event of a survey
+MOST_CELLS = 100_000  # answers to one question at most
 LARGEST_NOISE = 0.2
 """The mean distance of a pair from its true shares, by noise alone, up to which "auto" asks for pairs."""
 
@@ -51,11 +49,7 @@ class Question:
     oracle: Oracle
 
     def cells(self, codes: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The answer of each row, shape (n,).
-
-        Args:
-            codes: *Sensitive*. Of each column, shape (n,).
-        """
+        """The answer of each row, shape (n,). `codes`: *Sensitive*. Of each column, shape (n,)."""
         return np.ravel_multi_index([codes[name] for name in self.columns], self.sizes).astype(np.int64)
 
 
@@ -110,14 +104,11 @@ class Survey:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are asked."""
         return self.discretizer.columns
 
     def codes(self, frame: pd.DataFrame) -> dict[str, np.ndarray]:
         """The codes of each column of a table, shape (n,) each; what does not fit is clamped, or `other` or `missing`.
-
-        Args:
-            frame: *Sensitive*. A row for each respondent.
+        `frame`: *Sensitive*. A row for each respondent.
         """
         coded = self.discretizer.encode(conform(frame, self.schema, outside="clamp"))
         return {name: coded[:, place] for place, name in enumerate(self.discretizer.columns)}
@@ -134,9 +125,7 @@ class Survey:
 
     def randomize(self, row: Mapping[str, Any], words: Words = system_words) -> list[tuple[int, np.ndarray | int]]:
         """One respondent's report: the questions drawn for them, and a randomized answer to each.
-
-        Args:
-            row: *Sensitive*. The respondent's own answers, by column.
+        `row`: *Sensitive*. The respondent's own answers, by column.
         """
         codes = self.codes(pd.DataFrame({name: [row[name]] for name in self.schema.kept if name in row}))
         drawn = np.argsort(words(len(self.questions), np.uint64), kind="stable")[: self.n_answers]
@@ -145,10 +134,8 @@ class Survey:
 
     def answers(self, codes: Mapping[str, np.ndarray], order: np.ndarray) -> Iterator[np.ndarray]:
         """For each question the true answers of those who are asked it, in the order of their places.
-
-        Args:
-            codes: *Sensitive*. Of each column, shape (n,).
-            order: the row at each place, -1 for none, shape (n_places,): random, and not kept.
+        `codes`: *Sensitive*. Of each column, shape (n,).
+        `order`: the row at each place, -1 for none, shape (n_places,): random, and not kept.
         """
         for number, question in enumerate(self.questions):
             rows = order[self.respondents_of(number, len(order))]

@@ -26,10 +26,8 @@ Mask = Callable[[int, NDArray[np.int32]], NDArray[np.bool_] | None]
 row, shape (n, size), or `None` where it may take all."""
 RANDOM, BY_PLACE = 0.3, 0.3
 """Shares of rows that a network of any order learns in an order of their own, and in that of the columns' places."""
-UNDRAWN = -1
-"""Code of a cell that is not drawn yet."""
-CHUNK_ROWS = 8_192
-"""Rows that are drawn at once."""
+UNDRAWN = -1  # code of a cell that is not drawn yet
+CHUNK_ROWS = 8_192  # rows that are drawn at once
 
 
 class AutoregressiveNetwork(nn.Module):
@@ -195,9 +193,7 @@ def fill(
     mask: Mask | None = None,
 ) -> NDArray[np.int32]:
     """Multiple imputation: one draw of all missing cells, given the others of their row.
-
-    Args:
-        missing: true for missing cells, shape (n, d).
+    `missing`: true for missing cells, shape (n, d).
     """
     if network.order == "fixed":
         raise ValueError('a network of a fixed order does not fill in cells; train one with order="any"')

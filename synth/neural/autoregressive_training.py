@@ -33,8 +33,7 @@ of the rows themselves.
 """
 RISE, FIRST, LAST = 0.3, 1 / 25, 1e-4
 """Of the one cycle: the share of steps in which the rate rises, and its first and last value as shares of its peak."""
-FEW_CODES = 12
-"""Columns of no more codes have no curves."""
+FEW_CODES = 12  # columns of no more codes have no curves
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,6 @@ class Curves(nn.Module):
         nn.init.normal_(self.amounts[..., : widths[0]], std=1 / math.sqrt(len(sizes)))
 
     def added(self, network: AutoregressiveNetwork) -> dict[str, Tensor]:
-        """The weights of a network, with the curves."""
         columns = zip(self.cosines.split(self._sizes), self.amounts, strict=True)
         sums = torch.cat([cosines @ amounts for cosines, amounts in columns])
         embeddings, heads, biases = sums.split(self._widths, 1)
@@ -180,9 +178,7 @@ def fit_network(
     course: Course,
 ) -> AutoregressiveNetwork:
     """A trained network, in evaluation mode and on the CPU; torch's own generators are left as they were.
-
-    Args:
-        codes: *Sensitive*. The table, shape (n, d), at least one row; none is changed.
+    `codes`: *Sensitive*. The table, shape (n, d), at least one row; none is changed.
     """
     _check(codes, sizes)
     with seeded(seed, device):

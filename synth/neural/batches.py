@@ -37,17 +37,11 @@ class DeviceRows:
         return len(self.codes)
 
     def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Codes and scalars of some rows.
-
-        Shape: (n,), to int64 (n, n_spans) and (n, n_scalars).
-        """
+        """Codes and scalars of some rows. Shape: (n,), to int64 (n, n_spans) and (n, n_scalars)."""
         return self.codes.index_select(0, index).long(), self.scalars.index_select(0, index)
 
     def encoded(self, codes: Tensor, scalars: Tensor) -> Tensor:
-        """Codes and scalars as a network sees them.
-
-        Shape: int64 (n, n_spans) and (n, n_scalars), to (n, width).
-        """
+        """Codes and scalars as a network sees them. Shape: int64 (n, n_spans) and (n, n_scalars), to (n, width)."""
         return torch.cat([self.spans.one_hot(codes), scalars], 1)
 
 
@@ -83,7 +77,6 @@ class Epochs:
         return {"order": self._order.clone(), "step": self._step}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Goes on from there."""
         self._order, self._step = state["order"].to(self._order.device, copy=True), int(state["step"])
 
 
@@ -112,11 +105,9 @@ class UnitIndex:
     `secret_generator`. A unit less then leaves the others' draws as likely as they were, and the clip bounds what it
     moves. Shared draws, or draws that an observer knows, would shift from one row to the next where a unit is gone.
     Nothing would bound that.
-
-    Attributes:
-        codes: *Sensitive*. Shape (n_rows, n_spans), integers.
-        first_row: *Sensitive*. Where each unit's rows start, shape (n_units,); `None` where each row is a unit.
-        n_rows: *Sensitive*. How many rows each unit has, from 0 to `max_rows_per_unit`, shape (n_units,).
+    `codes`: *Sensitive*. Shape (n_rows, n_spans), integers.
+    `first_row`: *Sensitive*. Where each unit's rows start, shape (n_units,); `None` where each row is a unit.
+    `n_rows`: *Sensitive*. How many rows each unit has, from 0 to `max_rows_per_unit`, shape (n_units,).
     """
 
     codes: Tensor
@@ -130,11 +121,8 @@ class UnitIndex:
     @classmethod
     def of(cls, encoded: Encoded, entity_ids: NDArray[np.generic] | None = None, max_rows_per_unit: int = 1) -> Self:
         """The units of a table.
-
-        Args:
-            encoded: *Sensitive*. The table.
-            entity_ids: *Sensitive*. Whose each row is, shape (n,); rows of nobody are left out. None: each row is a
-                unit.
+        `encoded`: *Sensitive*. The table.
+        `entity_ids`: *Sensitive*. Whose each row is, shape (n,); rows of nobody are left out. None: each row is a unit.
         """
         codes = torch.from_numpy(np.ascontiguousarray(encoded.codes))
         if entity_ids is None:
@@ -151,11 +139,7 @@ class UnitIndex:
         return UnitIndex(self.codes.to(device), self.first_row, self.n_rows, self.max_rows_per_unit)
 
     def batch(self, units: NDArray[np.int64], size: int) -> Batch:
-        """The rows of some units.
-
-        Args:
-            units: *Sensitive*. Which, shape (at most size,).
-        """
+        """The rows of some units. `units`: *Sensitive*. Which, shape (at most size,)."""
         k = self.max_rows_per_unit
         place = np.arange(k)
         index = np.full((size, k), -1, dtype=np.int64)

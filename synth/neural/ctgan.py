@@ -23,8 +23,7 @@ from synth.neural.training import restore, states_of
 from synth.table.spool import TEMPORARY, Disk
 from synth.transforms.layout import Encoded, Layout
 
-SORTED_ROWS = 1 << 20
-"""Rows that are sorted at once."""
+SORTED_ROWS = 1 << 20  # rows that are sorted at once
 LESS_THAN_ONE = 1 - 2.0**-40
 """Keeps a column's number plus a share of 1 below the next column's number in double precision."""
 
@@ -53,9 +52,7 @@ class ConditionIndex:
     @classmethod
     def of(cls, encoded: Encoded, layout: Layout, device: torch.device, disk: Disk = TEMPORARY) -> Self:
         """The conditions of a table, drawn by the logarithm of how often each code occurs.
-
-        Args:
-            encoded: *Sensitive*. The table, at least one row.
+        `encoded`: *Sensitive*. The table, at least one row.
         """
         chosen, n = layout.whole, len(encoded)
         counts = [_counts(encoded.codes[:, index], layout.sizes[index]) for index in chosen]
@@ -77,7 +74,6 @@ class ConditionIndex:
 
     @property
     def width(self) -> int:
-        """Number of conditions there are."""
         return len(self.running)
 
     def draw(self, n: int) -> tuple[Tensor, Tensor]:
@@ -105,17 +101,14 @@ class ConditionIndex:
 
 
 def _counts(codes: NDArray[Any], size: int) -> NDArray[np.int64]:
-    """Counts of the codes, shape (size,)."""
     return sum((np.bincount(codes[rows], minlength=size) for rows in _slices(len(codes))), np.zeros(size, np.int64))
 
 
 def _sort(codes: NDArray[Any], counts: NDArray[np.int64], rows: NDArray[np.int32]) -> None:
     """Write down the places of the codes sorted by code, equal ones in their order; some at a time.
-
-    Args:
-        codes: *Sensitive*. Shape (n,).
-        counts: *Sensitive*. How often each occurs.
-        rows: to be filled, shape (n,).
+    `codes`: *Sensitive*. Shape (n,).
+    `counts`: *Sensitive*. How often each occurs.
+    `rows`: to be filled, shape (n,).
     """
     free = np.cumsum(counts) - counts
     for part in _slices(len(codes)):
@@ -143,8 +136,7 @@ def _joined(parts: list[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:
     return np.concatenate([np.empty(0, kind), *parts]).astype(kind, copy=False)
 
 
-N_NORM_BATCHES = 100
-"""Batches of fakes that tell the statistics of batch norm."""
+N_NORM_BATCHES = 100  # batches of fakes that tell the statistics of batch norm
 
 
 @dataclass(frozen=True)
@@ -235,10 +227,8 @@ class CtganTraining:
 
     def penalized(self, rows: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
         """The critic's loss, and that with the gradient penalty; 0-d both.
-
-        Args:
-            rows: fakes, then real rows, conditions included, shape (2 batch_size, width + d_condition).
-            shares: of the real in what lies between, shape (batch_size / pac, 1).
+        `rows`: fakes, then real rows, conditions included, shape (2 batch_size, width + d_condition).
+        `shares`: of the real in what lies between, shape (batch_size / pac, 1).
 
         Source: Gulrajani et al. 2017 (1704.00028), equation 3.
         """
@@ -250,10 +240,8 @@ class CtganTraining:
 
     def condition_loss(self, logits: Tensor, conditions: Tensor) -> Tensor:
         """The mean cross-entropy of rows and the conditions that they were asked for by, 0-d.
-
-        Args:
-            logits: as the generator gives them, shape (n, width).
-            conditions: shape (n,).
+        `logits`: as the generator gives them, shape (n, width).
+        `conditions`: shape (n,).
         """
         span = self.conditions.span_of[conditions]
         place = self.conditions.place_of[conditions]

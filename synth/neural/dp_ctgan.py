@@ -54,10 +54,8 @@ from synth.neural.released import ReleasedConditions, averaged
 from synth.neural.training import restore, states_of
 from synth.transforms.layout import Layout
 
-LAST_RATE_SHARE = 0.02
-"""Of a learning rate, at the end of the schedule."""
-RAREST_SHARE = 1e-3
-"""Keeps the weight of rare codes in the matching loss finite."""
+LAST_RATE_SHARE = 0.02  # of a learning rate, at the end of the schedule
+RAREST_SHARE = 1e-3  # keeps the weight of rare codes in the matching loss finite
 
 Score = Callable[[Tensor, Tensor], Tensor]
 """A critic's scores of fakes on the conditions that they were made on, shape (n,), as the generator's loss has them."""
@@ -143,11 +141,9 @@ class ReleasedGenerator:
 
     @property
     def finite(self) -> bool:
-        """True if all weights are finite numbers."""
         return is_finite(self.network)
 
     def parts(self) -> dict[str, Any]:
-        """The parts that a checkpoint keeps."""
         return {"generator": self.network, "average": self.average, "generator_adam": self._adam}
 
 
@@ -171,13 +167,7 @@ class NetworkCritic:
         tally: *Sensitive*. How many units were clipped; with a bound of up to 1 that is all of them.
     """
 
-    def __init__(
-        self,
-        units: UnitIndex,
-        maker: ReleasedGenerator,
-        clipping: Clipping,
-        spec: PrivateCtganSpec,
-    ) -> None:
+    def __init__(self, units: UnitIndex, maker: ReleasedGenerator, clipping: Clipping, spec: PrivateCtganSpec) -> None:
         self._units, self._spans, self._conditions = units, maker.spans, maker.conditions
         self._clipping, self._spec = clipping, spec
         self._draws = secret_generator(units.codes.device)
@@ -191,7 +181,6 @@ class NetworkCritic:
         self._clipped_fakes = ExactSums(self.network)
 
     def step(self, steps: StepRelease, fakes: Tensor, condition: Tensor) -> None:
-        """As `PrivateCritic` says."""
         public = self._public_gradient(torch.cat([fakes, condition], 1))
         real = noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum)
         write_gradients(self._parameters, real + public)
@@ -222,30 +211,25 @@ class NetworkCritic:
         return of_fakes / len(fakes) + torch.cat([gradient.flatten() for gradient in gradients])
 
     def scores(self, fakes: Tensor, condition: Tensor) -> Tensor:
-        """As `PrivateCritic` says."""
         self.network.requires_grad_(False)
         found: Tensor = self.network(torch.cat([fakes, condition], 1))
         self.network.requires_grad_(True)
         return found
 
     def set_rate(self, share: float) -> None:
-        """As `PrivateCritic` says."""
         self._adam.param_groups[0]["lr"] = share * self._spec.critic_rate
 
     @property
     def finite(self) -> bool:
-        """True if all weights are finite numbers."""
         return is_finite(self.network)
 
     def parts(self) -> dict[str, Any]:
-        """The parts that a checkpoint keeps."""
         return {"critic": self.network, "critic_adam": self._adam}
 
 
 LEAST_RATE = 0.005
 """Of the critic's steps, which begin at 1 and are 1 / t at step t until they come to this."""
-SCORE_WEIGHT = 40.0
-"""Of the scores in the generator's loss."""
+SCORE_WEIGHT = 40.0  # of the scores in the generator's loss
 
 
 class PairCritic:
@@ -332,11 +316,9 @@ class PairCritic:
 
     @property
     def finite(self) -> bool:
-        """True if all weights are finite numbers."""
         return bool(self.weights.isfinite().all())
 
     def parts(self) -> dict[str, Any]:
-        """The parts that a checkpoint keeps."""
         return {"critic": self._weights}
 
 
@@ -420,9 +402,7 @@ class PrivateCtganTraining:
 
     def update(self, steps: StepRelease, n_steps: int, start: Tensor, proximal: float = 0.0) -> Tensor:
         """The mean noisy gradient of a critic of pairs on real rows over some steps, shape (d,); no weight moves.
-
-        Args:
-            start: weights to begin from, of which there are none; shape (0,).
+        `start`: weights to begin from, of which there are none; shape (0,).
         """
         pairs = self._pairs
         return torch.stack([pairs.gradient(steps) for _ in range(n_steps)]).mean(0)
@@ -462,7 +442,6 @@ class PrivateCtganTraining:
 
     @property
     def finite(self) -> bool:
-        """True if all weights are finite numbers."""
         return self.critic.finite and self.maker.finite
 
     def state(self) -> dict[str, Any]:
@@ -470,7 +449,6 @@ class PrivateCtganTraining:
         return {"n_done": self._n_done, **states_of(self._parts())}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave."""
         self._n_done = state["n_done"]
         restore(self._parts(), state)
 

@@ -79,10 +79,8 @@ class ClippedSums(Protocol):
 
     def __call__(self, losses: Losses, n_units: int, max_grad_norm: float) -> Tensor:
         """The sum of all units' gradients, each with a norm of at most `max_grad_norm`; shape (d,), float64.
-
-        Args:
-            losses: *Sensitive*. Calls the networks and gives each row's loss, shape (n_units * k,), a unit's rows side
-                by side; 0 for padding. No row's loss may depend on another unit's rows.
+        `losses`: *Sensitive*. Calls the networks and gives each row's loss, shape (n_units * k,), a unit's rows side by
+        side; 0 for padding. No row's loss may depend on another unit's rows.
         """
 
 
@@ -116,10 +114,8 @@ def noisy_mean(
     """One step's gradient: a Poisson sample's clipped sum with noise, by the expected batch; shape (d,), float64.
 
     An empty sample takes its passes, of padding, and its noise like any other.
-
-    Args:
-        n_units: *Sensitive*. Units in the table.
-        clipped_sum: *Sensitive*. The sum over at most `pass_units` units, shape (d,), float64.
+    `n_units`: *Sensitive*. Units in the table.
+    `clipped_sum`: *Sensitive*. The sum over at most `pass_units` units, shape (d,), float64.
     """
     sampled, size = steps.sample(n_units), clipping.pass_units
     n_padded = max(len(sampled), clipping.n_passes * size)
@@ -181,7 +177,6 @@ class ExactSums:
             raise ValueError("exact clipping takes linear layers with biases only; set backend='opacus' for others")
 
     def __call__(self, losses: Losses, n_units: int, max_grad_norm: float) -> Tensor:
-        """As `ClippedSums` says."""
         with self._recorder as recorder:
             of_rows = losses()
         records, layers = recorder.records, recorder.layers

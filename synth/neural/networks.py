@@ -42,10 +42,7 @@ class Spans(nn.Module):
         self.n_codes = layout.n_codes
 
     def softmax(self, logits: Tensor) -> Tensor:
-        """The softmax of each span.
-
-        Shape: (n, n_codes), and the same.
-        """
+        """The softmax of each span. Shape: (n, n_codes), and the same."""
         return _Softmax.apply(logits, self.span_of, self.inside)
 
     def gumbel_softmax(self, logits: Tensor, temperature: float) -> Tensor:
@@ -67,10 +64,8 @@ class Spans(nn.Module):
 
     def nll(self, logits: Tensor, codes: Tensor) -> Tensor:
         """The negative log-likelihood of one code in each span.
-
-        Args:
-            logits: shape (n, n_codes).
-            codes: int64 of shape (n, n_spans), within their spans.
+        `logits`: shape (n, n_codes).
+        `codes`: int64 of shape (n, n_spans), within their spans.
 
         Shape: (n, n_spans).
         """
@@ -78,11 +73,9 @@ class Spans(nn.Module):
 
     def nll_of_one(self, logits: Tensor, span: Tensor, place: Tensor) -> Tensor:
         """The negative log-likelihood of one code in one span a row.
-
-        Args:
-            logits: shape (n, n_codes).
-            span: int64 of shape (n,).
-            place: of the code among all codes, in that span; int64 of shape (n,).
+        `logits`: shape (n, n_codes).
+        `span`: int64 of shape (n,).
+        `place`: of the code among all codes, in that span; int64 of shape (n,).
 
         Shape: (n,).
         """
@@ -90,18 +83,12 @@ class Spans(nn.Module):
         return nn.functional.cross_entropy(within, place, reduction="none")
 
     def one_hot(self, codes: Tensor) -> Tensor:
-        """Zeros and ones for codes.
-
-        Shape: int64 (n, n_spans) within their spans, to float32 (n, n_codes).
-        """
+        """Zeros and ones for codes. Shape: int64 (n, n_spans) within their spans, to float32 (n, n_codes)."""
         hot = torch.zeros(len(codes), self.n_codes, device=codes.device)
         return hot.scatter_(1, codes + self.offsets, 1.0)
 
     def draw(self, logits: Tensor) -> Tensor:
-        """A code of each span, drawn by its softmax.
-
-        Shape: (n, n_codes), to int64 (n, n_spans).
-        """
+        """A code of each span, drawn by its softmax. Shape: (n, n_codes), to int64 (n, n_spans)."""
         noisy = (logits + self.gumbel(logits)).T.contiguous()
         at_peak = noisy == _peak(noisy, self.span_of, len(self.offsets)).index_select(0, self.span_of)
         # The first code at its span's peak: the others count as beyond the last.
@@ -116,7 +103,6 @@ class Spans(nn.Module):
 
 
 def _peak(logits: Tensor, span_of: Tensor, n_spans: int) -> Tensor:
-    """Shape: (n_codes, n), to (n_spans, n)."""
     least = logits.new_full((n_spans, logits.shape[1]), -torch.inf)
     return least.scatter_reduce_(0, span_of[:, None].expand_as(logits), logits, "amax")
 
@@ -164,10 +150,8 @@ class _Nll(torch.autograd.Function):
         return gradient.scatter_add_(0, places.T, -by_span).T, None, None, None
 
 
-NEGATIVE_SLOPE, DROPOUT = 0.2, 0.5
-"""Of the critic's hidden layers, as in the library `ctgan`."""
-BETAS = 0.5, 0.9
-"""Of Adam, for generators and critics."""
+NEGATIVE_SLOPE, DROPOUT = 0.2, 0.5  # of the critic's hidden layers, as in the library `ctgan`
+BETAS = 0.5, 0.9  # of Adam, for generators and critics
 Precision = Literal["float32", "bfloat16"]
 """Of the factors of a network's products; everything else is in float32, weights and optimizers too."""
 
@@ -183,7 +167,6 @@ def widened(outputs: Tensor) -> Tensor:
 
 
 def is_finite(*networks: nn.Module) -> bool:
-    """True if all weights are finite numbers."""
     return all(bool(weight.isfinite().all()) for network in networks for weight in network.parameters())
 
 
@@ -201,7 +184,6 @@ class GeneratorNetwork(nn.Module):
         self.output = nn.Linear(d_inputs[-1], d_out)
 
     def forward(self, row: Tensor) -> Tensor:
-        """The logits."""
         for layer, norm in zip(self.layers, self.norms, strict=True):
             row = torch.cat([torch.relu(norm(layer(row))), row], dim=1)
         out: Tensor = self.output(row)
@@ -210,9 +192,7 @@ class GeneratorNetwork(nn.Module):
     @torch.no_grad()
     def fit_norms(self, batches: Iterable[Tensor]) -> None:
         """Take the mean statistics of some batches for those of batch norm, in place of the running ones.
-
-        Args:
-            batches: of noise and conditions, at least one, each of shape (n, d_in) with n at least 2.
+        `batches`: of noise and conditions, at least one, each of shape (n, d_in) with n at least 2.
         """
         was_training, momenta = self.training, [norm.momentum for norm in self.norms]
         for norm in self.norms:
@@ -238,7 +218,6 @@ class Critic(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise([d_row * pac, *widths, 1]))
 
     def forward(self, rows: Tensor) -> Tensor:
-        """The scores."""
         return self._scores(self._first(rows))
 
     def gradient_norms(self, rows: Tensor) -> Tensor:
@@ -258,10 +237,8 @@ class Critic(nn.Module):
 
         The first layer is linear: its output of a row between two others lies as far between theirs. So the product
         that costs most is saved.
-
-        Args:
-            rows: both batches, one after the other, shape (2 n, d_row).
-            shares: of the second in what lies between, one for each pack, shape (n / pac, 1).
+        `rows`: both batches, one after the other, shape (2 n, d_row).
+        `shares`: of the second in what lies between, one for each pack, shape (n / pac, 1).
 
         Shape: (2 n / pac,), and (n / pac,).
         """
@@ -329,7 +306,6 @@ class Decoder(nn.Module):
         self.output = nn.Linear(widths[-1], d_row)
 
     def forward(self, latent: Tensor) -> Tensor:
-        """The logits."""
         for layer in self.layers:
             latent = torch.relu(layer(latent))
         out: Tensor = self.output(latent)

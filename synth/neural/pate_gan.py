@@ -53,10 +53,8 @@ SIGNAL = 0.1
 """Standard deviation of the share of votes that a pair of codes is taken to explain, before anything is known."""
 LEAST_NOISE = 0.03
 """Standard deviation of the share of votes that pairs of codes do not explain, beside the noise."""
-KEPT = 0.8
-"""The share of a round's weight that the next round leaves it."""
-SCORE_WEIGHT = 5.0
-"""Of the student's scores in the generator's loss."""
+KEPT = 0.8  # the share of a round's weight that the next round leaves it
+SCORE_WEIGHT = 5.0  # of the student's scores in the generator's loss
 
 Release = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 """Noisy counts in place of exact ones, of which a budget has charged the release."""
@@ -91,10 +89,8 @@ class Student:
 
     def learn(self, codes: Tensor, shares: Tensor) -> None:
         """Learn from one more round.
-
-        Args:
-            codes: of generated rows, int64 of shape (n, n_spans).
-            shares: noisy share of teachers that took each for a real row, shape (n,).
+        `codes`: of generated rows, int64 of shape (n, n_spans).
+        `shares`: noisy share of teachers that took each for a real row, shape (n,).
         """
         self._rounds = [*self._rounds, (self._spans.one_hot(codes), (shares - shares.mean()).float())]
         self._rounds = self._rounds[-self._rounds_kept :]
@@ -124,9 +120,7 @@ def train(
     tell: Callable[[int], None],
 ) -> GeneratorNetwork:
     """The average of the generators on the way, to sample from.
-
-    Args:
-        teachers: *Sensitive*. They are asked for counts of votes, and for nothing else.
+    `teachers`: *Sensitive*. They are asked for counts of votes, and for nothing else.
     """
     settings = PrivateCtganSpec(
         d_latent=spec.d_latent, generator_widths=spec.generator_widths, generator_rate=spec.generator_rate

@@ -70,10 +70,8 @@ class ReleasedConditions:
 
     def of_rows(self, codes: Tensor, column: Tensor) -> Tensor:
         """The condition that each row meets in a column, which depends on no other row; shape (n, n_codes).
-
-        Args:
-            codes: *Sensitive*. Shape (n, n_spans).
-            column: of each row, chosen without looking at it, shape (n,).
+        `codes`: *Sensitive*. Shape (n, n_spans).
+        `column`: of each row, chosen without looking at it, shape (n,).
         """
         return self._one_hot(codes.gather(1, column[:, None]).squeeze(1) + self._offsets[column])
 

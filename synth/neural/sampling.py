@@ -18,8 +18,7 @@ from synth.neural.networks import Decoder, GeneratorNetwork, Spans
 from synth.transforms.encoding import Match
 from synth.transforms.layout import Encoded, Layout
 
-BATCH = 8_192
-"""Rows that a network makes at once."""
+BATCH = 8_192  # rows that a network makes at once
 N_TRIED = 5 * BATCH
 """Rows that tell how likely a row is at best to hold what is asked for, and that one such row may take on average."""
 PATIENCE = 20
@@ -86,11 +85,7 @@ class CtganNetwork:
 
 @dataclass(frozen=True)
 class TvaeNetwork:
-    """A decoder, and how far scalars lie from what it says.
-
-    Attributes:
-        deviations: shape (n_scalars,).
-    """
+    """A decoder, and how far scalars lie from what it says. `deviations`: shape (n_scalars,)."""
 
     layout: Layout
     decoder: Decoder
@@ -183,8 +178,7 @@ def _joined(parts: Sequence[Encoded]) -> Encoded:
 
 
 N_MATCHED_ROWS, N_MATCHING_ROUNDS = 20_000, 30
-LEAST_SHARE = 1e-6
-"""Keeps the logarithm of an empty code finite."""
+LEAST_SHARE = 1e-6  # keeps the logarithm of an empty code finite
 
 
 def match_one_way(network: CtganNetwork | TvaeNetwork, shares: Tensor) -> None:
@@ -192,9 +186,7 @@ def match_one_way(network: CtganNetwork | TvaeNetwork, shares: Tensor) -> None:
 
     Every span is fitted on the same drawn logits in turn with all others, which is iterative proportional fitting of
     the shifts. A code that comes out too often is lowered by the logarithm of its excess.
-
-    Args:
-        shares: released, of each code within its span, shape (n_codes,).
+    `shares`: released, of each code within its span, shape (n_codes,).
     """
     spans = Spans(network.layout)
     wanted = shares.float().clamp_min(LEAST_SHARE).log()

@@ -29,23 +29,18 @@ from numpy.typing import NDArray
 
 from synth.transforms.layout import Layout
 
-CHUNK_ROWS = 8_192
-"""Rows that are compared at a time."""
+CHUNK_ROWS = 8_192  # rows that are compared at a time
 FINENESS = 64
 """Steps of a similarity in whole numbers, to one of an agreement in a code that every row has."""
-RAREST_SHARE = 1e-3
-"""Keeps the weight of an agreement in a rare code finite."""
-WITHOUT = 0
-"""Votes of a teacher that has no rows."""
+RAREST_SHARE = 1e-3  # keeps the weight of an agreement in a rare code finite
+WITHOUT = 0  # votes of a teacher that has no rows
 
 
 @dataclass(frozen=True, eq=False)
 class Teachers:
     """The units of a table, dealt to teachers.
-
-    Attributes:
-        codes: *Sensitive*. The rows teacher by teacher, shape (n_rows, n_spans).
-        teacher: *Sensitive*. The teacher of each row, ascending, shape (n_rows,).
+    `codes`: *Sensitive*. The rows teacher by teacher, shape (n_rows, n_spans).
+    `teacher`: *Sensitive*. The teacher of each row, ascending, shape (n_rows,).
     """
 
     codes: NDArray[np.integer] = field(repr=False)
@@ -55,10 +50,8 @@ class Teachers:
     @classmethod
     def dealt(cls, codes: NDArray[np.integer], owner: NDArray[np.int64] | None, n_teachers: int, key: bytes) -> Self:
         """Every unit with all of its rows dealt to one teacher.
-
-        Args:
-            codes: *Sensitive*. The encoded rows, shape (n_rows, n_spans).
-            owner: *Sensitive*. The unit of each row, from 0, shape (n_rows,); `None`: each row is a unit.
+        `codes`: *Sensitive*. The encoded rows, shape (n_rows, n_spans).
+        `owner`: *Sensitive*. The unit of each row, from 0, shape (n_rows,); `None`: each row is a unit.
         """
         teacher = dealt_to(codes, owner, n_teachers, key)
         order = np.argsort(teacher, kind="stable")
@@ -68,10 +61,8 @@ class Teachers:
         self, shown: NDArray[np.integer], generated: NDArray[np.integer], similarity: "Similarity"
     ) -> NDArray[np.int64]:
         """How many teachers take each row for a real one; shape (n_shown,). *Sensitive*.
-
-        Args:
-            shown: generated rows to vote on, shape (n_shown, n_spans).
-            generated: generated rows that real ones are compared with, at least one, shape (n, n_spans).
+        `shown`: generated rows to vote on, shape (n_shown, n_spans).
+        `generated`: generated rows that real ones are compared with, at least one, shape (n, n_spans).
         """
         tables = similarity.tables(shown)
         level = similarity.of(tables, generated).sum(axis=0) // len(generated)
@@ -91,10 +82,8 @@ def dealt_to(
     codes: NDArray[np.integer], owner: NDArray[np.int64] | None, n_teachers: int, key: bytes
 ) -> NDArray[np.int64]:
     """The teacher of each row, by a hash of its unit's rows and the unit's turn among equal ones; shape (n_rows,).
-
-    Args:
-        codes: *Sensitive*. The encoded rows, shape (n_rows, n_spans).
-        owner: *Sensitive*. The unit of each row, from 0, shape (n_rows,); `None`: each row is a unit.
+    `codes`: *Sensitive*. The encoded rows, shape (n_rows, n_spans).
+    `owner`: *Sensitive*. The unit of each row, from 0, shape (n_rows,); `None`: each row is a unit.
     """
     content = np.ascontiguousarray(codes, dtype="<i4")
     rows = [hashlib.blake2b(row.tobytes(), digest_size=16, key=key).digest() for row in content]
@@ -144,11 +133,7 @@ class Similarity:
 
     @staticmethod
     def of(tables: list[NDArray[np.int64]], rows: NDArray[np.integer]) -> NDArray[np.int64]:
-        """The similarity of each row to each one shown; shape (n_rows, n_shown).
-
-        Args:
-            rows: shape (n_rows, n_spans).
-        """
+        """The similarity of each row to each one shown; shape (n_rows, n_shown). `rows`: shape (n_rows, n_spans)."""
         total = np.zeros((len(rows), tables[0].shape[1]), dtype=np.int64)
         squares = np.zeros_like(total)
         for index, table in enumerate(tables):

@@ -138,8 +138,7 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-CHECKPOINT_S = 30.0
-"""Seconds between two checkpoints of a training without privacy."""
+CHECKPOINT_S = 30.0  # seconds between two checkpoints of a training without privacy
 N_STRETCHES = 20
 """Stretches that private training is charged in: what is lost when it is cut short is one of them at most."""
 

@@ -127,8 +127,7 @@ def divergences(mean: Tensor, log_variance: Tensor) -> Tensor:
     return (mean.square() + log_variance.exp() - log_variance - 1).sum(1) / 2
 
 
-RAREST_SHARE = 1e-5
-"""Below this a released share is noise."""
+RAREST_SHARE = 1e-5  # below this a released share is noise
 
 
 @dataclass(frozen=True)
@@ -196,9 +195,7 @@ class PrivateTvaeTraining:
 
     def update(self, steps: StepRelease, n_steps: int, start: Tensor, proximal: float = 0.0) -> Tensor:
         """The distance that some steps move other weights by, shape (d,); Adam goes on from its last moments.
-
-        Args:
-            start: weights to begin from, shape (d,).
+        `start`: weights to begin from, shape (d,).
         """
         self.put(start)
         for _ in range(n_steps):
@@ -254,7 +251,6 @@ class PrivateTvaeTraining:
 
     @property
     def finite(self) -> bool:
-        """True if all weights are finite numbers."""
         return is_finite(self._encoder, self._decoder)
 
     def state(self) -> dict[str, Any]:
@@ -262,7 +258,6 @@ class PrivateTvaeTraining:
         return states_of(self._parts())
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave."""
         restore(self._parts(), state)
 
     def _parts(self) -> dict[str, Any]:

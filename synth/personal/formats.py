@@ -15,15 +15,12 @@ from synth.identifiers import positions
 from synth.locales import IBAN_LENGTHS
 from synth.schema.kinds import PersonalColumn
 
-CARD_DIGITS = (13, 19)
-"""Digits of a card number, least and most (ISO/IEC 7812-1)."""
+CARD_DIGITS = (13, 19)  # digits of a card number, least and most (ISO/IEC 7812-1)
 
 
 def luhn_digits(numbers: np.ndarray) -> np.ndarray:
     """The check digit of each number; shape (n,).
-
-    Args:
-        numbers: digits without the check digit, shape (n, d), whole numbers from 0 to 9.
+    `numbers`: digits without the check digit, shape (n, d), whole numbers from 0 to 9.
 
     Source: ISO/IEC 7812-1, annex B.
 
@@ -138,15 +135,6 @@ def _fits(column: PersonalColumn) -> Callable[[str], bool]:
 
 def _is_numeric(column: PersonalColumn) -> bool:
     return column.dtype is not None and re.match("u?int|float", column.dtype, re.IGNORECASE) is not None
-
-
-def is_made_of(template: str, text: str) -> bool:
-    """True if a text follows a template.
-
-    >>> is_made_of("555-01##", "555-0123"), is_made_of("555-01##", "555-9123")
-    (True, False)
-    """
-    return _pattern(template).fullmatch(text) is not None
 
 
 @cache

@@ -57,8 +57,7 @@ def _card_digits(template: str) -> tuple[np.ndarray, int]:
     return tests, width - tests.shape[1] - 1
 
 
-DOMAINS = ("example.com", "example.org", "example.net")
-"""Nobody has an address there (RFC 2606)."""
+DOMAINS = ("example.com", "example.org", "example.net")  # nobody has an address there (RFC 2606)
 
 FICTION = {
     "en_US": tuple(f"({area}##) 555-01##" for area in range(2, 10)),

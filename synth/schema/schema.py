@@ -16,10 +16,8 @@ from synth.schema.kinds import KINDS, AnyColumn, Column
 from synth.schema.kinds.base import TaskKind
 from synth.validation import Frozen, is_plain, require_plain, sentence
 
-MOST_LEVELS = 8
-"""Categories of a column that are shown; the rest is counted."""
-FORMAT = 1
-"""Version of the schema file; a newer one is refused."""
+MOST_LEVELS = 8  # categories of a column that are shown; the rest is counted
+FORMAT = 1  # version of the schema file; a newer one is refused
 
 
 class Schema(Frozen):
@@ -53,8 +51,7 @@ class Schema(Frozen):
         description="Column by which rows of an entity follow each other: a date, a time, a number or an identifier.",
     )
     nondecreasing_in_entity: tuple[str, ...] = Field(
-        default=(),
-        description="Numbers and times that never fall from one row of an entity to the next.",
+        default=(), description="Numbers and times that never fall from one row of an entity to the next."
     )
     missing_values: tuple[str, ...] = Field(default=("",), description="Texts that stand for a missing value in CSV.")
     columns: dict[str, Column]
@@ -296,9 +293,7 @@ class Schema(Frozen):
 
     def refuse_text(self) -> None:
         """Refuse free text that is kept and not to be learned.
-
-        Raises:
-            SchemaError: there is such a column; nothing was fitted.
+        Raises SchemaError: there is such a column; nothing was fitted.
         """
         for name in self.texts:
             if not self.columns[name].learn:

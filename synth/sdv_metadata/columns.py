@@ -18,8 +18,7 @@ from synth.schema.kinds.number import INT64
 from synth.schema.kinds.real import WIDEST_REAL
 
 Spec = Literal["V2", "V1", "SINGLE_TABLE_V1"]
-SPECS: tuple[Spec, ...] = ("V2", "V1", "SINGLE_TABLE_V1")
-"""Versions that are written."""
+SPECS: tuple[Spec, ...] = ("V2", "V1", "SINGLE_TABLE_V1")  # versions that are written
 READ_SPECS = ("SINGLE_TABLE_V1", "SINGLE_TABLE_V2", "MULTI_TABLE_V1", "V1", "V2")
 """Versions that are read: what SDV 1.0 to 2.0 writes."""
 VERSION = "METADATA_SPEC_VERSION"
@@ -135,8 +134,7 @@ def _mark(one: str) -> str | None:
 _PRECISIONS = (("us", "f"), ("s", "STXcsr"), ("min", "MR"), ("h", "HI"))
 """The finest part that a format writes, by its directives."""
 
-_LONGEST_MESSAGE = 80
-"""Characters of what is wrong that a sentence repeats."""
+_LONGEST_MESSAGE = 80  # characters of what is wrong that a sentence repeats
 
 BECOMES_BOOLEAN = "categories true and false become kind boolean, and sdtype='boolean' on the way back"
 

@@ -249,7 +249,6 @@ def _with_order(schema: Schema, index: str | None) -> tuple[Schema, list[str]]:
 
 
 def _table(metadata: Mapping[str, Any], table: str | None) -> Mapping[str, Any]:
-    """The metadata of the one table that is meant."""
     version = metadata.get(VERSION, READ_SPECS[-1])
     if version not in READ_SPECS:
         raise SchemaError(

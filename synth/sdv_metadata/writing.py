@@ -14,17 +14,11 @@ from synth.errors import SchemaError
 from synth.output import whole_file
 from synth.parsing import can_be_written
 from synth.schema import Schema
-from synth.schema.kinds import (
-    CategoricalColumn,
-    Column,
-    IdentifierColumn,
-    PersonalColumn,
-)
+from synth.schema.kinds import CategoricalColumn, Column, IdentifierColumn, PersonalColumn
 from synth.schema.kinds.moments import read_as
 from synth.sdv_metadata.columns import PERSONAL, REPRESENTATIONS, VERSION, Spec, precision_of, regex_of, shown
 
-_FIRST_YEAR = 1000
-"""Before it, years are not written with four digits everywhere."""
+_FIRST_YEAR = 1000  # before it, years are not written with four digits everywhere
 
 
 @dataclass(frozen=True)

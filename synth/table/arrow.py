@@ -99,5 +99,4 @@ def as_objects(cells: Any) -> np.ndarray:
 
 
 def as_one(array: Any) -> Any:
-    """A chunked array in one piece."""
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array

@@ -152,7 +152,6 @@ _FEATHER = b"ARROW1\0\0"
 
 
 def feather_kinds(path: Path, limits: SizeLimits) -> pa.Schema:
-    """The columns of a Feather file."""
     with _feather(path, limits) as file:
         limits.refuse_over("columns", len(file.schema), f"path={str(path)!r}")
         _refuse_nested(file.schema, f"path={str(path)!r}")

@@ -16,9 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from synth.schema.kinds import (
-    Column,
-)
+from synth.schema.kinds import Column
 from synth.table import datetime_codec
 from synth.table.arrow import AGES, as_objects, as_one, from_arrow, is_text
 from synth.table.decode import INT64_MAX, Cells, Faults, decode
@@ -32,8 +30,7 @@ _PLAIN_WHOLE = "^-?[0-9]{1,18}$"
 _PLAIN_REAL = "^-?(?:[0-9]{1,17}(?:[.][0-9]{0,17})?|[.][0-9]{1,17})(?:[eE][+-]?[0-9]{1,2})?$"
 _CLOCKS = tuple(map(pa.timestamp, ("s", "ms", "us", "ns")))
 _ZONE_PACKAGES = frozenset({"datetime", "zoneinfo", "pytz", "dateutil", "pandas"})
-_LARGEST_EXPONENT = 400
-"""Decimals beyond ten to this are out of any bounds, and slow to write out."""
+_LARGEST_EXPONENT = 400  # decimals beyond ten to this are out of any bounds, and slow to write out
 
 
 def cast(
@@ -164,7 +161,6 @@ def _typed(cells: pa.Array, column: Column) -> Cells | None:
 
 
 def is_number(column: Column) -> bool:
-    """True if a column holds numbers."""
     return column.is_number or column.holds_whole_numbers
 
 

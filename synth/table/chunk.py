@@ -33,7 +33,6 @@ class Chunk:
         return cls(columns, faults, n)
 
     def filter(self, kept: np.ndarray) -> "Chunk":
-        """The rows that are flagged."""
         mask, n = pa.array(kept), int(np.count_nonzero(kept))
         faults = {name: bits[kept] if bits.any() else fitting(n) for name, bits in self.faults.items()}
         return Chunk({name: array.filter(mask) for name, array in self.columns.items()}, faults, n)
@@ -85,7 +84,6 @@ def as_series(array: pa.Array, column: Column) -> pd.Series:
 
 
 def concat_chunks(chunks: Sequence[Chunk], schema: Schema) -> Chunk:
-    """Chunks one after the other, as one."""
     if not chunks:
         return Chunk.of({}, 0, schema)
     if len(chunks) == 1:

@@ -118,7 +118,6 @@ def _of_cells(chunk: Chunk, schema: Schema) -> Iterator[Violation]:
 
 
 def violation_of(name: str, fault: Fault, schema: Schema) -> Violation:
-    """The violation of a schema by cells with a fault."""
     return Violation(name, *words(fault, schema.columns[name], declared=schema.status == "declared"))
 
 

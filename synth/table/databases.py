@@ -22,8 +22,7 @@ from synth.table.files import Files
 from synth.table.text_files import ROWS, Batch
 from synth.url import ESCAPES, MARKS, split
 
-FILE_SCHEMES = ("duckdb", "sqlite")
-"""Databases that are a file."""
+FILE_SCHEMES = ("duckdb", "sqlite")  # databases that are a file
 FORMS = 'a table in a database is named like "postgresql://host/database#table" or "duckdb:///data/clinic.db#visits"'
 _PATIENCE = {
     "connect_timeout": "20",  # seconds
@@ -45,7 +44,6 @@ class Address:
 
     @property
     def scheme(self) -> str:
-        """The kind of database."""
         return self.url.partition("://")[0]
 
     @property

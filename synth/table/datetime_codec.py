@@ -74,7 +74,6 @@ def offsets(moments: Sequence[dt.datetime | None]) -> np.ndarray:
 
 
 def localized(moments: Sequence[dt.datetime | None], zone: str) -> list[dt.datetime | None]:
-    """The moments with a zone for those that have none."""
     info = ZoneInfo(zone)
     return [m.replace(tzinfo=info) if m is not None and m.tzinfo is None else m for m in moments]
 

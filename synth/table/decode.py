@@ -12,9 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from synth.schema.kinds import (
-    Column,
-)
+from synth.schema.kinds import Column
 from synth.table import datetime_codec
 from synth.table.faults import Fault
 from synth.validation import is_plain
@@ -52,7 +50,6 @@ class Cells:
         return results, faults
 
     def none(self) -> np.ndarray:
-        """No cell at all, as flags."""
         return np.zeros(len(self.raw), dtype=bool)
 
 

@@ -40,7 +40,7 @@ def bits_of(faults: Iterable[Fault]) -> np.uint16:
     return np.uint16(sum(int(BIT[fault]) for fault in faults))
 
 
-UNREADABLE_BITS, CLAMPED_BITS = bits_of(UNREADABLE), bits_of(CLAMPED)
+CLAMPED_BITS = bits_of(CLAMPED)
 
 
 def faults_in(bits: np.ndarray) -> list[Fault]:

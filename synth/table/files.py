@@ -17,8 +17,7 @@ from synth.table.limits import IN_PARTS, SizeLimits
 from synth.table.text_files import Batch
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz", ".parquet", ".feather", ".arrow", ".xlsx")
-WRITTEN = (".csv", ".csv.gz", ".parquet")
-"""Suffixes of the files that are written."""
+WRITTEN = (".csv", ".csv.gz", ".parquet")  # suffixes of the files that are written
 Part = Callable[[], Iterator[Batch]]
 
 

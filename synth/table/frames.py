@@ -1,13 +1,14 @@
 """Tables in memory: frames of several libraries as raw batches, and rows given back as the frame that came in."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from synth.errors import TableError
+from synth.errors import TableError, UnderstudyError
 from synth.table.arrow import as_frame_column, as_one
 from synth.table.text_files import ROWS, Batch
 
@@ -43,10 +44,31 @@ def as_raw(series: pd.Series) -> Any:
 
 def batches_of_arrow(table: Any) -> Iterator[Batch]:
     """The rows of an Arrow table or data set, some at a time."""
-    for batch in table.to_batches(max_chunksize=ROWS) if isinstance(table, pa.Table) else table.to_batches():
-        for start in range(0, batch.num_rows, ROWS):
-            rows = batch.slice(start, ROWS)
-            yield dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows
+    with worked_out():
+        for batch in table.to_batches(max_chunksize=ROWS) if isinstance(table, pa.Table) else table.to_batches():
+            for start in range(0, batch.num_rows, ROWS):
+                rows = batch.slice(start, ROWS)
+                yield dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows
+
+
+@contextmanager
+def worked_out() -> Iterator[None]:
+    """A block in which a library works out a frame: whatever goes wrong there may quote a cell, and is not told."""
+    try:
+        yield
+        return
+    except (UnderstudyError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001 - of any library, or of the steps that a user gave it
+        kind = type(error).__name__
+    refused = TableError(
+        f"a table that is not worked out yet cannot be: its own library refused it ({kind}), for a reason that may "
+        "hold a cell and is not shown; collect or compute it first, and read what the library says"
+    )
+    try:
+        raise refused from None
+    finally:
+        refused.__context__ = None  # the library's error
 
 
 def in_numpy(frame: pd.DataFrame) -> pd.DataFrame:
@@ -84,7 +106,6 @@ def as_they_are(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def to_arrow(rows: pd.DataFrame) -> pa.Table:
-    """The rows as an Arrow table; days are days."""
     return pa.Table.from_pandas(rows, preserve_index=False)
 
 
@@ -118,21 +139,23 @@ def _to_ibis(rows: pd.DataFrame) -> Any:
 
 def as_arrow(source: Any) -> Any:
     """An Arrow table or data set of anything that gives one; a reader, which is read once, is held in memory."""
-    if hasattr(source, "to_batches") and hasattr(source, "schema"):  # a table, a data set or a scanner
+    kind = type(source)  # never by attributes: those of some frames are their columns
+    if hasattr(kind, "to_batches") and hasattr(kind, "schema"):  # a table, a data set or a scanner
         return source
-    try:
-        if isinstance(source, pa.RecordBatch):
-            return pa.Table.from_batches([source])
-        if type(source).__module__.split(".")[0] == "ibis":
-            return source.to_pyarrow()
-        if hasattr(source, "collect") and hasattr(source, "collect_schema"):  # of polars, not yet worked out
-            source = source.collect()
-        if isinstance(source, pa.RecordBatchReader) or hasattr(source, "__arrow_c_stream__"):
-            return pa.table(source)
-    except (pa.ArrowException, TypeError, ValueError):
-        raise TableError(
-            f"a table must hold columns that Arrow can: type={type(source).__name__!r} gives none; convert it first"
-        ) from None
+    with worked_out():
+        try:
+            if isinstance(source, pa.RecordBatch):
+                return pa.Table.from_batches([source])
+            if kind.__module__.split(".")[0] == "ibis":
+                return source.to_pyarrow()
+            if hasattr(kind, "collect") and hasattr(kind, "collect_schema"):  # of polars, not yet worked out
+                source = source.collect()
+            if isinstance(source, pa.RecordBatchReader) or hasattr(kind, "__arrow_c_stream__"):
+                return pa.table(source)
+        except (pa.ArrowException, TypeError, ValueError):
+            raise TableError(
+                f"a table must hold columns that Arrow can: type={kind.__name__!r} gives none; convert it first"
+            ) from None
     raise TableError(
         f"a table must be a frame of pandas, polars, Arrow, DuckDB or Ibis, a dict of columns, or the path of a file, "
         f"not type={type(source).__name__!r}; convert it first"

@@ -13,13 +13,11 @@ import pandas as pd
 
 from synth.errors import TableError
 
-MAX_BYTES = 8 << 30
-"""Of any table that is held in memory, uncompressed."""
+MAX_BYTES = 8 << 30  # of any table that is held in memory, uncompressed
 MAX_ROWS = 1 << 31
 MAX_COLUMNS = 20_000
 
-TIMES = 20
-"""The factor by which a table may need more than the training table beside it."""
+TIMES = 20  # the factor by which a table may need more than the training table beside it
 LEAST_BYTES, LEAST_ROWS, LEAST_COLUMNS = 64 << 20, 1_000_000, 2_000
 """The allowance of a table, however small the training table is."""
 
@@ -35,9 +33,7 @@ class SizeLimits:
     @classmethod
     def beside(cls, train: pd.DataFrame, n_rows: int | None = None) -> Self:
         """For a table that claims to be like this one: `TIMES` what it needs, and no less than the least.
-
-        Args:
-            n_rows: the rows of the table that `train` is a sample of; `None`: it is whole.
+        `n_rows`: the rows of the table that `train` is a sample of; `None`: it is whole.
         """
         n_rows = len(train) if n_rows is None else n_rows
         n_bytes = TIMES * int(train.memory_usage(index=False, deep=True).sum() * n_rows / max(len(train), 1))
@@ -57,10 +53,8 @@ class SizeLimits:
         raise TableError(f"a table may have {limit:,} {unit} here: {shown} has more; {remedy}")
 
 
-NO_MORE = SizeLimits()
-"""For a table whose owner is trusted, and that is held in memory."""
-IN_PARTS = SizeLimits(n_bytes=1 << 62, n_rows=1 << 62)
-"""For one that is read some rows at a time."""
+NO_MORE = SizeLimits()  # for a table whose owner is trusted, and that is held in memory
+IN_PARTS = SizeLimits(n_bytes=1 << 62, n_rows=1 << 62)  # for one that is read some rows at a time
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import pandas as pd
 
 from synth.errors import TableError
 from synth.schema import Schema
-from synth.table.conforming import Outside, conform, of_names
+from synth.table.conforming import Outside, conform
 from synth.table.limits import NO_MORE, SizeLimits
 from synth.table.table import Table
 
@@ -37,9 +37,3 @@ def read_table(
 def read_header(path: str | Path) -> tuple[str, ...]:
     """The names of a table's columns in order; of text files, only the first line is read."""
     return Table.of(path, named=False).names
-
-
-def check_header(path: str | Path, schema: Schema) -> None:
-    """Refuse a table whose column names are not those of the schema; neither a row nor their number is read."""
-    for violation in of_names(read_header(path), schema, extra=True):
-        raise TableError(str(violation))

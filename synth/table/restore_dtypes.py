@@ -8,9 +8,7 @@ import pandas as pd
 
 from synth.errors import TableError
 from synth.schema import Schema
-from synth.schema.kinds import (
-    Column,
-)
+from synth.schema.kinds import Column
 from synth.table import datetime_codec
 from synth.table.arrow import as_objects, dtype_of
 from synth.table.cast import cast

@@ -66,7 +66,10 @@ class Rows:
         """
         if isinstance(source, cls) and source._is_under(schema):
             return source.under(schema)  # whoever read them has said what is done where a cell does not fit
-        chunks = source._cast(schema) if isinstance(source, cls) else _chunks(Table.of(source), schema, outside)
+        if isinstance(source, cls):
+            chunks, folder = source._cast(schema), folder or source.folder
+        else:
+            chunks = _chunks(Table.of(source), schema, outside)
         rows = cls.from_chunks(_fitting(chunks, schema) if outside == "refuse" else chunks, schema, folder)
         if outside == "refuse":
             _refuse_repeats(rows)

@@ -26,6 +26,7 @@ from synth.table.frames import (
     batches_of_arrow,
     batches_of_pandas,
     in_numpy,
+    worked_out,
 )
 from synth.table.limits import IN_PARTS, SizeLimits
 from synth.table.text_files import Batch
@@ -90,7 +91,7 @@ class Table:
         if isinstance(source, pd.DataFrame):
             part = partial(batches_of_pandas, source)
             return cls(tuple(source.columns), (part,), back_to_pandas(source), whole=source)
-        if hasattr(source, "frames") and hasattr(source, "chunks"):  # rows that were cast before
+        if hasattr(type(source), "frames") and hasattr(type(source), "chunks"):  # rows that were cast before
             return cls(tuple(source.schema.kept), (partial(_rows_again, source),))
         library = type(source).__module__.split(".")[0]
         if library == "pyspark":
@@ -213,7 +214,9 @@ def _rows_again(rows: Any) -> Iterator[Batch]:
 
 
 def _rows_of_dask(part: Any) -> Iterator[Batch]:
-    yield from batches_of_pandas(part.compute())
+    with worked_out():
+        frame = part.compute()
+    yield from batches_of_pandas(frame)
 
 
 def _map_on_dask(frame: Any, apply: Callable[[Iterator[Batch]], Any]) -> list[Any]:
@@ -221,7 +224,8 @@ def _map_on_dask(frame: Any, apply: Callable[[Iterator[Batch]], Any]) -> list[An
     from dask.delayed import delayed
 
     work = delayed(_apply_to_pandas)
-    return list(compute(*(work(apply, part) for part in frame.to_delayed())))
+    with worked_out():
+        return list(compute(*(work(apply, part) for part in frame.to_delayed())))
 
 
 def _apply_to_pandas(apply: Callable[[Iterator[Batch]], Any], frame: pd.DataFrame) -> Any:
@@ -235,7 +239,9 @@ def _map_on_spark(frame: Any, apply: Callable[[Iterator[Batch]], Any]) -> list[A
         result = apply((dict(zip(b.schema.names, b.columns, strict=True)), b.num_rows) for b in batches)
         yield pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})
 
-    return [pickle.loads(row.result) for row in frame.mapInArrow(run, "result binary").collect()]  # noqa: S301 - our own
+    with worked_out():
+        rows = frame.mapInArrow(run, "result binary").collect()
+    return [pickle.loads(row.result) for row in rows]  # noqa: S301 - our own
 
 
 def _rows_of_spark(frame: Any) -> Iterator[Batch]:
@@ -248,8 +254,9 @@ def _rows_of_spark(frame: Any) -> Iterator[Batch]:
                 writer.write_batch(batch)
             yield pa.RecordBatch.from_pydict({"rows": pa.array([sink.getvalue().to_pybytes()], pa.binary())})
 
-    for row in frame.mapInArrow(write, "rows binary").toLocalIterator():
-        yield from batches_of_arrow(pa.ipc.open_stream(bytes(row.rows)).read_all())
+    with worked_out():
+        for row in frame.mapInArrow(write, "rows binary").toLocalIterator():
+            yield from batches_of_arrow(pa.ipc.open_stream(bytes(row.rows)).read_all())
 
 
 def _to_spark(frame: Any) -> Back:

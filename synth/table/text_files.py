@@ -20,10 +20,8 @@ from synth.table.arrow import as_one
 from synth.table.limits import SizeLimits, opened
 from synth.validation import is_plain
 
-ROWS = 1 << 18
-"""Rows that are worked on at once."""
-HEADER_BYTES = 16 << 20
-"""Of a first line."""
+ROWS = 1 << 18  # rows that are worked on at once
+HEADER_BYTES = 16 << 20  # of a first line
 _BLOCK, _LONGEST_ROW = 16 << 20, 1 << 30
 """Bytes that are parsed at once, and those of a row; small blocks make the cast costly."""
 _MARKS = {
@@ -44,7 +42,7 @@ class TextStream:
 
     def __init__(self, stream: Any, shown: str, limits: SizeLimits, *, is_gzip: bool = False) -> None:
         self.shown = shown
-        self._stream, self._limits, self._is_gzip = stream, limits, is_gzip
+        self._stream, self._limits = stream, limits
         self._ahead, self._n, self._tail = b"", 0, b""
         start = self._take(len(codecs.BOM_UTF8))
         if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):

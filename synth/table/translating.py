@@ -18,9 +18,7 @@ import pandas as pd
 
 from synth.errors import TableError
 from synth.schema import Schema
-from synth.schema.kinds import (
-    Column,
-)
+from synth.schema.kinds import Column
 from synth.table import datetime_codec
 from synth.table.arrow import as_frame_column
 from synth.table.cast import cast, cell_text, is_number, to_objects
@@ -51,9 +49,7 @@ _MIDNIGHT = re.compile(r"[T ]00:00(:00(\.0+)?)?(Z|[+-]00:?00)?\Z", re.ASCII)
 @dataclass(frozen=True)
 class TranslatedTable:
     """A table of somebody else's, read with values of another form in the form of a schema.
-
-    Attributes:
-        counted: what was translated when it was last read.
+    `counted`: what was translated when it was last read.
     """
 
     table: Table
@@ -62,11 +58,9 @@ class TranslatedTable:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns of the table."""
         return self.table.names
 
     def chunks(self, schema: Schema) -> Iterator[Chunk]:
-        """The rows under a schema."""
         for violation in of_names(self.names, schema, extra=False):
             raise TableError(str(violation))
         self.counted.clear()

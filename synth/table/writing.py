@@ -21,8 +21,7 @@ from synth.table.restore_dtypes import shown_column, texts
 
 OTHER_SEPARATOR = re.compile("[;\t|]")
 _QUOTED = re.compile('[",\r\n\ufeff]')
-_SHOWN = 60
-"""Characters of a column's name in a message."""
+_SHOWN = 60  # characters of a column's name in a message
 
 
 def write_table(frame: pd.DataFrame, path: str | Path, schema: Schema) -> None:

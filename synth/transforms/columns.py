@@ -16,8 +16,7 @@ from synth.transforms.layout import Encoded, Layout
 
 CHUNK_ROWS = 65_536
 """Rows of a column that are worked on at once: what is needed on the way does not grow with the table."""
-N_DRAWN = 5_000
-"""Values that are looked at for frequent ones, and that a mixture is fitted on."""
+N_DRAWN = 5_000  # values that are looked at for frequent ones, and that a mixture is fitted on
 
 Array = NDArray[np.float64]
 
@@ -47,7 +46,6 @@ class Columns:
             yield np.concatenate(left)
 
     def values(self, attribute: Attribute) -> "PresentValues":
-        """The values of a column of numbers or times."""
         return PresentValues(lambda: self.parts(attribute))
 
     def encoded(self, layout: Layout) -> Encoded:
@@ -69,10 +67,8 @@ def _line(series: pd.Series, attribute: Attribute) -> NDArray[Any]:
 
 def counts_of(values: Array, asked: Array) -> NDArray[np.int64]:
     """Counts of the values equal to each of some others.
-
-    Args:
-        values: *Sensitive*. Shape (n,).
-        asked: ascending, shape (n_asked,).
+    `values`: *Sensitive*. Shape (n,).
+    `asked`: ascending, shape (n_asked,).
 
     >>> counts_of(np.array([3.0, 1.0, 3.0]), np.array([2.0, 3.0])).tolist()
     [0, 2]
@@ -84,9 +80,7 @@ def counts_of(values: Array, asked: Array) -> NDArray[np.int64]:
 @dataclass(frozen=True, eq=False)
 class PresentValues:
     """Present values of a column that are not taken out: gone through anew for every question, never all in memory.
-
-    Attributes:
-        parts: *Sensitive*. The column, NaN where missing.
+    `parts`: *Sensitive*. The column, NaN where missing.
     """
 
     parts: Callable[[], Iterator[Array]] = field(repr=False)
@@ -102,7 +96,6 @@ class PresentValues:
 
     @property
     def missing(self) -> bool:
-        """True if a value of the column is missing."""
         return self._facts[3]
 
     def ends(self) -> tuple[float, float]:

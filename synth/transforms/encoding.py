@@ -42,15 +42,11 @@ class Encoding(Protocol):
         ...
 
     @property
-    def layout(self) -> Layout:
-        """The layout of an encoded row."""
-        ...
+    def layout(self) -> Layout: ...
 
     def apply(self, table: pd.DataFrame | Columns, rng: np.random.Generator) -> Encoded:
         """The rows encoded, kept where the table is: the same for the same state of the generator.
-
-        Args:
-            table: *Sensitive*. Canonical rows.
+        `table`: *Sensitive*. Canonical rows.
         """
         ...
 
@@ -87,9 +83,7 @@ class BinnedEncoding:
 
     def apply(self, table: pd.DataFrame | Columns, rng: np.random.Generator) -> Encoded:
         """The rows encoded; every value has one code.
-
-        Args:
-            table: *Sensitive*. Canonical rows: of any table, for what is unknown has a code of its own.
+        `table`: *Sensitive*. Canonical rows: of any table, for what is unknown has a code of its own.
         """
         columns, attributes = columns_of(table), self.discretizer.attributes
         made, start = columns.encoded(self.layout), 0

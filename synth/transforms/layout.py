@@ -70,11 +70,9 @@ class Layout:
 @dataclass(frozen=True, eq=False)
 class Encoded:
     """Rows as small whole numbers and scalars: a one-hot row is made when a batch needs it.
-
-    Attributes:
-        codes: *Sensitive*. Of each span, shape (n, n_spans), of the layout's dtype; column-major where an encoding
-            made them.
-        scalars: *Sensitive*. Shape (n, n_scalars), float32 in [-1, 1]; 0 where a code has none.
+    `codes`: *Sensitive*. Of each span, shape (n, n_spans), of the layout's dtype; column-major where an encoding made
+    them.
+    `scalars`: *Sensitive*. Shape (n, n_scalars), float32 in [-1, 1]; 0 where a code has none.
     """
 
     codes: Codes

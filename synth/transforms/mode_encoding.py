@@ -24,9 +24,7 @@ from synth.transforms.mode_normalization import Modes
 @dataclass(frozen=True, eq=False)
 class Categories:
     """The codes that a column with categories really takes; a missing value is one of them.
-
-    Attributes:
-        known: codes of the attribute, strictly ascending, shape (size,).
+    `known`: codes of the attribute, strictly ascending, shape (size,).
     """
 
     known: NDArray[np.int64]
@@ -40,9 +38,7 @@ class Categories:
     @classmethod
     def fit(cls, parts: Iterable[NDArray[np.int64]], attribute: Attribute) -> Self:
         """The categories of a column; missing where there is none.
-
-        Args:
-            parts: *Sensitive*. The cells of its values, some at a time.
+        `parts`: *Sensitive*. The cells of its values, some at a time.
         """
         held = np.zeros(attribute.size, dtype=bool)
         for cells in parts:
@@ -52,7 +48,6 @@ class Categories:
 
     @property
     def size(self) -> int:
-        """Number of codes."""
         return len(self.known)
 
     @cached_property
@@ -70,10 +65,8 @@ class Categories:
         return found
 
 
-_MOST = float(np.nextafter(2.0**63, 0))
-"""The greatest number of float64 that int64 holds."""
-_EXACT = 2.0**53
-"""Up to here float64 tells all whole numbers apart."""
+_MOST = float(np.nextafter(2.0**63, 0))  # the greatest number of float64 that int64 holds
+_EXACT = 2.0**53  # up to here float64 tells all whole numbers apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +82,7 @@ class ModalEncoding:
 
     @classmethod
     def fit(cls, table: pd.DataFrame | Columns, schema: Schema, rng: np.random.Generator) -> Self:
-        """The encoding of a table.
-
-        Args:
-            table: *Sensitive*. Canonical rows.
-        """
+        """The encoding of a table. `table`: *Sensitive*. Canonical rows."""
         columns, discretizer = columns_of(table), Discretizer.by_schema(schema)
         made: list[Categories | Modes] = []
         for attribute in discretizer.attributes:
@@ -114,11 +103,7 @@ class ModalEncoding:
         return Layout(tuple(spans), tuple(scalars))
 
     def apply(self, table: pd.DataFrame | Columns, rng: np.random.Generator) -> Encoded:
-        """The rows encoded.
-
-        Args:
-            table: *Sensitive*. The table that the encoding was fitted on, or rows of it.
-        """
+        """The rows encoded. `table`: *Sensitive*. The table that the encoding was fitted on, or rows of it."""
         columns, attributes = columns_of(table), self.discretizer.attributes
         made, start, draws = columns.encoded(self.layout), 0, rng.spawn(len(attributes))
         for parts in zip(*map(columns.parts, attributes), strict=True):

@@ -19,10 +19,8 @@ from synth.domain.numeric_scale import ratio
 from synth.transforms.columns import Array, PresentValues
 from synth.transforms.encoding import Match
 
-ATOM_SHARE = 0.05
-"""Share of the values from which on one of them is a mode of its own."""
-FEW_VALUES = 24
-"""So many distinct values, besides the frequent ones, are modes of their own each."""
+ATOM_SHARE = 0.05  # share of the values from which on one of them is a mode of its own
+FEW_VALUES = 24  # so many distinct values, besides the frequent ones, are modes of their own each
 MOST_VALUES, ROWS_A_VALUE = 128, 10
 """So many are it, too, where the column has as many times more values: they are codes, or a scale."""
 
@@ -32,9 +30,7 @@ def find_atoms(present: PresentValues, spikes: Array, rng: np.random.Generator) 
 
     The values beside the frequent ones are atoms, too, where they are few: a scale from 1 to 5, or the one value of a
     few rows in a million.
-
-    Args:
-        present: *Sensitive*. The column's values.
+    `present`: *Sensitive*. The column's values.
     """
     drawn = present.draw(rng)
     distinct, counts = np.unique(drawn, return_counts=True)
@@ -73,9 +69,7 @@ class GaussianMixture(NamedTuple):
 
 def fit_mixture(values: NDArray[np.float64], rng: np.random.Generator) -> GaussianMixture:
     """The components of some values; none of no values, and one of a few.
-
-    Args:
-        values: *Sensitive*. Finite and at most 1e100 in magnitude, shape (n,).
+    `values`: *Sensitive*. Finite and at most 1e100 in magnitude, shape (n,).
     """
     if len(values) == 0:
         return GaussianMixture(np.empty(0), np.empty(0), np.empty(0))
@@ -109,12 +103,10 @@ def _mixture(standard: NDArray[np.float64], rng: np.random.Generator) -> Gaussia
 
 FAR = 100.0
 """Components are on a signed logarithm if the range of the values is so many times that of nine in ten of them."""
-WIDEST = 1e100
-"""Magnitudes beyond this are on a logarithm too, where float64 can square them."""
+WIDEST = 1e100  # magnitudes beyond this are on a logarithm too, where float64 can square them
 WIDTH, EDGE = 4.0, 0.99
 """A scalar is the distance from the component's mean in so many standard deviations, cut off at the edge."""
-_LARGEST_LOG = 709.7
-"""Of a number that float64 holds."""
+_LARGEST_LOG = 709.7  # of a number that float64 holds
 _NONE = np.empty(0)
 Ladder = Sequence[tuple[float, float]]
 
@@ -191,9 +183,7 @@ class Modes:
 
     def apply(self, values: Array, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The code of each value, and its scalar: 0 where the code says it all; shape (n,) both.
-
-        Args:
-            values: *Sensitive*. Shape (n,), NaN where missing.
+        `values`: *Sensitive*. Shape (n,), NaN where missing.
         """
         codes, gone = self._atom_codes(values), np.isnan(values)
         scalars = np.zeros(len(values), np.float32)
@@ -246,9 +236,7 @@ class Modes:
 
     def responsibilities(self, line: Array) -> Array:
         """The posterior probability of each component for each value; shape (n, n_components).
-
-        Args:
-            line: *Sensitive*. Where components see the values, shape (n,).
+        `line`: *Sensitive*. Where components see the values, shape (n,).
         """
         shares = line[:, None] - self.means
         shares /= self.deviations
@@ -261,13 +249,11 @@ class Modes:
         return shares
 
     def to_plain(self) -> dict[str, Any]:
-        """The modes as plain data."""
         arrays = {name: getattr(self, name).tolist() for name in ("atoms", "means", "deviations", "weights")}
         return {**arrays, "missing": self.missing, "log": self.log, "step_shares": list(self.step_shares)}
 
     @classmethod
     def from_plain(cls, content: Mapping[str, Any]) -> Self:
-        """The modes that `to_plain` took apart."""
         arrays = {name: plain_arrays.reals(content, name) for name in ("atoms", "means", "deviations", "weights")}
         # Models that know no steps were saved without them, and draw as they did.
         shares = tuple(plain_arrays.reals(content, "step_shares").tolist()) if "step_shares" in content else ()
@@ -275,7 +261,6 @@ class Modes:
         return cls(**arrays, missing=missing, log=log, step_shares=shares)
 
     def _atom_codes(self, values: Array) -> NDArray[np.int32]:
-        """The code of each value that is an atom, -1 for the others."""
         if len(self.atoms) == 0:
             return np.full(len(values), -1, np.int32)
         place = np.minimum(np.searchsorted(self.atoms, values), len(self.atoms) - 1)
@@ -305,9 +290,7 @@ def _reaches_far(values: PresentValues, drawn: Array) -> bool:
 
 def _step_shares(values: PresentValues, atoms: Array, ladder: Ladder) -> tuple[float, ...]:
     """Shares on steps of the values that are no atoms, so that with the atoms they are the declared ones.
-
-    Args:
-        values: *Sensitive*. Of the column, without its spikes.
+    `values`: *Sensitive*. Of the column, without its spikes.
     """
     held, n = values.counts(atoms), len(values)
     left = n - held.sum()

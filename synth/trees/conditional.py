@@ -22,12 +22,9 @@ from synth.trees.forest import Array, Features, Forest, Growth
 Codes = NDArray[np.int32]
 LEAST_BOOSTED = 80
 """Rows from which on two sets of codes are told apart by features; fewer have their frequencies."""
-STACKED_CODES = 12
-"""Codes of a number beyond which its mean is a feature."""
-N_FOLDS = 3
-"""Of the mean that is stacked."""
-PRIOR_ROWS = 5.0
-"""Rows by which the means of a category are drawn to those of all rows."""
+STACKED_CODES = 12  # codes of a number beyond which its mean is a feature
+N_FOLDS = 3  # of the mean that is stacked
+PRIOR_ROWS = 5.0  # rows by which the means of a category are drawn to those of all rows
 SMALLEST_CHANCE, SMALLEST_VARIANCE = 1e-9, 1e-4
 """Of a side of a booster, and of a beta distribution."""
 Arrays = Mapping[str, NDArray[Any]]
@@ -35,11 +32,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Marginal:
-    """Codes by their frequencies, whatever the features.
-
-    Attributes:
-        counts: rows of each code, shape (size,).
-    """
+    """Codes by their frequencies, whatever the features. `counts`: rows of each code, shape (size,)."""
 
     counts: Array
 
@@ -57,11 +50,9 @@ class Marginal:
 @dataclass(frozen=True, eq=False)
 class Boosters:
     """A balanced tree over codes; at each node a booster gives the chance of the codes on its right.
-
-    Attributes:
-        order: codes in the order of the leaves, shape (n_codes,).
-        nodes: for each node the first leaf, the first leaf on the right, and the end, shape (n_nodes, 3), root first.
-        log_odds: of the right, at a node without a booster, shape (n_nodes,).
+    `order`: codes in the order of the leaves, shape (n_codes,).
+    `nodes`: for each node the first leaf, the first leaf on the right, and the end, shape (n_nodes, 3), root first.
+    `log_odds`: of the right, at a node without a booster, shape (n_nodes,).
     """
 
     order: Codes
@@ -109,9 +100,7 @@ class Boosters:
 @dataclass(frozen=True, eq=False)
 class Refinement:
     """The place of a value within its code, as a share of the code's mass: a beta distribution in each leaf.
-
-    Attributes:
-        shapes: parameters of the distribution in each leaf, shape (n_leaves, 2).
+    `shapes`: parameters of the distribution in each leaf, shape (n_leaves, 2).
     """
 
     tree: Forest
@@ -145,10 +134,8 @@ class Stack:
 @dataclass(frozen=True, eq=False)
 class Conditional:
     """One column given those before it.
-
-    Attributes:
-        places: for features that are categories, by number, the place of each on a line, shape (size,). Neighbors go
-            with like values of the column.
+    `places`: for features that are categories, by number, the place of each on a line, shape (size,). Neighbors go with
+    like values of the column.
     """
 
     distribution: Marginal | Boosters
@@ -186,16 +173,11 @@ class TrainingColumn:
 
     @property
     def counts(self) -> Array:
-        """Rows of each code."""
         return np.bincount(self.codes, minlength=self.size).astype(np.float64)
 
 
 def fit_conditional(learned: TrainingColumn, growth: Growth, rng: np.random.Generator) -> Conditional:
-    """The distribution of a column given features.
-
-    Args:
-        learned: *Sensitive*. The column and the features.
-    """
+    """The distribution of a column given features. `learned`: *Sensitive*. The column and the features."""
     counts, codes = learned.counts, learned.codes
     if learned.rows.shape[1] == 0 or len(codes) < 2 * growth.leaf_rows or np.count_nonzero(counts) < 2:
         return Conditional(Marginal(counts), refinement=_refinement(learned.rows, learned, growth, rng))
@@ -212,9 +194,7 @@ def draw_codes(
     rng: np.random.Generator,
 ) -> Codes:  # fmt: skip
     """A code for each row, among those that are open to it, as far as it has a chance of any; shape (n,).
-
-    Args:
-        is_open: shape (n, size); `None`: all codes are.
+    `is_open`: shape (n, size); `None`: all codes are.
     """
     if is_open is None or is_open.all():
         return distribution.draw(rows, rng)
@@ -250,9 +230,7 @@ def _boosters(rows: Features, learned: TrainingColumn, growth: Growth, rng: np.r
 
 def _halves(running: Array) -> Iterator[tuple[int, int, int]]:
     """First, middle and end of the nodes of a tree over leaves, each split where its mass is halved best; root first.
-
-    Args:
-        running: mass before each leaf, and of all, shape (n_leaves + 1,).
+    `running`: mass before each leaf, and of all, shape (n_leaves + 1,).
     """
     waiting = [(0, len(running) - 1)]
     while waiting:
@@ -294,7 +272,6 @@ def _places(learned: TrainingColumn, counts: Array) -> dict[int, Array]:
 
 
 def _placed(rows: Features, places: Mapping[int, Array]) -> Features:
-    """The features, categories in their places."""
     if not places:
         return rows
     rows = rows.copy()
@@ -388,7 +365,6 @@ def conditional_to_arrays(
 def conditional_from_arrays(
     content: Mapping[str, Any], arrays: Arrays, forests: Sequence[Forest], size: int, n_features: int
 ) -> Conditional:
-    """A conditional from what `conditional_to_arrays` gave."""
     stack = None
     if "stack" in content:
         stack = Stack(tuple(_checked_forest(number, forests, n_features) for number in content["stack"]))

@@ -16,8 +16,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-LEAF = -1
-"""Child of a leaf."""
+LEAF = -1  # child of a leaf
 MOST_DEPTH = 2**16
 
 Features = NDArray[np.float32]
@@ -33,8 +32,7 @@ FEWEST_LEAVES, MOST_LEAVES, ROWS_PER_LEAF = 4, 16, 500
 a leaf, numbers on 17,000 rows were a little nearer, and nine categories on 4,200 rows further off and more copied."""
 SIGNIFICANT = 5.0
 """What a split of a CART saves at least, in variances of the response over the number of units; less is noise."""
-REFINED = 3
-"""Factor of the smallest leaf of a CART, in which two numbers are estimated."""
+REFINED = 3  # factor of the smallest leaf of a CART, in which two numbers are estimated
 
 
 class Nodes(NamedTuple):
@@ -47,18 +45,13 @@ class Nodes(NamedTuple):
     value: Array
 
     def cut(self, first: int, end: int) -> "Nodes":
-        """Consecutive nodes."""
         part = slice(first, end)
         return Nodes(self.feature[part], self.threshold[part], self.left[part], self.right[part], self.value[part])
 
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Trees one after another.
-
-    Attributes:
-        sizes: nodes of each tree, shape (n_trees,).
-    """
+    """Trees one after another. `sizes`: nodes of each tree, shape (n_trees,)."""
 
     sizes: NDArray[np.int32]
     nodes: Nodes
@@ -92,7 +85,6 @@ class Forest:
 
     @property
     def n_leaves(self) -> int:
-        """Leaves of all trees."""
         return int((self.nodes.left == LEAF).sum())
 
     @cached_property
@@ -130,7 +122,6 @@ def forests_to_arrays(forests: Sequence[Forest]) -> dict[str, NDArray[Any]]:
 
 
 def forests_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Forest]:
-    """The forests of a model."""
     n_trees, n_features, sizes = (_whole(arrays[f"forests.{name}"]) for name in ("trees", "features", "sizes"))
     feature, left, right = (_whole(arrays[f"nodes.{name}"]) for name in ("feature", "left", "right"))
     threshold, value = (_real(arrays[f"nodes.{name}"]) for name in ("threshold", "value"))
@@ -181,10 +172,8 @@ class Growth:
 
     def boosted(self, rows: Features, response: Array, objective: Objective, seed: int) -> Forest:
         """Trees whose sum is the log-odds of a response of 0 and 1, or the mean of a number.
-
-        Args:
-            rows: shape (n, n_features).
-            response: shape (n,), not constant.
+        `rows`: shape (n, n_features).
+        `response`: shape (n,), not constant.
         """
         from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
@@ -208,11 +197,9 @@ class Growth:
 
     def cart(self, rows: Features, response: Array, weights: Array, seed: int) -> Forest:
         """One regression tree (CART); its leaves have no values.
-
-        Args:
-            rows: shape (n, n_features).
-            response: shape (n,).
-            weights: of the rows, at most one for all rows of a unit together; shape (n,).
+        `rows`: shape (n, n_features).
+        `response`: shape (n,).
+        `weights`: of the rows, at most one for all rows of a unit together; shape (n,).
         """
         from sklearn.tree import DecisionTreeRegressor
 

@@ -26,8 +26,7 @@ from synth.trees.conditional import (
 )
 from synth.trees.forest import Array, Features, Forest, Growth, forests_from_arrays, forests_to_arrays
 
-FOCUS = 2
-"""Factor of the rounds for the column that matters most."""
+FOCUS = 2  # factor of the rounds for the column that matters most
 ROWS_AT_ONCE = 100_000
 """Rows that are drawn at a time: what they need in memory does not grow with a table."""
 
@@ -142,10 +141,8 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
     tell: Callable[[float], None] = lambda _done: None,
 ) -> SequentialTrees:
     """Every column learned from those before it; the same whatever the number of threads.
-
-    Args:
-        rows: *Sensitive*. What is learned from.
-        weights: of the rows, at most one for all rows of a unit together; shape (n,).
+    `rows`: *Sensitive*. What is learned from.
+    `weights`: of the rows, at most one for all rows of a unit together; shape (n,).
     """
     import sklearn.ensemble  # noqa: F401 - threads of a library are limited once it is loaded
 

@@ -14,9 +14,7 @@ from evaluate.gate.policy import Policy, Rule
 from evaluate.gate.verdict import judge_candidate
 from evaluate.metrics import CATALOG, MODULES
 from evaluate.result import Candidate, Estimate, EvaluationError
-from evaluate.sampling import (
-    shuffle_columns,
-)
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema, build_schema
 
@@ -27,9 +25,7 @@ MIXED = {
     "since": {"kind": "date", "bounds": ["2000-01-01", "2030-12-31"]},
     "smoker": {"kind": "boolean"},
 }
-SCHEMA = build_schema(
-    {"status": "declared", "target": "smoker", "sensitive": ["region"], "columns": MIXED},
-)
+SCHEMA = build_schema({"status": "declared", "target": "smoker", "sensitive": ["region"], "columns": MIXED})
 LANDMARKED = ("validity", "fidelity", "utility")
 """Families whose numbers have an interval and both landmarks."""
 
@@ -61,11 +57,7 @@ def measured(name: str, kind: str) -> Candidate:
 @cache
 def prepared(kind: str) -> Tables:
     train, holdout = rows(400, 0), rows(300, 1)
-    offered = {
-        "honest": rows(350, 2),
-        "train": train,
-        "shuffled": shuffle_columns(train, np.random.default_rng(3)),
-    }
+    offered = {"honest": rows(350, 2), "train": train, "shuffled": shuffle_columns(train, np.random.default_rng(3))}
     if kind in offered:
         return Tables.prepare(train, holdout, offered[kind], SCHEMA)
     assert kind == "turned"

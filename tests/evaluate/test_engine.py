@@ -23,7 +23,7 @@ from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Fa
 from evaluate.result_io import evaluation_from
 from evaluate.tables import MetricResult, Tables
 from synth.errors import PlaceError, SchemaError, TableError
-from synth.schema import Schema, build_schema
+from synth.schema import build_schema
 from tests.evaluations import stated
 
 STATED = stated()
@@ -237,19 +237,6 @@ def test_a_synthetic_table_that_lacks_a_column_is_refused() -> None:
         engine.evaluate(
             train=_rows(100, 0), holdout=_rows(100, 1), synthetic=_rows(100, 2).drop(columns="region"), schema=SCHEMA
         )
-
-
-@pytest.mark.parametrize("columns", [["age"], ["region"], ["smoker", "age"]])
-def test_narrow_tables_are_measured(columns: list[str]) -> None:
-    schema: Schema = build_schema(
-        {"status": "declared", "columns": {n: SCHEMA.columns[n].model_dump(mode="json") for n in columns}}
-    )
-    train, holdout, synthetic = (_rows(100, seed)[columns] for seed in range(3))
-    candidate = engine.evaluate(
-        train=train, holdout=holdout, synthetic=synthetic, schema=schema, measures=FIDELITY
-    ).candidates[0]
-    assert isinstance(candidate.find("columns.tvd.excess"), Estimate)
-    assert (candidate.find("pairs.tvd.excess").__class__ is Failure) == (len(columns) == 1)
 
 
 @pytest.fixture

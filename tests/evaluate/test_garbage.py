@@ -40,7 +40,7 @@ FRESH_OPEN: Mapping[str, Mapping[str, str]] = {
     "german_credit": {
         COLUMN: "of 500 training rows no column's relations can be told from chance",
         VALID: "300 valid rows show that 98.8% are valid, where 99% is asked for",
-    },
+    }
 }
 """Numbers of fresh rows that a shipped policy leaves open, and why."""
 

@@ -106,8 +106,7 @@ def test_no_rows_have_no_shapes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "masked"),
-    [("", ""), ("Ünal-37", "Aaaa-99"), ("漢字 ٣", "aa 9"), ("x" * 40, "a" * 24 + "..."), ("²", "9")],
+    ("text", "masked"), [("", ""), ("Ünal-37", "Aaaa-99"), ("漢字 ٣", "aa 9"), ("x" * 40, "a" * 24 + "..."), ("²", "9")]
 )
 def test_texts_keep_their_form_alone(text: str, masked: str) -> None:
     assert form(text) == masked

@@ -10,9 +10,7 @@ import pytest
 from evaluate.neighbors import Neighbors, SpaceRows, kept_search, nearest, search, space_of
 from evaluate.neighbors import exact_search as neighbors
 from evaluate.neighbors.exact_search import candidates_on
-from evaluate.sampling import (
-    shuffle_columns,
-)
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import Tables
 from synth.schema import build_schema
 from synth.table import conform

@@ -26,8 +26,7 @@ def report(
 
 
 @pytest.fixture(
-    scope="module",
-    params=[pytest.param(True, marks=pytest.mark.slow, id="scripts"), pytest.param(False, id="none")],
+    scope="module", params=[pytest.param(True, marks=pytest.mark.slow, id="scripts"), pytest.param(False, id="none")]
 )
 def printed(request: pytest.FixtureRequest, browser: Any, report: Path) -> list[str]:
     with visiting(browser, report, java_script_enabled=request.param) as visit:

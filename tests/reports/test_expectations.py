@@ -14,10 +14,7 @@ HEADING = "Expected from public facts, beside what was measured"
 
 
 def candidate(expected: Expectation | None) -> Candidate:
-    estimates = (
-        Estimate("columns.tvd.mean", 0.017, 800, "lower"),
-        Estimate("pairs.tvd.mean", 0.09, 800, "lower"),
-    )
+    estimates = (Estimate("columns.tvd.mean", 0.017, 800, "lower"), Estimate("pairs.tvd.mean", 0.09, 800, "lower"))
     return Candidate("mst", estimates, expected=expected)
 
 

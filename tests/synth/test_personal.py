@@ -76,8 +76,7 @@ def test_numbers_count_as_their_digits() -> None:
 
 
 @pytest.mark.parametrize(
-    "iban",
-    ["GB82 WEST 1234 5698 7654 32", "DE89370400440532013000", "FR1420041010050500013M02606", "NO9386011117947"],
+    "iban", ["GB82 WEST 1234 5698 7654 32", "DE89370400440532013000", "FR1420041010050500013M02606", "NO9386011117947"]
 )
 def test_published_ibans_pass_and_any_changed_digit_fails(iban: str) -> None:
     assert is_iban(iban)

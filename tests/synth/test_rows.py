@@ -23,10 +23,11 @@ from synth.personal import check_room as check_personal
 from synth.personal import generate as personal
 from synth.row_hash import content_keys, content_sums, tickets
 from synth.schema import Schema, build_schema
-from synth.schema.kinds import IdentifierColumn, PersonalColumn
+from synth.schema.kinds import IdentifierColumn, IntegerColumn, PersonalColumn
 from synth.schema_file import read_schema, schema_json, write_schema
 from synth.split import halves, row_keys, side_bound, side_salt, split_table, twins
-from synth.table import conform
+from synth.table import conform, spool
+from synth.table.rows import Rows
 from tests.chunks import in_chunks
 
 
@@ -37,10 +38,7 @@ def visits() -> tuple[pd.DataFrame, Schema]:
         "patient": pd.array(np.sort(rng.integers(1000, 1500, 2000)), dtype="Int64"),
         "stay": pd.array(rng.integers(1, 15, 2000), dtype="Int64"),
     })  # fmt: skip
-    columns = {
-        "patient": {"kind": "identifier", "bounds": [0, 9999]},
-        "stay": {"kind": "integer", "bounds": [1, 14]},
-    }
+    columns = {"patient": {"kind": "identifier", "bounds": [0, 9999]}, "stay": {"kind": "integer", "bounds": [1, 14]}}
     content = {"status": "declared", "entity": "patient", "max_rows_per_unit": 5, "target": "stay", "columns": columns}
     return frame, build_schema(content)
 
@@ -571,3 +569,22 @@ def test_a_format_can_be_used_up_but_not_exceeded() -> None:
         assert len(set(generate(column, 260, RNG))) == capacity(column) == 260
         with pytest.raises(SchemaError, match="room for 260"):
             generate(column, 261, RNG)
+
+
+def test_rows_that_are_cast_once_more_lie_where_they_lay(
+    visits: tuple[pd.DataFrame, Schema], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame, schema = visits
+    folders, nameless_file = list[Path](), spool.nameless_file
+    monkeypatch.setattr(spool, "MOST_IN_MEMORY", 0)
+
+    def noted(folder: Path) -> Any:
+        folders.append(folder)
+        return nameless_file(folder)
+
+    monkeypatch.setattr(spool, "nameless_file", noted)
+    rows = in_chunks(frame.head(20), schema, 7, tmp_path)
+    narrow = IntegerColumn(bounds=(1, 3))
+    again = Rows.of(rows, schema.model_copy(update={"columns": {**schema.columns, "stay": narrow}}))
+    assert again.frame()["stay"].max() == 3
+    assert set(folders) == {tmp_path}

@@ -55,7 +55,6 @@ DECLARED = "status = 'declared'\n"
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
 LISTED = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8)
-FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 MISSING = st.fixed_dictionaries({}, optional={"missing": st.booleans(), "drop": st.booleans(), "dtype": NAMES})
 
 

@@ -414,11 +414,8 @@ def test_one_of_several_tables_is_named_and_has_no_relationships() -> None:
     with pytest.raises(SchemaError, match="table='c' is not in the metadata"):
         from_sdv(several("a", "b"), table="c")
     relationship = {
-        "parent_table_name": "a",
-        "child_table_name": "b",
-        "parent_primary_key": "n",
-        "child_foreign_key": "n",
-    }
+        "parent_table_name": "a", "child_table_name": "b", "parent_primary_key": "n", "child_foreign_key": "n",
+    }  # fmt: skip
     assert from_sdv(several("a", "b", "c", relationships=[relationship]), table="c").lost == ()
     for name in ("a", "b"):
         with pytest.raises(SchemaError, match=f"table='{name}' has relationships"):

@@ -23,14 +23,7 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from synth.dp.accounting import epsilon_pld, loss_deviation
-from synth.dp.events import (
-    Event,
-    GaussianEvent,
-    LaplaceEvent,
-    SelectionEvent,
-    StabilityEvent,
-    SubsampledGaussianEvent,
-)
+from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
 from synth.dp.schedule import Schedule
 
 LEAST_FACTOR, MOST_FACTOR = 1 / 4, 16.0
@@ -75,9 +68,8 @@ def _curve(event: SubsampledGaussianEvent) -> np.ndarray:
 
 
 def largest_factor(event: SubsampledGaussianEvent, rates: tuple[float, float]) -> float:
-    """The largest factor on the noise that allows both rates, or somewhat more; infinite where any seems to.
-
-    Where even the least factor does not allow them, that one: a bound that is too small is a bound.
+    """The largest factor on the noise that allows both rates, or somewhat more; infinite where any seems to. Where even
+    the least factor does not allow them, that one: a bound that is too small is a bound.
     """
     if sum(rates) >= 1 or allows(event, MOST_FACTOR, rates):
         return math.inf
@@ -92,10 +84,9 @@ def largest_factor(event: SubsampledGaussianEvent, rates: tuple[float, float]) -
 
 
 def epsilon_of_steps(schedule: Schedule, done: SubsampledGaussianEvent, factor: float) -> float:
-    """Epsilon that a factor on the noise of steps proves.
-
-    Where there is as much noise as stated or more, it is that of the steps that were done, which proves something
-    whatever else was read; where there is less, that of `epsilon_of_less`.
+    """Epsilon that a factor on the noise of steps proves. Where there is as much noise as stated or more, it is that of
+    the steps that were done, which proves something whatever else was read; where there is less, that of
+    `epsilon_of_less`.
     """
     if factor >= 1:
         return 0.0 if math.isinf(factor) else epsilon_pld([_scaled(done, factor)], schedule.delta)
@@ -103,9 +94,8 @@ def epsilon_of_steps(schedule: Schedule, done: SubsampledGaussianEvent, factor: 
 
 
 def epsilon_of_less(schedule: Schedule, what: str | None, factor: float) -> float:
-    """Epsilon of the whole schedule with less noise in one event than stated, in the others as much.
-
-    Above the claim, then, and either the claim is false or the list of events that it rests on.
+    """Epsilon of the whole schedule with less noise in one event than stated, in the others as much. Above the claim,
+    then, and either the claim is false or the list of events that it rests on.
     """
     factor = max(factor, LEAST_FACTOR)
     events = [_scaled(event, factor) if what in (None, event.what) else event for event in schedule.events]
@@ -221,14 +211,12 @@ def _crossing(p_value: Callable[[float], float], error: float, ends: tuple[float
 def best_of_run(
     scores: np.ndarray, present: np.ndarray, delta: float, confidence: float, guessed: Sequence[float] = GUESSED
 ) -> float:
-    """The largest of the bounds from one run's scores, each on another number of guesses; all hold at once.
+    """The largest of the bounds from one run's scores, each on another number of guesses; all hold at once. `scores`:
+    of each canary, large where it seems to be in, shape (n_canaries,). `present`: whether it is, by the toss of a fair
+    coin, shape (n_canaries,).
 
     Where delta is large, the first canaries alone are looked at, the others being part of the table: how many follows
     from delta.
-
-    Args:
-        scores: of each canary, large where it seems to be in, shape (n_canaries,).
-        present: whether it is, by the toss of a fair coin, shape (n_canaries,).
     """
     n = min(len(scores), max(LEAST_CANARIES, round(ROOM / delta)))
     order, bounds = np.argsort(scores[:n], kind="stable"), []

@@ -35,27 +35,22 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histories import FIRST_ROWS, LATER_ROWS
 from synth.schema import Schema, build_schema
 
-N_CHOICES = 250
-"""Choices by each of the two tables' scores."""
+N_CHOICES = 250  # Choices by each of the two tables' scores
 N_CODES = 3
 RANGE, MOST_ROWS = 3.0, 2_000
 """Units are as many as should move log chances by this, and their rows no more than so many."""
-DEEP = 2
-"""Depth of a table whose triples of columns lead."""
+DEEP = 2  # Depth of a table whose triples of columns lead
 _SEED = 20_241
 
 
 @dataclass(frozen=True)
 class ChoiceTable:
-    """A public table on which units can move a choice as far as units can."""
-
     schema: Schema
     n_units: int
     depth: int = 1
 
     @classmethod
     def like(cls, schema: Schema, epsilon: float, depth: int = 1) -> "ChoiceTable":
-        """A table for choices of this epsilon under a schema's unit."""
         columns: dict[str, Any] = {
             f"column {i + 1}": {"kind": "integer", "bounds": [0, N_CODES - 1], "bins": list(range(N_CODES + 1))}
             for i in range(4)
@@ -73,7 +68,6 @@ class ChoiceTable:
         return cls(build_schema(content), n_units + n_units % 2, depth)
 
     def table(self, present: bool) -> pd.DataFrame:
-        """The table with the units, or without."""
         k, histories = self.schema.max_rows_per_unit, self.schema.order is not None
         n, codes = self.n_units * (1 if histories else k), range(N_CODES)
         tied = np.array([(a, a, b, b) for a, b in product(codes, codes)])
@@ -94,10 +88,8 @@ class ChoiceTable:
         return with_texts(frame, self.schema)
 
     def _of_histories(self, kinds: list[np.ndarray]) -> pd.DataFrame:
-        """Histories of k rows, all of one kind and in turn any of it, so that no row tells the next one.
-
-        Args:
-            kinds: rows, as many as there are units of each kind; shape (n_units, n_columns) each.
+        """Histories of k rows, all of one kind and in turn any of it, so that no row tells the next one. `kinds`: rows,
+        as many as there are units of each kind; shape (n_units, n_columns) each.
         """
         k, rng = self.schema.max_rows_per_unit, np.random.default_rng(_SEED)
         rows = [
@@ -135,9 +127,8 @@ class Chances:
 def audit_choices(
     generator: PrivateGenerator, schema: Schema, schedule: Schedule, confidence: float
 ) -> tuple[AuditCheck, ...]:
-    """The check of the first kind of choice that a generator makes, of first rows and of later ones in histories.
-
-    None is made where the generator makes no choice, and where it would not draw histories of the table for it.
+    """The check of the first kind of choice that a generator makes, of first rows and of later ones in histories. None
+    is made where the generator makes no choice, and where it would not draw histories of the table for it.
     """
     kinds = _kinds(schedule, schema)
     if not kinds:
@@ -184,7 +175,6 @@ def _kinds(schedule: Schedule, schema: Schema) -> list[tuple[SelectionEvent, int
 def _check_of(
     choices: tuple[ChoiceArguments, ChoiceArguments], n_rows: int, n_units: int, schedule: Schedule, confidence: float
 ) -> AuditCheck:
-    """The check of one kind of choice."""
     event = choices[0].event
     chances = Chances(*choices, 2 * n_rows / event.epsilon, n_units)
     counts = np.array([_counts(choice, chances.sets, schedule.delta) for choice in choices])
@@ -201,7 +191,6 @@ def _check_of(
 
 
 def _counts(choice: ChoiceArguments, sets: tuple[np.ndarray, np.ndarray], delta: float) -> list[int]:
-    """Counts of how often a budget chooses from each set, by the system's noise."""
     event = replace(choice.event, count=N_CHOICES)
     budget = Budget(Schedule((event,), delta))
     chosen = [budget.choose(choice.scores, choice.score_sensitivity, event) for _ in range(N_CHOICES)]
@@ -209,10 +198,8 @@ def _counts(choice: ChoiceArguments, sets: tuple[np.ndarray, np.ndarray], delta:
 
 
 def _least_range(counts: np.ndarray, confidence: float) -> np.ndarray:
-    """The bounded range that is at least there, by how often two sets were chosen; shape (n,).
-
-    Args:
-        counts: without the units and with them, of both sets, shape (n, 2, 2).
+    """The bounded range that is at least there, by how often two sets were chosen; shape (n,). `counts`: without the
+    units and with them, of both sets, shape (n, 2, 2).
     """
     tail = (1 - confidence) / 4
     low = np.where(counts == 0, 0.0, stats.beta.ppf(tail, np.maximum(counts, 1), N_CHOICES - counts + 1))

@@ -32,8 +32,6 @@ TIE = 1e-9
 
 @dataclass(frozen=True)
 class CountTrials:
-    """The guesses about some fits."""
-
     errors: tuple[int, int]
     n_each: int
     ran_on: str
@@ -43,8 +41,6 @@ class CountTrials:
 
 @dataclass(frozen=True)
 class Patience:
-    """Limits on the number and time of fits."""
-
     n_fits: int
     until: float
     tell: Callable[[float], None]
@@ -58,7 +54,6 @@ class Patience:
 def trials_of_counts(
     generator: PrivateGenerator, schedule: Schedule, stand_in: StandIn, patience: Patience, rng: np.random.Generator
 ) -> CountTrials:
-    """The guesses about the counts of some fits, half of the canaries in at each."""
     false_positives = false_negatives = n_done = 0
     half = stand_in.n_codes // 2
     signals, residuals = [], Residuals()
@@ -88,11 +83,7 @@ def trials_of_counts(
 def measurement_log(
     generator: PrivateGenerator, schedule: Schedule, stand_in: StandIn, present: np.ndarray
 ) -> MeasurementLog:
-    """The noisy measurements of one fit of the stand-in.
-
-    Args:
-        present: which canaries are in, shape (n_codes,).
-    """
+    """The noisy measurements of one fit of the stand-in. `present`: which canaries are in, shape (n_codes,)."""
     counted = [event for event in schedule.events if not isinstance(event, SubsampledGaussianEvent)]
     log = MeasurementLog(sum(event.count for event in counted))
     with suppress(LogComplete):

@@ -53,22 +53,17 @@ OUTSIDE = (
 )
 """No audit of a local claim looks at these."""
 QUESTIONS, RESPONDENT = "reports to each question", "answers of one respondent"
-CERTAIN = 40.0
-"""The least epsilon that is proved where an answer is not randomized at all."""
-ATTACK_SHARE = 0.5
-"""Of the error that the confidence leaves, for whole fits; the rest is for each question alone."""
+CERTAIN = 40.0  # The least epsilon that is proved where an answer is not randomized at all
+ATTACK_SHARE = 0.5  # Of the error that the confidence leaves, for whole fits; the rest is for each question alone
 NEEDED, RARE = 1_000.0, 60.0
 """Reports to tell twice a small epsilon from one: so many over its square. Where it is large: so many times the odds of
 twice as much."""
 LEAST_ANSWERS, MOST_ANSWERS = 50_000, 400_000
-LEAST_REPORTS, MOST_REPORTS = 2_000, 100_000
-"""Reports to one question, after each answer, by which an event is tested."""
-CHOOSING = 4
-"""Of reports to one question a quarter more, by which the event is chosen."""
+LEAST_REPORTS, MOST_REPORTS = 2_000, 100_000  # Reports to one question, after each answer, by which an event is tested
+CHOOSING = 4  # Of reports to one question a quarter more, by which the event is chosen
 MOST_WORDS, MOST_WORDS_ALONE = 60_000_000, 100_000_000
 """Random words for whole fits, and for each question alone: what takes seconds."""
-SLOTS = 50_000
-"""Of one fit at most."""
+SLOTS = 50_000  # Of one fit at most
 N_ALONE, ROOM = 24, 4
 """Fits with a single respondent, and slots for each question: several rows of one respondent have room."""
 _SEED = 20_242
@@ -84,7 +79,6 @@ def audit_local(
     seed: int,
     progress: Progress,
 ) -> Audit:
-    """The audit of a generator whose respondents randomize their own answers."""
     error, what = 1 - confidence, f"audit {generator.name}"
     progress(what, 0.0)
     people = Respondents.of(generator, schema)
@@ -106,14 +100,11 @@ def _n_reports(epsilon: float) -> float:
 
 
 def _words(oracle: Any) -> int:
-    """Random words of one report, about."""
     return 4 if isinstance(oracle, DirectEncoding) else int(oracle.n_cells)
 
 
 @dataclass(frozen=True)
 class _Fits:
-    """Whole fits that are attacked."""
-
     people: Respondents
     n_each: int
     until: float
@@ -125,7 +116,6 @@ class _Fits:
 
 
 def _n_slots(survey: Survey) -> int:
-    """Respondents of each row, in each half."""
     words = float(np.mean([_words(question.oracle) for question in survey.questions]))
     wanted = float(np.clip(_n_reports(survey.event.epsilon), LEAST_ANSWERS, MOST_ANSWERS))
     n_answers = min(wanted, MOST_WORDS / 4 / words)
@@ -203,8 +193,6 @@ def _opposites(survey: Survey) -> tuple[dict[str, int], dict[str, int]]:
 
 @dataclass(frozen=True)
 class EventCounts:
-    """How often an event came after one answer, and after another."""
-
     one: int
     n_one: int
     other: int
@@ -229,13 +217,9 @@ def _bounds(one: np.ndarray, other: np.ndarray, n: tuple[int, int], confidence: 
 
 
 def _best(counts: np.ndarray, confidence: float) -> EventCounts:
-    """The event that the first half speaks for, as it came in the second half.
-
-    Events hold the classes with the highest ratios. The one with the largest bound, about, is taken, in the direction
-    in which it is larger.
-
-    Args:
-        counts: of each class, by half and world, shape (2, 2, n_classes).
+    """The event that the first half speaks for, as it came in the second half. `counts`: of each class, by half and
+    world, shape (2, 2, n_classes). Events hold the classes with the highest ratios. The one with the largest bound,
+    about, is taken, in the direction in which it is larger.
     """
     z, choices = float(stats.norm.isf((1 - confidence) / 2)), []
     for one, other in ((0, 1), (1, 0)):
@@ -304,7 +288,6 @@ def _each_question(people: Respondents, confidence: float, rng: np.random.Genera
 
 
 def _of_questions(survey: Survey, bounds: Sequence[float], n_each: int, level: float) -> AuditCheck:
-    """The conclusion from the bounds of all questions."""
     stated, highest = survey.event.epsilon, max(bounds)
     kinds = dict.fromkeys(question.oracle for question in survey.questions)
     weakest = min(kinds, key=lambda oracle: _expected(oracle, n_each, level))

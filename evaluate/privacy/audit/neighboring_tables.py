@@ -12,25 +12,19 @@ from synth.schema import Schema, build_schema
 from synth.schema.kinds import CategoricalColumn
 from synth.table import conform
 
-N_ROWS = 300
-"""Rows of a stand-in: few, so that one more row is seen as far as it can be."""
-EXCESS = 3
-"""The target's rows in multiples of those that a fit may use, where a unit may have several rows."""
+N_ROWS = 300  # Rows of a stand-in: few, so that one more row is seen as far as it can be
+EXCESS = 3  # The target's rows in multiples of those that a fit may use, where a unit may have several rows
 UNIT = {"kind": "identifier", "bounds": [0, 10**12]}
-FAR = 1e6
-"""The bound assumed for a number whose bounds are to be measured."""
+FAR = 1e6  # The bound assumed for a number whose bounds are to be measured
 
 
 @dataclass(frozen=True)
 class Worlds:
-    """Two neighboring tables."""
-
     schema: Schema
     rows: pd.DataFrame
     target: pd.DataFrame
 
     def table(self, present: bool) -> pd.DataFrame:
-        """The table with the target, or without."""
         return pd.concat([self.rows, self.target], ignore_index=True) if present else self.rows
 
     @classmethod

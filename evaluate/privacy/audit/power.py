@@ -21,11 +21,9 @@ from evaluate.audit_result import Power
 from evaluate.privacy.audit.bounds import gaussian_epsilon, rules_out
 from synth.dp.events import SubsampledGaussianEvent
 
-USUAL = 0.9
-"""Share of audits that have to show a fault for it to count as one that would be shown."""
+USUAL = 0.9  # Share of audits that have to show a fault for it to count as one that would be shown
 N_SIMULATED, N_DRAWN = 2_000, 200_000
-LATTICE = 3.0
-"""Noise with a smaller standard deviation than this is simulated as the whole numbers that it is."""
+LATTICE = 3.0  # Noise with a smaller standard deviation than this is simulated as the whole numbers that it is
 _SEED = 20_240
 
 
@@ -44,15 +42,8 @@ def power_of(shows: Callable[[float], float]) -> Power:
 
 @dataclass(frozen=True)
 class Signal:
-    """The releases that one canary shows in.
-
-    Attributes:
-        canary: what it adds to the exact count of each, shape (n_releases,).
-        sigma: of each one's noise as stated, shape (n_releases,).
-    """
-
-    canary: np.ndarray
-    sigma: np.ndarray
+    canary: np.ndarray  # what it adds to the exact count of each, shape (n_releases,)
+    sigma: np.ndarray  # of each one's noise as stated, shape (n_releases,)
 
     @property
     def mu(self) -> float:
@@ -60,7 +51,6 @@ class Signal:
         return float(np.sqrt(np.sum((self.canary / self.sigma) ** 2)))
 
     def error_rate(self, share: float) -> float:
-        """The attacker's error rate, in either direction, at a share of the noise."""
         if share == 0 or len(self.sigma) == 0:
             return 0.0 if len(self.sigma) else 0.5
         if share * self.sigma.min() >= LATTICE:
@@ -85,7 +75,6 @@ def _sums(sigma: float, count: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def power_of_counts(signal: Signal, n_each: int, confidence: float, least_mu: float) -> Power:
-    """The power of guesses about counts."""
     errors = np.arange(n_each + 1)
     # Of a rate's upper end, how much mu it proves: -infinity where all were errors.
     proved = -special.ndtri(upper_ends(errors, n_each, confidence))
@@ -121,7 +110,6 @@ def upper_ends(errors: np.ndarray, n: int, confidence: float) -> np.ndarray:
 def power_of_steps(
     event: SubsampledGaussianEvent, sizes: Sequence[float], n_each: tuple[int, int], confidence: float
 ) -> Power:
-    """The power of guesses about the canaries of one training run."""
     n_steps, rate, rng = len(sizes), event.sampling_rate, np.random.default_rng(_SEED)
     size = float(np.sqrt(np.mean(np.square(sizes)))) if n_steps else 0.0
     times = np.arange(n_steps + 1)

@@ -45,10 +45,8 @@ from synth.progress import quiet
 from synth.schema import Schema
 
 RELEASES, DOMAIN = "exact numbers behind every draw", "measured bounds, categories and frequent values"
-CERTAIN = 40.0
-"""The least epsilon that is proved where no epsilon would do."""
-_SEED = 0
-"""Of made-up rows."""
+CERTAIN = 40.0  # The least epsilon that is proved where no epsilon would do
+_SEED = 0  # Of made-up rows
 
 
 def audit_releases(generator: PrivateGenerator, schedule: Schedule, stand_in: StandIn) -> tuple[AuditCheck, set[str]]:
@@ -153,18 +151,14 @@ def _certain(claimed: Schedule) -> float:
     return max(CERTAIN, 2 * claimed.epsilon)
 
 
-ROUNDING = 1e-9
-"""Relative, of what floating point makes of sums."""
-DISAGREEMENT = 0.25
-"""Of the scale of noise, by which published numbers contradict each other."""
+ROUNDING = 1e-9  # Relative, of what floating point makes of sums
+DISAGREEMENT = 0.25  # Of the scale of noise, by which published numbers contradict each other
 NEARLY = 0.9
 """Of the cost of a schedule: other events at the same cost in rho come to another epsilon, but not by so much."""
 
 
 @dataclass(frozen=True)
 class Draw:
-    """One draw as it came to the source of noise."""
-
     event: Event
     values: np.ndarray
     scale: float
@@ -174,8 +168,6 @@ class Draw:
 
 @dataclass(frozen=True)
 class ChoiceArguments:
-    """The arguments of one choice, as the generator hands them to its budget."""
-
     scores: np.ndarray
     score_sensitivity: float
     event: SelectionEvent
@@ -204,15 +196,12 @@ class Script:
             self.faults[event.what] = f"{event.what} came out with {len(self.draws) - before} draws of noise for one"
 
     def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        """The script's numbers."""
         return np.asarray(self._next(values, sigma))
 
     def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
-        """The script's numbers."""
         return np.asarray(self._next(values, scale))
 
     def noisy_max(self, scores: np.ndarray, scale: float) -> int:
-        """The script's numbers."""
         return int(self._next(scores, scale))
 
     def floats(self, values: np.ndarray, sigma: float) -> np.ndarray:
@@ -261,18 +250,15 @@ class RehearsalBudget(Budget):
         self._script = script
 
     def release(self, exact: np.ndarray, event: GaussianEvent | LaplaceEvent) -> np.ndarray:
-        """The budget's."""
         with self._script.paid_by(event):
             return super().release(exact, event)
 
     def choose(self, scores: np.ndarray, score_sensitivity: float, event: SelectionEvent) -> int:
-        """The budget's, its arguments kept."""
         self._script.choices.append(ChoiceArguments(np.array(scores, dtype=float), score_sensitivity, event))
         with self._script.paid_by(event):
             return super().choose(scores, score_sensitivity, event)
 
     def name_stable(self, counts: Mapping[Value, int], event: StabilityEvent) -> list[Value]:
-        """The budget's."""
         with self._script.paid_by(event, tuple(sorted(counts))):
             return super().name_stable(counts, event)
 
@@ -295,7 +281,6 @@ def rehearse(
     until: str | None = None,
     below: int = 1,
 ) -> Script:
-    """The draws of one fit."""
     n_planned = sum(event.count for event in schedule.events if not isinstance(event, SubsampledGaussianEvent))
     script = Script(n_planned, until, () if follows is None else tuple(follows.draws), below)
     with suppress(LogComplete):

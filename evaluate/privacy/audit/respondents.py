@@ -28,27 +28,17 @@ from synth.schema import Schema
 
 Look = Callable[[int, Any, np.ndarray], np.ndarray]
 """Numbers, one for each report, by the question's place, its oracle and the reports."""
-_SEED = 0
-"""Of values within a code, which no report tells."""
+_SEED = 0  # Of values within a code, which no report tells
 
 
 @dataclass(frozen=True)
 class Passed:
-    """The reports to one question.
-
-    Attributes:
-        cells: the true answers that went in, -1 for none; shape (n,).
-        seen: the numbers that were made of the reports, one for each; shape (n,).
-    """
-
-    cells: np.ndarray
-    seen: np.ndarray
+    cells: np.ndarray  # the true answers that went in, -1 for none; shape (n,)
+    seen: np.ndarray  # the numbers that were made of the reports, one for each; shape (n,)
     carried: bool
 
 
 class Wire(SystemNoise):
-    """The system's own noise, whose reports are looked at as they are counted."""
-
     def __init__(self, look: Look) -> None:
         super().__init__()
         self._look = look
@@ -77,8 +67,6 @@ class Wire(SystemNoise):
 
 
 class Listening(Budget):
-    """A budget that ends a fit once respondents have answered."""
-
     def __init__(self, schedule: Schedule, wire: Wire) -> None:
         super().__init__(schedule, wire)
         self._wire = wire
@@ -95,21 +83,17 @@ class Listening(Budget):
 
 @dataclass(frozen=True)
 class Respondents:
-    """Made-up respondents of a survey."""
-
     generator: Local
     schema: Schema
     survey: Survey
 
     @classmethod
     def of(cls, generator: Local, schema: Schema) -> "Respondents":
-        """Respondents for a claim."""
         plain = without_constraints(schema, histories=False)
         asked = type(generator).asking(generator.survey(schema))
         return cls(asked, plain, asked.survey(plain))
 
     def rows(self, codes: Mapping[str, int], n: int, n_rows_each: int = 1) -> pd.DataFrame:
-        """A table of respondents who are all alike."""
         wanted = np.array([[codes[name] for name in self.survey.columns]])
         row = self.survey.discretizer.decode(wanted, np.random.default_rng(_SEED))
         frame = row.iloc[np.zeros(n * n_rows_each, dtype=np.int64)].reset_index(drop=True)
@@ -132,12 +116,8 @@ class Respondents:
         return wire.passed, budget.carried
 
     def asked(self, answers: Sequence[np.ndarray], look: Look) -> list[Passed]:
-        """The reports of so many answers to each question, without a fit.
-
+        """The reports of so many answers to each question, without a fit. `answers`: to each question, shape (n,) each.
         Where counts are of more than the reports, or of none, each answer counts as its own report.
-
-        Args:
-            answers: to each question, shape (n,) each.
         """
         wire = Wire(look)
         budget = Budget(self.survey.schedule, wire)

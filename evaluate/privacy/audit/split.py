@@ -25,7 +25,6 @@ N_UNITS, N_EQUAL, PLACES = 400, 4, (0, 1, 150, 299, 398, 399)
 
 
 def audit_split(schema: Schema, schedule: Schedule) -> AuditCheck:
-    """The check of the private split, as a table in memory is dealt."""
     table, public = _table(schema)
     whole, n_moved = _train(table, public), 0
     for place in PLACES:
@@ -66,7 +65,6 @@ def _table(schema: Schema) -> tuple[pd.DataFrame, Schema]:
 
 
 def _train(table: pd.DataFrame, schema: Schema) -> Counter[tuple[Any, ...]]:
-    """The rows of train, each as often as it is there."""
     known = table[[name for name in table if name in schema.columns]]
     return _rows(split_table(known, schema, private=True).train, schema)
 

@@ -22,12 +22,10 @@ from synth.schema import Schema, build_schema
 N_COLUMNS = 5
 N_CANARIES = 12
 """Canaries in one fit, and codes of a column; in cells of their own, they are as good as one canary in twelve fits."""
-EXCESS = 3
-"""A canary's rows in multiples of those that a fit may use, where a unit may have several rows."""
+EXCESS = 3  # A canary's rows in multiples of those that a fit may use, where a unit may have several rows
 UNIT, ORDER, GROWING = "unit", "order", "growing column"
 IDENTIFIER = {"kind": "identifier", "bounds": [0, 10**12]}
-OF_TEXT = {"kind": "text", "learn": True, "length": 16}
-"""A column of text of a stand-in."""
+OF_TEXT = {"kind": "text", "learn": True, "length": 16}  # A column of text of a stand-in
 
 
 def text_columns(schema: Schema) -> dict[str, Any]:
@@ -49,16 +47,11 @@ class StandIn:
 
     @classmethod
     def like(cls, schema: Schema, n_codes: int = N_CANARIES, *, histories: bool = False) -> "StandIn":
-        """A stand-in with the unit of privacy of a schema, its k and its public number of units."""
         # No more columns than there are: a budget that tells pairs of rows must tell them of the stand-in's, too.
         n_columns = min(N_COLUMNS, len(schema.modeled)) - bool(schema.growing) if histories else N_COLUMNS
         columns: dict[str, Any] = {
             # Declared bins: no noise merges these codes, whatever epsilon is.
-            f"column {i + 1}": {
-                "kind": "integer",
-                "bounds": [0, n_codes - 1],
-                "bins": list(range(n_codes + 1)),
-            }
+            f"column {i + 1}": {"kind": "integer", "bounds": [0, n_codes - 1], "bins": list(range(n_codes + 1))}
             for i in range(n_columns)
         }
         columns |= text_columns(schema)
@@ -74,12 +67,10 @@ class StandIn:
 
     @property
     def histories(self) -> bool:
-        """True if the table holds histories."""
         return self.schema.order is not None
 
     @property
     def k(self) -> int:
-        """Rows of one canary that a fit may use."""
         return self.schema.max_rows_per_unit
 
     @property
@@ -89,7 +80,6 @@ class StandIn:
 
     @property
     def name(self) -> str:
-        """The table, in words."""
         return f"a public stand-in{' of histories' if self.histories else ''}"
 
     @property
@@ -99,19 +89,14 @@ class StandIn:
 
     @property
     def background(self) -> np.ndarray:
-        """Units of each code beside the canary, shape (n_codes,).
-
-        The rows of no two codes are as many, with a canary or without, whether all of its rows count or not.
+        """Units of each code beside the canary, shape (n_codes,). The rows of no two codes are as many, with a canary
+        or without, whether all of its rows count or not.
         """
         apart = math.ceil(self.n_brought / max(self.k - 1, 1)) + 1 if self.histories else 2 * self.n_brought
         return apart * np.arange(1, self.n_codes + 1)
 
     def table(self, present: np.ndarray) -> pd.DataFrame:
-        """The table with some of the canaries.
-
-        Args:
-            present: which, shape (n_codes,), boolean.
-        """
+        """The table with some of the canaries. `present`: which, shape (n_codes,), boolean."""
         codes, n = np.arange(self.n_codes), int(self.background.sum())
         held = np.concatenate([np.repeat(codes, self.background), codes[present]])
         n_rows = np.full(len(held), self.k if self.histories else 1)
@@ -137,10 +122,9 @@ class StandIn:
         return with_texts(owned, self.schema)
 
     def weight(self, counts: np.ndarray, cells: np.ndarray, present: np.ndarray) -> float | None:
-        """The weight of each unit's rows in a release; `None` where these cells do not keep the codes apart.
-
-        In a table of histories that is 1 where first rows are counted, and k - 1 where later ones are. Of a canary any
-        number of rows may be counted, of all the same: the bound on them is a part of what is audited.
+        """The weight of each unit's rows in a release; `None` where these cells do not keep the codes apart. In a table
+        of histories that is 1 where first rows are counted, and k - 1 where later ones are. Of a canary any number of
+        rows may be counted, of all the same: the bound on them is a part of what is audited.
         """
         causes = np.stack([self.background, present], axis=1).astype(float)
         (weight, surplus), *_ = np.linalg.lstsq(causes, counts[cells].astype(float))
@@ -188,26 +172,22 @@ class MeasurementLog:
     system: SystemNoise = field(default_factory=SystemNoise)
 
     def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        """The system's, kept."""
         published = self.system.gaussian(values, sigma)
         self.releases.append(GaussianRelease(values.ravel().astype(float), published.ravel().astype(float), sigma))
         self._drawn()
         return published
 
     def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
-        """The system's."""
         published = self.system.laplace(values, scale)
         self._drawn()
         return published
 
     def noisy_max(self, scores: np.ndarray, scale: float) -> int:
-        """The system's."""
         chosen = self.system.noisy_max(scores, scale)
         self._drawn()
         return chosen
 
     def floats(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        """The system's."""
         return self.system.floats(values, sigma)
 
     def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:

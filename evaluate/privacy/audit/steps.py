@@ -58,19 +58,14 @@ EXPECTED_SAMPLE, N_UNITS = 16, (256, 20_000)
 
 @dataclass
 class StepLog:
-    """A source of noise that samples canaries beside the units and adds them to the sums; the system draws.
+    """A source of noise that samples canaries beside the units and adds them to the sums; the system draws."""
 
-    Attributes:
-        present: which canaries are in, shape (n_canaries,).
-        score: of each canary, up to a threshold that all share, shape (n_canaries,).
-    """
-
-    present: np.ndarray
+    present: np.ndarray  # which canaries are in, shape (n_canaries,)
     n_planned: int
     limit_s: float
     rng: np.random.Generator
     tell: Callable[[float], None] = lambda _: None
-    score: np.ndarray = field(init=False)
+    score: np.ndarray = field(init=False)  # of each canary, up to a threshold that all share, shape (n_canaries,)
     halfway: float = 0.0
     n_done: int = 0
     sizes: list[float] = field(default_factory=list)
@@ -87,15 +82,12 @@ class StepLog:
         self._until = math.inf
 
     def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        """The system's."""
         return self.system.gaussian(values, sigma)
 
     def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
-        """The system's."""
         return self.system.laplace(values, scale)
 
     def noisy_max(self, scores: np.ndarray, scale: float) -> int:
-        """The system's."""
         return self.system.noisy_max(scores, scale)
 
     def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
@@ -158,19 +150,11 @@ class StepLog:
 
 @dataclass(frozen=True)
 class StepTrials:
-    """One run's guesses.
-
-    Attributes:
-        scores: of each canary, above 0 where the attacker says "in", shape (n_canaries,).
-        present: whether it is, shape (n_canaries,).
-        sizes: what a unit adds to a sum, as a share of the clipping bound, shape (n_probed,).
-    """
-
-    scores: np.ndarray
-    present: np.ndarray
+    scores: np.ndarray  # of each canary, above 0 where the attacker says "in", shape (n_canaries,)
+    present: np.ndarray  # whether it is, shape (n_canaries,)
     event: SubsampledGaussianEvent
     n_planned: int
-    sizes: np.ndarray
+    sizes: np.ndarray  # what a unit adds to a sum, as a share of the clipping bound, shape (n_probed,)
     noise_left: float
     most_sampled: float
     residuals: Residuals
@@ -182,7 +166,6 @@ class StepTrials:
 
     @property
     def errors(self) -> tuple[int, int]:
-        """False positives and false negatives."""
         said = self.scores > 0
         return int((said & ~self.present).sum()), int((~said & self.present).sum())
 
@@ -195,7 +178,6 @@ class StepTrials:
 
     @property
     def ran_on(self) -> str:
-        """The run, in words."""
         done, of = self.event.count, self.n_planned
         steps = f"{done:,} steps" if done == of else f"the first {done:,} of {of:,} steps"
         return (
@@ -207,7 +189,6 @@ class StepTrials:
 def run_of_steps(
     generator: PrivateGenerator, schedule: Schedule, event: SubsampledGaussianEvent, stand_in: StandIn, log: StepLog
 ) -> StepTrials:
-    """The observations of an attacker on the canaries of one training run."""
     n_units = int(np.clip(math.ceil(EXPECTED_SAMPLE / event.sampling_rate), *N_UNITS))
     with suppress(LogComplete):
         generator.fit(stand_in.probes(n_units), stand_in.schema, budget=Budget(schedule, log))

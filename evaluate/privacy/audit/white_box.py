@@ -86,12 +86,10 @@ from synth.progress import Progress, quiet
 from synth.schema import Schema
 
 NOISE = "size of the noise on counts"
-SINGLE = 1e-4
-"""Relative error of a clipped sum in single precision."""
+SINGLE = 1e-4  # Relative error of a clipped sum in single precision
 
 
 def of_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> AuditPart:
-    """The conclusion from guesses about one training run."""
     n_in = int(trials.present.sum())
     n_each = (len(trials.present) - n_in, n_in)
     rates, best = (
@@ -188,7 +186,6 @@ def of_scale(schedule: Schedule, residuals: Residuals, confidence: float) -> Aud
 def conclude(
     claim: tuple[float, float], errors: tuple[int, int], n_each: int, confidence: float, *, ran_on: str
 ) -> Audit:
-    """The conclusion from the attacker's error rates."""
     epsilon, delta = claim
     wrong_in, wrong_out = ((k / n_each, *clopper_pearson(k, n_each, level=confidence)) for k in errors)
     never = clopper_pearson(0, n_each, level=confidence)[1]
@@ -213,14 +210,12 @@ CONFIDENCE = 0.99
 
 Fewer than the confidence alone promises, since both error rates have to come out low at once.
 """
-N_FITS = 160
-"""At epsilon 3 enough to find half the noise in 999 audits of a thousand."""
+N_FITS = 160  # At epsilon 3 enough to find half the noise in 999 audits of a thousand
 MOST_RELEASES = 2_700
 """Noisy numbers or tables of numbers that all fits release together, as fits that release more take longer: `aim` is
 fitted 60 to 160 times. The strength that a result states is that of the fits that were made. No clock decides how many
 these are, unless somebody asks for one."""
-MOST_STEPS = 2_000
-"""Of a training run; of a longer one these are held against as many."""
+MOST_STEPS = 2_000  # Of a training run; of a longer one these are held against as many
 SHORTCUTS: Mapping[str, Any] = {
     "n_iterations": 1, "n_draws": 1_000, "n_classes": 1, "generator_steps": 1, "rounds_kept": 1, "workload": {},
 }  # fmt: skip
@@ -230,8 +225,7 @@ One class holds no pair of columns, so that units move the scores of choices as 
 WIDTHS = ("generator_widths", "critic_widths", "encoder_widths", "decoder_widths")
 SMALLEST_DECODER: Mapping[str, Any] = {"d_model": 16, "n_layers": 1, "max_tokens": 8}
 """Of texts in an audit. A folder's model stays as it is."""
-WIDEST = 64
-"""Of a network's layers in an audit: any network of as many layers is clipped and noised alike."""
+WIDEST = 64  # Of a network's layers in an audit: any network of as many layers is clipped and noised alike
 N_CODES_BESIDE_STEPS = 32
 """Of the stand-in where counts have a small part of the budget, and so many more trials are needed to find a fault."""
 CHOICES_SHARE, SCALE_SHARE = 0.1, 0.001
@@ -240,14 +234,11 @@ CHOICES_SHARE, SCALE_SHARE = 0.1, 0.001
 The bound on choices rests on four rates that must all be at their ends at once. It errs far less often than its share.
 That on a noise errs as often as it says: at 99% one sound audit in 100,000.
 """
-STEPS_SHARE, FITS_SHARE = 0.6, 0.3
-"""Of the time, for the steps of a network and for the fits beside them."""
+STEPS_SHARE, FITS_SHARE = 0.6, 0.3  # Of the time, for the steps of a network and for the fits beside them
 
 
 @dataclass(frozen=True)
 class _Subject:
-    """The subject of an audit and its time limit."""
-
     generator: PrivateGenerator
     schedule: Schedule
     stand_in: StandIn
@@ -262,17 +253,14 @@ class _Subject:
         return Patience(self.n_fits, until, tell)
 
     def tell(self, share: float) -> None:
-        """Say how far it is."""
         self.progress(f"audit {self.generator.name}", share)
 
     @property
     def steps(self) -> SubsampledGaussianEvent | None:
-        """The events of DP-SGD."""
         return next((event for event in self.schedule.events if isinstance(event, SubsampledGaussianEvent)), None)
 
     @property
     def claim(self) -> tuple[float, float]:
-        """Epsilon and delta."""
         return self.schedule.epsilon, self.schedule.delta
 
 
@@ -286,7 +274,6 @@ def audit(
     seed: int = 0,
     progress: Progress = quiet,
 ) -> Audit:
-    """The audit of a generator at its own epsilon and delta."""
     if generator.epsilon is None:
         raise AuditError(f"an audit needs a claim, and generator={generator.name!r} has epsilon=none; set epsilon")
     chosen = generator.chosen(schema)
@@ -353,7 +340,6 @@ def _proved(check: AuditCheck, claimed: float) -> float:
 def _attacked(
     subject: _Subject, schema: Schema, rng: np.random.Generator, confidence: float
 ) -> tuple[Audit, tuple[AuditCheck, ...]]:
-    """The attack on counts and steps, and the checks of the noise that they got, at a confidence of their own."""
     if subject.steps is not None:
         wide = StandIn.like(schema, N_CODES_BESIDE_STEPS, histories=subject.stand_in.histories)
         return _of_network(subject, subject.steps, wide, rng, confidence)
@@ -366,9 +352,8 @@ def _attacked(
 def _checks(
     generator: PrivateGenerator, schema: Schema, schedule: Schedule, stand_in: StandIn, confidence: float
 ) -> tuple[tuple[AuditCheck, ...], set[str], set[str]]:
-    """The checks of mechanisms on tables of their own, the events that they cover, and choices that none is made of.
-
-    A rehearsal sees the scores of choices, and not how one is drawn.
+    """The checks of mechanisms on tables of their own, the events that they cover, and choices that none is made of. A
+    rehearsal sees the scores of choices, and not how one is drawn.
     """
     choices = audit_choices(generator, stand_in.schema, schedule, confidence)
     domain, measured = audit_domain(generator, schema, schedule) or (None, set())
@@ -404,7 +389,6 @@ def _shortcuts(generator: PrivateGenerator) -> dict[str, Any]:
 
 def _weights(generator: PrivateGenerator, schema: Schema, stand_in: StandIn) -> dict[str, Any]:
     """A workload by which the stand-in's columns weigh what those of the schema do, as far as it has columns for that.
-
     Where noise depends on weights, a fit draws it once for each weight of a pair: two columns of each weight make all
     of these, if there are two.
     """

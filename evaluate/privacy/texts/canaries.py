@@ -26,14 +26,11 @@ from synth.schema import Schema
 
 FORM = "My reference is ###-##-####."
 """The sentence, a sign in place of each random digit."""
-N_OTHERS = 999
-"""Other sentences of the form that a canary is ranked among."""
+N_OTHERS = 999  # Other sentences of the form that a canary is ranked among
 
 
 @dataclass(frozen=True)
 class Canary:
-    """A secret sentence."""
-
     column: str
     sentence: str
     form: str
@@ -50,36 +47,25 @@ class Canary:
 
     @property
     def n_possible(self) -> int:
-        """Sentences of the form."""
         return int(10 ** self.form.count("#"))
 
 
 @dataclass(frozen=True)
 class FoundCanaries:
-    """Canaries in the texts of a synthetic table.
-
-    Attributes:
-        whole: which canaries stand in a text with all of their sentence, shape (n_canaries,).
-        secrets: which stand in it at least by their digits, whatever lies between them, shape (n_canaries,).
-    """
-
-    whole: np.ndarray
-    secrets: np.ndarray
+    whole: np.ndarray  # which canaries stand in a text with all of their sentence, shape (n_canaries,)
+    secrets: np.ndarray  # which stand in it at least by their digits, whatever lies between them, shape (n_canaries,)
     by_chance: float
 
     @property
     def share(self) -> float:
-        """Share of canaries that are found by their digits."""
         return float(self.secrets.mean())
 
 
 def plant(
     train: pd.DataFrame, schema: Schema, n_canaries: int, n_repeats: int, seed: int, form: str = FORM
 ) -> tuple[pd.DataFrame, tuple[Canary, ...]]:
-    """A training table with canaries in its first column of text, each in rows of its own.
-
-    Args:
-        train: *Sensitive*. Left as it is.
+    """A training table with canaries in its first column of text, each in rows of its own. `train`: *Sensitive*. Left
+    as it is.
     """
     if not schema.texts:
         raise EvaluationError("canaries are planted in texts, and the schema keeps no column of kind text")
@@ -114,7 +100,6 @@ def plant(
 
 
 def find_canaries(canaries: Sequence[Canary], synthetic: pd.DataFrame) -> FoundCanaries:
-    """Canaries that stand in synthetic texts."""
     texts = [text for text in synthetic[canaries[0].column].tolist() if isinstance(text, str)]
     joined = "\n".join(texts)
     digits = "\n".join("".join(filter(str.isdecimal, text)) for text in texts)
@@ -127,13 +112,9 @@ def find_canaries(canaries: Sequence[Canary], synthetic: pd.DataFrame) -> FoundC
 def exposures(
     canaries: Sequence[Canary], planted: pd.DataFrame, scorer: TextScorer, seed: int, n_others: int = N_OTHERS
 ) -> np.ndarray:
-    """The exposure of each canary in bits, up to log2(n_others + 1); shape (n_canaries,).
-
-    A canary is ranked in the first row that holds it, with all else of the row and of its text as it is. Ties are
-    broken at random, so that a model that knows nothing has a uniform rank.
-
-    Args:
-        planted: *Sensitive*. The table that holds them.
+    """The exposure of each canary in bits, up to log2(n_others + 1); shape (n_canaries,). `planted`: *Sensitive*. The
+    table that holds them. A canary is ranked in the first row that holds it, with all else of the row and of its text
+    as it is. Ties are broken at random, so that a model that knows nothing has a uniform rank.
     """
     rng, found = np.random.default_rng(seed), np.zeros(len(canaries))
     for index, canary in enumerate(canaries):

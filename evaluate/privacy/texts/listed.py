@@ -16,12 +16,9 @@ from evaluate.free_text.corpus import spans, words
 from evaluate.privacy.texts.tokens import TextTokens, TokenSides
 from evaluate.tables import Tables
 
-MOST_SENTENCES = 20
-"""Sentences of each column that are listed."""
-MOST_CHARACTERS = 300
-"""Characters of a sentence that are shown."""
-_TRIED = 200
-"""Leaks that are looked up, the worst first."""
+MOST_SENTENCES = 20  # Sentences of each column that are listed
+MOST_CHARACTERS = 300  # Characters of a sentence that are shown
+_TRIED = 200  # Leaks that are looked up, the worst first
 _END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
@@ -36,10 +33,8 @@ class Leak:
 def listed(
     tables: Tables, sides: TokenSides, leaks: Sequence[Leak], further: Iterable[tuple[int, int, str]]
 ) -> Mapping[str, Any]:
-    """The sentences of each column, as plain data; columns without any are left out.
-
-    Args:
-        tables: *Sensitive*. All of them.
+    """The sentences of each column, as plain data; columns without any are left out. `tables`: *Sensitive*. All of
+    them.
     """
     found: dict[int, dict[tuple[str, ...], str]] = defaultdict(dict)
     for leak in leaks[:_TRIED]:
@@ -111,7 +106,6 @@ def _holding(of: TextTokens, sides: TokenSides, run: Sequence[str], column: int)
 
 
 def _places(of: TextTokens, run: np.ndarray) -> np.ndarray:
-    """Places at which a run of words begins."""
     places = np.flatnonzero(of.ids[: len(of.ids) - len(run) + 1] == run[0])
     for step, word in enumerate(run[1:], start=1):
         places = places[of.ids[places + step] == word]

@@ -25,15 +25,7 @@ import pandas as pd
 
 from evaluate.free_text.corpus import NO_TEXTS
 from evaluate.metrics import MEMBERS, PEOPLE, Metric
-from evaluate.privacy.membership import (
-    AREA,
-    AUC_NOTE,
-    MIN_TARGETS,
-    Both,
-    area_estimate,
-    parts_for,
-    rate_estimate,
-)
+from evaluate.privacy.membership import AREA, AUC_NOTE, MIN_TARGETS, Both, area_estimate, parts_for, rate_estimate
 from evaluate.privacy.texts.tokens import TextTokens, TokenSides, shared_windows
 from evaluate.privacy.texts.word_model import WordBases, WordModel, word_bases
 from evaluate.result import Estimate, Failure
@@ -57,8 +49,7 @@ METRICS = (
 NAME = "privacy.texts.membership"
 BY_TEXTS, BY_LOSS = "privacy.texts.membership", "privacy.texts.loss"
 RATE = 0.01
-TEXTS_EACH = 4
-"""Texts of one target that are looked at, at most."""
+TEXTS_EACH = 4  # Texts of one target that are looked at, at most
 FEW = f"an attack needs at least {MIN_TARGETS} members and as many non-members with a text; give a larger holdout"
 NO_MODEL = "the model that wrote the texts is not at hand, so that nothing was attacked by its loss"
 
@@ -74,12 +65,7 @@ class TextLosses:
     def of(
         cls, scorer: TextScorer, train: pd.DataFrame, control: pd.DataFrame, columns: tuple[str, ...]
     ) -> "TextLosses":
-        """The losses of some rows.
-
-        Args:
-            train: *Sensitive*. Rows of members.
-            control: *Sensitive*. Rows of non-members.
-        """
+        """The losses of some rows. `train`: *Sensitive*. Of members. `control`: *Sensitive*. Of non-members."""
         sides = []
         for rows in (train, control):
             losses = {name: np.asarray(scorer(name, rows), dtype=np.float64) for name in columns}
@@ -91,14 +77,10 @@ class TextLosses:
 
 @dataclass(frozen=True)
 class TextTargets:
-    """Texts of the targets of one side. *Sensitive*.
-
-    Attributes:
-        units: the targets, ascending, shape (n,).
-    """
+    """Texts of the targets of one side. *Sensitive*."""
 
     tokens: TextTokens
-    units: np.ndarray
+    units: np.ndarray  # the targets, ascending, shape (n,)
 
     @classmethod
     def of(cls, tokens: TextTokens, n_targets: int | None, each: int) -> "TextTargets":
@@ -126,7 +108,6 @@ class TextTargets:
 
 def measure(tables: Tables) -> MetricResult:
     """Membership by texts, and by the model's loss where it is at hand; a reason alone where there are no texts.
-
     Estimates: `privacy.texts.membership.*`, `privacy.texts.loss.*`.
     """
     if not tables.schema.texts:
@@ -150,10 +131,8 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def by_texts(targets: list[TextTargets], sides: TokenSides, models: tuple[WordModel, WordModel]) -> Mapping[str, Both]:
-    """Scores of members and controls by each attack that reads synthetic texts.
-
-    Args:
-        targets: *Sensitive*. Members, then controls.
+    """Scores of members and controls by each attack that reads synthetic texts. `targets`: *Sensitive*. Members, then
+    controls.
     """
     likelier, dearest = [], []
     for side in targets:
@@ -166,11 +145,8 @@ def by_texts(targets: list[TextTargets], sides: TokenSides, models: tuple[WordMo
 def by_loss(
     targets: list[TextTargets], tables: Tables, scorer: TextScorer, own: WordModel
 ) -> Mapping[str, Both]:  # fmt: skip
-    """Scores of members and controls by the loss of the model that wrote the texts, alone and calibrated.
-
-    Args:
-        targets: *Sensitive*. Members, then controls.
-        tables: *Sensitive*. Hold their rows.
+    """Scores of members and controls by the loss of the model that wrote the texts, alone and calibrated. `targets`:
+    *Sensitive*. Members, then controls. `tables`: *Sensitive*. Hold their rows.
     """
     names = tables.schema.texts
     frames, places = [], []
@@ -197,7 +173,6 @@ def _estimates(name: str, of: Mapping[str, Both]) -> list[Estimate | Failure]:
 
 
 def _models(sides: TokenSides) -> tuple[WordModel, WordModel]:
-    """Models of the synthetic texts and of the attacker's own."""
     words = list(sides.vocabulary.numbers)
     bases: WordBases = word_bases(words, np.bincount(np.r_[sides.fresh.ids, sides.synthetic.ids], minlength=len(words)))
     return WordModel.fit(sides.synthetic, bases), WordModel.fit(sides.fresh, bases)

@@ -22,17 +22,13 @@ import pandas as pd
 from evaluate.free_text.corpus import ngrams, words
 from evaluate.privacy.pii import N_PHONE, likeness, too_many
 from evaluate.privacy.texts.listed import sentence_around
-from evaluate.sampling import (
-    entity_codes,
-)
+from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
 from synth.personal.formats import CARD_DIGITS, as_text, is_iban
 from synth.schema import Schema
 
-LEAST_DIGITS = 7
-"""Digits of a number that may point to one person."""
-SHARED = -1
-"""Stands for the owner of a value that several units have."""
+LEAST_DIGITS = 7  # Digits of a number that may point to one person
+SHARED = -1  # Stands for the owner of a value that several units have
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _NUMBER = re.compile(r"\+?\(?\d(?:[ ()/.-]{0,2}\d){6,}")
 _IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b")
@@ -75,17 +71,11 @@ def number_of(text: str) -> tuple[Value, ...]:
 
 @dataclass(frozen=True)
 class PersonalFound:
-    """Personal data of training people in synthetic texts.
-
-    Attributes:
-        sentences: column, row and sentence of each such text; *Sensitive*.
-    """
-
     share: float
     held_out: float
     n: int
     note: str
-    sentences: tuple[tuple[int, int, str], ...]
+    sentences: tuple[tuple[int, int, str], ...]  # column, row and sentence of each such text; *Sensitive*
 
 
 @dataclass(frozen=True)
@@ -123,10 +113,8 @@ class ValueOwners:
         )
 
     def by_digits(self, kind: str, of: Iterable[Value]) -> float:
-        """The chance that one honest number of a kind is one of some real ones, by its digits at their places.
-
-        Args:
-            of: *Sensitive*. The real ones.
+        """The chance that one honest number of a kind is one of some real ones, by its digits at their places. `of`:
+        *Sensitive*. The real ones.
         """
         numbers = [value for of_kind, value in self.owners if of_kind == kind]
         counts = [Counter(place) for place in zip(*numbers, strict=True)]
@@ -146,10 +134,8 @@ class ValueOwners:
         return sum(first[part[0]] * last[part[-1]] for part in parts) / max(len(names), 1) ** 2
 
     def by_chance(self, kind: str, n: int, of: frozenset[Value]) -> float:
-        """Different values of one unit alone that so many honest ones of a kind repeat.
-
-        Args:
-            of: *Sensitive*. All values of one training unit alone.
+        """Different values of one unit alone that so many honest ones of a kind repeat. `of`: *Sensitive*. All values
+        of one training unit alone.
         """
         there = [value for value in of if value[0] == kind]
         chance = self.by_names(there) if kind == "name" else 0.0
@@ -185,10 +171,8 @@ class NameWords:
 
 
 def personal_of(tables: Tables) -> PersonalFound:
-    """Personal data of training people in the synthetic texts, beyond chance.
-
-    Args:
-        tables: *Sensitive*. With at least one column of text.
+    """Personal data of training people in the synthetic texts, beyond chance. `tables`: *Sensitive*. With at least one
+    column of text.
     """
     known = ValueOwners.of(tables)
     ours, others = (known.of_one(in_train=side) for side in (True, False))

@@ -52,35 +52,23 @@ METRICS = (
 )  # fmt: skip
 
 NAME, COPIED, PERSONAL, LONGEST = "privacy.texts", *(metric.name for metric in METRICS)
-N_RUN = 8
-"""Words of the runs that are counted together."""
-N_TAIL = 50
-"""Held-out scores that the tail is estimated by, at most."""
-SPREAD = 1.0
-"""Prior spread of these scores above their threshold, in nats: that of prices that are right."""
-N_LONGEST = 10_000
-"""Rows of each table whose longest runs are looked at, at most."""
-MOSTLY = 0.8
-"""Share of the words of a text from which on a run is the whole of it."""
+N_RUN = 8  # Words of the runs that are counted together
+N_TAIL = 50  # Held-out scores that the tail is estimated by, at most
+SPREAD = 1.0  # Prior spread of these scores above their threshold, in nats: that of prices that are right
+N_LONGEST = 10_000  # Rows of each table whose longest runs are looked at, at most
+MOSTLY = 0.8  # Share of the words of a text from which on a run is the whole of it
 MARGIN = 1.25
 """How much dearer a run is than what several people wrote. A phrase of theirs with its neighbors costs some more."""
-N_RULES = 2
-"""Rules by which texts are copied: each may be wrong in half of `CERTAIN` of honest tables."""
+N_RULES = 2  # Rules by which texts are copied: each may be wrong in half of `CERTAIN` of honest tables
 
 
 @dataclass(frozen=True)
 class DearestRuns:
-    """Of each unit the dearest run that it shares with the other table and with no other unit. *Sensitive*.
+    """Of each unit the dearest run that it shares with the other table and with no other unit. *Sensitive*."""
 
-    Attributes:
-        nats: what it costs; 0 of a unit that shares none, shape (n_units,).
-        places: of its first word, shape (n_units,).
-        lengths: in words, shape (n_units,).
-    """
-
-    nats: np.ndarray
-    places: np.ndarray
-    lengths: np.ndarray
+    nats: np.ndarray  # what it costs; 0 of a unit that shares none, shape (n_units,)
+    places: np.ndarray  # of its first word, shape (n_units,)
+    lengths: np.ndarray  # in words, shape (n_units,)
 
     @classmethod
     def none(cls, n_units: int) -> "DearestRuns":
@@ -88,7 +76,6 @@ class DearestRuns:
         return cls(np.zeros(n_units), np.zeros(n_units, dtype=np.int64), np.zeros(n_units, dtype=np.int64))
 
     def learn(self, owners: np.ndarray, nats: np.ndarray, places: np.ndarray, length: int) -> None:
-        """Take runs of one length into account."""
         np.maximum.at(self.nats, owners, nats)
         best = (nats > 0) & (nats == self.nats[owners])
         self.places[owners[best]], self.lengths[owners[best]] = places[best], length
@@ -96,20 +83,16 @@ class DearestRuns:
 
 @dataclass(frozen=True)
 class RunSearch:
-    """Runs of real texts that were looked for in synthetic ones. *Sensitive*.
-
-    Attributes:
-        longest: words of the longest run of each synthetic text that stands in as many texts of train and of the
-            holdout, shape (2, n_texts).
-    """
+    """Runs of real texts that were looked for in synthetic ones. *Sensitive*."""
 
     real: TextTokens
     dearest: DearestRuns
+    # words of the longest run of each synthetic text that stands in as many texts of train and of the holdout, shape
+    # (2, n_texts).
     longest: np.ndarray
 
     @classmethod
     def of(cls, sides: TokenSides, prices: RunPrices, real: TextTokens) -> "RunSearch":
-        """The search through all synthetic texts."""
         n_train = sides.train.n_rows
         n = min(n_train, real.n_rows - n_train, N_LONGEST)
         cut = [real.rows < n, (real.rows >= n_train) & (real.rows < n_train + n)]
@@ -128,9 +111,8 @@ class RunSearch:
 
 
 def dearest_twin(sides: TokenSides) -> float:
-    """The price of the dearest run that two real units or more share, as if one of them had written it alone.
-
-    Runs that are most of their texts do not count: such texts are the same one, told twice.
+    """The price of the dearest run that two real units or more share, as if one of them had written it alone. Runs that
+    are most of their texts do not count: such texts are the same one, told twice.
     """
     best, real = 0.0, sides.train.joined(sides.control).joined(sides.fresh)
     prices = RunPrices.of(real, list(sides.vocabulary.numbers), without_pairs=True)
@@ -142,7 +124,6 @@ def dearest_twin(sides: TokenSides) -> float:
 
 def measure(tables: Tables) -> MetricResult:
     """Sentences and personal data that synthetic texts repeat; nothing but a reason where there are no texts.
-
     Estimates: `privacy.texts.copied`, `privacy.texts.personal`, `privacy.texts.longest`. Figure: `text_copies`.
     """
     if not tables.schema.texts:
@@ -197,7 +178,6 @@ def _copied(sides: TokenSides, search: RunSearch) -> tuple[Estimate | Failure, n
 
 def _tail(scores: np.ndarray) -> ScoreTail:
     """The tail of the scores of held-out units: of the dearest of those that share a run at all, at most an eighth.
-
     Runs of templates cost about as much each, so that only the end of all their prices is exponential.
     """
     ranked = np.sort(scores)[::-1]

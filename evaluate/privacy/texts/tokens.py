@@ -11,14 +11,11 @@ import numpy as np
 import pandas as pd
 
 from evaluate.free_text.corpus import words
-from evaluate.sampling import (
-    entity_codes,
-)
+from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
 from synth.schema import Schema
 
-LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128)
-"""Lengths of runs that are looked at, in words."""
+LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128)  # Lengths of runs that are looked at, in words
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -36,33 +33,20 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class TextTokens:
-    """*Sensitive* where the rows are real. The words of all texts of a table, one text after another.
+    """*Sensitive* where the rows are real. The words of all texts of a table, one text after another."""
 
-    Attributes:
-        ids: number of each word, shape (n,).
-        text: number of the text of each word, ascending, shape (n,).
-        ends: place after the last word of each text, shape (n_texts,).
-        rows: position of each text in the table, shape (n_texts,).
-        columns: number of the column of each text, among the columns of text, shape (n_texts,).
-        units: whose each text is, from 0, shape (n_texts,).
-    """
-
-    ids: np.ndarray
-    text: np.ndarray
-    ends: np.ndarray
-    rows: np.ndarray
-    columns: np.ndarray
-    units: np.ndarray
+    ids: np.ndarray  # number of each word, shape (n,)
+    text: np.ndarray  # number of the text of each word, ascending, shape (n,)
+    ends: np.ndarray  # place after the last word of each text, shape (n_texts,)
+    rows: np.ndarray  # position of each text in the table, shape (n_texts,)
+    columns: np.ndarray  # number of the column of each text, among the columns of text, shape (n_texts,)
+    units: np.ndarray  # whose each text is, from 0, shape (n_texts,)
     n_units: int
     n_rows: int
 
     @classmethod
     def of(cls, frame: pd.DataFrame, schema: Schema, vocabulary: Vocabulary) -> "TextTokens":
-        """The texts of a table; missing ones are left out.
-
-        Args:
-            frame: *Sensitive* where it is real. In canonical form.
-        """
+        """The texts of a table; missing ones are left out. `frame`: *Sensitive* where it is real. In canonical form."""
         ids: list[np.ndarray] = []
         rows, columns = [], []
         for number, name in enumerate(schema.texts):
@@ -119,7 +103,6 @@ class TextTokens:
         return places, hashes
 
     def of_texts(self, texts: np.ndarray) -> "TextTokens":
-        """Some texts alone, whose rows and units stay as they are."""
         sizes = np.diff(np.r_[0, self.ends])[texts]
         return TextTokens(
             self.ids[texts[self.text]], np.repeat(np.arange(len(sizes)), sizes), np.cumsum(sizes), self.rows[texts],
@@ -157,20 +140,11 @@ class TokenSides:
 
 @dataclass(frozen=True)
 class SharedWindows:
-    """Runs of one length that stand in both of two tables.
-
-    Attributes:
-        ours: places in one table, shape (n,).
-        our_runs: number of the run at each, from 0, shape (n,).
-        theirs: places in the other table, shape (m,).
-        their_runs: likewise, shape (m,).
-    """
-
     length: int
-    ours: np.ndarray
-    our_runs: np.ndarray
-    theirs: np.ndarray
-    their_runs: np.ndarray
+    ours: np.ndarray  # places in one table, shape (n,)
+    our_runs: np.ndarray  # number of the run at each, from 0, shape (n,)
+    theirs: np.ndarray  # places in the other table, shape (m,)
+    their_runs: np.ndarray  # likewise, shape (m,)
     n_runs: int
 
     def held_by_one(self, owners: np.ndarray) -> np.ndarray:
@@ -183,10 +157,8 @@ class SharedWindows:
         return np.asarray(~several[self.our_runs])
 
     def also_in(self, some_of_ours: np.ndarray) -> np.ndarray:
-        """Mask of their places whose run stands at some of our places; shape (m,).
-
-        Args:
-            some_of_ours: which, boolean, shape (n,).
+        """Mask of their places whose run stands at some of our places; shape (m,). `some_of_ours`: which, boolean,
+        shape (n,).
         """
         there = np.zeros(self.n_runs, dtype=bool)
         there[self.our_runs[some_of_ours]] = True
@@ -195,8 +167,6 @@ class SharedWindows:
 
 @dataclass
 class _Windows:
-    """Runs of one length of some texts, to be made longer."""
-
     places: np.ndarray
     hashes: np.ndarray
     values: np.ndarray
@@ -241,16 +211,9 @@ def shared_windows(ours: TextTokens, theirs: TextTokens) -> Iterator[SharedWindo
 
 @dataclass(frozen=True)
 class RepeatedWindows:
-    """Runs of one length that several units of a table have.
-
-    Attributes:
-        places: one of each run, shape (n_runs,).
-        longest: words of the longest text that holds it, shape (n_runs,).
-    """
-
     length: int
-    places: np.ndarray
-    longest: np.ndarray
+    places: np.ndarray  # one of each run, shape (n_runs,)
+    longest: np.ndarray  # words of the longest text that holds it, shape (n_runs,)
 
 
 def repeated_windows(of: TextTokens) -> Iterator[RepeatedWindows]:

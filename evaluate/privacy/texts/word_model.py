@@ -21,30 +21,19 @@ import pandas as pd
 
 from evaluate.privacy.texts.tokens import TextTokens
 
-ORDER = 3
-"""Words that are looked at together."""
+ORDER = 3  # Words that are looked at together
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
 class WordBases:
-    """Probabilities of words that no count knows.
-
-    Attributes:
-        log_probability: of each word of the vocabulary, shape (n_words,).
-        digits: the part of it that its digits make up, in nats, 0 of a word without any, shape (n_words,).
-    """
-
-    log_probability: np.ndarray
-    digits: np.ndarray
+    log_probability: np.ndarray  # of each word of the vocabulary, shape (n_words,)
+    digits: np.ndarray  # the part of it that its digits make up, in nats, 0 of a word without any, shape (n_words,)
 
 
 def word_bases(vocabulary: Sequence[str], known: np.ndarray) -> WordBases:
-    """Probabilities of words by their form alone.
-
-    Args:
-        vocabulary: *Sensitive*. All words.
-        known: how often each stands in the texts that a model is fitted on, shape (n_words,).
+    """Probabilities of words by their form alone. `vocabulary`: *Sensitive*. All words. `known`: how often each stands
+    in the texts that a model is fitted on, shape (n_words,).
 
     >>> bases = word_bases(["a", "12", "17", "18", "19"], np.array([5, 1, 1, 1, 0]))
     >>> bool(bases.digits[4] < 2 * np.log(10)), float(bases.digits[0])
@@ -79,8 +68,6 @@ def shape_of(word: str) -> str:
 
 @dataclass(frozen=True)
 class _Counts:
-    """Counts of words after their contexts of one length, by hashes."""
-
     contexts: np.ndarray
     totals: np.ndarray
     kinds: np.ndarray
@@ -110,11 +97,7 @@ class WordModel:
 
     @classmethod
     def fit(cls, tokens: TextTokens, bases: WordBases) -> "WordModel":
-        """The model of some texts.
-
-        Args:
-            tokens: *Sensitive* where they are real.
-        """
+        """The model of some texts. `tokens`: *Sensitive* where they are real."""
         return cls(tuple(_Counts.of(*_hashes(tokens, k)) for k in range(ORDER)), bases)
 
     def log_probabilities(self, tokens: TextTokens, most: int = ORDER) -> np.ndarray:
@@ -127,27 +110,19 @@ class WordModel:
 
 @dataclass(frozen=True)
 class RunPrices:
-    """Prices of runs of words in nats, each by the texts of all other units. *Sensitive*.
+    """Prices of runs of words in nats, each by the texts of all other units. *Sensitive*."""
 
-    Attributes:
-        first: of each word as the first one of a run, shape (n,).
-        sums: of all words up to each one after the words before it, from 0, shape (n + 1,).
-    """
-
-    first: np.ndarray
-    sums: np.ndarray
+    first: np.ndarray  # of each word as the first one of a run, shape (n,)
+    sums: np.ndarray  # of all words up to each one after the words before it, from 0, shape (n + 1,)
 
     @classmethod
     def of(cls, texts: TextTokens, vocabulary: Sequence[str], *, without_pairs: bool = False) -> "RunPrices":
-        """Prices of the runs of some texts.
+        """Prices of the runs of some texts. `texts`: *Sensitive*. Whose runs are priced, of all real units.
+        `vocabulary`: *Sensitive*. All words.
 
         Words that hardly anybody has are taken together, numbers by their form (`_classes`): what stands around them is
         known all the same. A word costs no more than what is met in one text of all, and a number its digits besides:
         however odd it is, it was met once.
-
-        Args:
-            texts: *Sensitive*. Whose runs are priced, of all real units.
-            vocabulary: *Sensitive*. All words.
         """
         classes, emitted, digits = _classes(texts, vocabulary)
         most = np.log(2 + len(texts)) + digits[texts.ids]
@@ -159,12 +134,10 @@ class RunPrices:
         return cls(prices[0], np.r_[0.0, np.cumsum(prices[-1])])
 
     def nats(self, places: np.ndarray, length: int) -> np.ndarray:
-        """Prices of the runs of one length that begin at some places."""
         return np.asarray(self.first[places] + self.sums[places + length] - self.sums[places + 1])
 
 
-KNOWN = 3
-"""Units that have a word, from which on it is one of its own."""
+KNOWN = 3  # Units that have a word, from which on it is one of its own
 
 
 def _classes(texts: TextTokens, vocabulary: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -188,9 +161,8 @@ def _classes(texts: TextTokens, vocabulary: Sequence[str]) -> tuple[np.ndarray, 
 
 
 def _by_others(tokens: TextTokens, k: int, lower: np.ndarray, *, without_pairs: bool) -> np.ndarray:
-    """Probabilities of words after k words, by Witten-Bell, from the texts of all units but each word's own.
-
-    Without pairs, runs that two units alone have are taken out of all counts.
+    """Probabilities of words after k words, by Witten-Bell, from the texts of all units but each word's own. Without
+    pairs, runs that two units alone have are taken out of all counts.
     """
     contexts, runs = _hashes(tokens, k)
     units = tokens.owners.astype(np.uint64)

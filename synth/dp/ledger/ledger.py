@@ -45,8 +45,7 @@ from synth.dp.renyi_curve import RdpCurve
 from synth.dp.statement import LedgerNote
 from synth.errors import LedgerError
 
-MAX_NOTE = 4000
-"""Longest note of a commit, in characters of JSON."""
+MAX_NOTE = 4000  # longest note of a commit, in characters of JSON
 
 
 def open_ledger(url: str | Path, patience_s: float = PATIENCE_S) -> "Ledger":
@@ -96,7 +95,6 @@ class Ledger:
         return tuple(record_of(self._books, request.token).reservation for request in requests)
 
     def reservation(self, token: str) -> Reservation:
-        """A reservation as it stands."""
         with self._reading() as books:
             return record_of(books, token).reservation
 

@@ -18,8 +18,7 @@ from synth.parsing import plain_json
 FORMAT = "understudy-ledger/1"
 """Hashed with every entry: a change to what the columns mean is another format."""
 
-GENESIS = "0" * 64
-"""The first entry's value in place of the hash of the one before it."""
+GENESIS = "0" * 64  # the first entry's value in place of the hash of the one before it
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,6 @@ class LedgerEntry:
 
     @property
     def content(self) -> dict[str, Any]:
-        """The content of the body."""
         content = plain_json(self.body)
         if not isinstance(content, dict) or canonical(content) != self.body:
             raise ValueError("the body is not canonical")
@@ -86,7 +84,6 @@ def curve_content(curve: RdpCurve) -> dict[str, Any]:
 
 
 def curve_of(content: Mapping[str, Any]) -> RdpCurve:
-    """The curve that `curve_content` wrote."""
     divergences = tuple(math.inf if value == "inf" else _number(value) for value in content["divergences"])
     return RdpCurve(divergences, _number(content["delta"]))
 

@@ -52,7 +52,6 @@ class Account:
 
     @property
     def holding(self) -> Holding:
-        """The account as it is shown."""
         total, spent = self.total, self.total.spent(self.curve)
         return Holding(
             dataset=self.dataset,
@@ -95,7 +94,6 @@ class LedgerState:
         return {dataset for dataset, _ in self.accounts}
 
     def apply(self, entry: LedgerEntry) -> None:
-        """Take in the next entry."""
         steps = {
             "opened": self._open,
             "reserved": self._reserve,
@@ -269,7 +267,6 @@ def _altered(entry: LedgerEntry, before: LedgerEntry | None) -> list[Damage]:
 
 
 def record_of(books: LedgerState, token: str) -> Record:
-    """The record of a reservation."""
     record = books.records.get(named(token, "token"))
     if record is None:
         raise LedgerError(f"token={token!r} was never reserved in this ledger; reserve first, or name its own ledger")

@@ -24,10 +24,8 @@ from synth.dp.ledger.records import LedgerEntry
 from synth.errors import LedgerError
 from synth.url import ESCAPES, MARKS, SCHEME, lacks_scheme, split
 
-PATIENCE_S = 60.0
-"""Seconds that a job waits for others to let go of the ledger."""
-CONNECT_S = 10
-"""Seconds that a PostgreSQL server has to answer."""
+PATIENCE_S = 60.0  # seconds that a job waits for others to let go of the ledger
+CONNECT_S = 10  # seconds that a PostgreSQL server has to answer
 
 FORMS = 'a ledger is named by a path, by "sqlite:///path" or by "postgresql://user@host/database"'
 _AGAIN = "then try again: the same token counts once"
@@ -57,8 +55,7 @@ _POSTGRES = {
 }
 _UNREACHED = f"the server cannot be reached or refused user or password; check address, user and server, {_AGAIN}"
 TABLE = "understudy_ledger"
-LOCK = 0x6C6564676572
-"""Key of the advisory lock: "ledger" in ASCII."""
+LOCK = 0x6C6564676572  # key of the advisory lock: "ledger" in ASCII
 _COLUMNS = ("seq", "time", "kind", "dataset", "unit", "token", "body", "previous", "hash")
 _table = sa.Table(
     TABLE,
@@ -317,7 +314,6 @@ def entries_after(connection: sa.Connection, seq: int | None = None) -> list[Led
 
 
 def entry_at(connection: sa.Connection, seq: int) -> LedgerEntry | None:
-    """The entry of that number."""
     row = connection.execute(sa.select(_table).where(_table.c.seq == seq)).one_or_none()
     return None if row is None else LedgerEntry(*row)
 

@@ -1,7 +1,7 @@
 """Private counts of rows that stay where they are: each part of a table is counted there, and sums come here.
 
-What a part gives is what `TrainingTable` counts of its rows: no row leaves it. Of columns whose domain is measured the
-distinct values with counts do.
+What a part gives is what `TrainingTable` counts of its rows: no row leaves it. Of columns whose categories or frequent
+values are measured the distinct values with counts do.
 """
 
 import operator
@@ -19,7 +19,7 @@ from synth.domain import Attribute, Discretizer
 from synth.domain.counts import CoarseCounts, Coarsening, in_batches
 from synth.errors import JobError, TableError
 from synth.generators.fitting.training_data import Counted, TrainingTable
-from synth.row_hash import content_hashes, mix
+from synth.row_hash import content_hashes, entity_hashes, mix
 from synth.schema import Schema
 from synth.table.chunk import Chunk, concat_chunks
 from synth.table.conforming import of_names
@@ -157,7 +157,10 @@ def _kept(chunk: Chunk, schema: Schema, key: int) -> np.ndarray:
     A pass over a part finds its rows in another order, but keeps the same: equal rows count alike.
     """
     entities, _ = pd.factorize(chunk.frame(schema, [str(schema.entity)])[schema.entity])
-    coins = mix(content_hashes(chunk, schema) ^ np.uint64(key))
+    hashes = content_hashes(chunk, schema)
+    for name in schema.measured:  # categories that nobody knows yet are all alike to a hash of the content
+        hashes = mix(hashes) ^ entity_hashes(chunk, name, schema)
+    coins = mix(hashes ^ np.uint64(key))
     order = np.lexsort((coins, entities))
     starts = np.flatnonzero(np.diff(entities[order], prepend=-2))
     rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))

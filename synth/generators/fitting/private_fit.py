@@ -76,11 +76,7 @@ class PrivateFit:
 
 
 def start(
-    generator: PrivateGenerator,
-    train: Any,
-    schema: Schema,
-    budget: Budget | None,
-    progress: Progress,
+    generator: PrivateGenerator, train: Any, schema: Schema, budget: Budget | None, progress: Progress
 ) -> PrivateFit:
     """Everything checked and calibrated, and the domain known; nothing else drawn yet.
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from synth.chunks import Part
 from synth.domain import Discretizer
 from synth.domain.coded_rows import CodedRows, Evidence
-from synth.errors import JobError, ModelError
+from synth.errors import JobError
 from synth.generators.base import ModelDisplay
 from synth.generators.models.conditions import GIVEN, WAYS, ConditionMixture, Conditions
 from synth.generators.models.constraints import draw_lawful, structural_zeros, with_dependents
@@ -24,10 +24,8 @@ from synth.marginals import Factor
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
-PILOT_ROWS = 10_000
-"""Candidates whose weights say how many of them are accepted."""
-MOST_AT_ONCE = 200_000
-"""Candidates that are in memory at a time."""
+PILOT_ROWS = 10_000  # candidates whose weights say how many of them are accepted
+MOST_AT_ONCE = 200_000  # candidates that are in memory at a time
 MOST_CANDIDATES, FEWER_CANDIDATES = 200, 25
 """Candidates that are drawn for a row at most, on average; fewer where the model can be asked directly instead."""
 
@@ -59,19 +57,15 @@ class Imputing(Autoregression, Protocol):
 
     def impute(self, rows: CodedRows, is_open: Mapping[int, NDArray[np.bool_]], rng: np.random.Generator) -> CodedRows:
         """Rows with the columns of `is_open` drawn among codes that are open, given all other cells.
-
-        Args:
-            is_open: by place, shape (n, size); a known cell has its own code alone.
+        `is_open`: by place, shape (n, size); a known cell has its own code alone.
         """
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AutoregressiveModel(ModelDisplay):
     """A distribution over codes and ranks, what these stand for, and the schema.
-
-    Attributes:
-        entity_shares: share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
-        allowed_pairs: pairs of columns, and which of their codes go together; shape (size, size) each.
+    `entity_shares`: share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
+    `allowed_pairs`: pairs of columns, and which of their codes go together; shape (size, size) each.
     """
 
     name: str
@@ -232,9 +226,7 @@ class AutoregressiveModel(ModelDisplay):
 
         `Imputation.filled` says which cells stay missing. A filled cell is made from the model and the other cells of
         its row, and can repeat what these determine. So it is as sensitive as the row.
-
-        Args:
-            frame: *Sensitive*. Rows with all columns of the schema; any may have missing cells. Not changed.
+        `frame`: *Sensitive*. Rows with all columns of the schema; any may have missing cells. Not changed.
         """
         distribution, rng = self.distribution, np.random.default_rng(seed)
         if not isinstance(distribution, Imputing) or not distribution.in_any_order:
@@ -282,24 +274,18 @@ class AutoregressiveModel(ModelDisplay):
     def load(
         cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], schema: Schema, statement: Any
     ) -> Self:
-        """A model from what `save` wrote."""
-        try:
-            if statement is not None:
-                raise ValueError("such a model promises nothing")
-            parameters, description = content["parameters"], content["distribution"]
-            if not isinstance(parameters, dict):
-                raise TypeError("parameters are a mapping")
-            discretizer = Discretizer.from_plain(content["discretizer"], schema)
-            allowed_pairs = _allowed_pairs(content.get("allowed_pairs", []), arrays, discretizer.sizes)
-            others = {name: each for name, each in arrays.items() if not name.startswith("allowed_pairs.")}
-            distribution = cls.restored(description, others, discretizer)
-            shares = entity_shares_of(content, schema)
-            rows = default_rows_of(content)
-            return cls(content["generator"], schema, rows, discretizer, distribution, shares, parameters, allowed_pairs)
-        except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
-            if isinstance(error, ModelError):
-                raise
-            raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
+        if statement is not None:
+            raise ValueError("such a model promises nothing")
+        parameters, description = content["parameters"], content["distribution"]
+        if not isinstance(parameters, dict):
+            raise TypeError("parameters are a mapping")
+        discretizer = Discretizer.from_plain(content["discretizer"], schema)
+        allowed_pairs = _allowed_pairs(content.get("allowed_pairs", []), arrays, discretizer.sizes)
+        others = {name: each for name, each in arrays.items() if not name.startswith("allowed_pairs.")}
+        distribution = cls.restored(description, others, discretizer)
+        shares = entity_shares_of(content, schema)
+        rows = default_rows_of(content)
+        return cls(content["generator"], schema, rows, discretizer, distribution, shares, parameters, allowed_pairs)
 
 
 def _allowed_pairs(

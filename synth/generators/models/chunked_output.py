@@ -38,8 +38,7 @@ from synth.table import write_table
 
 _NEVER = 32
 """Minus the logarithm of how likely it is that a table has fewer entities than are counted on, at most."""
-ROWS_A_FILE = 1_000_000
-"""Rows that one file holds at most, unless told."""
+ROWS_A_FILE = 1_000_000  # rows that one file holds at most, unless told
 
 
 def check_names(schema: Schema, entity_shares: tuple[float, ...] | None, n_rows: int) -> None:
@@ -208,7 +207,6 @@ def _write(model: Model, file: Path, draw: Callable[[], pd.DataFrame], progress:
 
 
 def _child(seed: int, index: int) -> int:
-    """The seed of one file."""
     digest = hashlib.blake2b(f"{seed}\0part\0{index}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 

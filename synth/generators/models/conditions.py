@@ -31,8 +31,7 @@ GIVEN = "given"
 """Key in `attrs` of a table sampled on conditions: one of `WAYS`, the least exact that was taken for any row."""
 WAYS = ("exact", "rejection", "direct", "weights", "merged")
 """Ways in which conditions are met, the most exact first."""
-N_SHOWN = 8
-"""Categories that a message lists at most."""
+N_SHOWN = 8  # categories that a message lists at most
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,7 @@ from synth.marginals.factor import Factor
 from synth.marginals.junction_tree import cells_with_one_more
 from synth.schema import Schema
 
-MOST_CELLS = 1_000_000
-"""Cells of one factor at most."""
+MOST_CELLS = 1_000_000  # cells of one factor at most
 
 
 def affordable(zeros: Iterable[Factor], domain: Mapping[str, int], max_cells: float) -> tuple[Factor, ...]:
@@ -147,8 +146,7 @@ REJECTED = "rejected"
 LEAST_ACCEPTED = 1e-3
 """Share of lawful rows below which drawing on is given up, once `ENOUGH` rows are drawn."""
 ENOUGH, MAX_BATCHES = 20_000, 2_000
-MAX_OVERSAMPLED = 10
-"""The most rows of one batch, in multiples of the wanted rows."""
+MAX_OVERSAMPLED = 10  # the most rows of one batch, in multiples of the wanted rows
 LARGEST_BATCH = 1_000_000
 """Rows that one batch draws at most, unless more are wanted: it is in memory as a whole."""
 

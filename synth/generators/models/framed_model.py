@@ -13,7 +13,6 @@ class FramedModel(ModelDisplay):
         self._model, self._back = model, back
 
     def __getattr__(self, name: str) -> Any:
-        """Whatever the model has."""
         return getattr(self._model, name)
 
     def sample(self, n_rows: int | None = None, **options: Any) -> Any:

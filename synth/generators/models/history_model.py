@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from synth.chunks import Part
 from synth.dp.statement import PrivacyStatement
-from synth.errors import JobError, ModelError
+from synth.errors import JobError
 from synth.generators.base import ModelDisplay
 from synth.generators.models.history_simulation import Simulation
 from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
@@ -21,8 +21,7 @@ from synth.progress import Progress, quiet
 from synth.schema import Schema, build_schema
 from synth.table import conform, present
 
-HISTORIES = "histories"
-"""Key in the content of a saved model that is one of histories."""
+HISTORIES = "histories"  # key in the content of a saved model that is one of histories
 
 
 _NO_ROLES: dict[str, Any] = {
@@ -41,9 +40,7 @@ _NO_ROLES: dict[str, Any] = {
 @dataclass(frozen=True, eq=False, repr=False)
 class HistoryModel(ModelDisplay):
     """Two models of rows, and the schema: rows of an entity follow each other.
-
-    Attributes:
-        entity_shares: share of entities with 1, 2, ..., k rows, shape (k,).
+    `entity_shares`: share of entities with 1, 2, ..., k rows, shape (k,).
     """
 
     name: str
@@ -89,10 +86,8 @@ class HistoryModel(ModelDisplay):
         self, parents: pd.DataFrame, counts: NDArray[np.int64], *, seed: int | None = None, progress: Progress = quiet
     ) -> pd.DataFrame:
         """The rows of parents that are known: each has a history of its own, under its own key.
-
-        Args:
-            counts: rows of each, shape (n_parents,), 0 included; more than the longest history that the model knows are
-                cut to it.
+        `counts`: rows of each, shape (n_parents,), 0 included; more than the longest history that the model knows are
+        cut to it.
         """
         names = [name for name in self.schema.kept if name in {self.schema.entity, *self.schema.constant_in_entity}]
         with_rows = np.flatnonzero(counts > 0)
@@ -154,28 +149,20 @@ class HistoryModel(ModelDisplay):
         statement: PrivacyStatement | None,
         part_class: type[Any],
     ) -> Self:
-        """A model from what `save` wrote."""
-        try:
-            held, shares = content[HISTORIES], entity_shares_of(content, schema)
-            if shares is None or type(held["averages"]) is not bool:
-                raise ValueError("histories are of entities")
-            layout = HistoryLayout(schema, len(shares), averages=held["averages"])
-            parts: dict[str, Any] = {}
-            for name, of_part in ((FIRST, layout.first_rows), (LATER, layout.later_rows)):
-                if name not in held:
-                    continue
-                own = build_schema(held[name]["schema"])
-                if list(own.columns) != list(of_part.columns) or own.measured or own.spikes_measured:
-                    raise ValueError("the columns of a part are those of its layout")
-                prefix = f"{name}."
-                of_model = {k.removeprefix(prefix): each for k, each in arrays.items() if k.startswith(prefix)}
-                parts[name] = part_class.load(held[name], of_model, own, None)
-            rows, parameters = default_rows_of(content), content["parameters"]
-            first, later = parts[FIRST], parts.get(LATER)
-            return cls(
-                content["generator"], schema, statement, rows, first, later, shares, held["averages"], parameters
-            )
-        except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
-            if isinstance(error, ModelError):
-                raise
-            raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
+        held, shares = content[HISTORIES], entity_shares_of(content, schema)
+        if shares is None or type(held["averages"]) is not bool:
+            raise ValueError("histories are of entities")
+        layout = HistoryLayout(schema, len(shares), averages=held["averages"])
+        parts: dict[str, Any] = {}
+        for name, of_part in ((FIRST, layout.first_rows), (LATER, layout.later_rows)):
+            if name not in held:
+                continue
+            own = build_schema(held[name]["schema"])
+            if list(own.columns) != list(of_part.columns) or own.measured or own.spikes_measured:
+                raise ValueError("the columns of a part are those of its layout")
+            prefix = f"{name}."
+            of_model = {k.removeprefix(prefix): each for k, each in arrays.items() if k.startswith(prefix)}
+            parts[name] = part_class.load(held[name], of_model, own, None)
+        rows, parameters = default_rows_of(content), content["parameters"]
+        first, later = parts[FIRST], parts.get(LATER)
+        return cls(content["generator"], schema, statement, rows, first, later, shares, held["averages"], parameters)

@@ -22,10 +22,8 @@ from synth.progress import Progress
 
 TRIES = 60
 """Draws of a row at most, before its history ends; after half of them, a value beyond its bound is put there."""
-MOST_CUT = 0.1
-"""Share of histories that may end early for want of a lawful row."""
-MOST_AT_ONCE = 200_000
-"""Histories that are simulated at a time."""
+MOST_CUT = 0.1  # share of histories that may end early for want of a lawful row
+MOST_AT_ONCE = 200_000  # histories that are simulated at a time
 
 
 class RowModel(Protocol):
@@ -78,7 +76,6 @@ class Keys:
 
     @property
     def uniques(self) -> list[Unique]:
-        """The unique constraints of the schema."""
         return [each for each in self.layout.schema.constraints if isinstance(each, Unique)]
 
     def _of_entity(self, unique: Unique) -> bool:
@@ -149,7 +146,6 @@ class Simulation:
         return pd.concat(tables, ignore_index=True), np.concatenate(owners)
 
     def _first_rows_of(self, parents: pd.DataFrame) -> pd.DataFrame:
-        """The first row of each parent."""
         layout = self.layout
         known = parents[[*layout.constant, layout.n_rows]]
         pending = np.arange(len(parents))
@@ -254,9 +250,7 @@ class Simulation:
 @dataclass(frozen=True)
 class _State:
     """Histories under way: their last rows, and sums over all of them.
-
-    Attributes:
-        sums: of the values of averaged columns so far, and how many; shape (n, 2) each.
+    `sums`: of the values of averaged columns so far, and how many; shape (n, 2) each.
     """
 
     layout: HistoryLayout
@@ -270,7 +264,6 @@ class _State:
     def of(
         cls, layout: HistoryLayout, firsts: pd.DataFrame, owners: NDArray[np.int64], lengths: NDArray[np.int64]
     ) -> "_State":
-        """Histories that have their first rows."""
         return cls(layout, firsts, owners, lengths, 1, _added(layout, firsts, {}))
 
     def unfinished(self) -> "_State":

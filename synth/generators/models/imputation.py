@@ -25,10 +25,8 @@ from synth.table import conform
 
 UNFILLED = "unfilled"
 """Key in `attrs` of an imputed table: rows with a cell that no draw filled in so that the constraints hold."""
-ROWS_AT_ONCE = 2_000
-"""Rows that are filled in at a time."""
-MOST_DRAWS = 30
-"""Draws for a row until its constraints hold."""
+ROWS_AT_ONCE = 2_000  # rows that are filled in at a time
+MOST_DRAWS = 30  # draws for a row until its constraints hold
 
 Fill = Callable[[np.ndarray, Mapping[int, np.ndarray], Mapping[int, np.ndarray]], pd.DataFrame]
 
@@ -36,10 +34,8 @@ Fill = Callable[[np.ndarray, Mapping[int, np.ndarray], Mapping[int, np.ndarray]]
 @dataclass(frozen=True, eq=False)
 class Imputation:
     """A model, and how it fills rows in.
-
-    Attributes:
-        fill: draws the modeled columns of rows. Its arguments are their codes, shape (n, d), the ranks of known numbers
-            within these, by place, and the allowed codes of columns with missing cells, by place, shape (n, size).
+    `fill`: draws the modeled columns of rows. Its arguments are their codes, shape (n, d), the ranks of known numbers
+    within these, by place, and the allowed codes of columns with missing cells, by place, shape (n, size).
     """
 
     schema: Schema
@@ -52,9 +48,7 @@ class Imputation:
         Cells of identifiers, personal data and text stay missing. So do those of keys and of columns that are constant
         within an entity: rows are filled in one by one. `attrs["unfilled"]` counts rows in which other cells do: no
         draw kept the constraints.
-
-        Args:
-            frame: *Sensitive*. Rows that fit the schema, but for missing cells, which any column may have.
+        `frame`: *Sensitive*. Rows that fit the schema, but for missing cells, which any column may have.
         """
         table = conform(frame, with_missing(self.schema), part=True)
         pieces = [

@@ -29,16 +29,13 @@ from synth.marginals.sampling import impute_codes
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
-LARGEST_MB = 4096.0
-"""The largest size of a model's tables, whatever its parameters say."""
+LARGEST_MB = 4096.0  # the largest size of a model's tables, whatever its parameters say
 
 
 @dataclass(frozen=True, repr=False)
 class MarginalModel(ModelDisplay):
     """Released marginals, the distribution they make, and the schema: nothing else of the real table.
-
-    Attributes:
-        entity_shares: noisy share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
+    `entity_shares`: noisy share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
     """
 
     name: str
@@ -171,33 +168,27 @@ class MarginalModel(ModelDisplay):
         schema: Schema,
         statement: PrivacyStatement | None,
     ) -> Self:
-        """A model from what `save` wrote."""
-        try:
-            parameters = content.get("parameters")
-            discretizer = Discretizer.from_plain(content["discretizer"], schema)
-            distribution = _distribution(content["distribution"], arrays, parameters)
-            sizes = discretizer.sizes
-            coarse = {name: size for name, size in distribution.domain.items() if name not in sizes}
-            if list(distribution.domain.items()) != [*sizes.items(), *coarse.items()] or any(
-                not name.endswith(MARK) or size > sizes.get(fine(name), 0) for name, size in coarse.items()
-            ):
-                raise ValueError("the distribution is not over the codes of the discretizer")
-            if isinstance(distribution, LatentClasses) and coarse:
-                raise ValueError("a latent class model is over fine codes alone")
-            return cls(
-                name=content["generator"],
-                schema=schema,
-                statement=statement,
-                default_rows=default_rows_of(content),
-                discretizer=discretizer,
-                distribution=distribution,
-                entity_shares=entity_shares_of(content, schema),
-                parameters=parameters,
-            )
-        except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
-            if isinstance(error, ModelError):
-                raise
-            raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
+        parameters = content.get("parameters")
+        discretizer = Discretizer.from_plain(content["discretizer"], schema)
+        distribution = _distribution(content["distribution"], arrays, parameters)
+        sizes = discretizer.sizes
+        coarse = {name: size for name, size in distribution.domain.items() if name not in sizes}
+        if list(distribution.domain.items()) != [*sizes.items(), *coarse.items()] or any(
+            not name.endswith(MARK) or size > sizes.get(fine(name), 0) for name, size in coarse.items()
+        ):
+            raise ValueError("the distribution is not over the codes of the discretizer")
+        if isinstance(distribution, LatentClasses) and coarse:
+            raise ValueError("a latent class model is over fine codes alone")
+        return cls(
+            name=content["generator"],
+            schema=schema,
+            statement=statement,
+            default_rows=default_rows_of(content),
+            discretizer=discretizer,
+            distribution=distribution,
+            entity_shares=entity_shares_of(content, schema),
+            parameters=parameters,
+        )
 
 
 def _sampled(distribution: MarkovRandomField | LatentClasses, n_rows: int, rng: np.random.Generator) -> np.ndarray:

@@ -18,8 +18,7 @@ FORMAT = 1
 DESCRIPTION, ARRAYS = "model.json", "arrays.safetensors"
 MOST_BYTES = {DESCRIPTION: 2**28, ARRAYS: 2**32 + 2**26}
 """Of the two files: a larger one is refused before it is read. Tables of a distribution may have 4,096 MB."""
-MOST_ROWS = 10**10
-"""Rows that a model gives unless told, at most."""
+MOST_ROWS = 10**10  # rows that a model gives unless told, at most
 
 
 def save_model(

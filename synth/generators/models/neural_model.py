@@ -11,7 +11,6 @@ import pandas as pd
 from synth.chunks import Part
 from synth.distribution import missing_extra
 from synth.dp.statement import PrivacyStatement
-from synth.errors import ModelError
 from synth.generators.base import ModelDisplay
 from synth.generators.models.conditions import ConditionMixture, Conditions
 from synth.generators.models.constraints import draw_lawful, with_dependents
@@ -31,9 +30,7 @@ ENCODINGS: Mapping[str, type[BinnedEncoding | ModalEncoding]] = {"binned": Binne
 @dataclass(frozen=True, eq=False, repr=False)
 class NeuralModel(ModelDisplay):
     """A network's weights, the encoding it was trained on, and the schema: no row of the real table.
-
-    Attributes:
-        entity_shares: share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
+    `entity_shares`: share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
     """
 
     name: str
@@ -106,27 +103,23 @@ class NeuralModel(ModelDisplay):
         schema: Schema,
         statement: PrivacyStatement | None,
     ) -> Self:
-        """A model from what `save` wrote."""
         require_torch()
         from synth.neural.sampling import from_arrays
 
-        try:
-            parameters, described = content["parameters"], content["encoding"]
-            if not isinstance(parameters, dict):
-                raise TypeError
-            encoding = ENCODINGS[described["kind"]].from_plain(described["columns"], schema)
-            return cls(
-                name=content["generator"],
-                schema=schema,
-                statement=statement,
-                default_rows=default_rows_of(content),
-                encoding=encoding,
-                network=from_arrays(arrays, encoding.layout),
-                entity_shares=entity_shares_of(content, schema),
-                parameters=parameters,
-            )
-        except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
-            raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
+        parameters, described = content["parameters"], content["encoding"]
+        if not isinstance(parameters, dict):
+            raise TypeError
+        encoding = ENCODINGS[described["kind"]].from_plain(described["columns"], schema)
+        return cls(
+            name=content["generator"],
+            schema=schema,
+            statement=statement,
+            default_rows=default_rows_of(content),
+            encoding=encoding,
+            network=from_arrays(arrays, encoding.layout),
+            entity_shares=entity_shares_of(content, schema),
+            parameters=parameters,
+        )
 
 
 def require_torch() -> None:

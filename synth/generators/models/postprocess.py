@@ -22,8 +22,7 @@ from synth.histories.ordering import order_ranks
 from synth.schema import Schema
 from synth.table import present
 
-ROUNDS = 30
-"""Rounds in which rows change hands at random."""
+ROUNDS = 30  # rounds in which rows change hands at random
 LEAST_A_GROUP = 2.0
 """Rows that agree in what is constant within an entity, on average, in multiples of the rows of an entity."""
 
@@ -78,9 +77,7 @@ def _cut(rows_left: np.ndarray, shares: np.ndarray, rng: np.random.Generator) ->
     As many entities of each size as the shares say, the largest first. Each goes into a group that still has room for
     it, in proportion to the room. One that fits nowhere becomes smaller, and what is then left over is cut up in the
     same way.
-
-    Args:
-        rows_left: rows of each group, shape (n_groups,).
+    `rows_left`: rows of each group, shape (n_groups,).
     """
     rows_left = rows_left.copy()
     groups, sizes = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
@@ -123,9 +120,7 @@ def deal(learned: pd.DataFrame, owner: np.ndarray, schema: Schema, rng: np.rando
 
     Rows change hands among entities that agree in the columns which are constant within one. The same array comes back
     where nothing has to change.
-
-    Args:
-        owner: the entity of every row as a number from 0, shape (n,).
+    `owner`: the entity of every row as a number from 0, shape (n,).
 
     Source: Gale 1957, "A theorem on flows in networks", whose construction finds a way wherever there is one.
     """
@@ -204,7 +199,6 @@ def _dealt(values: np.ndarray, owner: np.ndarray, rng: np.random.Generator) -> n
 
 
 def rows_wanted(n_rows: int | None, default_rows: int) -> int:
-    """The number of rows to make."""
     wanted = default_rows if n_rows is None else n_rows
     if wanted < 1:
         raise JobError(f"a synthetic table has at least one row: rows={wanted}; ask for more")
@@ -275,9 +269,7 @@ def finish_histories(
     """The synthetic table of whole histories as its reader knows it.
 
     Where an identifier orders the rows of an entity, the new ones stand in that order.
-
-    Args:
-        owner: the entity of every row as a number from 0 on, ascending, shape (n,).
+    `owner`: the entity of every row as a number from 0 on, ascending, shape (n,).
     """
     part = Part.whole(len(learned), rng) if part is None else part
     table = _with_unlearned(learned, owner, schema, rng, part)

@@ -44,7 +44,6 @@ class TextModel(ModelDisplay):
 
     @property
     def schema(self) -> Schema:
-        """The schema it was fitted under."""
         known, of_themes = self.rows.schema, set(self._theme_columns)
         if not of_themes:
             return known
@@ -106,9 +105,7 @@ class TextModel(ModelDisplay):
 
     def text_losses(self, rows: pd.DataFrame, name: str) -> NDArray[np.float64]:
         """The negative log-likelihood of each row's text, per token in nats; shape (n,). It reads these rows.
-
-        Args:
-            rows: *Sensitive* where they are real. Conforming to the schema.
+        `rows`: *Sensitive* where they are real. Conforming to the schema.
         """
         if name not in self.schema.texts:
             raise JobError(f"text={name!r} is no column of learned text; name one of {', '.join(self.schema.texts)}")
@@ -127,7 +124,6 @@ class TextModel(ModelDisplay):
     def load(
         cls, rows: Model, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], model: str | None = None
     ) -> Self:
-        """A model from what `save` wrote."""
         from synth.language.adapters import require_libraries
 
         require_libraries()

@@ -16,8 +16,7 @@ from synth.errors import OutputError
 from synth.output import ROWS, Unfinished, check_new_folder, hidden_beside, is_taken
 
 _TABLE, _SEEN, _OLDER = "table", "seen", "older"
-_SHOWN = ("rows", "rows_a_file", "seed")
-"""The fields of a call whose values an error shows."""
+_SHOWN = ("rows", "rows_a_file", "seed")  # the fields of a call whose values an error shows
 
 
 class OtherRows(OutputError):
@@ -54,7 +53,6 @@ class UnfinishedRows:
 
     @property
     def done(self) -> list[FileFacts]:
-        """Of each file that is whole, in order."""
         known = enumerate(self.ever_done)
         return [facts for _, facts in takewhile(lambda found: self.file(found[0]).exists(), known)]
 
@@ -69,7 +67,6 @@ class UnfinishedRows:
         return [FileFacts(*facts) for facts in self.work.state.get("parts", [])]
 
     def file(self, index: int) -> Path:
-        """The path of a file of the table."""
         return self.work.result / f"part-{index:05d}.parquet"
 
     def claim(self, call: Mapping[str, Any], *, force: bool) -> dict[str, Any]:
@@ -112,7 +109,6 @@ class UnfinishedRows:
         self.work.publish()
 
     def discard(self) -> None:
-        """Remove all that is kept."""
         self.work.discard()
 
     def _begun(self, call: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,15 +16,12 @@ from synth.schema import Schema
 
 __all__ = ["propose_constraints"]
 
-LEAST_UNITS = 100
-"""In fewer rows (or entities, whose rows are alike) nothing is told from chance."""
+LEAST_UNITS = 100  # in fewer rows (or entities, whose rows are alike) nothing is told from chance
 
 
 def propose_constraints(table: pd.DataFrame, schema: Schema) -> tuple[Constraint, ...]:
     """Formulas, inequalities, fixed combinations and keys that all rows keep, each with its reason.
-
-    Args:
-        table: *Sensitive*. Conforming to the schema.
+    `table`: *Sensitive*. Conforming to the schema.
 
     >>> rows = pd.DataFrame({"low": range(0, 2000, 10), "more": [i * i % 83 for i in range(200)]})
     >>> rows["high"] = rows["low"] + rows["more"]

@@ -17,8 +17,7 @@ from synth.schema import Schema
 
 MOST_VALUES, MOST_LISTED = 1_000, 2_000
 """Values of a column, and combinations, at most: nobody looks through longer lists."""
-FEW_NUMBERS = 100
-"""Whole numbers with more distinct values than this are measured, not coded."""
+FEW_NUMBERS = 100  # whole numbers with more distinct values than this are measured, not coded
 LEAST_BROKEN = 0.1
 """Share of shuffled rows that would hold a combination that never occurs, where one column tells the other."""
 MORE_BROKEN, MOST_OCCURRING = 0.2, 0.5
@@ -31,8 +30,7 @@ EXPECTED = 5.0
 """Rows with a combination among shuffled columns, for its absence to say something: with fewer, it is chance."""
 FEW_ROWS = 10
 """Rows with a combination, below which others like it may not have come up: a household answers alike many times."""
-FIRST_ROWS = 2_000
-"""Rows that are looked at before all of them."""
+FIRST_ROWS = 2_000  # rows that are looked at before all of them
 LEAST_ROWS_EACH = 5
 """Rows for each value of a telling column, and for each combination there could be, on average."""
 
@@ -52,11 +50,9 @@ def combinations(
     table: pd.DataFrame, schema: Schema, among: Sequence[str], units: np.ndarray
 ) -> list[FixedCombinations]:
     """The fixed combinations: one for columns that tell each other, one for each column that tells one of these.
-
-    Args:
-        table: *Sensitive*. Conforming to the schema.
-        units: *Sensitive*. The entity of each row as a code from 0, or each row its own, shape (n,): rows of one that
-            hold the same values are one piece of evidence.
+    `table`: *Sensitive*. Conforming to the schema.
+    `units`: *Sensitive*. The entity of each row as a code from 0, or each row its own, shape (n,): rows of one that
+    hold the same values are one piece of evidence.
     """
     codes = {name: coded(table[name]) for name in among if _can_be_listed(schema, name)}
     codes = {name: known for name, known in codes.items() if 2 <= len(known[1]) <= _most(schema, name)}
@@ -204,9 +200,7 @@ MOST_ENTITIES = 0.8
 
 def keys(table: pd.DataFrame, schema: Schema, among: Sequence[str]) -> list[Unique]:
     """The keys of one and of two columns, none of which holds another.
-
-    Args:
-        table: *Sensitive*. Conforming to the schema.
+    `table`: *Sensitive*. Conforming to the schema.
     """
     kept = {name: schema.columns[name] for name in among if not schema.columns[name].missing}
     names = [name for name, c in kept.items() if c.is_categorical or c.is_whole or c.is_time]

@@ -18,9 +18,7 @@ def percent(share: float) -> str:
 
 def coded(series: pd.Series) -> tuple[np.ndarray, pd.Index]:
     """The number of each row's value among the distinct ones in order, -1 where missing, and these values.
-
-    Args:
-        series: *Sensitive*. A canonical column, shape (n,).
+    `series`: *Sensitive*. A canonical column, shape (n,).
     """
     codes, values = pd.factorize(series, sort=True)
     return codes, pd.Index(values)
@@ -28,9 +26,7 @@ def coded(series: pd.Series) -> tuple[np.ndarray, pd.Index]:
 
 def twins(codes: np.ndarray) -> float:
     """The chance that two different rows hold one value.
-
-    Args:
-        codes: *Sensitive*. The value of each row as a code from 0, shape (n,), at least two rows.
+    `codes`: *Sensitive*. The value of each row as a code from 0, shape (n,), at least two rows.
 
     >>> twins(np.array([0, 0, 1, 1])), twins(np.arange(9))
     (0.3333333333333333, 0.0)

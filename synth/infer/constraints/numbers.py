@@ -91,10 +91,8 @@ LEAST_VALUES = 10
 @dataclass(frozen=True)
 class _Order:
     """An order that all rows keep: whether days are compared, and both columns where neither is missing.
-
-    Attributes:
-        low: *Sensitive*. Positions of the lower column, shape (n,).
-        high: *Sensitive*. Positions of the higher one.
+    `low`: *Sensitive*. Positions of the lower column, shape (n,).
+    `high`: *Sensitive*. Positions of the higher one.
     """
 
     low: np.ndarray = field(repr=False)
@@ -125,9 +123,7 @@ def orders(
     table: pd.DataFrame, schema: Schema, among: Sequence[str], n_units: int, known: Sequence[Formula] = ()
 ) -> list[Inequality]:
     """The inequalities, without those that follow from others or from formulas.
-
-    Args:
-        table: *Sensitive*. Conforming to the schema.
+    `table`: *Sensitive*. Conforming to the schema.
     """
     kept = {name: schema.columns[name] for name in among if schema.columns[name].is_quantity}
     places = {name: column.positions(table[name]) for name, column in kept.items()}
@@ -225,14 +221,11 @@ def _inequality(low: str, high: str, order: _Order) -> Inequality:
     return Inequality(low=low, high=high, by_day=order.by_day, proposed=reason)
 
 
-MOST_COLUMNS = 60
-"""Numeric columns beyond these are not looked at: their triples are too many."""
+MOST_COLUMNS = 60  # numeric columns beyond these are not looked at: their triples are too many
 FIRST_ROWS, FIRST_ROWS_EACH = 200, 8
 """Rows of the first look: spread evenly, and of the largest magnitudes of each column."""
-LEAST_VALUES_OF_OPERANDS = 5
-"""Distinct values of each column."""
-DIGITS_OF_FACTORS = 4
-"""Significant digits of the factor of a multiple."""
+LEAST_VALUES_OF_OPERANDS = 5  # distinct values of each column
+DIGITS_OF_FACTORS = 4  # significant digits of the factor of a multiple
 _FORMULA_REASON = "gives the column in every row"
 
 
@@ -254,9 +247,7 @@ def formulas(table: pd.DataFrame, schema: Schema, n_units: int) -> list[Formula]
     """The formulas, at most one for each column and one for every three columns.
 
     None of them computes the target, or the order of an entity's rows.
-
-    Args:
-        table: *Sensitive*. Conforming to the schema.
+    `table`: *Sensitive*. Conforming to the schema.
     """
     numbers = _numbers(table, schema, n_units)
     if numbers is None:

@@ -14,8 +14,7 @@ from synth.validation import Frozen
 if TYPE_CHECKING:
     import pandas as pd
 
-TaskKind = Literal["classification", "regression"]
-"""Of the models that predict a target."""
+TaskKind = Literal["classification", "regression"]  # of the models that predict a target
 NOT_READ_OFF = "public knowledge, not read off this table"
 NEARLY_ALL = 0.9
 """Share of the values on a step from which on every cell of a grid holds one of its multiples."""
@@ -72,9 +71,7 @@ class AnyColumn(Frozen):
     @classmethod
     def propose(cls, about: Any) -> Any:
         """A column of this kind if the facts speak for it, else `None`; the kinds that ship are told apart by `infer`.
-
-        Args:
-            about: *Sensitive*. The `synth.infer.facts.ColumnFacts` of a column.
+        `about`: *Sensitive*. The `synth.infer.facts.ColumnFacts` of a column.
         """
         return None
 
@@ -216,10 +213,8 @@ class LineColumn(MeasurableColumn):
 
     def values(self, counts: np.ndarray, missing: np.ndarray) -> "pd.Series":
         """Drawn positions as a canonical column.
-
-        Args:
-            counts: of `unit` where there is one, else positions, shape (n,).
-            missing: true where the value is missing, shape (n,).
+        `counts`: of `unit` where there is one, else positions, shape (n,).
+        `missing`: true where the value is missing, shape (n,).
         """
         raise NotImplementedError
 

@@ -16,8 +16,7 @@ _FLOAT_DTYPE = re.compile(r"float(16|32|64)(?:\[pyarrow\])?", re.IGNORECASE)
 _SHOWN = 8
 LARGEST_STEP, MOST_STEPS, MOST_SPIKES = 2.0**62, 10, 100
 """Of a step in units of the column's precision; of steps and of spikes in a column."""
-_EXACT_FLOAT = 2.0**53
-"""Up to this, float64 holds every whole number."""
+_EXACT_FLOAT = 2.0**53  # up to this, float64 holds every whole number
 BOUNDS = "Least and greatest value that there may be."
 STEPS = "Numbers that many values are multiples of, coarsest first, each one of the next."
 SPIKES = "Frequent values, ascending: each is told apart from all others, and drawn exactly."

@@ -12,15 +12,7 @@ from scipy import stats
 
 from evaluate.dp_release import release
 from evaluate.dp_release.numbers import Yardstick, bounded, half_rows, right_and_wrong
-from evaluate.dp_release.release import (
-    ACCURACY,
-    COLUMNS,
-    PAIRS,
-    ROWS,
-    SHARES,
-    release_numbers,
-    released_schedule,
-)
+from evaluate.dp_release.release import ACCURACY, COLUMNS, PAIRS, ROWS, SHARES, release_numbers, released_schedule
 from evaluate.metrics import CATALOG
 from evaluate.released import COLUMN, COLUMN_MEAN, MEASURES, N_ROWS, PAIR_MEAN, RIGHT, Released
 from synth.dp.budget import Budget

@@ -6,9 +6,7 @@ import pytest
 
 from evaluate.fairness import columns, models
 from evaluate.fairness.groups import Groups
-from evaluate.sampling import (
-    shuffle_columns,
-)
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import Tables
 from evaluate.utility import study
 from synth.schema import build_schema

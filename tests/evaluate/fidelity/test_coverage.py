@@ -17,9 +17,7 @@ from evaluate.gate.policy import Policy, Rule
 from evaluate.gate.verdict import judge_candidate
 from evaluate.metrics import CATALOG
 from evaluate.result import Candidate, Estimate
-from evaluate.sampling import (
-    shuffle_columns,
-)
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import Tables
 from synth.schema import Schema
 

@@ -14,9 +14,7 @@ from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.samples import Samples
 from evaluate.gate.policy import load_policy, shipped
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import (
-    shuffle_columns,
-)
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import Tables
 from synth.schema import Schema, build_schema
 

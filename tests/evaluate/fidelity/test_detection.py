@@ -93,16 +93,6 @@ def test_missing_values_that_train_never_has_are_seen(tables_of):
     assert estimates["joint.pmse.ratio"].low > 1.0
 
 
-def test_the_order_of_rows_and_columns_changes_nothing(tables, offer):
-    before = found(detection.measure(tables))
-    rows = tables.synthetic.sample(frac=1, random_state=1).reset_index(drop=True)
-    train = tables.train.sample(frac=1, random_state=2).reset_index(drop=True)
-    moved = replace(offer(rows[rows.columns[::-1]]), train=train[train.columns[::-1]])
-    for name, estimate in found(detection.measure(moved)).items():
-        for end in ("value", "low", "high", "reference", "floor"):
-            assert getattr(estimate, end) == pytest.approx(getattr(before[name], end), abs=1e-9), (name, end)
-
-
 def test_few_rows_and_equal_rows_give_numbers_or_a_sentence(tables, offer, population):
     few = detection.measure(offer(population(5, np.random.default_rng(0))))
     assert {failure.measure for failure in few.failures} == set(detection.NAMES)

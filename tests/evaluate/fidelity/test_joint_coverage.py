@@ -14,9 +14,7 @@ from evaluate.fidelity import detection, support
 from evaluate.fidelity.detection import design, propensity
 from evaluate.fidelity.joint_samples import JointSamples
 from evaluate.metrics import CATALOG
-from evaluate.sampling import (
-    shuffle_columns,
-)
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import Tables
 
 SIZES = (500, 250)

@@ -10,9 +10,7 @@ import pytest
 from evaluate.fidelity import pairs
 from evaluate.fidelity.pairs import NAME, association_kept
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import (
-    shuffle_columns,
-)
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import Tables
 
 Population = Callable[..., pd.DataFrame]

@@ -152,18 +152,6 @@ def test_a_column_off_by_a_thousand_shows(tables, offer, population):
     assert moved["joint.coverage.gap"].value > 0.1
 
 
-def test_the_order_of_rows_and_columns_changes_nothing(tables, offer):
-    before = support.measure(tables)
-    rows = tables.synthetic.sample(frac=1, random_state=1).reset_index(drop=True)
-    train = tables.train.sample(frac=1, random_state=2).reset_index(drop=True)
-    moved = offer(rows[rows.columns[::-1]])
-    again = support.measure(replace(moved, train=train[train.columns[::-1]]))
-    for one, other in zip(before.estimates, again.estimates, strict=True):
-        assert one.value == pytest.approx(other.value, abs=1e-9), one.measure
-        assert one.reference == pytest.approx(other.reference, abs=1e-9)
-        assert one.floor == pytest.approx(other.floor, abs=1e-9)
-
-
 def test_too_few_rows_and_equal_rows_are_failures_with_a_sentence(tables, offer, population):
     few = support.measure(offer(population(5, np.random.default_rng(0))))
     assert {failure.measure for failure in few.failures} == set(support.NAMES)

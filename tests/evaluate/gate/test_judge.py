@@ -101,11 +101,7 @@ def test_what_the_events_of_a_claim_prove_passes_by_proof() -> None:
 
 @pytest.mark.parametrize(
     ("changed", "entity", "provenance"),
-    [
-        ({"private": False}, None, {}),
-        ({}, "patient", {}),
-        ({}, None, {"split": None}),
-    ],
+    [({"private": False}, None, {}), ({}, "patient", {}), ({}, None, {"split": None})],
     ids=["void", "each row of a patient, and patients are attacked", "what somebody else claims"],
 )
 def test_nothing_is_proved_where_no_guarantee_covers_those_who_are_attacked(

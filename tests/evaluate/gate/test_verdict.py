@@ -37,12 +37,9 @@ INTERVALS = {
     (None, 0.90, None): "INCONCLUSIVE",
 }
 STATEMENTS = {
-    None: "FAIL",
-    (("private", True), ("epsilon", 0.1)): "PASS",
-    (("private", True), ("epsilon", LIMIT)): "PASS",
-    (("private", True), ("epsilon", 0.7)): "FAIL",
-    (("private", False), ("epsilon", 0.1)): "FAIL",
-}
+    None: "FAIL", (("private", True), ("epsilon", 0.1)): "PASS", (("private", True), ("epsilon", LIMIT)): "PASS",
+    (("private", True), ("epsilon", 0.7)): "FAIL", (("private", False), ("epsilon", 0.1)): "FAIL",
+}  # fmt: skip
 VOID = [given for given in STATEMENTS if given is not None and ("private", True) not in given]
 
 WAIVERS = {"none": None, "in force": LAST, "on its last day": TODAY, "expired": YESTERDAY}

@@ -6,9 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.sampling import (
-    shuffle_columns,
-)
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import Tables
 from synth.schema import Schema, build_schema
 
@@ -51,12 +49,9 @@ def duplicates(n: int, rng: np.random.Generator) -> pd.DataFrame:
 
 
 POPULATIONS: dict[str, Population] = {
-    "all categorical": categorical,
-    "all numeric": numeric,
-    "mixed": mixed,
-    "one column": one_number,
+    "all categorical": categorical, "all numeric": numeric, "mixed": mixed, "one column": one_number,
     "many duplicates": duplicates,
-}
+}  # fmt: skip
 
 
 def schema_of(frame: pd.DataFrame, **roles: object) -> Schema:

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from evaluate.engine import measure_candidate
 from evaluate.privacy import attribute_inference as inference
 from evaluate.privacy.attribute_inference import Attacked, Secret, secret_of
 from evaluate.result import Estimate
@@ -258,9 +257,3 @@ def test_levels_that_train_lacks_are_told_apart(evaluate_frames):
     tables = evaluate_frames(frame, frame, odd, other)
     secret = secret_of("a", tables, Attacked.of(tables))
     assert not secret.found(secret.pool, secret.controls).any()
-
-
-def test_the_figure_is_plain_data_and_the_engine_runs_it(draw, make):
-    candidate = measure_candidate("a", draw(make["mixed"], RATIOS["1:1"], seed=0), measures=["privacy.inference"])
-    assert isinstance(candidate.find(WORST), Estimate)
-    assert {"columns", "models"} == candidate.figures["inference"].keys()

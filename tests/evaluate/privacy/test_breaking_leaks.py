@@ -8,12 +8,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from evaluate.engine import evaluate, measure_candidate
+from evaluate.engine import evaluate
 from evaluate.gate.policy import load_policy
 from evaluate.gate.verdict import judge_candidate
 from evaluate.privacy import singling_out
-from evaluate.result import Candidate, Estimate
-from evaluate.tables import Real
+from evaluate.result import Candidate
 from synth.infer import infer_schema
 
 POLICIES = Path(__file__).parents[3] / "evaluate" / "policies"
@@ -111,31 +110,3 @@ def test_tables_of_one_column_give_numbers_or_a_reason_and_no_false_alarm(column
     for estimate in candidate.estimates:
         if estimate.detectable is not None:
             assert estimate.low <= estimate.reference + 0.01, estimate
-
-
-@pytest.mark.statistical
-def test_half_a_percent_of_verbatim_rows_is_found_at_eight_thousand() -> None:
-    train, holdout = population(8000, 20), population(8000, 21)
-    real = Real.prepare(train, holdout, infer_schema(pd.concat([train, holdout], ignore_index=True)))
-    for n_leaked, alarm in ((0, False), (40, True)):
-        synthetic = pd.concat([population(8000 - n_leaked, 22), train.head(n_leaked)], ignore_index=True)
-        candidate = measure_candidate("offered", real.beside(synthetic), measures=["privacy.membership"])
-        found = candidate.find("privacy.membership.tpr_at_0.001")
-        assert isinstance(found, Estimate)
-        assert found.low is not None
-        assert (found.low > 0.001) == alarm, found
-
-
-@pytest.mark.slow
-def test_a_table_of_fifty_columns_is_attacked_too() -> None:
-    def wide(n: int, seed: int) -> pd.DataFrame:
-        rng = np.random.default_rng(seed)
-        base = rng.normal(size=n)
-        numbers = {f"x{i}": np.round(base + rng.normal(size=n), 2) for i in range(25)}
-        return pd.DataFrame({**numbers, **{f"c{i}": rng.choice(list("abc"), n) for i in range(25)}})
-
-    train, holdout = wide(400, 0), wide(400, 1)
-    real = Real.prepare(train, holdout, infer_schema(pd.concat([train, holdout], ignore_index=True)))
-    copy, honest = (measure_candidate("a", real.beside(t), measures=PRIVACY) for t in (train, wide(400, 2)))
-    assert failed(copy, "internal") >= {"privacy.membership.auc", "privacy.inference"}
-    assert not failed(honest, "internal")

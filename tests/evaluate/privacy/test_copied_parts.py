@@ -55,14 +55,7 @@ def test_neither_bounds_nor_categories_are_anybodys_own_values(draw, make):
         "columns": {n: {"kind": "real", "bounds": [-0.25, 0.25], "missing": True} for n in tables.schema.columns},
     })  # fmt: skip
     frames = {name: getattr(tables, name).clip(-0.25, 0.25) for name in ("train", "fresh", "control", "synthetic")}
-    found = by_name(
-        replace(
-            tables,
-            **frames,
-            schema=schema,
-            declared=schema,
-        )
-    )
+    found = by_name(replace(tables, **frames, schema=schema, declared=schema))
     assert found[VALUES].low == 0.0
     categories = by_name(draw(make["all categorical"], SIZES, seed=3, leak=1.0))
     assert categories[VALUES].high == 0.0 and "nobody" in categories[VALUES].note

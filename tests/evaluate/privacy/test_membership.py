@@ -148,17 +148,6 @@ def test_the_strongest_attack_wins():
         assert [part.attack for part in parts_for(rate, of)] == ["good", "good"]
 
 
-def test_the_order_of_rows_and_columns_does_not_matter(draw, make, evaluate_frames):
-    tables = draw(make["mixed"], (500, 300, 300, 400), seed=2, leak=0.1)
-    rng = np.random.default_rng(0)
-    names = rng.permutation(tables.train.columns)
-    frames = (tables.train, tables.fresh, tables.control, tables.synthetic)
-    moved = evaluate_frames(*(f.iloc[rng.permutation(len(f))][names] for f in frames), seed=tables.seed)
-    first, second = (by_name(membership.measure(t)) for t in (tables, moved))
-    assert first[AUC].value == pytest.approx(second[AUC].value, abs=1e-6)
-    assert first[LOOSE].value == second[LOOSE].value
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize("n_parts", [1, 2])
 @pytest.mark.parametrize(("n_controls", "rate"), [(1000, 0.001), (1000, 0.01), (5000, 0.001)])

@@ -1,16 +1,15 @@
 """Tables for the measures of utility: a population with a known signal, and a schema for it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.sampling import (
-    shuffle_columns,
-)
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import StatedClaim, Tables
+from evaluate.utility import study
 from synth.schema import Schema, build_schema
 
 COLUMNS: dict[str, Any] = {
@@ -71,6 +70,14 @@ def make() -> Maker:
         return Tables(schema, schema, train, fresh, control, offered, shuffled, seed, claim)
 
     return made
+
+
+@pytest.fixture(scope="module")
+def linear_only() -> Iterator[None]:
+    """The alternative is compared with the linear model: no other one is fitted."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study, "FORMS", ("linear",))
+        yield
 
 
 def reordered(tables: Tables) -> Tables:

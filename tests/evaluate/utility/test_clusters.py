@@ -4,9 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.sampling import (
-    shuffle_columns,
-)
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import StatedClaim, Tables
 from evaluate.utility import clusters
 from evaluate.utility.clusters import AGREEMENT, COST, EXPLAINED, GAP, SCORE

@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
 
-from evaluate.sampling import (
-    shuffle_columns,
-)
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import StatedClaim, Tables
-from evaluate.utility import dp_alternative, study
+from evaluate.utility import dp_alternative
 from evaluate.utility.dp_alternative import PublicFeatures
 from synth.schema import build_schema
 from tests.evaluations import stated
@@ -14,14 +12,7 @@ from .conftest import COLUMNS, population, reordered, schema_of, values
 
 CLAIM = StatedClaim(epsilon=3.0, delta=1e-5, n_units=600)
 SCORE, GAP = dp_alternative.MEASURES
-
-
-@pytest.fixture(scope="module", autouse=True)
-def linear_only():
-    """The alternative is compared with the linear model: no other one is fitted."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "FORMS", ("linear",))
-        yield
+pytestmark = pytest.mark.usefixtures("linear_only")
 
 
 @pytest.fixture(scope="module")

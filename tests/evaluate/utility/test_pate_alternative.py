@@ -15,14 +15,7 @@ from .conftest import schema_of
 
 CLAIM = StatedClaim(epsilon=10.0, delta=1e-5, n_units=600)
 SCORE, GAP = pate_alternative.MEASURES
-
-
-@pytest.fixture(scope="module", autouse=True)
-def linear_only():
-    """The alternative is compared with the linear model: no other one is fitted."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "FORMS", ("linear",))
-        yield
+pytestmark = pytest.mark.usefixtures("linear_only")
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import average_precision_score
 
-from evaluate.sampling import (
-    shuffle_columns,
-)
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import Real, Tables
 from evaluate.utility import models, study, tstr
 from evaluate.utility.models import predictors
@@ -160,18 +158,6 @@ def test_predictors_that_do_not_vary_leave_the_target_unexplained():
     same["day"] = same["day"].astype("datetime64[us]")
     found = by_name(tstr.measure(tables("amount", same)))
     assert -0.2 < found["utility.tstr.linear"].value <= 0
-
-
-def test_the_order_of_rows_does_not_matter():
-    given = tables("binary", entity="who")
-    again = Tables(
-        given.schema,
-        given.declared,
-        *(f.sample(frac=1, random_state=1).reset_index(drop=True) for f in (given.train, given.fresh, given.control)),
-        given.synthetic, given.shuffled, given.seed,
-    )  # fmt: skip
-    first, second = (by_name(tstr.measure(t))["utility.tstr.linear"] for t in (given, again))
-    assert first.value == pytest.approx(second.value, abs=1e-9)
 
 
 def test_the_figure_holds_both_models():

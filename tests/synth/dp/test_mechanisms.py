@@ -81,13 +81,9 @@ def test_what_is_not_planned_or_spent_is_not_drawn() -> None:
 
 
 EXAMPLES: tuple[Event, ...] = (
-    GaussianEvent("a", 12.5, 3, 4),
-    GaussianEvent("b", 0.1, 0.25, whole=False),
-    LaplaceEvent("c", 7.0, 2),
-    SelectionEvent("d", 0.3, 14),
-    StabilityEvent("e", 10.0, 55, 2, 3),
-    SubsampledGaussianEvent("f", 1.1, 0.01, 1000),
-)
+    GaussianEvent("a", 12.5, 3, 4), GaussianEvent("b", 0.1, 0.25, whole=False), LaplaceEvent("c", 7.0, 2),
+    SelectionEvent("d", 0.3, 14), StabilityEvent("e", 10.0, 55, 2, 3), SubsampledGaussianEvent("f", 1.1, 0.01, 1000),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("event", EXAMPLES, ids=lambda event: event.mechanism)

@@ -27,14 +27,7 @@ from scipy import stats
 from synth.dp import accounting, budget, events, mechanisms
 from synth.dp.accounting import epsilon_pld, epsilon_rdp
 from synth.dp.budget import Budget
-from synth.dp.events import (
-    Event,
-    GaussianEvent,
-    LaplaceEvent,
-    SelectionEvent,
-    StabilityEvent,
-    SubsampledGaussianEvent,
-)
+from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
 from synth.dp.ledger import Request, open_ledger
 from synth.dp.ledger.state import LedgerState
 from synth.dp.mechanisms import InjectedNoise, Steps, SystemNoise
@@ -511,11 +504,7 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
         (SystemNoise, "noisy_max", _chosen_by(lambda n: np.array([random.random() for _ in range(n)]))),
         draws_ignore_every_seed,
     ),
-    (
-        "choices from torch's own generator",
-        (SystemNoise, "noisy_max", _chosen_by(_of_torch)),
-        draws_ignore_every_seed,
-    ),
+    ("choices from torch's own generator", (SystemNoise, "noisy_max", _chosen_by(_of_torch)), draws_ignore_every_seed),
     (
         "choices from a generator of the module",
         (SystemNoise, "noisy_max", _chosen_by(np.random.default_rng().random)),
@@ -617,11 +606,7 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
         (Budget, "_charge_then_draw", _uncharged),
         a_draw_that_is_not_in_the_schedule_is_refused,
     ),
-    (
-        "a filter that admits everything",
-        (RdpFilter, "admits", lambda self, curve: True),
-        a_filter_stops_at_its_total,
-    ),
+    ("a filter that admits everything", (RdpFilter, "admits", lambda self, curve: True), a_filter_stops_at_its_total),
     (
         "a reservation that is given back when it is used",
         (LedgerState, "_use", _given_back(LedgerState._use)),

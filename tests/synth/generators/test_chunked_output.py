@@ -365,21 +365,6 @@ def killed(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
     process.stdout.close()
 
 
-@pytest.mark.slow
-def test_killed_at_random_again_and_again_it_ends_in_the_same_bytes(
-    killed: Callable[..., int], whole: Path, tmp_path: Path
-) -> None:
-    out, rng, n_killed = tmp_path / "out", np.random.default_rng(1), 0
-    for _ in range(60):
-        n_killed += killed(out, after_s=float(rng.uniform(0.01, 0.12))) == -9
-        if out.exists():
-            break
-    else:
-        assert killed(out) == 0
-    assert n_killed >= 2
-    assert content(out) == content(whole)
-
-
 @pytest.mark.parametrize("every", [47, pytest.param(1, marks=pytest.mark.slow)])
 def test_killed_at_any_touch_of_the_disk_the_folder_is_whole_or_not_there(
     killed: Callable[..., int], whole: Path, tmp_path: Path, every: int
@@ -631,26 +616,6 @@ def test_a_disk_too_small_for_the_files_to_come_is_told_after_the_first(
     assert told.value.__notes__ == ["1 of 9 files are kept, and the same command goes on from there"]
     subprocess.run(["mount", "-o", "remount,size=4m", small_disk], check=True)
     write_rows(model, small_disk / "out", ROWS, seed=SEED, rows_a_file=ROWS_A_FILE, progress=only_from(2))
-    assert content(small_disk / "out") == content(whole)
-
-
-def test_a_disk_that_is_full_in_the_middle_keeps_the_files_that_are_whole(
-    model: Model, whole: Path, small_disk: Path
-) -> None:
-    ballast = small_disk / "ballast"
-
-    def filling(label: str, share: float | None) -> None:
-        if label == "file 5 of 9: writing":
-            with pytest.raises(OSError, match="No space"), ballast.open("wb", buffering=0) as file:
-                while True:
-                    file.write(b"0" * 4096)
-
-    subprocess.run(["mount", "-o", "remount,size=1m", small_disk], check=True)
-    with pytest.raises(OutputError, match=r"cannot be written \(No space left on device\)") as told:
-        write_rows(model, small_disk / "out", ROWS, seed=SEED, rows_a_file=ROWS_A_FILE, progress=filling)
-    assert told.value.__notes__ == ["4 of 9 files are kept, and the same command goes on from there"]
-    ballast.unlink()
-    write_rows(model, small_disk / "out", ROWS, seed=SEED, rows_a_file=ROWS_A_FILE, progress=only_from(5))
     assert content(small_disk / "out") == content(whole)
 
 

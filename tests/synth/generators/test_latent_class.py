@@ -594,23 +594,6 @@ def test_few_columns_are_no_special_case(n_columns: int, rounds: int | None) -> 
         assert model.sample(50, seed=0).shape == (50, n_columns)
 
 
-def test_without_epsilon_the_same_seed_gives_the_same_table_and_nothing_is_promised() -> None:
-    frame, schema = related(500)
-    models = [LatentClass(n_classes=50, rounds=2).fit(frame, schema, seed=seed) for seed in (3, 3, 4)]
-    assert [model.statement for model in models] == [None] * 3
-    tables = [model.sample(200, seed=0) for model in models]
-    pd.testing.assert_frame_equal(tables[0], tables[1])
-    assert not tables[0].equals(tables[2])
-
-
-@pytest.mark.statistical
-def test_a_seed_reaches_no_noise_of_a_private_fit() -> None:
-    frame, schema = related(500)
-    models = [LatentClass(epsilon=1.0, n_classes=5, rounds=1).fit(frame, schema, seed=3) for _ in range(2)]
-    assert models[0].statement == models[1].statement is not None
-    assert not models[0].sample(200, seed=0).equals(models[1].sample(200, seed=0))
-
-
 def test_a_saved_model_gives_the_table_of_the_model_that_was_saved(tmp_path: Path) -> None:
     frame, schema = related(1000)
     model = LatentClass(epsilon=1.0, n_classes=300, rounds=2, workload={"a": 3.0}).fit(frame, schema)

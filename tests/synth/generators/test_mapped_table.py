@@ -110,6 +110,16 @@ def test_rows_of_an_entity_are_bounded_together_on_dask_and_another_entity_moves
     assert all(whole[job] >= without.get(job, 0) for job in whole)
 
 
+def test_the_order_of_an_entity_s_rows_has_no_say_in_which_of_them_stay() -> None:
+    """A pass over a part of Spark may find them in another order, and all passes count the same rows."""
+    rows, schema = pd.DataFrame({"who": "P00", "age": 30, "town": "a", "job": [*"abcdef"]}), schema_of("who")
+    stayed = []
+    for order in (rows, rows[::-1]):
+        chunk = Table.of(order).chunk(schema)
+        stayed.append({*chunk.frame(schema)["job"][mapped_table._kept(chunk, schema, 12345)]})
+    assert stayed[0] == stayed[1] and len(stayed[0]) == 2
+
+
 def test_rows_of_an_entity_in_the_parts_of_an_executor_are_refused(folder: Path) -> None:
     with ThreadPoolExecutor(1) as pool, pytest.raises(JobError, match="rows of an entity are counted together"):
         synth.fit(Table.of(folder).on(pool), schema_of("who"), "mst", epsilon=1.0, progress=synth.quiet)

@@ -171,11 +171,6 @@ def test_a_table_without_rows_is_fitted_with_a_guarantee_and_refused_without(
         fitted(name, False, frame[:0], schema)
 
 
-@pytest.mark.parametrize("kind", FITS, ids=str)
-def test_a_table_of_one_row_is_fitted(kind: tuple[str, bool], frame: pd.DataFrame, schema: Schema) -> None:
-    assert len(fitted(*kind, frame[:1], schema).sample(20, seed=0)) == 20
-
-
 def visits(n_entities: int = 150) -> tuple[pd.DataFrame, Schema]:
     rng = np.random.default_rng(0)
     who = np.repeat(np.arange(n_entities), rng.integers(1, 6, n_entities))
@@ -201,19 +196,6 @@ def test_an_entity_with_several_rows_is_the_unit(kind: tuple[str, bool]) -> None
         assert synthetic["who"].value_counts().max() <= 3
         assert made.statement is not None
         assert (made.statement.unit, made.statement.max_rows_per_unit) == ("who", 3)
-
-
-@pytest.mark.parametrize("kind", FITS, ids=str)
-@pytest.mark.parametrize("column", ["age", "income", "visited"])
-def test_a_single_column_is_a_table(kind: tuple[str, bool], column: str, frame: pd.DataFrame, schema: Schema) -> None:
-    content = schema.model_dump(mode="json")
-    alone = build_schema({
-        "status": "declared", "n_units": 400, "columns": {column: content["columns"][column]},
-    })  # fmt: skip
-    made = fitted(*kind, frame[[column]], alone)
-    synthetic = made.sample(50, seed=0)
-    assert list(synthetic.columns) == [column]
-    assert faults(synthetic, alone) == []
 
 
 @pytest.mark.parametrize("kind", FITS, ids=str)
@@ -536,22 +518,6 @@ def test_a_damaged_model_is_refused_in_one_sentence(damage: str, model: NeuralMo
 # Seeds and backends
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("name", NAMES)
-def test_a_seed_reaches_a_fit_without_epsilon_and_no_private_one(
-    name: str, frame: pd.DataFrame, schema: Schema
-) -> None:
-    from synth.neural.sampling import to_arrays
-
-    def weights(private: bool, seed: int) -> np.ndarray:
-        made = generator(name, private).fit(frame, schema, seed=seed)
-        return to_arrays(made.network)["network.layers.0.weight"]
-
-    np.testing.assert_array_equal(weights(False, 1), weights(False, 1))
-    assert not np.array_equal(weights(False, 1), weights(False, 2))
-    assert not np.array_equal(weights(True, 1), weights(True, 1))
-
-
 OPACUS: dict[str, dict[str, Any]] = {
     "ctgan": {"dp_backend": "opacus", "critic": "network"}, "tvae": {"dp_backend": "opacus"},
 }  # fmt: skip
@@ -583,32 +549,6 @@ def test_a_checkpoint_of_another_table_is_not_taken_up(
     shuffled = frame.assign(income=frame["income"].to_numpy()[::-1])
     with pytest.raises(ModelError, match="of another fit"):
         generator(name, False).fit(shuffled, schema, seed=0, place=tmp_path)
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("name", NAMES)
-def test_a_fit_without_epsilon_that_was_cut_short_ends_where_it_would_have(
-    name: str, frame: pd.DataFrame, schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from synth.neural import training
-    from synth.neural.sampling import to_arrays
-
-    monkeypatch.setattr(training, "CHECKPOINT_S", 0.0)
-
-    def cut(text: str, _: float | None) -> None:
-        if text == "epoch 3 of 4":
-            raise KeyboardInterrupt
-
-    chosen = generator(name, False, epochs=4)
-    whole = chosen.fit(frame, schema, seed=0)
-    with pytest.raises(KeyboardInterrupt):
-        chosen.fit(frame, schema, seed=0, place=tmp_path, progress=cut)
-    again = chosen.fit(frame, schema, seed=0, place=tmp_path)
-    expected, arrays = to_arrays(whole.network), to_arrays(again.network)
-    assert expected.keys() == arrays.keys()
-    for part, array in expected.items():
-        np.testing.assert_array_equal(arrays[part], array)
-    pd.testing.assert_frame_equal(again.sample(50, seed=1), whole.sample(50, seed=1))
 
 
 def test_a_ctgan_without_epsilon_samples_from_the_average_of_its_generators(

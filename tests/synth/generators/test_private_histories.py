@@ -28,10 +28,7 @@ from synth.schema import Schema, build_schema
 from tests.synth.generators.deaf_noise import Watched
 
 K, N_UNITS = 4, 90
-SMALL: dict[str, dict[str, Any]] = {
-    "mst": {"n_iterations": 5},
-    "aim": {"n_iterations": 5, "rounds": 4, "n_draws": 300},
-}
+SMALL: dict[str, dict[str, Any]] = {"mst": {"n_iterations": 5}, "aim": {"n_iterations": 5, "rounds": 4, "n_draws": 300}}
 
 
 @cache

@@ -191,10 +191,7 @@ def test_conditions_without_mass_under_the_model_are_refused(small, conditioned)
 
 @pytest.mark.parametrize("name", ["independent", "mst", "latent_class"])
 def test_a_condition_against_the_constraints_is_refused(name: str) -> None:
-    columns = {
-        "low": {"kind": "integer", "bounds": [0, 9]},
-        "high": {"kind": "integer", "bounds": [0, 9]},
-    }
+    columns = {"low": {"kind": "integer", "bounds": [0, 9]}, "high": {"kind": "integer", "bounds": [0, 9]}}
     constraint = {"kind": "inequality", "low": "low", "high": "high"}
     schema = build_schema({"status": "declared", "columns": columns, "constraints": [constraint]})
     ends = np.sort(np.random.default_rng(0).integers(0, 10, (500, 2)), axis=1)

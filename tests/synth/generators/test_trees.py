@@ -93,23 +93,6 @@ def test_a_saved_model_gives_the_same_rows_in_another_process(
         assert drawn[name].isna().mean() == pytest.approx(frame[name].isna().mean(), abs=0.15)
 
 
-def test_a_saved_model_that_is_damaged_is_refused(model: AutoregressiveModel, tmp_path: Path) -> None:
-    from safetensors.numpy import load_file, save_file
-
-    model.save(tmp_path / "model")
-    path = next((tmp_path / "model").glob("*.safetensors"))
-    whole = load_file(path)
-    for name, change in (
-        ("nodes.left", lambda array: np.zeros_like(array)),
-        ("nodes.feature", lambda array: array + 99),
-        ("nodes.threshold", lambda array: array * np.nan),
-        ("forests.trees", lambda array: array[:-1].copy()),
-    ):
-        save_file({**whole, name: change(whole[name])}, path)
-        with pytest.raises(ModelError, match="damaged"):
-            registry.load_model(tmp_path / "model")
-
-
 def test_whatever_is_damaged_in_a_saved_model_is_refused_or_sampled_from(
     model: AutoregressiveModel, tmp_path: Path
 ) -> None:
@@ -291,20 +274,6 @@ def test_a_limit_of_as_many_rows_as_there_are_changes_nothing() -> None:
     pd.testing.assert_frame_equal(*limits)
 
 
-def test_columns_that_say_nothing_are_fitted() -> None:
-    columns = {
-        "gone": {"kind": "real", "bounds": [0.0, 1.0], "missing": True},
-        "never": {"kind": "categorical", "categories": ["u", "v"], "missing": True},
-        "same": {"kind": "integer", "bounds": [0, 9]},
-    }
-    frame = pd.DataFrame({"gone": [np.nan] * 60, "never": pd.Series([None] * 60, dtype=object), "same": [5] * 60})
-    for chosen in (["gone"], ["never"], ["same"], list(columns)):
-        schema = build_schema({"status": "declared", "columns": {name: columns[name] for name in chosen}})
-        drawn = Trees().fit(frame[chosen], schema).sample(20, seed=0)
-        for name in chosen:
-            assert (drawn[name] == 5).all() if name == "same" else drawn[name].isna().all()
-
-
 def test_tables_of_one_row_and_of_two_are_fitted_and_of_none_refused() -> None:
     for n in (1, 2):
         drawn = Trees().fit(chain(n), CHAIN).sample(30, seed=0)
@@ -358,8 +327,3 @@ def test_unfinished_work_of_another_fit_is_refused_and_so_is_damaged_work(tmp_pa
         path.write_bytes(content)
         with pytest.raises(ModelError, match="damaged"):
             Trees(**QUICK).fit(table, CHAIN, seed=3, place=tmp_path)
-
-
-def test_threads_change_nothing() -> None:
-    one, three = (Trees(n_threads=n, **QUICK).fit(chain(600), CHAIN, seed=1).sample(200, seed=1) for n in (1, 3))
-    pd.testing.assert_frame_equal(one, three)

@@ -244,8 +244,7 @@ def test_numbers_and_times_of_all_kinds_are_read_beside_it(cells: np.ndarray, ki
 
 def test_among_texts_alone_a_word_is_a_category() -> None:
     frame = texts(
-        test=RNG_T.choice(["None", "Norm", ">200"], N_T),
-        code=sometimes("-", RNG_T.choice(["A1", "B2"], N_T)),
+        test=RNG_T.choice(["None", "Norm", ">200"], N_T), code=sometimes("-", RNG_T.choice(["A1", "B2"], N_T))
     )
     schema = infer_schema(frame)
     assert schema.missing_values == ("",)
@@ -289,8 +288,7 @@ def test_a_value_of_the_target_or_the_entity_is_none() -> None:
 
 def test_a_user_says_further_texts_for_all_columns() -> None:
     frame = texts(
-        x=sometimes("refused", RNG_T.integers(0, 90_000, N_T)),
-        y=sometimes("refused", RNG_T.choice(["a", "b"], N_T)),
+        x=sometimes("refused", RNG_T.integers(0, 90_000, N_T)), y=sometimes("refused", RNG_T.choice(["a", "b"], N_T))
     )
     assert infer_schema(frame).columns["x"].kind == "text"
     schema = infer_schema(frame, missing_values=["refused", "-9"])
@@ -305,10 +303,7 @@ def test_a_user_says_further_texts_for_all_columns() -> None:
 
 def test_numbers_that_pandas_could_not_read_are_told_beside_typed_columns() -> None:
     frame = pd.DataFrame(
-        {
-            "x": pd.Series(sometimes("N", RNG_T.integers(0, 90_000, N_T)), dtype=object),
-            "y": RNG_T.random(N_T),
-        }
+        {"x": pd.Series(sometimes("N", RNG_T.integers(0, 90_000, N_T)), dtype=object), "y": RNG_T.random(N_T)}
     )
     schema = infer_schema(frame)
     assert (schema.columns["x"].kind, schema.columns["x"].dtype, schema.missing_values) == ("integer", "str", ("N",))

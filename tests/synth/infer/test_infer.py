@@ -329,14 +329,10 @@ def test_the_development_tables_are_proposed_and_conform(shared_table, name: str
         "insurance": {"bmi": "real", "charges": "real", "smoker": "categorical"},
         "airbnb_nyc": {"neighbourhood": "categorical", "last_review": "date", "latitude": "real"},
         "diabetes_hospital": {
-            "encounter_id": "identifier",
-            "patient_nbr": "identifier",
-            "admission_type_id": "categorical",
-            "diag_1": "categorical",
-            "weight": "categorical",
-            "A1Cresult": "categorical",
+            "encounter_id": "identifier", "patient_nbr": "identifier", "admission_type_id": "categorical",
+            "diag_1": "categorical", "weight": "categorical", "A1Cresult": "categorical",
         },
-    }[name]
+    }[name]  # fmt: skip
     assert {n: schema.columns[n].kind for n in expected} == expected
 
 

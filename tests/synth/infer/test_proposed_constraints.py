@@ -164,10 +164,7 @@ def test_multiples_and_copies_are_formulas() -> None:
     [
         ("adult.csv.gz", ["'education' and 'education-num' take one of 16 listed combinations"]),
         # Reviews a month are of another unit than reviews, and 9% of shuffled rows would not tell a law from luck.
-        (
-            "airbnb_nyc.csv.gz",
-            ["'neighbourhood' and 'neighbourhood_group' take one of 221 listed combinations"],
-        ),
+        ("airbnb_nyc.csv.gz", ["'neighbourhood' and 'neighbourhood_group' take one of 221 listed combinations"]),
         ("insurance.csv.gz", []),
         ("credit_default.csv.gz", []),
         ("hmeq.csv.gz", []),

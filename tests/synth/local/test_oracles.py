@@ -17,13 +17,9 @@ SMALL = [
     kind(k, epsilon, allows_no_answer)
     for kind in (DirectEncoding, UnaryEncoding)
     for k, epsilon, allows_no_answer in (
-        (2, 0.1, False),
-        (3, 1.0, True),
-        (4, 4.0, False),
-        (2, 30.0, True),
-        (3, 100.0, False),
+        (2, 0.1, False), (3, 1.0, True), (4, 4.0, False), (2, 30.0, True), (3, 100.0, False),
     )
-]
+]  # fmt: skip
 
 
 def exponential(epsilon: float) -> Fraction:

@@ -116,14 +116,10 @@ def test_two_hundred_steps_come_within_a_percent_of_the_optimum(random_joint, pr
     measurements = [
         measurement
         for sigma, clique in [
-            (2.0, ("a", "b")),
-            (10.0, ("b", "c")),
-            (30.0, ("c", "d")),
-            (5.0, ("d", "e")),
-            (1.0, ("e",)),
+            (2.0, ("a", "b")), (10.0, ("b", "c")), (30.0, ("c", "d")), (5.0, ("d", "e")), (1.0, ("e",)),
         ]
         for measurement in noisy(random_joint, projected, [clique], sigma, rng)
-    ]
+    ]  # fmt: skip
     soon = estimate(DOMAIN, measurements, total=1000.0, n_iterations=200, tolerance=0)
     late = estimate(DOMAIN, measurements, total=1000.0, n_iterations=5000, tolerance=0)
     assert loss_of(soon, measurements) <= 1.01 * loss_of(late, measurements)

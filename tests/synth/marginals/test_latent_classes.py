@@ -290,12 +290,6 @@ def test_no_cell_is_favored(rng) -> None:
     assert (np.abs(tables.mean(axis=0) - expected) < 5 * tables.std(axis=0) / np.sqrt(3000)).all()
 
 
-def test_the_same_seed_gives_the_same_rows_and_another_gives_others(model) -> None:
-    draws = [sample_classes(model, 500, np.random.default_rng(seed)) for seed in (1, 1, 2)]
-    np.testing.assert_array_equal(draws[0], draws[1])
-    assert (draws[0] != draws[2]).any()
-
-
 def test_rows_come_in_no_order(model, rng) -> None:
     codes = sample_classes(model, 10_000, rng)
     halves = [np.bincount(half[:, 2], minlength=4) for half in (codes[:5000], codes[5000:])]
@@ -544,13 +538,6 @@ def arrays_of(seed: int) -> Mapping[str, np.ndarray]:
     estimation.add([pair])
     estimation.run(20, 1.0, last=True)
     return estimation.model().to_arrays()[1]
-
-
-def test_the_same_generator_gives_the_same_model_and_another_gives_another() -> None:
-    one, same, other = arrays_of(1), arrays_of(1), arrays_of(2)
-    for name, values in one.items():
-        np.testing.assert_array_equal(values, same[name])
-        assert (values != other[name]).any()
 
 
 def gradient_with(more: Sequence[Measurement]) -> np.ndarray:

@@ -1,6 +1,5 @@
 """The autoregressive network: what it learns of a known table, in both orders, and what it draws of it."""
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
@@ -24,7 +23,7 @@ from synth.neural.autoregressive_network import (
     units_of,
 )
 from synth.neural.autoregressive_training import ArnSpec, ArnTraining, fit_network, one_cycle
-from synth.neural.training import CHECKPOINT, LOG, CheckpointFolder, Course
+from synth.neural.training import CheckpointFolder, Course
 from synth.progress import quiet
 from tests.synth.neural.test_networks import put, spoilt
 
@@ -75,13 +74,7 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def rows(
-    order: Order,
-    n: int = N,
-    seed: int = 0,
-    known: Sequence[int] = (),
-    **more: Any,
-) -> np.ndarray:
+def rows(order: Order, n: int = N, seed: int = 0, known: Sequence[int] = (), **more: Any) -> np.ndarray:
     """Rows that hold 1 in the columns that are known."""
     asked = np.isin(np.arange(4), known)
     return draw(network(order), np.ones((n, 4), dtype=np.int32), asked, generator(seed), **more)[0]
@@ -335,35 +328,6 @@ def test_arrays_of_other_columns_are_refused() -> None:
             from_arrays(to_arrays(network("any")), sizes, leaders, "any")
     with pytest.raises(ValueError, match="order"):
         from_arrays(to_arrays(network("any")), SIZES, LEADERS, "no order")  # type: ignore[arg-type]
-
-
-class Stopped(Exception):
-    pass
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("order", ORDERS)
-def test_training_that_was_cut_short_ends_in_the_same_network(
-    order: Order, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    whole.mkdir()
-    cut.mkdir()
-    monkeypatch.setattr("synth.neural.training.CHECKPOINT_S", 0.0)
-    expected = to_arrays(fit(order, where=course(whole), epochs=3))
-
-    def stop(label: str, share: float | None) -> None:
-        if label == "epoch 3 of 3":
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        fit(order, where=Course("arn", "digest", CheckpointFolder(cut), stop), epochs=3)
-    assert (cut / CHECKPOINT).exists()
-    resumed = to_arrays(fit(order, where=course(cut), epochs=3))
-    assert all(np.array_equal(expected[name], resumed[name]) for name in expected)
-    assert len((cut / LOG).read_text().splitlines()) == 3
-    with pytest.raises(ModelError, match="another fit"):
-        fit(order, where=course(cut, hashlib.sha256(b"other").hexdigest()), epochs=3)
 
 
 def test_training_that_diverges_makes_no_network() -> None:

@@ -4,7 +4,6 @@ import json
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -497,12 +496,3 @@ def test_a_generator_without_conditions_draws_from_noise_alone() -> None:
     made = CtganNetwork(layout, GeneratorNetwork(N_NOISE, (8,), layout.width).eval(), ())
     assert drawn(made, 20).codes.shape == (20, 1)
     assert len(drawn(made, 20, {0: asks(1, size=3)})) == 20
-
-
-def test_the_same_state_of_torchs_generator_gives_the_same_rows() -> None:
-    made = network("tvae")
-    one, again, other = drawn(made, 100), drawn(made, 100), drawn(made, 100, seed=9)
-    np.testing.assert_array_equal(one.codes, again.codes)
-    np.testing.assert_array_equal(one.scalars, again.scalars)
-    assert not np.array_equal(one.codes, other.codes)
-    assert not np.array_equal(one.scalars, drawn(replace(made, deviations=torch.zeros(1)), 100).scalars)

@@ -9,7 +9,6 @@ import torch
 from ctgan import TVAE
 from ctgan.data_transformer import SpanInfo
 from ctgan.synthesizers import tvae
-from torch import Tensor
 
 from synth.neural.batches import UnitIndex
 from synth.neural.tvae import (
@@ -21,50 +20,20 @@ from synth.neural.tvae import (
     reconstruction_losses,
 )
 from synth.transforms.layout import Encoded, Layout, Span
-from tests.synth.neural.toy import (
-    CPU,
-    LAYOUT,
-    MIXED,
-    ONE_WAY,
-    WAITS,
-    Purse,
-    Recorded,
-    sum_of,
-    training,
-    units,
-)
+from tests.synth.neural import toy
+from tests.synth.neural.toy import CPU, LAYOUT, MIXED, ONE_WAY, WAITS, Purse, Recorded, sum_of, training, units
 
 CLOSE = {"atol": 1e-6, "rtol": 1e-6}
 SMALL = TvaeSpec(d_latent=8, encoder_widths=(16, 16), decoder_widths=(16, 16), batch_size=20)
-LAYOUTS = {
-    "mixed": MIXED,
-    "scalars in every column": Layout((Span("x", 4, whole=False), Span("y", 1, whole=False)), ("x", "y")),
-    "no scalars": Layout((Span("a", 3, whole=True), Span("b", 2, whole=True))),
-    "one column of categories": Layout((Span("a", 3, whole=True),)),
-    "one column of one category": Layout((Span("a", 1, whole=True),)),
-    "one column of numbers": Layout((Span("x", 1, whole=False),), ("x",)),
-}
 THEIRS = [0, 1, 2, 9, 3, 4, 5, 6, 7, 8]
 """Places of MIXED in the library's order: a column's scalar comes before its modes."""
 INFOS = [[SpanInfo(3, "softmax")], [SpanInfo(1, "tanh"), SpanInfo(4, "softmax")], [SpanInfo(2, "softmax")]]
 
 
-def _table(layout: Layout, n: int = 105) -> Encoded:
-    rng = np.random.default_rng(0)
-    codes = np.stack([rng.integers(0, size, n) for size in layout.sizes], 1).astype(np.int32)
-    return Encoded(codes, rng.uniform(-1, 1, (n, len(layout.scalars))).astype(np.float32))
-
-
 def _training(layout: Layout = MIXED, n: int = 105, spec: TvaeSpec = SMALL, seed: int = 0) -> TvaeTraining:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return TvaeTraining(spec, _table(layout, n), layout, CPU)
-
-
-def _steps(training: TvaeTraining, n: int, seed: int = 1) -> list[dict[str, Tensor]]:
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return [training.step() for _ in range(n)]
+        return TvaeTraining(spec, toy.rows_of(layout, n), layout, CPU)
 
 
 def test_the_settings_are_the_librarys() -> None:
@@ -126,19 +95,19 @@ def test_a_whole_step_is_the_librarys(n: int) -> None:
     torch.testing.assert_close(training.deviations[0], decoder.sigma[3], **CLOSE)
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", toy.LAYOUTS)
 @pytest.mark.parametrize("n", [1, 7, 100, 105])
 def test_any_table_trains(name: str, n: int) -> None:
-    training = _training(LAYOUTS[name], n)
+    training = _training(toy.LAYOUTS[name], n)
     before = [weight.clone() for weight in training.decoder.parameters()]
-    losses = _steps(training, 2 * training.n_steps_per_epoch + 1)
+    losses = toy.seeded_steps(training, 2 * training.n_steps_per_epoch + 1)
     after = list(training.decoder.parameters())
     assert all(loss.isfinite() for step in losses for loss in step.values())
     assert all(weight.isfinite().all() for weight in after)
     if training.rows.spans.n_codes + len(training.deviations) > 1:  # one category leaves nothing to learn
         assert any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
     assert training.n_steps_per_epoch == -(-n // 20)
-    assert training.deviations.shape == (len(LAYOUTS[name].scalars),)
+    assert training.deviations.shape == (len(toy.LAYOUTS[name].scalars),)
 
 
 def test_deviations_stay_where_the_library_keeps_them() -> None:
@@ -151,25 +120,20 @@ def test_deviations_stay_where_the_library_keeps_them() -> None:
 
 
 def test_losses_are_detached_numbers_of_reconstruction_and_divergence() -> None:
-    (losses,) = _steps(_training(), 1)
+    (losses,) = toy.seeded_steps(_training(), 1)
     assert set(losses) == {"reconstruction", "divergence"}
     assert all(loss.ndim == 0 and not loss.requires_grad for loss in losses.values())
 
 
-def test_a_step_is_the_same_under_the_same_seed_and_another_under_another() -> None:
-    losses = _steps(_training(), 8), _steps(_training(), 8), _steps(_training(), 8, seed=2)
-    assert losses[0] == losses[1] != losses[2]
-
-
 def test_training_goes_on_bit_for_bit_from_a_state_in_the_middle_of_an_epoch() -> None:
     training, other = _training(), _training(seed=5)
-    _steps(training, 3)
+    toy.seeded_steps(training, 3)
     state = training.state()
-    expected = _steps(training, 10, seed=3)
+    expected = toy.seeded_steps(training, 10, seed=3)
     # The state is a copy: neither training on nor another training that loads it changes it.
     for _ in range(2):
         other.load(state)
-        assert _steps(other, 10, seed=3) == expected
+        assert toy.seeded_steps(other, 10, seed=3) == expected
     assert torch.equal(training.deviations, other.deviations)
     for a, b in zip(training.decoder.parameters(), other.decoder.parameters(), strict=True):
         assert torch.equal(a, b)
@@ -177,9 +141,9 @@ def test_training_goes_on_bit_for_bit_from_a_state_in_the_middle_of_an_epoch() -
 
 @pytest.mark.parametrize("name", ["mixed", "no scalars"])
 def test_every_step_of_an_epoch_runs_the_same_operations_and_waits_for_none(name: str) -> None:
-    training = _training(LAYOUTS[name])
+    training = _training(toy.LAYOUTS[name])
     assert training.n_steps_per_epoch == 6  # the last has five rows of 105
-    _steps(training, 6)
+    toy.seeded_steps(training, 6)
     runs = []
     for _ in range(6):
         with Recorded() as recorded:
@@ -193,7 +157,7 @@ def test_every_step_of_an_epoch_runs_the_same_operations_and_waits_for_none(name
 
 def test_products_in_bfloat16_change_losses_by_their_rounding_alone_and_weights_stay_float32() -> None:
     half = _training(spec=replace(SMALL, precision="bfloat16"))
-    (exact,), (rounded,) = _steps(_training(), 1), _steps(half, 1)
+    (exact,), (rounded,) = toy.seeded_steps(_training(), 1), toy.seeded_steps(half, 1)
     for name in exact:
         # Eight bits of a factor.
         assert rounded[name].item() == pytest.approx(exact[name].item(), rel=0.02, abs=0.005)

@@ -18,9 +18,30 @@ LAYOUT = Layout((Span("x", 4, True), Span("y", 3, True), Span("z", 2, True)))
 ONE_WAY = [np.array([20.0, 5.0, 10.0, 10.0]), np.array([-2.0, 30.0, 15.0]), np.array([9.0, 36.0])]
 N_UNITS, EXPECTED = 30, 8.0
 MIXED = Layout((Span("a", 3, whole=True), Span("x", 4, whole=False), Span("b", 2, whole=True)), ("x",))
+LAYOUTS = {
+    "mixed": MIXED,
+    "scalars in every column": Layout((Span("x", 4, whole=False), Span("y", 1, whole=False)), ("x", "y")),
+    "no scalars": Layout((Span("a", 3, whole=True), Span("b", 2, whole=True))),
+    "one column of categories": Layout((Span("a", 3, whole=True),)),
+    "one column of one category": Layout((Span("a", 1, whole=True),)),
+    "one column of numbers": Layout((Span("x", 1, whole=False),), ("x",)),
+}
 CPU = torch.device("cpu")
 KINDS = ("ctgan", "tvae")
 Training = PrivateCtganTraining | PrivateTvaeTraining
+
+
+def rows_of(layout: Layout, n: int) -> Encoded:
+    rng = np.random.default_rng(0)
+    codes = np.stack([rng.integers(0, size, n) for size in layout.sizes], 1).astype(np.int32)
+    return Encoded(codes, rng.uniform(-1, 1, (n, len(layout.scalars))).astype(np.float32))
+
+
+def seeded_steps(training: Any, n: int, seed: int = 1) -> list[dict[str, Tensor]]:
+    """The losses of so many steps without privacy."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return [training.step() for _ in range(n)]
 
 
 def units(k: int = 1, seed: int = 0, n_units: int = N_UNITS) -> UnitIndex:

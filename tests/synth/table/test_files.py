@@ -144,10 +144,7 @@ REFUSED: dict[str, tuple[Write, str]] = {
     "a Parquet file of one long text": (parquet_of(plain_texts_of_one_value()), "bytes once it is uncompressed"),
     "too many columns": (bytes_of(",".join(f"c{i}" for i in range(60)).encode() + b"\n"), "may have 50 columns"),
     "a million columns": (bytes_of(b",".join(b"c" for _ in range(1_000_000)) + b"\n1\n"), "may have 50 columns"),
-    "too many columns of Parquet": (
-        parquet_of(pa.table({f"c{i}": [1] for i in range(60)})),
-        "may have 50 columns",
-    ),
+    "too many columns of Parquet": (parquet_of(pa.table({f"c{i}": [1] for i in range(60)})), "may have 50 columns"),
     "a Parquet file of texts that repeat the one before": (expanding, "bytes once it is uncompressed"),
     "a header without an end": (bytes_of(b"a" * (2 << 20) + b"\n1\n"), "header row"),
     "gzip within gzip": (bytes_of(zipped(zipped(b"a\n1\n")), "t.csv.gz"), "gzip file once it is uncompressed"),

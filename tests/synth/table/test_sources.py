@@ -17,9 +17,11 @@ import pyarrow.parquet
 import pytest
 
 import synth
+from synth.errors import TableError
 from synth.infer import infer_schema
 from synth.schema import Schema
 from synth.table import Table, conform
+from synth.table.rows import Rows
 from tests.synth.table.workbook import write_workbook
 
 
@@ -181,7 +183,64 @@ def test_a_table_has_one_schema_and_one_model_wherever_it_comes_from(
     pd.testing.assert_frame_equal(conform(again, schema), conform(sample, schema))
 
 
+@pytest.mark.parametrize(("name", "kind"), [("dict", pd.DataFrame), ("Arrow", pa.Table), ("CSV", Rows)])
+def test_the_sides_of_a_frame_are_frames_of_its_kind_and_those_of_a_file_rows(
+    name: str, kind: type, tmp_path: Path
+) -> None:
+    frame = visits()
+    schema = infer_schema(frame)
+    train, holdout = synth.split_table(SOURCES[name](frame, tmp_path), schema, holdout_share=0.4)
+    assert isinstance(train, kind)
+    assert isinstance(holdout, kind)
+    known = synth.split_table(frame, schema, holdout_share=0.4).train
+    pd.testing.assert_frame_equal(conform(train if kind is not Rows else train.frame(), schema), conform(known, schema))
+
+
 def test_a_sample_has_the_dtypes_of_arrow_where_the_frame_had_them() -> None:
     frame = arrow(visits()).to_pandas(types_mapper=pd.ArrowDtype)
     sample = synth.fit(frame, "independent", progress=synth.quiet).sample(10, seed=0)
     assert sample.dtypes.to_dict() == frame.dtypes.to_dict()
+
+
+def polars_lazily(frame: pd.DataFrame, folder: Path) -> Any:
+    polars = pytest.importorskip("polars")
+    return polars.from_pandas(frame).lazy().select(polars.col("age").cast(polars.Int64))
+
+
+def ibis_expression(frame: pd.DataFrame, folder: Path) -> Any:
+    rows = pytest.importorskip("ibis").memtable(frame)
+    return rows.select(age=rows.age.cast("int64"))
+
+
+def dask_frame(frame: pd.DataFrame, folder: Path) -> Any:
+    frames = pytest.importorskip("dask.dataframe")
+    return frames.from_pandas(frame, npartitions=1).map_partitions(
+        lambda part: part.assign(age=part["age"].astype(int)), meta={"age": "i8"}
+    )
+
+
+def typed_data_set(frame: pd.DataFrame, folder: Path) -> Any:
+    frame.to_csv(folder / "t.csv", index=False)
+    return pa.dataset.dataset(folder / "t.csv", format="csv", schema=pa.schema({"age": pa.int64()}))
+
+
+UNFINISHED: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
+    "polars": polars_lazily,
+    "relation": lambda frame, _: duckdb.from_arrow(arrow(frame)).select("CAST(age AS INT) AS age"),
+    "Ibis": ibis_expression,
+    "Dask": dask_frame,
+    "data set": typed_data_set,
+}
+
+
+@pytest.mark.parametrize("name", UNFINISHED)
+def test_what_a_library_says_of_a_frame_that_it_cannot_work_out_tells_no_cell(name: str, tmp_path: Path) -> None:
+    source = UNFINISHED[name](pd.DataFrame({"age": ["31", "very ill"]}), tmp_path)
+    with pytest.raises(TableError) as caught:
+        Table.of(source).frame()
+    assert "very ill" not in f"{caught.value!r} {caught.value.__context__!r}"
+
+
+def test_columns_of_any_name_are_no_methods_of_a_frame() -> None:
+    rows = pytest.importorskip("ibis").memtable(pd.DataFrame({"frames": [1], "chunks": [2], "collect_schema": [3]}))
+    assert Table.of(rows).names == ("frames", "chunks", "collect_schema")

@@ -230,15 +230,6 @@ def test_a_level_of_a_category_dtype_says_nothing_about_the_others() -> None:
     assert cells(wider, schema)[:-1] == cells(whole, schema)
 
 
-def test_a_missing_value_in_a_parquet_file_changes_no_other(tmp_path: Path) -> None:
-    schema = schema_of("text")
-    read = []
-    for values in ([1, 2, 1], [1, 2, 1, None]):
-        pd.DataFrame({"x": values}).to_parquet(tmp_path / "x.parquet")
-        read.append(list(read_table(tmp_path / "x.parquet", schema, outside="clamp")["x"]))
-    assert read[1][:-1] == read[0]
-
-
 @pytest.mark.parametrize("name", [None, "A17", 1.5, 10**30, "", float("nan"), Spiteful()], ids=range(7))
 def test_an_entity_that_is_no_whole_number_is_nobodys(name: Any) -> None:
     columns = {"who": {"kind": "identifier", "bounds": [0, 99]}, "x": {"kind": "boolean"}}

@@ -190,12 +190,8 @@ def test_all_violations_are_listed_and_faulty_rows_are_known() -> None:
     schema = build_schema({"status": "declared", "columns": {"age": AGE, "city": CITY, "gone": AGE}})
     frame = pd.DataFrame({"age": [20, 16, 30, None], "city": ["Ulm", "Ulm", "Rom", "Bonn"], "more": 1})
     assert [(v.column, v.rule.split()[0]) for v in violations(frame, schema)] == [
-        ("gone", "is"),
-        ("more", "is"),
-        ("age", "holds"),
-        ("age", "holds"),
-        ("city", "holds"),
-    ]
+        ("gone", "is"), ("more", "is"), ("age", "holds"), ("age", "holds"), ("city", "holds"),
+    ]  # fmt: skip
     two = build_schema({"status": "declared", "columns": {"age": AGE, "city": CITY}})
     assert faulty_rows(frame, two).tolist() == [False, True, True, True]
 
@@ -296,48 +292,23 @@ def test_times_of_a_zone_are_taken_from_wall_clocks_and_from_offsets() -> None:
 
 def test_presented_dtypes_are_the_declared_ones() -> None:
     columns = {
-        "i": AGE,
-        "i8": AGE | {"dtype": "int8"},
-        "f": AGE | {"dtype": "float64"},
-        "c": CITY | {"dtype": "category"},
-        "s": CITY | {"dtype": "string"},
-        "b": FLAG,
-        "bo": FLAG | {"dtype": "object"},
-        "d": DAY | {"dtype": "object"},
-        "dt": DAY | {"dtype": "str"},
-        "ns": DAY | {"dtype": "datetime64[ns]"},
+        "i": AGE, "i8": AGE | {"dtype": "int8"}, "f": AGE | {"dtype": "float64"}, "c": CITY | {"dtype": "category"},
+        "s": CITY | {"dtype": "string"}, "b": FLAG, "bo": FLAG | {"dtype": "object"}, "d": DAY | {"dtype": "object"},
+        "dt": DAY | {"dtype": "str"}, "ns": DAY | {"dtype": "datetime64[ns]"},
         "w": {"kind": "weight", "bounds": [0, 9], "decimals": 0},
-    }
+    }  # fmt: skip
     schema = build_schema({"status": "declared", "columns": columns})
     frame = pd.DataFrame(
         {
-            "i": [20],
-            "i8": [20],
-            "f": [20],
-            "c": ["Ulm"],
-            "s": ["Ulm"],
-            "b": [True],
-            "bo": [True],
-            "d": ["2001-01-01"],
-            "dt": ["2001-01-01"],
-            "ns": ["2001-01-01"],
-            "w": [3],
+            "i": [20], "i8": [20], "f": [20], "c": ["Ulm"], "s": ["Ulm"], "b": [True], "bo": [True],
+            "d": ["2001-01-01"], "dt": ["2001-01-01"], "ns": ["2001-01-01"], "w": [3],
         }
-    )
+    )  # fmt: skip
     shown = present(conform(frame, schema), schema)
     assert list(shown.dtypes.astype(str)) == [
+        "int64", "int8", "float64", "category", "string", "bool", "object", "object", "object", "datetime64[ns]",
         "int64",
-        "int8",
-        "float64",
-        "category",
-        "string",
-        "bool",
-        "object",
-        "object",
-        "object",
-        "datetime64[ns]",
-        "int64",
-    ]
+    ]  # fmt: skip
     assert shown["bo"][0] is True
     assert shown["d"][0] == dt.date(2001, 1, 1)
     assert shown["dt"][0] == "2001-01-01"

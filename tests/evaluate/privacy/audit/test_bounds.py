@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from evaluate.privacy.audit.bounds import (
-    MOST_EPSILON,
-    best_of_run,
-    gaussian_epsilon,
-    one_run_epsilon,
-    one_run_p_value,
-)
+from evaluate.privacy.audit.bounds import MOST_EPSILON, best_of_run, gaussian_epsilon, one_run_epsilon, one_run_p_value
 
 
 def by_hand(epsilon: float, delta: float, sizes: tuple[int, int, int]) -> float:

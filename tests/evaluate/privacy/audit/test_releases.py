@@ -29,11 +29,8 @@ CONFIDENCE = 0.9995
 SCHEDULES: dict[Any, Schedule] = {}
 """Calibrated once for all tests."""
 _choose, _noisy_max, _release, _named = (
-    mechanisms.select,
-    SystemNoise.noisy_max,
-    mechanisms.release,
-    mechanisms.name_stable,
-)
+    mechanisms.select, SystemNoise.noisy_max, mechanisms.release, mechanisms.name_stable,
+)  # fmt: skip
 _score, _places, _sizes = Mst._score, TrainingTable.place_counts, TrainingTable.rows_per_entity
 _values, _class_scores = TrainingTable.value_counts, ClassSearch.scores
 

@@ -84,10 +84,7 @@ OF_LAYERS: dict[str, Patches] = {
     "clipping by layer": [(dp_sgd, "clipped_sums", _by_layer)],
 }
 OF_ENTITIES: dict[str, Patches] = {
-    "k forgotten": [
-        (dp_sgd, "clipped_sums", _by_row),
-        (PairCritic, "_norms", lambda self, rows: torch.ones(len(rows))),
-    ]
+    "k forgotten": [(dp_sgd, "clipped_sums", _by_row), (PairCritic, "_norms", lambda self, rows: torch.ones(len(rows)))]
 }
 CASES = [
     *((network, 1, fault) for network in NETWORKS for fault in EVERYWHERE),
@@ -95,15 +92,10 @@ CASES = [
     *((network, 4, fault) for network in NETWORKS for fault in OF_ENTITIES),
 ]
 QUICK = [
-    ("pairs", 1, "half the noise"),
-    ("pairs", 4, "k forgotten"),
-    ("network", 4, "k forgotten"),
-    ("tvae", 1, "no noise"),
-    ("tvae", 1, "half the multiplier"),
-    ("tvae", 1, "twice the rate"),
-    ("tvae", 1, "clipping off"),
+    ("pairs", 1, "half the noise"), ("pairs", 4, "k forgotten"), ("network", 4, "k forgotten"), ("tvae", 1, "no noise"),
+    ("tvae", 1, "half the multiplier"), ("tvae", 1, "twice the rate"), ("tvae", 1, "clipping off"),
     ("tvae", 1, "clipping by layer"),
-]
+]  # fmt: skip
 PATCHES = {**EVERYWHERE, **OF_LAYERS, **OF_ENTITIES}
 
 

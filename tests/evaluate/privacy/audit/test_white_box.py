@@ -117,10 +117,7 @@ def test_half_the_noise_is_found_where_the_attack_alone_would_miss_it(
 
 @pytest.mark.parametrize(
     ("name", "fault"),
-    [
-        *(("independent", fault) for fault in FAULTS),
-        pytest.param("mst", "half the noise", marks=pytest.mark.slow),
-    ],
+    [*(("independent", fault) for fault in FAULTS), pytest.param("mst", "half the noise", marks=pytest.mark.slow)],
 )
 def test_a_fault_in_the_noise_is_found(name: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*FAULTS[fault])

@@ -33,12 +33,9 @@ def ask() -> Callable[..., Request]:
 
     def make(token: str, rho: float = 0.001, **changes: object) -> Request:
         content: dict[str, object] = {
-            "dataset": "adult",
-            "unit": "row",
-            "what": "mst, seed 0",
-            "curve": RdpCurve(tuple(rho * order for order in ORDERS)),
-            "schedule_hash": "abc123",
-        }
+            "dataset": "adult", "unit": "row", "what": "mst, seed 0",
+            "curve": RdpCurve(tuple(rho * order for order in ORDERS)), "schedule_hash": "abc123",
+        }  # fmt: skip
         return Request(token=token, **{**content, **changes})  # type: ignore[arg-type]
 
     return make
