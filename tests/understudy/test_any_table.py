@@ -13,6 +13,7 @@ import pytest
 import tomli_w
 
 import understudy.evaluate_external as external
+from evaluate import engine
 from synth.dp.ledger import open_ledger
 from synth.schema import build_schema
 from synth.table import conform, spool
@@ -122,10 +123,13 @@ def test_the_same_table_has_one_fingerprint_wherever_it_is(workspace: Workspace,
 
 
 def test_a_clamped_run_reads_the_real_table_once(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    address, reads, chunks = put(workspace, named_table().assign(age=300), "folder"), [], Table.chunks
-    monkeypatch.setattr(
-        Table, "chunks", lambda table, schema, **more: reads.append(repr(table.parts)) or chunks(table, schema, **more)
-    )
+    address, reads, chunks = put(workspace, named_table().assign(age=300), "folder"), list[str](), Table.chunks
+
+    def noting(table: Table, *given: Any, **named: Any) -> Any:
+        reads.append(repr(table.parts))
+        return chunks(table, *given, **named)
+
+    monkeypatch.setattr(Table, "chunks", noting)
     write_job(workspace, address, generators={"independent": {"epsilon": 1.0}, "mst": {"epsilon": 1.0}})
     ran = run(workspace)
     assert ran.exit_code == 0, ran.stderr
@@ -137,14 +141,17 @@ def test_rows_of_a_run_lie_in_its_own_folder_in_files_without_a_name(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spool, "MOST_IN_MEMORY", 0)
-    folders, original, files = [], spool.nameless_file, []
-    monkeypatch.setattr(
-        spool, "nameless_file", lambda folder: folders.append(folder) or files.append(original(folder)) or files[-1]
-    )
+    modes, original = dict[Path, int](), spool.nameless_file
+
+    def noting(folder: Path) -> Any:
+        file = original(folder)
+        modes[folder] = os.fstat(file.fileno()).st_mode & 0o777
+        return file
+
+    monkeypatch.setattr(spool, "nameless_file", noting)
     write_job(workspace, put(workspace, named_table(), "database"))
     assert run(workspace).exit_code == 0
-    assert workspace.folder / ".out.unfinished" in folders
-    assert {os.fstat(file.fileno()).st_mode & 0o777 for file in files if not file.closed} <= {0o600}
+    assert modes[workspace.folder / ".out.unfinished"] == 0o600 and set(modes.values()) == {0o600}
     assert not (workspace.folder / ".out.unfinished").exists()
 
 
@@ -239,7 +246,7 @@ def test_a_synthetic_table_that_changes_while_it_is_measured_is_refused(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, place: Place
 ) -> None:
     *real, offered = (put(workspace, named_table(300, seed), place) for seed in range(3))
-    original = external.evaluate_beside
+    original = engine.evaluate_beside
 
     def exchanged(*given: Any, **named: Any) -> Any:
         found = original(*given, **named)
