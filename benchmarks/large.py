@@ -20,10 +20,14 @@ import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.evaluation import apart
 from benchmarks.peers.evaluated import measured
 from benchmarks.runs import Results, Run
+
+if TYPE_CHECKING:
+    from synth.schema import Schema
 
 ROWS = (1_000_000, 20_000_000)
 BEFORE = {1_000_000: (4.70, 513), 3_000_000: (10.24, 671), 10_000_000: (25.01, 773), 100_000_000: (248.67, 2_021)}
@@ -149,7 +153,7 @@ def job(folder: Path, n_rows: int, _table: str | None) -> Callable[[], object]:
     return lambda: run(make_plan(folder / "job.toml", folder / "out"), Console(quiet=True))
 
 
-def _schema(folder: Path, n_rows: int) -> "Schema":  # noqa: F821 - a slow import
+def _schema(folder: Path, n_rows: int) -> "Schema":
     from synth.generators.registry import load_model
 
     schema = load_model(folder / "model").schema

@@ -13,6 +13,7 @@ import pytest
 import tomli_w
 
 import understudy.evaluate_external as external
+from evaluate import engine
 from synth.dp.ledger import open_ledger
 from synth.schema import build_schema
 from synth.table import conform, spool
@@ -122,10 +123,13 @@ def test_the_same_table_has_one_fingerprint_wherever_it_is(workspace: Workspace,
 
 
 def test_a_clamped_run_reads_the_real_table_once(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    address, reads, chunks = put(workspace, named_table().assign(age=300), "folder"), [], Table.chunks
-    monkeypatch.setattr(
-        Table, "chunks", lambda table, schema, **more: reads.append(repr(table.parts)) or chunks(table, schema, **more)
-    )
+    address, reads, chunks = put(workspace, named_table().assign(age=300), "folder"), list[str](), Table.chunks
+
+    def noting(table: Table, *given: Any, **named: Any) -> Any:
+        reads.append(repr(table.parts))
+        return chunks(table, *given, **named)
+
+    monkeypatch.setattr(Table, "chunks", noting)
     write_job(workspace, address, generators={"independent": {"epsilon": 1.0}, "mst": {"epsilon": 1.0}})
     ran = run(workspace)
     assert ran.exit_code == 0, ran.stderr
@@ -137,14 +141,17 @@ def test_rows_of_a_run_lie_in_its_own_folder_in_files_without_a_name(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spool, "MOST_IN_MEMORY", 0)
-    folders, original, files = [], spool.nameless_file, []
-    monkeypatch.setattr(
-        spool, "nameless_file", lambda folder: folders.append(folder) or files.append(original(folder)) or files[-1]
-    )
+    modes, original = dict[Path, int](), spool.nameless_file
+
+    def noting(folder: Path) -> Any:
+        file = original(folder)
+        modes[folder] = os.fstat(file.fileno()).st_mode & 0o777
+        return file
+
+    monkeypatch.setattr(spool, "nameless_file", noting)
     write_job(workspace, put(workspace, named_table(), "database"))
     assert run(workspace).exit_code == 0
-    assert workspace.folder / ".out.unfinished" in folders
-    assert {os.fstat(file.fileno()).st_mode & 0o777 for file in files if not file.closed} <= {0o600}
+    assert modes[workspace.folder / ".out.unfinished"] == 0o600 and set(modes.values()) == {0o600}
     assert not (workspace.folder / ".out.unfinished").exists()
 
 
@@ -239,7 +246,7 @@ def test_a_synthetic_table_that_changes_while_it_is_measured_is_refused(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, place: Place
 ) -> None:
     *real, offered = (put(workspace, named_table(300, seed), place) for seed in range(3))
-    original = external.evaluate_beside
+    original = engine.evaluate_beside
 
     def exchanged(*given: Any, **named: Any) -> Any:
         found = original(*given, **named)
@@ -295,6 +302,35 @@ def test_every_command_takes_a_table_wherever_it_is(workspace: Workspace, place:
     assert ran.exit_code == 2 and "column='age'" in ran.stderr
     ran = workspace.run("advise", put(workspace, named_table().drop(columns="age"), place), *schema, "--epsilon", 1)
     assert ran.exit_code == 2 and "'age'" in ran.stderr
+
+
+FIT = ("--generator", "mst", "--clamp")
+
+
+@pytest.mark.slow  # processes start
+def test_a_fit_is_counted_by_processes_of_the_table_that_it_is(workspace: Workspace) -> None:
+    schema, books = ("--schema", workspace.write_schema(**NAMED)), open_ledger(workspace.folder / "ledger.db")
+    books.open("patients", unit="row", epsilon=5.0, n_units=900)
+    options = (*schema, *FIT, "--epsilon", 1, "--ledger", workspace.folder / "ledger.db")
+    address = put(workspace, named_table(), "folder")
+    for out, more in (("here", ()), ("there", ("--executor", "processes"))):
+        ran = workspace.run("fit", address, *options, *more, "--out", workspace.folder / out)
+        assert ran.exit_code == 0 and "another table" not in ran.stderr, ran.stderr  # the ledger knows it again
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--epsilon", 1, "--executor", "nobody"), "counts by 'processes'"),
+        (("--epsilon", 1, "--executor", "tcp://keeper:zebra@host:1"), "counts by 'processes'"),
+        (("--executor", "processes"), "is for counts with epsilon"),
+        (("--epsilon", 1, "--executor", "processes", "--generator", "ctgan"), "is for counts with epsilon"),
+    ],
+)
+def test_an_executor_that_cannot_count_is_refused(workspace: Workspace, options: Any, said: str) -> None:
+    schema, address = ("--schema", workspace.write_schema(**NAMED)), put(workspace, named_table(), "folder")
+    ran = workspace.run("fit", address, *schema, *FIT, *options, "--out", workspace.folder / "model")
+    assert ran.exit_code == 2 and said in ran.stderr and "zebra" not in ran.stderr
 
 
 @pytest.mark.parametrize("n_rows", [1, 7, 90])

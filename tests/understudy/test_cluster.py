@@ -127,6 +127,16 @@ def assert_paid(ledger: Ledger, draws: Path, *, exactly: bool) -> None:
     assert not short
 
 
+def test_a_single_fit_is_counted_by_workers(workspace: Any, dask: Dask) -> None:
+    schema = workspace.write_schema(dataset="patients")
+    ran = workspace.run(
+        "fit", workspace.folder / "table.csv", "--schema", schema, "--generator", "mst", "--epsilon", 1, "--clamp",
+        "--executor", dask.address, "--out", workspace.folder / "model",
+    )  # fmt: skip
+    assert ran.exit_code == 0, ran.stderr
+    assert (workspace.folder / "model").is_dir()
+
+
 def test_a_sweep_on_a_cluster_pays_exactly_what_it_draws(workspace: Any, dask: Dask, ledger: Any) -> None:
     url, book = ledger
     sweep(workspace, url)

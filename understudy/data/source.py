@@ -13,8 +13,6 @@ from uuid import uuid4
 
 from synth.distribution import missing_extra
 from synth.errors import JobError, TableError, nearest
-from synth.table.databases import parse_address
-from synth.table.files import check_suffix, list_files
 
 _PACKAGES = {"statsmodels": "datasets"}
 """Packages that bring tables, and their folders."""
@@ -71,6 +69,8 @@ class RealTable:
     @property
     def suffix(self) -> str:
         """The suffix of tables beside it: of its format; empty, for folders of Parquet parts, unless it is a file."""
+        from synth.table.files import check_suffix
+
         if self.is_database or not Path(self.address).is_file():
             return ""
         return ".parquet" if check_suffix(Path(self.address)) in (".parquet", ".feather", ".arrow") else ".csv"
@@ -78,6 +78,8 @@ class RealTable:
     @property
     def paths(self) -> tuple[Path, ...]:
         """A file or a folder, or the files of a pattern; none in a database."""
+        from synth.table.files import list_files
+
         if self.is_database:
             return ()
         path = Path(self.address)
@@ -91,6 +93,9 @@ class RealTable:
 
 def find_table(given: str, home: Path = Path()) -> RealTable:
     """The place of a table. No row of it is read, and no connection is made."""
+    from synth.table.databases import parse_address
+    from synth.table.files import list_files
+
     if "://" in given:
         return RealTable(given, parse_address(given).shown)
     if is_address(given):
@@ -109,6 +114,8 @@ def is_pattern(path: Path) -> bool:
 
 def file_state(path: Path) -> dict[str, Any]:
     """The state of files, which tells them from others unread: equal or not, whatever a clock says."""
+    from synth.table.files import list_files
+
     if path.is_dir() or is_pattern(path):
         named = path.rglob("*") if path.is_dir() else list_files(path)
         files = sorted((str(one), one.stat()) for one in named if one.is_file())
@@ -134,6 +141,8 @@ def refuse_credentials(address: str) -> None:
         return
     if "://" not in address:
         raise ValueError(_MISSPELLED)
+    from synth.table.databases import parse_address
+
     parse_address(address)  # refuses what does not come apart cleanly, whose parts may hold some of a password
     parts = urlsplit(address)
     unknown = any(name.lower() not in _PARAMETERS for name, _ in parse_qsl(parts.query, keep_blank_values=True))
