@@ -71,7 +71,7 @@ def test_every_choice_stands_in_its_files_with_a_reason(tried: tuple[Workspace, 
     assert "were read off the table" in (out / "schema.toml").read_text()
 
 
-@pytest.mark.parametrize("kind", ["folder", pytest.param("database", marks=pytest.mark.stored)])
+@pytest.mark.parametrize("kind", ["folder", "database"])
 def test_a_folder_or_a_database_is_tried_where_it_is(
     workspace: Any, table: Callable[..., pd.DataFrame], kind: str
 ) -> None:
