@@ -122,6 +122,7 @@ def expected(column: Any, real: frozenset[str], n: int, rng: np.random.Generator
 
     Of numbers only; other personal data is as good as never made twice.
 
+    >>> from synth.schema.kinds import PersonalColumn
     >>> column = PersonalColumn(personal="phone", template="555-01##")
     >>> round(expected(column, frozenset({"5550123", "5559123"}), 50, np.random.default_rng(0)), 6)
     0.5

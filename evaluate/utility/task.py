@@ -113,6 +113,7 @@ def public_values(column: Any) -> list[Any] | None:
 
     `None` where they are not public, or a number has more than `MAX_CLASSES`.
 
+    >>> from synth.schema.kinds import IntegerColumn
     >>> public_values(IntegerColumn(bounds=(0, 1)))
     [0, 1]
     """
