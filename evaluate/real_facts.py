@@ -185,11 +185,11 @@ class Duplicates:
 
 @dataclass(frozen=True)
 class SampleSizes:
-    """Rows of seeded samples of stored tables.
+    """Rows of seeded samples of larger tables.
 
     Attributes:
-        train_rows: of train; `None` where it was read whole.
-        holdout_rows: of the holdout; `None` where it was read whole.
+        train_rows: of train; `None` where measures had all of it.
+        holdout_rows: of the holdout; `None` where measures had all of it.
     """
 
     __pydantic_config__: ClassVar = CLOSED
@@ -211,7 +211,7 @@ class RealFacts:
         target: the column that models predict; `None` where the schema names none.
         entity: the column of the unit of privacy; `None` where that is a row.
         shift: of train against holdout.
-        sampled: rows of samples, where stored tables were not read whole; `None` where they were.
+        sampled: rows of samples, where measures were not given all of them; `None` where they were.
         order: the column by which rows of an entity follow each other; `None` where they make no history.
         texts: columns of free text.
     """

@@ -1,4 +1,4 @@
-"""Row hashes: keys, tickets and names of rows that memory and every database compute alike.
+"""Row hashes: keys, tickets and names of rows, the same whatever the table comes from.
 
 Every learned column, in the order of names, gives one whole number, or two:
 

@@ -27,7 +27,7 @@ decades, is at most a ninth of the units.
 PARTS, DECADE_PARTS = (1, 2, 4, 8, 16, 32), (1, 2, 10, 40)
 """Parts that a power of two and a decade may have; those of a decade are halves, years and quarters."""
 MOST_CELLS = 2_000
-"""Cells of a histogram, about: where tables are stored, a query names the edges of all of them."""
+"""Cells of a histogram, about."""
 LEAST_SIGNAL = 28.0
 """With fewer units, in standard deviations of the noise, a cell holds two powers of two."""
 ORDINARY = (2.0**-7, 2.0**20)

@@ -43,9 +43,10 @@ def infer_schema(  # noqa: PLR0913 - each is a choice of its own, and most calls
     and what is constant or never falls in it, where the table shows these. `n_units` is never proposed.
 
     Args:
-        source: *Sensitive*. A frame of pandas, polars, Arrow, DuckDB or Ibis, a dict of columns, or the path of a file.
-            Where every column is text, as from a CSV file, numbers and dates are looked for in it; beside typed
-            columns, text is taken to be meant as text, unless it holds numbers and words such as ``NA``.
+        source: *Sensitive*. A frame of pandas, polars, Arrow, DuckDB, Ibis, Spark or Dask, a dict of columns, the path
+            of a file or a folder, or the address of a table in a database; all rows are read into memory. Where every
+            column is text, as from a CSV file, numbers and dates are looked for in it; beside typed columns, text is
+            taken to be meant as text, unless it holds numbers and words such as ``NA``.
         target: column that a model would predict.
         entity: column that names the unit of privacy.
         order: column by which the rows of an entity follow each other.

@@ -263,8 +263,18 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, ConnectionError):
         return _LOST
     if isinstance(error, sqlite3.Error):
-        return _NO_TABLE if "no such table" in str(error) else "it is no SQLite database, or is damaged; export it anew"
+        return _of_sqlite(error)
     return _NAMED.get(kind, f"the backend refused it ({kind}); check the table there")
+
+
+def _of_sqlite(error: sqlite3.Error) -> str:
+    if "no such table" in str(error):
+        return _NO_TABLE
+    if "locked" in str(error):
+        return _NAMED["IOException"]
+    if isinstance(error, sqlite3.OperationalError):
+        return "SQLite refused the query; check the table or view there"
+    return "it is no SQLite database, or is damaged; export it anew"
 
 
 def _of_a_server(error: BaseException) -> str:

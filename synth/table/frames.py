@@ -145,6 +145,6 @@ def as_arrow(source: Any) -> Any:
                 f"a table must hold columns that Arrow can: type={kind.__name__!r} gives none; convert it first"
             ) from None
     raise TableError(
-        f"a table must be a frame of pandas, polars, Arrow, DuckDB or Ibis, a dict of columns, or the path of a file, "
-        f"not type={type(source).__name__!r}; convert it first"
+        "a table must be a frame of pandas, polars, Arrow, DuckDB, Ibis, Spark or Dask, a dict of columns, the path of "
+        f"a file or a folder, or the address of a database, not type={type(source).__name__!r}; convert it first"
     )

@@ -87,7 +87,11 @@ class Table:
             files = _open_path(str(source), limits)
             return cls(files.names, files.parts, kinds=files.kinds, notes=files.notes)
         if isinstance(source, Mapping):
-            source = pd.DataFrame(dict(source))
+            try:
+                source = pd.DataFrame(dict(source))
+            except (ValueError, TypeError):
+                reason = "a dict of columns has a list or an array of values for each, all of one length; correct it"
+                raise TableError(reason) from None
         if isinstance(source, pd.DataFrame):
             part = partial(batches_of_pandas, source)
             return cls(tuple(source.columns), (part,), back_to_pandas(source), whole=source)

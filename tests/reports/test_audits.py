@@ -29,7 +29,7 @@ CHECKED = replace(
         AuditCheck("split into train and holdout", "6 tables", "any row that changes sides"),
     ),
     covered=("choices of column pairs",),
-    not_covered=("bounds of column 'age'", "stored tables"),
+    not_covered=("bounds of column 'age'", "columns of text"),
 )
 SAYS = (
     "Where it is weakest, it would have shown half the noise in 10 of 10 such audits, and 0.61 of the noise or less in "
@@ -38,7 +38,7 @@ SAYS = (
     "least 9 of 10.",
     "Split into train and holdout: no fault found. Looked at: 6 tables. "
     "It would have shown any row that changes sides.",
-    "It does not look at: bounds of column &#39;age&#39;; stored tables.",
+    "It does not look at: bounds of column &#39;age&#39;; columns of text.",
 )
 STEPS = AuditPart("steps of DP-SGD", 0.62, 0.2, 30.0, 20_000, (0.46, 0.45, 0.47), (0.45, 0.44, 0.46), "1,000 steps")
 COUNTS = AuditPart("one-way histograms", 0.1, 0.0, 36.0, 5_120, (0.49, 0.47, 0.51), (0.5, 0.48, 0.52), "160 fits")
@@ -76,7 +76,7 @@ def test_an_audit_that_finds_nothing_says_what_it_would_have_shown_and_what_it_d
     note = audit_note(with_audit(evaluation, CHECKED).candidates[0])
     assert note is not None
     assert note.short == "would have shown half the noise in 10 of 10 such audits"
-    assert "stored tables" in limits_of(replace(evaluation.candidates[0], audit=CHECKED)).power[-1]
+    assert "columns of text" in limits_of(replace(evaluation.candidates[0], audit=CHECKED)).power[-1]
     assert "half the noise would have shown in 10 of 10 such audits" in (CHECKED.estimate.note or "")
     assert altered(CHECKED, {}) == CHECKED
 

@@ -1,7 +1,7 @@
-"""Private counts of rows that stay where they are: each part of a table is counted there, and sums come here.
+"""Private counts of rows on a cluster: each part of a table is counted there, and sums come here.
 
-What a part gives is what `TrainingTable` counts of its rows: no row leaves it. Of columns whose categories or frequent
-values are measured the distinct values with counts do.
+What comes here is what `TrainingTable` counts of a part, and no whole row: of columns whose categories or frequent
+values are measured the distinct values with their counts. The rows of an entity move between workers, into one part.
 """
 
 import operator

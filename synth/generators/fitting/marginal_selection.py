@@ -137,7 +137,7 @@ class Search:
         return self._counted[clique]
 
     def _count(self, cliques: Sequence[Clique]) -> None:
-        """Count what was not counted before, all at once: a stored table is read in few scans."""
+        """Count what was not counted before, all at once: in few passes over the rows."""
         wanted = [clique for clique in cliques if clique not in self._counted]
         self._counted.update(zip(wanted, self.table.each(wanted), strict=True))
 

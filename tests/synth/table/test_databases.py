@@ -63,13 +63,16 @@ def test_an_address_that_can_be_read_in_two_ways_is_refused_without_a_word_of_it
         ("duckdb:///no/such.db#visits", "there is no database"),
         ("sqlite://visits.db#visits", "whole path behind three slashes"),
         ("sqlite://{folder}/t.db#nothing", "there is no such table"),
+        ("sqlite://{folder}/t.db#broken", "SQLite refused the query"),
         ("sqlite://{folder}/t.db", "lacks the table's name"),
         ("sqlite://{folder}/none.db#visits", "it is no SQLite database"),
         ("nowhere://host/base#visits", "has no backend"),
     ],
 )
 def test_a_table_that_is_not_there_is_refused_in_a_sentence(address: str, rule: str, tmp_path: Path) -> None:
-    sqlite3.connect(tmp_path / "t.db").executescript("CREATE TABLE visits (a); INSERT INTO visits VALUES (1)")
+    sqlite3.connect(tmp_path / "t.db").executescript(
+        "CREATE TABLE visits (a); INSERT INTO visits VALUES (1); CREATE VIEW broken AS SELECT lost FROM visits"
+    )
     (tmp_path / "none.db").write_bytes(b"x" * 5_000)
     with pytest.raises(TableError, match=rule):
         Table.of(address.format(folder=tmp_path)).frame()

@@ -241,6 +241,12 @@ def test_what_a_library_says_of_a_frame_that_it_cannot_work_out_tells_no_cell(na
     assert "very ill" not in f"{caught.value!r} {caught.value.__context__!r}"
 
 
+@pytest.mark.parametrize("source", [{"age": [31, 40], "ward": ["north"]}, {"age": 31}])
+def test_a_dict_whose_columns_make_no_table_is_refused(source: dict[str, Any]) -> None:
+    with pytest.raises(TableError, match="all of one length"):
+        Table.of(source)
+
+
 def test_columns_of_any_name_are_no_methods_of_a_frame() -> None:
     rows = pytest.importorskip("ibis").memtable(pd.DataFrame({"frames": [1], "chunks": [2], "collect_schema": [3]}))
     assert Table.of(rows).names == ("frames", "chunks", "collect_schema")
