@@ -2,6 +2,7 @@
 
 import importlib.util
 import multiprocessing
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -43,8 +44,10 @@ def counting(address: str) -> Iterator[Executor]:
     elif address.startswith(("spark://", "local[")):
         from pyspark.sql import SparkSession
 
-        builder: Any = SparkSession.builder
-        session = builder.master(address).appName("understudy").config("spark.ui.enabled", "false").getOrCreate()
+        builder: Any = SparkSession.builder.master(address).appName("understudy").config("spark.ui.enabled", "false")
+        if address.startswith("local["):  # workers of a cluster have a Python of their own
+            builder = builder.config("spark.pyspark.python", sys.executable)
+        session = builder.getOrCreate()
         try:
             yield Spark(session)
         finally:

@@ -1,5 +1,6 @@
 """Counts made where rows are: by threads, processes, Dask and Spark, the same as of rows that are read here."""
 
+import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -137,7 +138,7 @@ def test_an_entity_of_another_type_on_the_cluster_is_refused() -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_private_fit_on_spark_brings_no_row_to_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     sql = pytest.importorskip("pyspark.sql")
-    options = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+    options = {"spark.pyspark.python": sys.executable, "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
     session = sql.SparkSession.builder.master("local[2]").config(map=options).getOrCreate()
 
     def refused(*_: Any) -> None:

@@ -383,14 +383,6 @@ def test_a_table_without_rows_gives_padding() -> None:
     assert rows_of(UnitIndex.of(table(0), np.empty(0, dtype=object), 2), size=2) == [[], []]
 
 
-def test_rows_that_stand_side_by_side_are_units_where_they_are() -> None:
-    encoded = table(6)
-    units = UnitIndex.side_by_side(encoded, np.array([0, 1, 5]), 3)
-    assert rows_of(units, 0, 1, 2) == [[0], [1, 2, 3], [5], []]
-    assert np.shares_memory(units.codes.numpy(), encoded.codes)
-    assert len(UnitIndex.side_by_side(table(0), np.empty(0, dtype=np.int64), 3)) == 0
-
-
 LAYOUT = Layout((Span("a", 4, True), Span("n", 3, False), Span("b", 3, True)), ("n",))
 SHARES = (np.array([0.7, 0.2, 0.09, 0.01]), np.array([0.5, 0.3, 0.2]))
 KINDS = ("ctgan", "tvae")

@@ -1,6 +1,7 @@
 """Tables in databases and on clusters: addresses that tell no password, and functions that go to the rows."""
 
 import sqlite3
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -139,7 +140,10 @@ def test_a_function_is_sent_to_the_partitions_of_a_frame_of_dask() -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_function_is_sent_to_the_partitions_of_a_frame_of_spark() -> None:
     sql = pytest.importorskip("pyspark.sql")
-    options = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}
+    options = {
+        "spark.pyspark.python": sys.executable, "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+    }  # fmt: skip
     session = sql.SparkSession.builder.master("local[2]").config(map=options).getOrCreate()
     try:
         rows = [(None if pd.isna(age) else int(age), ward) for age, ward in FRAME.itertuples(index=False)]
