@@ -13,7 +13,7 @@ import pandas as pd
 
 from synth.constraints import Unique
 from synth.domain.constraint_checks import key_hashes
-from synth.row_hash import ABSENT, cell_hashes, content_hashes, entity_hashes, mix, seeded_order, whole_entities
+from synth.row_hash import ABSENT, cell_hashes, content_hashes, entity_hashes, mix, seeded_order, turns, whole_entities
 from synth.schema import Schema
 from synth.table.chunk import Chunk
 from synth.table.faults import BIT, Fault
@@ -193,17 +193,3 @@ def _drawn(hashes: RowHashes, seed: int, limit: int) -> np.ndarray:
     flags = np.zeros(len(hashes), dtype=bool)
     flags[np.argpartition(tickets(hashes, seed), limit)[:limit]] = True
     return flags
-
-
-def turns(keys: np.ndarray) -> np.ndarray:
-    """How many equal ones come before each key, shape (n,).
-
-    >>> turns(np.array([7, 5, 7, 7], dtype=np.uint64)).tolist()
-    [0, 0, 1, 2]
-    """
-    order = np.argsort(keys, kind="stable")
-    ranked = keys[order]
-    first = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]][: len(keys)])
-    found = np.empty(len(keys), dtype=np.int64)
-    found[order] = np.arange(len(keys)) - np.repeat(first, np.diff(np.r_[first, len(keys)]))
-    return found

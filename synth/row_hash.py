@@ -182,10 +182,12 @@ def row_names(table: Table, schema: Schema) -> Iterator[list[str]]:
     names, start = sorted(schema.kept), 0
     # Turns are counted among equal texts. Somebody may find two texts of one MD5, but not of a digest with a key that
     # is drawn here and forgotten.
-    turns = _turns(_numbers(table, names, lambda frame, key: _keyed(_rows(frame, names, schema, _kept_texts), key)))
+    turns_of_rows = turns(
+        _numbers(table, names, lambda frame, key: _keyed(_rows(frame, names, schema, _kept_texts), key))
+    )
     for frame in frames_of(table, *names):
         rows = _rows(frame, names, schema, _kept_texts)
-        of_rows = zip(rows, turns[start : start + len(frame)].tolist(), strict=True)
+        of_rows = zip(rows, turns_of_rows[start : start + len(frame)].tolist(), strict=True)
         yield [f"{hashlib.md5(row, usedforsecurity=False).hexdigest()}:{turn}" for row, turn in of_rows]
         start += len(frame)
 
@@ -236,9 +238,7 @@ def drawn_order(keys: np.ndarray, seed: int, *ties: np.ndarray) -> np.ndarray:
     """
     order = np.lexsort((*reversed(ties), keys)) if ties else np.argsort(keys, kind="stable")
     ranked = keys[order]
-    first = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]]) if len(keys) else np.zeros(0, dtype=np.int64)
-    repeat = np.arange(len(keys)) - np.repeat(first, np.diff(np.r_[first, len(keys)]))
-    return np.asarray(order[np.argsort(tickets(ranked, repeat, seed), kind="stable")])
+    return np.asarray(order[np.argsort(tickets(ranked, turns(ranked), seed), kind="stable")])
 
 
 def whole_entities(table: Table, schema: Schema, *, seed: int, limit: int) -> np.ndarray:
@@ -325,13 +325,18 @@ def _numbers(table: Table, names: list[str], digests: Callable[[pd.DataFrame, by
             return np.asarray(codes)
 
 
-def _turns(codes: np.ndarray) -> np.ndarray:
-    """How many rows of the same number come before each; shape (n,)."""
-    order = np.argsort(codes, kind="stable")
-    first = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    turns = np.empty(len(codes), dtype=np.int64)
-    turns[order] = np.arange(len(codes)) - np.repeat(first, np.diff(np.append(first, len(codes))))
-    return turns
+def turns(keys: np.ndarray) -> np.ndarray:
+    """How many equal ones come before each key, shape (n,).
+
+    >>> turns(np.array([7, 5, 7, 7], dtype=np.uint64)).tolist()
+    [0, 0, 1, 2]
+    """
+    order = np.argsort(keys, kind="stable")
+    ranked = keys[order]
+    first = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]][: len(keys)])
+    found = np.empty(len(keys), dtype=np.int64)
+    found[order] = np.arange(len(keys)) - np.repeat(first, np.diff(np.r_[first, len(keys)]))
+    return found
 
 
 def _rows(

@@ -1,11 +1,10 @@
 """All that does not fit a schema in rows that were read in chunks: faults of cells, and rules about the whole table."""
 
 import numpy as np
-import pandas as pd
 
 from synth.table.conforming import Violation, of_table, violation_of
 from synth.table.faults import Fault, faults_in
-from synth.table.rows import Rows
+from synth.table.rows import Rows, has_repeats, value_hashes
 
 
 def violations_of(rows: Rows) -> list[Violation]:
@@ -19,23 +18,12 @@ def violations_of(rows: Rows) -> list[Violation]:
     broken = []
     for name in schema.kept:
         faults = faults_in(np.array([bits[name]]))
-        if schema.columns[name].is_identifier and name != schema.entity and _repeats(rows, name):
+        if schema.columns[name].is_identifier and name != schema.entity and has_repeats(rows, name):
             faults.append(Fault.REPEATED)
         broken += [violation_of(name, fault, schema) for fault in faults]
     values = (
         {v for f in rows.frames(schema.target) for v in f[schema.target].dropna().unique()[:2]} if schema.target else ()
     )
-    n_units = len(rows) if schema.entity is None else len(np.unique(_hashes(rows, schema.entity)))
+    n_units = len(rows) if schema.entity is None else len(np.unique(value_hashes(rows, schema.entity)))
     n_values = len(values) if schema.target else None
     return [*broken, *of_table(schema, len(rows), n_present, n_values, n_units)]
-
-
-def _repeats(rows: Rows, name: str) -> bool:
-    hashes = _hashes(rows, name)
-    return len(np.unique(hashes)) < len(hashes)
-
-
-def _hashes(rows: Rows, name: str) -> np.ndarray:
-    """A number for each present value of a column, in 8 bytes a row."""
-    parts = [pd.util.hash_array(frame[name].dropna().to_numpy(dtype=object)) for frame in rows.frames(name)]
-    return np.concatenate(parts)

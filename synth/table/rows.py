@@ -203,10 +203,20 @@ def _refuse_faults(chunk: Chunk, schema: Schema) -> None:
 def _refuse_repeats(rows: Rows) -> None:
     """Refuse an identifier that names two rows, and is no entity."""
     for name in rows.schema.kept:
-        if rows.schema.columns[name].is_identifier and name != rows.schema.entity:
-            hashes = [pd.util.hash_array(f[name].dropna().to_numpy(dtype=object)) for f in rows.frames(name)]
-            if pd.Series(np.concatenate(hashes)).duplicated().any():
-                raise TableError(str(violation_of(name, Fault.REPEATED, rows.schema)))
+        if rows.schema.columns[name].is_identifier and name != rows.schema.entity and has_repeats(rows, name):
+            raise TableError(str(violation_of(name, Fault.REPEATED, rows.schema)))
+
+
+def has_repeats(rows: Rows, name: str) -> bool:
+    """True if a present value of a column stands in two rows."""
+    hashes = value_hashes(rows, name)
+    return len(np.unique(hashes)) < len(hashes)
+
+
+def value_hashes(rows: Rows, name: str) -> np.ndarray:
+    """A number for each present value of a column, in 8 bytes a row."""
+    parts = [pd.util.hash_array(frame[name].dropna().to_numpy(dtype=object)) for frame in rows.frames(name)]
+    return np.concatenate(parts)
 
 
 def _arrow(series: pd.Series) -> pa.Array:
