@@ -70,6 +70,17 @@ def histories_of(table: pd.DataFrame, schema: Schema) -> Histories:
     return Histories(held[order], np.flatnonzero(np.diff(owners, prepend=-1)))
 
 
+def rows_before(table: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """The row before each, of the same entity, by the order; all missing where there is none.
+    `table`: *Sensitive*. Whole entities, conforming to the schema.
+    """
+    now, before = histories_of(table, schema).pairs
+    places = np.full(len(table), -1)
+    places[now] = before
+    earlier = table.take(np.maximum(places, 0)).set_axis(table.index)
+    return earlier.where(pd.Series(places >= 0, index=table.index))
+
+
 NUMBER = "[+-]?[0-9]{1,40}"  # texts of an order that sort as whole numbers
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, WithJsonSchema, field_serializer, field_validator, model_validator
 
-from synth.constraints.expression import Expression, Unit, names, parse
+from synth.constraints.expression import Expression, Unit, names, needs, parse
 from synth.constraints.kinds import EXPRESSION, UNIT, Value, operands_of
 from synth.validation import Frozen
 
@@ -55,7 +55,7 @@ class Modeled(Frozen):
         from synth.schema.kinds.integer import IntegerColumn
         from synth.schema.kinds.real import RealColumn
 
-        kinds = {"integer": IntegerColumn, "real": RealColumn}
+        kinds: dict[str, Any] = {"integer": IntegerColumn, "real": RealColumn}
         if column is None or isinstance(column, tuple(kinds.values())):
             return column
         if not isinstance(column, Mapping) or column.get("kind") not in kinds:
@@ -95,6 +95,11 @@ class Modeled(Frozen):
         parsed = self.parsed
         named = () if parsed is None else tuple(dict.fromkeys(names(parsed)))
         return named if self.by is None else (self.by,)
+
+    @property
+    def needed(self) -> frozenset[str]:
+        """The columns, and "before()", of which none may be missing where the expression has a value."""
+        return frozenset() if self.parsed is None else needs(self.parsed)
 
     @property
     def looks_back(self) -> bool:
