@@ -27,6 +27,11 @@ class _Constraint(Frozen):
         default=None, description="What speaks for a proposal of `schema infer`; a declared schema has none."
     )
 
+    @property
+    def looks_back(self) -> bool:
+        """True if it is about a row and the row before it, of the same entity."""
+        return False
+
 
 class Inequality(_Constraint):
     """One column is never above another: numbers, or times. It holds where either is missing.
@@ -138,7 +143,7 @@ class Formula(_Constraint):
 
     @property
     def looks_back(self) -> bool:
-        """True if the row before is needed."""
+        """True if a column of the row before is in the expression."""
         return any(names(self.parsed, before=True))
 
     @property
