@@ -10,6 +10,9 @@ from synth.constraints.kinds import EXPRESSION, UNIT, Value, operands_of
 from synth.validation import Frozen
 
 
+_SHOWN = 8  # pairs of categories that are shown
+
+
 class Modeled(Frozen):
     """What is counted and learned in place of a column's own value; it costs nothing, as all of it is declared.
 
@@ -108,7 +111,13 @@ class Modeled(Frozen):
 
     def __str__(self) -> str:
         if self.by is not None:
-            return f"mostly what {self.by!r} says"
-        what = self.expression or "its week"
-        sign = "times" if self.left == "ratio" else "and"
-        return f"{what} {sign} what is left" + (", by week, weekday and time of day" if self.parts else "")
+            shown = ", ".join(f"{value!r} of {key!r}" for key, value in self.usual[:_SHOWN])
+            more = len(self.usual) - _SHOWN
+            return f"what {self.by!r} says ({shown}{f' and {more} more' if more > 0 else ''}), or another category"
+        parts = "its week, weekday and time of day" if self.parts else ""
+        if self.expression is None:
+            return parts
+        sign = "a multiple of" if self.left == "ratio" else "what is left of"
+        within = "" if self.column is None else f" (of which {self.column.asserted()})"
+        alone = ", and a value where that is missing" if self.alone else ""
+        return f"{sign} {self.expression}{within}{f' and {parts}' if self.parts else ''}{alone}"
