@@ -268,7 +268,7 @@ def _fits(found: list[Formula], formula: Formula) -> bool:
     if formula.column in computed or not copies.isdisjoint(formula.operands):
         return False
     try:
-        in_order([*found, formula])
+        in_order({each.column: each.operands for each in [*found, formula]})
     except ValueError:
         return False
     return True

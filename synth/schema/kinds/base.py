@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from synth.schema.kinds.modeled import Modeled
 from synth.validation import Frozen
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ TaskKind = Literal["classification", "regression"]  # of the models that predict
 NOT_READ_OFF = "public knowledge, not read off this table"
 NEARLY_ALL = 0.9
 """Share of the values on a step from which on every cell of a grid holds one of its multiples."""
-_READ_OFF = frozenset({"bounds", "bins", "scale", "steps", "step_shares", "spikes", "categories", "ordered"})
+_READ_OFF = frozenset({"bounds", "bins", "scale", "steps", "step_shares", "spikes", "categories", "ordered", "modeled"})
 """Fields of a proposed column that were read off the values of a table."""
 
 
@@ -53,6 +54,7 @@ class AnyColumn(Frozen):
     missing: bool = Field(default=False, description="Whether a value may be missing.")
     drop: bool = Field(default=False, description="Leave the column out: it is neither learned nor written.")
     dtype: str | None = Field(default=None, description="pandas dtype of the column in a DataFrame or Parquet file.")
+    modeled: Modeled | None = Field(default=None, description="What is learned in place of the column's own value.")
 
     if TYPE_CHECKING:
 
@@ -101,6 +103,9 @@ class AnyColumn(Frozen):
         """What a declaration of the column asserts to be public."""
         if self.drop:
             return "the column is left out: it is neither learned nor written, and nothing is asserted but its name"
+        if self.modeled is not None:
+            rest = self.model_copy(update={"modeled": None}).asserted()
+            return f"{rest}; it is learned as {self.modeled}, and this is {NOT_READ_OFF}"
         if self.measures_spikes:
             rest = self.model_copy(update={"measure_spikes": False}).asserted()
             return f"{rest}; frequent values are not asserted: a private fit measures them under its budget"
