@@ -162,6 +162,7 @@ class ModalEncoding:
     @classmethod
     def from_plain(cls, content: Mapping[str, Any], schema: Schema) -> Self:
         """An encoding from plain data and the observed schema it was made under."""
+        schema = schema.counted
         plain_arrays.require_columns(content, schema.modeled)
         discretizer = Discretizer.by_schema(schema)
         return cls(discretizer, tuple(_column(content[a.name], a) for a in discretizer.attributes))

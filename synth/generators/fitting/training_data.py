@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synth.domain import Attribute, Discretizer, dp_bounds
+from synth.domain.counted_form import to_counted
 from synth.domain.counts import SpooledTable
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
@@ -75,6 +76,32 @@ def bound_contributions(rows: Rows, schema: Schema, *, in_order: bool = False) -
 def by_entity(rows: Rows, schema: Schema) -> Iterator[pd.DataFrame]:
     """The rows with an entity in frames of whole entities, in the order in which these first appear."""
     return (part.frame() for part in rows.together(entity_codes(rows, schema), ROWS_AT_ONCE))
+
+
+def counted_rows(rows: Rows, schema: Schema, counted: Schema) -> Rows:
+    """The rows as they are counted; the same ones where nothing is modeled.
+
+    Each row is made from itself, and what looks back at the row before from rows of the same entity alone.
+
+    Args:
+        rows: *Sensitive*. Under the schema.
+    """
+    if counted is schema:
+        return rows
+    if any(what.looks_back for what in schema.worked_out.values()):
+        frames = (_beside_before(frame, schema) for frame in by_entity(rows, schema))
+    else:
+        frames = ((frame, None) for frame in rows.frames())
+    return Rows.from_frames((to_counted(frame, schema, before) for frame, before in frames), counted, rows.folder)
+
+
+def _beside_before(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows of whole entities, and beside each the one before it: all missing before the first."""
+    now, before = histories_of(frame, schema).pairs
+    places = np.full(len(frame), -1)
+    places[now] = before
+    earlier = frame.take(np.maximum(places, 0)).set_axis(frame.index)
+    return frame, earlier.where(pd.Series(places >= 0, index=frame.index))
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from synth.schema.kinds.modeled import Modeled
 from synth.validation import Frozen
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class AnyColumn(Frozen):
     missing: bool = Field(default=False, description="Whether a value may be missing.")
     drop: bool = Field(default=False, description="Leave the column out: it is neither learned nor written.")
     dtype: str | None = Field(default=None, description="pandas dtype of the column in a DataFrame or Parquet file.")
+    modeled: Modeled | None = Field(default=None, description="What is learned in place of the column's own value.")
 
     if TYPE_CHECKING:
 
