@@ -1,12 +1,11 @@
 """What holds between the columns of a table, found by data alone: one search.
 
-Laws, which every row keeps though many rows of shuffled columns would not, are proposed as constraints. Beside them each
-column is modeled by the representation that is easiest to predict: its value, what is left of an expression of other
-columns, its gap, its parts. All of it is read off the data; a person asserts it or takes it out.
+Laws, which every row keeps though many rows of shuffled columns would not, are proposed as constraints. Beside them
+each column is modeled by the representation that is easiest to predict: its value, what is left of an expression of
+other columns, its gap, its parts. All of it is read off the data; a person asserts it or takes it out.
 """
 
-import itertools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,24 +13,24 @@ import numpy as np
 import pandas as pd
 
 from synth.constraints import Constraint, Formula
-from synth.constraints.expression import parse
+from synth.constraints.expression import Unit, parse
 from synth.constraints.kinds import operands_of
 from synth.domain.constraint_checks import broken
 from synth.infer.facts import facts_of
 from synth.infer.look import look
 from synth.infer.numeric import integer, real
 from synth.infer.relations.candidates import LEAST_EXACT
-from synth.infer.relations.choice import Choice, Representation, left_over
+from synth.infer.relations.choice import Choice, Modeling, Representation, left_over
 from synth.infer.relations.coding import split
 from synth.infer.relations.combinations import combinations, keys, usual_categories
 from synth.infer.relations.evidence import percent
-from synth.infer.relations.lines import Lines, tolerance
+from synth.infer.relations.lines import Lines
 from synth.infer.relations.orders import find_orders
 from synth.schema import Schema
 from synth.schema.kinds import IntegerColumn
 from synth.schema.kinds.modeled import Modeled
 
-__all__ = ["Relation", "Relations", "find", "left_of"]
+__all__ = ["Relation", "Relations", "find", "find_exact", "left_of"]
 
 LEAST_UNITS = 100  # in fewer rows (or entities, whose rows are alike) nothing is told from chance
 OPERANDS_OF_TARGET = 3  # at least, of a sum or a product that computes the column that models predict
@@ -43,17 +42,16 @@ class Relation:
 
     column: str
     expression: str
-    unit: str | None
+    unit: Unit | None
     share: float
 
 
 @dataclass(frozen=True)
 class Relations:
-    """What holds between columns: laws, what columns are modeled as, and all exact expressions, strongest first."""
+    """What holds between columns: laws, and what columns are modeled as."""
 
     constraints: tuple[Constraint, ...] = ()
     modeled: Mapping[str, Modeled] = field(default_factory=dict)
-    exact: tuple[Relation, ...] = ()
 
 
 def find(frame: pd.DataFrame, schema: Schema, *, laws: bool = True) -> Relations:
@@ -72,39 +70,44 @@ def find(frame: pd.DataFrame, schema: Schema, *, laws: bool = True) -> Relations
     if lines.n_all_units < LEAST_UNITS:
         return Relations()
     computed = set(schema.learned) - set(schema.modeled)
-    fixed = {name for name in (schema.order, *computed) if name is not None}
-    choice = Choice(lines, fixed, {} if schema.target is None else {schema.target: OPERANDS_OF_TARGET})
-    exact = [(each, share) for each in choice.exact() if (share := _share(each, lines)) >= LEAST_EXACT]
-    formulas = [formula for each, _ in exact if laws and (formula := _law(frame, each, schema)) is not None]
+    choice = _choose(lines, computed)
+    formulas = [law for each in choice.exact.values() if laws and (law := _law(frame, each, schema)) is not None]
     computed |= {formula.column for formula in formulas}
-    # What never falls in an entity is drawn as such, unless it is computed.
-    growing = set(schema.nondecreasing_in_entity) - computed
-    exact = [each for each in exact if each[0].column not in growing]
     copies = {formula.column for formula in formulas if len(formula.operands) == 1 and not formula.unit}
+    implied = {pair for law in formulas for one in law.operands for pair in ((law.column, one), (one, law.column))}
     free = [name for name in schema.learned if name not in computed]
     listed = combinations(frame, schema, free, lines.units) if laws else []
-    in_lists = {name for rule in listed for name in rule.columns}
-    implied = {
-        pair
-        for each, _ in exact
-        for other in each.candidate.operands
-        for pair in ((each.column, other), (other, each.column))
-    }
     orders = find_orders(lines, [name for name in schema.learned if name not in copies], implied)
     orders = [order for order in orders if not any({order.low, order.high} <= {*rule.columns} for rule in listed)]
-    rest = choice.modeled(
-        [each for each, _ in exact], {(order.low, order.high) for order in orders}, in_lists | growing
-    )
-    modeled = {each.column: _modeled(each, lines) for each, _ in exact if each.column not in computed}
-    modeled |= {each.column: _modeled(each, lines) for each in rest}
+    exact = {name: each for name, each in choice.exact.items() if name not in computed}
+    # What never falls in an entity is drawn as such, unless it is computed; and what is listed together is held so.
+    apart = {*schema.nondecreasing_in_entity, *(name for rule in listed for name in rule.columns)} - computed
+    rest = Modeling(choice, {(order.low, order.high) for order in orders}, apart).find()
+    held = [*(each for name, each in exact.items() if name not in schema.nondecreasing_in_entity), *rest]
+    modeled = {each.column: _modeled(each, lines) for each in held}
     modeled |= usual_categories(frame, schema, [name for name in free if name not in modeled], lines.units, listed)
-    constraints: tuple[Constraint, ...] = ()
-    if laws:
-        ordered = [order.inequality() for order in orders if order.is_law]
-        constraints = (*formulas, *ordered, *listed, *keys(frame, schema, free))
-    strongest = sorted(exact, key=lambda each: -each[1])
-    relations = (Relation(e.column, e.candidate.expression, e.candidate.unit, share) for e, share in strongest)
-    return Relations(constraints, modeled, tuple(relations))
+    if not laws:
+        return Relations((), modeled)
+    ordered = [order.inequality() for order in orders if order.is_law]
+    return Relations((*formulas, *ordered, *listed, *keys(frame, schema, free)), modeled)
+
+
+def find_exact(frame: pd.DataFrame, schema: Schema) -> tuple[Relation, ...]:
+    """The expressions that give a column exactly in nearly all rows, the strongest first.
+    `frame`: *Sensitive*. Conforming to the schema.
+    """
+    lines = Lines.of(frame, schema)
+    exact = _choose(lines, ()).exact.values() if lines.n_all_units >= LEAST_UNITS else ()
+    relations = [Relation(e.column, e.candidate.expression, e.candidate.unit, _share(e, lines)) for e in exact]
+    return tuple(sorted(relations, key=lambda each: -each.share))
+
+
+def _choose(lines: Lines, computed: Collection[str]) -> Choice:
+    schema = lines.schema
+    fixed = [name for name in (schema.order, *computed) if name is not None]
+    choice = Choice(lines, fixed, {} if schema.target is None else {schema.target: OPERANDS_OF_TARGET})
+    choice.exact = {name: each for name, each in choice.exact.items() if _share(each, lines) >= LEAST_EXACT}
+    return choice
 
 
 def left_of(frame: pd.DataFrame, relation: Relation, schema: Schema) -> np.ndarray:
@@ -118,16 +121,9 @@ def left_of(frame: pd.DataFrame, relation: Relation, schema: Schema) -> np.ndarr
 
 def _share(each: Representation, lines: Lines) -> float:
     """The share of all rows that an expression gives exactly."""
-    values, own = (
-        lines.evaluate(each.candidate.expression, each.candidate.unit, each.column),
-        lines.positions[each.column],
-    )
-    both = np.isfinite(values) & np.isfinite(own)
-    return (
-        float((np.abs(own - values)[both] <= tolerance(own, lines.step(each.column))[both]).mean())
-        if both.any()
-        else 0.0
-    )
+    values = lines.evaluate(each.candidate.expression, each.candidate.unit, each.column)
+    left = left_over(lines.positions[each.column], values, lines.step(each.column))
+    return float((left[np.isfinite(left)] == 0).mean()) if np.isfinite(left).any() else 0.0
 
 
 def _law(frame: pd.DataFrame, each: Representation, schema: Schema) -> Formula | None:
@@ -143,10 +139,10 @@ def _modeled(each: Representation, lines: Lines) -> Modeled:
     """A representation, with the schema of what is left in all rows."""
     name, candidate = each.column, each.candidate
     own, step, column = lines.positions[name], lines.step(name), lines.column(name)
-    if candidate is None:
+    if not candidate.terms:
         return Modeled(parts=True, proposed=f"saves {each.gain:.1f} bits a row")
     values = lines.evaluate(candidate.expression, candidate.unit, name)
-    left = left_over(own, values, step, candidate.is_ratio)
+    left = left_over(own, values, step, ratio=candidate.is_ratio)
     if each.parts:
         left = split(own, values)[0]
     elif column.is_time:
@@ -166,7 +162,7 @@ def _modeled(each: Representation, lines: Lines) -> Modeled:
 
 
 def _number(values: np.ndarray, column: Any) -> Any:
-    """The column of what is left, as numbers of a table are proposed. `column`: the one it is left of; None: a ratio."""
+    """What is left, as numbers of a table are proposed. `column`: of which it is a difference; `None`: a ratio."""
     if column is not None and not column.is_time and column.unit is not None and not column.is_whole:
         values = np.round(values, column.decimals)
     whole = column is not None and (column.is_time or column.is_whole)

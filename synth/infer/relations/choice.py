@@ -1,61 +1,74 @@
 """The representation of each column: exact expressions first, then what makes its coded length shorter."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
-from synth.infer.relations.candidates import LEAST_EXACT, Candidate, Search, agreement
+from synth.infer.relations.candidates import LEAST_EXACT, Search
 from synth.infer.relations.coding import Features, count_bits, count_bits_of_parts, round_bits
-from synth.infer.relations.lines import DAY, Lines, tolerance
+from synth.infer.relations.evidence import ENOUGH
+from synth.infer.relations.expressions import Candidate
+from synth.infer.relations.lines import Lines, tolerance
 
 LEAST_ROWS = 60  # with all values, for an expression to be told from chance
-ENOUGH = 30.0  # rows in which each part of an exact expression says something
+LEAST_COVERED = 0.3  # share of a column's values for which all operands are known
 LEAST_GAIN, LEAST_SHARE = 2.0, 0.08  # bits a row, and share of the bits, that an expression saves where it is not exact
-LEAST_GAIN_OF_TIMES, LEAST_GAIN_OF_GAPS = 0.5, 0.25
+LEAST_GAIN_OF_TIMES, LEAST_GAIN_OF_GAPS = 0.5, 0.25  # the same of a gap of times, and of columns that keep an order
+LEAST_GAIN_OF_PARTS, PARTS_PER_ROW = 0.25, 60.0  # of week, weekday and time of day, which are learned from few rows
+LEAST_GAIN_OF_EXACT = 0.5  # of an exact expression, without a tree
 LEAST_PARTIAL, LEAST_GAIN_OF_PARTIAL = 0.03, 0.25  # share of the rows that an expression gives exactly; bits
 LEAST_FOLLOWING = 0.95  # share of the rows in which an end is not before its start
-LEAST_GAIN_OF_PARTS = 0.25  # of week, weekday and time of day
-LEAST_GAIN_OF_EXACT = 0.5  # bits a row, without a tree, that an exact expression saves
 WORTH_A_LOOK = 1.0  # bits that a candidate saves without a tree, for a look with one
 PER_TERM = 0.1  # bits that each term costs
-RANKED = 3  # candidates of a column that are looked at with a tree
-LEAST_OF_CATEGORIES = 0.98  # share of the rows that gives a column of few values
+RANKED, NEIGHBORS, FEW_LEVELS = 3, 5, 12  # candidates and columns that are looked at with a tree, levels of these
 LEAST_VARIED = 12  # values of a column that is modeled by what is left
-FEW_LEVELS, NEIGHBORS = 12, 5
+LEAST_OF_CATEGORIES = 0.98  # share of the rows that an expression gives exactly of a column of fewer values
+OF_OTHERS = 2.0  # bits of other columns that count at most
 
 
 @dataclass(frozen=True, eq=False)
 class Representation:
-    """How a column is easiest to predict. `share`: of the complete rows, that the expression gives exactly."""
+    """How a column is easiest to predict.
 
-    column: str
-    candidate: Candidate | None = None
+    Attributes:
+        candidate: what is taken away first; one without terms: nothing.
+        share: of the complete rows, that the expression gives exactly.
+        gain: bits a row that are saved.
+        alone: rows that the expression does not give exactly have their value apart.
+    """
+
+    candidate: Candidate
     share: float = 0.0
     gain: float = 0.0
     parts: bool = False
-    alone: bool = False  # rows that the expression does not give exactly hold their value apart
+    alone: bool = False
+
+    @property
+    def column(self) -> str:
+        return self.candidate.column
 
 
-def left_over(own: np.ndarray, values: np.ndarray, step: float, ratio: bool = False) -> np.ndarray:
-    """What is left of an expression: zero where it gives the value exactly, and on the column's own precision."""
+def left_over(own: np.ndarray, values: np.ndarray, step: float, *, ratio: bool = False) -> np.ndarray:
+    """What is left of an expression, on the column's precision: zero where it gives the value; NaN where it cannot."""
     with np.errstate(all="ignore"):
         if ratio:
-            return _shortest(own, values, step)
+            return _shorten(own, values, step)
         near = np.abs(own - values) <= tolerance(own, step)
-        left = own - (np.round(values / step) * step if step else values)
+        left = own - values
         if step:
-            left = np.round(left / step) * step
-    return np.where(np.isfinite(values), np.where(near, 0.0, left), np.nan)
+            left = np.round(own / step - np.round(values / step)) * step
+    return np.where(np.isfinite(left), np.where(near, 0.0, left), np.nan)
 
 
-def _shortest(own: np.ndarray, values: np.ndarray, step: float) -> np.ndarray:
+def _shorten(own: np.ndarray, values: np.ndarray, step: float) -> np.ndarray:
     """The quotient as the shortest decimal number that gives the value back."""
-    left = np.where(values > 0, own / values, np.nan)
-    exact = left.copy()
-    for digits in range(7, -1, -1):
+    exact = left = np.where(values > 0, own / values, np.nan)
+    for digits in range(7, -1, -1) if step else ():
         short = np.round(exact, digits)
-        left = np.where(np.abs(short * values - own) <= 0.5001 * step, short, left) if step else left
+        left = np.where(np.abs(short * values - own) <= 0.5001 * step, short, left)
     return np.where(np.isfinite(left), left, np.nan)
 
 
@@ -63,351 +76,276 @@ class Choice:
     """One search: what is exact, and what is modeled."""
 
     def __init__(self, lines: Lines, fixed: Collection[str] = (), protected: Mapping[str, int] | None = None) -> None:
-        """`fixed`: columns that are never computed. `protected`: those that only expressions of so many operands give."""
+        """`fixed`: columns that are never computed. `protected`: those that results of so many operands may give."""
         self.lines, self.search = lines, Search(lines)
         self.fixed, self.protected = frozenset(fixed), dict(protected or {})
-        self.features = Features(lines)
-        self.others: dict[str, list[Candidate]] = {}
-        self.partial: dict[str, list[tuple[float, Candidate]]] = {}
-        self.exact_ones: list[Representation] = []
-        self._look()
-
-    def _look(self) -> None:
-        """Measure all candidates: those that are exact, and the rest."""
-        seen: dict[tuple, Representation] = {}
+        self.exact: dict[str, Representation] = {}
+        self.near: defaultdict[str, list[Candidate]] = defaultdict(list)  # not exact in most rows
+        self.partial: defaultdict[str, list[tuple[float, Candidate]]] = defaultdict(list)  # exact in some
+        self._exact: dict[object, Representation] = {}
         for name in [*self.search.numbers, *self.search.times]:
-            self.others[name], self.partial[name] = [], []
-            waiting = self.search.candidates(name)
-            for candidate in waiting:
-                self._measure(candidate, seen)
-            if name in self.search.plain:
-                for term in [*self.search.plain.values(), *self.search.earlier.values()]:
-                    if term.names != (name,):
-                        self._note_partial(self.search.copy(name, term))
-        self.exact_ones = list(seen.values())
+            for candidate in self.search.find(name):
+                self._weigh(candidate)
+        self._take_exact()
 
-    def _measure(self, candidate: Candidate, seen: dict[tuple, Representation]) -> None:
-        if candidate.key in seen:
+    def _weigh(self, candidate: Candidate) -> None:
+        """Put a candidate where it belongs: exact in nearly all rows, in some, or close to the column at best."""
+        name, own = candidate.column, self.lines.sample[candidate.column]
+        both, known = np.isfinite(own) & np.isfinite(candidate.values), int(np.isfinite(own).sum())
+        if candidate.key in self._exact or both.sum() < max(LEAST_ROWS, LEAST_COVERED * known):
             return
-        name = candidate.column
-        share, n = agreement(self.lines, name, candidate.values)
-        if candidate.is_ratio:
-            share = 0.0
-        known = int(np.isfinite(self.lines.sample[name]).sum())
-        if n < LEAST_ROWS or n < 0.3 * known:
-            return
-        if 0.5 <= share < 1:
-            longer = self.search.extended(candidate)
-            if longer is not candidate:
-                self._measure(longer, seen)
+        share = 0.0 if candidate.is_ratio else float(self._is_exact(candidate)[both].mean())
+        longer = self.search.extend(candidate) if 0.5 <= share < 1 else candidate
+        if longer is not candidate:
+            self._weigh(longer)
         if share >= LEAST_EXACT:
-            made = self._exact(candidate, share)
-            if made is not None:
-                seen[candidate.key] = made
-                for other in self.search.solved(candidate):
-                    if other.key not in seen and agreement(self.lines, other.column, other.values)[0] >= LEAST_EXACT:
-                        again = self._exact(other, agreement(self.lines, other.column, other.values)[0])
-                        if again is not None:
-                            seen[other.key] = again
-        self._note_partial(candidate)
-        if (
-            share < LEAST_EXACT
-            and n >= 0.5 * known
-            and self.search.varied[name] >= LEAST_VARIED
-            and not candidate.is_view
-        ):
-            self.others[name].append(candidate)
+            if self._add_exact(candidate, share):
+                for other in self.search.solve(candidate):
+                    again = self._is_exact(other)[
+                        np.isfinite(self.lines.sample[other.column]) & np.isfinite(other.values)
+                    ]
+                    if other.key not in self._exact and len(again) and again.mean() >= LEAST_EXACT:
+                        self._add_exact(other, float(again.mean()))
+        elif self.search.varied[name] >= LEAST_VARIED and not candidate.is_view:
+            if both.sum() >= 0.5 * known:
+                self.near[name].append(candidate)
+            self._note_partial(candidate)
+
+    def _is_exact(self, candidate: Candidate) -> np.ndarray:
+        own = self.lines.sample[candidate.column]
+        return np.asarray(np.abs(own - candidate.values) <= tolerance(own, self.lines.step(candidate.column)))
 
     def _note_partial(self, candidate: Candidate) -> None:
         """Keep a candidate that gives the column exactly in some of the rows that do not hold its usual value."""
-        lines, name = self.lines, candidate.column
-        if candidate.is_ratio or candidate.is_view or lines.is_time(name) or self.search.varied[name] < LEAST_VARIED:
-            return
-        own = lines.sample[name]
-        near = (np.abs(own - candidate.values) <= tolerance(own, lines.step(name))) & (own != _usual(own))
-        share = float(near.sum() / max(np.isfinite(own).sum(), 1))
-        if LEAST_PARTIAL <= share < LEAST_EXACT:
-            self.partial[name].append((share, candidate))
+        own = self.lines.sample[candidate.column]
+        if not candidate.is_ratio and not self.lines.is_time(candidate.column):
+            share = float((self._is_exact(candidate) & (own != _usual(own))).sum() / np.isfinite(own).sum())
+            if LEAST_PARTIAL <= share < LEAST_EXACT:
+                self.partial[candidate.column].append((share, candidate))
 
-    def _exact(self, candidate: Candidate, share: float) -> Representation | None:
-        lines, name = self.lines, candidate.column
-        own, step = lines.sample[name], lines.step(name)
-        near = np.abs(own - candidate.values) <= tolerance(own, step)
+    def _add_exact(self, candidate: Candidate, share: float) -> bool:
+        """Add an exact expression, if all of its parts say something, and it more than chance."""
+        lines, name, exact = self.lines, candidate.column, self._is_exact(candidate)
+        own, step, lattice = lines.sample[name], lines.step(name), lines.lattice(name)
         enough = ENOUGH * len(lines.rows) / max(lines.n_units, 1)
-        # Without any of its parts, the expression has to be wrong in many more rows.
-        for weight, term in candidate.terms if len(candidate.terms) > 1 else ():
-            usual = _usual(term.values[near])
-            with np.errstate(all="ignore"):
-                part = (
-                    (usual / term.values) ** weight if candidate.form == "product" else weight * (usual - term.values)
-                )
-                without = (
-                    candidate.values * part if candidate.form == "product" else candidate.values + part * term.seconds
-                )
-            if np.sum(near & ~(np.abs(own - without) <= tolerance(own, step))) < enough:
-                return None
-        if _varying(own[near]) < enough:
-            return None
-        if candidate.column in candidate.operands and len(candidate.terms) == 1:
-            before = candidate.terms[0][1].values
-            if np.sum(near & (own != before)) < enough:
-                return None
-        left = left_over(own, candidate.values, step)
-        gain = count_bits(own, lines.lattice(name)) - count_bits(left, lines.lattice(name))
+        values, counts = np.unique(own[exact], return_counts=True)
+        if len(values) < 2 or exact.sum() - counts.max() < enough:
+            return False
+        for weight, term in candidate.terms:
+            # With its most frequent value instead, a part has to be wrong in many more rows.
+            usual = _usual(term.values[exact])
+            if len(candidate.terms) == 1:
+                without = term.values if name in term.names else np.full(len(own), np.nan)
+            elif candidate.is_product:
+                with np.errstate(all="ignore"):
+                    without = candidate.values * (usual / term.values) ** weight
+            else:
+                without = candidate.values + weight * (usual - term.values)
+            if np.sum(exact & ~(np.abs(own - without) <= tolerance(own, step))) < enough:
+                return False
+        gain = count_bits(own, lattice) - count_bits(left_over(own, candidate.values, step), lattice)
         # A few categories are learned as such, unless nearly nothing is left of them.
-        clear = share >= LEAST_OF_CATEGORIES or self.search.varied[name] >= LEAST_VARIED
-        return Representation(name, candidate, share, gain) if clear and gain > LEAST_GAIN_OF_EXACT else None
+        is_clear = share >= LEAST_OF_CATEGORIES or self.search.varied[name] >= LEAST_VARIED
+        if not is_clear or gain <= LEAST_GAIN_OF_EXACT:
+            return False
+        self._exact[candidate.key] = Representation(candidate, share, gain)
+        return True
 
-    def exact(self) -> list[Representation]:
-        """Exact expressions, the strongest first; an equation gives one column, and none needs itself."""
+    def _take_exact(self) -> None:
+        """The strongest exact expressions; an equation gives one column, and none needs itself."""
         place = {name: i for i, name in enumerate(self.lines.schema.columns)}
-        best: dict[frozenset[str], float] = {}
-        for each in self.exact_ones:
-            best[each.candidate.about] = max(best.get(each.candidate.about, 0.0), each.share)
+        groups: defaultdict[frozenset[str], list[Representation]] = defaultdict(list)
+        for each in self._exact.values():
+            groups[each.candidate.about].append(each)
 
-        def rank(each: Representation) -> tuple:
-            candidate = each.candidate
-            n = len(candidate.operands)
-            long = (
-                n > 2
-                and candidate.form == "sum"
-                and any(e.candidate.is_result for e in self.exact_ones if e.candidate.about == candidate.about)
+        def rank(about: frozenset[str]) -> tuple[object, ...]:
+            """Long sums first, then few columns, then what holds in most rows."""
+            is_long = len(about) > 3 and any(
+                e.candidate.is_result and not e.candidate.is_product for e in groups[about]
             )
-            worth = each.gain + 0.75 * candidate.is_result
-            about = -n * long, n, -round(best[candidate.about], 2), sorted(map(place.get, candidate.about))
-            return *about, -round(worth, 1), len(candidate.expression), -place[each.column]
+            share = max(e.share for e in groups[about])
+            return -len(about) * is_long, len(about), -round(share, 2), sorted(place[name] for name in about)
 
-        taken: dict[str, Representation] = {}
-        used: set[frozenset[str]] = set()
-        for each in sorted(self.exact_ones, key=rank):
-            candidate = each.candidate
-            if (
-                candidate.about not in used
-                and each.column not in taken
-                and self._allows(candidate)
-                and not self._circular(each, taken)
-            ):
-                taken[each.column] = each
-                used.add(candidate.about)
-        return list(taken.values())
+        def rank_within(each: Representation) -> tuple[object, ...]:
+            """A result rather than a part, and the column of most bits; then the shortest, and the last column."""
+            worth = round(each.gain + 0.75 * each.candidate.is_result, 1)
+            return -worth, each.candidate.expression.count(" "), -place[each.column]
 
-    def _allows(self, candidate: Candidate) -> bool:
-        least = self.protected.get(candidate.column, 0)
-        enough = not least or (candidate.is_result and len(candidate.operands) >= least)
-        return candidate.column not in self.fixed and enough and self._is_constant_or_free(candidate)
+        for about in sorted(groups, key=rank):
+            allowed = (each for each in sorted(groups[about], key=rank_within) if self._is_allowed(each.candidate))
+            best = next((each for each in allowed if each.column not in self.exact), None)
+            if best is not None:
+                self.exact[best.column] = best
 
-    def _is_constant_or_free(self, candidate: Candidate) -> bool:
-        """True unless a column that is constant in an entity would follow from one that is not."""
+    def _is_allowed(self, candidate: Candidate) -> bool:
+        """True if a column may be computed so: not the order, and what is constant from what is; not in a circle."""
+        name, operands = candidate.column, candidate.operands
+        enough = name not in self.protected or (candidate.is_result and len(operands) >= self.protected[name])
         constant = self.lines.schema.constant_in_entity
-        return candidate.column not in constant or candidate.operands <= {*constant}
+        alike = name not in constant or operands <= {*constant}
+        return name not in self.fixed and enough and alike and name not in self._needed(operands - {name})
 
-    # --- what is not exact -------------------------------------------------------------------------------------------
+    def _needed(self, operands: Collection[str]) -> set[str]:
+        """The columns that are needed for operands, by any number of steps."""
+        waiting, needed = list(operands), set[str]()
+        while waiting:
+            at = waiting.pop()
+            if at not in needed:
+                needed.add(at)
+                waiting += self.exact[at].candidate.operands - {at} if at in self.exact else ()
+        return needed
 
-    def modeled(
-        self, exact: Iterable[Representation], orders: Collection[tuple[str, str]], aside: Collection[str] = ()
-    ) -> list[Representation]:
-        """Columns of which something is left, by the bits that this saves; none of those aside.
-        `orders`: (low, high) that all rows keep.
-        """
-        self.fixed |= set(aside)
-        self.taken = {each.column: each for each in exact}
-        self.aside = frozenset(self.taken)
-        self._plain: dict[str, float] = {}
-        self.about = about = {each.candidate.about for each in self.taken.values()}
-        choices: list[Representation] = []
-        for name in self.others:
-            if name in self.taken or name in self.fixed:
-                continue
-            ordered = {low for low, high in orders if high == name} | {high for low, high in orders if low == name}
-            candidates = [each for each in self.others[name] if each.about not in about]
-            look = self._of_time if self.lines.is_time(name) else self._of_number
-            choices += look(name, candidates, ordered)
-            choices += self._partly(name)
-        for each in sorted(choices, key=lambda each: -each.gain):
-            new = each.column not in self.taken and each.candidate.about not in about
-            if new and self._is_constant_or_free(each.candidate) and not self._circular(each, self.taken):
-                self.taken[each.column] = each
-                about.add(each.candidate.about)
-        parts = [self._parted(name) for name in self.search.times if name not in self.aside | self.fixed]
-        return [each for name, each in self.taken.items() if name not in self.aside] + [
-            e for e in parts if e is not None
-        ]
 
-    def plain(self, name: str) -> float:
+class Modeling:
+    """What is not exact: columns that an expression, their parts or a gap make easier to predict."""
+
+    def __init__(self, choice: Choice, orders: Collection[tuple[str, str]], aside: Collection[str] = ()) -> None:
+        """`orders`: (low, high) that all rows keep. `aside`: columns that hold their own value."""
+        self.lines, self.search, self.choice = choice.lines, choice.search, choice
+        self.features, self.computed = Features(choice.lines), frozenset(choice.exact)
+        self.orders, self.aside = frozenset(orders), {*aside, *choice.fixed, *self.computed}
+        self.plain = cache(self._plain)
+
+    def find(self) -> list[Representation]:
+        """The representations that save most bits, and of times as they are in parts."""
+        known = {each.candidate.about for each in self.choice.exact.values()}
+        options = [each for name in self.search.numbers if name not in self.aside for each in self._of_number(name)]
+        options += [each for name in self.search.times if name not in self.aside for each in self._of_time(name)]
+        chosen: dict[str, Representation] = {}
+        for each in sorted(options, key=lambda each: -each.gain):
+            new = each.column not in chosen and each.candidate.about not in known
+            if new and self.choice._is_allowed(each.candidate):
+                chosen[each.column] = self.choice.exact[each.column] = each
+                known.add(each.candidate.about)
+        for name in self.search.times:
+            if name not in self.aside and (parted := self._parted(name, chosen.get(name))) is not None:
+                chosen[name] = parted
+        return list(chosen.values())
+
+    def _plain(self, name: str) -> float:
         """Bits of the column's own value."""
-        if name not in self._plain:
-            spiky = not self.lines.is_time(name)
-            seen = self.features.without({name, *self.aside})
-            self._plain[name] = count_bits(self.lines.sample[name], self.lines.lattice(name), seen, spiky=spiky)
-        return self._plain[name]
+        own, lattice = self.lines.sample[name], self.lines.lattice(name)
+        return count_bits(own, lattice, self._seen(name), spiky=not self.lines.is_time(name))
 
-    def _of_number(
-        self, name: str, candidates: Sequence[Candidate], ordered: Collection[str]
-    ) -> Iterator[Representation]:
-        lines, own, lattice = self.lines, self.lines.sample[name], self.lines.lattice(name)
-        rough = count_bits(own, lattice)
+    def _seen(self, *names: str) -> np.ndarray:
+        """What a tree sees that predicts a column: what is computed says nothing of it."""
+        return self.features.without({*names, *self.computed})
+
+    def _of_number(self, name: str) -> Iterator[Representation]:
+        yield from self._partly(name)
+        own, lattice = self.lines.sample[name], self.lines.lattice(name)
+        rough, known = count_bits(own, lattice), np.isfinite(own)
+        ends = {end for order in self.orders if name in order for end in order} - {name}
         ranked = []
-        candidates = [*candidates, *(c for n in ordered for c in self.search.gap(name, n) if c.about not in self.about)]
-        for each in candidates:
+        for each in [*self.choice.near[name], *(gap for end in ends for gap in self.search.gap(name, end))]:
             left, scale = self._left(each)
-            cost = count_bits(left, lattice, scale=scale) + PER_TERM * 1.5 * len(each.terms)
-            if rough - cost >= (0.0 if each.operands <= set(ordered) else WORTH_A_LOOK):
+            cost = count_bits(left, lattice, scale=scale) + 1.5 * PER_TERM * len(each.terms)
+            if rough - cost >= (0.0 if each.operands <= ends else WORTH_A_LOOK):
                 ranked.append((cost, each, left, scale))
-        known, best = np.isfinite(own), (0.0, 0.0, None, own)
-        for _, each, left, scale in sorted(ranked, key=lambda r: r[0])[:RANKED]:
+        best = []
+        for _, each, left, scale in sorted(ranked, key=lambda each: each[0])[:RANKED]:
             missing = 1 - float(np.isfinite(left[known]).mean())
-            seen = self.features.without({name, *self.aside})
-            cost = (1 - missing) * count_bits(left, lattice, seen, scale) + missing * self.plain(name)
+            cost = (1 - missing) * count_bits(left, lattice, self._seen(name), scale) + missing * self.plain(name)
             lost = round_bits(own, lattice) - (0.0 if each.is_ratio else round_bits(left, lattice))
             gain = self.plain(name) - cost - PER_TERM * len(each.terms) - max(lost, 0.0)
             least = LEAST_GAIN if each.is_ratio else max(LEAST_GAIN, LEAST_SHARE * self.plain(name))
-            if each.operands <= set(ordered):
-                least = LEAST_GAIN_OF_GAPS
-            if gain >= least:
-                best = max(best, (gain, least, each, left), key=lambda b: b[0] - b[1])
-        gain, least, candidate, left = best
-        if candidate is None:
-            return
-        gain += min(self._of_others(candidate, left), 2.0)
-        if gain >= least:
-            positive = 0.5 * (not candidate.is_ratio and bool(np.nanmin(left) >= 0))
-            yield Representation(name, candidate, gain=gain + positive)
+            best.append((gain - (LEAST_GAIN_OF_GAPS if each.operands <= ends else least), gain, each, left))
+        for beyond, gain, each, left in sorted(best, key=lambda each: -each[0])[:1]:
+            others = min(self._of_others(each, left), OF_OTHERS) if beyond >= 0 else -1.0
+            if beyond + min(others, 0.0) >= 0:
+                bonus = 0.5 * (not each.is_ratio and bool(np.nanmin(left) >= 0))
+                yield Representation(each, gain=gain + others + bonus)
 
     def _partly(self, name: str) -> Iterator[Representation]:
         """An expression that gives the column in some rows: whether it does, and the value where it does not."""
-        lines, own, lattice = self.lines, self.lines.sample[name], self.lines.lattice(name)
+        own, lattice = self.lines.sample[name], self.lines.lattice(name)
         rough, known = count_bits(own, lattice), np.isfinite(own)
+        for term in [*self.search.plain.values(), *self.search.earlier.values()]:
+            if term.names != (name,) and self.search.varied[name] >= LEAST_VARIED:
+                self.choice._note_partial(self.search.copy(name, term))
         ranked = []
-        for _, each in sorted(self.partial[name], key=lambda p: -p[0])[: 2 * RANKED]:
-            near = np.abs(own - each.values) <= tolerance(own, lines.step(name))
-            share = float(near[known].mean())
-            rest = np.where(near, np.nan, own)
+        for _, each in sorted(self.choice.partial[name], key=lambda each: -each[0])[: 2 * RANKED]:
+            exact = self.choice._is_exact(each)
+            share, rest = float(exact[known].mean()), np.where(exact, np.nan, own)
             cost = _entropy(share) + (1 - share) * count_bits(rest, lattice) + PER_TERM * len(each.terms)
             if rough - cost >= LEAST_GAIN_OF_PARTIAL:
-                ranked.append((cost, each, near, rest, share))
-        for _, each, near, rest, share in sorted(ranked, key=lambda r: r[0])[:2]:
-            seen = self.features.without({name, *self.aside})
-            flag = count_bits(np.where(known, near, np.nan), 1e9, seen)
-            cost = flag + (1 - share) * count_bits(rest, lattice, seen) + PER_TERM * len(each.terms)
+                ranked.append((cost, share, each, exact, rest))
+        for _, share, each, exact, rest in sorted(ranked, key=lambda each: each[0])[:1]:
+            flag = count_bits(np.where(known, exact, np.nan), 1.0, self._seen(name))
+            cost = flag + (1 - share) * count_bits(rest, lattice, self._seen(name)) + PER_TERM * len(each.terms)
             gain = self.plain(name) - cost - share * round_bits(own, lattice)
             if gain >= LEAST_GAIN_OF_PARTIAL:
-                gain += min(self._of_others(each, rest), 2.0)
+                gain += min(self._of_others(each, rest), OF_OTHERS)
             if gain >= LEAST_GAIN_OF_PARTIAL:
-                yield Representation(name, each, share, gain, alone=True)
+                yield Representation(each, share, gain, alone=True)
 
-    def _of_time(
-        self, name: str, candidates: Sequence[Candidate], ordered: Collection[str]
-    ) -> Iterator[Representation]:
+    def _of_time(self, name: str) -> Iterator[Representation]:
+        """A time as the gap to another one, which it follows."""
         own, step = self.lines.sample[name], self.lines.step(name)
-        for each in candidates:
+        for each in self.choice.near[name]:
             left, _ = self._left(each)
-            if len(each.terms) > 1 or np.mean(left[np.isfinite(left)] >= 0) < LEAST_FOLLOWING:
+            if len(each.terms) > 1 or (left[np.isfinite(left)] >= 0).mean() < LEAST_FOLLOWING:
                 continue
-            missing = 1 - float(np.isfinite(left[np.isfinite(own)]).mean())
-            seen = self.features.without({name, *self.aside})
-            whole = count_bits(left, step, seen)
-            parted = count_bits_of_parts(own, step, seen, each.values)
+            seen, missing = self._seen(name), 1 - float(np.isfinite(left[np.isfinite(own)]).mean())
+            gap = min(count_bits(left, step, seen), count_bits_of_parts(own, step, seen, each.values))
             value = min(self.plain(name), count_bits_of_parts(own, step, seen))
-            gain = value - (1 - missing) * min(whole, parted) - missing * value - PER_TERM
-            least = LEAST_GAIN_OF_TIMES if not each.operands & set(ordered) else 0.0
-            if gain > -1:
-                gain += min(self._of_others(each, left), 2.0)
-            if gain >= least:
-                yield Representation(name, each, gain=gain + 0.5)
+            gain = (1 - missing) * (value - gap) - PER_TERM
+            gain += min(self._of_others(each, left), OF_OTHERS) if gain > -1 else 0.0
+            is_ordered = any(each.operands | {name} == {*order} for order in self.orders)
+            if gain >= (0.0 if is_ordered else LEAST_GAIN_OF_TIMES):
+                yield Representation(each, gain=gain + 0.5)
+
+    def _parted(self, name: str, chosen: Representation | None) -> Representation | None:
+        """A time, or its gap, as week, weekday and time of day, if that is shorter."""
+        own, step = self.lines.sample[name], self.lines.step(name)
+        # What is computed from the column says nothing of it.
+        seen = self._seen(name, *(n for n, each in self.choice.exact.items() if name in self.choice._needed({n})))
+        if chosen is None:
+            chosen = Representation(Candidate(name, "", np.zeros(len(own))))
+            whole, parted = count_bits(own, step, seen, spiky=False), count_bits_of_parts(own, step, seen)
+        else:
+            whole = count_bits(self._left(chosen.candidate)[0], step, seen)
+            parted = count_bits_of_parts(own, step, seen, chosen.candidate.values)
+        if whole - parted < LEAST_GAIN_OF_PARTS + PARTS_PER_ROW / len(own):
+            return None
+        return replace(chosen, parts=True, gain=chosen.gain + whole - parted)
 
     def _left(self, candidate: Candidate) -> tuple[np.ndarray, np.ndarray | float]:
         """What is left of a candidate in the sampled rows, and what one unit of it is on the column's scale."""
-        own = self.lines.sample[candidate.column]
-        left = left_over(own, candidate.values, self.lines.step(candidate.column), candidate.is_ratio)
-        scale = np.where(np.isfinite(candidate.values), np.abs(candidate.values), 1.0) if candidate.is_ratio else 1.0
-        return left, scale
-
-    def _parted(self, name: str) -> Representation | None:
-        """A time as week, weekday and time of day, if that is shorter."""
-        lines, own, step = self.lines, self.lines.sample[name], self.lines.step(name)
-        rep = self.taken.get(name, Representation(name))
-        seen = self.features.without({name, *self.aside, *self._computed_from(name)})
-        if rep.candidate is None:
-            whole, parted = count_bits(own, step, seen, spiky=False), count_bits_of_parts(own, step, seen)
-        else:
-            left, _ = self._left(rep.candidate)
-            whole, parted = count_bits(left, step, seen), count_bits_of_parts(own, step, seen, rep.candidate.values)
-        if whole - parted < LEAST_GAIN_OF_PARTS + 60 / len(lines.rows):
-            return None
-        self.taken.pop(name, None)
-        return replace(rep, parts=True, gain=rep.gain + whole - parted)
-
-    def _computed_from(self, name: str) -> set[str]:
-        """Columns that are computed from a column, by any number of steps."""
-        made = {name}
-        for _ in self.taken:
-            made |= {n for n, each in self.taken.items() if each.candidate and each.candidate.operands & made}
-        return made - {name}
+        own, step = self.lines.sample[candidate.column], self.lines.step(candidate.column)
+        left = left_over(own, candidate.values, step, ratio=candidate.is_ratio)
+        return left, np.abs(np.nan_to_num(candidate.values, nan=1.0)) if candidate.is_ratio else 1.0
 
     def _of_others(self, candidate: Candidate, left: np.ndarray) -> float:
         """Bits that columns which go with this one, or are few categories, save when they see what is left of it."""
         lines, name = self.lines, candidate.column
-        aside = {name, *self.aside}
-        block = np.nan_to_num(left, nan=-1e12)[:, None].astype(np.float32)
-        own = self.features.matrix[:, self.features.at[name]]
-        ranks = {n: _ranked(v) for n, v in lines.sample.items() if n not in {*candidate.about, *aside}}
-        pair = _ranked(lines.sample[name]), _ranked(left)
-        near = {n: max(abs(_correlation(p, r)) for p in pair) for n, r in ranks.items()}
+        shown = self.features.matrix[:, self.features.at[name]], self.features.fill(left)[:, None]
+        ranks = {n: _rank(v) for n, v in lines.sample.items() if n not in {*candidate.about, *self.computed}}
+        pair = _rank(lines.sample[name]), _rank(left)
+        near = {n: max(abs(float(np.corrcoef(one, rank)[0, 1])) for one in pair) for n, rank in ranks.items()}
+        others = {n: lines.sample[n] for n in sorted(near, key=lambda n: -near[n])[:NEIGHBORS]}
+        few = {n: codes for n, codes in lines.codes.items() if 1 < codes.max() + 1 <= FEW_LEVELS}
+        others |= {n: np.where(codes >= 0, codes, np.nan) for n, codes in few.items() if n not in self.computed}
         saved = 0.0
-        for n in sorted(near, key=lambda n: -near[n])[:NEIGHBORS]:
-            seen, lattice = self.features.without({n, *aside}), lines.lattice(n)
-            bits = [
-                count_bits(lines.sample[n], lattice, np.hstack([seen, more]), spiky=not lines.is_time(n))
-                for more in (own, block)
-            ]
-            saved += bits[0] - bits[1]
-        for n, codes in lines.codes.items():
-            if n in aside or not 1 < codes.max() + 1 <= FEW_LEVELS:
-                continue
-            seen, values = self.features.without({n, *aside}), np.where(codes >= 0, codes, np.nan).astype(np.float64)
-            bits = [count_bits(values, 1e9, np.hstack([seen, more])) for more in (own, block)]
-            saved += bits[0] - bits[1] if abs(bits[0] - bits[1]) > 0.02 else 0.0
+        for n, values in others.items():
+            lattice, spiky = (1.0, True) if n in few else (lines.lattice(n), not lines.is_time(n))
+            seen = self._seen(n, name)
+            one, other = (count_bits(values, lattice, np.hstack([seen, more]), spiky=spiky) for more in shown)
+            saved += one - other if n not in few or abs(one - other) > 0.02 else 0.0
         return saved
-
-    @staticmethod
-    def _circular(each: Representation, taken: Mapping[str, Representation]) -> bool:
-        """True if an operand is computed from the column itself."""
-        waiting, seen = list(each.candidate.operands - {each.column}), set()
-        while waiting:
-            at = waiting.pop()
-            if at == each.column:
-                return True
-            if at not in seen and at in taken and taken[at].candidate is not None:
-                seen.add(at)
-                waiting += taken[at].candidate.operands - {at}
-        return False
 
 
 def _entropy(share: float) -> float:
     share = min(max(share, 1e-9), 1 - 1e-9)
-    return -share * np.log2(share) - (1 - share) * np.log2(1 - share)
+    return float(-share * np.log2(share) - (1 - share) * np.log2(1 - share))
 
 
-def _ranked(values: np.ndarray) -> np.ndarray:
+def _rank(values: np.ndarray) -> np.ndarray:
     filled = np.where(np.isfinite(values), values, np.nanmedian(values))
-    return np.argsort(np.argsort(filled, kind="stable"), kind="stable").astype(np.float64)
-
-
-def _correlation(one: np.ndarray, other: np.ndarray) -> float:
-    one, other = one - one.mean(), other - other.mean()
-    return float(one @ other / np.sqrt((one @ one) * (other @ other) + 1e-12))
+    return np.argsort(np.argsort(filled, kind="stable"), kind="stable")
 
 
 def _usual(values: np.ndarray) -> float:
     """The most frequent value."""
     distinct, counts = np.unique(values[np.isfinite(values)], return_counts=True)
     return float(distinct[np.argmax(counts)])
-
-
-def _varying(values: np.ndarray) -> int:
-    """How many rows hold another value than most do."""
-    values = values[np.isfinite(values)]
-    if not len(values):
-        return 0
-    counts = np.unique(values, return_counts=True)[1]
-    return int(len(values) - counts.max())

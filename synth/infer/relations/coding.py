@@ -1,9 +1,9 @@
 """The coded length of a column: held-out bits a row of its code, given a small tree on other columns, and within it."""
 
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from synth.infer.relations.lines import DAY, MONDAY, WEEK, Lines
 
@@ -18,45 +18,36 @@ class Features:
     """What a tree sees of the other columns: positions, weekdays and times of day, categories; sampled rows."""
 
     def __init__(self, lines: Lines) -> None:
+        self.at: dict[str, range] = {}
         blocks: list[np.ndarray] = []
-        self.at: dict[str, list[int]] = {}
         for name in [*lines.sample, *lines.codes]:
-            made = self.of(lines, name)
-            self.at[name] = list(range(sum(map(len, blocks)), sum(map(len, blocks)) + len(made)))
-            blocks.append(made)
-        self.matrix = (
-            np.concatenate(blocks).T.astype(np.float32) if blocks else np.zeros((len(lines.rows), 0), np.float32)
-        )
+            values = lines.codes[name] if name in lines.codes else lines.sample[name]
+            # In days, as float32 holds no more.
+            new = (
+                [values / DAY, np.floor((values - MONDAY) / DAY) % 7, values % DAY] if lines.is_time(name) else [values]
+            )
+            self.at[name] = range(len(blocks), len(blocks) + len(new))
+            blocks += map(self.fill, new)
+        self.matrix = np.stack(blocks, axis=1) if blocks else np.zeros((len(lines.rows), 0), np.float32)
 
     @staticmethod
-    def of(lines: Lines, name: str) -> np.ndarray:
-        if name in lines.codes:
-            return lines.codes[name][None].astype(np.float64)
-        values = np.where(np.isfinite(lines.sample[name]), lines.sample[name], MISSING)
-        if not lines.is_time(name):
-            return values[None]
-        # In days, as float32 holds no more.
-        return np.stack([values / DAY, np.floor((values - MONDAY) / DAY) % 7, values % DAY])
+    def fill(values: np.ndarray) -> np.ndarray:
+        return np.where(np.isfinite(values), values, MISSING).astype(np.float32)
 
     def without(self, names: Collection[str]) -> np.ndarray:
         return self.matrix[:, [i for name, at in self.at.items() if name not in names for i in at]]
 
 
 def count_bits(
-    values: np.ndarray,
-    step: float,
-    features: np.ndarray | None = None,
-    scale: np.ndarray | float = 1.0,
-    spiky: bool = True,
+    values: np.ndarray, step: float, features: np.ndarray | None = None, scale: Any = 1.0, *, spiky: bool = True
 ) -> float:
     """Held-out bits a row: of the code, given a tree where that helps, and of the place in the code.
 
     `step` is the lattice of the column itself, `scale` what one unit of the representation is on it, for each row.
     Without `spiky`, frequent values have no code of their own, as times have none in a generator.
     """
-    held = np.isfinite(values)
-    v = np.round(values[held], 9)
-    scale = np.broadcast_to(scale, values.shape)[held]
+    known = np.isfinite(values)
+    v, scales = np.round(values[known] / step, 9), np.broadcast_to(scale, values.shape)[known]
     half = len(v) // 2
     if half < LEAST_ROWS:
         return 0.0
@@ -65,9 +56,8 @@ def count_bits(
     share = (np.bincount(code[:half], minlength=n) + 0.1) / (half + 0.1 * n)
     own = float(np.mean(np.log2(share[code[half:]])))
     if features is not None and features.shape[1] and len(np.unique(code[:half])) > 1:
-        own = max(own, _with_tree(features[held], code, share))
-    within = np.log2(np.maximum(widths[code[half:]] * scale[half:] / step, 1.0))
-    return float(np.mean(within)) - own
+        own = max(own, _with_tree(features[known], code, share))
+    return float(np.mean(np.log2(np.maximum(widths[code[half:]] * scales[half:], 1.0)))) - own
 
 
 def _with_tree(x: np.ndarray, code: np.ndarray, share: np.ndarray) -> float:

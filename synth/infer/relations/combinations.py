@@ -224,7 +224,7 @@ def usual_categories(
         if name in usual or by in usual or any(each.by == name for each in usual.values()):
             continue
         seen = np.flatnonzero(counts.sum(axis=1))
-        pairs = tuple((_value(codes[by][1][i]), _value(codes[name][1][counts[i].argmax()])) for i in seen)
+        pairs = tuple((_value(codes[by][1][int(i)]), _value(codes[name][1][int(counts[i].argmax())])) for i in seen)
         usual[name] = Modeled(by=by, usual=pairs, proposed=f"so in {100 * (1 - unusual):.3g}% of the rows")
     return usual
 

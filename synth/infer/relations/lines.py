@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.constraints.expression import evaluate, names, parse
+from synth.constraints.expression import Unit, evaluate, names, parse
 from synth.histories.ordering import histories_of
 from synth.schema import Schema
 from synth.schema.kinds import Column
-from synth.schema.kinds.moments import DAY as MICROSECONDS_OF_DAY
 
 ROWS = 3_000  # that are looked at; what is claimed of all rows is checked on all
-SECONDS = {"week": 604_800.0, "day": 86_400.0, "hour": 3_600.0, "minute": 60.0, "second": 1.0}
+SECONDS: dict[Unit, float] = {"week": 604_800.0, "day": 86_400.0, "hour": 3_600.0, "minute": 60.0, "second": 1.0}
 FINE = 1e-4  # of the standard deviation of a continuous column: what bits are counted in
 DAY, WEEK = SECONDS["day"], SECONDS["week"]
 MONDAY = 4 * DAY  # the first one after 1970 began, in seconds
@@ -44,9 +43,7 @@ class Lines:
         for name, column in columns.items():
             if column.is_line:
                 values = column.positions(frame[name])
-                positions[name] = (
-                    values * (MICROSECONDS_OF_DAY if column.is_date else 1) / 1e6 if column.is_time else values
-                )
+                positions[name] = values * column.per_position / 1e6 if column.is_time else values
         rng, previous = np.random.default_rng(seed), None
         if schema.entity is None:
             units = np.arange(len(frame))
@@ -110,23 +107,18 @@ class Lines:
         assert self.previous is not None
         return np.where(self.previous >= 0, self.positions[name][self.previous], np.nan)
 
-    def evaluate(self, expression: str, unit: Any, name: str | None = None) -> np.ndarray:
-        """The values of an expression in all rows; as a formula gives a column, if one is named, and so its times."""
-        parsed, per_unit = parse(expression), SECONDS.get(unit, 1.0)
+    def evaluate(
+        self, expression: str, unit: Unit | None, name: str | None = None, rows: Any = slice(None)
+    ) -> np.ndarray:
+        """The values of an expression in some rows; if it gives a column that is a time, in seconds."""
+        parsed, per_unit = parse(expression), SECONDS[unit] if unit else 1.0
 
-        def scaled(other: str) -> np.ndarray:
-            return self.positions[other] / (per_unit if self.is_time(other) else 1.0)
+        def scaled(other: str, values: np.ndarray) -> np.ndarray:
+            return np.asarray(values[rows] / (per_unit if self.is_time(other) else 1.0))
 
-        now = {other: scaled(other) for other in names(parsed)}
-        before = (
-            {}
-            if self.previous is None
-            else {
-                other: np.where(self.previous >= 0, scaled(other)[self.previous], np.nan)
-                for other in names(parsed, before=True)
-            }
-        )
-        values = np.broadcast_to(evaluate(parsed, now, before, unit), len(self.units))
+        now = {other: scaled(other, self.positions[other]) for other in names(parsed)}
+        earlier = {other: scaled(other, self.before(other)) for other in names(parsed, before=True)}
+        values = np.broadcast_to(evaluate(parsed, now, earlier, unit), len(self.units[rows]))
         return values * per_unit if name is not None and self.is_time(name) else np.asarray(values)
 
 

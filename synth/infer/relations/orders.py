@@ -1,13 +1,13 @@
 """Orders of two columns that all rows keep, and that chance does not explain.
 
-That no row breaks an inequality is weak evidence: of forty numbers, some never meet. Many rows of shuffled columns have
-to break it; and of numbers, it has to be a limit: values come close to it and never cross, where two numbers that merely
-lie apart thin out before they meet.
+That no row breaks an inequality is weak evidence: of forty numbers, some never meet. Many rows of shuffled columns
+have to break it; and of numbers, it has to be a limit: values come close to it and never cross, where two numbers that
+merely lie apart thin out before they meet.
 """
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class Order:
 
 
 def find_orders(lines: Lines, among: Collection[str], implied: Collection[tuple[str, str]]) -> list[Order]:
-    """The orders of pairs, without those that follow from others. `implied`: pairs that an expression holds together."""
+    """The orders of pairs, without those that follow from others. `implied`: pairs that a formula holds together."""
     names = [name for name in among if name in lines.positions and not lines.column(name).is_weight]
     orders: list[Order] = []
     arrows: set[tuple[str, str]] = set()
