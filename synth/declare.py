@@ -67,7 +67,9 @@ def declare_schema(
     if nondecreasing:
         content["nondecreasing_in_entity"] = tuple(nondecreasing)
     columns = {**schema.columns, **{name: _to_measure(schema, name) for name in measure}}
-    content["columns"] = columns | {name: _to_measure_spikes(schema, columns, name) for name in measure_spikes}
+    columns |= {name: _to_measure_spikes(schema, columns, name) for name in measure_spikes}
+    own = {*measure, *measure_spikes, content["order"], *content["nondecreasing_in_entity"]}
+    content["columns"] = {name: _as_modeled(name, column, own, measure) for name, column in columns.items()}
     content["constraints"] = _asserted(schema, measure)
     try:
         return Schema.model_validate(content)
@@ -99,6 +101,18 @@ def _asserted(schema: Schema, measure: Collection[str]) -> tuple[Constraint, ...
         for constraint in schema.constraints
         if constraint.proposed is None or set(measure).isdisjoint(_values_named(constraint))
     )
+
+
+def _as_modeled(name: str, column: Any, own: Collection[str], measure: Collection[str]) -> Any:
+    """A column as it is modeled, which is no proposal any longer; by its own value where that is needed.
+    `own`: columns that are to be measured, or that order rows.
+    """
+    fields = dict(column)
+    modeled = fields["modeled"]
+    if modeled is None:
+        return column
+    kept = name not in own and modeled.by not in measure
+    return fields | {"modeled": modeled.model_copy(update={"proposed": None}) if kept else None}
 
 
 def _values_named(constraint: Constraint) -> tuple[str, ...]:
@@ -169,7 +183,11 @@ def unconfirmed(proposed: Schema, declared: Schema) -> list[tuple[str | None, st
         for constraint in proposed.constraints
         if constraint.proposed is not None and str(constraint) in kept
     ]
-    return found
+    return found + [
+        (name, f"`infer` proposed from the table to model it as {column.modeled}, and nobody has confirmed that")
+        for name, column in declared.columns.items()
+        if not column.drop and column.modeled is not None and proposed.columns[name].modeled is not None
+    ]
 
 
 def _of_entities(proposed: Schema, declared: Schema) -> Iterator[str]:
