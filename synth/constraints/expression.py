@@ -4,11 +4,13 @@
 
     sum      = product (("+" | "-") product)*
     product  = signed (("*" | "/") signed)*
-    signed   = ("-" | "+") signed | number | name | function "(" sum ")" | "(" sum ")"
+    signed   = ("-" | "+") signed | number | name | call | "(" sum ")"
+    call     = function "(" sum ("," sum)* ")"
     name     = identifier | "`" any text "`"        a backtick within is written twice
 
 Times count as so many of a unit since 1970. Functions: `floor`, `round`; of times `day` (its midnight), `year`,
-`month`, `weekday` (Monday 0), `hour`; and `before`, the value of a column in the row before, of the same entity.
+`month`, `weekday` (Monday 0), `hour`; `before`, the value of a column in the row before, of the same entity; and
+`either`, the first of two values, or where it is missing the second.
 """
 
 import math
@@ -25,14 +27,14 @@ MAX_LENGTH, MAX_NESTING = 500, 20
 """Characters of an expression and parentheses or signs within each other at most."""
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[^\W\d]\w*)|`(?P<quoted>(?:[^`]|``)+)`"
-    r"|(?P<symbol>[-+*/()]))"
+    r"|(?P<symbol>[-+*/(),]))"
 )
 Unit = Literal["week", "day", "hour", "minute", "second"]
 UNITS: Mapping[str, int] = {
     "week": 604_800 * 10**6, "day": 86_400 * 10**6, "hour": 3_600 * 10**6, "minute": 60 * 10**6, "second": 10**6,
 }  # fmt: skip
 """Microseconds of each unit of times."""
-BEFORE = "before"
+BEFORE, EITHER = "before", "either"
 _SLACK = 5e-7  # by which a quotient of times may miss a whole number below which it would be cut off
 _PLAIN = re.compile(r"[^\W\d]\w*")
 _OPERATIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
@@ -65,10 +67,10 @@ class Operation:
 
 @dataclass(frozen=True)
 class Call:
-    """A function of an expression."""
+    """A function of expressions."""
 
     function: str
-    argument: "Expression"
+    arguments: tuple["Expression", ...]
 
 
 Expression = ConstantTerm | Name | Operation | Call
@@ -110,7 +112,26 @@ def names(expression: Expression, *, before: bool = False) -> Iterator[str]:
         yield from names(expression.left, before=before)
         yield from names(expression.right, before=before)
     elif isinstance(expression, Call):
-        yield from names(expression.argument, before=before != (expression.function == BEFORE))
+        for argument in expression.arguments:
+            yield from names(argument, before=before != (expression.function == BEFORE))
+
+
+def needs(expression: Expression) -> frozenset[str]:
+    """The columns of which none may be missing where the expression has a value; "before()": a row before.
+
+    >>> sorted(needs(parse("either(before(balance), lent) - paid")))
+    ['paid']
+    """
+    if isinstance(expression, ConstantTerm):
+        return frozenset()
+    if isinstance(expression, Name):
+        return frozenset({expression.name})
+    if isinstance(expression, Operation):
+        return needs(expression.left) | needs(expression.right)
+    if expression.function == BEFORE:
+        return frozenset({f"{BEFORE}()"})
+    parts = [needs(argument) for argument in expression.arguments]
+    return parts[0] & parts[1] if expression.function == EITHER else parts[0]
 
 
 def evaluate(
@@ -142,9 +163,12 @@ def _evaluate(
     if isinstance(expression, Name):
         return values[expression.name]
     if isinstance(expression, Call):
-        if expression.function != BEFORE:
-            return _called(expression.function, _evaluate(expression.argument, values, before, micros), micros)
-        return np.asarray(np.nan) if before is None else _evaluate(expression.argument, before, None, micros)
+        if expression.function == BEFORE:
+            return np.asarray(np.nan) if before is None else _evaluate(expression.arguments[0], before, None, micros)
+        parts = [_evaluate(argument, values, before, micros) for argument in expression.arguments]
+        if expression.function == EITHER:
+            return np.where(np.isnan(parts[0]), parts[1], parts[0])
+        return _called(expression.function, parts[0], micros)
     left, right = (_evaluate(side, values, before, micros) for side in (expression.left, expression.right))
     result = _OPERATIONS[expression.symbol](left, right)
     # What was infinite once stays missing: 1 / (1 / 0) is no zero.
@@ -154,15 +178,15 @@ def _evaluate(
 def _called(function: str, x: np.ndarray, micros: int) -> np.ndarray:
     """A function of values, of which times are in units of so many microseconds."""
     if function in ("floor", "round"):
-        return np.floor(x + _SLACK) if function == "floor" else np.rint(x)
+        return np.asarray(np.floor(x + _SLACK) if function == "floor" else np.rint(x))
     stamps = np.rint(x * micros)
     days = np.floor(stamps / UNITS["day"])
     if function == "day":
-        return days * UNITS["day"] / micros
+        return np.asarray(days * UNITS["day"] / micros)
     if function == "weekday":
-        return (days + 3) % 7  # 1970 began on a Thursday
+        return np.asarray((days + 3) % 7)  # 1970 began on a Thursday
     if function == "hour":
-        return np.floor(stamps % UNITS["day"] / UNITS["hour"])
+        return np.asarray(np.floor(stamps % UNITS["day"] / UNITS["hour"]))
     calendar = np.where(np.isfinite(days), days, 0).astype(np.int64).astype("datetime64[D]")
     months = calendar.astype("datetime64[M]").astype(np.float64)
     part = np.floor(months / 12) + 1970 if function == "year" else months % 12 + 1
@@ -185,19 +209,21 @@ def limits(
     if isinstance(expression, Call):
         if expression.function in _CYCLES:
             return _CYCLES[expression.function]
-        ends = np.array(limits(expression.argument, bounds, unit))
-        low, high = ends if expression.function == BEFORE else _called(expression.function, ends, UNITS[unit or "day"])
-        return float(low), float(high)
+        lows, highs = zip(*(limits(argument, bounds, unit) for argument in expression.arguments), strict=True)
+        ends = np.array([min(lows), max(highs)])
+        if expression.function not in (BEFORE, EITHER):
+            ends = _called(expression.function, ends, UNITS[unit or "day"])
+        return float(ends[0]), float(ends[1])
     left, right = limits(expression.left, bounds, unit), limits(expression.right, bounds, unit)
     if expression.symbol == "/" and right[0] <= 0 <= right[1]:
         return -math.inf, math.inf
     with np.errstate(all="ignore"):
-        corners = [float(_OPERATIONS[expression.symbol](np.float64(a), np.float64(b))) for a in left for b in right]
-    return (-math.inf, math.inf) if any(map(math.isnan, corners)) else (min(corners), max(corners))
+        corners = _OPERATIONS[expression.symbol](np.repeat(left, 2), np.tile(right, 2))
+    return (-math.inf, math.inf) if np.isnan(corners).any() else (float(corners.min()), float(corners.max()))
 
 
 _CYCLES = {"month": (1.0, 12.0), "weekday": (0.0, 6.0), "hour": (0.0, 23.0)}
-FUNCTIONS = ("floor", "round", "day", "year", *_CYCLES, BEFORE)
+FUNCTIONS = ("floor", "round", "day", "year", *_CYCLES, BEFORE, EITHER)
 
 
 class _Reading:
@@ -256,10 +282,21 @@ class _Reading:
     def _call(self, function: str, depth: int) -> Expression:
         if function not in FUNCTIONS:
             raise ValueError(f"expression={self.text!r} has no function {function!r}; {nearest(function, FUNCTIONS)}")
-        argument = self._signed(depth)  # the parenthesis and what is in it
-        if function == BEFORE and not isinstance(argument, Name):
+        self._next()
+        arguments = [self.sum(depth + 1)]
+        while (self.kind, self.value) == ("symbol", ","):
+            self._next()
+            arguments.append(self.sum(depth + 1))
+        if (self.kind, self.value) != ("symbol", ")"):
+            raise self.unexpected("an operator (+ - * /) or a closing parenthesis")
+        self._next()
+        if len(arguments) != 1 + (function == EITHER):
+            raise ValueError(
+                f"expression={self.text!r}: {function} has {1 + (function == EITHER)} arguments; correct it"
+            )
+        if function == BEFORE and not isinstance(arguments[0], Name):
             raise ValueError(f"expression={self.text!r}: before(...) is of one column; name it alone")
-        return Call(function, argument)
+        return Call(function, tuple(arguments))
 
     def _taken(self) -> str:
         value = self.value

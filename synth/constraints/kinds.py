@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from synth.constraints.expression import Expression, Unit, names, parse
+from synth.constraints.expression import BEFORE, Expression, Unit, names, needs, parse
 from synth.errors import nearest
 from synth.validation import Frozen, require_plain
 
@@ -26,6 +26,11 @@ class _Constraint(Frozen):
     proposed: str | None = Field(
         default=None, description="What speaks for a proposal of `schema infer`; a declared schema has none."
     )
+
+    @property
+    def looks_back(self) -> bool:
+        """True if it is about a row and the row before it, of the same entity."""
+        return False
 
 
 class Inequality(_Constraint):
@@ -138,7 +143,7 @@ class Formula(_Constraint):
 
     @property
     def looks_back(self) -> bool:
-        """True if the row before is needed."""
+        """True if a column of the row before is in the expression."""
         return any(names(self.parsed, before=True))
 
     @property
@@ -289,6 +294,11 @@ def _check_combinations(constraint: FixedCombinations, columns: Columns) -> None
 
 def _check_formula(constraint: Formula, columns: Columns) -> None:
     check_operands(constraint.columns, constraint.unit, columns)
+    if f"{BEFORE}()" in needs(constraint.parsed) and not columns[constraint.column].missing:
+        raise ValueError(
+            f"column={constraint.column!r} is computed from the row before, and the first row of an entity has none; "
+            "set missing = true, or write either(before(...), ...)"
+        )
     if columns[constraint.column].is_measured:
         raise ValueError(
             f"column={constraint.column!r} is computed, and what is computed is not measured; declare its bounds"
@@ -305,8 +315,8 @@ def check_operands(named: Sequence[str], unit: Unit | None, columns: Columns) ->
     for name in named:
         if not columns[name].is_line:
             raise ValueError(
-                f"column={name!r} is of kind {columns[name].kind}; a formula is about integer, real and weight columns, "
-                "dates and times"
+                f"column={name!r} is of kind {columns[name].kind}; a formula is about integer, real and weight "
+                "columns, dates and times"
             )
         if columns[name].is_time and unit is None:
             raise ValueError(f'column={name!r} is a time, which counts in a unit; add one, such as unit = "day"')

@@ -9,7 +9,7 @@ from synth.constraints import Formula
 from synth.domain import numeric_scale
 from synth.domain.constraint_checks import canonical, compute, exact_positions, settled
 from synth.schema import Schema
-from synth.schema.counted import ALONE, CLOCK, MONDAY, USUAL, WEEKDAY, beside, is_modeled
+from synth.schema.counted import ALONE, CLOCK, MONDAY, USUAL, WEEKDAY, beside, modeled_in
 from synth.schema.kinds.modeled import Modeled
 from synth.schema.kinds.moments import DAY
 
@@ -25,8 +25,8 @@ def to_counted(frame: pd.DataFrame, schema: Schema, before: Before = None) -> pd
     """
     counted = schema.counted
     columns: dict[str, Any] = {name: frame[name] for name in frame if name in counted.columns}
-    for name in frame:
-        if name in schema.columns and is_modeled(schema.columns[name]):
+    for name in modeled_in(schema):
+        if name in frame:
             columns |= _left_of(frame, name, schema, counted, before)
     order = [name for name in counted.columns if name in columns]
     return pd.DataFrame({name: columns[name] for name in order}, index=frame.index, copy=False)
@@ -85,7 +85,8 @@ def _difference(value: np.ndarray, formula: np.ndarray, column: Any) -> np.ndarr
     """What is left of a sum: zero where the formula gives the value, rounded either way."""
     unit = column.unit
     if unit is None:
-        return np.where(np.abs(value - formula) <= _FLOAT_NOISE * np.abs(value), 0.0, value - formula)
+        left = value - formula
+        return np.asarray(np.where(np.abs(left) <= _FLOAT_NOISE * np.abs(value), 0.0, left))
     counts, exact = (numeric_scale.ratio(line, unit) for line in (value, formula))
     left = np.where(np.abs(counts - exact) <= _NEAR, 0.0, np.rint(counts) - np.rint(exact))
     return np.asarray(np.where(np.isnan(counts - exact), np.nan, left * _scale(column)))
@@ -95,12 +96,12 @@ def _ratio(value: np.ndarray, formula: np.ndarray, column: Any, left: Any) -> np
     """What is left of a product: the shortest decimal number that gives the value back."""
     exact = value / formula
     if left.unit is not None:
-        return exact
+        return np.asarray(exact)
     short = exact
     for digits in range(_MOST_DIGITS, -1, -1):
         rounded = np.round(exact, digits)
         short = np.where(np.abs(rounded * formula - value) <= _NEAR * (column.unit or 0.0), rounded, short)
-    return short
+    return np.asarray(short)
 
 
 def _counts(
@@ -141,7 +142,7 @@ def _base(formula: np.ndarray, modeled: Modeled) -> np.ndarray:
 
 def _week(formula: np.ndarray, column: Any) -> np.ndarray:
     """The week of each position since 1970, counted from Mondays on."""
-    return np.floor((np.floor(formula * column.per_position / DAY) + MONDAY) / 7)
+    return np.asarray(np.floor((np.floor(formula * column.per_position / DAY) + MONDAY) / 7))
 
 
 def _scale(column: Any) -> float:

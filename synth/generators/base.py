@@ -229,7 +229,8 @@ class Generator(BaseModel):
 
         mapped = self.promises and self.counts_alone and not self.draws_histories(counted)
         rows = counted_source(train, held, promises=self.promises, mapped=mapped)
-        return under(self.fit_rows(rows, counted, **taken), held)
+        model: Model = under(self.fit_rows(rows, counted, **taken), held)
+        return model
 
     def _taken(
         self, seed: int, progress: Progress, budget: Budget | None, place: Path | None

@@ -50,26 +50,29 @@ def beside(schema: "Schema", name: str) -> dict[str, str]:
     return free
 
 
-def is_modeled(column: Any) -> bool:
-    """True if something else than a column's own value is counted."""
-    return column.modeled is not None and not column.drop
+def modeled_in(schema: "Schema") -> dict[str, Modeled]:
+    """How columns are modeled of which something else than their own value is counted."""
+    return {name: c.modeled for name, c in schema.columns.items() if c.modeled is not None and not c.drop}
 
 
 def counted(schema: "Schema") -> "Schema":
     """The schema with modeled columns replaced, and without those that formulas compute; itself where nothing is."""
-    if not any(is_modeled(column) for column in schema.columns.values()):
+    modeled = modeled_in(schema)
+    if not modeled:
         return schema
     computed = {each.column for each in schema.constraints if isinstance(each, Formula)}
     columns: dict[str, Any] = {}
     constant = list(schema.constant_in_entity)
     for name, column in schema.columns.items():
-        if not is_modeled(column) and name not in computed:
+        if name in computed:
+            continue
+        if name not in modeled:
             columns[name] = column
-        elif name not in computed:
+        else:
             more = _columns_of(schema, name, column)
             columns |= more
             constant += [each for each in more if each != name and name in schema.constant_in_entity]
-    own = {name for name in columns if name in schema.columns and not is_modeled(schema.columns[name])}
+    own = columns.keys() & schema.columns.keys() - modeled.keys()
     roles: dict[str, Any] = {
         "target": schema.target if schema.target in columns else None,
         "task": None,
@@ -88,17 +91,17 @@ def counted(schema: "Schema") -> "Schema":
 
 def _missing_pairs(schema: "Schema") -> Iterator[MissingPair]:
     """What is left of a column is there where all operands are, and beside it no value alone."""
-    for name, column in schema.columns.items():
-        modeled = column.modeled
-        if not is_modeled(column) or modeled.expression is None:
+    for name, modeled in modeled_in(schema).items():
+        column = schema.columns[name]
+        if modeled.expression is None:
             continue
         neither = {(True, True)} if column.missing else set()
         if (alone := beside(schema, name).get(ALONE)) is not None:
             yield MissingPair((name, alone), frozenset({(False, True), (True, False), *neither}))
-        often = [each for each in modeled.operands if schema.columns[each].missing]
+        often = _often_missing(schema, modeled)
         for each in often:
-            if each in modeled.parents and not is_modeled(schema.columns[each]):
-                told = len(often) == 1 and not (column.missing or modeled.looks_back or modeled.left == "ratio")
+            if each in schema.columns and each not in modeled_in(schema):
+                told = len(often) == 1 and not (column.missing or modeled.left == "ratio")
                 ways = {(False, False), (True, True)} | (set() if told else {(True, False)})
                 yield MissingPair((name, each), frozenset(ways))
 
@@ -107,8 +110,7 @@ def _columns_of(schema: "Schema", name: str, column: Any) -> dict[str, Any]:
     """The columns that are counted in place of one."""
     modeled: Modeled = column.modeled
     left = modeled.column or _left(schema, name, column)
-    unknown = modeled.looks_back or modeled.alone or any(schema.columns[each].missing for each in modeled.operands)
-    missing = column.missing or left.missing or unknown
+    missing = column.missing or left.missing or modeled.alone or bool(_often_missing(schema, modeled))
     columns: dict[str, Any] = {name: left.model_copy(update={"missing": missing})}
     ends = beside(schema, name)
     if ALONE in ends:
@@ -118,6 +120,11 @@ def _columns_of(schema: "Schema", name: str, column: Any) -> dict[str, Any]:
     if CLOCK in ends:
         columns[ends[CLOCK]] = IntegerColumn(bounds=(0, DAY // column.micros - 1), missing=missing)
     return columns
+
+
+def _often_missing(schema: "Schema", modeled: Modeled) -> list[str]:
+    """Columns, and "before()", that may be missing, so that the expression has no value."""
+    return sorted(n for n in modeled.needed if n not in schema.columns or schema.columns[n].missing)
 
 
 def _left(schema: "Schema", name: str, column: Any) -> Any:
@@ -160,7 +167,7 @@ def _around_zero(left: Any) -> Any:
 
 def _at_least(schema: "Schema", name: str, low: Any, high: Any) -> tuple[Any, Any]:
     """Bounds of a difference, the lower one raised where a constraint says that it never falls below zero."""
-    expression = schema.columns[name].modeled.expression
+    expression = modeled_in(schema)[name].expression
     above = (each for each in schema.constraints if isinstance(each, Inequality) and each.high == name)
     if any(expression == each.low for each in above):
         low = max(low, type(low)(0))
@@ -170,7 +177,7 @@ def _at_least(schema: "Schema", name: str, low: Any, high: Any) -> tuple[Any, An
 def _limits(schema: "Schema", modeled: Modeled, column: Any) -> np.ndarray:
     """The limits of the expression as positions of the column, shape (2,)."""
     bounds = {each: _in_unit(schema.columns[each], modeled.unit) for each in modeled.operands}
-    found = np.array(limits(modeled.parsed, bounds, modeled.unit))  # type: ignore[arg-type]
+    found: np.ndarray = np.array(limits(modeled.parsed, bounds, modeled.unit))  # type: ignore[arg-type]
     if not np.isfinite(found).all():
         raise ValueError(
             f"modeled.expression={modeled.expression!r} divides by what may be zero, and so has no bounds; give those "
@@ -189,12 +196,11 @@ def _in_unit(column: Any, unit: Unit | None) -> tuple[float, float]:
 
 def check_modeled(schema: "Schema") -> None:
     """Refuse columns that cannot be held as they are to be."""
-    for name, column in schema.columns.items():
-        if is_modeled(column):
-            try:
-                _check(schema, name, column)
-            except ValueError as error:
-                raise ValueError(f"columns.{name}.modeled: {error}") from None
+    for name in modeled_in(schema):
+        try:
+            _check(schema, name, schema.columns[name])
+        except ValueError as error:
+            raise ValueError(f"columns.{name}.modeled: {error}") from None
     worked_out(schema)
     counted(schema)
 
@@ -210,7 +216,7 @@ def _check(schema: "Schema", name: str, column: Any) -> None:
     if column.is_measured or column.measures_spikes:
         raise ValueError(f"column={name!r} is to be measured, and what is left of it needs its bounds; declare them")
     _check_operands(schema, name, column, modeled)
-    if modeled.looks_back and schema.order is None:
+    if modeled.looks_back and schema.entity is not None and schema.order is None:
         raise ValueError("before(...) is of the row before, and the schema names no order; name it")
     if modeled.by is not None:
         _check_usual(schema, column, modeled)
@@ -226,8 +232,8 @@ def _check_operands(schema: "Schema", name: str, column: Any, modeled: Modeled) 
             raise ValueError(f"{each!r} is no column that is learned; name another")
         if name in schema.constant_in_entity and each not in schema.constant_in_entity:
             raise ValueError(f"column={name!r} is constant in an entity, and {each!r} is not; leave modeled out")
-        if not (column.missing or modeled.alone) and schema.columns[each].missing and modeled.by is None:
-            raise ValueError(f"{each!r} may be missing, and column={name!r} never is; set alone = true")
+    for each in _often_missing(schema, modeled) if not (column.missing or modeled.alone) else ():
+        raise ValueError(f"{each!r} may be missing, and column={name!r} never is; set alone = true")
 
 
 def _check_usual(schema: "Schema", column: Any, modeled: Modeled) -> None:
@@ -241,7 +247,7 @@ def _check_usual(schema: "Schema", column: Any, modeled: Modeled) -> None:
 
 def worked_out(schema: "Schema") -> Mapping[str, Any]:
     """Formulas and what is modeled, by the column that each gives, those first that others need."""
-    named: dict[str, Any] = {name: c.modeled for name, c in schema.columns.items() if is_modeled(c)}
+    named: dict[str, Any] = dict(modeled_in(schema))
     named |= {each.column: each for each in schema.constraints if isinstance(each, Formula)}
     return {name: named[name] for name in in_order({name: each.parents for name, each in named.items()})}
 
@@ -250,13 +256,13 @@ def measured_as(schema: "Schema", of_counted: "Schema") -> "Schema":
     """The schema with the domains that its counted form was measured to have."""
     columns: dict[str, Any] = dict(schema.columns)
     columns |= {name: of_counted.columns[name] for name in schema.kept if name in of_counted.columns}
-    modeled = {name: column for name, column in schema.columns.items() if is_modeled(column)}
+    modeled = {name: schema.columns[name] for name in modeled_in(schema)}
     whole = schema.model_copy(update={"columns": columns | modeled})
     for name, left in counted(whole).columns.items():
         if name in modeled and left != of_counted.columns[name]:
             change = {"column": of_counted.columns[name]}
             modeled[name] = modeled[name].model_copy(
-                update={"modeled": modeled[name].modeled.model_copy(update=change)}
+                update={"modeled": modeled_in(schema)[name].model_copy(update=change)}
             )
     return whole.model_copy(update={"columns": columns | modeled})
 
@@ -264,8 +270,8 @@ def measured_as(schema: "Schema", of_counted: "Schema") -> "Schema":
 def in_rows_alone(schema: "Schema") -> "Schema":
     """The schema of rows that are drawn one by one: what looks back at the row before is held as its own value."""
     alone = {
-        name: column.model_copy(update={"modeled": None})
-        for name, column in schema.columns.items()
-        if is_modeled(column) and column.modeled.looks_back
+        name: schema.columns[name].model_copy(update={"modeled": None})
+        for name, modeled in modeled_in(schema).items()
+        if modeled.looks_back
     }
     return schema.model_copy(update={"columns": {**schema.columns, **alone}}) if alone else schema

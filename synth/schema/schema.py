@@ -12,7 +12,7 @@ from pydantic import Field, PrivateAttr, ValidationError, field_validator, model
 from synth.constraints import Constraint, Dependency, Formula, Inequality, Unique, check, dependencies, equivalents
 from synth.errors import SchemaError, nearest
 from synth.notebook import html_table, text_table
-from synth.schema.counted import MissingPair, check_modeled, counted, is_modeled, worked_out
+from synth.schema.counted import MissingPair, check_modeled, counted, modeled_in, worked_out
 from synth.schema.kinds import KINDS, AnyColumn, Column
 from synth.schema.kinds.base import TaskKind
 from synth.validation import Frozen, is_plain, require_plain, sentence
@@ -298,8 +298,8 @@ class Schema(Frozen):
         compared = [name for each in self.constraints if isinstance(each, Inequality) for name in each.columns]
         named = (self.target, *self.sensitive, self.order, *self.nondecreasing_in_entity, *compared)
         first = [name for name in named if name is not None]
-        given = {name for name, column in self.columns.items() if is_modeled(column)}
-        stated = [each for each in self.constraints if given.isdisjoint(each.columns)]
+        modeled = modeled_in(self)
+        stated = [each for each in self.constraints if modeled.keys().isdisjoint(each.columns)]
         return equivalents(stated, self.columns, first, self.constant_in_entity)
 
     @property

@@ -48,6 +48,7 @@ class MappedTable:
     @classmethod
     def of(cls, source: Any, schema: Schema) -> Self | None:
         """The table, if its rows lie elsewhere; `None` where they are read here."""
+        table: Table | None
         if isinstance(source, MappedSource):
             table, cast = source.table, source.schema
         else:

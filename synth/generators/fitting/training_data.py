@@ -23,7 +23,7 @@ from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import system_words
 from synth.histories.layout import HistoryLayout
-from synth.histories.ordering import histories_of
+from synth.histories.ordering import histories_of, rows_before
 from synth.marginals import Measurement
 from synth.marginals.measurement import estimate_total
 from synth.row_hash import entity_codes
@@ -88,20 +88,10 @@ def counted_rows(rows: Rows, schema: Schema, counted: Schema) -> Rows:
     """
     if counted is schema:
         return rows
-    if any(what.looks_back for what in schema.worked_out.values()):
-        frames = (_beside_before(frame, schema) for frame in by_entity(rows, schema))
-    else:
-        frames = ((frame, None) for frame in rows.frames())
-    return Rows.from_frames((to_counted(frame, schema, before) for frame, before in frames), counted, rows.folder)
-
-
-def _beside_before(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rows of whole entities, and beside each the one before it: all missing before the first."""
-    now, before = histories_of(frame, schema).pairs
-    places = np.full(len(frame), -1)
-    places[now] = before
-    earlier = frame.take(np.maximum(places, 0)).set_axis(frame.index)
-    return frame, earlier.where(pd.Series(places >= 0, index=frame.index))
+    looks_back = any(what.looks_back for what in schema.worked_out.values())
+    frames = by_entity(rows, schema) if looks_back else rows.frames()
+    counted_frames = (to_counted(each, schema, rows_before(each, schema) if looks_back else None) for each in frames)
+    return Rows.from_frames(counted_frames, counted, rows.folder)
 
 
 @dataclass(frozen=True, eq=False)

@@ -81,9 +81,10 @@ def structural_zeros(schema: Schema, discretizer: Discretizer) -> tuple[Factor, 
             continue
         if isinstance(constraint, MissingPair):
             open_codes = _missing_together(constraint, of)
+        elif isinstance(constraint, Inequality):
+            open_codes = _ordered(constraint, of[0], of[1])
         else:
-            is_order = isinstance(constraint, Inequality)
-            open_codes = _ordered(constraint, of[0], of[1]) if is_order else _listed(listed, of)
+            open_codes = _listed(listed, of)
         open_codes &= _possible(of)
         if open_codes.any() and not open_codes.all():
             factors.append(Factor(names, np.where(open_codes, 0.0, -np.inf)))

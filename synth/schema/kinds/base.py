@@ -19,7 +19,7 @@ TaskKind = Literal["classification", "regression"]  # of the models that predict
 NOT_READ_OFF = "public knowledge, not read off this table"
 NEARLY_ALL = 0.9
 """Share of the values on a step from which on every cell of a grid holds one of its multiples."""
-_READ_OFF = frozenset({"bounds", "bins", "scale", "steps", "step_shares", "spikes", "categories", "ordered"})
+_READ_OFF = frozenset({"bounds", "bins", "scale", "steps", "step_shares", "spikes", "categories", "ordered", "modeled"})
 """Fields of a proposed column that were read off the values of a table."""
 
 
@@ -103,6 +103,9 @@ class AnyColumn(Frozen):
         """What a declaration of the column asserts to be public."""
         if self.drop:
             return "the column is left out: it is neither learned nor written, and nothing is asserted but its name"
+        if self.modeled is not None:
+            rest = self.model_copy(update={"modeled": None}).asserted()
+            return f"{rest}; it is learned as {self.modeled}, and this is {NOT_READ_OFF}"
         if self.measures_spikes:
             rest = self.model_copy(update={"measure_spikes": False}).asserted()
             return f"{rest}; frequent values are not asserted: a private fit measures them under its budget"

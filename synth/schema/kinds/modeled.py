@@ -5,9 +5,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, WithJsonSchema, field_serializer, field_validator, model_validator
 
-from synth.constraints.expression import Expression, Unit, names, parse
+from synth.constraints.expression import Expression, Unit, names, needs, parse
 from synth.constraints.kinds import EXPRESSION, UNIT, Value, operands_of
 from synth.validation import Frozen
+
+
+_SHOWN = 8  # pairs of categories that are shown
 
 
 class Modeled(Frozen):
@@ -55,7 +58,7 @@ class Modeled(Frozen):
         from synth.schema.kinds.integer import IntegerColumn
         from synth.schema.kinds.real import RealColumn
 
-        kinds = {"integer": IntegerColumn, "real": RealColumn}
+        kinds: dict[str, Any] = {"integer": IntegerColumn, "real": RealColumn}
         if column is None or isinstance(column, tuple(kinds.values())):
             return column
         if not isinstance(column, Mapping) or column.get("kind") not in kinds:
@@ -97,13 +100,24 @@ class Modeled(Frozen):
         return named if self.by is None else (self.by,)
 
     @property
+    def needed(self) -> frozenset[str]:
+        """The columns, and "before()", of which none may be missing where the expression has a value."""
+        return frozenset() if self.parsed is None else needs(self.parsed)
+
+    @property
     def looks_back(self) -> bool:
         """True if the row before is needed."""
         return self.parsed is not None and any(names(self.parsed, before=True))
 
     def __str__(self) -> str:
         if self.by is not None:
-            return f"mostly what {self.by!r} says"
-        what = self.expression or "its week"
-        sign = "times" if self.left == "ratio" else "and"
-        return f"{what} {sign} what is left" + (", by week, weekday and time of day" if self.parts else "")
+            shown = ", ".join(f"{value!r} of {key!r}" for key, value in self.usual[:_SHOWN])
+            more = len(self.usual) - _SHOWN
+            return f"what {self.by!r} says ({shown}{f' and {more} more' if more > 0 else ''}), or another category"
+        parts = "its week, weekday and time of day" if self.parts else ""
+        if self.expression is None:
+            return parts
+        sign = "a multiple of" if self.left == "ratio" else "what is left of"
+        within = "" if self.column is None else f" (of which {self.column.asserted()})"
+        alone = ", and a value where that is missing" if self.alone else ""
+        return f"{sign} {self.expression}{within}{f' and {parts}' if self.parts else ''}{alone}"
