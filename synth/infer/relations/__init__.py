@@ -92,6 +92,22 @@ def find(frame: pd.DataFrame, schema: Schema, *, laws: bool = True) -> Relations
     return Relations((*formulas, *ordered, *listed, *keys(frame, schema, free)), modeled)
 
 
+def with_modeled(frame: pd.DataFrame, schema: Schema, n: int) -> Schema:
+    """The schema with what its columns are modeled as in these rows, which are some of so many; no laws are added.
+    `frame`: *Sensitive*. Conforming to the schema.
+    """
+    modeled = {
+        name: each.model_copy(update={"proposed": None})
+        for name, each in find(frame, schema, laws=False).modeled.items()
+    }
+    if len(frame) < n:  # other rows may have what these have not
+        modeled = {
+            name: each.model_copy(update={"alone": each.expression is not None}) for name, each in modeled.items()
+        }
+    columns = {name: schema.columns[name].model_copy(update={"modeled": each}) for name, each in modeled.items()}
+    return Schema.model_validate({**dict(schema), "columns": {**schema.columns, **columns}})
+
+
 def find_exact(frame: pd.DataFrame, schema: Schema) -> tuple[Relation, ...]:
     """The expressions that give a column exactly in nearly all rows, the strongest first.
     `frame`: *Sensitive*. Conforming to the schema.
