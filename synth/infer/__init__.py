@@ -7,14 +7,14 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from synth.constraints import Constraint, Formula, Inequality
+from synth.constraints import Formula, Inequality
 from synth.errors import SchemaError, TableError
-from synth.infer.constraints import propose_constraints
 from synth.infer.facts import ColumnFacts, Role, facts_of
 from synth.infer.histories import HistoryProposal, propose_histories
 from synth.infer.kinds import NUMBERS, as_kind, check_kinds, missing_texts_of, numbers_beside, propose, without
 from synth.infer.look import RawColumn, look
 from synth.infer.personal import constant_in, settle_locales
+from synth.infer.relations import Relations, find
 from synth.schema import Schema
 from synth.schema.kinds import Column
 from synth.table import conform
@@ -122,13 +122,20 @@ def _with_proposals(
         rows = rows.assign(**{name: counts[name] for name in found_to_count})
     amounts = {*proposal.nondecreasing, *(name for name in (proposal.order,) if name is not None)}
     constant = [name for name in schema.columns if name in {*schema.constant_in_entity, *proposal.constant}]
-    found: tuple[Constraint, ...] = ()
+    relations = Relations()
     if constraints:
-        found = propose_constraints(rows, _with_columns(schema, counted).model_copy(update={"order": proposal.order}))
+        histories_too = {"order": proposal.order, "constant_in_entity": tuple(constant)}
+        histories_too |= {"nondecreasing_in_entity": proposal.nondecreasing}
+        relations = find(rows, _with_columns(schema, counted).model_copy(update=histories_too))
         # What is compared or computed with is an amount, however few values it has.
-        amounts |= {name for rule in found if isinstance(rule, Formula | Inequality) for name in rule.columns}
+        amounts |= {
+            name for rule in relations.constraints if isinstance(rule, Formula | Inequality) for name in rule.columns
+        }
+        amounts |= {name for column, each in relations.modeled.items() for name in (column, *each.operands)}
     settled = {name: counted[name] if name in amounts else schema.columns[name] for name in counted}
-    content: dict[str, Any] = {**dict(schema), "columns": {**schema.columns, **settled}, "constraints": found}
+    columns = {**schema.columns, **settled}
+    columns |= {name: columns[name].model_copy(update={"modeled": each}) for name, each in relations.modeled.items()}
+    content: dict[str, Any] = {**dict(schema), "columns": columns, "constraints": relations.constraints}
     content |= {"order": proposal.order, "constant_in_entity": tuple(constant)}
     made = Schema.model_validate(content)
     # A column that a formula or another column gives is computed, and follows whatever that does.
