@@ -32,7 +32,7 @@ def present(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
 def shown_column(series: pd.Series, name: str, column: Column) -> pd.Series:
     """One canonical column as its reader knows it."""
-    if column.has_own_texts or column.dtype == "str":
+    if column.shows_texts or column.dtype == "str":
         return pd.Series(texts(series, column), index=series.index, dtype=object)
     if column.dtype is None:
         return _by_default(series, column)
@@ -138,18 +138,29 @@ def _categories(series: pd.Series, column: Column) -> pd.Series:
 
 def texts(series: pd.Series, column: Column) -> list[str | None]:
     """The text form of a canonical column, as a CSV file holds it; `None` where missing."""
+    written = _texts(series, column)
+    for text, known in column.own_texts.items() if column.is_line else ():
+        for index in np.flatnonzero(column.line(series) == column.position(known)):
+            written[index] = text
+    return written
+
+
+def _texts(series: pd.Series, column: Column) -> list[str | None]:
     if column.is_time:
         return datetime_codec.texts(series, column)
     absent = series.isna().to_numpy()
-    if column.has_own_texts:
-        return [None if m else column.write(v) for v, m in zip(series, absent, strict=True)]
+    if column.has_own_texts or (column.is_number and column.format is not None):
+        codes, values = pd.factorize(series)
+        written = [*map(column.write, values.tolist()), None]
+        return [written[code] for code in codes]
     if column.is_boolean:
         false, true = column.tokens
         return [None if m else (true if v else false) for v, m in zip(series, absent, strict=True)]
     if column.is_number and not column.is_whole:
         return _reals(series.to_numpy(dtype=np.float64), column.decimals)
     if series.dtype == "Int64":
-        return [None if m else str(v) for v, m in zip(series, absent, strict=True)]
+        point = ".0" if str(column.dtype).lower().startswith(("float", "double")) else ""
+        return [None if m else f"{v}{point}" for v, m in zip(series, absent, strict=True)]
     return [None if m else v for v, m in zip(series, absent, strict=True)]
 
 

@@ -101,7 +101,7 @@ def _write_parquet(rows: pd.DataFrame, path: Path, schema: Schema) -> None:
 
 
 def _array(series: pd.Series, name: str, column: Column) -> Any:
-    if column.has_own_texts or column.dtype == "str" or column.zone == "mixed":
+    if column.shows_texts or column.dtype == "str" or column.zone == "mixed":
         return pa.array(texts(series, column), type=pa.string())
     if column.is_date and (column.dtype or "object") in ("object", "category"):
         return pa.array(series.to_numpy().astype("datetime64[D]"), type=pa.date32())
