@@ -104,7 +104,9 @@ def close(edges: np.ndarray, column: LineColumn) -> np.ndarray:
     unit, (low, high) = column.unit, column.span
 
     def top_of(place: float) -> float:
-        return float(np.nextafter(place, np.inf) if unit is None else max(place + unit / 2, np.nextafter(place, np.inf)))
+        return float(
+            np.nextafter(place, np.inf) if unit is None else max(place + unit / 2, np.nextafter(place, np.inf))
+        )
 
     bottom, top = low if unit is None else low - unit / 2, top_of(high)
     inner = np.unique(between(edges, unit))

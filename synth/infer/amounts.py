@@ -1,17 +1,17 @@
-"""Numbers as people write them: currencies, units, percentages, marks between thousands, signs, and odd texts beside."""
+"""Numbers as people write them: currencies, units, percentages, marks between thousands, signs, odd texts beside."""
 
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
 
 from synth.schema.kinds.number_format import GROUPS, NumberFormat, Section
 
 _ONE = re.compile(
-    rf"(?P<before>[^\d.,]*?)(?P<digits>[.,]?\d(?:[\d.,'’ \u00a0\u202f]*\d)?)(?P<after>[^\d]*|\s?[^\W\d]+[23])", re.ASCII
+    r"(?P<before>[^\d.,]*?)(?P<digits>[.,]?\d(?:[\d.,'’ \u00a0\u202f]*\d)?)(?P<after>[^\d]*|\s?[^\W\d]+[23])", re.ASCII
 )
 _SIGNS, _OPEN = "+-\u2212", "("
 _SCALES = {"k": 1, "m": 2, "b": 3, "t": 4}
@@ -179,7 +179,9 @@ def _form(
     n_decimals = dict[int, list[int]]()
     for text, known in rows.items():
         scale = (_scale(_core(known)[1], after) or 0) if scaled else 0
-        size = Decimal(known["digits"].replace(mark, "").replace(point, ".") if mark else known["digits"].replace(point, "."))
+        size = Decimal(
+            known["digits"].replace(mark, "").replace(point, ".") if mark else known["digits"].replace(point, ".")
+        )
         numbers[text] = (-size if _is_negative(known) else size).scaleb(3 * scale)
         sign = 0 if size == 0 else -1 if _is_negative(known) else 1
         n_decimals.setdefault(scale, []).append(len(known["digits"].partition(point)[2]))
@@ -193,20 +195,17 @@ def _form(
         return Section(*around, mark if scale == 0 else "", lakh and scale == 0, point,
                        min(n_decimals[scale]), max(n_decimals[scale]), bare, scale)  # fmt: skip
 
-    scales = [known for scale in sorted({scale for scale, _ in groups}, reverse=True) if scale
-              if (known := section(scale, 1)) is not None]  # fmt: skip
+    scales = [section(scale, 1) for scale in sorted({scale for scale, _ in groups if scale}, reverse=True)]
     positive, negative, zero = (section(0, sign) for sign in (1, -1, 0))
-    plain = [positive] if positive is not None else [zero] if zero is not None else []
-    if not plain and negative is not None:
-        plain = [Section(*(negative.before.lstrip(_SIGNS), negative.after), *_rest(negative))]
-    if plain and negative is not None and (negative.before, negative.after) != ("-" + plain[0].before, plain[0].after):
+    first = positive or zero
+    if first is None:
+        first = Section("", after, point=point)
+        first = first if negative is None else replace(negative, before=negative.before.lstrip(_SIGNS))
+    plain = [first]
+    if negative is not None and (negative.before, negative.after) != ("-" + first.before, first.after):
         plain.append(negative)
-    if len(plain) == 1 and plain[0].before.startswith("+"):
-        plain.append(Section(plain[0].before.replace("+", "-"), plain[0].after, *_rest(plain[0])))
-    if len(plain) == 2 and zero is not None and zero != plain[0]:
+    elif first.before.startswith("+"):
+        plain.append(replace(first, before="-" + first.before[1:]))
+    if len(plain) == 2 and zero is not None and zero != first:
         plain.append(zero)
-    return NumberFormat(tuple(scales), tuple(plain) or (Section("", after, point=point),)), numbers
-
-
-def _rest(section: Section) -> tuple[str, bool, str, int, int, bool, int]:
-    return (section.mark, section.lakh, section.point, section.least, section.most, section.bare, section.scale)
+    return NumberFormat(tuple(scale for scale in scales if scale is not None), tuple(plain)), numbers

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from synth.infer.facts import ColumnFacts
-from synth.schema.kinds import Column
 from synth.table.arrow import as_objects
 from synth.table.cast import cast
 from synth.table.chunk import as_series
@@ -26,7 +25,9 @@ def is_sentinel(value: float) -> bool:
     >>> is_sentinel(-999.0), is_sentinel(99.99), is_sentinel(120000.0)
     (True, True, False)
     """
-    return _REPEATED.fullmatch(repr(float(value))) is not None or (abs(value) >= 1e16 and is_sentinel(float(f"{value:.4g}"[0] * 6)))
+    return _REPEATED.fullmatch(repr(float(value))) is not None or (
+        abs(value) >= 1e16 and is_sentinel(float(f"{value:.4g}"[0] * 6))
+    )
 
 
 def sentinels(distinct: np.ndarray, counts: np.ndarray, fits: Callable[[Any], bool]) -> tuple[int, int]:
@@ -40,15 +41,23 @@ def sentinels(distinct: np.ndarray, counts: np.ndarray, fits: Callable[[Any], bo
     for side in (0, 1, 0):
         first, last = ends[0], len(distinct) - ends[1]
         for n in range(1, min(MOST, last - first - LEAST_OTHERS) + 1):
-            far, rest = (slice(first, first + n), slice(first + n, last)) if side == 0 else (slice(last - n, last), slice(first, last - n))
+            far, rest = (
+                (slice(first, first + n), slice(first + n, last))
+                if side == 0
+                else (slice(last - n, last), slice(first, last - n))
+            )
             gap = distinct[rest][0] - distinct[far][-1] if side == 0 else distinct[far][0] - distinct[rest][-1]
-            if gap > distinct[rest][-1] - distinct[rest][0] and counts[far].min() >= FEWEST_ROWS and all(map(fits, distinct[far])):
+            if (
+                gap > distinct[rest][-1] - distinct[rest][0]
+                and counts[far].min() >= FEWEST_ROWS
+                and all(map(fits, distinct[far]))
+            ):
                 ends[side] += n
                 break
     return ends[0], ends[1]
 
 
-def of_times(column: Any, about: ColumnFacts) -> Column:
+def of_times(column: Any, about: ColumnFacts) -> Any:
     """A column of days or times, those beside the line apart from all others."""
     texts = about.given.form == "text"
     cells = about.present if texts or about.given.form == "time" else as_objects(about.present)

@@ -139,6 +139,7 @@ def _mark(characters: set[str]) -> str | None:
 
 FEW = 20  # so many distinct texts are categories in any table
 MANY = 2_000  # more distinct texts than this are never categories
+OFTEN = 5  # rows of a value that repeats itself
 TOKENS = (("False", "True"), ("false", "true"), ("FALSE", "TRUE"))
 
 
@@ -224,7 +225,7 @@ def _as_written(about: ColumnFacts) -> ColumnFacts:
 def _of_amounts(about: ColumnFacts) -> Column | None:
     """A column of numbers in a form that people write, or with odd texts beside; `None` where it is none."""
     codes = about.codes[about.codes >= 0]
-    used, rows = np.unique(codes, return_inverse=True)
+    rows = np.unique(codes, return_inverse=True)[1]
     counts = dict(zip(about.present, np.bincount(rows).tolist(), strict=True))
     known = None if about.named_identifier else read_amounts(counts)
     if known is None:
@@ -250,7 +251,7 @@ def _of_plain_text(about: ColumnFacts) -> Column:
     telling = about.named_identifier or any(character.isdigit() for character in str(about.present[0]))
     if about.unique and template is not None and telling and about.n_present >= 10:
         return IdentifierColumn(template=template, **about.common("object"))
-    if _few(about) or about.role == "target":
+    if _few(about) or about.role == "target" or (repeats(about) and not about.named_identifier):
         return categorical(about, sorted(about.present), ordered=False)
     if about.named_identifier:
         return IdentifierColumn(template=template, drop=template is None, **about.common("object"))
@@ -261,6 +262,12 @@ def _few(about: ColumnFacts) -> bool:
     """True if so few texts repeat themselves that they are categories."""
     distinct, rows = about.n_distinct, about.n_present
     return distinct <= FEW or (distinct <= 50 and distinct <= rows / 2) or (distinct <= MANY and distinct <= rows / 20)
+
+
+def repeats(about: ColumnFacts) -> bool:
+    """True of codes: most rows have a value that several others have, too, however many different ones there are."""
+    counts = np.bincount(about.codes[about.codes >= 0])
+    return about.n_distinct <= MANY and counts[counts >= OFTEN].sum() >= about.n_present / 2
 
 
 def _of_objects(about: ColumnFacts) -> Column:

@@ -273,7 +273,8 @@ def _telling(ladder: list[tuple[int, float]]) -> list[tuple[int, float]]:
 
 def _on_step(values: np.ndarray, step: float) -> np.ndarray:
     times = values / step
-    return np.abs(times - np.round(times)) <= np.maximum(1e-9, ROUNDING * np.spacing(np.abs(times)))
+    noise = np.clip(ROUNDING * np.spacing(np.abs(times)), 1e-9, 0.01)  # no fifth is a whole number
+    return np.abs(times - np.round(times)) <= noise
 
 
 def _spikes_of(distinct: np.ndarray, counts: np.ndarray) -> tuple[float, ...]:

@@ -24,9 +24,14 @@ def present(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     >>> present(pd.DataFrame({"n": pd.array([1, 2], dtype="Int64")}), schema).dtypes.astype(str).to_dict()
     {'n': 'int64'}
     """
-    shown = {name: shown_column(frame[name], name, schema.columns[name]) for name in schema.kept}
+    shown = {
+        source: pd.Series(written_cells(frame, source, schema), dtype=object)
+        if schema.columns[parts[0]].part is not None
+        else shown_column(frame[source], source, schema.columns[source])
+        for source, parts in schema.written.items()
+    }
     # Gathering columns of one dtype into a block would take as long as all else.
-    names = pd.Index(list(schema.kept), dtype=object)
+    names = pd.Index(list(schema.written), dtype=object)
     return pd.DataFrame(shown, index=pd.RangeIndex(len(frame)), columns=names, copy=False)
 
 
@@ -134,6 +139,21 @@ def _categories(series: pd.Series, column: Column) -> pd.Series:
         return series.astype("category")
     known: Any = sorted(series.dropna().unique()) if column.measure else list(column.categories)
     return pd.Series(pd.Categorical(series, categories=known, ordered=column.ordered), index=series.index)
+
+
+def written_cells(frame: pd.DataFrame, source: str, schema: Schema) -> list[str | None]:
+    """The cells of one column of a file, which several canonical ones may give; `None` where one is missing."""
+    names = schema.written[source]
+    columns: list[Any] = [schema.columns[name] for name in names]
+    values = [texts(frame[name], column) for name, column in zip(names, columns, strict=True)]
+    if columns[0].part is None:
+        return values[0]
+    order = sorted(range(len(names)), key=lambda at: columns[at].part.place)
+    own = {text for column in columns if column.is_line for text in column.own_texts}
+    return [
+        None if None in row else next((text for text in row if text in own), columns[0].part.form.format(*row))
+        for row in zip(*(values[at] for at in order), strict=True)
+    ]
 
 
 def texts(series: pd.Series, column: Column) -> list[str | None]:

@@ -4,6 +4,7 @@ A kind is one file: its fields, and its own answers to these questions. Nobody e
 """
 
 import itertools
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -26,6 +27,23 @@ _READ_OFF = frozenset(
 MOST_BESIDE = 50
 BELOW = "Texts and values below the bounds, ascending, each a value of its own: nothing lies between."
 ABOVE = "The same above the bounds, such as 9999-12-31 for what has no end."
+
+
+class Part(Frozen):
+    """One of several values that a table writes in one cell."""
+
+    column: str = Field(description="Name of the column that holds the cells.")
+    form: str = Field(description="A cell, `{}` for each value: `{}/{}`.")
+    place: int = Field(ge=0, description="Which of the values it is, from 0.")
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        return re.compile("(.*?)".join(map(re.escape, self.form.split("{}"))), re.DOTALL)
+
+    def read(self, cell: str) -> str:
+        """The text of the value, the whole cell where it is not of the form."""
+        known = self.pattern.fullmatch(cell)
+        return cell if known is None else str(known[self.place + 1])
 
 
 class AnyColumn(Frozen):
@@ -59,6 +77,7 @@ class AnyColumn(Frozen):
 
     missing: bool = Field(default=False, description="Whether a value may be missing.")
     drop: bool = Field(default=False, description="Leave the column out: it is neither learned nor written.")
+    part: Part | None = Field(default=None, description="Where a cell of the table holds several values: which it is.")
     dtype: str | None = Field(default=None, description="pandas dtype of the column in a DataFrame or Parquet file.")
 
     if TYPE_CHECKING:
@@ -188,15 +207,15 @@ class LineColumn(MeasurableColumn):
     def _apart(self) -> Self:
         listed = (*self.below, *self.above)
         require_plain("below and above", [value for value in listed if isinstance(value, str)])
-        if not all(listed) and "" in listed or len(set(listed)) < len(listed):
+        if "" in listed or len(set(listed)) < len(listed):
             raise ValueError("below and above name each value once, and no empty text; leave out the others")
         line = [self.position(known) for _, known in self.beside.values()]
         n_below, (low, high) = len(self.below), self.span
         ladder = [*line[:n_below][::-1], low, high, *line[n_below:]]
         if any(a >= b for a, b in itertools.pairwise(ladder) if (a, b) != (low, high)):
             raise ValueError(
-                f"below={list(self.below)} and above={list(self.above)} must lie beyond bounds={list(self.bounds)}, both "
-                "ascending; move the bounds, or leave out what lies between them"
+                f"below={list(self.below)} and above={list(self.above)} must ascend, and lie beyond "
+                f"bounds={list(self.bounds)}; move the bounds, or leave out what lies between them"
             )
         return self
 

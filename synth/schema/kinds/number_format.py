@@ -1,6 +1,6 @@
-"""Formats of numbers, as spreadsheets write them: ``$#,##0.00;($#,##0.00)``, ``0.0#%``, ``#.##0,00 €``, ``0.#,,M;0.#,k;0``.
+"""Formats of numbers, as spreadsheets write them: ``$#,##0.00;($#,##0.00)``, ``0.0#%``, ``#.##0,00 €``, ``0.#,k;0``.
 
-A format has up to three sections: for positive numbers, negative ones and zero. ``0`` is a digit that is always written,
+They have up to three sections: for positive numbers, negative ones and zero. ``0`` is a digit that is always written,
 ``#`` one that is where it says something; a backslash makes the next character stand for itself. Sections whose digits
 end in commas count in thousands, millions and so on, and stand before all others.
 """
@@ -42,8 +42,9 @@ class Section:
                 whole, mark = match["whole"], match["mark"] or ""
                 least, most = match["least"] or "", match["most"] or ""
                 before, after = (re.sub(r"\\(.)", r"\1", part) for part in (text[: match.start()], text[match.end() :]))
-                return cls(before, after, mark, match["lakh"] is not None, match["point"] or ("," if mark == "." else "."),
-                           len(least), len(least) + len(most), whole == "#", len(match["scale"]))  # fmt: skip
+                point = match["point"] or ("," if mark == "." else ".")
+                return cls(before, after, mark, match["lakh"] is not None, point, len(least), len(least) + len(most),
+                           whole == "#", len(match["scale"]))  # fmt: skip
         raise ValueError(f"a section of format={text!r} has no digits; write it like #,##0.00")
 
     def __str__(self) -> str:
@@ -58,7 +59,8 @@ class Section:
         mark = re.escape(self.mark)
         whole = r"\d{1,400}"
         if self.mark:
-            whole = rf"(?:\d{{1,3}}(?:{mark}\d{{{2 if self.lakh else 3}}})*{f'{mark}[0-9]{{3}}' if self.lakh else ''}|{whole})"
+            every, last = ("{2}", rf"{mark}\d{{3}}") if self.lakh else ("{3}", "")
+            whole = rf"(?:\d{{1,3}}(?:{mark}\d{every})*{last}|{whole})"
         point = re.escape(self.point)
         digits = rf"{whole}(?:{point}\d{{0,400}})?|{point}\d{{1,400}}"
         return f"{re.escape(self.before)}({digits}){re.escape(self.after)}"
