@@ -189,6 +189,10 @@ class Generator(BaseModel):
         Args:
             train: *Sensitive*. Real rows: a DataFrame, a path, or anything else that `synth.fit` takes.
         """
+        if not self.promises:
+            from synth.generators.fitting.counted import find_relations
+
+            train, schema = find_relations(train, schema)
         if not schema.texts:
             return self._fit_counted(train, schema, self._taken(seed, progress, budget, place))
         from synth.generators.models.text_model import TextModel

@@ -3,13 +3,18 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from synth.generators.fitting.training_data import RowsElsewhere, counted_rows
 from synth.generators.models.history_model import HistoryModel
 from synth.histories.layout import HistoryLayout
+from synth.infer.relations import with_modeled
 from synth.schema import Schema
 from synth.schema.counted import measured_as
 from synth.table import Table
 from synth.table.rows import Rows
+
+MOST_ROWS = 200_000  # in which relations are looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,6 +23,17 @@ class MappedSource:
 
     table: Table
     schema: Schema
+
+
+def find_relations(train: Any, schema: Schema) -> tuple[Any, Schema]:
+    """The rows of a fit without epsilon, and the schema with what its columns are modeled as where it says nothing.
+    `train`: *Sensitive*. Real rows under the schema.
+    """
+    if schema.status != "declared" or any(column.modeled is not None for column in schema.columns.values()):
+        return train, schema
+    rows = Rows.of(train, schema, outside="refuse")
+    n, some = len(rows), np.random.default_rng(0).permutation(len(rows))[:MOST_ROWS]
+    return rows, with_modeled(rows.frame() if n <= MOST_ROWS else rows.take(np.sort(some)), schema, n)
 
 
 def counted_source(train: Any, schema: Schema, *, promises: bool, mapped: bool) -> Any:
