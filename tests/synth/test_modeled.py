@@ -20,7 +20,7 @@ from synth.schema import Schema, build_schema
 from synth.table import Table, conform
 from tests.synth.generators.test_contract import fitted
 
-N, DAYS = 400, ["2020-01-01", "2022-12-31"]
+N, DAYS, WEEK = 400, ["2020-01-01", "2022-12-31"], pd.Timedelta(days=7)
 LANGUAGES = {"de": "deu", "fr": "fra", "it": "ita"}
 COLUMNS: dict[str, dict[str, Any]] = {
     "admitted": {"kind": "date", "bounds": DAYS},
@@ -36,6 +36,8 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "visit": {"kind": "datetime", "bounds": ["2020-12-28T00:00:00", "2022-01-02T00:00:00"], "precision": "min"},
     "low": {"kind": "integer", "bounds": [0, 1000], "missing": True},
     "high": {"kind": "integer", "bounds": [0, 1200]},
+    "until": {"kind": "date", "bounds": DAYS, "above": ["9999-12-31"]},
+    "part": {"kind": "integer", "bounds": [0, 2000], "missing": True},
 }
 NONE_LEFT = {"kind": "real", "bounds": [0, 0], "decimals": 2, "missing": True}
 MODELED: dict[str, dict[str, Any]] = {
@@ -50,8 +52,13 @@ MODELED: dict[str, dict[str, Any]] = {
     "language": {"by": "country", "usual": [list(pair) for pair in LANGUAGES.items()]},
     "visit": {"parts": True},
     "high": {"expression": "low", "alone": True},
+    "until": {"expression": "admitted", "unit": "day", "parts": True},
+    "part": {"expression": "high", "alone": True, "column": {"kind": "integer", "bounds": [0, 0]}},
 }
-LAWS = [{"kind": "inequality", "low": low, "high": high} for low, high in (("low", "high"), ("admitted", "paid"))]
+LAWS = [
+    {"kind": "inequality", "low": low, "high": high}
+    for low, high in (("low", "high"), ("admitted", "paid"), ("admitted", "until"))
+]
 
 
 def modeled(only: tuple[str, ...] = tuple(MODELED), **more: Any) -> Schema:
@@ -74,6 +81,7 @@ def table(n: int = N, seed: int = 0) -> pd.DataFrame:
     minutes = pd.to_timedelta(rng.integers(480, 1080, n), "min")
     day = rng.integers(0, 50, n) * 7 + rng.choice(5, n) + 3  # from a Monday on
     low = pd.Series(np.where(rng.random(n) < 0.2, np.nan, rng.integers(0, 1000, n)))
+    high = (low.fillna(500) + rng.integers(0, 20, n)).astype("Int64")
     return pd.DataFrame(
         {
             "admitted": admitted,
@@ -88,7 +96,9 @@ def table(n: int = N, seed: int = 0) -> pd.DataFrame:
             "language": country.map(LANGUAGES).where(rng.random(n) > 0.1, "ita"),
             "visit": pd.Timestamp("2021-01-01") + pd.to_timedelta(day, "D") + minutes,
             "low": low.astype("Int64"),
-            "high": (low.fillna(500) + rng.integers(0, 20, n)).astype("Int64"),
+            "high": high,
+            "until": (admitted + WEEK).dt.strftime("%Y-%m-%d").where(rng.random(n) < 0.7, "9999-12-31"),
+            "part": high.where(rng.random(n) < 0.3, pd.Series(rng.integers(0, 2000, n))).where(rng.random(n) < 0.9),
         }
     )  # fmt: skip
 
@@ -105,6 +115,8 @@ RELATIONS: dict[str, Any] = {
     "language": lambda rows: rows["language"] == rows["country"].map(LANGUAGES),
     "visit": lambda rows: (moment(rows["visit"]).dt.weekday < 5) & moment(rows["visit"]).dt.hour.between(8, 17),
     "high": lambda rows: rows["low"].isna() | (rows["high"] >= rows["low"]),
+    "until": lambda rows: (rows["until"].astype(str).str[:4] != "9999").astype(float),
+    "part": lambda rows: rows["part"].eq(rows["high"]).fillna(False),
 }
 
 
@@ -135,6 +147,7 @@ def test_relations_hold_in_synthetic_rows_as_in_real_ones(trees: Any) -> None:
     exact = ("discharged", "paid", "total", "high")
     assert [synthetic[name] for name in exact] == [1.0] * len(exact)
     assert all(synthetic[name] > real[name] - 0.08 for name in ("gross", "language", "visit")), synthetic
+    assert all(abs(synthetic[name] - real[name]) < 0.1 for name in ("until", "part")), synthetic
 
 
 # Fits of every kind: those of networks take a second or two.
