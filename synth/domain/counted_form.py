@@ -7,7 +7,7 @@ import pandas as pd
 
 from synth.constraints import Formula
 from synth.domain import numeric_scale
-from synth.domain.constraint_checks import canonical, compute, exact_positions, settled
+from synth.domain.constraint_checks import canonical, compute, exact_positions, has_no_day, settled
 from synth.schema import Schema
 from synth.schema.counted import ALONE, CLOCK, MONDAY, USUAL, WEEKDAY, beside, modeled_in
 from synth.schema.kinds.modeled import Modeled
@@ -48,7 +48,7 @@ def from_counted(
             columns[name], outside = _category(drawn[name], frame[what.by], schema.columns[name], what, schema)
         else:
             columns[name], outside = _value(drawn, name, frame, schema, before)
-        unlawful |= outside
+        unlawful |= outside | has_no_day(frame, what, schema.columns)
     return unlawful
 
 
