@@ -234,7 +234,7 @@ LOAN: dict[str, Any] = {
     "open": {
         "kind": "integer",
         "bounds": [-9000, 9000],
-        "modeled": {"expression": "either(before(open), lent) - paid"},
+        "modeled": OPEN,
     },
     "gap": {"kind": "integer", "bounds": [0, 400], "missing": True},
 }
