@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 ALONE, WEEKDAY, CLOCK = "alone", "weekday", "time of day"
 """What is held of a column beside what is left of it, as the end of a name."""
-USUAL = "as usual"
-"""Category of what is left: the one that another column says."""
 _ANY_WAY = frozenset({(False, False), (False, True), (True, False), (True, True)})
 MONDAY = 3  # days since the Monday before 1970 began
 
@@ -52,6 +50,14 @@ def beside(schema: "Schema", name: str) -> dict[str, str]:
         while free[end] in schema.columns:
             free[end] += " "
     return free
+
+
+def usual_word(column: Any) -> str:
+    """The category of what is left that stands for what another column says."""
+    word = "as usual"
+    while word in map(str, column.levels):
+        word += " "
+    return word
 
 
 def modeled_in(schema: "Schema") -> dict[str, Modeled]:
@@ -135,7 +141,7 @@ def _left(schema: "Schema", name: str, column: Any) -> Any:
     """The column of what is left, within bounds that follow from those of the columns."""
     modeled: Modeled = column.modeled
     if modeled.by is not None:
-        return CategoricalColumn(categories=(USUAL, *map(str, column.levels)))
+        return CategoricalColumn(categories=(usual_word(column), *map(str, column.levels)))
     ends = np.array(column.span)
     formula = np.zeros(2) if modeled.expression is None else _limits(schema, modeled, column)
     if modeled.parts:

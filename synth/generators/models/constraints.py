@@ -42,7 +42,7 @@ from synth.errors import ModelError
 from synth.marginals.factor import Factor
 from synth.marginals.junction_tree import cells_with_one_more
 from synth.schema import Schema
-from synth.schema.counted import USUAL, MissingPair
+from synth.schema.counted import MissingPair
 
 MOST_CELLS = 1_000_000  # cells of one factor at most
 
@@ -98,7 +98,7 @@ def _missing_together(pair: MissingPair, of: list[Attribute]) -> np.ndarray:
     open_codes = np.isin(kinds, [2 * first + second for first, second in pair.allowed])
     if pair.keys is not None:
         left, by = of
-        usual = left.codes(pd.Series([USUAL], dtype=object))[0]
+        usual = left.codes(pd.Series(left.column.levels[:1], dtype=object))[0]
         if np.count_nonzero(left.group[:OTHER] == usual) == 1:  # else other categories share the code
             told = np.zeros(by.size, dtype=bool)
             told[by.codes(canonical(pair.keys, by.column))] = True
