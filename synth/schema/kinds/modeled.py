@@ -9,7 +9,6 @@ from synth.constraints.expression import Expression, Unit, names, needs, parse
 from synth.constraints.kinds import EXPRESSION, UNIT, Value, operands_of
 from synth.validation import Frozen
 
-
 _SHOWN = 8  # pairs of categories that are shown
 
 
