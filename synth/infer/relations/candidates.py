@@ -96,7 +96,7 @@ class Search:
         values = sum((w * term.values for w, term in terms), np.zeros(len(self.lines.rows)))
         shift = self._constant(name, values)
         scale = SECONDS[unit] if unit and self.lines.is_time(name) else 1.0
-        is_result = len(terms) > 1 and shift == 0 and all(w > 0 for w, _ in terms)
+        is_result = len(terms) > 1 and all(w > 0 for w, _ in terms)
         text = write_sum(terms, shift / scale)
         return Candidate(name, text, values + shift, tuple(terms), unit, is_result=is_result, is_view=is_view)
 
