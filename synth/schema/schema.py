@@ -105,6 +105,7 @@ class Schema(Frozen):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         self._check_names()
+        self._check_parts()
         roles = [("target", self.target), ("entity", self.entity), ("order", self.order)]
         for role in ("sensitive", "quasi_identifiers", "constant_in_entity", "nondecreasing_in_entity"):
             roles += [(role, name) for name in getattr(self, role)]
@@ -131,6 +132,19 @@ class Schema(Frozen):
         self._check_proposals()
         check_modeled(self)
         return self
+
+    def _check_parts(self) -> None:
+        for source, names in self.written.items():
+            parts = [self.columns[name].part for name in names]
+            whole = [part for part in parts if part is not None]
+            if not whole:
+                continue
+            forms, places = {part.form for part in whole}, sorted(part.place for part in whole)
+            if len(whole) < len(parts) or len(forms) > 1 or places != [*range(whole[0].form.count("{}"))]:
+                raise ValueError(
+                    f"columns={list(names)} are parts of column={source!r}, which has one form, and one of them for "
+                    "each {} of it; correct part in the schema, or drop all of them"
+                )
 
     def _check_task(self) -> None:
         if self.task is None:
@@ -248,6 +262,16 @@ class Schema(Frozen):
     def kept(self) -> tuple[str, ...]:
         """Names of the columns that a synthetic table has, in order."""
         return tuple(name for name, column in self.columns.items() if not column.drop)
+
+    @property
+    def written(self) -> dict[str, tuple[str, ...]]:
+        """The columns that the table has, in order, each with the kept ones whose values stand in its cells."""
+        written = dict[str, tuple[str, ...]]()
+        for name in self.kept:
+            part = self.columns[name].part
+            source = name if part is None else part.column
+            written[source] = (*written.get(source, ()), name)
+        return written
 
     @property
     def learned(self) -> tuple[str, ...]:
