@@ -5,6 +5,7 @@ import re
 from typing import Any, ClassVar
 
 import numpy as np
+from pydantic import field_validator
 
 from synth.schema.kinds.base import LineColumn
 
@@ -57,6 +58,23 @@ class TimeColumn(LineColumn):
 
     is_time: ClassVar[bool] = True
     per_position: ClassVar[int]  # microseconds between one position and the next
+
+    @field_validator("below", "above", mode="before")
+    @classmethod
+    def _moments(cls, listed: Any) -> Any:
+        """Times that a file writes as texts are times, too."""
+        return tuple(map(cls._moment, listed)) if isinstance(listed, list | tuple) else listed
+
+    @classmethod
+    def _moment(cls, value: Any) -> Any:
+        try:
+            moment = dt.datetime.fromisoformat(value) if isinstance(value, str) else value
+        except ValueError:
+            return value
+        if isinstance(moment, dt.datetime):
+            moment = moment.astimezone(dt.UTC).replace(tzinfo=None) if moment.tzinfo else moment
+            return moment.date() if cls.is_date else moment
+        return moment if cls.is_date or not isinstance(moment, dt.date) else dt.datetime.combine(moment, dt.time())
 
     @property
     def micros(self) -> int:

@@ -90,6 +90,15 @@ class NumericColumn(LineColumn):
     def write(self, value: Any) -> str:
         return number_format.parsed(self.format or "0").write(Decimal(repr(value)))
 
+    @field_validator("below", "above")
+    @classmethod
+    def _numbers(cls, listed: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not all(isinstance(value, int | float | str) and not isinstance(value, bool) for value in listed):
+            raise ValueError("below and above list numbers, and texts that stand for one; correct the others")
+        if cls.is_whole and any(isinstance(value, float) and not value.is_integer() for value in listed):
+            raise ValueError("below and above of whole numbers have no fractions; correct them, or declare kind = real")
+        return tuple(int(v) if cls.is_whole and isinstance(v, float) else v for v in listed)
+
     @field_validator("bins")
     @classmethod
     def _ascending(cls, bins: tuple[float, ...]) -> tuple[float, ...]:
