@@ -5,9 +5,9 @@ import re
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
-from synth.schema.kinds.base import LineColumn
+from synth.schema.kinds.base import ABOVE, BELOW, MOST_BESIDE, LineColumn
 
 MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "day": 24 * 3600 * 10**6}
 """Of each precision."""
@@ -91,6 +91,8 @@ class TimeColumn(LineColumn):
     """A date or a time."""
 
     is_time: ClassVar[bool] = True
+    below: tuple[dt.datetime | dt.date | str, ...] = Field(default=(), max_length=MOST_BESIDE, description=BELOW)
+    above: tuple[dt.datetime | dt.date | str, ...] = Field(default=(), max_length=MOST_BESIDE, description=ABOVE)
     per_position: ClassVar[int]  # microseconds between one position and the next
 
     @field_validator("below", "above", mode="before")
