@@ -15,6 +15,7 @@ from synth.infer.histories import HistoryProposal, propose_histories
 from synth.infer.kinds import NUMBERS, as_kind, check_kinds, missing_texts_of, numbers_beside, propose, without
 from synth.infer.look import RawColumn, look
 from synth.infer.personal import constant_in, settle_locales
+from synth.infer.rising import with_order
 from synth.schema import Schema
 from synth.schema.kinds import Column
 from synth.table import conform
@@ -110,6 +111,7 @@ def _with_proposals(
     if not (constraints or (histories and schema.entity is not None)):
         return schema
     rows = conform(frame, _with_columns(schema, counted), part=True)
+    schema = _with_columns(schema, with_order(schema, rows, facts))
     proposal = HistoryProposal()
     if histories and schema.entity is not None:
         names = [name for name in schema.columns if name not in counted and _may_count(schema, name, facts, kinds)]
