@@ -203,8 +203,7 @@ def _of_text(about: ColumnFacts) -> Column:
                 return BooleanColumn(tokens=tokens, **about.common("bool"))
         if (times := temporal.of_digits(about) or spans.of_digits(about)) is not None:
             return times
-        grouped = has_point_thousands(about.present)
-        values = None if grouped else numeric.of_texts(about.present, about.name)
+        values = None if has_point_thousands(about.present) else numeric.of_texts(about.present, about.name)
         if values is not None:
             return numeric.propose(_as_written(about), values[about.numbers_per_row])
     if (times := temporal.of_texts(about) or spans.of_texts(about)) is not None:

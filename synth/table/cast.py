@@ -63,16 +63,6 @@ def cast(
     return _mark_missing(*_take(values, bits, codes), column)
 
 
-def _digits(cells: pa.Array, column: Column) -> pa.Array:
-    """Numbers as the texts that the column reads."""
-    if pa.types.is_floating(cells.type):
-        cells = pa.array(cells.to_numpy(zero_copy_only=False), from_pandas=True)  # what is no number is missing
-        if pc.all(pc.equal(pc.round(cells), cells)).as_py() is not False:
-            cells = cells.cast(pa.int64(), safe=False)
-    tail = ".0" if column.format.endswith(".0") else ""
-    return pc.binary_join_element_wise(cells.cast(pa.string()), tail, "")
-
-
 def pieces_of(cells: Any, part: Part, missing_texts: Iterable[str] = ()) -> Any:
     """The values of one part of cells that hold several; cells without that form stay as they are."""
     absent = {"", *missing_texts}
@@ -83,6 +73,16 @@ def pieces_of(cells: Any, part: Part, missing_texts: Iterable[str] = ()) -> Any:
         return cells
     read = [text if text is None or text in absent else part.read(text) for text in coded.dictionary.to_pylist()]
     return pa.DictionaryArray.from_arrays(coded.indices, pa.array(read, pa.string()))
+
+
+def _digits(cells: pa.Array, column: Column) -> pa.Array:
+    """Numbers as the texts that the column reads."""
+    if pa.types.is_floating(cells.type):
+        cells = pa.array(cells.to_numpy(zero_copy_only=False), from_pandas=True)  # what is no number is missing
+        if pc.all(pc.equal(pc.round(cells), cells)).as_py() is not False:
+            cells = cells.cast(pa.int64(), safe=False)
+    tail = ".0" if column.format.endswith(".0") else ""
+    return pc.binary_join_element_wise(cells.cast(pa.string()), tail, "")
 
 
 def _mark_missing(values: pa.Array, bits: np.ndarray, column: Column) -> tuple[pa.Array, np.ndarray]:
