@@ -27,6 +27,7 @@ from synth.infer.look import RawColumn, look
 from synth.infer.parts import split_columns
 from synth.infer.personal import constant_in, settle_locales
 from synth.infer.relations import Relations, find
+from synth.infer.rising import with_order
 from synth.schema import Schema
 from synth.schema.kinds import Column, TextColumn
 from synth.table import conform
@@ -130,6 +131,7 @@ def _with_proposals(
     if not (constraints or (histories and schema.entity is not None)):
         return schema
     rows = conform(frame, _with_columns(schema, counted), part=True)
+    schema = _with_columns(schema, with_order(schema, rows, facts))
     proposal = HistoryProposal()
     if histories and schema.entity is not None:
         names = [name for name in schema.columns if name not in counted and _may_count(schema, name, facts, kinds)]

@@ -167,6 +167,8 @@ def propose(about: ColumnFacts) -> Column:
         return _entity(about)
     if about.n_present == 0:
         return CategoricalColumn(categories=(), **about.common("object") | {"missing": True})
+    if about.names_rows and about.n_present > 1:
+        return IdentifierColumn(drop=True, **about.common("object"))
     own = (kind.propose(about) for kind in KINDS.values())
     found: Column | None = next((column for column in own if column is not None), None)
     if found is None and about.role is None:
