@@ -172,7 +172,7 @@ Draw = Callable[[int], pd.DataFrame]
 
 def draw_lawful(draw: Draw, n_rows: int, schema: Schema, part: Part | None = None) -> pd.DataFrame:
     """Rows that keep every constraint of the schema; without constraints, one plain draw."""
-    if not _drawn(schema):
+    if not _drawn(schema) and not schema.worked_out:
         return draw(n_rows)
     _check_room(n_rows if part is None else part.n_table, schema)
     accepted: list[pd.DataFrame] = []
