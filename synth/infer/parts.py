@@ -21,7 +21,9 @@ _NUMBERS = (
 )
 _THEN_UNIT = re.compile(r"(?P<other>\W*?)[+-]?(?:[1-9][\d.,]*\d|\d) (?P<unit>[^\W\d]\D*)")
 _UNIT_THEN = re.compile(r"(?P<unit>[A-Z]{3}|[^\W\d]{0,2}[$€£¥₹]) [+-]?(?:[1-9][\d.,]*\d|\d)(?P<other>\D*)")
-_OF_TIME = frozenset(["h", "hr", "hrs", "hour", "hours", "min", "mins", "minute", "minutes", "s", "sec", "secs", "second", "seconds", "d", "day", "days"])
+_OF_TIME = frozenset(
+    {"h", "hr", "hrs", "hour", "hours", "min", "mins", "minute", "minutes", "s", "sec", "seconds", "d", "days"}
+)
 UNIT_SHARE, MOST_UNITS, LONGEST_UNIT = 0.01, 12, 12
 _BETWEEN = re.compile(r"[%kKmM]?\s*(?:[/,;|xX×@±–'-]|\.\.|to|and|of|by|ft|lbs?|kg)\s*[$€£]?", re.ASCII)
 """What may stand between two numbers that are read apart."""
