@@ -6,9 +6,9 @@ in brackets is left out where it is zero, ``(s)`` is there for more than one: ``
 
 import re
 from functools import cache
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator
 
 from synth.schema.kinds.integer import WholeColumn
 from synth.schema.kinds.moments import DAY, MICROSECONDS, is_bare_number
@@ -32,12 +32,13 @@ class SpanColumn(WholeColumn):
         default="%H:%M:%S", description="Form of texts: strftime's, [] around what is left out where it is 0."
     )
 
-    @model_validator(mode="after")
-    def _known_form(self) -> Self:
-        letters = [match[3] for match in _TOKEN.finditer(self.format) if match[3]]
+    @field_validator("format")
+    @classmethod
+    def _readable(cls, text: str) -> str:
+        letters = [match[3] for match in _TOKEN.finditer(text) if match[3]]
         if not {*letters} & {*_MICROS} or len({*letters}) < len(letters):
-            raise ValueError(f"format={self.format!r} names units of time (%d, %H, %M, %S), each once")
-        return self
+            raise ValueError(f"format={text!r} names units of time (%d, %H, %M, %S), each once")
+        return text
 
     @property
     def noun(self) -> str:
