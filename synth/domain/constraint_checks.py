@@ -95,7 +95,7 @@ def determined(determinant: pd.Series, dependency: Dependency, columns: Columns)
 
 def _limits(column: Any, unit: float | None) -> tuple[float, float]:
     """The bounds of a computed value: in steps of the precision, else with room for noise, which is cut off later."""
-    low, high = column.ends
+    low, high = column.span
     if unit is None:
         return low - _slack(low), high + _slack(high)
     return float(np.ceil(numeric_scale.ratio(np.array(low), unit))), float(
@@ -132,7 +132,7 @@ def _out_of_order(frame: pd.DataFrame, constraint: Inequality, columns: Columns)
 
 def _comparable(frame: pd.DataFrame, name: str, columns: Columns, *, by_day: bool) -> np.ndarray:
     column: Any = columns[name]
-    return on_one_line(column.positions(frame[name]), column, by_day=by_day)
+    return on_one_line(column.ordinary(frame[name]), column, by_day=by_day)
 
 
 def _unlisted(frame: pd.DataFrame, constraint: FixedCombinations, columns: Columns) -> np.ndarray:
@@ -154,7 +154,8 @@ def _miscalculated(
     column: Any = columns[formula.column]
     exact, given = exact_positions(frame, formula, column, columns, before), column.positions(frame[formula.column])
     differs = np.abs(given - exact) > _allowed(exact, column.unit)
-    return np.asarray(np.where(np.isnan(given) | np.isnan(exact), np.isnan(given) != np.isnan(exact), differs))
+    differs = np.where(np.isnan(given) | np.isnan(exact), np.isnan(given) != np.isnan(exact), differs)
+    return np.asarray(differs & ~column.is_beside(frame[formula.column]))
 
 
 def _allowed(exact: np.ndarray, unit: float | None) -> Any:
@@ -175,7 +176,7 @@ def exact_positions(
 
     def values(rows: pd.DataFrame, names: Iterable[str]) -> dict[str, np.ndarray]:
         named = {name: columns[name] for name in names}
-        lines = {name: (each, each.positions(rows[name])) for name, each in named.items()}
+        lines = {name: (each, each.ordinary(rows[name])) for name, each in named.items()}
         return {n: line * (c.per_position / per_unit) if c.is_time else line for n, (c, line) in lines.items()}
 
     earlier = None if before is None else values(before, names(formula.parsed, before=True))

@@ -47,7 +47,7 @@ def from_counted(
         elif what.by is not None:
             columns[name], outside = _category(drawn[name], frame[what.by], schema.columns[name], what, schema)
         else:
-            columns[name], outside = settled(_counts(drawn, name, frame, schema, before), schema.columns[name])
+            columns[name], outside = _value(drawn, name, frame, schema, before)
         unlawful |= outside
     return unlawful
 
@@ -58,26 +58,29 @@ def _left_of(frame: pd.DataFrame, name: str, schema: Schema, counted: Schema, be
     modeled: Modeled = column.modeled
     if modeled.by is not None:
         return {name: _as_usual(frame, name, column, modeled, schema)}
-    value, ends = column.positions(frame[name]), beside(schema, name)
+    value, ends = column.ordinary(frame[name]), beside(schema, name)
     formula = np.zeros(len(frame))
     if modeled.expression is not None:
         formula = exact_positions(frame, modeled, column, schema.columns, before)
-    columns: dict[str, pd.Series] = {}
-    if ALONE in ends:
-        columns[ends[ALONE]] = frame[name].where(np.isnan(_base(formula, modeled)))
+    stamps = value * column.per_position if modeled.parts else value
+    days = np.floor(stamps / DAY)
     if modeled.parts:
-        stamps = value * column.per_position
-        days = np.floor(stamps / DAY)
-        left = np.floor((days + MONDAY) / 7)
-        if modeled.expression is not None:
-            left = left - _week(formula, column)
-        columns[ends[WEEKDAY]] = _put((days + MONDAY) % 7, None)
-        if CLOCK in ends:
-            columns[ends[CLOCK]] = _put((stamps - days * DAY) / column.micros, counted.columns[ends[CLOCK]])
+        left = _week(value, column) - (0.0 if modeled.expression is None else _week(formula, column))
     elif modeled.left == "ratio":
-        left = _ratio(value, _base(formula, modeled), column, counted.columns[name])
+        left = _ratio(value, np.where(formula > 0, formula, np.nan), column, counted.columns[name])
     else:
         left = _difference(value, formula, column)
+    columns: dict[str, pd.Series] = {}
+    if ALONE in ends:
+        low, high = counted.columns[name].bounds
+        room = 1e-9 * max(1.0, abs(low), abs(high))
+        left = np.where((left >= low - room) & (left <= high + room), left, np.nan)
+        columns[ends[ALONE]] = frame[name].where(np.isnan(left))
+    if WEEKDAY in ends:
+        columns[ends[WEEKDAY]] = _put(np.where(np.isnan(left), np.nan, (days + MONDAY) % 7), None)
+    if CLOCK in ends:
+        clock = np.where(np.isnan(left), np.nan, (stamps - days * DAY) / column.micros)
+        columns[ends[CLOCK]] = _put(clock, counted.columns[ends[CLOCK]])
     return {name: _put(left, counted.columns[name]), **columns}
 
 
@@ -104,6 +107,20 @@ def _ratio(value: np.ndarray, formula: np.ndarray, column: Any, left: Any) -> np
     return np.asarray(short)
 
 
+def _value(
+    drawn: pd.DataFrame, name: str, frame: pd.DataFrame, schema: Schema, before: Before
+) -> tuple[pd.Series, np.ndarray]:  # fmt: skip
+    """A modeled column, and true where it is not lawful: what is left of its formula, else its value alone."""
+    column: Any = schema.columns[name]
+    counts = _counts(drawn, name, frame, schema, before)
+    series, outside = settled(counts, column)
+    if (alone := beside(schema, name).get(ALONE)) is not None:
+        missing = np.isnan(counts)
+        series = series.where(~missing, drawn[alone])
+        outside = np.where(missing, drawn[alone].isna().to_numpy() & (not column.missing), outside)
+    return series, outside
+
+
 def _counts(
     drawn: pd.DataFrame, name: str, frame: pd.DataFrame, schema: Schema, before: Before
 ) -> np.ndarray:  # fmt: skip
@@ -122,22 +139,13 @@ def _counts(
         if CLOCK in ends:
             counts = counts + drawn[ends[CLOCK]].to_numpy(dtype=np.float64, na_value=np.nan)
     elif modeled.left == "ratio":
-        value, spacing = _base(formula, modeled) * left, column.spacing
+        value, spacing = np.where(formula > 0, formula, np.nan) * left, column.spacing
         counts = value if unit is None else np.rint(value / spacing) * np.rint(spacing / unit)
     elif unit is None:
         counts = formula + left
     else:
         counts = np.rint(numeric_scale.ratio(formula, unit)) + np.rint(left / _scale(column))
-    if ALONE in ends:
-        alone = column.positions(drawn[ends[ALONE]])
-        alone = alone if unit is None else np.rint(numeric_scale.ratio(alone, unit))
-        counts = np.where(np.isnan(_base(formula, modeled)), alone, counts)
     return np.asarray(counts)
-
-
-def _base(formula: np.ndarray, modeled: Modeled) -> np.ndarray:
-    """The values of an expression, NaN where nothing is left of it: a ratio is to what is above zero."""
-    return np.where(formula > 0, formula, np.nan) if modeled.left == "ratio" else formula
 
 
 def _week(formula: np.ndarray, column: Any) -> np.ndarray:

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from synth.domain import Discretizer, grid
+from synth.domain.counted_form import to_counted
 from synth.domain.discretizer import OTHER, Attribute, regroup
 from synth.dp.events import RandomizedResponseEvent
 from synth.dp.mechanisms import Words, system_words
@@ -31,6 +32,7 @@ from synth.errors import BudgetError, SchemaError, nearest
 from synth.local.oracles import Oracle, smaller_variance
 from synth.marginals.measurement import MEAN_ABSOLUTE
 from synth.schema import Schema
+from synth.schema.counted import in_rows_alone
 from synth.table import conform
 
 Pairs = Literal["auto", "none", "all"] | tuple[tuple[str, str], ...]
@@ -81,7 +83,8 @@ class Survey:
             raise BudgetError(
                 f"epsilon={epsilon:g} is outside [{EPSILON_RANGE[0]:g}, {EPSILON_RANGE[1]:g}]; choose one inside"
             )
-        discretizer = public_bins(schema, n_bins)
+        schema = in_rows_alone(schema)
+        discretizer = public_bins(schema.counted, n_bins)
         sizes, plan = discretizer.sizes, SurveyPlan(epsilon, n, n_answers, allows_no_answer)
         if pairs == "auto":
             chosen = questions_of("all", sizes)
@@ -110,7 +113,7 @@ class Survey:
         """The codes of each column of a table, shape (n,) each; what does not fit is clamped, or `other` or `missing`.
         `frame`: *Sensitive*. A row for each respondent.
         """
-        coded = self.discretizer.encode(conform(frame, self.schema, outside="clamp"))
+        coded = self.discretizer.encode(to_counted(conform(frame, self.schema, outside="clamp"), self.schema))
         return {name: coded[:, place] for place, name in enumerate(self.discretizer.columns)}
 
     def respondents_of(self, question: int, n: int) -> np.ndarray:

@@ -39,7 +39,7 @@ class MissingPair:
 def beside(schema: "Schema", name: str) -> dict[str, str]:
     """Names of the columns that are counted beside what is left of one, by `ALONE`, `WEEKDAY` and `CLOCK`."""
     column: Any = schema.columns[name]
-    wanted = [ALONE] * column.modeled.alone
+    wanted = [ALONE] * (column.modeled.alone or bool(column.is_line and column.beside))
     if column.modeled.parts:
         wanted += [WEEKDAY] + [CLOCK] * (column.is_time and not column.is_date and column.micros < DAY)
     free: dict[str, str] = {}
@@ -90,29 +90,24 @@ def counted(schema: "Schema") -> "Schema":
 
 
 def _missing_pairs(schema: "Schema") -> Iterator[MissingPair]:
-    """What is left of a column is there where all operands are, and beside it no value alone."""
+    """Nothing is left of a column where an operand is missing, nor beside a value alone."""
     for name, modeled in modeled_in(schema).items():
         column = schema.columns[name]
-        if modeled.expression is None:
-            continue
         neither = {(True, True)} if column.missing else set()
         if (alone := beside(schema, name).get(ALONE)) is not None:
             yield MissingPair((name, alone), frozenset({(False, True), (True, False), *neither}))
-        often = _often_missing(schema, modeled)
-        for each in often:
+        for each in _often_missing(schema, modeled):
             if each in schema.columns and each not in modeled_in(schema):
-                told = len(often) == 1 and not (column.missing or modeled.left == "ratio")
-                ways = {(False, False), (True, True)} | (set() if told else {(True, False)})
-                yield MissingPair((name, each), frozenset(ways))
+                yield MissingPair((name, each), frozenset({(False, False), (True, True), (True, False)}))
 
 
 def _columns_of(schema: "Schema", name: str, column: Any) -> dict[str, Any]:
     """The columns that are counted in place of one."""
     modeled: Modeled = column.modeled
     left = modeled.column or _left(schema, name, column)
-    missing = column.missing or left.missing or modeled.alone or bool(_often_missing(schema, modeled))
-    columns: dict[str, Any] = {name: left.model_copy(update={"missing": missing})}
     ends = beside(schema, name)
+    missing = column.missing or left.missing or ALONE in ends or bool(_often_missing(schema, modeled))
+    columns: dict[str, Any] = {name: left.model_copy(update={"missing": missing})}
     if ALONE in ends:
         columns[ends[ALONE]] = column.model_copy(update={"modeled": None, "missing": True})
     if WEEKDAY in ends:
@@ -132,7 +127,7 @@ def _left(schema: "Schema", name: str, column: Any) -> Any:
     modeled: Modeled = column.modeled
     if modeled.by is not None:
         return CategoricalColumn(categories=(USUAL, *map(str, column.levels)))
-    ends = np.array(column.ends)
+    ends = np.array(column.span)
     formula = np.zeros(2) if modeled.expression is None else _limits(schema, modeled, column)
     if modeled.parts:
         per_week = UNITS["week"] / column.per_position
@@ -187,7 +182,7 @@ def _limits(schema: "Schema", modeled: Modeled, column: Any) -> np.ndarray:
 
 
 def _in_unit(column: Any, unit: Unit | None) -> tuple[float, float]:
-    low, high = column.ends
+    low, high = column.span
     if not column.is_time:
         return low, high
     scale = column.per_position / UNITS[unit or "day"]

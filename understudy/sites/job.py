@@ -22,6 +22,7 @@ from synth.generators.fitting.noisy_pairs import NOISY_PAIRS
 from synth.generators.registry import generator
 from synth.parsing import GivenFile, read_given
 from synth.schema import Schema
+from synth.schema.counted import in_rows_alone
 from synth.schema_file import schema_of, to_toml
 from synth.validation import Frozen, parse_toml, sentence
 from understudy.job.load import check_measures, given_policy, named_policy
@@ -178,6 +179,11 @@ class SitesInputs:
             "training": self.job.training.model_dump(),
         }
         return hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def counted(self) -> Schema:
+        """The schema of rows as they are counted: sums do not show how rows follow each other."""
+        return in_rows_alone(self.schema).counted
 
     @property
     def by_sums(self) -> bool:

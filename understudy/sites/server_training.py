@@ -25,6 +25,7 @@ from synth.generators.models.neural_model import NeuralModel
 from synth.generators.neural_generator import NeuralEvents, NeuralGenerator
 from synth.marginals import Measurement
 from synth.progress import Progress, quiet
+from synth.schema.counted import in_rows_alone
 from synth.transforms.encoding import BinnedEncoding
 from understudy.sites.remote_table import RemoteRows, RemoteTable, SitesBudget
 from understudy.sites.secure_sum import SecureSums
@@ -50,11 +51,11 @@ def fit_network(
     inputs = sums.inputs
     plan, generator = training_plan(inputs), trained_generator(inputs)
     if plan.is_private:
-        fit = start(generator, RemoteTable(), inputs.schema, budget, progress)
+        fit = start(generator, RemoteTable(), inputs.counted, budget, progress)
     else:
-        rows: Any = RemoteRows(inputs.schema)  # counts as a `TrainingTable` does
-        fit = PrivateFit(rows, inputs.schema, budget, promises=False)
-    events = fit.planned(generator.plan(inputs.schema))
+        rows: Any = RemoteRows(inputs.counted)  # counts as a `TrainingTable` does
+        fit = PrivateFit(rows, inputs.counted, budget, promises=False)
+    events = fit.planned(generator.plan(inputs.counted))
     shares, n_rows = _entity_shares(fit, inputs.schema.n_units)
     measured = _measured(fit, generator, events, progress)
     device = device_of(generator.device)
@@ -62,7 +63,8 @@ def fit_network(
         training = _Training(sums, budget, plan, measured, place)
         network = training.run(units_of(measured.one_way, shares), device, progress)
     encoding, statement = BinnedEncoding(measured.discretizer), fit.statement()
-    return NeuralModel(generator.name, fit.schema, statement, n_rows, encoding, network, shares, generator.parameters())
+    schema = in_rows_alone(inputs.schema)
+    return NeuralModel(generator.name, schema, statement, n_rows, encoding, network, shares, generator.parameters())
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,9 @@ from synth.dp.schedule import Schedule
 from synth.errors import BudgetError
 from synth.generators.fitting.fixed_costs import SIZES
 from synth.generators.fitting.histograms import COLUMNS
-from synth.generators.fitting.training_data import TrainingTable, bound_contributions
+from synth.generators.fitting.training_data import TrainingTable, bound_contributions, counted_rows
 from synth.output import read_state, whole_file
+from synth.schema.counted import in_rows_alone
 from synth.table.rows import Rows
 from understudy.sites.job import SitesInputs
 from understudy.sites.messages import CountQuery, SitesError, flat, pack, read_query, unpack
@@ -271,7 +272,7 @@ class Site:
         if kept is not None:
             return kept
         event, spent = self._event(query), self._charged(query)
-        counts = query.counts(self._rows, self.inputs.schema)
+        counts = query.counts(self._rows, self.inputs.counted)
         self._before_draws()
         self._spent |= spent
         values = flat(self._budget.release_each(counts, event))
@@ -297,7 +298,7 @@ class Site:
         return event
 
     def _n_releases(self, query: CountQuery) -> int:
-        return {"cells": len(self.inputs.schema.modeled), "sizes": 1, "cliques": len(query.cliques)}[query.kind]
+        return {"cells": len(self.inputs.counted.modeled), "sizes": 1, "cliques": len(query.cliques)}[query.kind]
 
     def _charged(self, query: CountQuery) -> dict[Event, int]:
         """What is spent of the query's event with it, releases of an earlier start included."""
@@ -316,4 +317,5 @@ def plan_of(inputs: SitesInputs, run: str, answer_ids: Any) -> AggregationPlan:
 
 def training_rows(train: Any, inputs: SitesInputs) -> TrainingTable:
     """The rows of a site, clamped and bounded as every private fit takes them. *Sensitive*."""
-    return TrainingTable(bound_contributions(Rows.of(train, inputs.schema), inputs.schema))
+    rows = bound_contributions(Rows.of(train, inputs.schema), inputs.schema)
+    return TrainingTable(counted_rows(rows, in_rows_alone(inputs.schema)))

@@ -189,7 +189,7 @@ class SiteTraining:
     def _made(self, discretizer: Discretizer, expected_batch: float) -> Any:
         from synth.neural.training import device_of
 
-        generator, schema = trained_generator(self._inputs), self._inputs.schema
+        generator, schema = trained_generator(self._inputs), self._inputs.counted
         encoding = BinnedEncoding(discretizer)
         columns = self._rows.columns(self._folder)
         encoded = encoding.apply(columns, np.random.default_rng(0))
@@ -206,7 +206,7 @@ def _discretizer(codes: bytes, inputs: SitesInputs) -> Discretizer:
     """The codes that the server sent."""
     try:
         plain = zlib.decompressobj().decompress(codes, MOST_CODES_BYTES)
-        return Discretizer.from_plain(json.loads(plain), inputs.schema)
+        return Discretizer.from_plain(json.loads(plain), inputs.counted)
     except (zlib.error, ValueError, TypeError, KeyError, OverflowError):
         raise SitesError(
             "a round is refused, since its codes are not those of the schema's columns; correct the server"

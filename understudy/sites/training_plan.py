@@ -102,7 +102,7 @@ def training_plan(inputs: SitesInputs) -> TrainingPlan:
         )
     schedule = inputs.schedule
     if schedule is None:
-        events = generator.whole_plan(inputs.schema, EXACT_DELTA)(EXACT_RHO)
+        events = generator.whole_plan(inputs.counted, EXACT_DELTA)(EXACT_RHO)
         schedule, is_private = Schedule(tuple(events), EXACT_DELTA), False
     else:
         is_private = True

@@ -45,7 +45,7 @@ def counted_source(train: Any, schema: Schema, *, promises: bool, mapped: bool) 
         if table.distributed is not None:
             return MappedSource(table, schema)
     rows = Rows.of(train, schema, outside="clamp" if promises else "refuse")
-    return counted_rows(rows, schema, schema.counted)
+    return counted_rows(rows, schema)
 
 
 def under(model: Any, schema: Schema) -> Any:

@@ -153,7 +153,7 @@ def _count(
     if cast.entity is not None:
         whole = concat_chunks(list(chunks), cast)
         chunks = iter([whole.filter(_kept(whole, cast, key))])
-    rows = counted_rows(Rows.from_chunks(chunks, cast), cast, cast.counted)
+    rows = counted_rows(Rows.from_chunks(chunks, cast), cast)
     return count(TrainingTable(rows.under(schema)))
 
 

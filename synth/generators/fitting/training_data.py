@@ -78,7 +78,7 @@ def by_entity(rows: Rows, schema: Schema) -> Iterator[pd.DataFrame]:
     return (part.frame() for part in rows.together(entity_codes(rows, schema), ROWS_AT_ONCE))
 
 
-def counted_rows(rows: Rows, schema: Schema, counted: Schema) -> Rows:
+def counted_rows(rows: Rows, schema: Schema) -> Rows:
     """The rows as they are counted; the same ones where nothing is modeled.
 
     Each row is made from itself, and what looks back at the row before from rows of the same entity alone.
@@ -86,6 +86,7 @@ def counted_rows(rows: Rows, schema: Schema, counted: Schema) -> Rows:
     Args:
         rows: *Sensitive*. Under the schema.
     """
+    counted = schema.counted
     if counted is schema:
         return rows
     looks_back = any(what.looks_back for what in schema.worked_out.values())

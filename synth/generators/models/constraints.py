@@ -119,8 +119,10 @@ def _extent(attribute: Attribute, *, by_day: bool) -> tuple[np.ndarray, np.ndarr
         first = np.ceil(numeric_scale.ratio(first, unit))
         last = np.maximum(first, np.ceil(numeric_scale.ratio(edges[1:], unit)) - 1)
     least, greatest = np.full(attribute.size, np.inf), np.full(attribute.size, -np.inf)
-    np.minimum.at(least, attribute.group[:OTHER], _places(first, column, by_day=by_day))
-    np.maximum.at(greatest, attribute.group[:OTHER], _places(last, column, by_day=by_day))
+    starts, ends = (_places(line, column, by_day=by_day) for line in (first, last))
+    # A value beside the line, as a missing one, breaks no order.
+    np.minimum.at(least, attribute.group[:OTHER], np.where(np.isnan(starts), -np.inf, starts))
+    np.maximum.at(greatest, attribute.group[:OTHER], np.where(np.isnan(ends), np.inf, ends))
     return least, greatest
 
 
@@ -129,7 +131,7 @@ def _places(drawn: np.ndarray, column: Any, *, by_day: bool) -> np.ndarray:
     if column.unit is not None:
         drawn = np.clip(drawn, -numeric_scale.LARGEST, numeric_scale.LARGEST).astype(np.int64)
     values = column.values(drawn, np.zeros(len(drawn), dtype=bool))
-    return on_one_line(column.positions(values), column, by_day=by_day)
+    return on_one_line(column.ordinary(values), column, by_day=by_day)
 
 
 def _listed(combinations: Collection[tuple[Value, ...]], of: list[Attribute]) -> np.ndarray:
@@ -170,7 +172,7 @@ Draw = Callable[[int], pd.DataFrame]
 
 def draw_lawful(draw: Draw, n_rows: int, schema: Schema, part: Part | None = None) -> pd.DataFrame:
     """Rows that keep every constraint of the schema; without constraints, one plain draw."""
-    if not _drawn(schema):
+    if not _drawn(schema) and not schema.worked_out:
         return draw(n_rows)
     _check_room(n_rows if part is None else part.n_table, schema)
     accepted: list[pd.DataFrame] = []

@@ -17,6 +17,7 @@ import pandas as pd
 from synth.constraints import Unique
 from synth.domain import Discretizer
 from synth.domain.constraint_checks import broken, canonical
+from synth.domain.counted_form import to_counted
 from synth.domain.discretizer import MISSING
 from synth.generators.models.constraints import completed, structural_zeros, with_dependents
 from synth.marginals import Factor
@@ -46,7 +47,8 @@ class Imputation:
         """The table in canonical form, missing cells of modeled and computed columns filled in.
 
         Cells of identifiers, personal data and text stay missing. So do those of keys and of columns that are constant
-        within an entity: rows are filled in one by one. `attrs["unfilled"]` counts rows in which other cells do: no
+        within an entity: rows are filled in one by one. What a known column that is modeled says of missing ones is
+        not heeded. `attrs["unfilled"]` counts rows in which other cells do: no
         draw kept the constraints.
         `frame`: *Sensitive*. Rows that fit the schema, but for missing cells, which any column may have.
         """
@@ -99,18 +101,18 @@ class Imputation:
 
     def _drawn(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
         """The rows with every missing cell drawn, and which of them keep the constraints, shape (n,)."""
-        names = list(self.discretizer.sizes)
-        missing = rows[names].isna().to_numpy()
-        codes = self.discretizer.encode(rows)
+        names, counted = list(self.discretizer.sizes), to_counted(rows, self.schema)
+        missing = counted[names].isna().to_numpy()
+        codes = self.discretizer.encode(counted)
         ranks = {
-            place: each.middle_ranks[each.cells(rows[each.name])]
+            place: each.middle_ranks[each.cells(counted[each.name])]
             for place, each in enumerate(self.discretizer.attributes)
             if each.is_refined
         }
         made = self.fill(codes, ranks, self._open(codes, missing))
-        modeled = pd.DataFrame({name: _merged(rows[name], made[name]) for name in names})
+        modeled = pd.DataFrame({name: _merged(counted[name], made[name]) for name in names})
         dependents = with_dependents(modeled, self.schema)
-        modeled = pd.DataFrame({name: _merged(rows[name], dependents[name]) for name in names})
+        modeled = pd.DataFrame({name: _merged(counted[name], dependents[name]) for name in names})
         whole, unlawful = completed(modeled, self.schema)
         merged = pd.DataFrame({name: _merged(rows[name], whole[name]) for name in whole.columns})
         for constraint in self.schema.constraints:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.constraints import Constraint, Formula
+from synth.constraints import Constraint, FixedCombinations, Formula
 from synth.constraints.expression import Unit, parse
 from synth.constraints.kinds import operands_of
 from synth.domain.constraint_checks import broken
@@ -76,7 +76,8 @@ def find(frame: pd.DataFrame, schema: Schema, *, laws: bool = True) -> Relations
     copies = {formula.column for formula in formulas if len(formula.operands) == 1 and not formula.unit}
     implied = {pair for law in formulas for one in law.operands for pair in ((law.column, one), (one, law.column))}
     free = [name for name in schema.learned if name not in computed]
-    listed = combinations(frame, schema, free, lines.units) if laws else []
+    listed = [rule for rule in schema.constraints if isinstance(rule, FixedCombinations)]
+    listed += combinations(frame, schema, free, lines.units) if laws else []
     orders = find_orders(lines, [name for name in schema.learned if name not in copies], implied)
     orders = [order for order in orders if not any({order.low, order.high} <= {*rule.columns} for rule in listed)]
     exact = {name: each for name, each in choice.exact.items() if name not in computed}

@@ -30,7 +30,9 @@ class Modeled(Frozen):
         "precision. Left out: by the bounds of all columns.",
     )
     alone: bool = Field(
-        default=False, description="Rows in which the expression is missing have a value, which is learned apart."
+        default=False,
+        description="Values that the expression and what is left cannot give (it is missing, or leaves more than the "
+        "bounds of column) are learned apart.",
     )
     parts: bool = Field(
         default=False,
@@ -118,5 +120,5 @@ class Modeled(Frozen):
             return parts
         sign = "a multiple of" if self.left == "ratio" else "what is left of"
         within = "" if self.column is None else f" (of which {self.column.asserted()})"
-        alone = ", and a value where that is missing" if self.alone else ""
+        alone = ", and a value where that does not give it" if self.alone else ""
         return f"{sign} {self.expression}{within}{f' and {parts}' if self.parts else ''}{alone}"
