@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from evaluate.fidelity import detection
-from evaluate.fidelity.classifier import _judging, coded, folds
+from evaluate.fidelity.classifier import coded, folds
 from evaluate.fidelity.detection import design, propensity
 from evaluate.fidelity.joint_samples import JointSamples, JointSide
 from evaluate.result import Estimate
@@ -188,14 +188,6 @@ def test_times_at_midnight_alone_are_told_from_times_of_day(tables_of):
     estimates = of((times(1), times(1), times(24 * 3600)), schema, tables_of)
     assert estimates["joint.c2st.auc"].value > 0.95
     assert abs(estimates["joint.c2st.auc"].reference - 0.5) < 0.1
-
-
-def test_whole_entities_say_when_to_stop():
-    units = np.repeat(np.arange(40), 3)
-    labels, learned = np.repeat([0, 1], 60), np.arange(120) % 3 < 3
-    judging = _judging(units, labels, learned)
-    assert pd.Series(judging).groupby(units).nunique().eq(1).all()
-    assert all(0 < judging[labels == label].sum() <= 10 for label in (0, 1))
 
 
 @pytest.mark.parametrize("n", [60, 400])
