@@ -1,7 +1,8 @@
 """Facts about a column before its kind is proposed."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, Literal
@@ -31,6 +32,7 @@ class ColumnFacts:
     ordered: bool
     from_text: bool
     role: Role
+    written: Mapping[str, Any] = field(default_factory=dict)  # fields that say how numbers are written
 
     @cached_property
     def codes(self) -> np.ndarray:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from synth.schema.kinds import Column
+from synth.schema.kinds.base import Part
 from synth.table import datetime_codec
 from synth.table.arrow import AGES, as_objects, as_one, from_arrow, is_text
 from synth.table.decode import INT64_MAX, Cells, Faults, decode
@@ -58,6 +59,18 @@ def cast(
     different, codes = _distinct(cells)
     values, bits = _cast_objects(different, column, missing_texts, clamp)
     return _mark_missing(*_take(values, bits, codes), column)
+
+
+def pieces_of(cells: Any, part: Part, missing_texts: Iterable[str] = ()) -> Any:
+    """The values of one part of cells that hold several; cells without that form stay as they are."""
+    absent = {"", *missing_texts}
+    if isinstance(cells, np.ndarray):
+        known = {cell: cell if cell in absent else part.read(cell) for cell in {c for c in cells if isinstance(c, str)}}
+        return as_objects([known[cell] if isinstance(cell, str) else cell for cell in cells])
+    if (coded := _coded_texts(cells)) is None:
+        return cells
+    read = [text if text is None or text in absent else part.read(text) for text in coded.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(coded.indices, pa.array(read, pa.string()))
 
 
 def _mark_missing(values: pa.Array, bits: np.ndarray, column: Column) -> tuple[pa.Array, np.ndarray]:

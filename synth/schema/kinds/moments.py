@@ -71,13 +71,21 @@ class TimeColumn(LineColumn):
         """A canonical column as datetime64[us]: wall clock without a zone, UTC with one."""
         return np.asarray(series.to_numpy(dtype="datetime64[us]"))
 
-    def positions(self, series: Any) -> np.ndarray:
+    def line(self, series: Any) -> np.ndarray:
         stamps = self.instants(series)
         return np.where(np.isnat(stamps), np.nan, stamps.astype(np.int64) / self.per_position)
 
     def position(self, value: Any) -> float:
         moment = dt.datetime.combine(value, dt.time()) if self.is_date else value
         return float((moment - EPOCH) // dt.timedelta(microseconds=self.per_position))
+
+    def canonical(self, value: Any) -> Any:
+        import pandas as pd
+
+        if self.zone is None:
+            return np.datetime64(value, "us")
+        moment = value.replace(tzinfo=dt.UTC)
+        return moment if self.zone == "mixed" else pd.Timestamp(moment).tz_convert(self.zone)
 
     def value_at(self, position: float) -> Any:
         return self.plain(EPOCH + dt.timedelta(microseconds=int(position) * self.per_position))
@@ -92,6 +100,8 @@ class TimeColumn(LineColumn):
 
         low, high = (np.datetime64(bound, "us").astype(np.int64) for bound in self.bounds)
         stamps = np.clip(counts * self.micros, low, high).astype("datetime64[us]")
+        for place, known in self.beside.values():
+            stamps[counts == round(place / self.unit)] = np.datetime64(known, "us")
         stamps[missing] = np.datetime64("NaT", "us")
         return pd.Series(stamps)
 

@@ -37,7 +37,7 @@ def _column(values: Any, name: str = "x", **options: Any) -> Column:
     ("texts", "kind", "facts"),
     [
         (["1", "22", "-3"], "integer", {"bounds": (-3, 22)}),
-        (["1.0", "2.0", ""], "integer", {"bounds": (1, 2), "missing": True}),
+        (["1.0", "2.0", ""], "integer", {"bounds": (1, 2), "missing": True, "dtype": "float64"}),
         (["1.5", "2", ".25"], "real", {"bounds": (0.25, 2.0), "decimals": 2}),
         (["1e-05", "2.5"], "real", {"decimals": 5}),
         (["007", "012", "007"], "categorical", {"categories": ("007", "012")}),
@@ -75,7 +75,7 @@ def test_a_column_of_text_is_proposed(texts: list[str], kind: str, facts: dict) 
     column = infer_schema(frame).columns["x"]
     assert column.kind == kind
     assert {name: getattr(column, name) for name in facts} == facts
-    assert column.dtype is None
+    assert column.dtype == facts.get("dtype")
     schema = infer_schema(frame)
     if schema.kept and kind != "categorical":
         assert violations(frame, schema) == []
