@@ -31,7 +31,8 @@ from evaluate.text import listed
 _LEARNS = "the more rows, the better a difference is seen; name 'joint.c2st.excess'"
 METRICS = (
     Metric("joint.c2st.auc", "lower", "Told from real rows, AUC", "How well gradient boosting tells synthetic rows "
-           "from held-out ones by their values, digits and differences (C2ST); 0.5 is a coin.", describes=_LEARNS, key=True),
+           "from held-out ones by their values, digits and differences (C2ST); 0.5 is a coin.", describes=_LEARNS,
+           key=True),
     Metric("joint.c2st.excess", "lower", "Told from real rows beyond noise",
            "The same AUC minus that of training rows against held-out ones.", counted=THREE),
     Metric("joint.pmse.ratio", "lower", "Propensity ratio",
