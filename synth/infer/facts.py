@@ -64,6 +64,25 @@ class ColumnFacts:
             return self.present
         return self.given.cells[self.codes[self.codes >= 0]]
 
+    @cached_property
+    def digits(self) -> tuple[list[str], str] | None:
+        """The different values as up to 14 digits each, and what follows these (".0"); `None` if there are others."""
+        tail = ""
+        if self.given.form == "text":
+            tail = ".0" if all(text.endswith(".0") for text in self.present) else ""
+            texts = [str(text).removesuffix(tail) for text in self.present]
+        elif self.role == "entity" or not np.all((self.present >= 0) & (self.present < 1e14)):
+            return None
+        else:
+            texts = [f"{value:.15g}" for value in np.unique(self.present).tolist()]
+        return (texts, tail) if all(len(text) < 15 and text.isdecimal() for text in texts) else None
+
+    @cached_property
+    def numbers_per_row(self) -> np.ndarray:
+        """For every row that has a value, its number among the different ones."""
+        values = self.present if self.given.codes is None else self.codes[self.codes >= 0]
+        return np.asarray(np.unique(values, return_inverse=True)[1])
+
     @property
     def categories_declared(self) -> bool:
         """True if the source has a dtype that lists categories."""

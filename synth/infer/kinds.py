@@ -16,7 +16,7 @@ import numpy as np
 
 from synth.errors import SchemaError, TableError, nearest
 from synth.identifiers import ALPHABETS
-from synth.infer import beside, numeric, personal, temporal
+from synth.infer import beside, numeric, personal, spans, temporal
 from synth.infer.amounts import has_point_thousands, read_amounts
 from synth.infer.codes import are_codes, are_levels, named_code
 from synth.infer.facts import ColumnFacts
@@ -164,7 +164,7 @@ def _of_form(about: ColumnFacts) -> Column:
     if form == "boolean":
         return BooleanColumn(**about.common("boolean" if about.missing else "bool"))
     if form in ("integer", "real"):
-        return numeric.propose(about, about.present)
+        return temporal.of_digits(about) or spans.of_digits(about) or numeric.propose(about, about.present)
     if form == "time":
         return temporal.of_stamps(about)
     return _of_text(about) if form == "text" else _of_objects(about)
@@ -199,17 +199,13 @@ def _of_text(about: ColumnFacts) -> Column:
         for tokens in TOKENS:
             if set(about.present) <= set(tokens):
                 return BooleanColumn(tokens=tokens, **about.common("bool"))
-        days = None if about.named_identifier else temporal.of_digits(about)
-        grouped = has_point_thousands(about.present)
-        values = None if days is not None or grouped else numeric.of_texts(about.present, about.name)
-        if days is not None:
-            return days
+        if (times := temporal.of_digits(about) or spans.of_digits(about)) is not None:
+            return times
+        values = None if has_point_thousands(about.present) else numeric.of_texts(about.present, about.name)
         if values is not None:
-            rows = values[np.unique(about.codes[about.codes >= 0], return_inverse=True)[1]]
-            return numeric.propose(_as_written(about), rows)
-    moments = temporal.of_texts(about)
-    if moments is not None:
-        return moments
+            return numeric.propose(_as_written(about), values[about.numbers_per_row])
+    if (times := temporal.of_texts(about) or spans.of_texts(about)) is not None:
+        return times
     return _of_amounts(about) or _of_plain_text(about)
 
 
@@ -275,6 +271,8 @@ def _of_objects(about: ColumnFacts) -> Column:
     types = {type(cell) for cell in about.present}
     if all(issubclass(t, dt.date | np.datetime64) for t in types):
         return temporal.of_objects(about)
+    if (times := spans.of_objects(about)) is not None:
+        return times
     if any(isinstance(cell, int | np.integer) and not INT64[0] <= cell <= INT64[1] for cell in about.present):
         raise TableError(f"whole numbers must fit 64 bits: column={about.name!r} has larger ones; convert it to text")
     if types <= {Decimal, int, float}:
@@ -357,7 +355,7 @@ def _numbers(about: ColumnFacts, kind: str) -> np.ndarray:
         found = numeric.of_texts(about.present, about.name)
         if found is None:
             raise _cannot(about, kind, "some of its texts are no numbers", "name those that stand for a missing value")
-        values = found[np.unique(about.codes[about.codes >= 0], return_inverse=True)[1]]
+        values = found[about.numbers_per_row]
     elif about.given.form == "mixed":
         if not all(isinstance(cell, int | float | np.number) for cell in values):
             raise _cannot(about, kind, "it holds values that are no numbers", "convert it")
@@ -425,13 +423,22 @@ def _moments(about: ColumnFacts, kind: str) -> Column:
     column: Column | None = None
     if form == "time":
         column = temporal.of_stamps(about)
-    elif form == "text":
-        column = temporal.of_digits(about) or temporal.of_texts(about)
+    elif form in ("text", "integer", "real"):
+        column = temporal.of_digits(about) or (temporal.of_texts(about) if form == "text" else None)
     elif form == "mixed" and not any(isinstance(cell, str | int | float) for cell in about.present):
         column = temporal.of_objects(about)
     if column is None or not column.is_time:
         raise _cannot(about, kind, "its values are no days or times of one known form", "convert it to ISO 8601")
     return column
+
+
+def _span(about: ColumnFacts, kind: str) -> Column:
+    form = about.given.form
+    read = {"text": spans.of_texts, "mixed": spans.of_objects}.get(form, spans.of_digits)
+    column = read(about) or (spans.of_digits(about) if form == "text" else None)
+    if column is None:
+        raise _cannot(about, kind, "its values are no times of day or durations of one known form", "convert it")
+    return KINDS[kind](**{key: value for key, value in dict(column).items() if key != "kind"})
 
 
 def _identifier(about: ColumnFacts) -> Column:
@@ -457,6 +464,8 @@ _MADE: Mapping[str, Callable[[ColumnFacts], Column]] = {
     "boolean": _boolean,
     "date": _date,
     "datetime": _datetime,
+    "clock": lambda about: _span(about, "clock"),
+    "duration": lambda about: _span(about, "duration"),
     "identifier": _identifier,
     "personal": _personal,
     "text": lambda about: TextColumn(drop=True, **about.common("object")),

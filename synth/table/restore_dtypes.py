@@ -37,8 +37,19 @@ def present(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
 def shown_column(series: pd.Series, name: str, column: Column) -> pd.Series:
     """One canonical column as its reader knows it."""
+    if column.reads_digits and column.dtype is not None and getattr(dtype_of(column.dtype), "kind", "O") in "iuf":
+        written = texts(series, column)
+        whole = pd.array([None if text is None else int(text.removesuffix(".0")) for text in written], dtype="Int64")
+        return _checked(pd.Series(whole, index=series.index), name, column)
+    if (values := column.typed(series)) is not None:
+        typed: pd.Series = pd.Series(values, index=series.index, dtype=dtype_of(column.dtype or "object"))
+        return typed
     if column.shows_texts or column.dtype == "str":
         return pd.Series(texts(series, column), index=series.index, dtype=object)
+    return _typed(series, name, column)
+
+
+def _typed(series: pd.Series, name: str, column: Column) -> pd.Series:
     if column.dtype is None:
         return _by_default(series, column)
     textual = column.is_identifier or (column.is_categorical and not column.is_boolean)
@@ -48,10 +59,14 @@ def shown_column(series: pd.Series, name: str, column: Column) -> pd.Series:
         return pd.Series(_objects(series, column), index=series.index, dtype=object)
     if column.dtype == "category":
         return _categories(series, column)
+    return _checked(series, name, column)
+
+
+def _checked(series: pd.Series, name: str, column: Column) -> pd.Series:
     try:
         return _cast(series, column)
     except (TypeError, ValueError, OverflowError, ArithmeticError):
-        raise TableError(f"column={name!r} {'; '.join(_unfit(column.dtype))}") from None
+        raise TableError(f"column={name!r} {'; '.join(_unfit(str(column.dtype)))}") from None
 
 
 def dtype_trouble(name: str, column: Column) -> tuple[str, str] | None:

@@ -106,11 +106,12 @@ def _write_parquet(rows: pd.DataFrame, path: Path, schema: Schema) -> None:
 
 
 def _array(series: pd.Series, name: str, column: Column) -> Any:
-    if column.shows_texts or column.dtype == "str" or column.zone == "mixed":
+    shows_texts = column.shows_texts and not (column.is_span and column.dtype is not None)
+    if shows_texts or column.dtype == "str" or column.zone == "mixed":
         return pa.array(texts(series, column), type=pa.string())
     if column.is_date and (column.dtype or "object") in ("object", "category"):
         return pa.array(series.to_numpy().astype("datetime64[D]"), type=pa.date32())
-    shown = series if column.dtype in (None, "object") else shown_column(series, name, column)
+    shown = series if column.dtype in (None, "object") and not column.is_span else shown_column(series, name, column)
     if isinstance(shown.dtype, pd.SparseDtype):  # which Arrow does not know
         shown = shown.astype(shown.dtype.subtype)
     return pa.array(shown, type=_arrow_type(shown, column), from_pandas=True)
@@ -122,4 +123,6 @@ def _arrow_type(shown: pd.Series, column: Column) -> Any:
         return None
     if column.is_boolean:
         return pa.bool_()
+    if column.is_span:
+        return pa.time64("us")
     return pa.int64() if column.holds_whole_numbers else pa.string()

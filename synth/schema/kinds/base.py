@@ -59,9 +59,11 @@ class AnyColumn(Frozen):
     is_weight: ClassVar[bool] = False  # of rows in a survey: it predicts nothing
     is_time: ClassVar[bool] = False
     is_date: ClassVar[bool] = False  # a time whose positions are days; those of others are microseconds
+    is_span: ClassVar[bool] = False  # a number that counts `micros` microseconds: a duration, or a time of day
     is_identifier: ClassVar[bool] = False
     is_personal: ClassVar[bool] = False
     is_text: ClassVar[bool] = False
+    reads_digits: ClassVar[bool] = False  # numbers are read, and written, as the digits of a text: days as 20201105
     has_own_texts: ClassVar[bool] = False  # cells are texts that only `parse` reads and `write` writes
     shows_texts: ClassVar[bool] = False  # a DataFrame holds texts, though values lie on a line
     domain: ClassVar[str | None] = None  # the field that a private fit can measure
@@ -110,6 +112,10 @@ class AnyColumn(Frozen):
     def write(self, value: Any) -> str:
         """The text of a number; where `has_own_texts`."""
         raise NotImplementedError
+
+    def typed(self, series: Any) -> Any:
+        """A canonical column as values that its dtype holds, or is made of; `None`: as they are, or as texts."""
+        return None
 
     @property
     def is_quantity(self) -> bool:
