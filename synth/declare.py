@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from synth.constraints import Constraint, FixedCombinations, Formula, Unique
 from synth.errors import SchemaError, nearest
 from synth.schema import Schema
+from synth.schema.counted import modeled_in
 from synth.schema.kinds.base import NOT_READ_OFF
 from synth.validation import sentence
 
@@ -38,7 +39,8 @@ def declare_schema(
         measure: columns whose bounds or categories are no public knowledge. What the schema says of them is dropped,
             since it may have been read off the table, and a private fit measures them. One that the schema already
             says to measure stays as it is, with the outer limits that somebody gave it. Proposed constraints that
-            list values of such a column, or compute it, are dropped with them; all others are asserted.
+            list values of such a column, or compute it, are dropped with them, and so is a proposal to model it; all
+            others are asserted.
         measure_spikes: columns of numbers whose frequent values are no public knowledge. Those that the schema lists
             are dropped, and a private fit measures them.
         order: column by which rows of an entity follow each other; `None` keeps the schema's.
@@ -67,12 +69,25 @@ def declare_schema(
     if nondecreasing:
         content["nondecreasing_in_entity"] = tuple(nondecreasing)
     columns = {**schema.columns, **{name: _to_measure(schema, name) for name in measure}}
-    content["columns"] = columns | {name: _to_measure_spikes(schema, columns, name) for name in measure_spikes}
+    columns |= {name: _to_measure_spikes(schema, columns, name) for name in measure_spikes}
+    content["columns"] = {name: _as_modeled(schema, columns, name, content) for name in columns}
     content["constraints"] = _asserted(schema, measure)
     try:
         return Schema.model_validate(content)
     except ValidationError as error:
         raise SchemaError(sentence(error, Schema)) from None
+
+
+def _as_modeled(schema: Schema, columns: Mapping[str, Any], name: str, content: Mapping[str, Any]) -> Any:
+    """The column as it is modeled, a proposal no longer such; without one that what is declared rules out."""
+    column, modeled = columns[name], schema.columns[name].modeled
+    if modeled is None or modeled.proposed is None:
+        return column
+    ordering = name in (content["order"], *content["nondecreasing_in_entity"])
+    measured = isinstance(column, Mapping)  # its domain, or its spikes
+    if ordering or measured or isinstance(columns.get(str(modeled.by)), Mapping):
+        return {**dict(column), "modeled": None}
+    return column.model_copy(update={"modeled": modeled.model_copy(update={"proposed": None})})
 
 
 def measurable(schema: Schema) -> tuple[str, ...]:
@@ -89,6 +104,8 @@ def measurable(schema: Schema) -> tuple[str, ...]:
     kept = [constraint for constraint in schema.constraints if constraint.proposed is None]
     named = {name for c in kept if isinstance(c, FixedCombinations) for name in c.columns}
     named |= {constraint.column for constraint in kept if isinstance(constraint, Formula)}
+    for name, modeled in modeled_in(schema).items():
+        named |= {name, str(modeled.by)} if modeled.proposed is None else set()
     return tuple(name for name in schema.learned if schema.columns[name].domain is not None and name not in named)
 
 
@@ -163,6 +180,11 @@ def unconfirmed(proposed: Schema, declared: Schema) -> list[tuple[str | None, st
     ]
     if declared.entity is not None:
         found += [(None, f"{key} may have been read off the table") for key in _of_entities(proposed, declared)]
+    found += [
+        (name, "how it is modeled may have been read off the table: what is left of a formula tells of single rows")
+        for name, modeled in modeled_in(proposed).items()
+        if modeled.proposed is not None and name in modeled_in(declared)
+    ]
     kept = set(map(str, declared.constraints))
     found += [
         (None, f"`infer` proposed from the table that {constraint}, and nobody has confirmed that")

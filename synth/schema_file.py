@@ -86,7 +86,10 @@ def to_toml(schema: Schema, *, read_off: bool = False) -> str:
     blocks = [_lines(head) + _READ_OFF_LINES * read_off + _lines(more)]
     for name, column in schema.columns.items():
         content = {"kind": column.kind} | column.model_dump(exclude_defaults=True, exclude=_understood(column))
+        modeled = content.pop("modeled", None)
         blocks.append(f"[columns.{_key(name)}]\n{_lines(content)}")
+        if modeled is not None:
+            blocks.append(f"[columns.{_key(name)}.modeled]\n{_lines(modeled)}")
     for constraint in schema.constraints:
         content = {"kind": constraint.kind} | constraint.model_dump(exclude_defaults=True)
         blocks.append(f"[[constraints]]\n{_lines(content)}")
@@ -107,6 +110,8 @@ def _key(name: str) -> str:
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(_lines(value).splitlines())} }}"
     if not isinstance(value, tuple | list):
         return _scalar(value)
     parts = [_value(part) for part in value]

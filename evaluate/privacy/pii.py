@@ -218,7 +218,7 @@ def _holds(text: str, personal: str, real: frozenset[str]) -> bool:
     return any(likeness(part, personal) in real for part in parts if ANYWHERE[personal](part))
 
 
-WHOLE = ("email", "phone", "address", "card_number", "iban", "account_number", "national_id", "text")
+WHOLE = ("email", "phone", "address", "card_number", "iban", "account_number", "national_id", "url", "text")
 """Personal data that points to one person or household by itself."""
 _NAMES = ("name", "first_name", "last_name")
 LONG = 20  # Letters and digits of a text below which it is anybody's

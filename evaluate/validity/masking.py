@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Unique
-from synth.constraints.expression import evaluate
-from synth.domain.constraint_checks import compares_days, on_one_line
+from synth.domain.constraint_checks import compares_days, exact_positions, on_one_line
 from synth.schema import Schema
 from synth.schema.kinds import Column
 
@@ -127,10 +126,15 @@ def _relative(excess: float, extent: float, of: str) -> str | None:
 
 
 def _results(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[tuple[str, int]]:
-    columns: dict[str, Any] = {name: schema.columns[name] for name in constraint.columns}
-    positions = {name: column.positions(broken[name]) for name, column in columns.items()}
-    exact, given = evaluate(constraint.parsed, positions), positions[constraint.column]
-    low, high = columns[constraint.column].ends
+    if constraint.looks_back:
+        yield f"{constraint.column!r} is not what its formula gives by the row before", len(broken)
+        return
+    column: Any = schema.columns[constraint.column]
+    exact, given = (
+        exact_positions(broken, constraint, column, schema.columns),
+        column.positions(broken[constraint.column]),
+    )
+    low, high = column.ends
     for is_there, gives, words in ((False, True, "is missing where its formula gives a value"),
                                    (True, False, "is there where its formula gives no value")):  # fmt: skip
         n = int(((np.isnan(given) != is_there) & (np.isnan(exact) != gives)).sum())
@@ -140,4 +144,6 @@ def _results(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[
     for difference, n in zip(differences, counts.tolist(), strict=True):
         where = "above" if difference > 0 else "below"
         size = _relative(abs(difference), high - low, "its range")
+        if column.is_time:
+            size = _lasting(abs(difference) * column.per_position)
         yield f"{constraint.column!r} is {where} what its formula gives by about {size}", n

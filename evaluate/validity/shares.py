@@ -12,7 +12,7 @@ from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
 from evaluate.text import MOST_NAMED, listed
 from synth.constraints import Constraint, Unique
-from synth.domain.constraint_checks import broken
+from synth.histories.ordering import broken_in
 from synth.personal.formats import form_of
 from synth.table.translating import Translations, in_words
 
@@ -43,12 +43,14 @@ class Landmarks:
     @classmethod
     def of(cls, tables: Tables) -> Self:
         """The landmarks of the real rows at hand."""
-        constraints, columns = tables.declared.constraints, tables.schema.columns
+        constraints = tables.declared.constraints
         rows, each, of_columns = [], [], []
         for frame, faulty in zip((tables.holdout, tables.shuffled), tables.faulty or (None, None), strict=True):
             cells = {} if faulty is None else {name: faulty[name].to_numpy() for name in faulty.columns}
             laws = [
-                np.logical_or.reduce([broken(frame, law, columns), *(cells[n] for n in law.columns if n in cells)])
+                np.logical_or.reduce(
+                    [broken_in(frame, law, tables.schema), *(cells[n] for n in law.columns if n in cells)]
+                )
                 for law in constraints
             ]
             rows.append(float(1 - np.logical_or.reduce([np.zeros(len(frame), bool), *cells.values(), *laws]).mean()))

@@ -19,7 +19,7 @@ from evaluate.tables import MetricResult, Tables
 from evaluate.validity.masking import shapes
 from evaluate.validity.shares import Judged, Landmarks, Law, ViolationCounts, rules_of_personal, share
 from synth.constraints import Constraint, Unique
-from synth.domain.constraint_checks import broken
+from synth.histories.ordering import broken_in
 from synth.observed import observe
 from synth.personal.formats import ill_formed
 from synth.row_hash import entity_hashes
@@ -91,7 +91,8 @@ def _law(
         flags = repeated(rows, names, schema)
         units = _alike(rows, flags, names)  # rows that repeat each other go wrong together; rows of an entity otherwise
     else:
-        flags = np.concatenate([broken(frame, constraint, schema.columns) for frame in rows.frames(*names)])
+        frames = [rows.frame()] if constraint.looks_back else rows.frames(*names)
+        flags = np.concatenate([broken_in(frame, constraint, schema) for frame in frames])
     tally = ViolationCounts.of(flags | unread, units)
     shown = _shapes(rows, flags & ~unread, constraint, schema)
     return Law(constraint, tally, int(unread.sum()), tuple(shown)), flags | unread

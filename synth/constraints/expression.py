@@ -4,23 +4,38 @@
 
     sum      = product (("+" | "-") product)*
     product  = signed (("*" | "/") signed)*
-    signed   = ("-" | "+") signed | number | name | "(" sum ")"
+    signed   = ("-" | "+") signed | number | name | call | "(" sum ")"
+    call     = function "(" sum ("," sum)* ")"
     name     = identifier | "`" any text "`"        a backtick within is written twice
+
+Times count as so many of a unit since 1970. Functions: `floor`, `round`; of times `day` (its midnight), `year`,
+`month`, `weekday` (Monday 0), `hour`; `before`, the value of a column in the row before, of the same entity; and
+`either`, the first of two values, or where it is missing the second.
 """
 
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+
+from synth.errors import nearest
 
 MAX_LENGTH, MAX_NESTING = 500, 20
 """Characters of an expression and parentheses or signs within each other at most."""
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[^\W\d]\w*)|`(?P<quoted>(?:[^`]|``)+)`"
-    r"|(?P<symbol>[-+*/()]))"
+    r"|(?P<symbol>[-+*/(),]))"
 )
+Unit = Literal["week", "day", "hour", "minute", "second"]
+UNITS: Mapping[str, int] = {
+    "week": 604_800 * 10**6, "day": 86_400 * 10**6, "hour": 3_600 * 10**6, "minute": 60 * 10**6, "second": 10**6,
+}  # fmt: skip
+"""Microseconds of each unit of times."""
+BEFORE, EITHER = "before", "either"
+_SLACK = 5e-7  # by which a quotient of times may miss a whole number below which it would be cut off
 _PLAIN = re.compile(r"[^\W\d]\w*")
 _OPERATIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide,
@@ -50,7 +65,15 @@ class Operation:
     right: "Expression"
 
 
-Expression = ConstantTerm | Name | Operation
+@dataclass(frozen=True)
+class Call:
+    """A function of expressions."""
+
+    function: str
+    arguments: tuple["Expression", ...]
+
+
+Expression = ConstantTerm | Name | Operation | Call
 
 
 def parse(text: str) -> Expression:
@@ -77,36 +100,130 @@ def written(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else f"`{name.replace('`', '``')}`"
 
 
-def names(expression: Expression) -> Iterator[str]:
-    """The columns that an expression names, left to right, repeated where it repeats them."""
+def names(expression: Expression, *, before: bool = False) -> Iterator[str]:
+    """The columns that an expression names in the row itself, or in the one before it, repeated where it repeats them.
+
+    >>> list(names(parse("before(balance) - paid"))), list(names(parse("before(balance) - paid"), before=True))
+    (['paid'], ['balance'])
+    """
     if isinstance(expression, Name):
-        yield expression.name
+        yield from () if before else (expression.name,)
     elif isinstance(expression, Operation):
-        yield from names(expression.left)
-        yield from names(expression.right)
+        yield from names(expression.left, before=before)
+        yield from names(expression.right, before=before)
+    elif isinstance(expression, Call):
+        for argument in expression.arguments:
+            yield from names(argument, before=before != (expression.function == BEFORE))
 
 
-def evaluate(expression: Expression, values: Mapping[str, np.ndarray]) -> np.ndarray:
+def needs(expression: Expression) -> frozenset[str]:
+    """The columns of which none may be missing where the expression has a value; "before()": a row before.
+
+    >>> sorted(needs(parse("either(before(balance), lent) - paid")))
+    ['paid']
+    """
+    if isinstance(expression, ConstantTerm):
+        return frozenset()
+    if isinstance(expression, Name):
+        return frozenset({expression.name})
+    if isinstance(expression, Operation):
+        return needs(expression.left) | needs(expression.right)
+    if expression.function == BEFORE:
+        return frozenset({f"{BEFORE}()"})
+    parts = [needs(argument) for argument in expression.arguments]
+    return parts[0] & parts[1] if expression.function == EITHER else parts[0]
+
+
+def evaluate(
+    expression: Expression,
+    values: Mapping[str, np.ndarray],
+    before: Mapping[str, np.ndarray] | None = None,
+    unit: Unit | None = None,
+) -> np.ndarray:
     """The value in every row, shape (n,), float64; NaN where an operand is missing or a divisor is zero.
-    `values`: the columns that it names, shape (n,) each, NaN where missing.
+    `values`: the columns that it names, shape (n,) each, NaN where missing; times in so many of `unit` since 1970.
+    `before`: the same of the row before; `None`: there is none before any.
 
     >>> evaluate(parse("a / b"), {"a": np.array([1.0, 1.0, np.nan]), "b": np.array([2.0, 0.0, 1.0])}).tolist()
     [0.5, nan, nan]
     """
     with np.errstate(all="ignore"):
-        made = _evaluate(expression, values)
-    return np.where(np.isfinite(made), made, np.nan)
+        result = _evaluate(expression, values, before, UNITS.get(unit or "", 1))
+    return np.where(np.isfinite(result), result, np.nan)
 
 
-def _evaluate(expression: Expression, values: Mapping[str, np.ndarray]) -> np.ndarray:
+def _evaluate(
+    expression: Expression,
+    values: Mapping[str, np.ndarray],
+    before: Mapping[str, np.ndarray] | None,
+    micros: int,
+) -> np.ndarray:
     if isinstance(expression, ConstantTerm):
         return np.asarray(expression.value)
     if isinstance(expression, Name):
         return values[expression.name]
-    left, right = _evaluate(expression.left, values), _evaluate(expression.right, values)
-    made = _OPERATIONS[expression.symbol](left, right)
+    if isinstance(expression, Call):
+        if expression.function == BEFORE:
+            return np.asarray(np.nan) if before is None else _evaluate(expression.arguments[0], before, None, micros)
+        parts = [_evaluate(argument, values, before, micros) for argument in expression.arguments]
+        if expression.function == EITHER:
+            return np.where(np.isnan(parts[0]), parts[1], parts[0])
+        return _called(expression.function, parts[0], micros)
+    left, right = (_evaluate(side, values, before, micros) for side in (expression.left, expression.right))
+    result = _OPERATIONS[expression.symbol](left, right)
     # What was infinite once stays missing: 1 / (1 / 0) is no zero.
-    return np.where(np.isfinite(made), made, np.nan)
+    return np.where(np.isfinite(result), result, np.nan)
+
+
+def _called(function: str, x: np.ndarray, micros: int) -> np.ndarray:
+    """A function of values, of which times are in units of so many microseconds."""
+    if function in ("floor", "round"):
+        return np.asarray(np.floor(x + _SLACK) if function == "floor" else np.rint(x))
+    stamps = np.rint(x * micros)
+    days = np.floor(stamps / UNITS["day"])
+    if function == "day":
+        return np.asarray(days * UNITS["day"] / micros)
+    if function == "weekday":
+        return np.asarray((days + 3) % 7)  # 1970 began on a Thursday
+    if function == "hour":
+        return np.asarray(np.floor(stamps % UNITS["day"] / UNITS["hour"]))
+    calendar = np.where(np.isfinite(days), days, 0).astype(np.int64).astype("datetime64[D]")
+    months = calendar.astype("datetime64[M]").astype(np.float64)
+    part = np.floor(months / 12) + 1970 if function == "year" else months % 12 + 1
+    return np.where(np.isfinite(days), part, np.nan)
+
+
+def limits(
+    expression: Expression, bounds: Mapping[str, tuple[float, float]], unit: Unit | None = None
+) -> tuple[float, float]:
+    """The least and the greatest value that an expression can have, infinite where a divisor may be zero.
+    `bounds`: of the columns, of times in `unit`.
+
+    >>> limits(parse("a - 2 * b"), {"a": (0, 10), "b": (-1, 1)})
+    (-2.0, 12.0)
+    """
+    if isinstance(expression, ConstantTerm):
+        return expression.value, expression.value
+    if isinstance(expression, Name):
+        return bounds[expression.name]
+    if isinstance(expression, Call):
+        if expression.function in _CYCLES:
+            return _CYCLES[expression.function]
+        lows, highs = zip(*(limits(argument, bounds, unit) for argument in expression.arguments), strict=True)
+        ends = np.array([min(lows), max(highs)])
+        if expression.function not in (BEFORE, EITHER):
+            ends = _called(expression.function, ends, UNITS[unit or "day"])
+        return float(ends[0]), float(ends[1])
+    left, right = limits(expression.left, bounds, unit), limits(expression.right, bounds, unit)
+    if expression.symbol == "/" and right[0] <= 0 <= right[1]:
+        return -math.inf, math.inf
+    with np.errstate(all="ignore"):
+        corners = _OPERATIONS[expression.symbol](np.repeat(left, 2), np.tile(right, 2))
+    return (-math.inf, math.inf) if np.isnan(corners).any() else (float(corners.min()), float(corners.max()))
+
+
+_CYCLES = {"month": (1.0, 12.0), "weekday": (0.0, 6.0), "hour": (0.0, 23.0)}
+FUNCTIONS = ("floor", "round", "day", "year", *_CYCLES, BEFORE, EITHER)
 
 
 class _Reading:
@@ -156,9 +273,30 @@ class _Reading:
                 raise ValueError(f"expression={self.text!r} has a number beyond 64 bits; write a smaller one")
             self._next()
             return ConstantTerm(number)
+        if self.kind == "name" and self.text[self.end :].lstrip().startswith("("):
+            return self._call(self._taken(), depth)
         if self.kind in ("name", "quoted"):
             return Name(self._taken())
         raise self.unexpected("a column, a number or an opening parenthesis")
+
+    def _call(self, function: str, depth: int) -> Expression:
+        if function not in FUNCTIONS:
+            raise ValueError(f"expression={self.text!r} has no function {function!r}; {nearest(function, FUNCTIONS)}")
+        self._next()
+        arguments = [self.sum(depth + 1)]
+        while (self.kind, self.value) == ("symbol", ","):
+            self._next()
+            arguments.append(self.sum(depth + 1))
+        if (self.kind, self.value) != ("symbol", ")"):
+            raise self.unexpected("an operator (+ - * /) or a closing parenthesis")
+        self._next()
+        if len(arguments) != 1 + (function == EITHER):
+            raise ValueError(
+                f"expression={self.text!r}: {function} has {1 + (function == EITHER)} arguments; correct it"
+            )
+        if function == BEFORE and not isinstance(arguments[0], Name):
+            raise ValueError(f"expression={self.text!r}: before(...) is of one column; name it alone")
+        return Call(function, tuple(arguments))
 
     def _taken(self) -> str:
         value = self.value

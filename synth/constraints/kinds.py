@@ -1,13 +1,13 @@
 """Constraint kinds: what each of them says, and its validation, on its own and against the columns that it names."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from synth.constraints.expression import Expression, names, parse
+from synth.constraints.expression import BEFORE, Expression, Unit, names, needs, parse
 from synth.errors import nearest
 from synth.validation import Frozen, require_plain
 
@@ -15,10 +15,22 @@ Value = Annotated[bool, Field(strict=True)] | Annotated[int, Field(strict=True)]
 """A value of a combination: true or false, a whole number or a text."""
 
 
+EXPRESSION = (
+    "Sums, differences, products, quotients and functions of numbers and times; a name that is no plain word stands "
+    "in backticks."
+)
+UNIT = "Unit in which times count in the expression: week, day, hour, minute or second."
+
+
 class _Constraint(Frozen):
     proposed: str | None = Field(
         default=None, description="What speaks for a proposal of `schema infer`; a declared schema has none."
     )
+
+    @property
+    def looks_back(self) -> bool:
+        """True if it is about a row and the row before it, of the same entity."""
+        return False
 
 
 class Inequality(_Constraint):
@@ -110,21 +122,29 @@ class Formula(_Constraint):
     """A column is computed from others: it is rounded to its own precision, and missing where an operand is missing."""
 
     kind: Literal["formula"] = "formula"
-    column: str = Field(description="Numeric column that is computed, never learned.")
-    expression: str = Field(
-        description="Sums, differences, products and quotients of numeric columns and numbers; a name that is no plain "
-        "word stands in backticks."
-    )
+    column: str = Field(description="Number or time that is computed, never learned.")
+    expression: str = Field(description=EXPRESSION)
+    unit: Unit | None = Field(default=None, description=UNIT)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns it is about: its own, then its operands."""
-        return self.column, *self.operands
+        return tuple(dict.fromkeys((self.column, *self.operands)))
 
     @property
     def operands(self) -> tuple[str, ...]:
         """The columns it is computed from, each once."""
+        return operands_of(self.parsed)
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """Those of them in the row itself."""
         return tuple(dict.fromkeys(names(self.parsed)))
+
+    @property
+    def looks_back(self) -> bool:
+        """True if a column of the row before is in the expression."""
+        return any(names(self.parsed, before=True))
 
     @property
     def parsed(self) -> Expression:
@@ -133,12 +153,17 @@ class Formula(_Constraint):
     @field_validator("expression")
     @classmethod
     def _readable(cls, expression: str) -> str:
-        if not list(names(parse(expression))):
+        if not operands_of(parse(expression)):
             raise ValueError(f"expression={expression!r} names no column; a constant needs no formula, but bounds")
         return expression
 
     def __str__(self) -> str:
         return f"{self.column!r} is {self.expression}"
+
+
+def operands_of(expression: Expression) -> tuple[str, ...]:
+    """The columns that an expression names, in the row or the one before it, each once."""
+    return tuple(dict.fromkeys((*names(expression), *names(expression, before=True))))
 
 
 class Unique(_Constraint):
@@ -181,25 +206,22 @@ def check(constraints: Sequence[Constraint], columns: Columns) -> None:
             _CHECKS[type(constraint)](constraint, columns)
         except ValueError as error:
             raise ValueError(f"constraints.{place}: {error}") from None
-    formulas = [constraint for constraint in constraints if isinstance(constraint, Formula)]
-    computed = [formula.column for formula in formulas]
+    computed = [constraint.column for constraint in constraints if isinstance(constraint, Formula)]
     twice = next((name for name in computed if computed.count(name) > 1), None)
     if twice is not None:
         raise ValueError(f"column={twice!r} has two formulas; keep one")
-    in_order(formulas)
 
 
-def in_order(formulas: Sequence[Formula]) -> list[Formula]:
-    """The formulas with each after those that its operands need."""
-    waiting, placed = list(formulas), list[Formula]()
+def in_order(parents: Mapping[str, Collection[str]]) -> list[str]:
+    """Columns, each after those among them that it is worked out from."""
+    waiting, placed = dict(parents), list[str]()
     while waiting:
-        unknown = {formula.column for formula in waiting}
-        ready = [formula for formula in waiting if unknown.isdisjoint(formula.operands)]
+        ready = [name for name in waiting if waiting.keys().isdisjoint(waiting[name])]
         if not ready:
-            circle = ", ".join(repr(formula.column) for formula in waiting)
+            circle = ", ".join(map(repr, waiting))
             raise ValueError(f"formulas need each other in a circle: columns {circle}; take one of them out")
         placed += ready
-        waiting = [formula for formula in waiting if formula not in ready]
+        waiting = {name: named for name, named in waiting.items() if name not in ready}
     return placed
 
 
@@ -271,11 +293,12 @@ def _check_combinations(constraint: FixedCombinations, columns: Columns) -> None
 
 
 def _check_formula(constraint: Formula, columns: Columns) -> None:
-    for name in constraint.columns:
-        if not columns[name].is_number:
-            raise ValueError(
-                f"column={name!r} is of kind {columns[name].kind}; a formula is about integer, real and weight columns"
-            )
+    check_operands(constraint.columns, constraint.unit, columns)
+    if f"{BEFORE}()" in needs(constraint.parsed) and not columns[constraint.column].missing:
+        raise ValueError(
+            f"column={constraint.column!r} is computed from the row before, and the first row of an entity has none; "
+            "set missing = true, or write either(before(...), ...)"
+        )
     if columns[constraint.column].is_measured:
         raise ValueError(
             f"column={constraint.column!r} is computed, and what is computed is not measured; declare its bounds"
@@ -285,6 +308,18 @@ def _check_formula(constraint: Formula, columns: Columns) -> None:
             f"column={constraint.column!r} is computed, and what is computed is not measured; leave out "
             "measure_spikes = true"
         )
+
+
+def check_operands(named: Sequence[str], unit: Unit | None, columns: Columns) -> None:
+    """Refuse an expression about columns that are neither numbers nor times, or about times without a unit."""
+    for name in named:
+        if not columns[name].is_line:
+            raise ValueError(
+                f"column={name!r} is of kind {columns[name].kind}; a formula is about integer, real and weight "
+                "columns, dates and times"
+            )
+        if columns[name].is_time and unit is None:
+            raise ValueError(f'column={name!r} is a time, which counts in a unit; add one, such as unit = "day"')
 
 
 def _check_unique(constraint: Unique, columns: Columns) -> None:

@@ -3,14 +3,14 @@
 Everything is compared on the numeric scale (float64): whole numbers beyond 2^53 only as exactly as that.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from synth.constraints import Constraint, Dependency, FixedCombinations, Formula, Inequality, Unique
-from synth.constraints.expression import evaluate
+from synth.constraints.expression import UNITS, evaluate, names
 from synth.domain import numeric_scale
 from synth.schema.kinds import Column
 from synth.schema.kinds.moments import DAY
@@ -19,9 +19,12 @@ NOISE = 1e-9  # relative difference that is an artifact of floating point
 Columns = Mapping[str, Column]
 
 
-def broken(frame: pd.DataFrame, constraint: Constraint, columns: Columns) -> np.ndarray:
+def broken(
+    frame: pd.DataFrame, constraint: Constraint, columns: Columns, before: pd.DataFrame | None = None
+) -> np.ndarray:
     """True for rows that break a constraint; shape (n,). Of rows that repeat each other, all of them do.
     `frame`: in canonical form; *Sensitive* where it is real.
+    `before`: the row before each, of the same entity; `None`: there is none.
     """
     if isinstance(constraint, Inequality):
         return _out_of_order(frame, constraint, columns)
@@ -29,7 +32,7 @@ def broken(frame: pd.DataFrame, constraint: Constraint, columns: Columns) -> np.
         return _unlisted(frame, constraint, columns)
     if isinstance(constraint, Unique):
         return repeated(frame, constraint, columns)
-    return _miscalculated(frame, constraint, columns)
+    return _miscalculated(frame, constraint, columns, before)
 
 
 def repeated(
@@ -59,13 +62,22 @@ def _told_apart(series: pd.Series, column: Column) -> pd.Series:
     return series.reset_index(drop=True)
 
 
-def compute(frame: pd.DataFrame, formula: Formula, columns: Columns) -> tuple[pd.Series, np.ndarray]:
-    """A formula's column in canonical form, and which rows it is not lawful in; shape (n,) both."""
+def compute(
+    frame: pd.DataFrame, formula: Formula, columns: Columns, before: pd.DataFrame | None = None
+) -> tuple[pd.Series, np.ndarray]:
+    """A formula's column in canonical form, and which rows it is not lawful in; shape (n,) both.
+    `before`: the row before each, of the same entity; `None`: there is none.
+    """
     column: Any = columns[formula.column]
-    exact = _exact(frame, formula, columns)
-    missing, unit = np.isnan(exact), column.unit
-    # In steps of the precision, where there is one: whole numbers, which float64 compares exactly.
-    made = exact if unit is None else np.rint(numeric_scale.ratio(exact, unit))
+    exact, unit = exact_positions(frame, formula, column, columns, before), column.unit
+    return settled(exact if unit is None else np.rint(numeric_scale.ratio(exact, unit)), column)
+
+
+def settled(made: np.ndarray, column: Any) -> tuple[pd.Series, np.ndarray]:
+    """Computed values in canonical form, and which rows they are not lawful in; shape (n,) both.
+    `made`: whole steps of the precision, where there is one, which float64 compares exactly; NaN where missing.
+    """
+    missing, unit = np.isnan(made), column.unit
     low, high = _limits(column, unit)
     outside = (made < low) | (made > high)
     inside = np.clip(np.where(missing, 0.0, made), max(low, -numeric_scale.LARGEST), min(high, numeric_scale.LARGEST))
@@ -136,9 +148,11 @@ def _unlisted(frame: pd.DataFrame, constraint: FixedCombinations, columns: Colum
     return np.asarray(~lawful & ~missing)
 
 
-def _miscalculated(frame: pd.DataFrame, formula: Formula, columns: Columns) -> np.ndarray:
+def _miscalculated(
+    frame: pd.DataFrame, formula: Formula, columns: Columns, before: pd.DataFrame | None
+) -> np.ndarray:  # fmt: skip
     column: Any = columns[formula.column]
-    exact, given = _exact(frame, formula, columns), column.positions(frame[formula.column])
+    exact, given = exact_positions(frame, formula, column, columns, before), column.positions(frame[formula.column])
     differs = np.abs(given - exact) > _allowed(exact, column.unit)
     return np.asarray(np.where(np.isnan(given) | np.isnan(exact), np.isnan(given) != np.isnan(exact), differs))
 
@@ -150,9 +164,24 @@ def _allowed(exact: np.ndarray, unit: float | None) -> Any:
     return unit / 2 * (1 + 1e-6) + 4 * np.spacing(np.abs(exact))
 
 
-def _exact(frame: pd.DataFrame, formula: Formula, columns: Columns) -> np.ndarray:
-    operands: dict[str, Any] = {name: columns[name] for name in formula.operands}
-    return evaluate(formula.parsed, {name: c.positions(frame[name]) for name, c in operands.items()})
+def exact_positions(
+    frame: pd.DataFrame, formula: Any, column: Any, columns: Columns, before: pd.DataFrame | None = None
+) -> np.ndarray:
+    """The values of an expression as positions of a column, shape (n,); NaN where there are none.
+    `formula`: a formula, or what a column is modeled as.
+    `before`: the row before each, of the same entity; `None`: there is none.
+    """
+    per_unit = UNITS[formula.unit or "day"]
+
+    def values(rows: pd.DataFrame, names: Iterable[str]) -> dict[str, np.ndarray]:
+        named = {name: columns[name] for name in names}
+        lines = {name: (each, each.positions(rows[name])) for name, each in named.items()}
+        return {n: line * (c.per_position / per_unit) if c.is_time else line for n, (c, line) in lines.items()}
+
+    earlier = None if before is None else values(before, names(formula.parsed, before=True))
+    exact = evaluate(formula.parsed, values(frame, formula.parents), earlier, formula.unit)
+    exact = np.broadcast_to(exact, len(frame))
+    return np.asarray(exact * (per_unit / column.per_position) if column.is_time else exact)
 
 
 def _slack(values: Any) -> Any:

@@ -414,6 +414,7 @@ class Discretizer:
     @classmethod
     def from_plain(cls, content: Mapping[str, Any], schema: Schema) -> Self:
         """A discretizer from plain data and the schema it was made under."""
+        schema = schema.counted
         plain_arrays.require_columns(content, schema.modeled)
         made = []
         for name in schema.modeled:

@@ -19,13 +19,13 @@ DECADES = 6
 
 def public_grid(column: LineColumn) -> np.ndarray:
     """Edges of fine half-open cells from what is declared alone; shape (n_cells + 1,), ascending."""
-    low, high = column.ends
+    low, high = column.span
     unit = column.unit
     scale, often = getattr(column, "scale", "linear"), column.spacing
     edges = _geometric(low, high, often) if scale == "log" else _even(low, high, often)
     if often != unit:
         edges = between(edges, often)
-    return close(np.concatenate([edges, _declared(column), _around_spikes(column)]), low, high, unit)
+    return close(np.concatenate([edges, _declared(column), _around_spikes(column)]), column)
 
 
 def declared_groups(column: LineColumn, edges: np.ndarray) -> np.ndarray | None:
@@ -34,7 +34,10 @@ def declared_groups(column: LineColumn, edges: np.ndarray) -> np.ndarray | None:
     if len(declared) == 0:
         return None
     inner = between(declared, column.unit)[1:-1]
-    return np.searchsorted(inner, edges[:-1], side="right").astype(np.int64)
+    groups = np.searchsorted(inner, edges[:-1], side="right").astype(np.int64)
+    apart = numeric_scale.beside_cells(edges, column)
+    groups[apart] = len(inner) + 1 + np.arange(len(apart))
+    return groups
 
 
 def quantile_edges(distinct: np.ndarray, counts: np.ndarray, column: LineColumn, n_bins: int) -> np.ndarray:
@@ -42,13 +45,12 @@ def quantile_edges(distinct: np.ndarray, counts: np.ndarray, column: LineColumn,
     `distinct`: *Sensitive*. The places on the line that hold a value, ascending, shape (n_places,).
     `counts`: *Sensitive*. How many values each of them holds, shape (n_places,).
     """
-    low, high = column.ends
     unit = column.unit
     alone = counts * n_bins >= counts.sum() if len(distinct) > n_bins else np.ones(len(distinct), dtype=bool)
     spikes = distinct[alone]
     after = spikes + unit if unit is not None else np.nextafter(spikes, np.inf)
     rest = quantiles(distinct[~alone], counts[~alone], n_bins)
-    return close(np.concatenate([spikes, after, rest]), low, high, unit)
+    return close(np.concatenate([spikes, after, rest]), column)
 
 
 def quantiles(distinct: np.ndarray, counts: np.ndarray, n_bins: int) -> np.ndarray:
@@ -70,8 +72,7 @@ def within(edges: np.ndarray, column: LineColumn) -> bool:
     """True if cells are none but between the column's bounds, as far as a grid goes around them.
     `edges`: ascending, shape (n_cells + 1,).
     """
-    low, high = column.ends
-    around = close(np.zeros(0), low, high, column.unit)
+    around = close(np.zeros(0), column)
     return bool(around[0] <= edges[0] and edges[-1] <= around[-1])
 
 
@@ -89,20 +90,30 @@ def resolution(edges: np.ndarray, column: LineColumn) -> np.ndarray:
 
 
 def spike_cells(edges: np.ndarray, column: LineColumn) -> np.ndarray:
-    """The cells that hold a declared spike, or the zero of a logarithmic scale; boolean, shape (n_cells,)."""
+    """The cells of declared spikes, of values beside the line, and of a logarithmic scale's zero; boolean."""
     zero = (0.0,) if getattr(column, "scale", "linear") == "log" else ()
     places = np.array([*getattr(column, "spikes", ()), *zero], dtype=np.float64)
     found = np.zeros(len(edges) - 1, dtype=bool)
     found[np.searchsorted(edges, places[(places >= edges[0]) & (places < edges[-1])], side="right") - 1] = True
+    found[numeric_scale.beside_cells(edges, column)] = True
     return found
 
 
-def close(edges: np.ndarray, low: float, high: float, unit: float | None) -> np.ndarray:
-    """Inner edges between the bounds, the bounds around them."""
-    bottom = low if unit is None else low - unit / 2
-    top = np.nextafter(high, np.inf) if unit is None else max(high + unit / 2, np.nextafter(high, np.inf))
+def close(edges: np.ndarray, column: LineColumn) -> np.ndarray:
+    """Inner edges between the bounds, the bounds around them, and a cell for each value beside them."""
+    unit, (low, high) = column.unit, column.span
+
+    def top_of(place: float) -> float:
+        return float(
+            np.nextafter(place, np.inf) if unit is None else max(place + unit / 2, np.nextafter(place, np.inf))
+        )
+
+    bottom, top = low if unit is None else low - unit / 2, top_of(high)
     inner = np.unique(between(edges, unit))
-    return np.concatenate([[bottom], inner[(inner > bottom) & (inner < top)], [top]])
+    places = [place for place, _ in column.beside.values()]
+    below = [place if unit is None else place - unit / 2 for place in places if place < low]
+    above = [top_of(place) for place in places if place > high]
+    return np.concatenate([below[::-1], [bottom], inner[(inner > bottom) & (inner < top)], [top], above])
 
 
 def between(edges: np.ndarray, unit: float | None) -> np.ndarray:

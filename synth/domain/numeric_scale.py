@@ -50,7 +50,7 @@ def settle(
     Returns:
         Positions on the line, shape (n,).
     """
-    unit, ends = column.unit, np.array(column.ends)
+    unit, ends = column.unit, np.array(column.span)
     inside = _folded(positions, *ends)
     if unit is None:
         return inside
@@ -67,7 +67,7 @@ def settle(
         ladder = [(size, share) for (size, _), share in zip(column.ladder, shares, strict=True)]
         whole = np.clip(settled, -LARGEST, LARGEST).astype(np.int64)
         settled = _on_steps(whole, around, ladder, unit, rng)
-    return np.asarray(np.clip(settled * unit, *column.ends))
+    return np.asarray(np.clip(settled * unit, *column.span))
 
 
 def _folded(positions: np.ndarray, low: float, high: float) -> np.ndarray:
@@ -153,7 +153,14 @@ def lattice_measure(edges: np.ndarray, column: LineColumn) -> np.ndarray:
     for (size, _), weight in zip(ladder, weights, strict=True):
         every = round(size / unit)
         measure += weight * every * np.diff(np.ceil(counts / every))
+    measure[beside_cells(edges, column)] = 1.0
     return np.asarray(np.maximum(measure, 0.0) * unit)
+
+
+def beside_cells(edges: np.ndarray, column: LineColumn) -> np.ndarray:
+    """Which cells hold the values beside the line, shape (n_beside,), outward from either bound."""
+    places = np.array([place for place, _ in column.beside.values()], dtype=np.float64)
+    return np.searchsorted(edges, places, side="right") - 1
 
 
 def ratio(line: np.ndarray, unit: float) -> np.ndarray:
@@ -166,6 +173,9 @@ def ratio(line: np.ndarray, unit: float) -> np.ndarray:
 def label(low: float, high: float, column: LineColumn) -> str:
     """The values of a half-open stretch in words: "17", "17 to 22", "2011-03-28 to 2011-04-02", "[0.5, 0.75)"."""
     unit = column.unit
+    known = [str(value) for value, (place, _) in column.beside.items() if low <= place < high]
+    if len(known) == 1 and high - low <= (unit or np.spacing(high)):
+        return known[0]
     if unit is None:
         top = column.ends[1]
         return f"[{low:.6g}, {high:.6g})" if high <= top else f"[{low:.6g}, {top:.6g}]"

@@ -97,7 +97,9 @@ def _line(name: str, column: LineColumn, positions: Places, weights: Places, n_b
     means = np.bincount(cells, weights=held * distinct, minlength=n_cells) / np.maximum(mass, SMALLEST)
     n_distinct = np.bincount(cells, minlength=n_cells)
     pools = _pools(mass, enough)
-    mass = _blurred(mass, pools, numeric_scale.lattice_measure(edges, column))
+    kept = np.zeros(n_cells, dtype=bool)
+    kept[numeric_scale.beside_cells(edges, column)] = True
+    mass = _blurred(mass, pools, numeric_scale.lattice_measure(edges, column), kept)
     groups = _groups(mass, pools, n_bins, enough)
     n_distinct[pools != -1] = 0
     edges, mass, groups = _split(edges, mass, groups, means, n_distinct, column)
@@ -169,16 +171,16 @@ def _pools(mass: Places, enough: float) -> NDArray[np.int64]:
     return pools
 
 
-def _blurred(mass: Places, pools: NDArray[np.int64], measure: Places) -> Places:
-    """Masses of cells, those of each pool spread by the values that its cells can hold.
+def _blurred(mass: Places, pools: NDArray[np.int64], measure: Places, kept: NDArray[np.bool_]) -> Places:
+    """Masses of cells, those of each pool spread by the values that its cells can hold, and of those kept evenly.
 
     Cells that are in too small a pool lose their mass to the cell next to them.
     """
     mass = mass.copy()
     for pool in range(pools.max() + 1):
-        cells = np.flatnonzero(pools == pool)
-        share = measure[cells] if measure[cells].any() else np.ones(len(cells))
-        mass[cells] = mass[cells].sum() * share / share.sum()
+        for cells in (np.flatnonzero((pools == pool) & some) for some in (kept, ~kept)):
+            share = measure[cells] if measure[cells].any() else np.ones(len(cells))
+            mass[cells] = mass[cells].sum() * share / max(share.sum(), SMALLEST)
     lost = np.flatnonzero(pools == -2)
     left = np.flatnonzero((mass > 0) & (pools != -2))
     if len(left):
@@ -195,7 +197,7 @@ def _beside(held: NDArray[np.intp], cells: NDArray[np.intp]) -> NDArray[np.intp]
 
 
 def _closed(edges: Places, column: LineColumn) -> Places:
-    return grid.close(edges, *column.ends, column.unit)
+    return grid.close(edges, column)
 
 
 def _groups(mass: Places, pools: NDArray[np.int64], n_bins: int, enough: float) -> NDArray[np.int64]:

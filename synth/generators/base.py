@@ -19,6 +19,7 @@ from synth.language.specification import LanguageModel
 from synth.notebook import html_table
 from synth.progress import Progress, quiet
 from synth.schema import Schema
+from synth.schema.counted import in_rows_alone
 
 
 class Model(Protocol):
@@ -95,6 +96,8 @@ class Generator(BaseModel):
     """The reason why its models cannot be saved; `None`: they can."""
     local: ClassVar[bool] = False
     """True if rows randomize their own answers, so that no curator adds noise: their reports are audited."""
+    counts_alone: ClassVar[bool] = False
+    """True if a fit with epsilon reads a table by counts alone, which may be made where its rows are."""
     learns_histories: ClassVar[bool] = False
     """True if it can draw the rows of an entity one after another, where the schema names an order."""
     resumes: ClassVar[bool] = False
@@ -119,6 +122,12 @@ class Generator(BaseModel):
         if self.text is not None and not self.writes_texts:
             raise JobError(f"generator={self.name!r} has no language model beside it; leave out text")
         texts.check_texts(self.text, schema, promises=self.promises)
+        back = next((name for name, each in schema.worked_out.items() if each.looks_back), None)
+        if back is not None and not self.draws_histories(schema.counted) and not schema.columns[back].modeled:
+            raise SchemaError(
+                f"column={back!r} is computed from the row before it, and generator={self.name!r} draws rows "
+                f"independently: {self.independent_rows_reason}"
+            )
         if not schema.learned:
             raise SchemaError(
                 "a generator needs a column to learn, and the schema keeps none but those made anew; keep one"
@@ -145,7 +154,7 @@ class Generator(BaseModel):
     def cautions(self, schema: Schema) -> tuple[str, ...]:
         """Sentences on settings that are allowed and leak, ignore an order, or cut texts; without a final stop."""
         of_texts = texts.cautions(self.text, schema, promises=self.promises)
-        if schema.order is None or self.draws_histories(self.themed(schema)):
+        if schema.order is None or self.draws_histories(self.counted(schema)):
             return of_texts
         return (
             *of_texts,
@@ -180,30 +189,52 @@ class Generator(BaseModel):
         Args:
             train: *Sensitive*. Real rows: a DataFrame, a path, or anything else that `synth.fit` takes.
         """
+        if not self.promises:
+            from synth.generators.fitting.counted import find_relations
+
+            train, schema = find_relations(train, schema)
         if not schema.texts:
-            return self.fit_rows(train, schema, **self._taken(seed, progress, budget, place))
+            return self._fit_counted(train, schema, self._taken(seed, progress, budget, place))
         from synth.generators.models.text_model import TextModel
 
         self.check(schema)
         if self.text is None:
             raise JobError("a language model learns columns of text, and the option text is not set; set it")
         texts.try_folder(self.text, promises=self.promises)
-        themed = self.themed(schema)
+        counted = self.counted(schema)
         if isinstance(self, PrivateGenerator) and self.promises and budget is None:
             progress("calibrating the noise", None)
-            budget = Budget(self.calibrated(themed))
-        rows = texts.prepared(train, schema, promises=self.promises, in_order=self.draws_histories(themed))
+            budget = Budget(self.calibrated(counted))
+        rows = texts.prepared(train, schema, promises=self.promises, in_order=self.draws_histories(counted))
         public = texts.PublicTexts.read(self.text, schema, promises=self.promises)
         if public.themes is not None:
             rows = public.themes.add_columns(rows, schema)
-        model = self.fit_rows(rows, themed, **self._taken(seed, progress, budget, place))
+        themed = texts.themed(self.text, schema, promises=self.promises)
+        model = self._fit_counted(rows, themed, self._taken(seed, progress, budget, place))
         asked, paid = (self.text, public), budget if self.promises else None
         apart = None if place is None else place / texts.PREPARED
         return TextModel(model, texts.fit_texts(asked, rows, model, seed, progress, paid, apart))
 
-    def themed(self, schema: Schema) -> Schema:
-        """The schema of the rows that a fit counts: with columns of themes, where public texts have any."""
-        return texts.themed(self.text, schema, promises=self.promises)
+    def counted(self, schema: Schema) -> Schema:
+        """The schema of the rows that a fit counts: with columns of themes, and with what is left of modeled ones."""
+        return self._held(texts.themed(self.text, schema, promises=self.promises)).counted
+
+    def _held(self, schema: Schema) -> Schema:
+        """The schema of a model: columns are told by the row before where histories are drawn, else by their values."""
+        return schema if self.draws_histories(schema.counted) else in_rows_alone(schema)
+
+    def _fit_counted(self, train: Any, schema: Schema, taken: Mapping[str, Any]) -> Model:
+        """A model of the rows as they are counted, which gives rows under the schema. `train`: *Sensitive*."""
+        held = self._held(schema)
+        counted = held.counted
+        if counted is held:
+            return self.fit_rows(train, held, **taken)
+        from synth.generators.fitting.counted import counted_source, under
+
+        mapped = self.promises and self.counts_alone and not self.draws_histories(counted)
+        rows = counted_source(train, held, promises=self.promises, mapped=mapped)
+        model: Model = under(self.fit_rows(rows, counted, **taken), held)
+        return model
 
     def _taken(
         self, seed: int, progress: Progress, budget: Budget | None, place: Path | None
@@ -229,8 +260,6 @@ class PrivateGenerator(Generator):
     """A generator that takes a privacy budget; `epsilon=None` fits without one and promises nothing."""
 
     private: ClassVar[bool] = True
-    counts_alone: ClassVar[bool] = False
-    """True if a fit with epsilon reads a table by counts alone, which may be made where its rows are."""
     epsilon: float | None = Field(
         default=None,
         strict=True,
@@ -262,7 +291,7 @@ class PrivateGenerator(Generator):
     def schedule(self, schema: Schema) -> Schedule | None:
         """Everything a fit under this schema will draw, calibrated to epsilon; reads no row."""
         self.check(schema)
-        return None if self.epsilon is None else self.calibrated(self.themed(schema))
+        return None if self.epsilon is None else self.calibrated(self.counted(schema))
 
     def calibrated(self, schema: Schema) -> Schedule:
         """The schedule of a generator with an epsilon, for rows of a schema as they are counted."""

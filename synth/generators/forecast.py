@@ -214,7 +214,7 @@ def outlook(
 ) -> Outlook:
     """The outlook of a fit under this schema. Reads no row."""
     schedule = generator.schedule(schema) if schedule is None else schedule
-    asked, schema = schema, generator.themed(schema)
+    asked, schema = schema, generator.counted(schema)
     if schedule is None:
         raise BudgetError(
             f"an outlook needs an epsilon: generator={generator.name!r} has none; set one such as epsilon=1.0"

@@ -83,7 +83,7 @@ class SdvModel(ModelDisplay):
                 # SDV samples from one fixed seed; its only way to another is the method it calls itself.
                 self.synthesizer._set_random_state(state)
                 sampled = self.synthesizer.sample(n_rows)[TABLE]
-        made = {a.name: self._column(a, sampled, rng) for a in Discretizer.by_schema(self.schema).attributes}
+        made = {a.name: self._column(a, sampled, rng) for a in Discretizer.by_schema(self.schema.counted).attributes}
         return pd.DataFrame(made, index=pd.RangeIndex(n_rows))
 
     def _column(self, attribute: Attribute, sampled: pd.DataFrame, rng: np.random.Generator) -> pd.Series:
@@ -91,7 +91,9 @@ class SdvModel(ModelDisplay):
         if name in self.constants:
             values = np.full(len(sampled), self.constants[name])
         else:
-            values = pd.to_numeric(sampled[_token(self.schema, name)]).to_numpy(dtype=np.float64, na_value=np.nan)
+            values = pd.to_numeric(sampled[_token(self.schema.counted, name)]).to_numpy(
+                dtype=np.float64, na_value=np.nan
+            )
         if attribute.edges is None:
             return attribute.values(values.astype(np.int64), rng)
         column: Any = attribute.column

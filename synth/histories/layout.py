@@ -159,7 +159,7 @@ class HistoryLayout:
             missing_values=self.schema.missing_values,
             columns=dict(columns),
             constraints=tuple(constraints),
-        )
+        ).with_missing_pairs(self.schema.missing_pairs)
 
     def _gain_column(self, name: str) -> Any:
         column: Any = self.schema.columns[name]

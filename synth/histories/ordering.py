@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from synth.constraints import Constraint
+from synth.domain.constraint_checks import broken
 from synth.errors import SchemaError
 from synth.schema import Schema
 from synth.split import row_keys
@@ -68,6 +70,25 @@ def histories_of(table: pd.DataFrame, schema: Schema) -> Histories:
     order = np.lexsort(keys)
     owners = numbers[held][order]
     return Histories(held[order], np.flatnonzero(np.diff(owners, prepend=-1)))
+
+
+def broken_in(table: pd.DataFrame, constraint: Constraint, schema: Schema) -> NDArray[np.bool_]:
+    """True for rows of a whole table that break a constraint, which may be about the row before, too; shape (n,).
+    `table`: *Sensitive* where it is real. Conforming to the schema.
+    """
+    before = rows_before(table, schema) if constraint.looks_back else None
+    return broken(table, constraint, schema.columns, before)
+
+
+def rows_before(table: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """The row before each, of the same entity, by the order; all missing where there is none.
+    `table`: *Sensitive*. Whole entities, conforming to the schema.
+    """
+    now, before = histories_of(table, schema).pairs
+    places = np.full(len(table), -1)
+    places[now] = before
+    earlier = table.take(np.maximum(places, 0)).set_axis(table.index)
+    return earlier.where(pd.Series(places >= 0, index=table.index))
 
 
 NUMBER = "[+-]?[0-9]{1,40}"  # texts of an order that sort as whole numbers

@@ -195,7 +195,7 @@ class Relation:
     def _rows(self) -> Schema:
         given, parents = self.child_schema, self.parent_schema
         columns = {**given.columns, self.key: parents.columns[self.key]}
-        columns |= {name: parents.columns[name] for name in self.inherited}
+        columns |= {name: parents.columns[name].model_copy(update={"modeled": None}) for name in self.inherited}
 
         def both(role: str) -> tuple[str, ...]:
             return (*getattr(given, role), *(name for name in getattr(parents, role) if name in self.inherited))

@@ -7,14 +7,15 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from synth.constraints import Constraint, Formula, Inequality
+from synth.constraints import Formula, Inequality
 from synth.errors import SchemaError, TableError
-from synth.infer.constraints import propose_constraints
 from synth.infer.facts import ColumnFacts, Role, facts_of
 from synth.infer.histories import HistoryProposal, propose_histories
-from synth.infer.kinds import NUMBERS, as_kind, check_kinds, missing_texts_of, numbers_beside, propose, without
+from synth.infer.kinds import NUMBERS, as_kind, check_kinds, missing_texts_of, numbers_beside, propose, repeats, without
 from synth.infer.look import RawColumn, look
+from synth.infer.parts import split_columns
 from synth.infer.personal import constant_in, settle_locales
+from synth.infer.relations import Relations, find
 from synth.schema import Schema
 from synth.schema.kinds import Column
 from synth.table import conform
@@ -74,17 +75,21 @@ def infer_schema(  # noqa: PLR0913 - each is a choice of its own, and most calls
     roles |= {name: "entity" for name in (entity,) if name is not None}
     looked = {name: look(frame[name]) for name in frame.columns}
     tokens = _missing_texts(looked, missing_values, kinds, roles)
-    facts = _all_facts(frame, looked, tokens, kinds, roles)
+    frame, parts = split_columns(frame, looked, tokens, {*kinds, *roles, *((order,) if order else ())})
+    looked |= {name: look(frame[name]) for name in parts}
+    looked = {name: looked[name] for name in frame.columns}
+    facts = _all_facts(frame, looked, tokens, kinds, roles, parts)
     if target in facts and facts[target].n_distinct < 2:
         raise TableError(f"column={target!r} is the target and has one value at most; choose a target that varies")
     columns = settle_locales({name: _column(about, kinds.get(name)) for name, about in facts.items()})
+    columns |= {name: columns[name].model_copy(update={"part": part}) for name, part in parts.items()}
     if entity is None and propose_entity:
         entity = _entity(columns, facts, order)
     if order in facts:
         columns[order] = _ordering(columns[order], facts[order], kinds)
     content: dict[str, Any] = {"status": "inferred", "target": target, "entity": entity, "order": order}
     content["missing_values"] = tokens
-    content["columns"] = _settled(columns, facts, entity)
+    content["columns"] = _settled(columns, facts, entity, kinds)
     content["constant_in_entity"] = constant_in(columns, facts, entity)
     if entity in facts:
         content["max_rows_per_unit"] = _rows_per_unit(facts[entity])
@@ -122,13 +127,20 @@ def _with_proposals(
         rows = rows.assign(**{name: counts[name] for name in found_to_count})
     amounts = {*proposal.nondecreasing, *(name for name in (proposal.order,) if name is not None)}
     constant = [name for name in schema.columns if name in {*schema.constant_in_entity, *proposal.constant}]
-    found: tuple[Constraint, ...] = ()
+    relations = Relations()
     if constraints:
-        found = propose_constraints(rows, _with_columns(schema, counted).model_copy(update={"order": proposal.order}))
+        histories_too = {"order": proposal.order, "constant_in_entity": tuple(constant)}
+        histories_too |= {"nondecreasing_in_entity": proposal.nondecreasing}
+        relations = find(rows, _with_columns(schema, counted).model_copy(update=histories_too))
         # What is compared or computed with is an amount, however few values it has.
-        amounts |= {name for rule in found if isinstance(rule, Formula | Inequality) for name in rule.columns}
+        amounts |= {
+            name for rule in relations.constraints if isinstance(rule, Formula | Inequality) for name in rule.columns
+        }
+        amounts |= {name for column, each in relations.modeled.items() for name in (column, *each.operands)}
     settled = {name: counted[name] if name in amounts else schema.columns[name] for name in counted}
-    content: dict[str, Any] = {**dict(schema), "columns": {**schema.columns, **settled}, "constraints": found}
+    columns = {**schema.columns, **settled}
+    columns |= {name: columns[name].model_copy(update={"modeled": each}) for name, each in relations.modeled.items()}
+    content: dict[str, Any] = {**dict(schema), "columns": columns, "constraints": relations.constraints}
     content |= {"order": proposal.order, "constant_in_entity": tuple(constant)}
     made = Schema.model_validate(content)
     # A column that a formula or another column gives is computed, and follows whatever that does.
@@ -167,11 +179,12 @@ def _all_facts(
     tokens: Collection[str],
     kinds: Mapping[str, str],
     roles: Mapping[str, Role],
+    parts: Collection[str],
 ) -> dict[str, ColumnFacts]:
     all_text = all(given.form == "text" for given in looked.values())
     made = {}
     for name, given in looked.items():
-        in_text = kinds.get(name) in NUMBERS or (name not in kinds and numbers_beside(given, tokens))
+        in_text = kinds.get(name) in NUMBERS or name in parts or (name not in kinds and numbers_beside(given, tokens))
         known = without(given, tokens) if given.form == "text" else look(frame[name], frozenset({"", *tokens}))
         role = roles.get(name)
         made[name] = facts_of(name, frame[name], known, all_text=all_text, numbers_in_text=in_text, role=role)
@@ -226,12 +239,16 @@ def _entity(columns: dict[str, Column], facts: dict[str, ColumnFacts], order: st
     return None
 
 
-def _settled(columns: dict[str, Column], facts: dict[str, ColumnFacts], entity: str | None) -> dict[str, Column]:
-    """The columns, with every identifier dropped that repeats itself and is not the entity."""
-    settled = {}
+def _settled(
+    columns: dict[str, Column], facts: dict[str, ColumnFacts], entity: str | None, kinds: Collection[str]
+) -> dict[str, Column]:
+    """The columns; identifiers that repeat themselves beside the entity are codes of something, or left out."""
+    settled = dict(columns)
     for name, column in columns.items():
-        stray = column.is_identifier and not facts[name].unique and name != entity
-        settled[name] = column.model_copy(update={"drop": True}) if stray else column
+        if column.is_identifier and not facts[name].unique and name != entity:
+            is_code = entity is not None and name not in kinds and repeats(facts[name])
+            left_out = column.model_copy(update={"drop": True})
+            settled[name] = as_kind(facts[name], "categorical") if is_code else left_out
     return settled
 
 

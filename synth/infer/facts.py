@@ -1,7 +1,8 @@
 """Facts about a column before its kind is proposed."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, Literal
@@ -31,6 +32,7 @@ class ColumnFacts:
     ordered: bool
     from_text: bool
     role: Role
+    written: Mapping[str, Any] = field(default_factory=dict)  # fields that say how numbers are written
 
     @cached_property
     def codes(self) -> np.ndarray:
@@ -61,6 +63,25 @@ class ColumnFacts:
         if self.given.codes is None:
             return self.present
         return self.given.cells[self.codes[self.codes >= 0]]
+
+    @cached_property
+    def digits(self) -> tuple[list[str], str] | None:
+        """The different values as up to 14 digits each, and what follows these (".0"); `None` if there are others."""
+        tail = ""
+        if self.given.form == "text":
+            tail = ".0" if all(text.endswith(".0") for text in self.present) else ""
+            texts = [str(text).removesuffix(tail) for text in self.present]
+        elif self.role == "entity" or not np.all((self.present >= 0) & (self.present < 1e14)):
+            return None
+        else:
+            texts = [f"{value:.15g}" for value in np.unique(self.present).tolist()]
+        return (texts, tail) if all(len(text) < 15 and text.isdecimal() for text in texts) else None
+
+    @cached_property
+    def numbers_per_row(self) -> np.ndarray:
+        """For every row that has a value, its number among the different ones."""
+        values = self.present if self.given.codes is None else self.codes[self.codes >= 0]
+        return np.asarray(np.unique(values, return_inverse=True)[1])
 
     @property
     def categories_declared(self) -> bool:

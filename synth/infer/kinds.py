@@ -16,8 +16,9 @@ import numpy as np
 
 from synth.errors import SchemaError, TableError, nearest
 from synth.identifiers import ALPHABETS
-from synth.infer import numeric, personal, temporal
-from synth.infer.codes import are_levels, named_code
+from synth.infer import beside, numeric, personal, spans, temporal
+from synth.infer.amounts import has_point_thousands, read_amounts
+from synth.infer.codes import are_codes, are_levels, named_code
 from synth.infer.facts import ColumnFacts
 from synth.infer.look import EXACT_FLOAT, RawColumn
 from synth.schema.kinds import (
@@ -88,7 +89,9 @@ def without(given: RawColumn, tokens: Collection[str]) -> RawColumn:
 
 def _tells(texts: list[str]) -> bool:
     """True if texts are all numbers, or all times."""
-    return len(texts) >= LEAST_VALUES and (numeric.are_numbers(texts) or temporal.are_times(texts))
+    if len(texts) < LEAST_VALUES:
+        return False
+    return numeric.are_numbers(texts) or temporal.are_times(texts) or read_amounts(dict.fromkeys(texts, 1)) is not None
 
 
 def _counts(given: RawColumn) -> Counter[str]:
@@ -136,6 +139,7 @@ def _mark(characters: set[str]) -> str | None:
 
 FEW = 20  # so many distinct texts are categories in any table
 MANY = 2_000  # more distinct texts than this are never categories
+OFTEN = 5  # rows of a value that repeats itself
 TOKENS = (("False", "True"), ("false", "true"), ("FALSE", "TRUE"))
 
 
@@ -151,7 +155,8 @@ def propose(about: ColumnFacts) -> Column:
         found = personal.propose(about, few=_few(about))
     if found is not None:
         return found
-    return _listed(about) if about.categories_declared else _of_form(about)
+    column = _listed(about) if about.categories_declared else _of_form(about)
+    return beside.of_times(column, about) if column.is_time else column
 
 
 def _of_form(about: ColumnFacts) -> Column:
@@ -159,7 +164,7 @@ def _of_form(about: ColumnFacts) -> Column:
     if form == "boolean":
         return BooleanColumn(**about.common("boolean" if about.missing else "bool"))
     if form in ("integer", "real"):
-        return numeric.propose(about, about.present)
+        return temporal.of_digits(about) or spans.of_digits(about) or numeric.propose(about, about.present)
     if form == "time":
         return temporal.of_stamps(about)
     return _of_text(about) if form == "text" else _of_objects(about)
@@ -194,17 +199,47 @@ def _of_text(about: ColumnFacts) -> Column:
         for tokens in TOKENS:
             if set(about.present) <= set(tokens):
                 return BooleanColumn(tokens=tokens, **about.common("bool"))
-        days = None if about.named_identifier else temporal.of_digits(about)
-        values = None if days is not None else numeric.of_texts(about.present, about.name)
-        if days is not None:
-            return days
+        if (times := temporal.of_digits(about) or spans.of_digits(about)) is not None:
+            return times
+        values = None if has_point_thousands(about.present) else numeric.of_texts(about.present, about.name)
         if values is not None:
-            rows = values[np.unique(about.codes[about.codes >= 0], return_inverse=True)[1]]
-            return numeric.propose(about, rows)
-    moments = temporal.of_texts(about)
-    if moments is not None:
-        return moments
-    return _of_plain_text(about)
+            return numeric.propose(_as_written(about), values[about.numbers_per_row])
+    if (times := temporal.of_texts(about) or spans.of_texts(about)) is not None:
+        return times
+    return _of_amounts(about) or _of_plain_text(about)
+
+
+def _as_written(about: ColumnFacts) -> ColumnFacts:
+    """The facts with the decimals that all plain numbers are written with: 40.0 stays so."""
+    digits = [text.partition(".")[2] for text in about.present]
+    least, most = min(map(len, digits)), max(map(len, digits))
+    if not least or most > numeric.MAX_DECIMALS or not all(map(str.isdigit, digits)):
+        return about
+    return replace(about, written={"format": "0." + "0" * least + "#" * (most - least)}, dtype=about.dtype or "float64")
+
+
+def _of_amounts(about: ColumnFacts) -> Column | None:
+    """A column of numbers in a form that people write, or with odd texts beside; `None` where it is none."""
+    codes = about.codes[about.codes >= 0]
+    rows = np.unique(codes, return_inverse=True)[1]
+    counts = dict(zip(about.present, np.bincount(rows).tolist(), strict=True))
+    known = None if about.named_identifier else read_amounts(counts)
+    if known is None:
+        return None
+    values = np.array([float(known.numbers.get(text, "nan")) for text in about.present])
+    plain = known.form.is_plain
+    if plain and (named_code(about.name) or not (known.below or known.above)):
+        return None
+    few = about.n_distinct <= FEW and about.n_distinct <= about.n_present / 2
+    if few and (about.role != "target" or plain or len(known.numbers) <= 2):
+        order = sorted(about.present, key=lambda text: (known.numbers.get(text, 0), text))
+        return categorical(about, order, ordered=not (known.below or known.above))
+    whole = all(number == int(number) for number in known.numbers.values()) and np.nanmax(np.abs(values)) < EXACT_FLOAT
+    per_row = values[rows][~np.isnan(values[rows])]
+    if plain and whole and are_codes(about.name, *np.unique(per_row.astype(np.int64), return_counts=True)):
+        return None
+    about = replace(about, written=known.fields)
+    return numeric.integer(about, per_row.astype(np.int64)) if whole else numeric.real(about, per_row)
 
 
 def _of_plain_text(about: ColumnFacts) -> Column:
@@ -212,7 +247,7 @@ def _of_plain_text(about: ColumnFacts) -> Column:
     telling = about.named_identifier or any(character.isdigit() for character in str(about.present[0]))
     if about.unique and template is not None and telling and about.n_present >= 10:
         return IdentifierColumn(template=template, **about.common("object"))
-    if _few(about) or about.role == "target":
+    if _few(about) or about.role == "target" or (repeats(about) and not about.named_identifier):
         return categorical(about, sorted(about.present), ordered=False)
     if about.named_identifier:
         return IdentifierColumn(template=template, drop=template is None, **about.common("object"))
@@ -225,11 +260,19 @@ def _few(about: ColumnFacts) -> bool:
     return distinct <= FEW or (distinct <= 50 and distinct <= rows / 2) or (distinct <= MANY and distinct <= rows / 20)
 
 
+def repeats(about: ColumnFacts) -> bool:
+    """True of codes: most rows have a value that several others have, too, however many different ones there are."""
+    counts = np.bincount(about.codes[about.codes >= 0])
+    return about.n_distinct <= MANY and counts[counts >= OFTEN].sum() >= about.n_present / 2
+
+
 def _of_objects(about: ColumnFacts) -> Column:
     """Python objects of more than one type, or of one that is neither text nor a number of the machine."""
     types = {type(cell) for cell in about.present}
     if all(issubclass(t, dt.date | np.datetime64) for t in types):
         return temporal.of_objects(about)
+    if (times := spans.of_objects(about)) is not None:
+        return times
     if any(isinstance(cell, int | np.integer) and not INT64[0] <= cell <= INT64[1] for cell in about.present):
         raise TableError(f"whole numbers must fit 64 bits: column={about.name!r} has larger ones; convert it to text")
     if types <= {Decimal, int, float}:
@@ -312,7 +355,7 @@ def _numbers(about: ColumnFacts, kind: str) -> np.ndarray:
         found = numeric.of_texts(about.present, about.name)
         if found is None:
             raise _cannot(about, kind, "some of its texts are no numbers", "name those that stand for a missing value")
-        values = found[np.unique(about.codes[about.codes >= 0], return_inverse=True)[1]]
+        values = found[about.numbers_per_row]
     elif about.given.form == "mixed":
         if not all(isinstance(cell, int | float | np.number) for cell in values):
             raise _cannot(about, kind, "it holds values that are no numbers", "convert it")
@@ -380,13 +423,22 @@ def _moments(about: ColumnFacts, kind: str) -> Column:
     column: Column | None = None
     if form == "time":
         column = temporal.of_stamps(about)
-    elif form == "text":
-        column = temporal.of_digits(about) or temporal.of_texts(about)
+    elif form in ("text", "integer", "real"):
+        column = temporal.of_digits(about) or (temporal.of_texts(about) if form == "text" else None)
     elif form == "mixed" and not any(isinstance(cell, str | int | float) for cell in about.present):
         column = temporal.of_objects(about)
     if column is None or not column.is_time:
         raise _cannot(about, kind, "its values are no days or times of one known form", "convert it to ISO 8601")
     return column
+
+
+def _span(about: ColumnFacts, kind: str) -> Column:
+    form = about.given.form
+    read = {"text": spans.of_texts, "mixed": spans.of_objects}.get(form, spans.of_digits)
+    column = read(about) or (spans.of_digits(about) if form == "text" else None)
+    if column is None:
+        raise _cannot(about, kind, "its values are no times of day or durations of one known form", "convert it")
+    return KINDS[kind](**{key: value for key, value in dict(column).items() if key != "kind"})
 
 
 def _identifier(about: ColumnFacts) -> Column:
@@ -412,6 +464,8 @@ _MADE: Mapping[str, Callable[[ColumnFacts], Column]] = {
     "boolean": _boolean,
     "date": _date,
     "datetime": _datetime,
+    "clock": lambda about: _span(about, "clock"),
+    "duration": lambda about: _span(about, "duration"),
     "identifier": _identifier,
     "personal": _personal,
     "text": lambda about: TextColumn(drop=True, **about.common("object")),

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from synth.errors import TableError
+from synth.infer import beside
 from synth.infer.codes import are_codes, are_levels, named_code
 from synth.infer.facts import ColumnFacts
 from synth.infer.look import EXACT_FLOAT
@@ -106,7 +107,9 @@ def propose(about: ColumnFacts, values: np.ndarray) -> Column:
 
 def real(about: ColumnFacts, values: np.ndarray) -> RealColumn:
     """A column of numbers with a fraction. Args are those of `propose`."""
-    return RealColumn(**_fraction(about, values), **about.common("float64"))
+    common = about.common("float64")
+    apart, values = _beside(about, values)
+    return RealColumn(**_fraction(about, values), **apart, **common)
 
 
 def weight(about: ColumnFacts, values: np.ndarray) -> WeightColumn:
@@ -157,11 +160,25 @@ def identifier(about: ColumnFacts, values: np.ndarray) -> IdentifierColumn:
 
 def integer(about: ColumnFacts, values: np.ndarray) -> IntegerColumn:
     """A column of whole numbers, int64. Args are those of `propose`."""
+    apart, values = _beside(about, values)
     bounds, reals = (int(values.min()), int(values.max())), values.astype(np.float64)
     habits = habits_of(reals, 1.0)
     whole = {key: tuple(map(int, habits[key])) for key in ("steps", "spikes") if key in habits}
     scale = scale_of(reals, _spacing(habits, 1.0))
-    return IntegerColumn(bounds=bounds, scale=scale, **habits | whole, **about.common(_int64(about)))
+    return IntegerColumn(bounds=bounds, scale=scale, **habits | whole, **apart, **about.common(_int64(about)))
+
+
+def _beside(about: ColumnFacts, values: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
+    """How numbers are written and what lies beside them, and the ordinary ones."""
+    fields: dict[str, Any] = {"below": (), "above": (), **about.written}
+    distinct, counts = np.unique(values, return_counts=True)
+    n_below, n_above = beside.sentinels(distinct.astype(np.float64), counts, beside.is_sentinel)
+    if n_below or n_above:
+        plain = distinct.tolist()
+        fields["below"] += tuple(plain[:n_below])
+        fields["above"] = (*plain[len(plain) - n_above :], *fields["above"])
+        values = values[(values >= distinct[n_below]) & (values <= distinct[len(distinct) - 1 - n_above])]
+    return {key: value for key, value in fields.items() if value}, values
 
 
 def _spacing(habits: Mapping[str, Any], unit: float) -> float:
@@ -256,7 +273,8 @@ def _telling(ladder: list[tuple[int, float]]) -> list[tuple[int, float]]:
 
 def _on_step(values: np.ndarray, step: float) -> np.ndarray:
     times = values / step
-    return np.abs(times - np.round(times)) <= np.maximum(1e-9, ROUNDING * np.spacing(np.abs(times)))
+    noise = np.clip(ROUNDING * np.spacing(np.abs(times)), 1e-9, 0.01)  # no fifth is a whole number
+    return np.abs(times - np.round(times)) <= noise
 
 
 def _spikes_of(distinct: np.ndarray, counts: np.ndarray) -> tuple[float, ...]:

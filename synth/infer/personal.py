@@ -16,7 +16,7 @@ import numpy as np
 from synth.identifiers import ALPHABETS
 from synth.infer.facts import ColumnFacts
 from synth.locales import DEFAULT, IBAN_LENGTHS, check_spoken, iban_country, names_of
-from synth.personal.formats import as_text, is_card_number, is_email, is_iban, is_phone
+from synth.personal.formats import as_text, is_card_number, is_email, is_iban, is_phone, is_url
 from synth.schema.kinds import Column, PersonalColumn
 from synth.schema.kinds.number import exactly_up_to
 
@@ -37,6 +37,7 @@ WORDS: Mapping[str, str] = {
     "address": r"address|addr|adresse|anschrift|direccion|indirizzo",
     "street": r"street|strasse|rue|calle",
     "postcode": r"zip|zip_?code|post_?code|postal_?code|plz|code_?postal",
+    "url": r"url|link|website|homepage|linked_?in|git_?hub",
     "city": r"city|town|ort|stadt|ville|ciudad|citta",
 }
 """Kinds of personal data by words of column names, most telling first; each stands between the words of a name."""
@@ -156,7 +157,7 @@ KNOWN = 0.3
 LEAST = 5  # with fewer distinct values, the form alone says nothing
 
 _BARE = ("name", "nombre", "nome")  # names of columns that say nothing of whose name it is
-_PLACES = ("street", "postcode", "city")
+_PLACES = ("street", "postcode", "city", "url")
 """Kinds that are categories to learn where few of them repeat: they then say where somebody lives as a region does."""
 _PERSON = re.compile(r"[^\W\d_]([^\W\d_]|['’.-])*([ ,]+[^\W\d_]([^\W\d_]|['’.-])*){1,4}")
 _WORD = re.compile(r"[^\W\d_]([^\W\d_]|[ '’.-])*")
@@ -253,7 +254,7 @@ def _what(seen: _Seen) -> str | None:
     if len(seen.texts) < LEAST:
         return None
     for what, fits in _TELLING.items():
-        if seen.share(fits) >= UNNAMED:
+        if seen.share(fits) >= UNNAMED and not (what in _PLACES and seen.few):
             return what
     return "name" if seen.share(_is_person) >= UNNAMED and share_of_names(seen.texts) >= NAMED else None
 
@@ -287,13 +288,13 @@ FORMS: Mapping[str, Callable[[str], Any]] = {
     "national_id": _is_number, "phone": lambda text: is_phone(text) and sum(map(str.isdigit, text)) >= 7,
     "first_name": _is_name, "last_name": _is_name, "name": _is_name, "address": _is_address,
     "street": lambda text: any(map(str.isalpha, text)), "postcode": lambda text: any(map(str.isdigit, text)),
-    "city": _is_name,
+    "city": _is_name, "url": is_url,
 }  # fmt: skip
 """The form that values have where a name of a column says what they are."""
 
 _TELLING: Mapping[str, Callable[[str], Any]] = {
     "email": is_email, "iban": is_iban, "card_number": is_card_number, "national_id": _SSN.fullmatch,
-    "phone": _STRICT_PHONE.fullmatch,
+    "phone": _STRICT_PHONE.fullmatch, "url": is_url,
 }  # fmt: skip
 """Forms that speak for themselves."""
 
@@ -313,7 +314,7 @@ def _column(what: str, seen: _Seen, about: ColumnFacts) -> PersonalColumn:
         fields |= _wide(fields, about.missing)
     if what == "text":
         fields["length"] = _length(seen.texts)
-    if about.unique and what in ("email", "iban", "card_number", "account_number", "national_id"):
+    if about.unique and what in ("email", "url", "iban", "card_number", "account_number", "national_id"):
         fields["unique"] = True
     return PersonalColumn(**fields)
 

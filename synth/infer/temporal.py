@@ -2,6 +2,7 @@
 
 import datetime as dt
 import re
+import zoneinfo
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Literal
@@ -19,84 +20,129 @@ _DAYS = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y%m%d",
     "%d.%m.%y", "%d/%m/%y", "%m/%d/%y",
     "%d-%b-%Y", "%d-%B-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%B %d %Y", "%d-%b-%y",
+    "%d%b%Y", "%d/%b/%Y", "%a %b %d %Y", "%a, %d %b %Y", "%a %d %b %Y", "%A, %B %d, %Y", "%A, %d %B %Y",
 )  # fmt: skip
 """Forms of days; those with a day and a month in digits may stand without leading zeros, too."""
-_MONTHS = ("%Y-%m", "%Y/%m", "%m/%Y", "%m-%Y", "%b-%Y", "%b %Y", "%B %Y", "%B-%Y", "%Y-%b", "%b-%y")
+_MONTHS = (
+    "%Y-%m", "%Y/%m", "%Y.%m", "%m/%Y", "%m-%Y", "%m.%Y", "%b-%Y", "%b %Y", "%B %Y", "%B-%Y", "%Y-%b", "%Y %b", "%b-%y",
+    "%YM%m",
+)  # fmt: skip
 """Forms without a day, which stand for the first of the month."""
-_JOINTS = (" ", "T", ", ")
-_CLOCKS = ("%H:%M:%S", "%H:%M", "%H:%M:%S.%f", "%H%M%S", "%I:%M %p", "%I:%M:%S %p")
-_MIDNIGHT = {"%H": "00", "%-H": "0", "%I": "12", "%-I": "12", "%M": "00", "%S": "00", "%f": "000000", "%p": "AM"}
+_JOINTS = (" ", "T", ", ", ":")
+_CLOCKS = (
+    "%H:%M:%S", "%H:%M", "%H:%M:%S.%f", "%H:%M:%S.%3f", "%H%M%S", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%H.%M",
+)  # fmt: skip
+_MIDNIGHT = {"H": "00", "I": "12", "M": "00", "S": "00", "p": "AM"}
 _LONGEST = 40
 _NAMES = "(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _LIKELY = re.compile(
-    rf"\d{{1,4}}[-/.]\d{{1,2}}[-/.]\d|(\d{{4}}[-/]\d\d|\d\d[-/]\d{{4}})$|(\d{{1,2}}[- ]|\d{{4}}-){_NAMES}|\d{{8}}[ T,]|"
-    rf"{_NAMES}[a-z]*[- ]\d",
+    rf"\d{{1,4}}[-/.]\d{{1,2}}[-/.]\d|(\d{{4}}[-/.M]\d\d|\d\d[-/.]\d{{4}})$|(\d{{1,2}}[-/ ]?|\d{{4}}[- ]){_NAMES}|"
+    rf"\d{{8}}[ T,]|{_NAMES}[a-z]*[- ]\d|(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? ",
     re.ASCII,
 )
 """The beginning of a text that may be a day: most columns of text are none, and need no look at each form."""
-_COMPACT = re.compile(r"(19|20)\d{6}|21000101", re.ASCII)
-"""Eight digits that may be a day from 1900 to 2100."""
-_FEWEST = 3  # different numbers of eight digits that are days, from which on they are no chance
+_ISO = re.compile(r"\d{4}-\d\d-\d\d([T ])\d\d:\d\d(:\d\d)?(?:([.,])(\d{1,9}))?([+-]\d\d(:?)\d\d)?", re.ASCII)
+_ISO_FORMAT = "%Y-%m-%dT%H:%M:%S"  # what a column without a format is written as
+_ZONE = re.compile(r"(?:[T ]\d{4,6}|:\d\d)(?:[.,]\d+)?( ?(?:Z|UTC|GMT|[+-][01]\d(?::?[0-5]\d)?))$", re.ASCII)
+_OFTEN = (
+    "Europe/London", "Europe/Berlin", "Europe/Athens", "America/New_York", "America/Chicago", "America/Denver",
+    "America/Los_Angeles", "America/Halifax", "America/Sao_Paulo", "Asia/Kolkata", "Australia/Sydney",
+)  # fmt: skip
+"""Zones that are tried first: others have the same clock."""
 _PRECISIONS: tuple[Literal["day", "h", "min", "s", "ms"], ...] = ("day", "h", "min", "s", "ms")
-_ZONED_MIDNIGHT = re.compile(r"[T ]00:00(:00([.,]0+)?)?(Z|[+-]\d\d:?\d\d)", re.ASCII)
+_DIGITS = (
+    ("%Y%m%d%H%M%S", 3), ("%Y%m%d%H%M", 3), ("%Y%m%d", 3), ("%Y%m", 6), ("%d%m%Y", 20), ("%m%d%Y", 20), ("%y%m%d", 20),
+    ("%-d%m%Y", 20), ("%-m%d%Y", 20), ("%-y%m%d", 20),
+)  # fmt: skip
+"""Forms of digits alone, and the different ones from which on they are no chance: one of 30 numbers of eight digits
+that begin as a year does is a day, and one of eight of six digits a month."""
+_SWAPPED = {"%d%m%Y": "%m%d%Y", "%m%d%Y": "%d%m%Y", "%-d%m%Y": "%-m%d%Y", "%-m%d%Y": "%-d%m%Y"}
+_NAMED = 20  # the same where the name says that they identify something
+_YEARS = (1900, 2100)  # of digits that are days; 9999 says that there is no end
 
 
 def of_texts(about: ColumnFacts) -> Column | None:
     """A column of days or times in one text form, or `None` where it is not."""
-    texts = [str(text) for text in about.present]
-    if _LIKELY.match(texts[0]) is None or any(len(text) > _LONGEST for text in texts):
-        return None
-    if all(datetime_codec.ISO_DATETIME.fullmatch(text) for text in texts):
-        return _iso(about, texts)
-    form, parsed = _form_of(texts)
-    return None if form is None else _of_form(about, parsed, form)
+    known = _read([str(text) for text in about.present])
+    return None if known is None else _of_form(about, *known)
 
 
 def are_times(texts: Sequence[str]) -> bool:
     """True if all texts are days or times of one form. *Sensitive*."""
-    if _LIKELY.match(texts[0]) is None or any(len(text) > _LONGEST for text in texts):
-        return False
-    if all(datetime_codec.ISO_DATETIME.fullmatch(text) for text in texts):
-        return True
-    return _form_of(texts)[0] is not None
+    return _read(texts) is not None
 
 
 def of_digits(about: ColumnFacts) -> Column | None:
-    """A column of days of eight digits each, such as 20141013, or `None` where it is not."""
-    if about.n_distinct < _FEWEST or not all(_COMPACT.fullmatch(str(text)) for text in about.present):
+    """A column of days, months or moments of digits alone, such as 20141013, or `None` where it is not."""
+    texts, tail = about.digits or ([], "")
+    if any(len(text) < 5 for text in texts):
         return None
-    parsed = _parsed([str(text) for text in about.present], "%Y%m%d")
-    return None if parsed is None else _of_form(about, parsed, "%Y%m%d")
+    needed = _NAMED if about.named_identifier else 0
+    for form, n_values in _DIGITS:
+        if len(texts) >= max(n_values, needed) and (parsed := _days_of(texts, form)) is not None:
+            return _of_form(about, parsed, form + tail)
+    return None
 
 
-def _iso(about: ColumnFacts, texts: list[str]) -> Column | None:
-    for form in ("%Y-%m-%d", *(f"%Y-%m-%d{joint}{clock}" for joint in _JOINTS[:2] for clock in _CLOCKS[:3])):
-        parsed = _parsed(texts, form)
-        if parsed is not None and ("T" not in form or _only_days(parsed)):  # others with a T need no form
-            return _of_form(about, parsed, form)
-    ends = {text[10:] for text in texts}
-    if len(ends) == 1 and _ZONED_MIDNIGHT.fullmatch(end := ends.pop()):  # days, whatever zone they are written in
-        form = f"%Y-%m-%d{end}"
-        if (parsed := _parsed(texts, form)) is not None:
-            return _of_form(about, parsed, form)
-    parse = datetime_codec.parser(DatetimeColumn(bounds=(dt.datetime.min, dt.datetime.max)))
-    made = [parse(text) for text in texts]
-    known = [moment for moment in made if moment is not None]
-    if len(known) < len(made) or len({moment.tzinfo is None for moment in known}) > 1:
+def _days_of(texts: Sequence[str], form: str) -> list[dt.datetime] | None:
+    """Moments of several months, within the years that there are, of texts that are of that form alone."""
+    parsed = _parsed(texts, form)
+    if parsed is None or (form in _SWAPPED and _parsed(texts, _SWAPPED[form]) is not None):
         return None
-    return _datetimes(about, known, None)
+    likely = all(_YEARS[0] <= moment.year <= _YEARS[1] or moment.year == dt.MAXYEAR for moment in parsed)
+    spans = {moment.year if form == "%Y%m" else (moment.year, moment.month) for moment in parsed}
+    return parsed if likely and len(spans) > 1 else None
 
 
-def _form_of(texts: Sequence[str]) -> tuple[str | None, list[dt.datetime]]:
-    """The form of all texts, and the moments that they stand for; `None` where several forms differ in these."""
-    form, known = None, list[dt.datetime]()
+def _read(texts: Sequence[str]) -> tuple[list[dt.datetime], str | None] | None:
+    """The moments of all texts and their form; `None` where they have none in common."""
+    if _LIKELY.match(texts[0]) is None or any(len(text) > _LONGEST for text in texts):
+        return None
+    zones = {match[1] if (match := _ZONE.search(text)) else "" for text in texts}
+    zone = zones.pop() if len(zones) == 1 else ""
+    # An offset that all texts have is a part of their form.
+    known = _read_bare([text.removesuffix(zone) for text in texts])
+    if known is None or zone == "":
+        return known
+    info = dt.UTC if zone.strip() in ("Z", "UTC", "GMT") else _offset(zone.strip().replace(":", ""))
+    form = _ISO_FORMAT if known[1] is None else known[1]
+    return [moment.replace(tzinfo=info) for moment in known[0]], form + zone
+
+
+def _offset(text: str) -> dt.tzinfo | None:
+    return dt.datetime.strptime(f"{text}00"[:5], "%z").tzinfo
+
+
+def _read_bare(texts: Sequence[str]) -> tuple[list[dt.datetime], str | None] | None:
+    form, moments = _iso_form(texts), list[dt.datetime]()
+    if form is not None and (parsed := _parsed(texts, form)) is not None:
+        return parsed, form
+    if all(datetime_codec.ISO_DATETIME.fullmatch(text) for text in texts):
+        parse = datetime_codec.parser(DatetimeColumn(bounds=(dt.datetime.min, dt.datetime.max)))
+        moments = [moment for text in texts if (moment := parse(text)) is not None]
+        one_kind = len({moment.tzinfo is None for moment in moments}) == 1
+        return (moments, None) if len(moments) == len(texts) and one_kind else None
+    form = None
     for candidate in _forms():
         parsed = None if _parsed(texts[:1], candidate) is None else _parsed(texts, candidate)
-        if parsed is not None and form is not None and parsed != known:
-            return None, []
+        if parsed is not None and form is not None and parsed != moments:
+            return None  # several forms, which differ in what the texts stand for
         if parsed is not None and form is None:
-            form, known = candidate, parsed
-    return form, known
+            form, moments = candidate, parsed
+    return None if form is None else (moments, form)
+
+
+def _iso_form(texts: Sequence[str]) -> str | None:
+    """The form of texts of ISO 8601 as the first of them has it."""
+    if datetime_codec.ISO_DATE.fullmatch(texts[0]):
+        return "%Y-%m-%d"
+    if (first := _ISO.fullmatch(texts[0])) is None:
+        return None
+    digits = {len(match[4] or "") for text in texts if (match := _ISO.fullmatch(text))}
+    fraction = "%.f" if len(digits - {0}) > 1 else f"%.{max(digits)}f" if 0 in digits else f"{first[3]}%{max(digits)}f"
+    zone = "" if first[5] is None else f"%{first[6]}z"
+    seconds = "" if first[2] is None else ":%S" + (fraction if digits != {0} else "")
+    return f"%Y-%m-%d{first[1]}%H:%M{seconds}{zone}"
 
 
 @cache
@@ -120,28 +166,43 @@ def _parsed(texts: Sequence[str], form: str) -> list[dt.datetime] | None:
     return made
 
 
-def _of_form(about: ColumnFacts, parsed: list[dt.datetime], form: str) -> Column:
+def _of_form(about: ColumnFacts, parsed: list[dt.datetime], form: str | None) -> Column:
     """A column of days where the form has no clock, or each clock shows midnight, which the form then holds."""
-    if not _only_days(parsed):
+    if form is None or form.endswith("z") or any(moment.time() != dt.time() for moment in parsed):
         return _datetimes(about, parsed, form)
-    days = re.sub("%-?[a-zA-Z]", lambda found: _MIDNIGHT.get(found[0], found[0]), form)
+    days = re.sub(r"%-?([HIMSp])", lambda found: _MIDNIGHT[found[1]][found[0] == "%-H" :], form)
+    days = re.sub(r"%\.?(\d?)f", lambda found: "" if found[0][1] == "." else "0" * int(found[1] or 6), days)
     bounds = (min(parsed).date(), max(parsed).date())
-    return DateColumn(bounds=bounds, format=days, **about.common("datetime64[us]", text=True))
-
-
-def _only_days(parsed: list[dt.datetime]) -> bool:
-    return all(moment.time() == dt.time() for moment in parsed)
+    return DateColumn(bounds=bounds, format=days, **_common(about, "datetime64[us]", text=True))
 
 
 def _datetimes(about: ColumnFacts, known: list[dt.datetime], form: str | None) -> DatetimeColumn:
     line = datetime_codec.micros(known) - datetime_codec.offsets(known)
-    return _column(about, line, _zone_of(known), form, text=True)
+    zone = _zone_of(known)
+    if form is not None and zone == "mixed" and not form.endswith("z"):  # of no zone that has a name
+        form = re.sub(r" ?[^%]*$", "%:z", form[:-1])
+    if form in (_ISO_FORMAT, f"{_ISO_FORMAT}%:z", f"{_ISO_FORMAT}+00:00"):
+        form = None
+    return _column(about, line, zone, form, text=True)
 
 
 def _zone_of(known: list[dt.datetime]) -> str | None:
     if known[0].tzinfo is None:
         return None
-    return "UTC" if not datetime_codec.offsets(known).any() else "mixed"
+    ahead = datetime_codec.offsets(known)
+    if not ahead.any():
+        return "UTC"
+    hours, rest = divmod(int(ahead[0]), MICROSECONDS["h"])
+    if rest == 0 and (ahead == ahead[0]).all() and -14 <= -hours <= 12:
+        return f"Etc/GMT{-hours:+d}"
+    return next(
+        (zone for zone in (*_OFTEN, *sorted(zoneinfo.available_timezones())) if _is_clock_of(zone, known)), "mixed"
+    )
+
+
+def _is_clock_of(zone: str, known: list[dt.datetime]) -> bool:
+    info = zoneinfo.ZoneInfo(zone)
+    return all(moment.astimezone(info).utcoffset() == moment.utcoffset() for moment in known)
 
 
 def _column(about: ColumnFacts, line: np.ndarray, zone: str | None, form: str | None, *, text: bool) -> DatetimeColumn:
@@ -150,10 +211,18 @@ def _column(about: ColumnFacts, line: np.ndarray, zone: str | None, form: str | 
         raise TableError(f"times must lie between the years 1 and 9999: column={about.name!r} has others; correct them")
     precision = next((p for p in _PRECISIONS if not (line % MICROSECONDS[p]).any()), "us")
     default = "object" if zone == "mixed" else "datetime64[us]" if zone is None else f"datetime64[us, {zone}]"
-    common: dict[str, Any] = about.common(default, text=text)
+    common = _common(about, default, text=text)
     if zone == "mixed" and not text:
         common.pop("dtype", None)
     return DatetimeColumn(bounds=(low, high), format=form, timezone=zone, precision=precision, **common)
+
+
+def _common(about: ColumnFacts, default: str, *, text: bool) -> dict[str, Any]:
+    """Fields that columns of all kinds have; whole numbers that Python holds as objects stay such numbers."""
+    common: dict[str, Any] = about.common(default, text=text)
+    if about.given.form in ("integer", "real") and common.get("dtype") in ("object", "str"):
+        common["dtype"] = "Int64" if about.missing else "int64"
+    return common
 
 
 def of_stamps(about: ColumnFacts) -> Column:
@@ -174,8 +243,6 @@ def _of_days(about: ColumnFacts, line: np.ndarray) -> Column:
 
 def zone_name(zone: Any) -> str:
     """The IANA name of a zone, or "mixed" for one without a name."""
-    import zoneinfo
-
     name = str(zone)
     return name if name in zoneinfo.available_timezones() else "mixed"
 

@@ -61,6 +61,7 @@ def is_iban(text: str) -> bool:
 
 
 _EMAIL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@([^\W_]([\w-]{0,61}[^\W_])?\.)+[^\W\d_]{2,63}")
+_URL = re.compile(r"(https?://|www\.)[^\s/]+\.[^\s/]+/\S+", re.IGNORECASE)
 _PHONE = re.compile(r"(?P<number>[+(]*\d[\d ()+.,/–-]*+)(\s*+(x|ext\.?|poste)\s*\d{1,6})?", re.IGNORECASE)
 _BREAKS = ("Cc", "Zl", "Zp")
 """Line breaks and controls. Joiners, which some scripts write words with, are none."""
@@ -75,6 +76,15 @@ def is_email(text: str) -> bool:
     (True, False, False)
     """
     return _EMAIL.fullmatch(text) is not None and ".." not in text
+
+
+def is_url(text: str) -> bool:
+    """True if a text is the address of a page below a domain's first one.
+
+    >>> is_url("https://example.org/ann.lee"), is_url("www.example.org/in/ann"), is_url("example.org")
+    (True, True, False)
+    """
+    return _URL.fullmatch(text) is not None
 
 
 def is_phone(text: str) -> bool:
@@ -153,6 +163,7 @@ def _has_digits(text: str) -> bool:
 
 _CHECKS: dict[str, Callable[[str], bool]] = {
     "email": is_email,
+    "url": is_url,
     "phone": is_phone,
     "card_number": is_card_number,
     "iban": is_iban,

@@ -182,8 +182,8 @@ def _draw(column: PersonalColumn, n: int, rng: np.random.Generator) -> np.ndarra
         return _patterned(templates, n, rng)
     speaker = faker(column.locale)
     speaker.seed_instance(int(rng.integers(2**63)))
-    if column.personal == "email":
-        return _emails(speaker.user_name, n, rng)
+    if column.personal in ("email", "url"):
+        return _addresses(speaker.user_name, n, rng, page=column.personal == "url")
     if column.personal == "text":
         return _texts(speaker.sentence, column.characters, n)
     return _filled(n, _writer(getattr(speaker, _METHODS[column.personal]), column))
@@ -250,11 +250,12 @@ def _patterned(templates: tuple[str, ...], n: int, rng: np.random.Generator) -> 
     return np.stack(drawn)[rng.integers(len(templates), size=n), np.arange(n)]
 
 
-def _emails(user_name: Callable[[], str], n: int, rng: np.random.Generator) -> np.ndarray:
+def _addresses(user_name: Callable[[], str], n: int, rng: np.random.Generator, *, page: bool) -> np.ndarray:
     domains, numbers = rng.integers(len(DOMAINS), size=n).tolist(), rng.integers(10**4, size=n).tolist()
     parts = zip(numbers, domains, strict=True)
     values = np.empty(n, dtype=object)
-    values[:] = [f"{user_name()}{number}@{DOMAINS[domain]}" for number, domain in parts]
+    names = ((f"{user_name()}{number}", DOMAINS[domain]) for number, domain in parts)
+    values[:] = [f"https://{domain}/{name}" if page else f"{name}@{domain}" for name, domain in names]
     return values
 
 

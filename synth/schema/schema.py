@@ -7,11 +7,12 @@ An *inferred* schema was proposed from the data by `synth.infer_schema`, so noth
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from synth.constraints import Constraint, Dependency, Formula, Inequality, Unique, check, dependencies, equivalents
 from synth.errors import SchemaError, nearest
 from synth.notebook import html_table, text_table
+from synth.schema.counted import MissingPair, check_modeled, counted, modeled_in, worked_out
 from synth.schema.kinds import KINDS, AnyColumn, Column
 from synth.schema.kinds.base import TaskKind
 from synth.validation import Frozen, is_plain, require_plain, sentence
@@ -56,6 +57,7 @@ class Schema(Frozen):
     missing_values: tuple[str, ...] = Field(default=("",), description="Texts that stand for a missing value in CSV.")
     columns: dict[str, Column]
     constraints: tuple[Constraint, ...] = Field(default=(), description="What holds in every row, as public facts.")
+    _missing_pairs: tuple[MissingPair, ...] = PrivateAttr(default=())
 
     def __repr__(self) -> str:
         """The schema in one line; printed, it says one for each column."""
@@ -103,6 +105,7 @@ class Schema(Frozen):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         self._check_names()
+        self._check_parts()
         roles = [("target", self.target), ("entity", self.entity), ("order", self.order)]
         for role in ("sensitive", "quasi_identifiers", "constant_in_entity", "nondecreasing_in_entity"):
             roles += [(role, name) for name in getattr(self, role)]
@@ -127,7 +130,21 @@ class Schema(Frozen):
         self._check_histories()
         self._check_keys()
         self._check_proposals()
+        check_modeled(self)
         return self
+
+    def _check_parts(self) -> None:
+        for source, names in self.written.items():
+            parts = [self.columns[name].part for name in names]
+            whole = [part for part in parts if part is not None]
+            if not whole:
+                continue
+            forms, places = {part.form for part in whole}, sorted(part.place for part in whole)
+            if len(whole) < len(parts) or len(forms) > 1 or places != [*range(whole[0].form.count("{}"))]:
+                raise ValueError(
+                    f"columns={list(names)} are parts of column={source!r}, which has one form, and one of them for "
+                    "each {} of it; correct part in the schema, or drop all of them"
+                )
 
     def _check_task(self) -> None:
         if self.task is None:
@@ -247,6 +264,16 @@ class Schema(Frozen):
         return tuple(name for name, column in self.columns.items() if not column.drop)
 
     @property
+    def written(self) -> dict[str, tuple[str, ...]]:
+        """The columns that the table has, in order, each with the kept ones whose values stand in its cells."""
+        written = dict[str, tuple[str, ...]]()
+        for name in self.kept:
+            part = self.columns[name].part
+            source = name if part is None else part.column
+            written[source] = (*written.get(source, ()), name)
+        return written
+
+    @property
     def learned(self) -> tuple[str, ...]:
         """Names of the kept columns that generators learn: all but identifiers, personal data and text."""
         return tuple(name for name in self.kept if self.columns[name].is_learned)
@@ -262,6 +289,27 @@ class Schema(Frozen):
         return tuple(name for name in self.kept if self.columns[name].is_text)
 
     @property
+    def counted(self) -> "Schema":
+        """The schema of what is counted and learned: itself, unless a column is `modeled`."""
+        return counted(self)
+
+    @property
+    def missing_pairs(self) -> tuple[MissingPair, ...]:
+        """Pairs of counted columns of which one is missing as the other says, or is not."""
+        return self._missing_pairs
+
+    def with_missing_pairs(self, pairs: tuple[MissingPair, ...]) -> Self:
+        """The schema with such pairs of columns, as far as it has both."""
+        changed = self.model_copy()
+        changed._missing_pairs = tuple(pair for pair in pairs if {*pair.columns} <= self.columns.keys())
+        return changed
+
+    @property
+    def worked_out(self) -> Mapping[str, Any]:
+        """Formulas and what columns are modeled as, by the columns that they give, those first that others need."""
+        return worked_out(self)
+
+    @property
     def modeled(self) -> tuple[str, ...]:
         """Names of the learned columns that are not computed: what a generator counts and measures, in order."""
         computed = {constraint.column for constraint in self.constraints if isinstance(constraint, Formula)}
@@ -274,7 +322,9 @@ class Schema(Frozen):
         compared = [name for each in self.constraints if isinstance(each, Inequality) for name in each.columns]
         named = (self.target, *self.sensitive, self.order, *self.nondecreasing_in_entity, *compared)
         first = [name for name in named if name is not None]
-        return equivalents(self.constraints, self.columns, first, self.constant_in_entity)
+        modeled = modeled_in(self)
+        stated = [each for each in self.constraints if modeled.keys().isdisjoint(each.columns)]
+        return equivalents(stated, self.columns, first, self.constant_in_entity)
 
     @property
     def dependencies(self) -> list[Dependency]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from synth.schema.kinds import Column
+from synth.schema.kinds.base import Part
 from synth.table import datetime_codec
 from synth.table.arrow import AGES, as_objects, as_one, from_arrow, is_text
 from synth.table.decode import INT64_MAX, Cells, Faults, decode
@@ -46,6 +47,8 @@ def cast(
     """
     missing_texts = frozenset({"", *missing_texts})
     if not isinstance(cells, np.ndarray):
+        if column.reads_digits and (pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type)):
+            cells = _digits(cells, column)
         if (typed := _typed(cells, column)) is not None:
             values, bits = _decode(typed, column, clamp)
             if typed.form == "time":  # missing, and yet there: beyond the calendar
@@ -58,6 +61,28 @@ def cast(
     different, codes = _distinct(cells)
     values, bits = _cast_objects(different, column, missing_texts, clamp)
     return _mark_missing(*_take(values, bits, codes), column)
+
+
+def pieces_of(cells: Any, part: Part, missing_texts: Iterable[str] = ()) -> Any:
+    """The values of one part of cells that hold several; cells without that form stay as they are."""
+    absent = {"", *missing_texts}
+    if isinstance(cells, np.ndarray):
+        known = {cell: cell if cell in absent else part.read(cell) for cell in {c for c in cells if isinstance(c, str)}}
+        return as_objects([known[cell] if isinstance(cell, str) else cell for cell in cells])
+    if (coded := _coded_texts(cells)) is None:
+        return cells
+    read = [text if text is None or text in absent else part.read(text) for text in coded.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(coded.indices, pa.array(read, pa.string()))
+
+
+def _digits(cells: pa.Array, column: Column) -> pa.Array:
+    """Numbers as the texts that the column reads."""
+    if pa.types.is_floating(cells.type):
+        cells = pa.array(cells.to_numpy(zero_copy_only=False), from_pandas=True)  # what is no number is missing
+        if pc.all(pc.equal(pc.round(cells), cells)).as_py() is not False:
+            cells = cells.cast(pa.int64(), safe=False)
+    tail = ".0" if column.format.endswith(".0") else ""
+    return pc.binary_join_element_wise(cells.cast(pa.string()), tail, "")
 
 
 def _mark_missing(values: pa.Array, bits: np.ndarray, column: Column) -> tuple[pa.Array, np.ndarray]:
@@ -139,7 +164,7 @@ def _stamps(cells: pa.Array) -> Cells:
     return Cells("time", values, missing, zone=zone)
 
 
-def _typed(cells: pa.Array, column: Column) -> Cells | None:
+def _typed(cells: pa.Array, column: Column) -> Cells | None:  # noqa: PLR0911 - one for each type
     """A typed array that is read as its cells would be one by one; `None`: read its distinct values."""
     kind = cells.type
     if is_number(column) or column.is_boolean:
@@ -151,6 +176,10 @@ def _typed(cells: pa.Array, column: Column) -> Cells | None:
         if pa.types.is_floating(kind):
             reals = cells.to_numpy(zero_copy_only=False).astype(np.float64)
             return Cells("real", reals, missing | np.isnan(reals), digits=15 if kind.bit_width >= 64 else 6)
+        if column.is_span and (pa.types.is_duration(kind) or pa.types.is_time(kind)):
+            counts = cells.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64()).cast(pa.int64()).fill_null(0)
+            a_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+            return Cells("integer", _rescaled(counts.to_numpy(), a_second, column.micros), missing)
     elif column.is_time:
         zone = column.zone
         if (pa.types.is_date(kind) or kind in _CLOCKS) and zone is None:
@@ -158,6 +187,12 @@ def _typed(cells: pa.Array, column: Column) -> Cells | None:
         if zone not in (None, "mixed") and pa.types.is_timestamp(kind) and kind.tz is not None:
             return _stamps(cells)
     return None
+
+
+def _rescaled(counts: np.ndarray, a_second: int, micros: int) -> np.ndarray:
+    """Counts of a part of a second as whole counts of some microseconds."""
+    per = a_second * micros // 10**6
+    return counts // per if per else counts * (10**6 // (a_second * micros))
 
 
 def is_number(column: Column) -> bool:
@@ -266,7 +301,9 @@ def _is_absent(cell: Any) -> bool:
         return True
     if isinstance(cell, float | np.floating):
         return bool(cell != cell)
-    return (type(cell) is Decimal and cell.is_nan()) or (type(cell) is np.datetime64 and bool(np.isnat(cell)))
+    return (type(cell) is Decimal and cell.is_nan()) or (
+        type(cell) in (np.datetime64, np.timedelta64) and bool(np.isnat(cell))
+    )
 
 
 def _cast_objects(
@@ -275,7 +312,11 @@ def _cast_objects(
     """Distinct Python objects, each as if it were alone; what no table holds is missing and at fault."""
     absent = np.fromiter((isinstance(c, str) and str(c) in missing_texts for c in cells), dtype=bool, count=len(cells))
     if column.is_time:
-        read, form = [None if a else _moment(c) for c, a in zip(cells, absent, strict=True)], "moments"
+        read = [None if a else _moment(c) for c, a in zip(cells, absent, strict=True)]
+        if column.reads_digits:
+            numbers = [None if a else _number(c) for c, a in zip(cells, absent, strict=True)]
+            read = [r if n is None else f"{n}" for r, n in zip(read, numbers, strict=True)]
+        form = "moments"
     else:
         read, form = [None if a else cell_text(c, column) for c, a in zip(cells, absent, strict=True)], "text"
     missing = np.fromiter((r is None for r in read), dtype=bool, count=len(cells))
@@ -292,12 +333,26 @@ def cell_text(cell: Any, column: Column) -> str | None:
     if kind is bool or issubclass(kind, np.bool_):
         return _truth(bool(cell), column)
     number = _number(cell)
+    if column.is_span and number is None:
+        return _span(cell)
     if number is None:
         moment = _moment(cell) if column.is_personal else None
         return None if moment is None else str(moment)
     if column.is_boolean:
         return column.tokens[int(number)] if number in (0, 1) else None
     return str(number)
+
+
+def _span(cell: Any) -> str | None:
+    """A time of day or a duration as Python writes it, with all hours."""
+    if isinstance(cell, dt.time):
+        return cell.replace(tzinfo=None).isoformat()
+    if not isinstance(cell, dt.timedelta | np.timedelta64):
+        return None
+    micros = cell // dt.timedelta(microseconds=1) if isinstance(cell, dt.timedelta) else cell // np.timedelta64(1, "us")
+    seconds, rest = divmod(abs(int(micros)), 10**6)
+    text = f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{rest:06d}"
+    return f"-{text}" if micros < 0 else text
 
 
 def _truth(cell: bool, column: Column) -> str:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from synth.schema import Schema
 from synth.schema.kinds import Column
 from synth.table.arrow import as_one
-from synth.table.cast import cast, fitting
+from synth.table.cast import cast, fitting, pieces_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,8 +28,12 @@ class Chunk:
         """The kept columns of raw rows: Arrow arrays, or objects as NumPy arrays; one that is not there is missing."""
         columns, faults = {}, {}
         for name in schema.kept:
-            raw = as_one(batch[name]) if name in batch else pa.nulls(n)
-            columns[name], faults[name] = cast(raw, schema.columns[name], schema.missing_values, clamp=clamp)
+            column = schema.columns[name]
+            source = name if name in batch or column.part is None else column.part.column
+            raw = as_one(batch[source]) if source in batch else pa.nulls(n)
+            if column.part is not None and source == column.part.column:
+                raw = pieces_of(raw, column.part, schema.missing_values)
+            columns[name], faults[name] = cast(raw, column, schema.missing_values, clamp=clamp)
         return cls(columns, faults, n)
 
     def filter(self, kept: np.ndarray) -> "Chunk":

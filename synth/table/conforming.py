@@ -124,8 +124,9 @@ def violation_of(name: str, fault: Fault, schema: Schema) -> Violation:
 def of_names(names: Sequence[str], schema: Schema, *, extra: bool) -> Iterator[Violation]:
     """Violations of column names: any of them keeps the cells from being read."""
     yield from (Violation(None, *trouble) for trouble in names_at_fault(names))
-    missing = [name for name in schema.kept if name not in names]
-    known = [str(name) for name in names if name not in schema.columns]
+    sources = {c.part.column for c in schema.columns.values() if c.part is not None}
+    missing = [source for source, parts in schema.written.items() if source not in names and not {*parts} <= {*names}]
+    known = [str(name) for name in names if name not in schema.columns and name not in sources]
     for name in missing:
         near = nearest(name, known) if known else ""
         hint = f"{near} Rename it, or" if near.startswith("did") else "add it, or"

@@ -3,7 +3,7 @@
 import datetime as dt
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from synth.schema.kinds import Column
-from synth.schema.kinds.moments import read_as, write_as
+from synth.schema.kinds.moments import filled, is_bare_number, read_as, write_as
 from synth.table.faults import Fault
 
 ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -28,15 +28,33 @@ def parser(column: Column) -> Parse:
         return lambda text: iso(text) if ISO_DATE.fullmatch(text) else None
     if column.format is None:
         return lambda text: iso(text) if ISO_DATETIME.fullmatch(text) else None
-    form = read_as(column.format)
+    form, pattern = read_as(column.format), _iso_pattern(column.format)
 
     def by_format(text: str) -> dt.datetime | None:
+        if pattern is not None and (known := pattern.fullmatch(text)) is not None:
+            return iso(known[1])
         try:
-            return dt.datetime.strptime(text, form)
+            return dt.datetime.strptime(filled(text, column.format) if is_bare_number(column.format) else text, form)
         except ValueError:
             return None
 
     return by_format
+
+
+_ISO_PARTS = {"%.": r"(?:\.\d{1,9})?", "%Y": r"\d{4}", "%f": r"\d{6}", "%:z": r"[+-]\d\d:\d\d", "%z": r"[+-]\d{4}"}
+_ISO_PARTS |= {f"%{letter}": r"\d\d" for letter in "mdHMS"} | {f"%{n}f": rf"\d{{{n}}}" for n in range(1, 10)}
+_ISO_FORM = re.compile(r"(%Y-%m-%d[T ]%H:%M(?::%S(?:[.,]%\d?f|%\.\d?f)?)?(?:%:?z)?)([^%]*)")
+
+
+@cache
+def _iso_pattern(form: str) -> re.Pattern[str] | None:
+    """The texts of a format that are ISO 8601, in a group without what follows; `strptime` is slow, and reads less."""
+    known = _ISO_FORM.fullmatch(form)
+    if known is None:
+        return None
+    form = re.sub(r"%\.\d?f", "%.", known[1])
+    pattern = re.sub(r"%:?\d?[a-zA-Z.]|.", lambda part: _ISO_PARTS.get(part[0]) or re.escape(part[0]), form)
+    return re.compile(f"({pattern}){re.escape(known[2])}", re.ASCII)
 
 
 def iso(text: str) -> dt.datetime | None:
@@ -126,6 +144,4 @@ def writer(column: Column) -> Callable[[dt.datetime], str]:
         return lambda moment: moment.date().isoformat()
     if column.format is None:
         return lambda moment: moment.isoformat()
-    form = column.format
-    # strftime leaves years below 1000 unpadded on some systems, and strptime then refuses them.
-    return lambda moment: moment.strftime(write_as(form, moment))
+    return partial(write_as, column.format)

@@ -6,7 +6,7 @@ the wall clock or in a zone.
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -55,6 +55,29 @@ class Cells:
 
 def decode(cells: Cells, column: Column, *, clamp: bool) -> tuple[Any, Faults]:
     """The cells as values of the column's kind, and flags of those with each fault. *Sensitive*."""
+    if column.is_line and column.beside:
+        return _with_beside(cells, column, clamp)
+    return _decode(cells, column, clamp)
+
+
+def _with_beside(cells: Cells, column: Any, clamp: bool) -> tuple[Any, Faults]:
+    """Cells of a line, and those that hold a value beside it, which is never out of bounds."""
+    own, spelled = column.own_texts, cells.none()
+    if own and cells.form in ("text", "moments"):
+        spelled = np.array([isinstance(cell, str) and cell in own for cell in cells.raw], dtype=bool) & ~cells.missing
+    cells = replace(cells, missing=cells.missing | spelled)
+    values, faults = _decode(cells, column, clamp=False)
+    at = column.is_beside(pd.Series(values))
+    if clamp:
+        true, (values, faults) = values, _decode(cells, column, clamp)
+        values[at] = true[at]
+    faults = {fault: flags & ~at if fault is Fault.BOUNDS else flags for fault, flags in faults.items()}
+    for index in np.flatnonzero(spelled):
+        values[index] = column.canonical(own[cells.raw[index]])
+    return values, faults
+
+
+def _decode(cells: Cells, column: Column, clamp: bool) -> tuple[Any, Faults]:
     if column.has_own_texts and cells.form == "text":
         return _spelled(cells, column, clamp)
     if column.is_whole or column.holds_whole_numbers:
@@ -70,10 +93,10 @@ def decode(cells: Cells, column: Column, *, clamp: bool) -> tuple[Any, Faults]:
 
 def _spelled(cells: Cells, column: Column, clamp: bool) -> tuple[Any, Faults]:
     """Texts that the column reads itself, as the numbers that they stand for."""
-    numbers, faults = cells.parse(lambda text: Fault.NUMBER if (n := column.parse(text)) is None else n)
+    numbers, faults = cells.parse(lambda text: Fault.NUMBER if (n := column.parse(text)) is None else f"{n}")
     missing = np.array([number is None for number in numbers], dtype=bool)
-    raw = np.array([number or 0 for number in numbers], dtype=np.int64 if column.is_whole else np.float64)
-    values, more = decode(Cells("integer" if column.is_whole else "real", raw, missing), column, clamp=clamp)
+    read = _integers if column.is_whole else _reals
+    values, more = read(Cells("text", np.array(numbers, dtype=object), missing), column, clamp)
     return values, {**faults, **{fault: flags & ~missing for fault, flags in more.items()}}
 
 

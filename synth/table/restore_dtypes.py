@@ -24,16 +24,32 @@ def present(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     >>> present(pd.DataFrame({"n": pd.array([1, 2], dtype="Int64")}), schema).dtypes.astype(str).to_dict()
     {'n': 'int64'}
     """
-    shown = {name: shown_column(frame[name], name, schema.columns[name]) for name in schema.kept}
+    shown = {
+        source: pd.Series(written_cells(frame, source, schema), dtype=object)
+        if schema.columns[parts[0]].part is not None
+        else shown_column(frame[source], source, schema.columns[source])
+        for source, parts in schema.written.items()
+    }
     # Gathering columns of one dtype into a block would take as long as all else.
-    names = pd.Index(list(schema.kept), dtype=object)
+    names = pd.Index(list(schema.written), dtype=object)
     return pd.DataFrame(shown, index=pd.RangeIndex(len(frame)), columns=names, copy=False)
 
 
 def shown_column(series: pd.Series, name: str, column: Column) -> pd.Series:
     """One canonical column as its reader knows it."""
-    if column.has_own_texts or column.dtype == "str":
+    if column.reads_digits and column.dtype is not None and getattr(dtype_of(column.dtype), "kind", "O") in "iuf":
+        written = texts(series, column)
+        whole = pd.array([None if text is None else int(text.removesuffix(".0")) for text in written], dtype="Int64")
+        return _checked(pd.Series(whole, index=series.index), name, column)
+    if (values := column.typed(series)) is not None:
+        typed: pd.Series = pd.Series(values, index=series.index, dtype=dtype_of(column.dtype or "object"))
+        return typed
+    if column.shows_texts or column.dtype == "str":
         return pd.Series(texts(series, column), index=series.index, dtype=object)
+    return _typed(series, name, column)
+
+
+def _typed(series: pd.Series, name: str, column: Column) -> pd.Series:
     if column.dtype is None:
         return _by_default(series, column)
     textual = column.is_identifier or (column.is_categorical and not column.is_boolean)
@@ -43,10 +59,14 @@ def shown_column(series: pd.Series, name: str, column: Column) -> pd.Series:
         return pd.Series(_objects(series, column), index=series.index, dtype=object)
     if column.dtype == "category":
         return _categories(series, column)
+    return _checked(series, name, column)
+
+
+def _checked(series: pd.Series, name: str, column: Column) -> pd.Series:
     try:
         return _cast(series, column)
     except (TypeError, ValueError, OverflowError, ArithmeticError):
-        raise TableError(f"column={name!r} {'; '.join(_unfit(column.dtype))}") from None
+        raise TableError(f"column={name!r} {'; '.join(_unfit(str(column.dtype)))}") from None
 
 
 def dtype_trouble(name: str, column: Column) -> tuple[str, str] | None:
@@ -136,20 +156,46 @@ def _categories(series: pd.Series, column: Column) -> pd.Series:
     return pd.Series(pd.Categorical(series, categories=known, ordered=column.ordered), index=series.index)
 
 
+def written_cells(frame: pd.DataFrame, source: str, schema: Schema) -> list[str | None]:
+    """The cells of one column of a file, which several canonical ones may give; `None` where one is missing."""
+    names = schema.written[source]
+    columns: list[Any] = [schema.columns[name] for name in names]
+    values = [texts(frame[name], column) for name, column in zip(names, columns, strict=True)]
+    if columns[0].part is None:
+        return values[0]
+    order = sorted(range(len(names)), key=lambda at: columns[at].part.place)
+    own = {text for column in columns if column.is_line for text in column.own_texts}
+    return [
+        None if None in row else next((text for text in row if text in own), columns[0].part.form.format(*row))
+        for row in zip(*(values[at] for at in order), strict=True)
+    ]
+
+
 def texts(series: pd.Series, column: Column) -> list[str | None]:
     """The text form of a canonical column, as a CSV file holds it; `None` where missing."""
+    written = _texts(series, column)
+    for text, known in column.own_texts.items() if column.is_line else ():
+        for index in np.flatnonzero(column.line(series) == column.position(known)):
+            written[index] = text
+    return written
+
+
+def _texts(series: pd.Series, column: Column) -> list[str | None]:
     if column.is_time:
         return datetime_codec.texts(series, column)
     absent = series.isna().to_numpy()
-    if column.has_own_texts:
-        return [None if m else column.write(v) for v, m in zip(series, absent, strict=True)]
+    if column.has_own_texts or (column.is_number and column.format is not None):
+        codes, values = pd.factorize(series)
+        written = [*map(column.write, values.tolist()), None]
+        return [written[code] for code in codes]
     if column.is_boolean:
         false, true = column.tokens
         return [None if m else (true if v else false) for v, m in zip(series, absent, strict=True)]
     if column.is_number and not column.is_whole:
         return _reals(series.to_numpy(dtype=np.float64), column.decimals)
     if series.dtype == "Int64":
-        return [None if m else str(v) for v, m in zip(series, absent, strict=True)]
+        point = ".0" if str(column.dtype).lower().startswith(("float", "double")) else ""
+        return [None if m else f"{v}{point}" for v, m in zip(series, absent, strict=True)]
     return [None if m else v for v, m in zip(series, absent, strict=True)]
 
 

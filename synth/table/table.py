@@ -124,7 +124,7 @@ class Table:
     def chunk(self, schema: Schema, *, clamp: bool = True, only: Iterable[str] | None = None) -> Chunk:
         """All rows at once, of those kept columns that the table has where `only` says so."""
         if only is not None:
-            columns = {n: c for n, c in schema.columns.items() if n in set(only)}
+            columns = {n: c for n, c in schema.columns.items() if {n, c.part.column if c.part else n} & {*only}}
             schema = schema.model_copy(update={"columns": columns})
         return concat_chunks(list(self.chunks(schema, clamp=clamp)), schema)
 

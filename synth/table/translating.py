@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -205,8 +206,16 @@ def _times(moment: dt.datetime, column: Column) -> Iterator[tuple[str, str]]:
             yield TIME, datetime_codec.writer(column)(moment.replace(tzinfo=None))
     elif zone is None and not moment.utcoffset():
         yield TIME, datetime_codec.writer(column)(moment.replace(tzinfo=None))
-    elif zone is not None and moment.tzinfo is not None and "%z" in (column.format or ""):
-        yield TIME, datetime_codec.writer(column)(moment)
+    elif zone is not None and moment.tzinfo is not None and column.format is not None:
+        local = moment if zone == "mixed" else datetime_codec.in_zone(_utc(moment), ZoneInfo(zone))
+        yield TIME, datetime_codec.writer(column)(local)
+
+
+def _utc(moment: dt.datetime) -> dt.datetime:
+    try:
+        return moment.astimezone(dt.UTC).replace(tzinfo=None)
+    except OverflowError:
+        return moment.replace(tzinfo=None)
 
 
 def _categories(bare: str, column: Column) -> Iterator[tuple[str, str]]:

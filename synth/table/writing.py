@@ -17,7 +17,7 @@ from synth.schema import Schema
 from synth.schema.kinds import Column
 from synth.table.conforming import readable
 from synth.table.files import WRITTEN, check_suffix
-from synth.table.restore_dtypes import shown_column, texts
+from synth.table.restore_dtypes import shown_column, texts, written_cells
 
 OTHER_SEPARATOR = re.compile("[;\t|]")
 _QUOTED = re.compile('[",\r\n\ufeff]')
@@ -38,7 +38,7 @@ def write_table(frame: pd.DataFrame, path: str | Path, schema: Schema) -> None:
     """
     path = Path(path)
     suffix = check_suffix(path, WRITTEN)
-    check_names(schema.kept, path)
+    check_names(list(schema.written), path)
     rows = readable(frame, schema)
     _write(rows, path, suffix, schema)
 
@@ -75,10 +75,10 @@ def _gzipped(raw: Any) -> gzip.GzipFile:
 
 def _csv(rows: pd.DataFrame, schema: Schema) -> bytes:
     missing = schema.missing_values[0] if schema.missing_values else ""
-    names = [_quoted(name) for name in schema.kept]
-    if len(names) == 1 and OTHER_SEPARATOR.search(names[0]) and names[0] == schema.kept[0]:
+    names = [_quoted(name) for name in schema.written]
+    if len(names) == 1 and OTHER_SEPARATOR.search(names[0]) and names[0] == next(iter(schema.written)):
         names = [f'"{names[0]}"']  # else it would be taken for a header of several names
-    columns = [_fields(texts(rows[name], schema.columns[name]), missing) for name in schema.kept]
+    columns = [_fields(written_cells(rows, name, schema), missing) for name in schema.written]
     if len(columns) == 1:  # an empty line would be no row
         columns = [[field or '""' for field in columns[0]]]
     lines = [",".join(names), *map(",".join, zip(*columns, strict=True)), ""]
@@ -96,16 +96,22 @@ def _quoted(field: str) -> str:
 
 
 def _write_parquet(rows: pd.DataFrame, path: Path, schema: Schema) -> None:
-    arrays = [_array(rows[name], name, schema.columns[name]) for name in schema.kept]
-    pa.parquet.write_table(pa.table(arrays, names=list(schema.kept)), path)
+    arrays = [
+        _array(rows[name], name, schema.columns[name])
+        if schema.columns[parts[0]].part is None
+        else pa.array(written_cells(rows, name, schema), pa.string())
+        for name, parts in schema.written.items()
+    ]
+    pa.parquet.write_table(pa.table(arrays, names=list(schema.written)), path)
 
 
 def _array(series: pd.Series, name: str, column: Column) -> Any:
-    if column.has_own_texts or column.dtype == "str" or column.zone == "mixed":
+    shows_texts = column.shows_texts and not (column.is_span and column.dtype is not None)
+    if shows_texts or column.dtype == "str" or column.zone == "mixed":
         return pa.array(texts(series, column), type=pa.string())
     if column.is_date and (column.dtype or "object") in ("object", "category"):
         return pa.array(series.to_numpy().astype("datetime64[D]"), type=pa.date32())
-    shown = series if column.dtype in (None, "object") else shown_column(series, name, column)
+    shown = series if column.dtype in (None, "object") and not column.is_span else shown_column(series, name, column)
     if isinstance(shown.dtype, pd.SparseDtype):  # which Arrow does not know
         shown = shown.astype(shown.dtype.subtype)
     return pa.array(shown, type=_arrow_type(shown, column), from_pandas=True)
@@ -117,4 +123,6 @@ def _arrow_type(shown: pd.Series, column: Column) -> Any:
         return None
     if column.is_boolean:
         return pa.bool_()
+    if column.is_span:
+        return pa.time64("us")
     return pa.int64() if column.holds_whole_numbers else pa.string()

@@ -162,6 +162,7 @@ class ModalEncoding:
     @classmethod
     def from_plain(cls, content: Mapping[str, Any], schema: Schema) -> Self:
         """An encoding from plain data and the observed schema it was made under."""
+        schema = schema.counted
         plain_arrays.require_columns(content, schema.modeled)
         discretizer = Discretizer.by_schema(schema)
         return cls(discretizer, tuple(_column(content[a.name], a) for a in discretizer.attributes))
@@ -186,7 +187,8 @@ def _column(content: Mapping[str, Any], attribute: Attribute) -> Categories | Mo
 
 def _modes(values: PresentValues, attribute: Attribute, rng: np.random.Generator) -> Modes:
     column: Any = attribute.column
-    spikes = np.array(getattr(column, "spikes", ()), dtype=np.float64)
+    beside = [place for place, _ in column.beside.values()]
+    spikes = np.unique(np.array([*getattr(column, "spikes", ()), *beside], dtype=np.float64))
     return Modes.fit(values, log=_is_log(attribute), rng=rng, spikes=spikes, ladder=column.ladder)
 
 
@@ -204,10 +206,11 @@ def _values(positions: NDArray[np.float64], attribute: Attribute) -> pd.Series:
     missing = np.isnan(positions)
     low, high = column.ends
     filled = np.clip(np.where(missing, low, positions), low, high)
+    steps = filled if column.unit is None else np.round(numeric_scale.ratio(filled, column.unit))
     if column.is_number and not column.is_whole:
         reals = filled if column.decimals is None else _rounded(filled, column.decimals)
-        return pd.Series(np.where(missing, np.nan, np.clip(reals, *column.bounds)))
-    steps = np.round(numeric_scale.ratio(filled, column.unit or 1.0))
+        reals = column.put_beside(np.clip(reals, *column.bounds), steps)
+        return pd.Series(np.where(missing, np.nan, reals))
     counts = np.minimum(steps, _MOST).astype(np.int64)
     counts[steps > _MOST] = np.iinfo(np.int64).max
     return column.values(counts, missing)

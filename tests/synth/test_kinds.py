@@ -47,22 +47,22 @@ def example(kind: type[AnyColumn]) -> Any:
 
 
 @pytest.fixture
-def duration() -> Iterator[ModuleType]:
+def height() -> Iterator[ModuleType]:
     """The kind of somebody else, from its one file, registered."""
-    spec = importlib.util.spec_from_file_location("understudy_duration", ROOT / "tests/plugin/understudy_duration.py")
+    spec = importlib.util.spec_from_file_location("understudy_height", ROOT / "tests/plugin/understudy_height.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    register(module.DurationColumn)
+    register(module.HeightColumn)
     yield module
-    del KINDS["duration"]
+    del KINDS["height"]
     Schema.model_rebuild(force=True)
 
 
-@pytest.fixture(params=[*KINDS, "duration"])
+@pytest.fixture(params=[*KINDS, "height"])
 def column(request: pytest.FixtureRequest) -> Any:
-    if request.param == "duration":
-        request.getfixturevalue("duration")
+    if request.param == "height":
+        request.getfixturevalue("height")
     return example(KINDS[request.param])
 
 
@@ -103,20 +103,20 @@ def test_values_of_each_kind_are_shown_and_read_again(column: Any, tmp_path: Pat
     pd.testing.assert_frame_equal(conform(synth.read_table(tmp_path / "x.csv"), schema), canonical)
 
 
-def test_a_kind_in_one_file_is_inferred_fitted_drawn_and_evaluated(duration: ModuleType, tmp_path: Path) -> None:
+def test_a_kind_in_one_file_is_inferred_fitted_drawn_and_evaluated(height: ModuleType, tmp_path: Path) -> None:
     """It takes two fits, and so a second more than others."""
-    write = duration.DurationColumn(bounds=(0, 600)).write
+    write = height.HeightColumn(bounds=(0, 600)).write
     rng = np.random.default_rng(0)
-    minutes = rng.integers(5, 600, 400)
-    frame = pd.DataFrame({"took": [write(m) for m in minutes], "late": np.where(minutes > 300, "yes", "no")})
+    inches = rng.integers(5, 600, 400)
+    frame = pd.DataFrame({"tall": [write(m) for m in inches], "long": np.where(inches > 300, "yes", "no")})
     schema = synth.infer_schema(frame)
-    assert schema.columns["took"].kind == "duration"
-    assert synth.infer_schema(frame, kinds={"took": "duration"}) == schema
+    assert schema.columns["tall"].kind == "height"
+    assert synth.infer_schema(frame, kinds={"tall": "height"}) == schema
     write_schema(schema, tmp_path / "schema.toml")
     assert read_schema(tmp_path / "schema.toml") == schema
     declared = synth.declare_schema(schema, n_units=400)
     model = synth.fit(frame, declared, "mst", epsilon=10.0, n_iterations=50)
-    assert model.sample(5, seed=0)["took"].str.fullmatch(r"(\d+ h)?( ?\d+ min)?").all()
+    assert model.sample(5, seed=0)["tall"].str.fullmatch(r"(\d+ ft)?( ?\d+ in)?").all()
     drawn = synth.fit(frame, schema, "trees").sample(400, seed=0)
     evaluation = evaluate.evaluate(
         train=frame[:300],

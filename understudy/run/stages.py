@@ -136,7 +136,7 @@ def evaluate(
 def expected(plan: Plan, label: str) -> Expectation | None:
     """The outlook of a private candidate by public facts; `None` where nothing can be worked out, as of histories."""
     chosen, schedule = plan.generators[label], plan.schedules.get(label)
-    if schedule is None or not isinstance(chosen, Planned) or chosen.draws_histories(chosen.themed(plan.schema)):
+    if schedule is None or not isinstance(chosen, Planned) or chosen.draws_histories(chosen.counted(plan.schema)):
         return None
     found = outlook(chosen, plan.schema, schedule=schedule, train_share=1 - plan.job.split.holdout_share)
     tree, pair = (None if noise is None else noise.error for noise in (found.tree, found.pair))

@@ -81,6 +81,7 @@ from synth.dp.schedule import Schedule, resolve_delta
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histories import FIRST_ROWS, LATER_ROWS
 from synth.generators.fitting.marginal_selection import column_weights
+from synth.generators.fitting.texts import themed
 from synth.generators.local import Local
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -287,7 +288,8 @@ def audit(
         )  # fmt: skip
     audited = generator.model_copy(update={**_shortcuts(generator), "delta": resolve_delta(generator.delta, schema)})
     # Columns of themes share the budget, and the stand-in has none.
-    counted = generator.themed(schema)
+    counted = generator.counted(schema)
+    has_themes = themed(generator.text, schema, promises=True) is not schema
     histories = generator.draws_histories(counted)
     stand_in = StandIn.like(schema, histories=histories)
     weighed = audited.model_copy(update=_weights(generator, counted, stand_in))
@@ -321,7 +323,7 @@ def audit(
         checks=(*of_noise, *checks),
         covered=tuple(what for what in named if what in covered),
         not_covered=(
-            *(what for what in named if what not in covered), *((THEMES,) if counted != schema else ()), *OUTSIDE
+            *(what for what in named if what not in covered), *((THEMES,) if has_themes else ()), *OUTSIDE
         ),
     )  # fmt: skip
 

@@ -18,7 +18,8 @@ import pandas as pd
 from synth.domain import Attribute, Discretizer
 from synth.domain.counts import CoarseCounts, Coarsening, in_batches
 from synth.errors import JobError, TableError
-from synth.generators.fitting.training_data import Counted, TrainingTable
+from synth.generators.fitting.counted import MappedSource
+from synth.generators.fitting.training_data import Counted, TrainingTable, counted_rows
 from synth.row_hash import content_hashes, entity_hashes, mix
 from synth.schema import Schema
 from synth.table.chunk import Chunk, concat_chunks
@@ -47,14 +48,18 @@ class MappedTable:
     @classmethod
     def of(cls, source: Any, schema: Schema) -> Self | None:
         """The table, if its rows lie elsewhere; `None` where they are read here."""
-        table = source if isinstance(source, Table) else _of_cluster(source)
+        table: Table | None
+        if isinstance(source, MappedSource):
+            table, cast = source.table, source.schema
+        else:
+            table, cast = source if isinstance(source, Table) else _of_cluster(source), schema
         if table is None or table.distributed is None:
             return None
-        for violation in of_names(table.names, schema, extra=False):
+        for violation in of_names(table.names, cast, extra=False):
             raise TableError(str(violation))
         if schema.entity is not None:
             table = _together(table, schema, schema.entity)
-        return cls(table, schema, schema, secrets.randbits(64))
+        return cls(table, cast, schema, secrets.randbits(64))
 
     def under(self, schema: Schema) -> Self:
         """The same rows, read under the schema with its measured domains."""
@@ -148,7 +153,8 @@ def _count(
     if cast.entity is not None:
         whole = concat_chunks(list(chunks), cast)
         chunks = iter([whole.filter(_kept(whole, cast, key))])
-    return count(TrainingTable(Rows.from_chunks(chunks, cast).under(schema)))
+    rows = counted_rows(Rows.from_chunks(chunks, cast), cast, cast.counted)
+    return count(TrainingTable(rows.under(schema)))
 
 
 def _kept(chunk: Chunk, schema: Schema, key: int) -> np.ndarray:

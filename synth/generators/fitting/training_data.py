@@ -17,12 +17,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synth.domain import Attribute, Discretizer, dp_bounds
+from synth.domain.counted_form import to_counted
 from synth.domain.counts import SpooledTable
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import system_words
 from synth.histories.layout import HistoryLayout
-from synth.histories.ordering import histories_of
+from synth.histories.ordering import histories_of, rows_before
 from synth.marginals import Measurement
 from synth.marginals.measurement import estimate_total
 from synth.row_hash import entity_codes
@@ -75,6 +76,22 @@ def bound_contributions(rows: Rows, schema: Schema, *, in_order: bool = False) -
 def by_entity(rows: Rows, schema: Schema) -> Iterator[pd.DataFrame]:
     """The rows with an entity in frames of whole entities, in the order in which these first appear."""
     return (part.frame() for part in rows.together(entity_codes(rows, schema), ROWS_AT_ONCE))
+
+
+def counted_rows(rows: Rows, schema: Schema, counted: Schema) -> Rows:
+    """The rows as they are counted; the same ones where nothing is modeled.
+
+    Each row is made from itself, and what looks back at the row before from rows of the same entity alone.
+
+    Args:
+        rows: *Sensitive*. Under the schema.
+    """
+    if counted is schema:
+        return rows
+    looks_back = any(what.looks_back for what in schema.worked_out.values())
+    frames = by_entity(rows, schema) if looks_back else rows.frames()
+    counted_frames = (to_counted(each, schema, rows_before(each, schema) if looks_back else None) for each in frames)
+    return Rows.from_frames(counted_frames, counted, rows.folder)
 
 
 @dataclass(frozen=True, eq=False)

@@ -121,6 +121,7 @@ class AutoregressiveModel(ModelDisplay):
         def draw_given(n: int, conditions: Conditions) -> pd.DataFrame:
             coded, way = self._accepted(n, known[id(conditions)], conditions, rng)
             ways.add("merged" if self._is_merged(conditions) else way)
+            ways.update(("rejection",) if conditions.wanted else ())
             drawn = conditions.fixed(coded.decoded(self.discretizer, rng))
             return conditions.fixed(with_dependents(drawn, self.schema))
 

@@ -7,7 +7,7 @@ determine each other, the one that is modeled is conditioned on. Free of any bud
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -16,8 +16,10 @@ import pandas as pd
 from synth.constraints import Formula
 from synth.domain import Discretizer
 from synth.domain.constraint_checks import canonical
+from synth.domain.counted_form import to_counted
 from synth.domain.discretizer import Attribute
 from synth.errors import JobError, ModelError, nearest
+from synth.generators.models.constraints import ENOUGH, LEAST_ACCEPTED, completed, next_batch
 from synth.marginals import Factor, LatentClasses, MarkovRandomField
 from synth.marginals.markov_random_field import condition
 from synth.marginals.sampling import round_counts
@@ -41,21 +43,32 @@ class Conditions:
     values: Mapping[str, pd.Series]
     evidence: Mapping[str, np.ndarray]
     asked: tuple[str, ...] = ()
+    wanted: Mapping[str, pd.Series] = field(default_factory=dict)
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None, discretizer: Discretizer, schema: Schema) -> Self:
-        """Conditions from values by column."""
+        """Conditions from values by column.
+
+        A column that is modeled as what is left of others is conditioned on where all of these are given. Else rows
+        that come to have another value are rejected.
+        """
         attributes = {attribute.name: attribute for attribute in discretizer.attributes}
-        values: dict[str, pd.Series] = {}
-        evidence: dict[str, np.ndarray] = {}
+        asked: dict[str, pd.Series] = {}
         for name, value in (given or {}).items():
-            if name not in attributes and name not in schema.equivalents:
+            if name not in schema.modeled and name not in schema.equivalents:
                 raise JobError(_unknown(name, schema))
-            column, wanted = _modeled(name, _read(name, value, schema), schema)
-            if column in values and not values[column].equals(wanted):
+            column, read = _modeled(name, _read(name, value, schema), schema)
+            if column in asked and not asked[column].equals(read):
                 raise JobError(_no_rows(given or {}))
-            values[column], evidence[column] = wanted, _evidence(attributes[column], wanted)
-        return cls(values, evidence, tuple(given or ()))
+            asked[column] = read
+        parents = {name: what.parents for name, what in schema.worked_out.items() if name in asked}
+        wanted = {name: asked[name] for name, named in parents.items() if not {*named} <= asked.keys()}
+        values: dict[str, pd.Series] = {n: each for n, each in asked.items() if n not in wanted}
+        if len(parents) > len(wanted):
+            counted = to_counted(pd.DataFrame(values), schema)
+            values = {str(name): column for name, column in counted.items()}
+        evidence = {name: _evidence(attributes[name], value) for name, value in values.items()}
+        return cls(values, evidence, tuple(given or ()), wanted)
 
     def applied(
         self, distribution: MarkovRandomField | LatentClasses, zeros: Iterable[Factor] = ()
@@ -108,6 +121,7 @@ class ConditionMixture:
     conditions: tuple[Conditions, ...]
     shares: tuple[float, ...]
     is_asked: bool
+    schema: Schema
 
     @classmethod
     def of(
@@ -119,7 +133,7 @@ class ConditionMixture:
     ) -> Self:
         """Conditions of every part of a table."""
         if not balance:
-            return cls((Conditions.of(given, discretizer, schema),), (1.0,), bool(given))
+            return cls((Conditions.of(given, discretizer, schema),), (1.0,), bool(given), schema)
         if len(balance) > 1 or (given or {}).keys() & balance.keys():
             raise JobError(f"balance={sorted(balance)} must be one column that is not given; name one")
         ((name, shares),) = balance.items()
@@ -129,26 +143,54 @@ class ConditionMixture:
             raise JobError(f"balance={name!r} must give each value a share of at least 0, and some more; correct them")
         kept = [(value, weight) for value, weight in asked.items() if weight > 0]
         parts = tuple(Conditions.of({**(given or {}), name: value}, discretizer, schema) for value, _ in kept)
-        return cls(parts, tuple(weight for _, weight in kept), is_asked=True)
+        return cls(parts, tuple(weight for _, weight in kept), is_asked=True, schema=schema)
 
     def draw(
         self, n_rows: int, rng: np.random.Generator, draw: Callable[[int, Conditions], pd.DataFrame]
     ) -> pd.DataFrame:
         """Rows of all parts in random order, as many of each as its share says, rounded at random."""
         if len(self.conditions) == 1:
-            return draw(n_rows, self.conditions[0])
+            return self._wanted(n_rows, self.conditions[0], draw)
         counts = round_counts(np.array([self.shares]), np.array([n_rows]), rng)[0]
-        parts = [draw(int(n), each) for n, each in zip(counts, self.conditions, strict=True) if n]
+        parts = [self._wanted(int(n), each, draw) for n, each in zip(counts, self.conditions, strict=True) if n]
         return pd.concat(parts, ignore_index=True).take(rng.permutation(n_rows)).reset_index(drop=True)
+
+    def _wanted(
+        self, n_rows: int, conditions: Conditions, draw: Callable[[int, Conditions], pd.DataFrame]
+    ) -> pd.DataFrame:  # fmt: skip
+        """Rows on conditions; those whose computed columns have another value than is wanted are drawn again."""
+        if not conditions.wanted:
+            return draw(n_rows, conditions)
+        accepted, n_accepted, n_drawn, n = list[pd.DataFrame](), 0, 0, n_rows
+        while n_accepted < n_rows:
+            batch = draw(n, conditions)
+            rows, unlawful = completed(batch, self.schema)
+            for name, value in conditions.wanted.items():
+                is_missing = rows[name].isna().to_numpy()
+                differs = (rows[name] != value[0]).fillna(value=True).to_numpy(dtype=bool)
+                unlawful |= ~is_missing if value.isna()[0] else is_missing | differs
+            accepted.append(batch[~unlawful])
+            n_drawn, n_accepted = n_drawn + n, n_accepted + len(accepted[-1])
+            if n_drawn >= ENOUGH and n_accepted < LEAST_ACCEPTED * n_drawn:
+                parents = {p for name in conditions.wanted for p in self.schema.worked_out[name].parents}
+                raise JobError(
+                    f"given={sorted(conditions.wanted)} is worked out from other columns, and next to no row has what "
+                    f"is given; give {', '.join(sorted(parents))}, too"
+                )
+            n = next_batch(n_rows, n_accepted, n_accepted, n_drawn)
+        return pd.concat(accepted, ignore_index=True).iloc[:n_rows]
 
 
 def _values(name: str, discretizer: Discretizer, schema: Schema) -> list[Any]:
     """The values that a balanced column has: its categories that the model holds."""
-    attribute = next((each for each in discretizer.attributes if each.name == name), None)
+    attribute = next((each for each in discretizer.attributes if each.name == name and name in schema.columns), None)
     if attribute is None and name not in schema.equivalents:
         raise JobError(_unknown(name, schema).replace("given=", "balance="))
     if attribute is None or attribute.edges is not None:
         raise JobError(f"balance={name!r} is no modeled column of categories; give the share of each value")
+    if schema.columns[name].modeled is not None:
+        own = schema.columns[name]
+        return list(own.tokens if own.is_boolean else own.levels)
     known: Sequence[Any] = attribute.column.levels
     held = [value for value, mass in zip(known, attribute.mass, strict=False) if mass > 0]
     if attribute.column.is_boolean:

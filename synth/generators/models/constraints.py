@@ -24,7 +24,7 @@ import pandas as pd
 
 from synth.chunks import Part
 from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Unique, combinations_of_held
-from synth.constraints.kinds import Value, in_order
+from synth.constraints.kinds import Value
 from synth.domain import Discretizer, numeric_scale
 from synth.domain.constraint_checks import (
     broken,
@@ -36,11 +36,13 @@ from synth.domain.constraint_checks import (
     on_one_line,
     repeated,
 )
+from synth.domain.counted_form import from_counted
 from synth.domain.discretizer import MISSING, OTHER, Attribute
 from synth.errors import ModelError
 from synth.marginals.factor import Factor
 from synth.marginals.junction_tree import cells_with_one_more
 from synth.schema import Schema
+from synth.schema.counted import MissingPair
 
 MOST_CELLS = 1_000_000  # cells of one factor at most
 
@@ -62,11 +64,12 @@ def structural_zeros(schema: Schema, discretizer: Discretizer) -> tuple[Factor, 
     A code that a synthetic value may not have is ruled out as well. A constraint that rules out nothing, or everything
     (so that no distribution would be left), has no factor.
     """
+    schema = schema.counted
     attributes = {attribute.name: attribute for attribute in discretizer.attributes}
     equivalents = schema.equivalents
     factors = []
-    for constraint in schema.constraints:
-        if not isinstance(constraint, Inequality | FixedCombinations):
+    for constraint in (*schema.missing_pairs, *schema.constraints):
+        if not isinstance(constraint, MissingPair | Inequality | FixedCombinations):
             continue
         names, listed = constraint.columns, set[tuple[Value, ...]]()
         if isinstance(constraint, FixedCombinations):
@@ -76,11 +79,23 @@ def structural_zeros(schema: Schema, discretizer: Discretizer) -> tuple[Factor, 
         of = [attributes[name] for name in names]
         if math.prod(attribute.size for attribute in of) > MOST_CELLS:
             continue
-        open_codes = _ordered(constraint, of[0], of[1]) if isinstance(constraint, Inequality) else _listed(listed, of)
+        if isinstance(constraint, MissingPair):
+            open_codes = _missing_together(constraint, of)
+        elif isinstance(constraint, Inequality):
+            open_codes = _ordered(constraint, of[0], of[1])
+        else:
+            open_codes = _listed(listed, of)
         open_codes &= _possible(of)
         if open_codes.any() and not open_codes.all():
             factors.append(Factor(names, np.where(open_codes, 0.0, -np.inf)))
     return tuple(factors)
+
+
+def _missing_together(pair: MissingPair, of: list[Attribute]) -> np.ndarray:
+    """Pairs of codes of which such are missing together as may be."""
+    is_missing = [np.arange(attribute.size) == attribute.group[MISSING] for attribute in of]
+    kinds = 2 * is_missing[0][:, None] + is_missing[1][None, :]
+    return np.isin(kinds, [2 * first + second for first, second in pair.allowed])
 
 
 def _ordered(constraint: Inequality, low: Attribute, high: Attribute) -> np.ndarray:
@@ -179,9 +194,9 @@ def draw_lawful(draw: Draw, n_rows: int, schema: Schema, part: Part | None = Non
         if n_drawn >= ENOUGH and n_accepted < LEAST_ACCEPTED * n_drawn:
             break
         if _uniques(schema):  # the rate falls while values are used up
-            wanted = _next_batch(n_rows, n_accepted, len(kept), len(batch))
+            wanted = next_batch(n_rows, n_accepted, len(kept), len(batch))
         else:
-            wanted = _next_batch(n_rows, n_accepted, n_accepted, n_drawn)
+            wanted = next_batch(n_rows, n_accepted, n_accepted, n_drawn)
     raise ModelError(
         f"next to no row that the model draws keeps the constraints ({n_accepted:,} of {n_drawn:,}): "
         f"{_hardest(batch, accepted, schema)}; correct the constraints (or what is given), or fit a generator that "
@@ -195,6 +210,7 @@ def with_dependents(drawn: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     Rejection would cost most rows where a determinant has many values. It would weigh them by how well both columns
     agree; setting takes the determinant's side.
     """
+    schema = schema.counted
     made = {name: drawn[name] for name in drawn.columns}
     computed = {constraint.column for constraint in schema.constraints if isinstance(constraint, Formula)}
     for dependency in schema.dependencies:
@@ -214,23 +230,27 @@ def rejections(n_rejected: int) -> str:
     return f"{n_rejected:,} rows that broke a constraint were rejected and drawn again"
 
 
-def _next_batch(n_rows: int, n_accepted: int, n_lawful: int, n_drawn: int) -> int:
+def next_batch(n_rows: int, n_accepted: int, n_lawful: int, n_drawn: int) -> int:
     """Rows to draw for the missing ones to be among them, where so many of the drawn ones were lawful."""
     rate = (n_lawful + 1) / (n_drawn + 1)
     needed = math.ceil(1.1 * (n_rows - n_accepted) / rate) + 10
     return min(needed, max(min(MAX_OVERSAMPLED * n_rows, LARGEST_BATCH), n_rows, ENOUGH))
 
 
-def completed(drawn: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, np.ndarray]:
-    """The rows with their computed columns, in the schema's order, and which of them are not lawful."""
-    made = {name: drawn[name].reset_index(drop=True) for name in schema.modeled}
+def completed(
+    drawn: pd.DataFrame, schema: Schema, before: pd.DataFrame | None = None
+) -> tuple[pd.DataFrame, np.ndarray]:
+    """The rows with their computed columns, in the schema's order, and which of them are not lawful.
+    `drawn`: as they are counted. `before`: the row before each, complete; `None`: there is none.
+    """
+    drawn = drawn.reset_index(drop=True)
+    worked_out = schema.worked_out
+    made = {name: drawn[name] for name in schema.modeled if name not in worked_out}
     unlawful = np.zeros(len(drawn), dtype=bool)
     for name, dependency in schema.equivalents.items():
         made[name], unlisted = determined(made[dependency.determinant], dependency, schema.columns)
         unlawful |= unlisted
-    for formula in in_order([constraint for constraint in schema.constraints if isinstance(constraint, Formula)]):
-        made[formula.column], outside = compute(pd.DataFrame(made), formula, schema.columns)
-        unlawful |= outside
+    unlawful |= from_counted(made, drawn, schema, before)
     table = pd.DataFrame({name: made[name] for name in schema.learned})
     for constraint in schema.constraints:
         if not isinstance(constraint, Formula | Unique):

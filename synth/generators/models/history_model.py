@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synth.chunks import Part
+from synth.domain.counted_form import to_counted
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError
 from synth.generators.base import ModelDisplay
@@ -55,8 +56,8 @@ class HistoryModel(ModelDisplay):
 
     @property
     def layout(self) -> HistoryLayout:
-        """The columns of first and later rows."""
-        return HistoryLayout(self.schema, len(self.entity_shares), averages=self.averages)
+        """The columns of first and later rows as they are counted."""
+        return HistoryLayout(self.schema.counted, len(self.entity_shares), averages=self.averages)
 
     def sample(
         self,
@@ -78,7 +79,7 @@ class HistoryModel(ModelDisplay):
             )
         rng = np.random.default_rng(seed)
         mean = float(np.average(np.arange(1, len(self.entity_shares) + 1), weights=self.entity_shares))
-        simulation = Simulation(self.layout, self.first, self.later, rng, part, progress)
+        simulation = Simulation(self.schema, self.layout, self.first, self.later, rng, part, progress)
         learned, owner = simulation.rows(wanted, mean, given)
         return finish_histories(learned, owner, self.schema, rng, part)
 
@@ -98,10 +99,12 @@ class HistoryModel(ModelDisplay):
         )
         known = conform(parents, held, part=True).iloc[with_rows].reset_index(drop=True)
         rng = np.random.default_rng(seed)
-        made: dict[str, Any] = {name: known[name] for name in self.layout.constant}
+        constant = [name for name in known if name in self.schema.learned]
+        counted = to_counted(known[constant], self.schema)
+        made: dict[str, Any] = {name: counted[name] for name in self.layout.constant}
         longest = np.minimum(counts[with_rows], len(self.entity_shares)).astype(np.int64)
         made[self.layout.n_rows] = whole_numbers(longest)
-        simulation = Simulation(self.layout, self.first, self.later, rng, None, progress)
+        simulation = Simulation(self.schema, self.layout, self.first, self.later, rng, None, progress)
         learned, owner = simulation.rows_of(pd.DataFrame(made, index=known.index))
         table = finish_histories(learned, owner, self.schema, rng)
         shown = present(known, held)
@@ -152,9 +155,12 @@ class HistoryModel(ModelDisplay):
         held, shares = content[HISTORIES], entity_shares_of(content, schema)
         if shares is None or type(held["averages"]) is not bool:
             raise ValueError("histories are of entities")
-        layout = HistoryLayout(schema, len(shares), averages=held["averages"])
+        first_rows, later_rows = (
+            HistoryLayout(schema, len(shares), averages=held["averages"]).first_rows,
+            HistoryLayout(schema.counted, len(shares), averages=held["averages"]).later_rows,
+        )
         parts: dict[str, Any] = {}
-        for name, of_part in ((FIRST, layout.first_rows), (LATER, layout.later_rows)):
+        for name, of_part in ((FIRST, first_rows), (LATER, later_rows)):
             if name not in held:
                 continue
             own = build_schema(held[name]["schema"])

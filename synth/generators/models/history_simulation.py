@@ -5,7 +5,7 @@ put there. A history ends early where no draw keeps the constraints.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from synth.chunks import Part
 from synth.constraints import Unique
 from synth.domain.constraint_checks import key_hashes
+from synth.domain.counted_form import to_counted
 from synth.errors import ModelError
 from synth.generators.models.constraints import completed, with_dependents
 from synth.histories.layout import HistoryLayout, whole_numbers
 from synth.progress import Progress
+from synth.schema import Schema
 
 TRIES = 60
 """Draws of a row at most, before its history ends; after half of them, a value beyond its bound is put there."""
@@ -28,6 +30,10 @@ MOST_AT_ONCE = 200_000  # histories that are simulated at a time
 
 class RowModel(Protocol):
     """A distribution over rows, as the simulation asks for them."""
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of its rows."""
 
     def learned_rows(
         self,
@@ -47,7 +53,7 @@ class RowModel(Protocol):
 class Keys:
     """Values of unique constraints in the rows drawn so far, by constraint; one may hold the entity."""
 
-    layout: HistoryLayout
+    schema: Schema
     part: Part | None
     _seen: dict[int, NDArray[np.uint64]] = field(default_factory=dict)
 
@@ -76,18 +82,18 @@ class Keys:
 
     @property
     def uniques(self) -> list[Unique]:
-        return [each for each in self.layout.schema.constraints if isinstance(each, Unique)]
+        return [each for each in self.schema.constraints if isinstance(each, Unique)]
 
     def _of_entity(self, unique: Unique) -> bool:
-        return self.layout.schema.entity in unique.columns
+        return self.schema.entity in unique.columns
 
     def _hashed(
         self, table: pd.DataFrame, owners: NDArray[np.int64]
     ) -> list[tuple[Unique, NDArray[np.uint64], NDArray[np.bool_]]]:
         made = []
         for unique in self.uniques:
-            names = tuple(name for name in unique.columns if name != self.layout.schema.entity)
-            hashes, is_whole = key_hashes(table, Unique(columns=names), self.layout.schema.columns)
+            names = tuple(name for name in unique.columns if name != self.schema.entity)
+            hashes, is_whole = key_hashes(table, Unique(columns=names), self.schema.columns)
             if self._of_entity(unique):
                 numbers = pd.util.hash_array(owners.astype(np.uint64))
                 hashes = pd.util.hash_array(hashes ^ numbers)
@@ -101,8 +107,11 @@ def _place(unique: Unique) -> str:
 
 @dataclass(frozen=True)
 class Simulation:
-    """Histories drawn row after row."""
+    """Histories drawn row after row.
+    `layout`: of rows as they are counted, which `schema` need not be.
+    """
 
+    schema: Schema
     layout: HistoryLayout
     first: RowModel
     later: RowModel | None
@@ -114,7 +123,7 @@ class Simulation:
         self, n_rows: int, mean_length: float, given: Mapping[str, Any] | None = None
     ) -> tuple[pd.DataFrame, NDArray[np.int64]]:
         """Canonical rows of learned columns, history by history, and the entity of each; the last may be cut off."""
-        keys = Keys(self.layout, self.part)
+        keys = Keys(self.schema, self.part)
         tables: list[pd.DataFrame] = []
         owners: list[NDArray[np.int64]] = []
         n_drawn = n_entities = 0
@@ -133,7 +142,7 @@ class Simulation:
 
     def rows_of(self, parents: pd.DataFrame) -> tuple[pd.DataFrame, NDArray[np.int64]]:
         """Canonical rows of the learned columns, whole histories, and the place of each row's parent."""
-        keys = Keys(self.layout, self.part)
+        keys = Keys(self.schema, self.part)
         tables: list[pd.DataFrame] = []
         owners: list[NDArray[np.int64]] = []
         for start in range(0, len(parents), MOST_AT_ONCE):
@@ -157,7 +166,7 @@ class Simulation:
             rows = pd.DataFrame(
                 {name: some[name] if name in some else drawn[name] for name in layout.first_rows.modeled}
             )
-            table, unlawful = completed(with_dependents(rows, layout.first_rows), layout.first_rows)
+            table, unlawful = completed(with_dependents(rows, layout.first_rows), self.first.schema)
             kept = np.flatnonzero(~unlawful)
             found.append(table.iloc[kept])
             places.append(pending[kept])
@@ -184,7 +193,7 @@ class Simulation:
         """First rows, each followed by the others of its history, and the entity of each row."""
         n = len(firsts)
         lengths = firsts[self.layout.n_rows].to_numpy(dtype=np.int64)
-        firsts = firsts[list(self.layout.schema.learned)]
+        firsts = firsts[list(self.schema.learned)]
         kept = ~keys.repeats(firsts, owners)
         firsts, owners, lengths = firsts[kept].reset_index(drop=True), owners[kept], lengths[kept]
         if len(firsts) == 0:
@@ -194,7 +203,7 @@ class Simulation:
             )
         keys.add(firsts, owners)
         tables, at = [firsts], [owners]
-        histories = _State.of(self.layout, firsts, owners, lengths)
+        histories = _State.of(self.schema, self.layout, firsts, owners, lengths)
         n_cut = 0
         while self.later is not None:
             histories = histories.unfinished()
@@ -232,7 +241,7 @@ class Simulation:
                 else:
                     made[name] = drawn[name]
             rows = with_dependents(pd.DataFrame({name: made[name] for name in layout.schema.modeled}), layout.schema)
-            table, unlawful = completed(rows, layout.schema)
+            table, unlawful = completed(rows, self.schema, histories.last.iloc[pending].reset_index(drop=True))
             # A history that has come to a bound stays there, rather than end.
             kept = np.flatnonzero(~(unlawful | outside) if attempt < TRIES // 2 else ~unlawful)
             kept = kept[~keys.repeats(table.iloc[kept], histories.owners[pending[kept]])]
@@ -249,12 +258,14 @@ class Simulation:
 
 @dataclass(frozen=True)
 class _State:
-    """Histories under way: their last rows, and sums over all of them.
+    """Histories under way: their last rows, these as they are counted, and sums over all of them.
     `sums`: of the values of averaged columns so far, and how many; shape (n, 2) each.
     """
 
+    schema: Schema
     layout: HistoryLayout
     last: pd.DataFrame
+    counted: pd.DataFrame
     owners: NDArray[np.int64]
     lengths: NDArray[np.int64]
     place: int
@@ -262,9 +273,15 @@ class _State:
 
     @classmethod
     def of(
-        cls, layout: HistoryLayout, firsts: pd.DataFrame, owners: NDArray[np.int64], lengths: NDArray[np.int64]
+        cls,
+        schema: Schema,
+        layout: HistoryLayout,
+        firsts: pd.DataFrame,
+        owners: NDArray[np.int64],
+        lengths: NDArray[np.int64],
     ) -> "_State":
-        return cls(layout, firsts, owners, lengths, 1, _added(layout, firsts, {}))
+        counted = to_counted(firsts, schema)
+        return cls(schema, layout, firsts, counted, owners, lengths, 1, _added(layout, counted, {}))
 
     def unfinished(self) -> "_State":
         """Those that go on."""
@@ -272,18 +289,18 @@ class _State:
         return self._taken(kept)
 
     def _taken(self, kept: NDArray[np.intp]) -> "_State":
-        return _State(
-            self.layout,
-            self.last.iloc[kept].reset_index(drop=True),
-            self.owners[kept],
-            self.lengths[kept],
-            self.place,
-            {name: sums[kept] for name, sums in self.sums.items()},
+        return replace(
+            self,
+            last=self.last.iloc[kept].reset_index(drop=True),
+            counted=self.counted.iloc[kept].reset_index(drop=True),
+            owners=self.owners[kept],
+            lengths=self.lengths[kept],
+            sums={name: sums[kept] for name, sums in self.sums.items()},
         )
 
     def known(self, places: NDArray[np.intp]) -> pd.DataFrame:
         """The columns that are known of the next rows, as `HistoryLayout.known` names them."""
-        layout, last = self.layout, self.last.iloc[places].reset_index(drop=True)
+        layout, last = self.layout, self.counted.iloc[places].reset_index(drop=True)
         made: dict[str, Any] = {name: last[name] for name in layout.constant}
         made[layout.left] = whole_numbers(self.lengths[places] - self.place - 1)
         made[layout.place] = whole_numbers(np.full(len(places), self.place + 1))
@@ -296,9 +313,9 @@ class _State:
     def after(self, rows: pd.DataFrame, places: NDArray[np.intp]) -> "_State":
         """The histories that have a next row, after it; the others have ended."""
         kept = self._taken(places)
-        return _State(
-            self.layout, rows, kept.owners, kept.lengths, self.place + 1, _added(self.layout, rows, kept.sums)
-        )
+        counted = to_counted(rows, self.schema, kept.last)
+        sums = _added(self.layout, counted, kept.sums)
+        return replace(kept, last=rows, counted=counted, place=self.place + 1, sums=sums)
 
 
 def _added(

@@ -114,7 +114,9 @@ class Imputation:
         whole, unlawful = completed(modeled, self.schema)
         merged = pd.DataFrame({name: _merged(rows[name], whole[name]) for name in whole.columns})
         for constraint in self.schema.constraints:
-            if not isinstance(constraint, Unique) and {*constraint.columns} <= {*merged.columns}:
+            if not (isinstance(constraint, Unique) or constraint.looks_back) and {*constraint.columns} <= {
+                *merged.columns
+            }:
                 unlawful |= broken(merged, constraint, self.schema.columns)
         return merged, ~unlawful
 

@@ -15,8 +15,10 @@ from pydantic import Field, GetCoreSchemaHandler
 from synth.schema.kinds.base import AnyColumn, LineColumn
 from synth.schema.kinds.boolean import BooleanColumn
 from synth.schema.kinds.categorical import CategoricalColumn
+from synth.schema.kinds.clock import ClockColumn
 from synth.schema.kinds.date import DateColumn
 from synth.schema.kinds.datetime import DatetimeColumn
+from synth.schema.kinds.duration import DurationColumn
 from synth.schema.kinds.identifier import IdentifierColumn
 from synth.schema.kinds.integer import IntegerColumn
 from synth.schema.kinds.personal import PersonalColumn
@@ -32,6 +34,8 @@ KINDS: dict[str, type[AnyColumn]] = {
     "boolean": BooleanColumn,
     "date": DateColumn,
     "datetime": DatetimeColumn,
+    "clock": ClockColumn,
+    "duration": DurationColumn,
     "identifier": IdentifierColumn,
     "personal": PersonalColumn,
     "text": TextColumn,
@@ -52,6 +56,7 @@ class _ByKind:
 Column = Annotated[AnyColumn, _ByKind()]
 
 __all__ = [
-    "KINDS", "AnyColumn", "BooleanColumn", "CategoricalColumn", "Column", "DateColumn", "DatetimeColumn",
-    "IdentifierColumn", "IntegerColumn", "LineColumn", "PersonalColumn", "RealColumn", "TextColumn", "WeightColumn",
+    "KINDS", "AnyColumn", "BooleanColumn", "CategoricalColumn", "ClockColumn", "Column", "DateColumn", "DatetimeColumn",
+    "DurationColumn", "IdentifierColumn", "IntegerColumn", "LineColumn", "PersonalColumn", "RealColumn", "TextColumn",
+    "WeightColumn",
 ]  # fmt: skip

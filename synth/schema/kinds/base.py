@@ -3,13 +3,16 @@
 A kind is one file: its fields, and its own answers to these questions. Nobody else asks for its class.
 """
 
+import itertools
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from synth.validation import Frozen
+from synth.schema.kinds.modeled import Modeled
+from synth.validation import Frozen, require_plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,8 +21,30 @@ TaskKind = Literal["classification", "regression"]  # of the models that predict
 NOT_READ_OFF = "public knowledge, not read off this table"
 NEARLY_ALL = 0.9
 """Share of the values on a step from which on every cell of a grid holds one of its multiples."""
-_READ_OFF = frozenset({"bounds", "bins", "scale", "steps", "step_shares", "spikes", "categories", "ordered"})
+_READ_OFF = frozenset({
+    "bounds", "bins", "scale", "steps", "step_shares", "spikes", "below", "above", "categories", "ordered", "modeled",
+})  # fmt: skip
 """Fields of a proposed column that were read off the values of a table."""
+MOST_BESIDE = 50
+BELOW = "Texts and values below the bounds, ascending, each a value of its own: nothing lies between."
+ABOVE = "The same above the bounds, such as 9999-12-31 for what has no end."
+
+
+class Part(Frozen):
+    """One of several values that a table writes in one cell."""
+
+    column: str = Field(description="Name of the column that holds the cells.")
+    form: str = Field(description="A cell, `{}` for each value: `{}/{}`.")
+    place: int = Field(ge=0, description="Which of the values it is, from 0.")
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        return re.compile("(.*?)".join(map(re.escape, self.form.split("{}"))), re.DOTALL)
+
+    def read(self, cell: str) -> str:
+        """The text of the value, the whole cell where it is not of the form."""
+        known = self.pattern.fullmatch(cell)
+        return cell if known is None else str(known[self.place + 1])
 
 
 class AnyColumn(Frozen):
@@ -34,10 +59,13 @@ class AnyColumn(Frozen):
     is_weight: ClassVar[bool] = False  # of rows in a survey: it predicts nothing
     is_time: ClassVar[bool] = False
     is_date: ClassVar[bool] = False  # a time whose positions are days; those of others are microseconds
+    is_span: ClassVar[bool] = False  # a number that counts `micros` microseconds: a duration, or a time of day
     is_identifier: ClassVar[bool] = False
     is_personal: ClassVar[bool] = False
     is_text: ClassVar[bool] = False
+    reads_digits: ClassVar[bool] = False  # numbers are read, and written, as the digits of a text: days as 20201105
     has_own_texts: ClassVar[bool] = False  # cells are texts that only `parse` reads and `write` writes
+    shows_texts: ClassVar[bool] = False  # a DataFrame holds texts, though values lie on a line
     domain: ClassVar[str | None] = None  # the field that a private fit can measure
     tasks: ClassVar[tuple[TaskKind, ...]] = ()  # of models that predict it
     is_measured: ClassVar[bool] = False  # bounds or categories are not declared but to be measured
@@ -52,7 +80,9 @@ class AnyColumn(Frozen):
 
     missing: bool = Field(default=False, description="Whether a value may be missing.")
     drop: bool = Field(default=False, description="Leave the column out: it is neither learned nor written.")
+    part: Part | None = Field(default=None, description="Where a cell of the table holds several values: which it is.")
     dtype: str | None = Field(default=None, description="pandas dtype of the column in a DataFrame or Parquet file.")
+    modeled: Modeled | None = Field(default=None, description="What is learned in place of the column's own value.")
 
     if TYPE_CHECKING:
 
@@ -83,6 +113,10 @@ class AnyColumn(Frozen):
         """The text of a number; where `has_own_texts`."""
         raise NotImplementedError
 
+    def typed(self, series: Any) -> Any:
+        """A canonical column as values that its dtype holds, or is made of; `None`: as they are, or as texts."""
+        return None
+
     @property
     def is_quantity(self) -> bool:
         """True of numbers and times but survey weights: their values follow each other."""
@@ -101,6 +135,9 @@ class AnyColumn(Frozen):
         """What a declaration of the column asserts to be public."""
         if self.drop:
             return "the column is left out: it is neither learned nor written, and nothing is asserted but its name"
+        if self.modeled is not None:
+            rest = self.model_copy(update={"modeled": None}).asserted()
+            return f"{rest}; it is learned as {self.modeled}, and this is {NOT_READ_OFF}"
         if self.measures_spikes:
             rest = self.model_copy(update={"measure_spikes": False}).asserted()
             return f"{rest}; frequent values are not asserted: a private fit measures them under its budget"
@@ -129,7 +166,7 @@ class MeasurableColumn(AnyColumn):
             return content
         if content.get("measure") is not True:
             return content
-        for key in ("bins", "spikes"):
+        for key in ("bins", "spikes", "below", "above"):
             if content.get(key):
                 raise ValueError(f"a column to measure has no {key}, which would be public; leave out one of the two")
         return {cls.domain: cls.widest(content), **content}
@@ -174,6 +211,24 @@ class LineColumn(MeasurableColumn):
     is_line: ClassVar[bool] = True
     ladder: ClassVar[tuple[tuple[float, float], ...]] = ()  # steps, each with its share, coarsest first
     tasks: ClassVar[tuple[TaskKind, ...]] = ("regression",)
+    below: tuple[Any, ...] = Field(default=(), max_length=MOST_BESIDE, description=BELOW)
+    above: tuple[Any, ...] = Field(default=(), max_length=MOST_BESIDE, description=ABOVE)
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        listed = (*self.below, *self.above)
+        require_plain("below and above", [value for value in listed if isinstance(value, str)])
+        if "" in listed or len(set(listed)) < len(listed):
+            raise ValueError("below and above name each value once, and no empty text; leave out the others")
+        line = [self.position(known) for _, known in self.beside.values()]
+        n_below, (low, high) = len(self.below), self.span
+        ladder = [*line[:n_below][::-1], low, high, *line[n_below:]]
+        if any(a >= b for a, b in itertools.pairwise(ladder) if (a, b) != (low, high)):
+            raise ValueError(
+                f"below={list(self.below)} and above={list(self.above)} must ascend, and lie beyond "
+                f"bounds={list(self.bounds)}; move the bounds, or leave out what lies between them"
+            )
+        return self
 
     @property
     def unit(self) -> float | None:
@@ -186,14 +241,77 @@ class LineColumn(MeasurableColumn):
         return next((size for size, share in self.ladder if share >= NEARLY_ALL), self.unit)
 
     @property
-    def ends(self) -> tuple[float, float]:
+    def span(self) -> tuple[float, float]:
         """The positions of the bounds."""
         low, high = self.bounds
         return self.position(low), self.position(high)
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the greatest position that there may be: of the bounds, or of the values beside them."""
+        places = [*self.span, *(place for place, _ in self.beside.values())]
+        return min(places), max(places)
+
+    @property
+    def beside(self) -> dict[Any, tuple[float, Any]]:
+        """For each value of `below` and `above`, outward, its position and its canonical value.
+
+        Positions follow the bounds without a gap. A text is, canonically, the next value outward.
+        """
+        places = dict[Any, tuple[float, Any]]()
+        for values, start, sign in ((self.below[::-1], 0, -1), (self.above, 1, 1)) if self.below or self.above else ():
+            place = line = self.span[start]
+            for value in values:
+                place, line = self._next(place, sign), self._next(line, sign)
+                line = line if isinstance(value, str) else self.position(value)
+                places[value] = place, self.value_at(line)
+        return places
+
+    def _next(self, position: float, sign: int) -> float:
+        if self.unit is None:
+            return float(np.nextafter(position, sign * np.inf))
+        return self.position(self.value_at(position + sign * self.unit))
+
+    @property
+    def shows_texts(self) -> bool:
+        return self.has_own_texts or bool(self.own_texts)
+
+    @property
+    def own_texts(self) -> dict[str, Any]:
+        """The canonical value of each text beside the line."""
+        return {value: known for value, (_, known) in self.beside.items() if isinstance(value, str)}
+
+    def is_beside(self, series: Any) -> np.ndarray:
+        """Flags of the values of a canonical column that are beside the line; shape (n,)."""
+        known = [self.position(known) for _, known in self.beside.values()]
+        return np.isin(self.line(series), known) if known else np.zeros(len(series), dtype=bool)
+
     def positions(self, series: Any) -> np.ndarray:
-        """The position of each value of a canonical column; shape (n,), NaN where missing."""
+        """The position of each value of a canonical column, without gaps; shape (n,), NaN where missing."""
+        line = self.line(series)
+        moved = [(line == self.position(known), place) for place, known in self.beside.values()]
+        for at, place in moved:
+            line[at] = place
+        return line
+
+    def ordinary(self, series: Any) -> np.ndarray:
+        """The same, NaN beside the line, too: what formulas compute with and inequalities compare."""
+        line = self.line(series)
+        return np.where(self.is_beside(series), np.nan, line) if self.beside else line
+
+    def line(self, series: Any) -> np.ndarray:
+        """The position of each value where it truly is; shape (n,), NaN where missing."""
         raise NotImplementedError
+
+    def canonical(self, value: Any) -> Any:
+        """A value as bounds hold it, as a canonical column holds it."""
+        return value
+
+    def put_beside(self, values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """Values within the bounds, those whose drawn position is beside them as the values there; shape (n,)."""
+        for place, known in self.beside.values():
+            values[counts == (place if self.unit is None else round(place / self.unit))] = known
+        return values
 
     def position(self, value: Any) -> float:
         """The position of one declared value: a bound, an edge."""
@@ -232,14 +350,21 @@ class LineColumn(MeasurableColumn):
         """What is public of the values, in words."""
         return ["these limits"] + ["bins"] * bool(getattr(self, "bins", ()))
 
+    @property
+    def beside_words(self) -> str:
+        listed = ", ".join(map(str, (*self.below, *self.above)))
+        return f" or, apart from these, one of: {listed}" if listed else ""
+
     def _asserted_domain(self, often: str) -> str:
         *first, last = self.limit_words
         limits = f"{', '.join(first)} and {last}" if first else last
-        return f"every value is {range_words(self.noun, self.bounds)}, {often}, and {limits} are {NOT_READ_OFF}"
+        value = range_words(self.noun, self.bounds) + self.beside_words
+        return f"every value is {value}, {often}, and {limits} are {NOT_READ_OFF}"
 
     def read_off(self) -> list[tuple[str, str]]:
-        """The bounds."""
-        return [("the bounds", "each may be one unit's own")]
+        """The bounds, and what is beside them."""
+        told = ("the values below and above the bounds", "the rarest may be one unit's own")
+        return [("the bounds", "each may be one unit's own")] + [told] * bool(self.below or self.above)
 
 
 def ordered(bounds: tuple[Any, Any]) -> tuple[Any, Any]:

@@ -18,13 +18,11 @@ from synth.schema.kinds.number import (
 )
 
 
-class IntegerColumn(NumericColumn):
-    """Whole numbers within 64 bits."""
+class WholeColumn(NumericColumn):
+    """Columns of int64."""
 
     is_whole: ClassVar[bool] = True
     tasks: ClassVar[tuple[TaskKind, ...]] = ("classification", "regression")
-    noun: ClassVar[str] = "a whole number"
-    kind: Literal["integer"] = "integer"
     bounds: tuple[int, int] = Field(description=BOUNDS)
     steps: tuple[Annotated[int, Field(gt=0)], ...] = Field(default=(), max_length=MOST_STEPS, description=STEPS)
     spikes: tuple[int, ...] = Field(default=(), max_length=MOST_SPIKES, description=SPIKES)
@@ -52,3 +50,10 @@ class IntegerColumn(NumericColumn):
         low, high = self.bounds
         least = max(low, int(first))
         return least, max(least, min(high, int(last) - 1))
+
+
+class IntegerColumn(WholeColumn):
+    """Whole numbers within 64 bits."""
+
+    noun: ClassVar[str] = "a whole number"
+    kind: Literal["integer"] = "integer"

@@ -14,31 +14,65 @@ DAY = MICROSECONDS["day"]
 EPOCH = dt.datetime(1970, 1, 1)
 NANOSECONDS = (dt.datetime(1677, 9, 23), dt.datetime(2262, 4, 10))
 """Limits of times in nanoseconds, short of a day, which a zone may need."""
-_DIRECTIVE = re.compile(r"%(-?)(.)", re.DOTALL)
+_DIRECTIVE = re.compile(r"%(-|:|\.?[1-9]?)(.)", re.DOTALL)
+_BARE_NUMBER = re.compile(r"%-[a-zA-Z](%[a-zA-Z])+(\.0)?")
+_DIGITS = re.compile(r"(%-?[YmdHMSy])+(\.0)?")
 
 
 def read_as(form: str) -> str:
     """The strptime format that reads a format: ``%-d``, a day without a leading zero, is read as ``%d`` is.
 
-    >>> read_as("%-d.%-m.%Y")
-    '%d.%m.%Y'
+    >>> read_as("%-d.%-m.%Y"), read_as("%H:%M:%S.%3f%:z"), read_as("%S%.f")
+    ('%d.%m.%Y', '%H:%M:%S.%f%z', '%S')
     """
-    return _DIRECTIVE.sub(r"%\2", form)
+    return _DIRECTIVE.sub(lambda found: "" if found[1].startswith(".") else f"%{found[2]}", form)
+
+
+def is_bare_number(form: str | None) -> bool:
+    """True of digits without a separator of which the first are left out where they are zeros: ``%-y%m%d``."""
+    return form is not None and _BARE_NUMBER.fullmatch(form) is not None
+
+
+def filled(text: str, form: str) -> str:
+    """The digits of a bare number with the zeros before it.
+
+    >>> filled("50131", "%-y%m%d")
+    '050131'
+    """
+    return text.zfill(len(write_as(form.replace("-", ""), EPOCH)))
 
 
 def write_as(form: str, moment: dt.datetime) -> str:
-    """The strftime format that writes one moment in a format.
+    """The text of one moment in a format: `strftime`, also where systems write differently, and with fractions.
 
-    It holds the moment's year and all parts without a leading zero already, which systems write differently.
+    ``%-d`` has no leading zero and ``%:z`` is an offset with a colon. ``%3f`` are three digits of a fraction, ``%.3f``
+    the same with a point and nothing for whole seconds, and ``%.f`` as many as there are.
 
-    >>> write_as("%-d.%m.%Y", dt.datetime(987, 3, 4))
-    '4.%m.0987'
+    >>> write_as("%-d.%m.%Y %S.%3f", dt.datetime(987, 3, 4, microsecond=50_000))
+    '4.03.0987 00.050'
     """
-    parts = {"Y": f"{moment.year:04d}"}
-    bare = {"m": moment.month, "d": moment.day, "H": moment.hour, "I": moment.hour % 12 or 12}
-    bare |= {"M": moment.minute, "S": moment.second}
-    parts |= {f"-{letter}": str(part) for letter, part in bare.items()}
-    return _DIRECTIVE.sub(lambda found: parts.get(found[1] + found[2], found[0]), form)
+    if is_bare_number(form):
+        return write_as(form.replace("-", ""), moment).lstrip("0")
+    return moment.strftime(_DIRECTIVE.sub(lambda found: _part(found[1], found[2], moment), form))
+
+
+def _part(flag: str, letter: str, moment: dt.datetime) -> str:
+    """A part of a text that systems write differently, or not at all."""
+    if letter == "Y":
+        return f"{moment.year:04d}"
+    if letter == "f" and flag:
+        digits = f"{moment.microsecond:06d}000"[: int(flag.removeprefix(".") or 9)]
+        if flag == ".":
+            digits = digits.rstrip("0")
+        return digits if "." not in flag else f".{digits}" if moment.microsecond else ""
+    if flag == "-" and letter in "mdHIMS":
+        hour = moment.hour % 12 or 12
+        bare = {"m": moment.month, "d": moment.day, "H": moment.hour, "I": hour, "M": moment.minute, "S": moment.second}
+        return str(bare[letter])
+    if flag == ":" and letter == "z":
+        offset = moment.strftime("%z")
+        return f"{offset[:3]}:{offset[3:]}"
+    return f"%{flag}{letter}"
 
 
 def can_be_parsed(form: str | None) -> str | None:
@@ -59,6 +93,11 @@ class TimeColumn(LineColumn):
     per_position: ClassVar[int]  # microseconds between one position and the next
 
     @property
+    def reads_digits(self) -> bool:
+        """True of a form without a separator, as of 20201105."""
+        return _DIGITS.fullmatch(self.format or "") is not None
+
+    @property
     def micros(self) -> int:
         """Microseconds between neighboring values."""
         raise NotImplementedError
@@ -71,13 +110,21 @@ class TimeColumn(LineColumn):
         """A canonical column as datetime64[us]: wall clock without a zone, UTC with one."""
         return np.asarray(series.to_numpy(dtype="datetime64[us]"))
 
-    def positions(self, series: Any) -> np.ndarray:
+    def line(self, series: Any) -> np.ndarray:
         stamps = self.instants(series)
         return np.where(np.isnat(stamps), np.nan, stamps.astype(np.int64) / self.per_position)
 
     def position(self, value: Any) -> float:
         moment = dt.datetime.combine(value, dt.time()) if self.is_date else value
         return float((moment - EPOCH) // dt.timedelta(microseconds=self.per_position))
+
+    def canonical(self, value: Any) -> Any:
+        import pandas as pd
+
+        if self.zone is None:
+            return np.datetime64(value, "us")
+        moment = value.replace(tzinfo=dt.UTC)
+        return moment if self.zone == "mixed" else pd.Timestamp(moment).tz_convert(self.zone)
 
     def value_at(self, position: float) -> Any:
         return self.plain(EPOCH + dt.timedelta(microseconds=int(position) * self.per_position))
@@ -92,6 +139,8 @@ class TimeColumn(LineColumn):
 
         low, high = (np.datetime64(bound, "us").astype(np.int64) for bound in self.bounds)
         stamps = np.clip(counts * self.micros, low, high).astype("datetime64[us]")
+        for place, known in self.beside.values():
+            stamps[counts == round(place / self.unit)] = np.datetime64(known, "us")
         stamps[missing] = np.datetime64("NaT", "us")
         return pd.Series(stamps)
 

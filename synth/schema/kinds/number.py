@@ -3,12 +3,15 @@
 import itertools
 import math
 import re
+from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
+from synth.schema.kinds import number_format
 from synth.schema.kinds.base import LineColumn
+from synth.validation import require_plain
 
 INT64 = (-(2**63), 2**63 - 1)
 _INTEGER_DTYPE = re.compile(r"(u?)int(8|16|32|64)(?:\[pyarrow\])?", re.IGNORECASE)
@@ -17,6 +20,8 @@ _SHOWN = 8
 LARGEST_STEP, MOST_STEPS, MOST_SPIKES = 2.0**62, 10, 100
 """Of a step in units of the column's precision; of steps and of spikes in a column."""
 _EXACT_FLOAT = 2.0**53  # up to this, float64 holds every whole number
+_PLAIN = re.compile(r"[+-]?\d{1,40}(\.\d{0,40})?([eE][+-]?\d{1,3})?", re.ASCII)
+FORMAT = "Text form, as spreadsheets write it, such as `$#,##0.00;($#,##0.00)` or `0.0#%`; left out: digits alone."
 BOUNDS = "Least and greatest value that there may be."
 STEPS = "Numbers that many values are multiples of, coarsest first, each one of the next."
 SPIKES = "Frequent values, ascending: each is told apart from all others, and drawn exactly."
@@ -49,6 +54,7 @@ class NumericColumn(LineColumn):
     """The fields of all columns of numbers."""
 
     is_number: ClassVar[bool] = True
+    format: str | None = Field(default=None, description=FORMAT)
     bins: tuple[float, ...] = Field(
         default=(), description="Edges of public bins, ascending; first and last bound them."
     )
@@ -64,6 +70,25 @@ class NumericColumn(LineColumn):
     )
     spikes: tuple[float, ...] = Field(default=(), max_length=MOST_SPIKES, description=SPIKES)
     measure_spikes: bool = Field(default=False, description=_MEASURE_SPIKES)
+
+    @field_validator("format")
+    @classmethod
+    def _readable(cls, text: str | None) -> str | None:
+        if text is not None:
+            require_plain("format", [text])
+            number_format.parsed(text)
+        return text
+
+    @property
+    def has_own_texts(self) -> bool:
+        return self.format is not None and not number_format.parsed(self.format).is_plain
+
+    def parse(self, text: str) -> Any:
+        value = number_format.parsed(self.format or "0").read(text)
+        return text if value is None and _PLAIN.fullmatch(text) else value
+
+    def write(self, value: Any) -> str:
+        return number_format.parsed(self.format or "0").write(Decimal(repr(value)))
 
     @field_validator("bins")
     @classmethod
@@ -123,8 +148,8 @@ class NumericColumn(LineColumn):
     def measures_spikes(self) -> bool:
         return self.measure_spikes
 
-    def positions(self, series: Any) -> np.ndarray:
-        return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    def line(self, series: Any) -> np.ndarray:
+        return np.array(series.to_numpy(dtype=np.float64, na_value=np.nan))
 
     def position(self, value: Any) -> float:
         return float(value)
@@ -139,9 +164,11 @@ class NumericColumn(LineColumn):
         import pandas as pd
 
         if self.is_whole:
-            return pd.Series(pd.arrays.IntegerArray(np.clip(counts, *self.bounds), missing.copy()))
+            whole = self.put_beside(np.clip(counts, *self.bounds), counts)
+            return pd.Series(pd.arrays.IntegerArray(whole, missing.copy()))
         reals = counts if self.decimals is None else np.round(counts / 10.0**self.decimals, self.decimals)
-        return pd.Series(np.where(missing, np.nan, np.clip(reals, *self.bounds)))
+        reals = self.put_beside(np.clip(reals, *self.bounds), counts)
+        return pd.Series(np.where(missing, np.nan, reals))
 
     def show(self, count: int) -> str:
         decimals = getattr(self, "decimals", None) or 0
@@ -149,7 +176,7 @@ class NumericColumn(LineColumn):
 
     @property
     def limit_words(self) -> list[str]:
-        parts = super().limit_words
+        parts = super().limit_words + ["the text form"] * (self.format is not None)
         if self.steps:
             listed = (f"{size:.15g}" + ("" if share == 1 else f" ({100 * share:.3g}%)") for size, share in self.ladder)
             parts.append(f"the steps {', '.join(listed)}")

@@ -12,7 +12,7 @@ from synth.schema.kinds.number import exactly_up_to
 
 Personal = Literal[
     "name", "first_name", "last_name", "email", "phone", "address", "street", "city", "postcode", "card_number", "iban",
-    "account_number", "national_id", "text",
+    "account_number", "national_id", "url", "text",
 ]  # fmt: skip
 """Kinds of personal data."""
 

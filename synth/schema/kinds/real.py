@@ -30,6 +30,9 @@ class FractionColumn(NumericColumn):
 
     _check = field_validator("bounds")(ordered)
 
+    def value_at(self, position: float) -> float:
+        return float(position) if self.decimals is None else round(float(position), self.decimals)
+
     @model_validator(mode="after")
     def _finite(self) -> Self:
         low, high = self.bounds

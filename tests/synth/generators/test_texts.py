@@ -167,9 +167,9 @@ def test_themes_are_read_off_no_real_text(public: str, tmp_path: Path, monkeypat
 def test_themes_are_counted_and_paid_as_columns_are(public: str) -> None:
     bare, schema, without = specified(False)
     made, _, schedule = specified(False, public)
-    themed = made.themed(schema)
+    themed = made.counted(schema)
     assert len(themed.modeled) == len(schema.modeled) + 2 * 5
-    assert bare.themed(schema) == schema
+    assert bare.counted(schema) == schema
     assert schedule.epsilon <= 2.0
     counts, fewer = (
         sum(event.count for event in one.events if event.what != texts.STEPS) for one in (schedule, without)
@@ -195,9 +195,9 @@ def test_one_text_changes_one_cell_of_each_theme(public: str) -> None:
         return seen
 
     moved = [np.abs(one - other).sum() for one, other in zip(asked(frame), asked(frame.iloc[1:]), strict=True)]
-    assert len(moved) >= len(made.themed(schema).modeled)
+    assert len(moved) >= len(made.counted(schema).modeled)
     assert all(0 <= one <= 1 for one in moved)
-    assert sum(moved) == len(made.themed(schema).modeled)
+    assert sum(moved) == len(made.counted(schema).modeled)
 
 
 def test_no_steps_leave_texts_to_public_ones_and_themes(public: str, tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_a_mark_of_byte_order_is_no_part_of_a_public_text(tmp_path: Path) -> Non
 def test_without_epsilon_texts_are_learned_from_rows_and_no_themes_are(public: str) -> None:
     text = {**TINY, "public_text": public, "public_epochs": 1, "themes": 5, "epochs": 1}
     made, schema = generator("mst", text=text), complaint_schema()
-    assert made.themed(schema) == schema
+    assert made.counted(schema) == schema
     model = made.fit(complaints(60, 0), schema)
     assert isinstance(model, TextModel)
     assert model.writer.themes is None
@@ -302,7 +302,7 @@ def test_no_row_is_asked_for_by_a_theme(public: str) -> None:
     made, schema, schedule = specified(False, public)
     model = made.fit(people(False)["plain"], schema, budget=Budget(schedule))
     theme = f"{TEXT}: theme 1"
-    assert theme in made.themed(schema).learned
+    assert theme in made.counted(schema).learned
     for asked in ({"given": {theme: True}}, {"balance": {theme: None}}):
         with pytest.raises(JobError, match="is a theme of texts, which no sample has"):
             model.sample(5, seed=0, **asked)  # type: ignore[arg-type]

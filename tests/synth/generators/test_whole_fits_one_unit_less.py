@@ -34,6 +34,13 @@ QUICK = ("mst",)
 K = 2
 OWNERS: list[Any] = [1, 1.0, "1", "01", 1, "2", 2, None, "nobody", 3, 4, "4.0"]
 """Five rows of one entity, each spelled in its way, and two that belong to nobody."""
+UNTIL = {"expression": "day", "unit": "day", "parts": True}
+SIDE = {"by": "age", "usual": [[0, "left"], [7, "right"]]}
+SUMS: dict[str, dict[str, Any]] = {
+    "row": {"expression": "age", "left": "ratio", "alone": True, "column": {"kind": "real", "bounds": [0, 9]}},
+    "entity": {"expression": "2 * age", "column": {"kind": "integer", "bounds": [-9, 9]}},
+    "history": {"expression": "either(before(sum), 0) + age", "alone": True},
+}
 
 
 def visits() -> pd.DataFrame:
@@ -44,6 +51,9 @@ def visits() -> pd.DataFrame:
         "word": pd.Series((["u", "v", "v ", 5, None] * n)[:n], dtype=object),
         "pay": [10.0**i for i in range(n)],
         "day": [f"2020-01-{1 + i % 3:02d}" for i in range(n)],
+        "until": pd.Series(["x", "1999-01-01", *(f"2020-01-{1 + 2 * i:02d}" for i in range(n - 2))], dtype=object),
+        "sum": pd.Series([1e300, None, "y", *(i**2 for i in range(n - 3))], dtype=object),
+        "side": [("left", "right", "up")[i % 5 % 3] for i in range(n)],
     })  # fmt: skip
 
 
@@ -53,6 +63,9 @@ def schema_of(unit: str) -> Schema:
         "word": {"kind": "categorical", "measure": True, "missing": True},
         "pay": {"kind": "real", "measure": True},
         "day": {"kind": "date", "bounds": ["2020-01-01", "2020-02-01"]},
+        "until": {"kind": "date", "bounds": ["2020-01-01", "2020-02-01"], "missing": True, "modeled": UNTIL},
+        "sum": {"kind": "integer", "bounds": [0, 999], "missing": True, "modeled": SUMS[unit]},
+        "side": {"kind": "categorical", "categories": ["left", "right"], "missing": True, "modeled": SIDE},
     }
     content: dict[str, Any] = {"status": "declared", "n_units": 500, "columns": columns}
     if unit != "row":

@@ -37,7 +37,7 @@ def _column(values: Any, name: str = "x", **options: Any) -> Column:
     ("texts", "kind", "facts"),
     [
         (["1", "22", "-3"], "integer", {"bounds": (-3, 22)}),
-        (["1.0", "2.0", ""], "integer", {"bounds": (1, 2), "missing": True}),
+        (["1.0", "2.0", ""], "integer", {"bounds": (1, 2), "missing": True, "dtype": "float64"}),
         (["1.5", "2", ".25"], "real", {"bounds": (0.25, 2.0), "decimals": 2}),
         (["1e-05", "2.5"], "real", {"decimals": 5}),
         (["007", "012", "007"], "categorical", {"categories": ("007", "012")}),
@@ -75,7 +75,7 @@ def test_a_column_of_text_is_proposed(texts: list[str], kind: str, facts: dict) 
     column = infer_schema(frame).columns["x"]
     assert column.kind == kind
     assert {name: getattr(column, name) for name in facts} == facts
-    assert column.dtype is None
+    assert column.dtype == facts.get("dtype")
     schema = infer_schema(frame)
     if schema.kept and kind != "categorical":
         assert violations(frame, schema) == []
@@ -114,7 +114,7 @@ def test_a_column_of_text_is_proposed(texts: list[str], kind: str, facts: dict) 
         (
             pd.Series([dt.datetime(2020, 1, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=3))), None], dtype=object),
             "datetime",
-            None,
+            "object",
         ),
     ],
 )
@@ -502,9 +502,10 @@ def test_eight_digits_that_are_not_all_days_are_numbers(texts: list[str]) -> Non
     assert infer_schema(pd.DataFrame({"x": texts * 2})).columns["x"].kind == "integer"
 
 
-def test_numbers_named_like_identifiers_are_no_days() -> None:
-    texts = written("%Y%m%d", pd.date_range("2000-01-01", periods=1_500).to_pydatetime())
-    assert infer_schema(pd.DataFrame({"case_id": texts})).columns["case_id"].kind == "identifier"
+def test_numbers_named_like_identifiers_are_days_where_many_are() -> None:
+    texts = written("%Y%m%d", pd.date_range("2000-01-25", periods=1_500).to_pydatetime())
+    assert infer_schema(pd.DataFrame({"date_key": texts})).columns["date_key"].kind == "date"
+    assert infer_schema(pd.DataFrame({"date_key": texts[:15]})).columns["date_key"].kind == "identifier"
 
 
 @pytest.mark.parametrize("end", ["T00:00:00Z", "T00:00:00.000Z", " 00:00:00+00:00", "T00:00+02:00"])

@@ -7,13 +7,15 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from synth.constraints import FixedCombinations, Unique
-from synth.infer.constraints.evidence import ENOUGH, coded, percent, twins
+from synth.infer.relations.evidence import ENOUGH, coded, percent, twins
 from synth.schema import Schema
+from synth.schema.kinds.modeled import Modeled
 
 MOST_VALUES, MOST_LISTED = 1_000, 2_000
 """Values of a column, and combinations, at most: nobody looks through longer lists."""
@@ -190,6 +192,54 @@ def _listed(table: pd.DataFrame, names: tuple[str, ...], reason: str) -> FixedCo
     rows = table[list(names)].dropna().drop_duplicates()
     values = sorted(zip(*(rows[name].tolist() for name in names), strict=True))
     return FixedCombinations(columns=names, combinations=tuple(values), proposed=reason)
+
+
+MOST_UNUSUAL, MOST_OF_CHANCE = 0.02, 0.1
+"""Share of the rows that break what is usual, also as a share of those that the commonest category would miss."""
+
+
+def usual_categories(
+    table: pd.DataFrame, schema: Schema, among: Sequence[str], units: np.ndarray, listed: Sequence[FixedCombinations]
+) -> dict[str, Modeled]:
+    """Categories that another column nearly always says: which does, and what. `table`: *Sensitive*."""
+    known = {(one, other) for rule in listed for one, other in rule.determined}
+    codes = {name: coded(table[name]) for name in among if schema.columns[name].is_categorical}
+    codes = {name: each for name, each in codes.items() if 2 <= len(each[1]) <= MOST_VALUES}
+    ranked = []
+    for by, name in itertools.permutations(codes, 2):
+        if name == schema.target or (by, name) in known or len(codes[by][1]) < len(codes[name][1]):
+            continue
+        if (name in schema.constant_in_entity) > (by in schema.constant_in_entity):
+            continue
+        for n_rows in (FIRST_ROWS, len(units)):
+            counts = _counted(codes[by], codes[name], n_rows)
+            if not _are_usual(counts, slack=2.0 if n_rows < len(units) else 1.0):
+                break
+        else:
+            of_units = counts if units.max() + 1 == len(units) else _of_units(codes[by], codes[name], counts, units)
+            if _are_usual(of_units) and _often(of_units):
+                ranked.append((_unusual(counts), len(codes[by][1]), by, name, counts))
+    usual: dict[str, Modeled] = {}
+    for unusual, _, by, name, counts in sorted(ranked, key=lambda each: each[:2]):
+        if name in usual or by in usual or any(each.by == name for each in usual.values()):
+            continue
+        seen = np.flatnonzero(counts.sum(axis=1))
+        pairs = tuple((_value(codes[by][1][int(i)]), _value(codes[name][1][int(counts[i].argmax())])) for i in seen)
+        usual[name] = Modeled(by=by, usual=pairs, proposed=f"so in {100 * (1 - unusual):.3g}% of the rows")
+    return usual
+
+
+def _are_usual(counts: np.ndarray, slack: float = 1.0) -> bool:
+    missed = 1 - float(counts.sum(axis=0).max()) / max(float(counts.sum()), 1.0)
+    return missed * slack >= LEAST_BROKEN and _unusual(counts) <= slack * min(MOST_UNUSUAL, MOST_OF_CHANCE * missed)
+
+
+def _unusual(counts: np.ndarray) -> float:
+    return 1 - float(counts.max(axis=1).sum()) / max(float(counts.sum()), 1.0)
+
+
+def _value(cell: Any) -> Any:
+    return cell.item() if hasattr(cell, "item") else cell
 
 
 FIRST_ROWS_OF_KEYS = 2_000

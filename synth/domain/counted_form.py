@@ -1,0 +1,195 @@
+"""Rows to and from the form in which they are counted: columns that are `modeled` as what is left of their formula."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from synth.constraints import Formula
+from synth.domain import numeric_scale
+from synth.domain.constraint_checks import canonical, compute, exact_positions, settled
+from synth.schema import Schema
+from synth.schema.counted import ALONE, CLOCK, MONDAY, USUAL, WEEKDAY, beside, modeled_in
+from synth.schema.kinds.modeled import Modeled
+from synth.schema.kinds.moments import DAY
+
+Before = pd.DataFrame | None
+_NEAR = 0.5001  # steps by which a value may miss its formula, rounded either way, and still keep it
+_FLOAT_NOISE = 1e-11  # the same for a column without steps, in multiples of the value
+_MOST_DIGITS = 7  # of a ratio: the shortest number that gives the value back
+
+
+def to_counted(frame: pd.DataFrame, schema: Schema, before: Before = None) -> pd.DataFrame:
+    """The columns that the schema models, as they are counted; others are as they are.
+    `frame`: in canonical form, with all columns of these. `before`: the row before each; `None`: there is none.
+    """
+    counted = schema.counted
+    columns: dict[str, Any] = {name: frame[name] for name in frame if name in counted.columns}
+    for name in modeled_in(schema):
+        if name in frame:
+            columns |= _left_of(frame, name, schema, counted, before)
+    order = [name for name in counted.columns if name in columns]
+    return pd.DataFrame({name: columns[name] for name in order}, index=frame.index, copy=False)
+
+
+def from_counted(
+    columns: dict[str, pd.Series], drawn: pd.DataFrame, schema: Schema, before: Before = None
+) -> np.ndarray:
+    """Add what is computed or modeled to columns of rows; true where that is not lawful, shape (n,).
+    `columns`: those that are neither. `drawn`: rows as they are counted.
+    """
+    n = len(drawn)
+    unlawful = np.zeros(n, dtype=bool)
+    for name, what in schema.worked_out.items():
+        frame = pd.DataFrame({each: columns[each] for each in what.parents}, index=pd.RangeIndex(n), copy=False)
+        if isinstance(what, Formula):
+            columns[name], outside = compute(frame, what, schema.columns, before)
+        elif what.by is not None:
+            columns[name], outside = _category(drawn[name], frame[what.by], schema.columns[name], what, schema)
+        else:
+            columns[name], outside = settled(_counts(drawn, name, frame, schema, before), schema.columns[name])
+        unlawful |= outside
+    return unlawful
+
+
+def _left_of(frame: pd.DataFrame, name: str, schema: Schema, counted: Schema, before: Before) -> dict[str, pd.Series]:
+    """The columns that are counted in place of one."""
+    column: Any = schema.columns[name]
+    modeled: Modeled = column.modeled
+    if modeled.by is not None:
+        return {name: _as_usual(frame, name, column, modeled, schema)}
+    value, ends = column.positions(frame[name]), beside(schema, name)
+    formula = np.zeros(len(frame))
+    if modeled.expression is not None:
+        formula = exact_positions(frame, modeled, column, schema.columns, before)
+    columns: dict[str, pd.Series] = {}
+    if ALONE in ends:
+        columns[ends[ALONE]] = frame[name].where(np.isnan(_base(formula, modeled)))
+    if modeled.parts:
+        stamps = value * column.per_position
+        days = np.floor(stamps / DAY)
+        left = np.floor((days + MONDAY) / 7)
+        if modeled.expression is not None:
+            left = left - _week(formula, column)
+        columns[ends[WEEKDAY]] = _put((days + MONDAY) % 7, None)
+        if CLOCK in ends:
+            columns[ends[CLOCK]] = _put((stamps - days * DAY) / column.micros, counted.columns[ends[CLOCK]])
+    elif modeled.left == "ratio":
+        left = _ratio(value, _base(formula, modeled), column, counted.columns[name])
+    else:
+        left = _difference(value, formula, column)
+    return {name: _put(left, counted.columns[name]), **columns}
+
+
+def _difference(value: np.ndarray, formula: np.ndarray, column: Any) -> np.ndarray:
+    """What is left of a sum: zero where the formula gives the value, rounded either way."""
+    unit = column.unit
+    if unit is None:
+        left = value - formula
+        return np.asarray(np.where(np.abs(left) <= _FLOAT_NOISE * np.abs(value), 0.0, left))
+    counts, exact = (numeric_scale.ratio(line, unit) for line in (value, formula))
+    left = np.where(np.abs(counts - exact) <= _NEAR, 0.0, np.rint(counts) - np.rint(exact))
+    return np.asarray(np.where(np.isnan(counts - exact), np.nan, left * _scale(column)))
+
+
+def _ratio(value: np.ndarray, formula: np.ndarray, column: Any, left: Any) -> np.ndarray:
+    """What is left of a product: the shortest decimal number that gives the value back."""
+    exact = value / formula
+    if left.unit is not None:
+        return np.asarray(exact)
+    short = exact
+    for digits in range(_MOST_DIGITS, -1, -1):
+        rounded = np.round(exact, digits)
+        short = np.where(np.abs(rounded * formula - value) <= _NEAR * (column.unit or 0.0), rounded, short)
+    return np.asarray(short)
+
+
+def _counts(
+    drawn: pd.DataFrame, name: str, frame: pd.DataFrame, schema: Schema, before: Before
+) -> np.ndarray:  # fmt: skip
+    """The value of a modeled column, in steps of its precision where there is one; NaN where it is missing."""
+    column: Any = schema.columns[name]
+    modeled: Modeled = column.modeled
+    ends, unit = beside(schema, name), column.unit
+    left = drawn[name].to_numpy(dtype=np.float64, na_value=np.nan)
+    formula = np.zeros(len(left))
+    if modeled.expression is not None:
+        formula = exact_positions(frame, modeled, column, schema.columns, before)
+    if modeled.parts:
+        weeks = left if modeled.expression is None else left + _week(formula, column)
+        days = weeks * 7 + drawn[ends[WEEKDAY]].to_numpy(dtype=np.float64, na_value=np.nan) - MONDAY
+        counts = days * (DAY // column.micros)
+        if CLOCK in ends:
+            counts = counts + drawn[ends[CLOCK]].to_numpy(dtype=np.float64, na_value=np.nan)
+    elif modeled.left == "ratio":
+        value, spacing = _base(formula, modeled) * left, column.spacing
+        counts = value if unit is None else np.rint(value / spacing) * np.rint(spacing / unit)
+    elif unit is None:
+        counts = formula + left
+    else:
+        counts = np.rint(numeric_scale.ratio(formula, unit)) + np.rint(left / _scale(column))
+    if ALONE in ends:
+        alone = column.positions(drawn[ends[ALONE]])
+        alone = alone if unit is None else np.rint(numeric_scale.ratio(alone, unit))
+        counts = np.where(np.isnan(_base(formula, modeled)), alone, counts)
+    return np.asarray(counts)
+
+
+def _base(formula: np.ndarray, modeled: Modeled) -> np.ndarray:
+    """The values of an expression, NaN where nothing is left of it: a ratio is to what is above zero."""
+    return np.where(formula > 0, formula, np.nan) if modeled.left == "ratio" else formula
+
+
+def _week(formula: np.ndarray, column: Any) -> np.ndarray:
+    """The week of each position since 1970, counted from Mondays on."""
+    return np.asarray(np.floor((np.floor(formula * column.per_position / DAY) + MONDAY) / 7))
+
+
+def _scale(column: Any) -> float:
+    """The size of a step in what is left: of a time it is counted in steps, of a number it has its scale."""
+    return 1.0 if column.is_time else float(column.unit)
+
+
+def _put(values: np.ndarray, column: Any) -> pd.Series:
+    """What is left in canonical form, clamped to its bounds; `None`: as whole numbers."""
+    missing = ~np.isfinite(values)
+    filled = np.where(missing, 0.0, values)
+    if column is None:
+        return pd.Series(pd.arrays.IntegerArray(np.rint(filled).astype(np.int64), missing))
+    filled = np.clip(filled, *column.ends)
+    unit = column.unit
+    series: pd.Series = column.values(filled if unit is None else np.rint(filled / unit).astype(np.int64), missing)
+    return series
+
+
+def _said(by: pd.Series, modeled: Modeled, schema: Schema) -> np.ndarray:
+    """The place in `usual` of the value that says each category, -1 where it says nothing; shape (n,)."""
+    known = canonical([key for key, _ in modeled.usual], schema.columns[str(modeled.by)])
+    return np.asarray(pd.Index(known.array).get_indexer(pd.Index(by.array)))
+
+
+def _told(modeled: Modeled, column: Any) -> np.ndarray:
+    """The place among the levels of the category that each pair of `usual` says, and -1 last; shape (n_pairs + 1,)."""
+    levels = pd.Index(canonical(column.levels, column).array)
+    return np.append(levels.get_indexer(pd.Index(canonical([v for _, v in modeled.usual], column).array)), -1)
+
+
+def _as_usual(frame: pd.DataFrame, name: str, column: Any, modeled: Modeled, schema: Schema) -> pd.Series:
+    levels = pd.Index(canonical(column.levels, column).array)
+    places = levels.get_indexer(pd.Index(frame[name].array))
+    usual = _told(modeled, column)[_said(frame[str(modeled.by)], modeled, schema)]
+    words = np.array([*map(str, column.levels), None, USUAL], dtype=object)
+    return pd.Series(words[np.where((places >= 0) & (places == usual), len(levels) + 1, places)], index=frame.index)
+
+
+def _category(
+    drawn: pd.Series, by: pd.Series, column: Any, modeled: Modeled, schema: Schema
+) -> tuple[pd.Series, np.ndarray]:
+    """Categories that another column says, or others; and true where it was to say one and does not."""
+    place = {word: at for at, word in enumerate((*map(str, column.levels), USUAL))}
+    places = drawn.map(place).fillna(-1).to_numpy(dtype=np.int64)
+    levels = canonical(column.levels, column)
+    usual = places == len(levels)
+    places = np.where(usual, _told(modeled, column)[_said(by, modeled, schema)], places)
+    series = levels.take(np.maximum(places, 0)).reset_index(drop=True).where(pd.Series(places >= 0))
+    return series.astype(levels.dtype), (places < 0) & (usual | (not column.missing))

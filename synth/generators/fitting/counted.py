@@ -1,0 +1,58 @@
+"""A fit of rows as they are counted, and its model under the schema of the table."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from synth.generators.fitting.training_data import RowsElsewhere, counted_rows
+from synth.generators.models.history_model import HistoryModel
+from synth.histories.layout import HistoryLayout
+from synth.infer.relations import with_modeled
+from synth.schema import Schema
+from synth.schema.counted import measured_as
+from synth.table import Table
+from synth.table.rows import Rows
+
+MOST_ROWS = 200_000  # in which relations are looked for
+
+
+@dataclass(frozen=True, eq=False)
+class MappedSource:
+    """*Sensitive*. A table that is brought into the form in which it is counted where its rows are."""
+
+    table: Table
+    schema: Schema
+
+
+def find_relations(train: Any, schema: Schema) -> tuple[Any, Schema]:
+    """The rows of a fit without epsilon, and the schema with what its columns are modeled as where it says nothing.
+    `train`: *Sensitive*. Real rows under the schema.
+    """
+    if schema.status != "declared" or any(column.modeled is not None for column in schema.columns.values()):
+        return train, schema
+    rows = Rows.of(train, schema, outside="refuse")
+    n, some = len(rows), np.random.default_rng(0).permutation(len(rows))[:MOST_ROWS]
+    return rows, with_modeled(rows.frame() if n <= MOST_ROWS else rows.take(np.sort(some)), schema, n)
+
+
+def counted_source(train: Any, schema: Schema, *, promises: bool, mapped: bool) -> Any:
+    """What a fit under the counted schema reads. `train`: *Sensitive*. Real rows under the schema."""
+    if isinstance(train, RowsElsewhere):
+        return train  # they are brought to that form where they are
+    if mapped and not isinstance(train, Rows):
+        table = Table.of(train)
+        if table.distributed is not None:
+            return MappedSource(table, schema)
+    rows = Rows.of(train, schema, outside="clamp" if promises else "refuse")
+    return counted_rows(rows, schema, schema.counted)
+
+
+def under(model: Any, schema: Schema) -> Any:
+    """A model that was fitted to counted rows, as one of rows under the schema."""
+    whole = measured_as(schema, model.schema)
+    if not isinstance(model, HistoryModel):
+        return replace(model, schema=whole)
+    layout = HistoryLayout(whole, len(model.entity_shares), averages=model.averages)
+    first = replace(model.first, schema=measured_as(layout.first_rows, model.first.schema))
+    return replace(model, schema=whole, first=first)

@@ -1,0 +1,79 @@
+"""Values that stand far off the line for something else: 9999999, -999, 9999-12-31."""
+
+import datetime as dt
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from synth.infer.facts import ColumnFacts
+from synth.table.arrow import as_objects
+from synth.table.cast import cast
+from synth.table.chunk import as_series
+
+FEWEST_ROWS, MOST, LEAST_OTHERS = 3, 5, 10
+"""Rows of each such value at least, such values at either end at most, and different ordinary ones at least."""
+_REPEATED = re.compile(r"-?([1789])\1+(\.\1+|\.0)?|-?10{6,}(\.0)?|-?(2147483647|2147483648)(\.0)?")
+_ENDS_OF_DAYS = {(1, 1), (1, 2), (12, 30), (12, 31), (6, 6), (4, 11)}  # of years, and of what computers count days in
+
+
+def is_sentinel(value: float) -> bool:
+    """True if a number looks like one that stands for something else.
+
+    >>> is_sentinel(-999.0), is_sentinel(99.99), is_sentinel(120000.0)
+    (True, True, False)
+    """
+    return _REPEATED.fullmatch(repr(float(value))) is not None or (
+        abs(value) >= 1e16 and is_sentinel(float(f"{value:.4g}"[0] * 6))
+    )
+
+
+def sentinels(distinct: np.ndarray, counts: np.ndarray, fits: Callable[[Any], bool]) -> tuple[int, int]:
+    """How many values at either end are beside the line: in several rows, and farther off than all others reach.
+    `distinct`: *Sensitive*. Positions, ascending.
+
+    >>> sentinels(np.array([*range(18, 90), 999.0]), np.array([9] * 73), is_sentinel)
+    (0, 1)
+    """
+    ends = [0, 0]
+    for side in (0, 1, 0):
+        first, last = ends[0], len(distinct) - ends[1]
+        for n in range(1, min(MOST, last - first - LEAST_OTHERS) + 1):
+            far, rest = (
+                (slice(first, first + n), slice(first + n, last))
+                if side == 0
+                else (slice(last - n, last), slice(first, last - n))
+            )
+            gap = distinct[rest][0] - distinct[far][-1] if side == 0 else distinct[far][0] - distinct[rest][-1]
+            if (
+                gap > distinct[rest][-1] - distinct[rest][0]
+                and counts[far].min() >= FEWEST_ROWS
+                and all(map(fits, distinct[far]))
+            ):
+                ends[side] += n
+                break
+    return ends[0], ends[1]
+
+
+def of_times(column: Any, about: ColumnFacts) -> Any:
+    """A column of days or times, those beside the line apart from all others."""
+    texts = about.given.form == "text"
+    cells = about.present if texts or about.given.form == "time" else as_objects(about.present)
+    series: Any = as_series(cast(pa.array(cells) if about.given.form == "time" else cells, column)[0], column)
+    line = column.instants(series).astype(np.int64)
+    codes = np.unique(about.codes[about.codes >= 0], return_inverse=True)[1] if texts else slice(None)
+    distinct, counts = np.unique(line[codes], return_counts=True)
+
+    def fits(micros: float) -> bool:
+        moment = np.datetime64(int(micros), "us").item()
+        return isinstance(moment, dt.datetime) and (moment.year >= 2070 or (moment.month, moment.day) in _ENDS_OF_DAYS)
+
+    n_below, n_above = sentinels(distinct, counts, fits)
+    if not (n_below or n_above):
+        return column
+    known = [column.plain(moment) for moment in distinct.astype("datetime64[us]").tolist()]
+    ordinary = known[n_below : len(known) - n_above]
+    parts = {"below": tuple(known[:n_below]), "above": tuple(known[len(known) - n_above :])}
+    return column.model_copy(update={**parts, "bounds": (ordinary[0], ordinary[-1])})

@@ -1,0 +1,188 @@
+"""What holds between the columns of a table, found by data alone: one search.
+
+Laws, which every row keeps though many rows of shuffled columns would not, are proposed as constraints. Beside them
+each column is modeled by the representation that is easiest to predict: its value, what is left of an expression of
+other columns, its gap, its parts. All of it is read off the data; a person asserts it or takes it out.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from synth.constraints import Constraint, Formula
+from synth.constraints.expression import Unit, parse
+from synth.constraints.kinds import operands_of
+from synth.domain.constraint_checks import broken
+from synth.infer.facts import facts_of
+from synth.infer.look import look
+from synth.infer.numeric import integer, real
+from synth.infer.relations.candidates import LEAST_EXACT
+from synth.infer.relations.choice import Choice, Modeling, Representation, left_over
+from synth.infer.relations.coding import split
+from synth.infer.relations.combinations import combinations, keys, usual_categories
+from synth.infer.relations.evidence import percent
+from synth.infer.relations.lines import Lines
+from synth.infer.relations.orders import find_orders
+from synth.schema import Schema
+from synth.schema.kinds import IntegerColumn
+from synth.schema.kinds.modeled import Modeled
+
+__all__ = ["Relation", "Relations", "find", "find_exact", "left_of"]
+
+LEAST_UNITS = 100  # in fewer rows (or entities, whose rows are alike) nothing is told from chance
+OPERANDS_OF_TARGET = 3  # at least, of a sum or a product that computes the column that models predict
+
+
+@dataclass(frozen=True)
+class Relation:
+    """An expression that gives a column exactly, in that share of the rows that have both."""
+
+    column: str
+    expression: str
+    unit: Unit | None
+    share: float
+
+
+@dataclass(frozen=True)
+class Relations:
+    """What holds between columns: laws, and what columns are modeled as."""
+
+    constraints: tuple[Constraint, ...] = ()
+    modeled: Mapping[str, Modeled] = field(default_factory=dict)
+
+
+def find(frame: pd.DataFrame, schema: Schema, *, laws: bool = True) -> Relations:
+    """What holds between the columns of a table. `frame`: *Sensitive*. Conforming to the schema.
+
+    Args:
+        laws: propose constraints, too; else what they would say is modeled.
+
+    >>> rows = pd.DataFrame({"low": range(0, 2000, 10), "more": [i * i % 83 for i in range(200)]})
+    >>> rows["high"] = rows["low"] + rows["more"]
+    >>> from synth.infer import infer_schema
+    >>> [str(law) for law in find(rows, infer_schema(rows, target="low")).constraints]
+    ["'high' is low + more"]
+    """
+    lines = Lines.of(frame, schema)
+    if lines.n_all_units < LEAST_UNITS:
+        return Relations()
+    computed = set(schema.learned) - set(schema.modeled)
+    choice = _choose(lines, computed)
+    formulas = [law for each in choice.exact.values() if laws and (law := _law(frame, each, schema)) is not None]
+    computed |= {formula.column for formula in formulas}
+    copies = {formula.column for formula in formulas if len(formula.operands) == 1 and not formula.unit}
+    implied = {pair for law in formulas for one in law.operands for pair in ((law.column, one), (one, law.column))}
+    free = [name for name in schema.learned if name not in computed]
+    listed = combinations(frame, schema, free, lines.units) if laws else []
+    orders = find_orders(lines, [name for name in schema.learned if name not in copies], implied)
+    orders = [order for order in orders if not any({order.low, order.high} <= {*rule.columns} for rule in listed)]
+    exact = {name: each for name, each in choice.exact.items() if name not in computed}
+    # What never falls in an entity is drawn as such, unless it is computed; and what is listed together is held so.
+    apart = {*schema.nondecreasing_in_entity, *(name for rule in listed for name in rule.columns)} - computed
+    rest = Modeling(choice, {(order.low, order.high) for order in orders}, apart).find()
+    held = [*(each for name, each in exact.items() if name not in schema.nondecreasing_in_entity), *rest]
+    modeled = {each.column: _modeled(each, lines) for each in held}
+    modeled |= usual_categories(frame, schema, [name for name in free if name not in modeled], lines.units, listed)
+    if not laws:
+        return Relations((), modeled)
+    ordered = [order.inequality() for order in orders if order.is_law]
+    return Relations((*formulas, *ordered, *listed, *keys(frame, schema, free)), modeled)
+
+
+def with_modeled(frame: pd.DataFrame, schema: Schema, n: int) -> Schema:
+    """The schema with what its columns are modeled as in these rows, which are some of so many; no laws are added.
+    `frame`: *Sensitive*. Conforming to the schema.
+    """
+    modeled = {
+        name: each.model_copy(update={"proposed": None})
+        for name, each in find(frame, schema, laws=False).modeled.items()
+    }
+    if len(frame) < n:  # other rows may have what these have not
+        modeled = {
+            name: each.model_copy(update={"alone": each.expression is not None}) for name, each in modeled.items()
+        }
+    columns = {name: schema.columns[name].model_copy(update={"modeled": each}) for name, each in modeled.items()}
+    return Schema.model_validate({**dict(schema), "columns": {**schema.columns, **columns}})
+
+
+def find_exact(frame: pd.DataFrame, schema: Schema) -> tuple[Relation, ...]:
+    """The expressions that give a column exactly in nearly all rows, the strongest first.
+    `frame`: *Sensitive*. Conforming to the schema.
+    """
+    lines = Lines.of(frame, schema)
+    exact = _choose(lines, ()).exact.values() if lines.n_all_units >= LEAST_UNITS else ()
+    relations = [Relation(e.column, e.candidate.expression, e.candidate.unit, _share(e, lines)) for e in exact]
+    return tuple(sorted(relations, key=lambda each: -each.share))
+
+
+def _choose(lines: Lines, computed: Collection[str]) -> Choice:
+    schema = lines.schema
+    fixed = [name for name in (schema.order, *computed) if name is not None]
+    choice = Choice(lines, fixed, {} if schema.target is None else {schema.target: OPERANDS_OF_TARGET})
+    choice.exact = {name: each for name, each in choice.exact.items() if _share(each, lines) >= LEAST_EXACT}
+    return choice
+
+
+def left_of(frame: pd.DataFrame, relation: Relation, schema: Schema) -> np.ndarray:
+    """What is left of a relation's expression in each row: 0 exactly where it gives the value, NaN where it cannot.
+    `frame`: conforming to the schema; *Sensitive* where it is real. Of times in seconds.
+    """
+    lines = Lines.of(frame, schema, among={relation.column, *operands_of(parse(relation.expression))})
+    values = lines.evaluate(relation.expression, relation.unit, relation.column)
+    return left_over(lines.positions[relation.column], values, lines.step(relation.column))
+
+
+def _share(each: Representation, lines: Lines) -> float:
+    """The share of all rows that an expression gives exactly."""
+    values = lines.evaluate(each.candidate.expression, each.candidate.unit, each.column)
+    left = left_over(lines.positions[each.column], values, lines.step(each.column))
+    return float((left[np.isfinite(left)] == 0).mean()) if np.isfinite(left).any() else 0.0
+
+
+def _law(frame: pd.DataFrame, each: Representation, schema: Schema) -> Formula | None:
+    """The formula, if all rows keep it."""
+    formula = Formula(
+        column=each.column, expression=each.candidate.expression, unit=each.candidate.unit,
+        proposed="gives the column in every row",
+    )  # fmt: skip
+    return None if formula.looks_back or broken(frame, formula, schema.columns).any() else formula
+
+
+def _modeled(each: Representation, lines: Lines) -> Modeled:
+    """A representation, with the schema of what is left in all rows."""
+    name, candidate = each.column, each.candidate
+    own, step, column = lines.positions[name], lines.step(name), lines.column(name)
+    if not candidate.terms:
+        return Modeled(parts=True, proposed=f"saves {each.gain:.1f} bits a row")
+    values = lines.evaluate(candidate.expression, candidate.unit, name)
+    left = left_over(own, values, step, ratio=candidate.is_ratio)
+    if each.parts:
+        left = split(own, values)[0]
+    elif column.is_time:
+        left = np.rint(left / step)
+    known = left[np.isfinite(left)]
+    if each.alone or not known.any():
+        kind: Any = IntegerColumn(bounds=(0, 0), missing=True)
+    else:
+        kind = _number(known, None if candidate.is_ratio else column)
+    lonely = each.alone or bool(np.any(np.isfinite(own) & ~np.isfinite(left)))
+    share = f"gives the column in {percent(each.share)} of the rows that have both"
+    return Modeled(
+        expression=candidate.expression, unit=candidate.unit, left="ratio" if candidate.is_ratio else "difference",
+        column=kind, alone=lonely, parts=each.parts,
+        proposed=share if each.share >= LEAST_EXACT or each.alone else f"saves {each.gain:.1f} bits a row",
+    )  # fmt: skip
+
+
+def _number(values: np.ndarray, column: Any) -> Any:
+    """What is left, as numbers of a table are proposed. `column`: of which it is a difference; `None`: a ratio."""
+    if column is not None and not column.is_time and column.unit is not None and not column.is_whole:
+        values = np.round(values, column.decimals)
+    whole = column is not None and (column.is_time or column.is_whole)
+    series = pd.Series(values.astype(np.int64) if whole else values)
+    about = facts_of("left", series, look(series), all_text=False, numbers_in_text=False, role=None)
+    made = integer(about, series.to_numpy()) if whole else real(about, series.to_numpy())
+    return made.model_copy(update={"dtype": None})

@@ -1,0 +1,351 @@
+"""The representation of each column: exact expressions first, then what makes its coded length shorter."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from synth.infer.relations.candidates import LEAST_EXACT, Search
+from synth.infer.relations.coding import Features, count_bits, count_bits_of_parts, round_bits
+from synth.infer.relations.evidence import ENOUGH
+from synth.infer.relations.expressions import Candidate
+from synth.infer.relations.lines import Lines, tolerance
+
+LEAST_ROWS = 60  # with all values, for an expression to be told from chance
+LEAST_COVERED = 0.3  # share of a column's values for which all operands are known
+LEAST_GAIN, LEAST_SHARE = 2.0, 0.08  # bits a row, and share of the bits, that an expression saves where it is not exact
+LEAST_GAIN_OF_TIMES, LEAST_GAIN_OF_GAPS = 0.5, 0.25  # the same of a gap of times, and of columns that keep an order
+LEAST_GAIN_OF_PARTS, PARTS_PER_ROW = 0.25, 60.0  # of week, weekday and time of day, which are learned from few rows
+LEAST_GAIN_OF_EXACT = 0.5  # of an exact expression, without a tree
+LEAST_PARTIAL, LEAST_GAIN_OF_PARTIAL = 0.03, 0.25  # share of the rows that an expression gives exactly; bits
+LEAST_FOLLOWING = 0.95  # share of the rows in which an end is not before its start
+WORTH_A_LOOK = 1.0  # bits that a candidate saves without a tree, for a look with one
+PER_TERM = 0.1  # bits that each term costs
+RANKED, NEIGHBORS, FEW_LEVELS = 3, 5, 12  # candidates and columns that are looked at with a tree, levels of these
+LEAST_VARIED = 12  # values of a column that is modeled by what is left
+LEAST_OF_CATEGORIES = 0.98  # share of the rows that an expression gives exactly of a column of fewer values
+OF_OTHERS = 2.0  # bits of other columns that count at most
+
+
+@dataclass(frozen=True, eq=False)
+class Representation:
+    """How a column is easiest to predict.
+
+    Attributes:
+        candidate: what is taken away first; one without terms: nothing.
+        share: of the complete rows, that the expression gives exactly.
+        gain: bits a row that are saved.
+        alone: rows that the expression does not give exactly have their value apart.
+    """
+
+    candidate: Candidate
+    share: float = 0.0
+    gain: float = 0.0
+    parts: bool = False
+    alone: bool = False
+
+    @property
+    def column(self) -> str:
+        return self.candidate.column
+
+
+def left_over(own: np.ndarray, values: np.ndarray, step: float, *, ratio: bool = False) -> np.ndarray:
+    """What is left of an expression, on the column's precision: zero where it gives the value; NaN where it cannot."""
+    with np.errstate(all="ignore"):
+        if ratio:
+            return _shorten(own, values, step)
+        near = np.abs(own - values) <= tolerance(own, step)
+        left = own - values
+        if step:
+            left = np.round(own / step - np.round(values / step)) * step
+    return np.where(np.isfinite(left), np.where(near, 0.0, left), np.nan)
+
+
+def _shorten(own: np.ndarray, values: np.ndarray, step: float) -> np.ndarray:
+    """The quotient as the shortest decimal number that gives the value back."""
+    exact = left = np.where(values > 0, own / values, np.nan)
+    for digits in range(7, -1, -1) if step else ():
+        short = np.round(exact, digits)
+        left = np.where(np.abs(short * values - own) <= 0.5001 * step, short, left)
+    return np.where(np.isfinite(left), left, np.nan)
+
+
+class Choice:
+    """One search: what is exact, and what is modeled."""
+
+    def __init__(self, lines: Lines, fixed: Collection[str] = (), protected: Mapping[str, int] | None = None) -> None:
+        """`fixed`: columns that are never computed. `protected`: those that results of so many operands may give."""
+        self.lines, self.search = lines, Search(lines)
+        self.fixed, self.protected = frozenset(fixed), dict(protected or {})
+        self.exact: dict[str, Representation] = {}
+        self.near: defaultdict[str, list[Candidate]] = defaultdict(list)  # not exact in most rows
+        self.partial: defaultdict[str, list[tuple[float, Candidate]]] = defaultdict(list)  # exact in some
+        self._exact: dict[object, Representation] = {}
+        for name in [*self.search.numbers, *self.search.times]:
+            for candidate in self.search.find(name):
+                self._weigh(candidate)
+        self._take_exact()
+
+    def _weigh(self, candidate: Candidate) -> None:
+        """Put a candidate where it belongs: exact in nearly all rows, in some, or close to the column at best."""
+        name, own = candidate.column, self.lines.sample[candidate.column]
+        both, known = np.isfinite(own) & np.isfinite(candidate.values), int(np.isfinite(own).sum())
+        if candidate.key in self._exact or both.sum() < max(LEAST_ROWS, LEAST_COVERED * known):
+            return
+        share = 0.0 if candidate.is_ratio else float(self._is_exact(candidate)[both].mean())
+        longer = self.search.extend(candidate) if 0.5 <= share < 1 else candidate
+        if longer is not candidate:
+            self._weigh(longer)
+        if share >= LEAST_EXACT:
+            if self._add_exact(candidate, share):
+                for other in self.search.solve(candidate):
+                    again = self._is_exact(other)[
+                        np.isfinite(self.lines.sample[other.column]) & np.isfinite(other.values)
+                    ]
+                    if other.key not in self._exact and len(again) and again.mean() >= LEAST_EXACT:
+                        self._add_exact(other, float(again.mean()))
+        elif self.search.varied[name] >= LEAST_VARIED and not candidate.is_view:
+            if both.sum() >= 0.5 * known:
+                self.near[name].append(candidate)
+            self._note_partial(candidate)
+
+    def _is_exact(self, candidate: Candidate) -> np.ndarray:
+        own = self.lines.sample[candidate.column]
+        return np.asarray(np.abs(own - candidate.values) <= tolerance(own, self.lines.step(candidate.column)))
+
+    def _note_partial(self, candidate: Candidate) -> None:
+        """Keep a candidate that gives the column exactly in some of the rows that do not hold its usual value."""
+        own = self.lines.sample[candidate.column]
+        if not candidate.is_ratio and not self.lines.is_time(candidate.column):
+            share = float((self._is_exact(candidate) & (own != _usual(own))).sum() / np.isfinite(own).sum())
+            if LEAST_PARTIAL <= share < LEAST_EXACT:
+                self.partial[candidate.column].append((share, candidate))
+
+    def _add_exact(self, candidate: Candidate, share: float) -> bool:
+        """Add an exact expression, if all of its parts say something, and it more than chance."""
+        lines, name, exact = self.lines, candidate.column, self._is_exact(candidate)
+        own, step, lattice = lines.sample[name], lines.step(name), lines.lattice(name)
+        enough = ENOUGH * len(lines.rows) / max(lines.n_units, 1)
+        values, counts = np.unique(own[exact], return_counts=True)
+        if len(values) < 2 or exact.sum() - counts.max() < enough:
+            return False
+        for weight, term in candidate.terms:
+            # With its most frequent value instead, a part has to be wrong in many more rows.
+            usual = _usual(term.values[exact])
+            if len(candidate.terms) == 1:
+                without = term.values if name in term.names else np.full(len(own), np.nan)
+            elif candidate.is_product:
+                with np.errstate(all="ignore"):
+                    without = candidate.values * (usual / term.values) ** weight
+            else:
+                without = candidate.values + weight * (usual - term.values)
+            if np.sum(exact & ~(np.abs(own - without) <= tolerance(own, step))) < enough:
+                return False
+        gain = count_bits(own, lattice) - count_bits(left_over(own, candidate.values, step), lattice)
+        # A few categories are learned as such, unless nearly nothing is left of them.
+        is_clear = share >= LEAST_OF_CATEGORIES or self.search.varied[name] >= LEAST_VARIED
+        if not is_clear or gain <= LEAST_GAIN_OF_EXACT:
+            return False
+        self._exact[candidate.key] = Representation(candidate, share, gain)
+        return True
+
+    def _take_exact(self) -> None:
+        """The strongest exact expressions; an equation gives one column, and none needs itself."""
+        place = {name: i for i, name in enumerate(self.lines.schema.columns)}
+        groups: defaultdict[frozenset[str], list[Representation]] = defaultdict(list)
+        for each in self._exact.values():
+            groups[each.candidate.about].append(each)
+
+        def rank(about: frozenset[str]) -> tuple[object, ...]:
+            """Long sums first, then few columns, then what holds in most rows."""
+            is_long = len(about) > 3 and any(
+                e.candidate.is_result and not e.candidate.is_product for e in groups[about]
+            )
+            share = max(e.share for e in groups[about])
+            return -len(about) * is_long, len(about), -round(share, 2), sorted(place[name] for name in about)
+
+        def rank_within(each: Representation) -> tuple[object, ...]:
+            """A result rather than a part, and the column of most bits; then the shortest, and the last column."""
+            worth = round(each.gain + 0.75 * each.candidate.is_result, 1)
+            return -worth, each.candidate.expression.count(" "), -place[each.column]
+
+        for about in sorted(groups, key=rank):
+            allowed = (each for each in sorted(groups[about], key=rank_within) if self._is_allowed(each.candidate))
+            best = next((each for each in allowed if each.column not in self.exact), None)
+            if best is not None:
+                self.exact[best.column] = best
+
+    def _is_allowed(self, candidate: Candidate) -> bool:
+        """True if a column may be computed so: not the order, and what is constant from what is; not in a circle."""
+        name, operands = candidate.column, candidate.operands
+        enough = name not in self.protected or (candidate.is_result and len(operands) >= self.protected[name])
+        constant = self.lines.schema.constant_in_entity
+        alike = name not in constant or operands <= {*constant}
+        return name not in self.fixed and enough and alike and name not in self._needed(operands - {name})
+
+    def _needed(self, operands: Collection[str]) -> set[str]:
+        """The columns that are needed for operands, by any number of steps."""
+        waiting, needed = list(operands), set[str]()
+        while waiting:
+            at = waiting.pop()
+            if at not in needed:
+                needed.add(at)
+                waiting += self.exact[at].candidate.operands - {at} if at in self.exact else ()
+        return needed
+
+
+class Modeling:
+    """What is not exact: columns that an expression, their parts or a gap make easier to predict."""
+
+    def __init__(self, choice: Choice, orders: Collection[tuple[str, str]], aside: Collection[str] = ()) -> None:
+        """`orders`: (low, high) that all rows keep. `aside`: columns that hold their own value."""
+        self.lines, self.search, self.choice = choice.lines, choice.search, choice
+        self.features, self.computed = Features(choice.lines), frozenset(choice.exact)
+        self.orders, self.aside = frozenset(orders), {*aside, *choice.fixed, *self.computed}
+        self.plain = cache(self._plain)
+
+    def find(self) -> list[Representation]:
+        """The representations that save most bits, and of times as they are in parts."""
+        known = {each.candidate.about for each in self.choice.exact.values()}
+        options = [each for name in self.search.numbers if name not in self.aside for each in self._of_number(name)]
+        options += [each for name in self.search.times if name not in self.aside for each in self._of_time(name)]
+        chosen: dict[str, Representation] = {}
+        for each in sorted(options, key=lambda each: -each.gain):
+            new = each.column not in chosen and each.candidate.about not in known
+            if new and self.choice._is_allowed(each.candidate):
+                chosen[each.column] = self.choice.exact[each.column] = each
+                known.add(each.candidate.about)
+        for name in self.search.times:
+            if name not in self.aside and (parted := self._parted(name, chosen.get(name))) is not None:
+                chosen[name] = parted
+        return list(chosen.values())
+
+    def _plain(self, name: str) -> float:
+        """Bits of the column's own value."""
+        own, lattice = self.lines.sample[name], self.lines.lattice(name)
+        return count_bits(own, lattice, self._seen(name), spiky=not self.lines.is_time(name))
+
+    def _seen(self, *names: str) -> np.ndarray:
+        """What a tree sees that predicts a column: what is computed says nothing of it."""
+        return self.features.without({*names, *self.computed})
+
+    def _of_number(self, name: str) -> Iterator[Representation]:
+        yield from self._partly(name)
+        own, lattice = self.lines.sample[name], self.lines.lattice(name)
+        rough, known = count_bits(own, lattice), np.isfinite(own)
+        ends = {end for order in self.orders if name in order for end in order} - {name}
+        ranked = []
+        for each in [*self.choice.near[name], *(gap for end in ends for gap in self.search.gap(name, end))]:
+            left, scale = self._left(each)
+            cost = count_bits(left, lattice, scale=scale) + 1.5 * PER_TERM * len(each.terms)
+            if rough - cost >= (0.0 if each.operands <= ends else WORTH_A_LOOK):
+                ranked.append((cost, each, left, scale))
+        best = []
+        for _, each, left, scale in sorted(ranked, key=lambda each: each[0])[:RANKED]:
+            missing = 1 - float(np.isfinite(left[known]).mean())
+            cost = (1 - missing) * count_bits(left, lattice, self._seen(name), scale) + missing * self.plain(name)
+            lost = round_bits(own, lattice) - (0.0 if each.is_ratio else round_bits(left, lattice))
+            gain = self.plain(name) - cost - PER_TERM * len(each.terms) - max(lost, 0.0)
+            least = LEAST_GAIN if each.is_ratio else max(LEAST_GAIN, LEAST_SHARE * self.plain(name))
+            best.append((gain - (LEAST_GAIN_OF_GAPS if each.operands <= ends else least), gain, each, left))
+        for beyond, gain, each, left in sorted(best, key=lambda each: -each[0])[:1]:
+            others = min(self._of_others(each, left), OF_OTHERS) if beyond >= 0 else -1.0
+            if beyond + min(others, 0.0) >= 0:
+                bonus = 0.5 * (not each.is_ratio and bool(np.nanmin(left) >= 0))
+                yield Representation(each, gain=gain + others + bonus)
+
+    def _partly(self, name: str) -> Iterator[Representation]:
+        """An expression that gives the column in some rows: whether it does, and the value where it does not."""
+        own, lattice = self.lines.sample[name], self.lines.lattice(name)
+        rough, known = count_bits(own, lattice), np.isfinite(own)
+        for term in [*self.search.plain.values(), *self.search.earlier.values()]:
+            if term.names != (name,) and self.search.varied[name] >= LEAST_VARIED:
+                self.choice._note_partial(self.search.copy(name, term))
+        ranked = []
+        for _, each in sorted(self.choice.partial[name], key=lambda each: -each[0])[: 2 * RANKED]:
+            exact = self.choice._is_exact(each)
+            share, rest = float(exact[known].mean()), np.where(exact, np.nan, own)
+            cost = _entropy(share) + (1 - share) * count_bits(rest, lattice) + PER_TERM * len(each.terms)
+            if rough - cost >= LEAST_GAIN_OF_PARTIAL:
+                ranked.append((cost, share, each, exact, rest))
+        for _, share, each, exact, rest in sorted(ranked, key=lambda each: each[0])[:1]:
+            flag = count_bits(np.where(known, exact, np.nan), 1.0, self._seen(name))
+            cost = flag + (1 - share) * count_bits(rest, lattice, self._seen(name)) + PER_TERM * len(each.terms)
+            gain = self.plain(name) - cost - share * round_bits(own, lattice)
+            if gain >= LEAST_GAIN_OF_PARTIAL:
+                gain += min(self._of_others(each, rest), OF_OTHERS)
+            if gain >= LEAST_GAIN_OF_PARTIAL:
+                yield Representation(each, share, gain, alone=True)
+
+    def _of_time(self, name: str) -> Iterator[Representation]:
+        """A time as the gap to another one, which it follows."""
+        own, step = self.lines.sample[name], self.lines.step(name)
+        for each in self.choice.near[name]:
+            left, _ = self._left(each)
+            if len(each.terms) > 1 or (left[np.isfinite(left)] >= 0).mean() < LEAST_FOLLOWING:
+                continue
+            seen, missing = self._seen(name), 1 - float(np.isfinite(left[np.isfinite(own)]).mean())
+            gap = min(count_bits(left, step, seen), count_bits_of_parts(own, step, seen, each.values))
+            value = min(self.plain(name), count_bits_of_parts(own, step, seen))
+            gain = (1 - missing) * (value - gap) - PER_TERM
+            gain += min(self._of_others(each, left), OF_OTHERS) if gain > -1 else 0.0
+            is_ordered = any(each.operands | {name} == {*order} for order in self.orders)
+            if gain >= (0.0 if is_ordered else LEAST_GAIN_OF_TIMES):
+                yield Representation(each, gain=gain + 0.5)
+
+    def _parted(self, name: str, chosen: Representation | None) -> Representation | None:
+        """A time, or its gap, as week, weekday and time of day, if that is shorter."""
+        own, step = self.lines.sample[name], self.lines.step(name)
+        # What is computed from the column says nothing of it.
+        seen = self._seen(name, *(n for n, each in self.choice.exact.items() if name in self.choice._needed({n})))
+        if chosen is None:
+            chosen = Representation(Candidate(name, "", np.zeros(len(own))))
+            whole, parted = count_bits(own, step, seen, spiky=False), count_bits_of_parts(own, step, seen)
+        else:
+            whole = count_bits(self._left(chosen.candidate)[0], step, seen)
+            parted = count_bits_of_parts(own, step, seen, chosen.candidate.values)
+        if whole - parted < LEAST_GAIN_OF_PARTS + PARTS_PER_ROW / len(own):
+            return None
+        return replace(chosen, parts=True, gain=chosen.gain + whole - parted)
+
+    def _left(self, candidate: Candidate) -> tuple[np.ndarray, np.ndarray | float]:
+        """What is left of a candidate in the sampled rows, and what one unit of it is on the column's scale."""
+        own, step = self.lines.sample[candidate.column], self.lines.step(candidate.column)
+        left = left_over(own, candidate.values, step, ratio=candidate.is_ratio)
+        return left, np.abs(np.nan_to_num(candidate.values, nan=1.0)) if candidate.is_ratio else 1.0
+
+    def _of_others(self, candidate: Candidate, left: np.ndarray) -> float:
+        """Bits that columns which go with this one, or are few categories, save when they see what is left of it."""
+        lines, name = self.lines, candidate.column
+        shown = self.features.matrix[:, self.features.at[name]], self.features.fill(left)[:, None]
+        ranks = {n: _rank(v) for n, v in lines.sample.items() if n not in {*candidate.about, *self.computed}}
+        pair = _rank(lines.sample[name]), _rank(left)
+        near = {n: max(abs(float(np.corrcoef(one, rank)[0, 1])) for one in pair) for n, rank in ranks.items()}
+        others = {n: lines.sample[n] for n in sorted(near, key=lambda n: -near[n])[:NEIGHBORS]}
+        few = {n: codes for n, codes in lines.codes.items() if 1 < codes.max() + 1 <= FEW_LEVELS}
+        others |= {n: np.where(codes >= 0, codes, np.nan) for n, codes in few.items() if n not in self.computed}
+        saved = 0.0
+        for n, values in others.items():
+            lattice, spiky = (1.0, True) if n in few else (lines.lattice(n), not lines.is_time(n))
+            seen = self._seen(n, name)
+            one, other = (count_bits(values, lattice, np.hstack([seen, more]), spiky=spiky) for more in shown)
+            saved += one - other if n not in few or abs(one - other) > 0.02 else 0.0
+        return saved
+
+
+def _entropy(share: float) -> float:
+    share = min(max(share, 1e-9), 1 - 1e-9)
+    return float(-share * np.log2(share) - (1 - share) * np.log2(1 - share))
+
+
+def _rank(values: np.ndarray) -> np.ndarray:
+    filled = np.where(np.isfinite(values), values, np.nanmedian(values))
+    return np.argsort(np.argsort(filled, kind="stable"), kind="stable")
+
+
+def _usual(values: np.ndarray) -> float:
+    """The most frequent value."""
+    distinct, counts = np.unique(values[np.isfinite(values)], return_counts=True)
+    return float(distinct[np.argmax(counts)])

@@ -1,0 +1,94 @@
+"""Expressions that may give a column: sums and products of terms, as a formula writes them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from synth.constraints.expression import Unit
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """*Sensitive*. A column, or a view of one or two, as an expression writes it; its values in the sampled rows."""
+
+    text: str
+    names: tuple[str, ...]
+    values: np.ndarray
+    unit: Unit | None = None
+
+
+Terms = Sequence[tuple[float, Term]]  # with weights in a sum, with exponents in a product
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """*Sensitive*. An expression that may give a column, and its values in the sampled rows: times in seconds.
+
+    Attributes:
+        is_product: of its terms, rather than a sum.
+        is_ratio: the column is looked at as a multiple of it.
+        is_result: a sum of summands or a product of factors, rather than a part of one.
+        is_view: a part of a time, or another one cut off: close to the column only if it gives it exactly.
+    """
+
+    column: str
+    expression: str
+    values: np.ndarray
+    terms: tuple[tuple[float, Term], ...] = ()
+    unit: Unit | None = None
+    is_product: bool = False
+    is_ratio: bool = False
+    is_result: bool = False
+    is_view: bool = False
+
+    @property
+    def operands(self) -> frozenset[str]:
+        return frozenset(name for _, term in self.terms for name in term.names)
+
+    @property
+    def about(self) -> frozenset[str]:
+        """Its column and operands: of one equation, a column is computed."""
+        return self.operands | {self.column}
+
+    @property
+    def key(self) -> tuple[str, str, str | None, bool]:
+        return self.column, self.expression, self.unit, self.is_ratio
+
+
+def number(value: float) -> str:
+    return f"{value:.12g}"
+
+
+def write_sum(terms: Terms, constant: float = 0.0) -> str:
+    """
+    >>> x, y = Term("x", ("x",), np.zeros(1)), Term("y", ("y",), np.zeros(1))
+    >>> write_sum([(-1, x), (2 / 3, y)], 5)
+    '2 * y / 3 - x + 5'
+    """
+    text = ""
+    for weight, term in sorted(terms, key=lambda each: -math.copysign(1, each[0])):
+        size, part = abs(weight), term.text
+        third = round(3 * size)
+        if size != round(size) and abs(3 * size - third) < 1e-9:
+            part = f"{part} / 3" if third == 1 else f"{third} * {part} / 3"
+        elif size != 1:
+            part = f"{number(size)} * {part}"
+        text += (f" {'-' if weight < 0 else '+'} " if text else "-" * (weight < 0)) + part
+    return text + (f" {'-' if constant < 0 else '+'} {number(abs(constant))}" if constant else "")
+
+
+def write_product(terms: Terms, factor: float = 1.0) -> str:
+    """
+    >>> x, y = Term("1 - x", ("x",), np.zeros(1)), Term("y", ("y",), np.zeros(1))
+    >>> write_product([(-1, x), (2, y)], 0.01)
+    'y * y / (1 - x) / 100'
+    """
+    wrapped = [(e, f"({term.text})" if " - " in term.text or " + " in term.text else term.text) for e, term in terms]
+    over, under = ([text for e, text in wrapped for _ in range(round(sign * e))] for sign in (1, -1))
+    if factor < 1 and abs(1 / factor - round(1 / factor)) < 1e-9 / factor:
+        under.append(number(round(1 / factor)))
+    elif factor != 1:
+        over.insert(0, number(factor))
+    return " / ".join([" * ".join(over) or "1", *under])

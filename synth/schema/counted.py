@@ -1,0 +1,277 @@
+"""The schema of what is counted and learned: a column that is `modeled` is there as what is left of its formula.
+
+All of it follows from the declared schema, so that it costs nothing. `synth.domain.counted_form` brings rows to that
+form and back.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from synth.constraints import Formula, Inequality
+from synth.constraints.expression import UNITS, Unit, limits
+from synth.constraints.kinds import check_operands, in_order
+from synth.schema.kinds import CategoricalColumn, IntegerColumn, RealColumn
+from synth.schema.kinds.modeled import Modeled
+from synth.schema.kinds.moments import DAY
+
+if TYPE_CHECKING:
+    from synth.schema.schema import Schema
+
+ALONE, WEEKDAY, CLOCK = "alone", "weekday", "time of day"
+"""What is held of a column beside what is left of it, as the end of a name."""
+USUAL = "as usual"
+"""Category of what is left: the one that another column says."""
+MONDAY = 3  # days since the Monday before 1970 began
+
+
+@dataclass(frozen=True)
+class MissingPair:
+    """Two columns, and in which ways they may be missing together: of each way, whether the one is, and the other."""
+
+    columns: tuple[str, str]
+    allowed: frozenset[tuple[bool, bool]]
+
+
+def beside(schema: "Schema", name: str) -> dict[str, str]:
+    """Names of the columns that are counted beside what is left of one, by `ALONE`, `WEEKDAY` and `CLOCK`."""
+    column: Any = schema.columns[name]
+    wanted = [ALONE] * column.modeled.alone
+    if column.modeled.parts:
+        wanted += [WEEKDAY] + [CLOCK] * (column.is_time and not column.is_date and column.micros < DAY)
+    free: dict[str, str] = {}
+    for end in wanted:
+        free[end] = f"{name}, {end}"
+        while free[end] in schema.columns:
+            free[end] += " "
+    return free
+
+
+def modeled_in(schema: "Schema") -> dict[str, Modeled]:
+    """How columns are modeled of which something else than their own value is counted."""
+    return {name: c.modeled for name, c in schema.columns.items() if c.modeled is not None and not c.drop}
+
+
+def counted(schema: "Schema") -> "Schema":
+    """The schema with modeled columns replaced, and without those that formulas compute; itself where nothing is."""
+    modeled = modeled_in(schema)
+    if not modeled:
+        return schema
+    computed = {each.column for each in schema.constraints if isinstance(each, Formula)}
+    columns: dict[str, Any] = {}
+    constant = list(schema.constant_in_entity)
+    for name, column in schema.columns.items():
+        if name in computed:
+            continue
+        if name not in modeled:
+            columns[name] = column
+        else:
+            more = _columns_of(schema, name, column)
+            columns |= more
+            constant += [each for each in more if each != name and name in schema.constant_in_entity]
+    own = columns.keys() & schema.columns.keys() - modeled.keys()
+    roles: dict[str, Any] = {
+        "target": schema.target if schema.target in columns else None,
+        "task": None,
+        "quasi_identifiers": (),
+        "parties": (),
+        "sensitive": tuple(name for name in schema.sensitive if name in columns),
+        "constant_in_entity": tuple(name for name in constant if name in columns),
+        "constraints": tuple(each for each in schema.constraints if {*each.columns} <= own),
+    }
+    return (
+        type(schema)
+        .model_validate({**dict(schema), **roles, "columns": columns})
+        .with_missing_pairs(tuple(_missing_pairs(schema)))
+    )
+
+
+def _missing_pairs(schema: "Schema") -> Iterator[MissingPair]:
+    """What is left of a column is there where all operands are, and beside it no value alone."""
+    for name, modeled in modeled_in(schema).items():
+        column = schema.columns[name]
+        if modeled.expression is None:
+            continue
+        neither = {(True, True)} if column.missing else set()
+        if (alone := beside(schema, name).get(ALONE)) is not None:
+            yield MissingPair((name, alone), frozenset({(False, True), (True, False), *neither}))
+        often = _often_missing(schema, modeled)
+        for each in often:
+            if each in schema.columns and each not in modeled_in(schema):
+                told = len(often) == 1 and not (column.missing or modeled.left == "ratio")
+                ways = {(False, False), (True, True)} | (set() if told else {(True, False)})
+                yield MissingPair((name, each), frozenset(ways))
+
+
+def _columns_of(schema: "Schema", name: str, column: Any) -> dict[str, Any]:
+    """The columns that are counted in place of one."""
+    modeled: Modeled = column.modeled
+    left = modeled.column or _left(schema, name, column)
+    missing = column.missing or left.missing or modeled.alone or bool(_often_missing(schema, modeled))
+    columns: dict[str, Any] = {name: left.model_copy(update={"missing": missing})}
+    ends = beside(schema, name)
+    if ALONE in ends:
+        columns[ends[ALONE]] = column.model_copy(update={"modeled": None, "missing": True})
+    if WEEKDAY in ends:
+        columns[ends[WEEKDAY]] = CategoricalColumn(categories=tuple(range(7)), ordered=True, missing=missing)
+    if CLOCK in ends:
+        columns[ends[CLOCK]] = IntegerColumn(bounds=(0, DAY // column.micros - 1), missing=missing)
+    return columns
+
+
+def _often_missing(schema: "Schema", modeled: Modeled) -> list[str]:
+    """Columns, and "before()", that may be missing, so that the expression has no value."""
+    return sorted(n for n in modeled.needed if n not in schema.columns or schema.columns[n].missing)
+
+
+def _left(schema: "Schema", name: str, column: Any) -> Any:
+    """The column of what is left, within bounds that follow from those of the columns."""
+    modeled: Modeled = column.modeled
+    if modeled.by is not None:
+        return CategoricalColumn(categories=(USUAL, *map(str, column.levels)))
+    ends = np.array(column.ends)
+    formula = np.zeros(2) if modeled.expression is None else _limits(schema, modeled, column)
+    if modeled.parts:
+        per_week = UNITS["week"] / column.per_position
+        shift = MONDAY / 7
+        first, last = np.floor(ends / per_week + shift)
+        low, high = (0.0, 0.0) if modeled.expression is None else np.floor(formula / per_week + shift)
+        return IntegerColumn(bounds=_at_least(schema, name, int(first - high), int(last - low)))
+    if modeled.left == "ratio":
+        if formula[0] <= 0:
+            raise ValueError(
+                f"column={name!r}: a ratio has no bounds where its expression may be zero or negative; give them in "
+                "modeled.column"
+            )
+        corners = [end / f for end in ends for f in formula]
+        return RealColumn(bounds=(min(corners), max(corners)))
+    unit = column.unit
+    low, high = ends[0] - formula[1], ends[1] - formula[0]
+    if unit is None:
+        return _around_zero(RealColumn(bounds=_at_least(schema, name, low, high)))
+    first, last = _at_least(schema, name, math.floor(low / unit + 1e-6), math.ceil(high / unit - 1e-6))
+    if column.is_time or column.is_whole:
+        return _around_zero(IntegerColumn(bounds=(first, last)))
+    bounds = round(first * unit, column.decimals), round(last * unit, column.decimals)
+    return _around_zero(RealColumn(bounds=bounds, decimals=column.decimals))
+
+
+def _around_zero(left: Any) -> Any:
+    """What is left of a difference: most of it may be zero, or near."""
+    low, high = left.bounds
+    return left.model_copy(update={"scale": "log", "spikes": (type(low)(0),) if low <= 0 <= high else ()})
+
+
+def _at_least(schema: "Schema", name: str, low: Any, high: Any) -> tuple[Any, Any]:
+    """Bounds of a difference, the lower one raised where a constraint says that it never falls below zero."""
+    expression = modeled_in(schema)[name].expression
+    above = (each for each in schema.constraints if isinstance(each, Inequality) and each.high == name)
+    if any(expression == each.low for each in above):
+        low = max(low, type(low)(0))
+    return low, max(low, high)
+
+
+def _limits(schema: "Schema", modeled: Modeled, column: Any) -> np.ndarray:
+    """The limits of the expression as positions of the column, shape (2,)."""
+    bounds = {each: _in_unit(schema.columns[each], modeled.unit) for each in modeled.operands}
+    found: np.ndarray = np.array(limits(modeled.parsed, bounds, modeled.unit))  # type: ignore[arg-type]
+    if not np.isfinite(found).all():
+        raise ValueError(
+            f"modeled.expression={modeled.expression!r} divides by what may be zero, and so has no bounds; give those "
+            "of what is left in modeled.column"
+        )
+    return found * UNITS[modeled.unit or "day"] / column.per_position if column.is_time else found
+
+
+def _in_unit(column: Any, unit: Unit | None) -> tuple[float, float]:
+    low, high = column.ends
+    if not column.is_time:
+        return low, high
+    scale = column.per_position / UNITS[unit or "day"]
+    return low * scale, high * scale
+
+
+def check_modeled(schema: "Schema") -> None:
+    """Refuse columns that cannot be held as they are to be."""
+    for name in modeled_in(schema):
+        try:
+            _check(schema, name, schema.columns[name])
+        except ValueError as error:
+            raise ValueError(f"columns.{name}.modeled: {error}") from None
+    worked_out(schema)
+    counted(schema)
+
+
+def _check(schema: "Schema", name: str, column: Any) -> None:
+    modeled: Modeled = column.modeled
+    computed = {each.column for each in schema.constraints if isinstance(each, Formula)}
+    fixed = {schema.order, *schema.nondecreasing_in_entity} | computed
+    if name in fixed:
+        raise ValueError(f"column={name!r} orders rows, never falls, or is computed by a formula; leave modeled out")
+    if modeled.proposed is not None and schema.status == "declared":
+        raise ValueError("a declared schema holds no proposal; take its key proposed out, or modeled as a whole")
+    if column.is_measured or column.measures_spikes:
+        raise ValueError(f"column={name!r} is to be measured, and what is left of it needs its bounds; declare them")
+    _check_operands(schema, name, column, modeled)
+    if modeled.looks_back and schema.entity is not None and schema.order is None:
+        raise ValueError("before(...) is of the row before, and the schema names no order; name it")
+    if modeled.by is not None:
+        _check_usual(schema, column, modeled)
+    elif modeled.expression is not None:
+        check_operands((name, *modeled.operands), modeled.unit, schema.columns)
+    if modeled.parts and not column.is_time:
+        raise ValueError(f"parts are of dates and times, and column={name!r} is of kind {column.kind}; leave it out")
+
+
+def _check_operands(schema: "Schema", name: str, column: Any, modeled: Modeled) -> None:
+    for each in (*modeled.operands, *modeled.parents):
+        if each not in schema.columns or not schema.columns[each].is_learned or schema.columns[each].drop:
+            raise ValueError(f"{each!r} is no column that is learned; name another")
+        if name in schema.constant_in_entity and each not in schema.constant_in_entity:
+            raise ValueError(f"column={name!r} is constant in an entity, and {each!r} is not; leave modeled out")
+    for each in _often_missing(schema, modeled) if not (column.missing or modeled.alone) else ():
+        raise ValueError(f"{each!r} may be missing, and column={name!r} never is; set alone = true")
+
+
+def _check_usual(schema: "Schema", column: Any, modeled: Modeled) -> None:
+    by: Any = schema.columns[str(modeled.by)]
+    if not column.is_categorical or not (by.is_categorical or by.is_whole) or by.is_measured:
+        raise ValueError("usual says categories of a column by those, or whole numbers, of another; leave it out")
+    for key, value in modeled.usual:
+        if not by.allows(key) or not column.allows(value):
+            raise ValueError("usual has a value that its column cannot hold; correct it")
+
+
+def worked_out(schema: "Schema") -> Mapping[str, Any]:
+    """Formulas and what is modeled, by the column that each gives, those first that others need."""
+    named: dict[str, Any] = dict(modeled_in(schema))
+    named |= {each.column: each for each in schema.constraints if isinstance(each, Formula)}
+    return {name: named[name] for name in in_order({name: each.parents for name, each in named.items()})}
+
+
+def measured_as(schema: "Schema", of_counted: "Schema") -> "Schema":
+    """The schema with the domains that its counted form was measured to have."""
+    columns: dict[str, Any] = dict(schema.columns)
+    columns |= {name: of_counted.columns[name] for name in schema.kept if name in of_counted.columns}
+    modeled = {name: schema.columns[name] for name in modeled_in(schema)}
+    whole = schema.model_copy(update={"columns": columns | modeled})
+    for name, left in counted(whole).columns.items():
+        if name in modeled and left != of_counted.columns[name]:
+            change = {"column": of_counted.columns[name]}
+            modeled[name] = modeled[name].model_copy(
+                update={"modeled": modeled_in(schema)[name].model_copy(update=change)}
+            )
+    return whole.model_copy(update={"columns": columns | modeled})
+
+
+def in_rows_alone(schema: "Schema") -> "Schema":
+    """The schema of rows that are drawn one by one: what looks back at the row before is held as its own value."""
+    alone = {
+        name: schema.columns[name].model_copy(update={"modeled": None})
+        for name, modeled in modeled_in(schema).items()
+        if modeled.looks_back
+    }
+    return schema.model_copy(update={"columns": {**schema.columns, **alone}}) if alone else schema

@@ -1,0 +1,122 @@
+"""How generators hold a column whose own value is not what is easiest to predict: as what is left of a formula."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, WithJsonSchema, field_serializer, field_validator, model_validator
+
+from synth.constraints.expression import Expression, Unit, names, needs, parse
+from synth.constraints.kinds import EXPRESSION, UNIT, Value, operands_of
+from synth.validation import Frozen
+
+_SHOWN = 8  # pairs of categories that are shown
+
+
+class Modeled(Frozen):
+    """What is counted and learned in place of a column's own value; it costs nothing, as all of it is declared.
+
+    The column is the formula and what is left of it: exactly, in every row. Where an operand is missing, it is missing,
+    or has a value of its own (`alone`).
+    """
+
+    expression: str | None = Field(default=None, description=EXPRESSION)
+    unit: Unit | None = Field(default=None, description=UNIT)
+    left: Literal["difference", "ratio"] = Field(
+        default="difference", description="What is learned: the value less the expression, or divided by it."
+    )
+    column: Annotated[Any, WithJsonSchema({"type": "object"})] = Field(
+        default=None,
+        description="What is left, as an integer or real column: of a date in days, of a time in steps of its "
+        "precision. Left out: by the bounds of all columns.",
+    )
+    alone: bool = Field(
+        default=False, description="Rows in which the expression is missing have a value, which is learned apart."
+    )
+    parts: bool = Field(
+        default=False,
+        description="A time is learned as its week (since that of the expression), weekday and time of day.",
+    )
+    by: str | None = Field(default=None, description="Column that nearly always says which category it is.")
+    usual: tuple[tuple[Value, Value], ...] = Field(
+        default=(), description="Pairs of a value of that column and the category that it says."
+    )
+    proposed: str | None = Field(
+        default=None, description="What speaks for a proposal of `schema infer`; a declared schema has none."
+    )
+
+    @field_validator("expression")
+    @classmethod
+    def _readable(cls, expression: str | None) -> str | None:
+        if expression is not None and not operands_of(parse(expression)):
+            raise ValueError(f"expression={expression!r} names no column; leave modeled out")
+        return expression
+
+    @field_validator("column", mode="before")
+    @classmethod
+    def _number(cls, column: Any) -> Any:
+        from synth.schema.kinds.integer import IntegerColumn
+        from synth.schema.kinds.real import RealColumn
+
+        kinds: dict[str, Any] = {"integer": IntegerColumn, "real": RealColumn}
+        if column is None or isinstance(column, tuple(kinds.values())):
+            return column
+        if not isinstance(column, Mapping) or column.get("kind") not in kinds:
+            raise ValueError('what is left of a column is a number; write kind = "integer" or "real", and its bounds')
+        return kinds[column["kind"]].model_validate(column)
+
+    @field_serializer("column")
+    def _with_kind(self, column: Any) -> Any:
+        return None if column is None else {"kind": column.kind} | column.model_dump(mode="json", exclude_defaults=True)
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.by is None) == (self.expression is None and not self.parts):
+            raise ValueError("modeled names an expression, parts = true, or by and usual; give one of them")
+        if (self.by is None) != (not self.usual) or len({key for key, _ in self.usual}) != len(self.usual):
+            raise ValueError("by and usual go together: usual has one pair for each value of by; correct them")
+        if self.expression is None and (self.alone or self.left == "ratio"):
+            raise ValueError("alone and left are about an expression, and there is none; leave them out")
+        if self.parts and self.left == "ratio":
+            raise ValueError("parts are of times, which have no ratio; leave left out")
+        return self
+
+    @property
+    def parsed(self) -> Expression | None:
+        """The expression as a tree."""
+        return None if self.expression is None else parse(self.expression)
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """The columns that the value is worked out from, in the row itself or in the one before it, each once."""
+        parsed = self.parsed
+        return () if parsed is None else operands_of(parsed)
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The columns of the same row that the value is worked out from."""
+        parsed = self.parsed
+        named = () if parsed is None else tuple(dict.fromkeys(names(parsed)))
+        return named if self.by is None else (self.by,)
+
+    @property
+    def needed(self) -> frozenset[str]:
+        """The columns, and "before()", of which none may be missing where the expression has a value."""
+        return frozenset() if self.parsed is None else needs(self.parsed)
+
+    @property
+    def looks_back(self) -> bool:
+        """True if the row before is needed."""
+        return self.parsed is not None and any(names(self.parsed, before=True))
+
+    def __str__(self) -> str:
+        if self.by is not None:
+            shown = ", ".join(f"{value!r} of {key!r}" for key, value in self.usual[:_SHOWN])
+            more = len(self.usual) - _SHOWN
+            return f"what {self.by!r} says ({shown}{f' and {more} more' if more > 0 else ''}), or another category"
+        parts = "its week, weekday and time of day" if self.parts else ""
+        if self.expression is None:
+            return parts
+        sign = "a multiple of" if self.left == "ratio" else "what is left of"
+        within = "" if self.column is None else f" (of which {self.column.asserted()})"
+        alone = ", and a value where that is missing" if self.alone else ""
+        return f"{sign} {self.expression}{within}{f' and {parts}' if self.parts else ''}{alone}"

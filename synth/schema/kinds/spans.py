@@ -1,0 +1,129 @@
+"""Times of day and durations: whole numbers of a unit of time, in the text forms that people write.
+
+A form has the directives of `strftime`. Its largest unit may exceed what a clock shows: 26:30 is ``%H:%M``. What stands
+in brackets is left out where it is zero, ``(s)`` is there for more than one: ``[%-H hour(s)] [%-M min]``.
+"""
+
+import re
+from functools import cache
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from synth.schema.kinds.integer import WholeColumn
+from synth.schema.kinds.moments import DAY, MICROSECONDS, is_bare_number
+
+_MICROS = {"d": DAY, "H": MICROSECONDS["h"], "I": MICROSECONDS["h"], "M": MICROSECONDS["min"], "S": MICROSECONDS["s"]}
+_TOKEN = re.compile(r"%(-?)(\d?)([dHIMSfpP])|(\[|\]|\(s\))|([ ,]+)|(.)", re.DOTALL)
+_DIRECTIVE = re.compile("%-?([dHMS])")
+_PART = re.compile(r"%(-?)(\d?)([dHIMSfpP])((?:[^%(]*\(s\))?)")
+_PLAIN = re.compile(r"(?P<minus>-)?(?P<H>\d+):(?P<M>\d\d)(?::(?P<S>\d\d)(?:\.(?P<f>\d{1,9}))?)?", re.ASCII)
+"""What every column reads, whatever its form: as Python writes a time of day, hours beyond 24 too."""
+
+
+class SpanColumn(WholeColumn):
+    """Whole numbers of a unit of time."""
+
+    is_span: ClassVar[bool] = True
+    has_own_texts: ClassVar[bool] = True
+    _noun: ClassVar[str]
+    precision: Literal["us", "ms", "s", "min", "h", "day"] = Field(default="s", description="What the numbers count.")
+    format: str = Field(
+        default="%H:%M:%S", description="Form of texts: strftime's, [] around what is left out where it is 0."
+    )
+
+    @model_validator(mode="after")
+    def _known_form(self) -> Self:
+        letters = [match[3] for match in _TOKEN.finditer(self.format) if match[3]]
+        if not {*letters} & {*_MICROS} or len({*letters}) < len(letters):
+            raise ValueError(f"format={self.format!r} names units of time (%d, %H, %M, %S), each once")
+        return self
+
+    @property
+    def noun(self) -> str:
+        """What one is, and what the numbers count."""
+        return f"{self._noun} (in {self.precision})"
+
+    @property
+    def domain_words(self) -> str:
+        return " to ".join(map(self.write, self.bounds))
+
+    @property
+    def micros(self) -> int:
+        """Microseconds of what the numbers count."""
+        return MICROSECONDS[self.precision]
+
+    @property
+    def reads_digits(self) -> bool:
+        return re.fullmatch(r"(%-?[HMS])+(\.0)?", self.format) is not None
+
+    def parse(self, text: str) -> int | None:
+        if is_bare_number(self.format):
+            text = text.zfill(2 * self.format.count("%") + 2 * self.format.endswith(".0"))
+        known = _pattern(self.format).fullmatch(text) or _PLAIN.fullmatch(text)
+        parts = {} if known is None else {name: part for name, part in known.groupdict().items() if part}
+        if not {*parts} & {*_MICROS}:
+            return None
+        total = sum(int(part) * _MICROS[name] for name, part in parts.items() if name in "dHMS")
+        if "I" in parts:
+            total += (int(parts["I"]) % 12 + 12 * (parts.get("p", "a")[0] in "pP")) * _MICROS["I"]
+        total += int(f"{parts.get('f', ''):0<6}"[:6])
+        return (-total if "minus" in parts else total) // self.micros
+
+    def write(self, value: Any) -> str:
+        total = int(value) * self.micros
+        text = _text(self.format, abs(total))
+        if is_bare_number(self.format):
+            text = text.lstrip("0") if text.strip("0") not in ("", ".") else "0" + ".0" * text.endswith(".0")
+        return f"-{text}" if total < 0 else text
+
+    def show(self, count: int) -> str:
+        return self.write(count)
+
+
+@cache
+def _pattern(form: str) -> re.Pattern[str]:
+    """The texts of a form, with a group for each of its numbers."""
+    pattern, largest = "", _largest(form)
+    for bare, _, letter, mark, gap, text in _TOKEN.findall(form):
+        if letter in ("p", "P"):
+            pattern += "(?P<p>[AaPp]\\.?[Mm]\\.?)"
+        elif letter == "f":
+            pattern += "(?P<f>\\d{1,6})"
+        elif letter:
+            pattern += f"(?P<{letter}>\\d{{{1 if bare else 2},{'' if letter == largest else 2}}})"
+        elif mark:
+            pattern += {"[": "(?:", "]": ")?", "(s)": "s?"}[mark]
+        else:
+            is_optional = text == "T" and form.startswith("P")
+            pattern += "[ ,]*" if gap and "[" in form else re.escape(gap or text) + "?" * is_optional
+    return re.compile(f"(?P<minus>-)?{pattern}", re.ASCII)
+
+
+def _largest(form: str) -> str:
+    return next(letter for letter in "dHIMS" if re.search(f"%-?{letter}", form))
+
+
+def _text(form: str, micros: int) -> str:
+    """The text of so many microseconds."""
+    numbers, rest = {"f": f"{micros % _MICROS['S']:06d}"}, micros
+    for letter in (letter for letter in "dHIMS" if re.search(f"%-?{letter}", form)):
+        number, rest = divmod(rest, _MICROS[letter])
+        numbers[letter] = str(number)
+    if "I" in numbers:
+        half = "AM" if int(numbers["I"]) % 24 < 12 else "PM"
+        numbers |= {"p": half, "P": half.lower(), "I": str(int(numbers["I"]) % 12 or 12)}
+
+    def fill(match: re.Match[str]) -> str:
+        number = numbers[match[3]][: int(match[2] or 6)]
+        plural = match[4].replace("(s)", "" if number == "1" else "s")
+        return (number if match[1] else number.zfill(2)) + plural
+
+    pieces = re.split(r"\[(.*?)\]", form)  # every second one stood in brackets
+    shown = [i % 2 == 0 or any(int(numbers[unit]) for unit in _DIRECTIVE.findall(p)) for i, p in enumerate(pieces)]
+    if len(pieces) > 1 and not any(is_shown and "%" in piece for is_shown, piece in zip(shown, pieces, strict=True)):
+        shown[-2] = True
+    text = _PART.sub(fill, "".join(piece for is_shown, piece in zip(shown, pieces, strict=True) if is_shown))
+    if len(pieces) > 1:
+        text = re.sub(r"([ ,]+?)\1+", r"\1", text).strip(" ,")
+    return text.removesuffix("T") if form.startswith("P") else text
