@@ -23,14 +23,13 @@ def to_counted(frame: pd.DataFrame, schema: Schema, before: Before = None) -> pd
     """The columns that the schema models, as they are counted; others are as they are.
     `frame`: in canonical form, with all columns of these. `before`: the row before each; `None`: there is none.
     """
-    counted, index = schema.counted, frame.index
-    frame = frame.reset_index(drop=True)
+    counted = schema.counted
     columns: dict[str, Any] = {name: frame[name] for name in frame if name in counted.columns}
     for name in modeled_in(schema):
         if name in frame:
             columns |= _left_of(frame, name, schema, counted, before)
     order = [name for name in counted.columns if name in columns]
-    return pd.DataFrame({name: columns[name] for name in order}, index=frame.index, copy=False).set_axis(index)
+    return pd.DataFrame({name: columns[name].array for name in order}, index=frame.index, copy=False)
 
 
 def from_counted(

@@ -222,8 +222,10 @@ def _check(schema: "Schema", name: str, column: Any) -> None:
     modeled: Modeled = column.modeled
     computed = {each.column for each in schema.constraints if isinstance(each, Formula)}
     fixed = {schema.order, *schema.nondecreasing_in_entity} | computed
-    if name in fixed:
-        raise ValueError(f"column={name!r} orders rows, never falls, or is computed by a formula; leave modeled out")
+    if name in fixed or not column.is_learned:
+        raise ValueError(
+            f"column={name!r} orders rows, never falls, is computed by a formula, or not learned; leave modeled out"
+        )
     if modeled.proposed is not None and schema.status == "declared":
         raise ValueError("a declared schema holds no proposal; take its key proposed out, or modeled as a whole")
     if column.is_measured or column.measures_spikes:
