@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.constraints import Constraint, Formula
+from synth.constraints import Constraint, FixedCombinations, Formula
 from synth.constraints.expression import Unit, parse
 from synth.constraints.kinds import operands_of
 from synth.domain.constraint_checks import broken
@@ -76,7 +76,8 @@ def find(frame: pd.DataFrame, schema: Schema, *, laws: bool = True) -> Relations
     copies = {formula.column for formula in formulas if len(formula.operands) == 1 and not formula.unit}
     implied = {pair for law in formulas for one in law.operands for pair in ((law.column, one), (one, law.column))}
     free = [name for name in schema.learned if name not in computed]
-    listed = combinations(frame, schema, free, lines.units) if laws else []
+    listed = [rule for rule in schema.constraints if isinstance(rule, FixedCombinations)]
+    listed += combinations(frame, schema, free, lines.units) if laws else []
     orders = find_orders(lines, [name for name in schema.learned if name not in copies], implied)
     orders = [order for order in orders if not any({order.low, order.high} <= {*rule.columns} for rule in listed)]
     exact = {name: each for name, each in choice.exact.items() if name not in computed}
@@ -155,12 +156,10 @@ def _modeled(each: Representation, lines: Lines) -> Modeled:
     """A representation, with the schema of what is left in all rows."""
     name, candidate = each.column, each.candidate
     own, step, column = lines.positions[name], lines.step(name), lines.column(name)
-    if not candidate.terms:
-        return Modeled(parts=True, proposed=f"saves {each.gain:.1f} bits a row")
-    values = lines.evaluate(candidate.expression, candidate.unit, name)
+    values = lines.evaluate(candidate.expression, candidate.unit, name) if candidate.terms else candidate.values[:1]
     left = left_over(own, values, step, ratio=candidate.is_ratio)
     if each.parts:
-        left = split(own, values)[0]
+        left = split(own, values if candidate.terms else 0.0)[0]
     elif column.is_time:
         left = np.rint(left / step)
     known = left[np.isfinite(left)]
@@ -171,7 +170,7 @@ def _modeled(each: Representation, lines: Lines) -> Modeled:
     lonely = each.alone or bool(np.any(np.isfinite(own) & ~np.isfinite(left)))
     share = f"gives the column in {percent(each.share)} of the rows that have both"
     return Modeled(
-        expression=candidate.expression, unit=candidate.unit, left="ratio" if candidate.is_ratio else "difference",
+        expression=candidate.expression or None, unit=candidate.unit, left="ratio" if candidate.is_ratio else "difference",
         column=kind, alone=lonely, parts=each.parts,
         proposed=share if each.share >= LEAST_EXACT or each.alone else f"saves {each.gain:.1f} bits a row",
     )  # fmt: skip

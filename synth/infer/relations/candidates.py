@@ -96,7 +96,7 @@ class Search:
         values = sum((w * term.values for w, term in terms), np.zeros(len(self.lines.rows)))
         shift = self._constant(name, values)
         scale = SECONDS[unit] if unit and self.lines.is_time(name) else 1.0
-        is_result = len(terms) > 1 and shift == 0 and all(w > 0 for w, _ in terms)
+        is_result = len(terms) > 1 and all(w > 0 for w, _ in terms)
         text = write_sum(terms, shift / scale)
         return Candidate(name, text, values + shift, tuple(terms), unit, is_result=is_result, is_view=is_view)
 
@@ -227,7 +227,7 @@ class Search:
         with np.errstate(all="ignore"):
             x = np.array([_fill(np.where(t.values > 0, np.log(t.values), np.nan)[positive]) for t in terms])
         overlap = np.array([[not set(one.names).isdisjoint(other.names) for other in terms] for one in terms])
-        pool = list(itertools.product(range(len(terms)), EXPONENTS[: 4 if len(terms) <= MOST_WEIGHTED else 2]))
+        pool = list(itertools.product(range(len(terms)), EXPONENTS[: 4 if len(terms) <= 2 * MOST_WEIGHTED else 2]))
         weighted, group = np.array([e * x[i] for i, e in pool]), np.array([i for i, _ in pool])
         found = [[pool[k] for k in used] for used in _pursue(c, weighted, group, overlap, FACTORS, 1e-4)]
         # In logarithms, a step of the precision of small values is not small.
@@ -247,7 +247,7 @@ class Search:
         if factor < 0.7 and abs(1 / factor - round(1 / factor)) < 2e-3 / factor:
             factor = 1 / round(1 / factor)
         unit = next((term.unit for _, term in terms if term.unit), None)
-        is_result = unit is None and all(e > 0 for e, _ in terms)
+        is_result = len(terms) > 1 and all(e > 0 for e, _ in terms)
         plain = Candidate(name, write_product(terms), values, tuple(terms), unit, is_product=True, is_result=is_result)
         yield plain
         yield replace(plain, is_ratio=True)

@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 
+from synth.constraints import Formula
 from synth.infer.relations.candidates import LEAST_EXACT, Search
 from synth.infer.relations.coding import Features, count_bits, count_bits_of_parts, round_bits
 from synth.infer.relations.evidence import ENOUGH
@@ -26,6 +27,8 @@ PER_TERM = 0.1  # bits that each term costs
 RANKED, NEIGHBORS, FEW_LEVELS = 3, 5, 12  # candidates and columns that are looked at with a tree, levels of these
 LEAST_VARIED = 12  # values of a column that is modeled by what is left
 LEAST_OF_CATEGORIES = 0.98  # share of the rows that an expression gives exactly of a column of fewer values
+RESULT = 0.5  # bits that each sign of a sum or a product is worth, beside that of its parts
+BEAM = 24  # sets of exact expressions that are looked at
 OF_OTHERS = 2.0  # bits of other columns that count at most
 
 
@@ -79,14 +82,15 @@ class Choice:
         """`fixed`: columns that are never computed. `protected`: those that results of so many operands may give."""
         self.lines, self.search = lines, Search(lines)
         self.fixed, self.protected = frozenset(fixed), dict(protected or {})
-        self.exact: dict[str, Representation] = {}
+        self.features = Features(lines)
         self.near: defaultdict[str, list[Candidate]] = defaultdict(list)  # not exact in most rows
         self.partial: defaultdict[str, list[tuple[float, Candidate]]] = defaultdict(list)  # exact in some
         self._exact: dict[object, Representation] = {}
+        self.gains = cache(self._gains)
         for name in [*self.search.numbers, *self.search.times]:
             for candidate in self.search.find(name):
                 self._weigh(candidate)
-        self._take_exact()
+        self.exact = self._take_exact()
 
     def _weigh(self, candidate: Candidate) -> None:
         """Put a candidate where it belongs: exact in nearly all rows, in some, or close to the column at best."""
@@ -145,55 +149,79 @@ class Choice:
                 return False
         gain = count_bits(own, lattice) - count_bits(left_over(own, candidate.values, step), lattice)
         # A few categories are learned as such, unless nearly nothing is left of them.
-        is_clear = share >= LEAST_OF_CATEGORIES or self.search.varied[name] >= LEAST_VARIED
+        few = self.search.varied[name] < LEAST_VARIED or (candidate.is_product and candidate.unit is not None)
+        is_clear = share >= LEAST_OF_CATEGORIES or not few
         if not is_clear or gain <= LEAST_GAIN_OF_EXACT:
             return False
         self._exact[candidate.key] = Representation(candidate, share, gain)
         return True
 
-    def _take_exact(self) -> None:
-        """The strongest exact expressions; an equation gives one column, and none needs itself."""
-        place = {name: i for i, name in enumerate(self.lines.schema.columns)}
+    def _take_exact(self) -> dict[str, Representation]:
+        """The exact expressions that save most bits together; an equation gives one column, and none needs itself."""
         groups: defaultdict[frozenset[str], list[Representation]] = defaultdict(list)
         for each in self._exact.values():
             groups[each.candidate.about].append(each)
+        share = {about: (max(e.share for e in group), -len(about)) for about, group in groups.items()}
+        beam: list[tuple[float, dict[str, Representation]]] = [(0.0, {})]
+        for about in sorted(groups, key=lambda about: (-share[about][0], len(about), sorted(about))):
+            # Of two equations of which one holds the columns of the other, that which holds in more rows.
+            if any((about < other or other < about) and share[other] > share[about] for other in groups):
+                continue
+            worth = {each.candidate.key: self._worth(each) for each in groups[about]}
+            reached = list(beam)
+            for total, taken in beam:
+                for each in groups[about]:
+                    if each.column not in taken and self.is_allowed(each.candidate, taken):
+                        reached.append((total + worth[each.candidate.key], {**taken, each.column: each}))
+            beam = sorted(reached, key=lambda each: -each[0])[:BEAM]
+        return beam[0][1]
 
-        def rank(about: frozenset[str]) -> tuple[object, ...]:
-            """Long sums first, then few columns, then what holds in most rows."""
-            is_long = len(about) > 3 and any(
-                e.candidate.is_result and not e.candidate.is_product for e in groups[about]
-            )
-            share = max(e.share for e in groups[about])
-            return -len(about) * is_long, len(about), -round(share, 2), sorted(place[name] for name in about)
+    def _worth(self, each: Representation) -> float:
+        """Bits that an expression saves; more for results, and if others of its columns are then shorter, too."""
+        name, candidate, place = each.column, each.candidate, list(self.lines.schema.columns)
+        gains = [gain for n in candidate.operands for gain, parents in self.gains(n) if parents <= candidate.operands]
+        result = RESULT * candidate.is_result * (len(candidate.terms) - 1)
+        # Of equal ones, the shortest, and the last column.
+        order = 1e-3 * place.index(name) / len(place) - 1e-2 * candidate.expression.count(" ")
+        return each.gain + result + max(gains, default=0.0) + order
 
-        def rank_within(each: Representation) -> tuple[object, ...]:
-            """A result rather than a part, and the column of most bits; then the shortest, and the last column."""
-            worth = round(each.gain + 0.75 * each.candidate.is_result, 1)
-            return -worth, each.candidate.expression.count(" "), -place[each.column]
+    def _gains(self, name: str) -> list[tuple[float, frozenset[str]]]:
+        """Bits that expressions which are not exact save of a column, without a tree, and their operands."""
+        own, step, lattice = self.lines.sample[name], self.lines.step(name), self.lines.lattice(name)
+        rough, gains = count_bits(own, lattice), []
+        for each in self.near[name]:
+            left = left_over(own, each.values, step, ratio=each.is_ratio)
+            scale = np.abs(np.nan_to_num(each.values, nan=1.0)) if each.is_ratio else 1.0
+            covered = float(np.isfinite(left[np.isfinite(own)]).mean())
+            gain = covered * (rough - count_bits(left, lattice, scale=scale)) - PER_TERM * len(each.terms)
+            gains += [(gain, each.operands)] * (gain >= LEAST_GAIN)
+        return gains
 
-        for about in sorted(groups, key=rank):
-            allowed = (each for each in sorted(groups[about], key=rank_within) if self._is_allowed(each.candidate))
-            best = next((each for each in allowed if each.column not in self.exact), None)
-            if best is not None:
-                self.exact[best.column] = best
-
-    def _is_allowed(self, candidate: Candidate) -> bool:
+    def is_allowed(self, candidate: Candidate, taken: Mapping[str, Representation]) -> bool:
         """True if a column may be computed so: not the order, and what is constant from what is; not in a circle."""
         name, operands = candidate.column, candidate.operands
         enough = name not in self.protected or (candidate.is_result and len(operands) >= self.protected[name])
         constant = self.lines.schema.constant_in_entity
         alike = name not in constant or operands <= {*constant}
-        return name not in self.fixed and enough and alike and name not in self._needed(operands - {name})
+        return (
+            name not in self.fixed and enough and alike and name not in needed(operands - {name}, self.parents(taken))
+        )
 
-    def _needed(self, operands: Collection[str]) -> set[str]:
-        """The columns that are needed for operands, by any number of steps."""
-        waiting, needed = list(operands), set[str]()
-        while waiting:
-            at = waiting.pop()
-            if at not in needed:
-                needed.add(at)
-                waiting += self.exact[at].candidate.operands - {at} if at in self.exact else ()
-        return needed
+    def parents(self, taken: Mapping[str, Representation]) -> dict[str, Collection[str]]:
+        """The columns that computed ones follow from, those of the schema's own formulas among them."""
+        formulas = (each for each in self.lines.schema.constraints if isinstance(each, Formula))
+        return {each.column: each.operands for each in formulas} | {n: e.candidate.operands for n, e in taken.items()}
+
+
+def needed(operands: Collection[str], parents: Mapping[str, Collection[str]]) -> set[str]:
+    """The columns that operands are computed from, by any number of steps, and they themselves."""
+    waiting, seen = list(operands), set[str]()
+    while waiting:
+        at = waiting.pop()
+        if at not in seen:
+            seen.add(at)
+            waiting += set(parents.get(at, ())) - {at}
+    return seen
 
 
 class Modeling:
@@ -202,7 +230,7 @@ class Modeling:
     def __init__(self, choice: Choice, orders: Collection[tuple[str, str]], aside: Collection[str] = ()) -> None:
         """`orders`: (low, high) that all rows keep. `aside`: columns that hold their own value."""
         self.lines, self.search, self.choice = choice.lines, choice.search, choice
-        self.features, self.computed = Features(choice.lines), frozenset(choice.exact)
+        self.features, self.computed = choice.features, frozenset(choice.exact)
         self.orders, self.aside = frozenset(orders), {*aside, *choice.fixed, *self.computed}
         self.plain = cache(self._plain)
 
@@ -214,11 +242,11 @@ class Modeling:
         chosen: dict[str, Representation] = {}
         for each in sorted(options, key=lambda each: -each.gain):
             new = each.column not in chosen and each.candidate.about not in known
-            if new and self.choice._is_allowed(each.candidate):
-                chosen[each.column] = self.choice.exact[each.column] = each
+            if new and self.choice.is_allowed(each.candidate, self.choice.exact | chosen):
+                chosen[each.column] = each
                 known.add(each.candidate.about)
         for name in self.search.times:
-            if name not in self.aside and (parted := self._parted(name, chosen.get(name))) is not None:
+            if name not in self.aside and (parted := self._parted(name, chosen)) is not None:
                 chosen[name] = parted
         return list(chosen.values())
 
@@ -238,6 +266,8 @@ class Modeling:
         ends = {end for order in self.orders if name in order for end in order} - {name}
         ranked = []
         for each in [*self.choice.near[name], *(gap for end in ends for gap in self.search.gap(name, end))]:
+            if not self.choice.is_allowed(each, self.choice.exact):
+                continue
             left, scale = self._left(each)
             cost = count_bits(left, lattice, scale=scale) + 1.5 * PER_TERM * len(each.terms)
             if rough - cost >= (0.0 if each.operands <= ends else WORTH_A_LOOK):
@@ -264,7 +294,8 @@ class Modeling:
             if term.names != (name,) and self.search.varied[name] >= LEAST_VARIED:
                 self.choice._note_partial(self.search.copy(name, term))
         ranked = []
-        for _, each in sorted(self.choice.partial[name], key=lambda each: -each[0])[: 2 * RANKED]:
+        allowed = [each for each in self.choice.partial[name] if self.choice.is_allowed(each[1], self.choice.exact)]
+        for _, each in sorted(allowed, key=lambda each: -each[0])[: 2 * RANKED]:
             exact = self.choice._is_exact(each)
             share, rest = float(exact[known].mean()), np.where(exact, np.nan, own)
             cost = _entropy(share) + (1 - share) * count_bits(rest, lattice) + PER_TERM * len(each.terms)
@@ -295,11 +326,11 @@ class Modeling:
             if gain >= (0.0 if is_ordered else LEAST_GAIN_OF_TIMES):
                 yield Representation(each, gain=gain + 0.5)
 
-    def _parted(self, name: str, chosen: Representation | None) -> Representation | None:
+    def _parted(self, name: str, others: Mapping[str, Representation]) -> Representation | None:
         """A time, or its gap, as week, weekday and time of day, if that is shorter."""
-        own, step = self.lines.sample[name], self.lines.step(name)
+        own, step, chosen = self.lines.sample[name], self.lines.step(name), others.get(name)
         # What is computed from the column says nothing of it.
-        seen = self._seen(name, *(n for n, each in self.choice.exact.items() if name in self.choice._needed({n})))
+        seen = self._seen(name, *(n for n in others if name in needed({n}, self.choice.parents(others))))
         if chosen is None:
             chosen = Representation(Candidate(name, "", np.zeros(len(own))))
             whole, parted = count_bits(own, step, seen, spiky=False), count_bits_of_parts(own, step, seen)

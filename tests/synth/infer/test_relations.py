@@ -1,0 +1,172 @@
+"""What is found between columns: relations that were planted, whatever breaks them in a few rows, and nothing else."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from synth.infer import infer_schema
+from synth.infer.relations import Relation, find_exact, left_of, with_modeled
+from synth.schema import Schema
+from synth.table import conform
+
+
+def stays(n: int = 2_000, seed: int = 0) -> pd.DataFrame:
+    """Stays with a bill: sums, products and spans of dates and numbers."""
+    rng = np.random.default_rng(seed)
+    admitted = pd.Timestamp("2022-01-01") + pd.to_timedelta(rng.integers(0, 700, n), unit="D")
+    called = admitted - pd.to_timedelta(rng.integers(60, 90_000, n), unit="s")
+    days, ward = rng.geometric(0.2, n), rng.integers(0, 60, n)
+    rows = pd.DataFrame({"admitted": admitted, "los": days, "discharged": admitted + pd.to_timedelta(days, unit="D")})
+    rows["called"], rows["hour called"] = called, called.hour
+    rows["rate"], rows["nurses"] = rng.choice([410.0, 520.5, 777.25], n), rng.integers(1, 6, n)
+    rows["room"] = rows["rate"] * rows["nurses"]
+    rows["drugs"] = np.where(rng.random(n) < 0.9, rng.gamma(2, 40, n), 0).round(2)
+    rows["extras"] = np.where(rng.random(n) < 0.06, rng.choice([15.0, 99.9], n), 0)
+    rows["bill"] = (rows["room"] + rows["drugs"] + rows["extras"]).round(2)
+    rows["share"] = (rows["drugs"] / rows["bill"]).round(4)
+    rows["kelvin"] = (rng.normal(37, 1, n) + 273.15).round(2)
+    rows["celsius"] = (rows["kelvin"] - 273.15).round(2)
+    rows["ward"], rows["house"] = [f"w{i}" for i in ward], [f"h{i % 7}" for i in ward]
+    return rows
+
+
+PLANTED = {
+    "discharged": "admitted + los",
+    "hour called": "hour(called)",
+    "room": "rate * nurses",
+    "bill": "room + drugs + extras",
+    "share": "drugs / bill",
+    "celsius": "kelvin - 273.15",
+}
+
+
+def computed(schema: Schema) -> dict[str, str]:
+    modeled = {name: column.modeled for name, column in schema.columns.items() if column.modeled is not None}
+    laws = {rule.column: rule.expression for rule in schema.constraints if rule.kind == "formula"}
+    return laws | {name: str(each.expression) for name, each in modeled.items()}
+
+
+def sorted_terms(expression: str) -> list[str]:
+    return sorted(expression.replace("+", " ").replace("*", " ").split())
+
+
+def keeps(schema: Schema, planted: dict[str, str]) -> list[str]:
+    found = computed(schema)
+    return [name for name, text in planted.items() if sorted_terms(found.get(name, "")) == sorted_terms(text)]
+
+
+def test_sums_products_shares_and_spans_of_times_are_laws_where_every_row_keeps_them() -> None:
+    schema = infer_schema(stays())
+    assert keeps(schema, PLANTED) == list(PLANTED)
+    assert {rule.column for rule in schema.constraints if rule.kind == "formula"} == PLANTED.keys()
+
+
+def test_they_are_modeled_where_values_are_missing_or_one_in_a_hundred_rows_breaks_them() -> None:
+    rng, rows = np.random.default_rng(1), stays()
+    for name in ("discharged", "room", "bill"):
+        broken = rng.random(len(rows)) < 0.01
+        rows.loc[broken, name] = rng.permutation(rows[name].to_numpy())[broken]
+    rows.loc[rng.random(len(rows)) < 0.01, "house"] = "h3"
+    for name in rows.columns.drop(["ward", "celsius"]):
+        rows[name] = rows[name].where(rng.random(len(rows)) >= 0.02)
+    schema = infer_schema(rows)
+    assert keeps(schema, PLANTED) == list(PLANTED)
+    left = schema.columns["bill"].modeled
+    assert left is not None and left.alone and 0 in left.column.spikes
+    assert schema.columns["house"].modeled is not None and schema.columns["house"].modeled.by == "ward"
+    exact = {each.column: each for each in find_exact(conform(rows, schema), schema)}
+    assert exact["room"].share == pytest.approx(0.99, abs=0.01)
+
+
+def test_what_is_left_is_zero_where_a_relation_is_kept_and_missing_where_it_says_nothing() -> None:
+    rows = stays(200)
+    rows["bill"] += np.where(rows.index == 3, 12.5, 0)
+    rows["drugs"] = rows["drugs"].where(rows.index != 5)
+    schema = infer_schema(rows, constraints=False)
+    left = left_of(conform(rows, schema), Relation("bill", "room + drugs + extras", None, 1.0), schema)
+    assert left[3] == pytest.approx(12.5) and np.isnan(left[5])
+    assert np.count_nonzero(left) == 2
+    days = left_of(conform(rows, schema), Relation("discharged", "admitted + los - 1", "day", 1.0), schema)
+    assert (days == 86_400).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_independent_columns_have_no_relations(seed: int) -> None:
+    rng, n = np.random.default_rng(seed), 600
+    kinds: list[Callable[[], Any]] = [
+        lambda: rng.integers(0, 10 ** rng.integers(1, 6), n), lambda: rng.normal(50, 10, n).round(rng.integers(0, 3)),
+        lambda: np.exp(rng.normal(6, 1.5, n)).round(2), lambda: np.where(rng.random(n) < 0.7, 0, rng.poisson(90, n)),
+        lambda: rng.poisson(3, n), lambda: rng.random(n), lambda: rng.integers(1, 200, n) * 50,
+    ]  # fmt: skip
+    rows = pd.DataFrame({f"x{i}": kinds[rng.integers(len(kinds))]() for i in range(6)})
+    for i in range(2):
+        rows[f"t{i}"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900 * 86_400, n), unit="s")
+        rows[f"c{i}"] = rng.choice(list("abcdefgh")[: 2 + 3 * i], n)
+    schema = infer_schema(rows)
+    assert not computed(schema) and not schema.constraints
+
+
+def test_a_time_is_the_gap_to_another_and_a_time_of_office_hours_is_held_in_parts() -> None:
+    rng, n = np.random.default_rng(0), 2_000
+    days = pd.Timestamp("2023-01-02") + pd.to_timedelta(7 * rng.integers(0, 100, n) + rng.integers(0, 5, n), unit="D")
+    start = days + pd.to_timedelta(rng.integers(8 * 3600, 17 * 3600, n), unit="s")
+    rows = pd.DataFrame({"start": start, "end": start + pd.to_timedelta(rng.gamma(2, 300, n).astype(int), unit="s")})
+    modeled = {name: column.modeled for name, column in infer_schema(rows).columns.items()}
+    assert modeled["start"] is not None and modeled["start"].parts and modeled["start"].expression is None
+    assert modeled["end"] is not None and modeled["end"].expression == "start"
+    assert modeled["end"].column.bounds[0] >= 0
+
+
+def test_numbers_that_never_cross_are_held_as_the_gap_between_them() -> None:
+    rng = np.random.default_rng(0)
+    low = rng.normal(8, 9, 2_000).round(1)
+    rows = pd.DataFrame({"temp_min": low, "temp_max": (low + rng.gamma(3, 1, 2_000) + 0.5).round(1)})
+    modeled = infer_schema(rows).columns["temp_max"].modeled
+    assert modeled is not None and modeled.expression == "temp_min" and modeled.column.bounds[0] >= 0
+
+
+def accounts(n: int = 150, seed: int = 0) -> pd.DataFrame:
+    """Payments of accounts, each of which moves a balance."""
+    rng = np.random.default_rng(seed)
+    account = np.repeat(np.arange(n), rng.integers(4, 9, n))
+    rows = pd.DataFrame({"account": [f"A-{i:04d}" for i in account]})
+    rows["amount"], rows["gap"] = rng.normal(20, 100, len(account)).round(2), rng.integers(1, 20, len(account))
+    days = rows.groupby("account")["gap"].cumsum().to_numpy()
+    rows["day"] = pd.Timestamp("2022-01-01") + pd.to_timedelta(days, unit="D")
+    start = rng.integers(100, 5_000, n)[account]
+    rows["balance"] = (rows.groupby("account")["amount"].cumsum() + start).round(2)
+    rows["last amount"] = rows.groupby("account")["amount"].shift(1)
+    return rows.drop(columns="gap").sample(frac=1, random_state=seed).reset_index(drop=True)
+
+
+def test_running_sums_and_values_of_the_row_before_are_found_within_an_entity() -> None:
+    found = computed(infer_schema(accounts(), entity="account", order="day"))
+    assert sorted_terms(found["balance"]) == ["amount", "before(balance)"]
+    assert found["last amount"] == "before(amount)"
+
+
+def test_a_value_that_is_another_one_in_some_rows_is_that_or_has_its_own() -> None:
+    rng, n = np.random.default_rng(0), 2_000
+    billed = np.exp(rng.normal(8, 1, n)).round()
+    paid = np.where(rng.random(n) < 0.3, billed, np.exp(rng.normal(7, 1, n)).round())
+    modeled = {n: c.modeled for n, c in infer_schema(pd.DataFrame({"billed": billed, "paid": paid})).columns.items()}
+    (each,) = (each for each in modeled.values() if each is not None)
+    assert each.alone and each.column.bounds == (0, 0)
+
+
+def test_the_target_is_computed_by_sums_of_three_and_the_order_never() -> None:
+    assert "bill" in computed(infer_schema(stays(), target="bill"))
+    assert "room" not in computed(infer_schema(stays(), target="room"))
+    rows = accounts()
+    rows["since"] = (rows["day"] - pd.Timestamp("2022-01-01")).dt.days
+    assert "day" not in computed(infer_schema(rows, entity="account", order="day"))
+
+
+def test_a_declared_schema_that_models_nothing_is_completed_without_laws() -> None:
+    rows = stays()
+    schema = infer_schema(rows, constraints=False)
+    completed = with_modeled(conform(rows, schema), schema, len(rows))
+    assert not completed.constraints and completed.columns["discharged"].modeled is not None
