@@ -1,5 +1,6 @@
 """The tables that every measure is given, prepared once, so that all of them compare the same rows."""
 
+import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
@@ -20,8 +21,9 @@ from evaluate.sampling import (
     shuffle_columns,
     side_seed,
 )
+from evaluate.text import percent
 from synth.dp.statement import PrivacyStatement
-from synth.errors import TableError
+from synth.errors import TableError, TableNote
 from synth.observed import observe
 from synth.row_hash import content_keys, drawn_order, seeded_order
 from synth.schema import Schema
@@ -44,6 +46,7 @@ SAMPLE_ROWS = 100_000
 SEARCHED = 5
 """Synthetic rows that measures are given at most, for each such real row: an attack finds a leak where it searches."""
 _AT = "understudy_at"
+MOST_NAMED = 5  # columns that a note names
 
 
 class SharedResults:
@@ -199,9 +202,12 @@ class Real(_Sides):
         refuse_one_unit(fresh, control)
         at["holdout"] = np.concatenate([fresh.pop(_AT), control.pop(_AT)])
         faulty = None
-        if outside == "clamp":
-            before = {side: CellFaults.of(rows[side], declared).frame(at[side]) for side in sources}
+        if outside == "clamp" or declared.status == "inferred":
+            faults = {side: CellFaults.of(rows[side], declared) for side in sources}
+            before = {side: faults[side].frame(at[side]) for side in sources}
             faulty = before["holdout"], _shuffled(before["train"], seed)
+        if outside == "refuse" and faulty is not None:
+            _tell_clamped(faults, declared)
         whole = {s: Whole(rows[s], hashes[s], len(at[s])) for s in sources if len(at[s]) < len(rows[s])}
         made = cls(
             schema, declared, train, fresh, control, _shuffled(train, seed), seed, n_targets, n_rows, sample_rows,
@@ -314,6 +320,22 @@ class Tables(_Sides):
 def _rows(name: str, source: Any, schema: Schema, outside: Outside) -> Rows:
     with _naming(name):
         return Rows.of(source, schema, outside=outside)
+
+
+def _tell_clamped(faults: Mapping[Side, CellFaults], schema: Schema) -> None:
+    """A note on values of real rows that a proposed schema, read off other rows, has no room for. *Sensitive*."""
+    shares = {(side, name): float(flags.mean()) for side in faults for name, flags in faults[side].flags.items()}
+    some = sorted((key for key, share in shares.items() if share), key=lambda key: -shares[key])
+    if some:
+        shown = ", ".join(f"{name!r} of {side} {percent(shares[side, name])}" for side, name in some[:MOST_NAMED])
+        more = f" and {len(some) - MOST_NAMED} more columns" if len(some) > MOST_NAMED else ""
+        warnings.warn(
+            TableNote(
+                f"values beyond what the proposed schema has seen were clamped ({shown} of cells{more}); declare "
+                "wider bounds and all categories"
+            ),
+            stacklevel=4,
+        )
 
 
 def _offered(synthetic: Any, schema: Schema, declared: Schema) -> tuple[Rows, TranslatedTable | None]:

@@ -12,7 +12,7 @@ good as random for names that mean nothing, and no secret.
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 LARGEST = 2**62  # numbers that can be shuffled at most
 ROUNDS = 8
 Numbers = NDArray[np.uint64]
+Order = Literal["shuffled", "rising", "consecutive"]
 
 
 def permuted(places: Numbers, room: int, key: int) -> Numbers:
@@ -91,10 +92,11 @@ class Part:
         """True if the table has no other part."""
         return self.n_rows == self.n_table
 
-    def numbers(self, place: str, n: int, room: int) -> NDArray[np.uint64] | None:
+    def numbers(self, place: str, n: int, room: int, order: Order = "shuffled") -> NDArray[np.uint64] | None:
         """Distinct numbers that no other part has, shape (n,); `None` where the parts before have left too few.
 
-        The numbers below `room` are shuffled, and each part takes the next of them.
+        The numbers below `room` are shuffled, and each part takes the next of them. Or they rise from part to part:
+        consecutively, or each within its share of the room.
 
         >>> whole = Part(seed=0, n_rows=4, n_table=4)
         >>> sorted(whole.numbers("id", 4, 4).tolist()), whole.numbers("id", 5, 4)
@@ -105,7 +107,12 @@ class Part:
             return None
         if self.seen is not None:
             self.seen.take(place, start + n)
-        return permuted(np.arange(start, start + n, dtype=np.uint64), room, self._key(place))
+        numbers = np.arange(start, start + n, dtype=np.uint64)
+        if order == "consecutive":
+            return numbers
+        if order == "rising" and (share := room // max(self.n_table, start + n)):
+            return numbers * np.uint64(share) + _mixed(numbers + np.uint64(self._key(place))) % np.uint64(share)
+        return permuted(numbers, room, self._key(place))
 
     def among(self, place: str, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Flags of the values that a part before holds; shape (n,)."""

@@ -30,7 +30,7 @@ def generate(
     ['P-79', 'P-69', 'P-37']
     """
     part = Part.whole(n, rng) if part is None else part
-    numbers = part.numbers(place, n, room_of(column))
+    numbers = part.numbers(place, n, room_of(column), column.dealt)
     if numbers is None:
         raise _too_few(column)
     return named(column, numbers, rng)

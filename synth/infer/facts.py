@@ -16,7 +16,11 @@ from synth.table.arrow import dtype_of
 Role = Literal["target", "entity"] | None
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_IDENTIFIER = re.compile(r"(^|[^a-z])(id|uuid|guid|key|nbr|identifier|ssn|mrn|index|unnamed: 0)$")
+_IDENTIFIER = re.compile(r"(^|[^a-z])(id|uuid|guid|key|nbr|identifier|ssn|mrn)$")
+_COUNTER = re.compile(
+    r"(^|[^a-z])(no|nr|num|number|nbr|index|ref|order|invoice|ticket|case|encounter|row|seq|record|id)$"
+)
+_ROW_NAME = re.compile(r"Unnamed: \d+|rownames|row[. _]names?", re.IGNORECASE)
 _WEIGHT = re.compile(
     r"^(fnlwgt|finalwgt|perwt|pwgtp|wtfinl|asecwt|hhwt|hwt|(final|person|sample|sampling|survey)[_ -]?(weight|wgt|wt))$"
 )
@@ -111,6 +115,16 @@ class ColumnFacts:
     def named_identifier(self) -> bool:
         """True if the name says that the column identifies something."""
         return _IDENTIFIER.search(_CAMEL.sub("_", self.name).lower()) is not None
+
+    @property
+    def named_counter(self) -> bool:
+        """True if the name is one that numbers go by which are given out one after the other."""
+        return _COUNTER.search(_CAMEL.sub("_", self.name).lower()) is not None
+
+    @property
+    def names_rows(self) -> bool:
+        """True of the row numbers or names that pandas and R write into a first column without a name."""
+        return self.unique and not self.missing and self.role is None and _ROW_NAME.fullmatch(self.name) is not None
 
     @property
     def named_weight(self) -> bool:

@@ -64,8 +64,9 @@ def of_digits(about: ColumnFacts) -> Column | None:
             and len(np.unique(told // 100)) >= _HOURS
             and math.gcd(*told.tolist()) % 50
         ):
-            form = f"%{bare}{form}{tail}"
-            return _column(about, form, _read([text + tail for text in texts], form))
+            form, precision = f"%{bare}{form}{tail}", "min" if seconds == 1 else "s"
+            read = ClockColumn(bounds=(0, 1), format=form, precision=precision)
+            return _column(about, form, [read.plain(int(text)) * read.micros for text in texts], precision)
     return None
 
 
@@ -117,15 +118,10 @@ def _in_words(texts: Sequence[str]) -> list[str]:
     return [gap.join(f"[%-{letter}{word}]" for letter, word in named), *whole]
 
 
-def _column(
-    about: ColumnFacts, form: str, micros: Sequence[int] | None, *, is_clock: bool | None = None
-) -> Column | None:
-    if micros is None:
-        return None
+def _column(about: ColumnFacts, form: str, micros: Sequence[int], precision: str | None = None) -> Column:
     line = np.array(micros, dtype=np.int64)
-    precision = next(p for p in ("h", "min", "s", "ms", "us") if not (line % MICROSECONDS[p]).any())
-    if "%S" in form:
-        precision = next(p for p in ("s", "ms", "us") if not (line % MICROSECONDS[p]).any())
+    units = ("s", "ms", "us") if "%S" in form else ("h", "min", "s", "ms", "us")
+    precision = precision or next(unit for unit in units if not (line % MICROSECONDS[unit]).any())
     if precision in ("ms", "us") and "f" not in form:
         form += ".%f"
     counts = line // MICROSECONDS[precision]

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
 from synth.errors import TableError
 from synth.infer.facts import ColumnFacts
@@ -168,12 +169,14 @@ def _parsed(texts: Sequence[str], form: str) -> list[dt.datetime] | None:
 
 def _of_form(about: ColumnFacts, parsed: list[dt.datetime], form: str | None) -> Column:
     """A column of days where the form has no clock, or each clock shows midnight, which the form then holds."""
-    if form is None or form.endswith("z") or any(moment.time() != dt.time() for moment in parsed):
+    zone = _zone_of(parsed) if form is not None and form.endswith("z") else None
+    if form is None or zone in ("UTC", "mixed") or any(moment.time() != dt.time() for moment in parsed):
         return _datetimes(about, parsed, form)
     days = re.sub(r"%-?([HIMSp])", lambda found: _MIDNIGHT[found[1]][found[0] == "%-H" :], form)
     days = re.sub(r"%\.?(\d?)f", lambda found: "" if found[0][1] == "." else "0" * int(found[1] or 6), days)
     bounds = (min(parsed).date(), max(parsed).date())
-    return DateColumn(bounds=bounds, format=days, **_common(about, "datetime64[us]", text=True))
+    default = "datetime64[us]" if zone is None else f"datetime64[us, {zone}]"
+    return DateColumn(bounds=bounds, format=days, timezone=zone, **_common(about, default, text=True))
 
 
 def _datetimes(about: ColumnFacts, known: list[dt.datetime], form: str | None) -> DatetimeColumn:
@@ -231,14 +234,21 @@ def of_stamps(about: ColumnFacts) -> Column:
     zone = None if about.given.zone is None else zone_name(about.given.zone)
     if zone is None and not (line % DAY).any():
         return _of_days(about, line)
+    if zone not in (None, "UTC", "mixed"):
+        stamps = pd.DatetimeIndex(line.astype("datetime64[us]")).tz_localize("UTC").tz_convert(zone).tz_localize(None)
+        wall = stamps.to_numpy().astype("datetime64[us]").astype(np.int64)
+        if not (wall % DAY).any():
+            return _of_days(about, wall, zone)
     return _column(about, line, zone, None, text=False)
 
 
-def _of_days(about: ColumnFacts, line: np.ndarray) -> Column:
+def _of_days(about: ColumnFacts, line: np.ndarray, zone: str | None = None) -> Column:
     low, high = (np.datetime64(int(end), "us").astype("datetime64[D]").item() for end in (line.min(), line.max()))
     if not isinstance(low, dt.date) or not isinstance(high, dt.date):
         raise TableError(f"days must lie between the years 1 and 9999: column={about.name!r} has others; correct them")
-    return DateColumn(bounds=(low, high), **about.common("datetime64[us]"))
+    default = "datetime64[us]" if zone is None else f"datetime64[us, {zone}]"
+    form = {} if zone is None else {"format": "%Y-%m-%dT00:00:00%:z", "timezone": zone}
+    return DateColumn(bounds=(low, high), **form, **about.common(default))
 
 
 def zone_name(zone: Any) -> str:

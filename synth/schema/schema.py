@@ -174,6 +174,9 @@ class Schema(Frozen):
                     f"a column name holds no NUL character and no half of a surrogate pair: column={name!r} does; "
                     "rename it"
                 )
+            for other in getattr(self.columns[name], "rises_with", None) or ():
+                if other not in self.columns or not self.columns[other].is_learned:
+                    raise ValueError(f"column={name!r} rises with {other!r}, which is no learned column; take it out")
 
     def _check_keys(self) -> None:
         keys = [(place, key) for place, key in enumerate(self.constraints) if isinstance(key, Unique)]

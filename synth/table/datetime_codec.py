@@ -123,6 +123,8 @@ def _offset(ahead: int) -> dt.timezone:
 def texts(series: pd.Series, column: Column) -> list[str | None]:
     """The text form of a canonical column, `None` where missing."""
     write = writer(column)
+    if column.is_date and column.timezone is not None:
+        series = column.in_zone(series)
     return [None if moment is None else write(moment) for moment in pythonic(series)]
 
 

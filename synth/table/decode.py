@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -114,7 +115,8 @@ def _integers(cells: Cells, column: Any, clamp: bool) -> tuple[Any, Faults]:
         faults[Fault.CATEGORY] = ~missing & (~known | faults.pop(Fault.BOUNDS, cells.none()))
         missing |= faults[Fault.CATEGORY] & (clamp and unlisted)
         return pd.arrays.IntegerArray(values, missing), faults
-    low, high = (min(max(bound, -INT64_MAX - 1), INT64_MAX) for bound in column.bounds)
+    ends = map(column.canonical, column.bounds) if column.is_line else column.bounds
+    low, high = (min(max(bound, -INT64_MAX - 1), INT64_MAX) for bound in ends)
     outside = ~missing & ((values < low) | (values > high))
     faults[Fault.BOUNDS] = faults.get(Fault.BOUNDS, cells.none()) | outside
     if clamp and column.is_whole:
@@ -220,6 +222,10 @@ def _stamps(cells: Cells, column: Any, zone: str | None) -> tuple[np.ndarray, np
     aware = np.array([r is not None and r.tzinfo is not None for r in results], dtype=bool)
     missing = np.array([r is None for r in results], dtype=bool)
     faults[Fault.ZONE] = aware if zone is None else ~missing & ~aware
+    if column.is_date and column.timezone is not None:  # on the wall clock of the zone, whose midnights are the days
+        faults[Fault.ZONE] = cells.none()
+        local = ZoneInfo(column.timezone)
+        results = [r if r is None or r.tzinfo is None else r.astimezone(local) for r in results]
     missing |= faults[Fault.ZONE]
     wall = np.where(missing, 0, datetime_codec.micros(results))
     return wall, np.where(missing, 0, datetime_codec.offsets(results)), missing, faults

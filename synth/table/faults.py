@@ -34,6 +34,9 @@ UNREADABLE = (Fault.NUMBER, Fault.INFINITE, Fault.TEXT, Fault.BOOLEAN, Fault.TIM
 CLAMPED = (Fault.BOUNDS, Fault.CATEGORY, *UNREADABLE)
 """Faults of cells that clamping replaces: by the nearest bound, by whatever is unknown, by a missing cell."""
 
+GUESSED = (Fault.BOUNDS, Fault.CATEGORY, Fault.MISSING, Fault.PRECISION, Fault.FRACTION)
+"""Faults of cells beyond what a proposed schema read off another table: they count against none."""
+
 
 def bits_of(faults: Iterable[Fault]) -> np.uint16:
     """The sum of the bits of some faults."""

@@ -132,7 +132,10 @@ def _untyped(path: Path, suffix: str, limits: SizeLimits) -> tuple[list[str], Pa
         names = name_leading(header)
         read = partial(text_files.read_csv, path, names, limits, delimiter)
     unnamed = ", ".join(repr(new) for new, old in zip(names, header, strict=True) if not old)
-    note = f"the first column of path={str(path)!r} has no name, as row names have none; it is read as {unnamed}"
+    note = (
+        f"the first column of path={str(path)!r} has no name, as row names have none; it is read as {unnamed}, which a "
+        "proposed schema leaves out"
+    )
     return names, read, (note,) if names != header else ()
 
 

@@ -112,6 +112,8 @@ def _cast(series: pd.Series, column: Column) -> pd.Series:
         whole = series.dropna()
         if len(whole) and not (room.min <= int(whole.min()) and int(whole.max()) <= room.max):
             raise OverflowError
+    if isinstance(known, pd.DatetimeTZDtype) and column.is_date:
+        series = column.in_zone(series)
     return series.astype(known)
 
 
@@ -119,6 +121,8 @@ def _by_default(series: pd.Series, column: Column) -> pd.Series:
     whole = column.is_weight and column.decimals == 0
     if whole:
         series = series.astype("Int64")
+    if column.is_date and column.timezone is not None:
+        return column.in_zone(series)
     if series.dtype == "Int64" and not series.isna().any():
         return series.astype("int64")
     if series.dtype == "boolean" and not series.isna().any():

@@ -16,7 +16,7 @@ from synth.table.arrow import as_one
 from synth.table.cast import fitting
 from synth.table.chunk import Chunk
 from synth.table.conforming import Outside, of_names, violation_of
-from synth.table.faults import Fault, faults_in
+from synth.table.faults import GUESSED, Fault, faults_in
 from synth.table.spool import Spool
 from synth.table.table import Table
 
@@ -194,9 +194,11 @@ def _fitting(chunks: Iterable[Chunk], schema: Schema) -> Iterator[Chunk]:
 
 
 def _refuse_faults(chunk: Chunk, schema: Schema) -> None:
-    """Refuse cells that do not fit, by the first column that has any."""
+    """Refuse cells that do not fit, by the first column that has any; what a proposal guessed refuses none."""
     for name, bits in chunk.faults.items():
         for fault in faults_in(bits):
+            if schema.status == "inferred" and fault in GUESSED:
+                continue
             raise TableError(str(violation_of(name, fault, schema)))
 
 

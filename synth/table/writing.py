@@ -106,8 +106,7 @@ def _write_parquet(rows: pd.DataFrame, path: Path, schema: Schema) -> None:
 
 
 def _array(series: pd.Series, name: str, column: Column) -> Any:
-    shows_texts = column.shows_texts and not (column.is_span and column.dtype is not None)
-    if shows_texts or column.dtype == "str" or column.zone == "mixed":
+    if column.shows_texts or column.dtype == "str" or column.zone == "mixed":
         return pa.array(texts(series, column), type=pa.string())
     if column.is_date and (column.dtype or "object") in ("object", "category"):
         return pa.array(series.to_numpy().astype("datetime64[D]"), type=pa.date32())
@@ -124,5 +123,5 @@ def _arrow_type(shown: pd.Series, column: Column) -> Any:
     if column.is_boolean:
         return pa.bool_()
     if column.is_span:
-        return pa.time64("us")
+        return pa.time64("us") if column.kind == "clock" else pa.duration("us")
     return pa.int64() if column.holds_whole_numbers else pa.string()

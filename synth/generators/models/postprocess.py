@@ -257,10 +257,28 @@ def _with_unlearned(
         elif not column.is_replaced:
             columns[name] = learned[name]
         elif owner is not None and (name == schema.entity or name in schema.constant_in_entity):
-            columns[name] = _made(name, column, int(owner.max()) + 1, rng, part)[owner]
+            made = _made(name, column, int(owner.max()) + 1, rng, part)
+            columns[name] = _in_order(made, column, learned, schema, owner)[owner]
         else:
-            columns[name] = _made(name, column, len(learned), rng, part)
+            columns[name] = _in_order(_made(name, column, len(learned), rng, part), column, learned, schema)
     return pd.DataFrame(columns, index=pd.RangeIndex(len(learned)), copy=False)
+
+
+def _in_order(
+    values: np.ndarray, column: Any, learned: pd.DataFrame, schema: Schema, owner: np.ndarray | None = None
+) -> np.ndarray:
+    """Identifiers in the order of the columns that they rise with: of rows, or of the first rows of entities."""
+    if getattr(column, "rises_with", None) is None:
+        return values
+    names = [name for name in column.rises_with if name in learned]
+    keys = pd.DataFrame({name: schema.columns[name].order_keys(learned[name]) for name in names}, index=learned.index)
+    if owner is not None:
+        keys = keys.groupby(owner).min()
+    if not names:
+        return np.sort(values)
+    ordered = np.empty_like(values)
+    ordered[np.lexsort([keys[name].to_numpy() for name in reversed(names)])] = np.sort(values)
+    return ordered
 
 
 def finish_histories(

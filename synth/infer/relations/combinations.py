@@ -289,7 +289,10 @@ def _says_something(n: int, schema: Schema, name: str) -> bool:
         return True
     low, high = column.ends
     unit = column.unit or 1.0
-    return bool(n**2 / 2 / ((high - low) / unit + 1) >= ENOUGH)
+    n_values = (high - low) / unit + 1
+    # Histories are drawn row after row: the last ones would end for want of a value that is left.
+    has_room = schema.order is None or n_values >= 2 * n
+    return bool(has_room and n**2 / 2 / n_values >= ENOUGH)
 
 
 def _can_be_dealt(entities: np.ndarray, values: np.ndarray) -> bool:

@@ -117,6 +117,11 @@ class AnyColumn(Frozen):
         """A canonical column as values that its dtype holds, or is made of; `None`: as they are, or as texts."""
         return None
 
+    def order_keys(self, series: Any) -> np.ndarray:
+        """Numbers in the order of the values of a canonical column: positions, or codes of categories; shape (n,)."""
+        codes = {level: code for code, level in enumerate(self.levels)}
+        return np.array([codes.get(value, np.nan) for value in series], dtype=np.float64)
+
     @property
     def is_quantity(self) -> bool:
         """True of numbers and times but survey weights: their values follow each other."""
@@ -312,6 +317,9 @@ class LineColumn(MeasurableColumn):
         for place, known in self.beside.values():
             values[counts == (place if self.unit is None else round(place / self.unit))] = known
         return values
+
+    def order_keys(self, series: Any) -> np.ndarray:
+        return self.positions(series)
 
     def position(self, value: Any) -> float:
         """The position of one declared value: a bound, an edge."""

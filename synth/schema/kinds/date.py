@@ -4,6 +4,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field, field_validator
 
 from synth.schema.kinds.base import ordered
@@ -20,6 +21,7 @@ class DateColumn(TimeColumn):
     kind: Literal["date"] = "date"
     bounds: tuple[dt.date, dt.date] = Field(description=BOUNDS)
     format: str = Field(default="%Y-%m-%d", description="strptime format of the text form; `%-d`: a day without zero.")
+    timezone: str | None = Field(default=None, description="IANA name of the zone whose midnights stand for the days.")
     bins: tuple[dt.date, ...] = Field(
         default=(), description="Edges of public bins, ascending; first and last bound them."
     )
@@ -35,6 +37,21 @@ class DateColumn(TimeColumn):
     @property
     def micros(self) -> int:
         return DAY
+
+    def values(self, counts: np.ndarray, missing: np.ndarray) -> Any:
+        series = super().values(counts, missing)
+        if "%d" in self.format or "%-d" in self.format:
+            return series
+        days = series.to_numpy().astype("datetime64[D]")  # of a form without a day: the nearest first of a month
+        months = days.astype("datetime64[M]")
+        months = months + ((days - months) > np.timedelta64(15, "D"))
+        return series.where(missing, months.astype("datetime64[us]"))
+
+    def in_zone(self, series: Any) -> Any:
+        """Days as midnights of the zone that stands for them."""
+        return series.dt.tz_localize(
+            self.timezone, ambiguous=np.ones(len(series), dtype=bool), nonexistent="shift_forward"
+        )
 
     def plain(self, value: Any) -> dt.date:
         day: dt.date = value.date()

@@ -14,7 +14,7 @@ class DurationColumn(SpanColumn):
     kind: Literal["duration"] = "duration"
 
     def typed(self, series: Any) -> Any:
-        if not str(self.dtype).startswith(("timedelta64", "duration")):
+        if not str(self.dtype).startswith(("timedelta64", "duration", "object")):
             return None
         spans = (series.to_numpy(dtype=np.int64, na_value=0) * self.micros).astype("timedelta64[us]")
         spans[series.isna().to_numpy()] = np.timedelta64("NaT", "us")

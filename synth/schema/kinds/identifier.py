@@ -29,6 +29,10 @@ class IdentifierColumn(AnyColumn):
         default=None, description="Form of texts: # a digit, A or a a letter, X or x a hexadecimal digit."
     )
     bounds: tuple[int, int] | None = Field(default=None, description="Least and greatest whole number to draw.")
+    rises_with: tuple[str, ...] | None = Field(
+        default=None, description="Columns in whose order identifiers ascend; an empty list: with the rows."
+    )
+    consecutive: bool = Field(default=False, description="Each is the one before it and 1, from the least on.")
 
     @model_validator(mode="after")
     def _one_format(self) -> Self:
@@ -39,7 +43,14 @@ class IdentifierColumn(AnyColumn):
             ordered(self.bounds)
             if self.bounds[0] < INT64[0] or self.bounds[1] > INT64[1]:
                 raise ValueError("bounds exceed 64 bits; declare a template of digits, which makes texts")
+        if self.consecutive and (self.bounds is None or self.rises_with is None):
+            raise ValueError("consecutive identifiers have bounds and rises_with; add them, or leave consecutive out")
         return self
+
+    @property
+    def dealt(self) -> Literal["shuffled", "rising", "consecutive"]:
+        """The order in which a table deals out the numbers that identifiers are made of."""
+        return "consecutive" if self.consecutive else "shuffled" if self.rises_with is None else "rising"
 
     @property
     def holds_whole_numbers(self) -> bool:
@@ -51,7 +62,9 @@ class IdentifierColumn(AnyColumn):
 
     def _asserted(self, often: str) -> str:
         form = f"texts like {self.template!r}" if self.bounds is None else range_words("whole numbers", self.bounds)
-        return f"an identifier: never learned, made anew as {form}, and this format is {NOT_READ_OFF}"
+        order = ", ".join(self.rises_with or ("the rows",))
+        rising = "" if self.rises_with is None else f", ascending with {order}" + ", one by one" * self.consecutive
+        return f"an identifier: never learned, made anew as {form}{rising}, and this format is {NOT_READ_OFF}"
 
     def read_off(self) -> list[tuple[str, str]]:
         if self.bounds is not None:

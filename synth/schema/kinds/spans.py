@@ -6,17 +6,20 @@ in brackets is left out where it is zero, ``(s)`` is there for more than one: ``
 
 import re
 from functools import cache
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+import numpy as np
+from pydantic import Field, field_validator
 
 from synth.schema.kinds.integer import WholeColumn
-from synth.schema.kinds.moments import DAY, MICROSECONDS, is_bare_number
+from synth.schema.kinds.moments import DAY, MICROSECONDS
 
 _MICROS = {"d": DAY, "H": MICROSECONDS["h"], "I": MICROSECONDS["h"], "M": MICROSECONDS["min"], "S": MICROSECONDS["s"]}
 _TOKEN = re.compile(r"%(-?)(\d?)([dHIMSfpP])|(\[|\]|\(s\))|([ ,]+)|(.)", re.DOTALL)
 _DIRECTIVE = re.compile("%-?([dHMS])")
 _PART = re.compile(r"%(-?)(\d?)([dHIMSfpP])((?:[^%(]*\(s\))?)")
+_DIGITS = re.compile(r"%-?H%M(%S)?(\.0)?")
+_JOINED = re.compile(r"\d{0,4}?[0-5]?\d", re.ASCII)
 _PLAIN = re.compile(r"(?P<minus>-)?(?P<H>\d+):(?P<M>\d\d)(?::(?P<S>\d\d)(?:\.(?P<f>\d{1,9}))?)?", re.ASCII)
 """What every column reads, whatever its form: as Python writes a time of day, hours beyond 24 too."""
 
@@ -32,12 +35,13 @@ class SpanColumn(WholeColumn):
         default="%H:%M:%S", description="Form of texts: strftime's, [] around what is left out where it is 0."
     )
 
-    @model_validator(mode="after")
-    def _known_form(self) -> Self:
-        letters = [match[3] for match in _TOKEN.finditer(self.format) if match[3]]
+    @field_validator("format")
+    @classmethod
+    def _readable(cls, text: str) -> str:
+        letters = [match[3] for match in _TOKEN.finditer(text) if match[3]]
         if not {*letters} & {*_MICROS} or len({*letters}) < len(letters):
-            raise ValueError(f"format={self.format!r} names units of time (%d, %H, %M, %S), each once")
-        return self
+            raise ValueError(f"format={text!r} names units of time (%d, %H, %M, %S), each once")
+        return text
 
     @property
     def noun(self) -> str:
@@ -46,20 +50,18 @@ class SpanColumn(WholeColumn):
 
     @property
     def domain_words(self) -> str:
-        return " to ".join(map(self.write, self.bounds))
+        return " to ".join(map(self.show, self.bounds))
 
     @property
     def micros(self) -> int:
         """Microseconds of what the numbers count."""
         return MICROSECONDS[self.precision]
 
-    @property
-    def reads_digits(self) -> bool:
-        return re.fullmatch(r"(%-?[HMS])+(\.0)?", self.format) is not None
-
     def parse(self, text: str) -> int | None:
-        if is_bare_number(self.format):
-            text = text.zfill(2 * self.format.count("%") + 2 * self.format.endswith(".0"))
+        if self._joined:
+            number = _JOINED.fullmatch(text.removesuffix(".0"))
+            if number is not None:
+                return int(number[0])
         known = _pattern(self.format).fullmatch(text) or _PLAIN.fullmatch(text)
         parts = {} if known is None else {name: part for name, part in known.groupdict().items() if part}
         if not {*parts} & {*_MICROS}:
@@ -68,17 +70,54 @@ class SpanColumn(WholeColumn):
         if "I" in parts:
             total += (int(parts["I"]) % 12 + 12 * (parts.get("p", "a")[0] in "pP")) * _MICROS["I"]
         total += int(f"{parts.get('f', ''):0<6}"[:6])
-        return (-total if "minus" in parts else total) // self.micros
+        count: int = self.canonical((-total if "minus" in parts else total) // self.micros)
+        return count
 
     def write(self, value: Any) -> str:
+        if self._joined:
+            digits = str(value) if "%-" in self.format else str(value).zfill(2 * self.format.count("%"))
+            return digits + ".0" * self.format.endswith(".0")
         total = int(value) * self.micros
-        text = _text(self.format, abs(total))
-        if is_bare_number(self.format):
-            text = text.lstrip("0") if text.strip("0") not in ("", ".") else "0" + ".0" * text.endswith(".0")
-        return f"-{text}" if total < 0 else text
+        return f"-{_text(self.format, -total)}" if total < 0 else _text(self.format, total)
 
     def show(self, count: int) -> str:
-        return self.write(count)
+        return self.write(self.canonical(count))
+
+    @property
+    def shows_texts(self) -> bool:
+        return (
+            self.dtype is None or re.match("u?int|float|timedelta|duration|object", self.dtype, re.IGNORECASE) is None
+        )
+
+    # The values of a form without a separator are the numbers themselves (745), its positions are minutes or seconds.
+    @property
+    def _joined(self) -> int:
+        """How many numbers of two digits are joined in one; 0: none."""
+        return self.format.count("%") if _DIGITS.fullmatch(self.format) else 0
+
+    def canonical(self, value: Any) -> Any:
+        return _rebased(value, self._joined, 60, 100) if self._joined else value
+
+    def plain(self, value: Any) -> Any:
+        return int(_rebased(value, self._joined, 100, 60) if self._joined else value)
+
+    def value_at(self, position: float) -> Any:
+        return int(position)
+
+    def line(self, series: Any) -> np.ndarray:
+        line = super().line(series)
+        return _rebased(line, self._joined, 100, 60) if self._joined else line
+
+    def values(self, counts: np.ndarray, missing: np.ndarray) -> Any:
+        return self.canonical(super().values(counts, missing))
+
+
+def _rebased(values: Any, n_digits: int, base: int, other: int) -> Any:
+    """Numbers of some digits of one base as those of the same digits of another; the first may exceed the base."""
+    total = values // base ** (n_digits - 1)
+    for place in reversed(range(n_digits - 1)):
+        total = total * other + values // base**place % base
+    return total
 
 
 @cache
