@@ -240,8 +240,7 @@ def _as_written(about: ColumnFacts) -> ColumnFacts:
 
 def _of_amounts(about: ColumnFacts) -> Column | None:
     """A column of numbers in a form that people write, or with odd texts beside; `None` where it is none."""
-    codes = about.codes[about.codes >= 0]
-    rows = np.unique(codes, return_inverse=True)[1]
+    rows = about.numbers_per_row
     counts = dict(zip(about.present, np.bincount(rows).tolist(), strict=True))
     known = None if about.named_identifier else read_amounts(counts)
     if known is None:
