@@ -230,12 +230,13 @@ def _of_text(about: ColumnFacts) -> Column:
 
 
 def _as_written(about: ColumnFacts) -> ColumnFacts:
-    """The facts with the decimals that all plain numbers are written with: 40.0 stays so."""
+    """The facts with the decimals that plain numbers are written with, where Python would write others: 40, 40.00."""
     digits = [text.partition(".")[2] for text in about.present]
     least, most = min(map(len, digits)), max(map(len, digits))
-    if not least or most > numeric.MAX_DECIMALS or not all(map(str.isdigit, digits)):
+    if not 0 < most <= numeric.MAX_DECIMALS or any("e" in text.lower() for text in about.present):
         return about
-    return replace(about, written={"format": "0." + "0" * least + "#" * (most - least)}, dtype=about.dtype or "float64")
+    written = {} if least == 1 else {"format": "0." + "0" * least + "#" * (most - least)}
+    return replace(about, written=written, dtype=about.dtype or ("float64" if least else None))
 
 
 def _of_amounts(about: ColumnFacts) -> Column | None:
