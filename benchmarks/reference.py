@@ -23,7 +23,7 @@ from understudy.json_schemas import json_schema
 
 DERIVED = re.compile(r"(<!-- derived: ([\w.]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 BETTER = {"lower": "lower", "higher": "higher", "none": "it only describes"}
-SHARED = ("missing", "drop", "dtype", "kind")
+SHARED = ("missing", "drop", "dtype", "part", "modeled", "kind")
 """Keys that every kind of column has."""
 Json = Mapping[str, Any]
 

@@ -11,6 +11,7 @@ name of the figure, is plain data:
 * "associations": columns, matrices for training and synthetic rows (`None` where undefined), kind of each association;
 * "pairs": columns, matrix of total variation, the worst pairs with their landmarks;
 * "triples": the worst triples with their landmarks, how many were measured, and their share among all;
+* "relations": relations between columns, the share of rows that keep each, and what is left of it;
 * "histories": rows per entity, and each column's transitions with their landmarks, the worst first;
 * "texts": for each column of free text how many words its texts have, and a few synthetic ones with their rows;
 * "utility", "membership", "distance": scores of models, the attack's ROC curve, quantiles of distances;

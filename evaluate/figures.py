@@ -257,11 +257,23 @@ class Validity(FigurePart):
     columns: list[Column]
 
 
+class RelationRow(FigurePart):
+    """A relation between columns, the shares of rows that keep it, and what is left of it, as texts."""
+
+    relation: str
+    kept: Share
+    reference: Share
+    floor: Share
+    real: str | None = None
+    synthetic: str | None = None
+
+
 _SHAPES: Mapping[str, Any] = {
     "columns": list[ColumnShares],
     "associations": Associations,
     "pairs": Cliques,
     "triples": Cliques,
+    "relations": list[RelationRow],
     "utility": Utility,
     "fairness_columns": list[GroupShares],
     "fairness_models": list[GroupModels],

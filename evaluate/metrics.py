@@ -28,16 +28,17 @@ V = TypeVar("V")
 
 
 _SHARE = (
-    r"validity\..+|columns\.(ks|tvd|missing|tail)|(pairs|triples|fairness)\.tvd|pairs\.tvd\.floor"
+    r"validity\..+|relations\.kept|columns\.(ks|tvd|missing|tail)|(pairs|triples|fairness)\.tvd|pairs\.tvd\.floor"
     r"|joint\.(alpha_precision|beta_recall|coverage|authenticity)|histories\.(lengths|gaps|transitions|\w+\.broken)"
     r"|texts\.(missing|lengths|words|bigrams|trigrams|repeated)|.+\.c2st|.+\.(auc|tpr_at_0\.\d+)"
-    r"|utility\.average_precision\.\w+|privacy\.(copies(\.(?!excess)\w+)?|personal(\.column|\.holdout)?|histories\.copied"
+    r"|privacy\.(copies(\.(?!excess)\w+)?|personal(\.column|\.holdout)?|histories\.copied"
     r"|texts\.(copied|personal)|quasi_identifiers|dcr\.share_closer|nndr\.median)"
 )
 _RANGES: tuple[tuple[str, tuple[float, float]], ...] = (
     (rf"({_SHARE})(\.mean|\.worst)?", (0.0, 1.0)),
     (rf"({_SHARE})(\.excess|_excess|\.gap)(\.mean|\.worst)?", (-1.0, 1.0)),
-    (r"privacy\.(singling_out\.\w+|histories\.singling_out|linkability(\.split)?|inference(\.\w+)?)", (-1.0, 1.0)),
+    (r"privacy\.(singling_out\.\w+|histories\.singling_out|linkability(\.split)?|inference(\.\w+)?)"
+     r"|relations\.lost\.worst", (-1.0, 1.0)),
     (r"utility\.(tstr\..+|\w+\.tstr|\w+_alternative\.score|clusters\.agreement)", (-1.0, 1.0)),
     (r"utility\.(\w+\.)*gap(\..+)?|fairness\.gap\.\w+", (-2.0, 2.0)),
     (r"columns\.(wasserstein|chi2|mean|std)(\.mean|\.worst)?|joint\.density|utility\.queries(\.median)?"
@@ -128,6 +129,7 @@ _MODULES = {
     "fidelity.columns": "evaluate.fidelity.columns",
     "fidelity.pairs": "evaluate.fidelity.pairs",
     "fidelity.triples": "evaluate.fidelity.triples",
+    "fidelity.relations": "evaluate.fidelity.relations",
     "fidelity.detection": "evaluate.fidelity.detection",
     "fidelity.support": "evaluate.fidelity.support",
     "fidelity.histories": "evaluate.histories.fidelity",

@@ -6,12 +6,16 @@ own would hide how often each occurs.
 
 A number shows its place among all rows, and its digits: how many decimals or zeros it ends in, its fraction, and its
 last digits before the point. A time shows its place in the week and in the day. Two times show the days between them,
-and two numbers of one unit, such days among them, their difference: a tree sees these in no column alone. How a cell
-is stored shows nothing. Whole numbers are the same with a point or without, and numbers of single precision are what
-they were written as.
+and two numbers that hang together, such days among them, their difference or their ratio: a tree sees these in no
+column alone. How a cell is stored shows nothing. Whole numbers are the same with a point or without, and numbers of
+single precision are what they were written as.
+
+The boosting is scikit-learn's with its defaults for few rows: it does not stop early. Where tables differ little, rows
+that say when to stop say so at once, and what is there stays unseen.
 """
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,13 +28,13 @@ from synth.schema import Schema
 from synth.schema.kinds.moments import DAY
 
 N_FOLDS = 5
-N_JUDGED = 10  # One unit in so many of those that are learned from says when to stop
 MAX_LEVELS = 252  # Levels of a category that are told apart, the most frequent ones; the others are one
 N_EDGES = 252  # Places where a column of numbers is cut at most; with fewer distinct numbers each has a code of its own
 MAX_DIGITS = 9  # Of a number that are looked at, on either side of the point; what lies beyond is rounding
-MAX_PAIRS, RELATED = 12, 0.9
-"""Pairs of times, and of numbers, that show their difference at most. Two numbers are of one unit and hang together if
-their difference is spread less than so much of the larger of them; other differences are noise to the classifier."""
+MAX_PAIRS, MAX_RATIOS, RELATED, OFTEN = 12, 6, 0.9, 0.03
+"""Pairs of times, and of numbers, that show their difference at most, or their ratio. Two numbers are of one unit and
+hang together if they are often equal, or their difference is spread less than so much of the larger of them, and
+likewise the difference of their logarithms for a ratio; all others are noise to the classifier."""
 ROUNDING = 2.0**-50  # By how much a number in float64 may be off a decimal one, as a share of it
 
 
@@ -45,10 +49,13 @@ class Skill:
     losses: np.ndarray  # the same of each held-out row among those of the table, shape (n,)
 
 
-def coded(sides: list[JointSide], schema: Schema) -> tuple[list[np.ndarray], np.ndarray]:
+def coded(
+    sides: list[JointSide], schema: Schema, further: Sequence[np.ndarray] = ()
+) -> tuple[list[np.ndarray], np.ndarray]:
     """The rows of every table as small whole numbers, made without a look at which table a row is from. `sides`:
-    *Sensitive* where the tables are. Returns: Codes of each side, shape (n, d), and which of the d features are
-    categories. Constant ones are left out. Missing is a code of its own.
+    *Sensitive* where the tables are. `further`: more numbers of all rows, side after side, shape (n,) each. Returns:
+    Codes of each side, shape (n, d), and which of the d features are categories. Constant ones are left out. Missing is
+    a code of its own.
     """
     features, categories = [], []
     lines: dict[str, np.ndarray] = {}
@@ -66,7 +73,7 @@ def coded(sides: list[JointSide], schema: Schema) -> tuple[list[np.ndarray], np.
         found = [codes for codes in found if (codes != codes[0]).any()]
         features += found
         categories += [is_category] * len(found)
-    found = [_cut(values) for values in _differences(lines, schema, len(sides[0].rows))]
+    found = [_cut(values) for values in (*_between(lines, schema, len(sides[0].rows)), *further)]
     found = [codes for codes in found if (codes != codes[0]).any()]
     features += found
     categories += [False] * len(found)
@@ -107,9 +114,9 @@ def _of_line(values: np.ndarray, column: Any) -> list[np.ndarray]:
     return [place, *(codes for codes in map(_cut, further) if not np.array_equal(codes, place))]
 
 
-def _differences(lines: dict[str, np.ndarray], schema: Schema, n_real: int) -> list[np.ndarray]:
-    """The days between times, and differences of numbers that hang together in real rows; shape (n,) each. `lines`:
-    positions of numbers and times, by column, shape (n,) each.
+def _between(lines: dict[str, np.ndarray], schema: Schema, n_real: int) -> list[np.ndarray]:
+    """The days between times, and differences and ratios of numbers that hang together in real rows; shape (n,) each.
+    `lines`: positions of numbers and times, by column, shape (n,) each.
     """
     days = {
         name: values / (1 if schema.columns[name].is_date else DAY)
@@ -118,15 +125,30 @@ def _differences(lines: dict[str, np.ndarray], schema: Schema, n_real: int) -> l
     }
     gaps = [later - earlier for earlier, later in list(itertools.combinations(days.values(), 2))[:MAX_PAIRS]]
     numbers = [_as_written(values) for name, values in lines.items() if name not in days] + gaps
-    with np.errstate(over="ignore", invalid="ignore"):  # numbers at the ends of float64
-        real = [values[:n_real] for values in numbers]
-        spreads = [_spread(values) for values in real]
-        shares = {
-            (i, j): _spread(real[i] - real[j]) / max(spreads[i], spreads[j], 1e-300)
-            for i, j in itertools.combinations(range(len(numbers)), 2)
-        }
-        nearest = sorted((pair for pair in shares if shares[pair] < RELATED), key=shares.__getitem__)[:MAX_PAIRS]
-        return [*gaps, *(np.round(numbers[i] - numbers[j], MAX_DIGITS) for i, j in nearest)]
+    with np.errstate(all="ignore"):  # numbers at the ends of float64, and logarithms of what has none
+        logs = [np.log(np.where(values > 0, values, np.nan)) for values in numbers]
+        pairs = dict.fromkeys([*_equal(numbers, n_real), *_related(numbers, n_real, MAX_PAIRS)])
+        differences = [np.round(numbers[i] - numbers[j], MAX_DIGITS) for i, j in list(pairs)[:MAX_PAIRS]]
+        ratios = [np.exp(logs[i] - logs[j]) for i, j in _related(logs, n_real, MAX_RATIOS)]
+    return [*gaps, *differences, *ratios]
+
+
+def _equal(numbers: list[np.ndarray], n_real: int) -> list[tuple[int, int]]:
+    """The pairs that are equal, and not zero, in many real rows: a payment is last month's bill in some rows only."""
+    real = [np.where(values[:n_real] == 0, np.nan, values[:n_real]) for values in numbers]
+    shares = {(i, j): np.mean(real[i] == real[j]) for i, j in itertools.combinations(range(len(real)), 2)}
+    return sorted((pair for pair in shares if shares[pair] >= OFTEN), key=lambda pair: -shares[pair])[: MAX_PAIRS // 2]
+
+
+def _related(numbers: list[np.ndarray], n_real: int, most: int) -> list[tuple[int, int]]:
+    """The pairs whose difference is spread least in real rows, most of which have both."""
+    real = [values[:n_real] for values in numbers]
+    spreads, shares = [_spread(values) for values in real], {}
+    for i, j in itertools.combinations(range(len(real)), 2):
+        difference = real[i] - real[j]
+        if np.isnan(difference).mean() < 0.5:
+            shares[i, j] = _spread(difference) / max(spreads[i], spreads[j], 1e-300)
+    return sorted((pair for pair in shares if shares[pair] < RELATED), key=shares.__getitem__)[:most]
 
 
 def _spread(values: np.ndarray) -> float:
@@ -198,24 +220,24 @@ def folds(units: np.ndarray) -> np.ndarray:
 
 
 def skill(
-    held_out: tuple[np.ndarray, np.ndarray], table: tuple[np.ndarray, np.ndarray], categories: np.ndarray
+    held_out: tuple[np.ndarray, np.ndarray],
+    table: tuple[np.ndarray, np.ndarray],
+    categories: np.ndarray,
+    n_folds: int = N_FOLDS,
 ) -> Skill:
     """Cross-fitted skill of a classifier that tells a table's rows from held-out ones. `held_out`: *Sensitive*. Codes,
     shape (n, d), and unit of each row, shape (n,). `categories`: which features are codes of categories, shape (d,),
-    boolean.
+    boolean. `n_folds`: that are scored; of fewer than all, the rows of the others add nothing.
     """
     # DEVIATES: the area under the curve, not accuracy, which throws away by how much rows are told apart; and every row
     # is scored in its turn, where Lopez-Paz and Oquab score one half.
     codes = np.concatenate([held_out[0], table[0]])
     of = np.concatenate([folds(held_out[1]), folds(table[1])])
     labels = np.repeat([0, 1], [len(held_out[0]), len(table[0])])
-    units = np.concatenate([held_out[1], table[1] + held_out[1].max() + 1])
-    centered, aucs = np.empty(len(labels)), np.empty(N_FOLDS)
-    for fold in range(N_FOLDS):
+    centered, aucs = np.zeros(len(labels)), np.empty(n_folds)
+    for fold in range(n_folds):
         inside = of == fold
-        judged = ~inside & _judging(units, labels, ~inside)
-        parts = [(codes[rows], labels[rows]) for rows in (~inside & ~judged, judged)]
-        found = scores(parts[0], parts[1], codes[inside], categories)
+        found = scores((codes[~inside], labels[~inside]), codes[inside], categories)
         positive = labels[inside] == 1
         wins, losses = placements(found[positive], found[~positive])
         aucs[fold] = wins.mean()
@@ -224,23 +246,14 @@ def skill(
     return Skill(float(aucs.mean()), centered[labels == 1], centered[labels == 0])
 
 
-def _judging(units: np.ndarray, labels: np.ndarray, learned: np.ndarray) -> np.ndarray:
-    """Mask of the rows that decide early stopping: whole units of either table."""
-    chosen = [np.unique(units[learned & (labels == label)])[::N_JUDGED] for label in (0, 1)]
-    return np.isin(units, np.concatenate(chosen))
-
-
-def scores(
-    learned: tuple[np.ndarray, np.ndarray], judged: tuple[np.ndarray, np.ndarray], asked: np.ndarray,
-    categories: np.ndarray,
-) -> np.ndarray:  # fmt: skip
-    """Scores of some rows by gradient boosting, which stops where it gets no better; shape (len(asked),). `learned`:
-    *Sensitive*. Codes and labels that it learns from; shapes (n, d) and (n,). `asked`: codes of the rows to score,
-    shape (m, d). `categories`: which features are codes of categories, shape (d,), boolean.
+def scores(learned: tuple[np.ndarray, np.ndarray], asked: np.ndarray, categories: np.ndarray) -> np.ndarray:
+    """Scores of some rows by gradient boosting; shape (len(asked),). `learned`: *Sensitive*. Codes and labels that it
+    learns from; shapes (n, d) and (n,). `asked`: codes of the rows to score, shape (m, d). `categories`: which features
+    are codes of categories, shape (d,), boolean.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     if asked.shape[1] == 0:
         return np.zeros(len(asked))
-    model = HistGradientBoostingClassifier(categorical_features=categories, early_stopping=True, random_state=0)
-    return np.asarray(model.fit(*learned, X_val=judged[0], y_val=judged[1]).decision_function(asked))
+    model = HistGradientBoostingClassifier(categorical_features=categories, early_stopping=False, random_state=0)
+    return np.asarray(model.fit(*learned).decision_function(asked))

@@ -36,7 +36,7 @@ NAMES = ("columns.tail", "columns.tail.excess", "columns.mean", "columns.std", "
          "columns.lattice.kept")  # fmt: skip
 """Numbers of one column."""
 MEAN_TAIL = "columns.tail.excess.mean"
-OF_THE_TABLE = (MEAN_TAIL, *(f"{name}.worst" for name in NAMES[1:]))  # Numbers of all columns together
+OF_THE_TABLE = (MEAN_TAIL, *(f"{name}.worst" for name in (NAMES[1], *NAMES[4:])))  # Numbers of all columns together
 _MOST_DRAWN = 1e15  # Standard deviations that a picture tells at most
 _FURTHEST = 1e100  # Standard deviations from train's mean that a value is taken to be off at most
 _NO_NUMBER = "the schema has no number or date with a value"
@@ -174,11 +174,8 @@ def _moments(columns: Sequence[ColumnValues]) -> list[Estimate | Failure]:
     why = "the column is constant in the training table, so that there is no scale"
     measured: list[Estimate | Failure] = []
     for which in ("mean", "std"):
-        name = f"columns.{which}"
         measured += [_of_moment(of, which) for of in varied]
-        measured += [Failure(name, "skipped", why, (of.name,)) for of in columns if of not in varied]
-        nothing = Failure(f"{name}.worst", "not applicable", "every number and date is constant in the training table")
-        measured.append(_worst_moment(varied, which) if varied else nothing)
+        measured += [Failure(f"columns.{which}", "skipped", why, (of.name,)) for of in columns if of not in varied]
     return measured
 
 
@@ -369,7 +366,7 @@ def _signed(of: ColumnValues, which: str) -> np.ndarray:
     return np.asarray(np.clip(np.nan_to_num(logs, nan=0.0), -LARGEST_LOG, LARGEST_LOG))
 
 
-def _of_moment(of: ColumnValues, which: str, n_comparisons: int = 1) -> Estimate:
+def _of_moment(of: ColumnValues, which: str) -> Estimate:
     """Absolute difference of a moment; the note tells the direction."""
     found = _signed(of, which)
     value, without = float(found[0, 0]), found[0, WITHOUT]
@@ -380,16 +377,5 @@ def _of_moment(of: ColumnValues, which: str, n_comparisons: int = 1) -> Estimate
     )  # fmt: skip
     if not len(without):
         return replace(plain, note=f"{note} Too few rows for an interval.")
-    low, high = jackknife(value, without, n_comparisons=n_comparisons)
+    low, high = jackknife(value, without)
     return replace(plain, low=max(low, -high, 0.0), high=max(high, -low))
-
-
-def _worst_moment(columns: Sequence[ColumnValues], which: str) -> Estimate:
-    found = [_of_moment(of, which, len(columns)) for of in columns]
-    worst = max(found, key=lambda one: one.value)
-    ends = [max((getattr(one, end) for one in found if one.low is not None), default=None) for end in ("low", "high")]
-    return replace(
-        worst, measure=f"{worst.measure}.worst", subject=(), low=ends[0], high=ends[1],
-        reference=max(one.reference or 0.0 for one in found), floor=max(one.floor or 0.0 for one in found),
-        note=f"The worst is {worst.subject[0]!r}: {worst.note}",
-    )  # fmt: skip

@@ -19,25 +19,25 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, special
 
-from evaluate.fidelity.classifier import Skill, coded, skill
+from evaluate.fidelity.classifier import N_FOLDS, Skill, coded, skill
 from evaluate.fidelity.joint_samples import MIN_UNITS, JointSamples, JointSide, joint_samples
+from evaluate.fidelity.relations import left_of_rows
 from evaluate.intervals import LEVEL
 from evaluate.metrics import THREE, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from evaluate.text import listed
 
-_LEARNS = "the more rows, the better a difference is seen; name 'joint.c2st.excess' or 'joint.pmse.excess'"
+_LEARNS = "the more rows, the better a difference is seen; name 'joint.c2st.excess'"
 METRICS = (
     Metric("joint.c2st.auc", "lower", "Told from real rows, AUC", "How well gradient boosting tells synthetic rows "
-           "from held-out ones by their values, digits included (C2ST); 0.5 is a coin.", describes=_LEARNS, key=True),
+           "from held-out ones by their values, digits and differences (C2ST); 0.5 is a coin.", describes=_LEARNS,
+           key=True),
     Metric("joint.c2st.excess", "lower", "Told from real rows beyond noise",
            "The same AUC minus that of training rows against held-out ones.", counted=THREE),
     Metric("joint.pmse.ratio", "lower", "Propensity ratio",
            "How far propensity scores are from a coin's, over what chance gives (pMSE ratio); 1 is as real.",
            describes=_LEARNS, key=True),
-    Metric("joint.pmse.excess", "lower", "Propensity error beyond noise",
-           "Mean squared error of propensity scores minus what chance gives; at most 0.25.", counted=THREE),
 )  # fmt: skip
 
 RIDGE = 1.0
@@ -46,39 +46,19 @@ ROWS_PER_EFFECT = 10  # Rows of each table for each main effect, and for each pr
 _LEAST_VARIANCE = 1e-9
 _LEAST_EXPECTED = 1e-12
 MAX_STEPS = 50
-MAX_LEVERAGE = 0.9
 
 
 @dataclass(frozen=True)
 class Propensity:
-    """The mean squared difference of propensity scores from the share of the table's rows."""
+    """Mean squared difference of propensity scores from the share of the table's rows, and its mean under chance."""
 
     pmse: float
     expected: float
-    error: float
 
     @property
     def ratio(self) -> float:
-        """Ratio to its mean under chance; 1 for two samples of one population, or equal rows."""
+        """1 for two samples of one population, or equal rows."""
         return self.pmse / self.expected if self.expected > _LEAST_EXPECTED else 1.0
-
-    @property
-    def excess(self) -> float:
-        """The part beyond chance; 0 for two samples of one population."""
-        return self.pmse - self.expected
-
-    def ratio_interval(self) -> tuple[float, float]:
-        """The 95% interval of the ratio."""
-        half = self._half / self.expected if self.expected > _LEAST_EXPECTED else 0.0
-        return max(0.0, self.ratio - half), self.ratio + half
-
-    def excess_interval(self) -> tuple[float, float]:
-        """The 95% interval of the excess."""
-        return self.excess - self._half, self.excess + self._half
-
-    @property
-    def _half(self) -> float:
-        return float(special.ndtri(1 - (1 - LEVEL) / 2)) * self.error
 
 
 def design(points: list[np.ndarray]) -> list[np.ndarray]:
@@ -108,23 +88,12 @@ def propensity(held_out: tuple[np.ndarray, np.ndarray], table: tuple[np.ndarray,
     labels = np.repeat([0.0, 1.0], [len(held_out[0]), len(table[0])])
     units = np.concatenate([held_out[1], table[1] + held_out[1].max() + 1])
     share = float(labels.mean())
-    expected, chance = _null(effects, units, share)
-    x = np.column_stack([np.ones(len(effects)), effects])
-    scores, information = _fitted(x, labels)
-    gaps = scores - share
-    # What each row adds, by itself and by its pull on the coefficients (the influence function); a row that the model
-    # bends to has too small a residual (MacKinnon and White 1985, HC3).
-    pull = 2.0 * x.T @ (gaps * scores * (1.0 - scores)) / len(x)
-    leverage = scores * (1.0 - scores) * np.einsum("ij,ji->i", x, linalg.cho_solve(information, x.T))
-    residuals = (labels - scores) / (1.0 - np.minimum(leverage, MAX_LEVERAGE))
-    added = gaps**2 / len(x) + (x @ linalg.cho_solve(information, pull)) * residuals
-    # Near chance the influence is itself an estimate, whose noise is as large as what chance gives.
-    variance = max(_clustered(added, labels, units) - chance, chance)
-    return Propensity(float((gaps**2).mean()), expected, float(np.sqrt(variance)))
+    scores = _fitted(np.column_stack([np.ones(len(effects)), effects]), labels)
+    return Propensity(float(((scores - share) ** 2).mean()), _expected(effects, units, share))
 
 
-def _null(effects: np.ndarray, units: np.ndarray, share: float) -> tuple[float, float]:
-    """Mean and variance of the pMSE where it is by chance which units are of the table. To first order the pMSE is s'
+def _expected(effects: np.ndarray, units: np.ndarray, share: float) -> float:
+    """The mean of the pMSE where it is by chance which units are of the table. To first order the pMSE is s'
     A^-1 J A^-1 s, s being the score at zero, A the information with the ridge in it and J what maps coefficients to
     squared scores: its mean is the trace of A^-1 J A^-1 V, V being the variance of s.
     """
@@ -137,18 +106,7 @@ def _null(effects: np.ndarray, units: np.ndarray, share: float) -> tuple[float, 
     carried = linalg.cho_solve(information, spread**2 / len(effects) * products)
     sums, n_units = _sums(effects, units)
     variance = spread * n_units / (n_units - 1) * (sums.T @ sums)
-    weights = carried @ linalg.cho_solve(information, variance)
-    return float(np.trace(weights)), float(2.0 * np.sum(weights * weights.T))
-
-
-def _clustered(added: np.ndarray, labels: np.ndarray, units: np.ndarray) -> float:
-    """The variance of the sum of what two samples of whole units add."""
-    total = 0.0
-    for side in (0.0, 1.0):
-        rows = added[labels == side]
-        sums, n_units = _sums(rows - rows.mean(), units[labels == side])
-        total += float(sums @ sums) * n_units / (n_units - 1)
-    return total
+    return float(np.trace(carried @ linalg.cho_solve(information, variance)))
 
 
 def _sums(rows: np.ndarray, units: np.ndarray) -> tuple[np.ndarray, int]:
@@ -162,8 +120,8 @@ def _sums(rows: np.ndarray, units: np.ndarray) -> tuple[np.ndarray, int]:
     return np.asarray(np.add.reduceat(rows[order], starts, axis=0)), n_units
 
 
-def _fitted(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, bool]]:
-    """Propensity scores by penalized maximum likelihood, and information: Newton's steps, halved where they lead up."""
+def _fitted(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Propensity scores by penalized maximum likelihood: Newton's steps, halved where they lead up."""
     penalty = np.full(x.shape[1], RIDGE)
     penalty[0] = 0.0
     beta = np.zeros(x.shape[1])
@@ -180,7 +138,7 @@ def _fitted(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, tuple[np.nda
         if loss - after < 1e-9 * len(x):
             break
         loss = after
-    return scores, information
+    return scores
 
 
 def _loss(x: np.ndarray, labels: np.ndarray, beta: np.ndarray, penalty: np.ndarray) -> float:
@@ -201,16 +159,15 @@ _EQUAL = "All rows of all tables are equal: there is nothing to tell them by."
 
 
 def measure(tables: Tables) -> MetricResult:
-    """The AUC of a classifier, its excess over real against real, and the pMSE over and beyond what chance makes of it.
-    Estimates: `joint.c2st.auc`, `joint.c2st.excess`, `joint.pmse.ratio`, `joint.pmse.excess`. For a fixed difference
-    between tables the ratio grows with the number of rows, the excess does not.
+    """The AUC of a classifier, its excess over real against real, and the pMSE over what chance makes of it, which
+    grows with the number of rows. Estimates: `joint.c2st.auc`, `joint.c2st.excess`, `joint.pmse.ratio`.
     """
     samples = joint_samples(tables)
     if samples.n_units < MIN_UNITS:
         why = f"it needs at least {MIN_UNITS} rows (or entities) of each table"
         return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in NAMES))
-    pmse = _pmse(samples)
-    return MetricResult((*_c2st(samples, tables), *pmse.estimates), pmse.failures)
+    auc, pmse = _c2st(samples, tables), _pmse(samples)
+    return MetricResult((*auc, pmse)) if isinstance(pmse, Estimate) else MetricResult(auc, (pmse,))
 
 
 def _tables(samples: JointSamples) -> tuple[JointSide, JointSide, JointSide]:
@@ -220,9 +177,11 @@ def _tables(samples: JointSamples) -> tuple[JointSide, JointSide, JointSide]:
 
 def _c2st(samples: JointSamples, tables: Tables) -> tuple[Estimate, Estimate]:
     sides = (samples.fresh, *_tables(samples))
-    codes, categories = coded(list(sides), tables.schema)
+    codes, categories = coded(list(sides), tables.schema, left_of_rows([side.rows for side in sides], tables))
     held_out, *others = ((code, side.units) for code, side in zip(codes, sides, strict=True))
-    synthetic, real, shuffled = (skill(held_out, other, categories) for other in others)
+    # Of shuffled columns one fold is enough: their number is a landmark, and has no interval.
+    n_folds = (N_FOLDS, N_FOLDS, 1)
+    synthetic, real, shuffled = (skill(held_out, *part) for part in zip(others, [categories] * 3, n_folds, strict=True))
     note = "0.5 is a coin." if len(categories) else _EQUAL
     if tables.schema.unlearned:
         note = f"Without the columns {listed(tables.schema.unlearned)}. {note}"
@@ -259,23 +218,14 @@ def _around(value: float, error: float, bounds: tuple[float, float]) -> tuple[fl
     return max(value - half, bounds[0]), min(value + half, bounds[1])
 
 
-def _pmse(samples: JointSamples) -> MetricResult:
+def _pmse(samples: JointSamples) -> Estimate | Failure:
     sides = (samples.fresh, *_tables(samples))
     effects = design([side.points for side in sides])
-    names = ("joint.pmse.ratio", "joint.pmse.excess")
     if effects[0].shape[1] == 0:
-        return MetricResult(failures=tuple(Failure(name, "skipped", _EQUAL.rstrip(".")) for name in names))
+        return Failure("joint.pmse.ratio", "skipped", _EQUAL.rstrip("."))
     held_out, *others = ((of, side.units) for of, side in zip(effects, sides, strict=True))
     synthetic, real, shuffled = (propensity(held_out, other) for other in others)
-    note = f"The pMSE is {synthetic.pmse:.4f}; two samples of one population show {synthetic.expected:.4f}."
-    low, high = synthetic.ratio_interval()
-    ratio = Estimate(
-        names[0], synthetic.ratio, samples.n, "lower", low=low, high=high,
-        reference=real.ratio, floor=shuffled.ratio, note=note,
+    return Estimate(
+        "joint.pmse.ratio", synthetic.ratio, samples.n, "lower", reference=real.ratio, floor=shuffled.ratio,
+        note=f"The pMSE is {synthetic.pmse:.4f}; two samples of one population show {synthetic.expected:.4f}.",
     )  # fmt: skip
-    low, high = synthetic.excess_interval()
-    excess = Estimate(
-        names[1], synthetic.excess, samples.n, "lower", low=low, high=high,
-        reference=real.excess, floor=shuffled.excess, note=note,
-    )  # fmt: skip
-    return MetricResult((ratio, excess))

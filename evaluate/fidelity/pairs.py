@@ -57,8 +57,6 @@ METRICS = (
     Metric("pairs.dependence.floor_share.worst", "lower", "Relations lost or made up, worst column",
            "For the column whose relations are furthest off: 0 is as good as real, 1 a column that was shuffled, more "
            "is made up.", counted=KEPT),
-    Metric("pairs.pearson.excess.worst", "lower", "Largest correlation error", "The largest difference of Pearson's "
-           "correlation from the real one, beyond noise, divided by two; and its columns.", counted=COMPARED),
     Metric("pairs.pearson.mean", "lower", "Correlations, mean error",
            "Mean difference of Pearson's correlation over pairs of numeric columns.",
            describes=biased("pairs.pearson.excess")),
@@ -119,7 +117,7 @@ N_WORST = 10
 _ASSOCIATIONS = (*KINDS, "spearman", "association")
 _NAMES = (
     *(f"pairs.{kind}.{of}" for kind in _ASSOCIATIONS for of in ("mean", "excess")), "pairs.association.kept",
-    dependence.SHARE, dependence.WORST, "pairs.pearson.excess.worst",
+    dependence.SHARE, dependence.WORST,
     "pairs.tvd.mean", "pairs.tvd.excess", "pairs.tvd.excess.worst", "pairs.tvd.floor_share", "pairs.tvd.floor_excess",
 )  # fmt: skip
 NEARER = "The mean total variation minus that of columns shuffled independently."
@@ -172,20 +170,7 @@ def _associations(coded: EncodedSamples, found: np.ndarray) -> list[Estimate | F
             measured += _ranked(coded, chosen)
         else:
             measured += _of_kind(f"pairs.{kind}", found, chosen, coded.samples.n)
-    measured.append(_worst_correlation(coded, found, [pair for pair, of in pairs.items() if of == "pearson"]))
     return measured
-
-
-def _worst_correlation(coded: EncodedSamples, found: np.ndarray, pairs: list[tuple[int, int]]) -> Estimate | Failure:
-    """The largest difference of Pearson's correlation of raw values, beyond that of a fresh sample."""
-    chosen = found[:, :, *np.array(pairs, dtype=int).reshape(-1, 2).T]
-    defined = ~np.isnan(chosen[0, 0])
-    if not defined.any():
-        return Failure("pairs.pearson.excess.worst", "skipped", "the schema has no two numbers or dates that vary")
-    chosen = np.nan_to_num(chosen[:, :, defined], nan=0.0)
-    names = [tuple(coded.columns[i] for i in pair) for pair, there in zip(pairs, defined, strict=True) if there]
-    differences = np.moveaxis(np.abs(chosen[1:] - chosen[0]), 2, 0) / 2  # in [0, 1]
-    return worst("pairs.pearson.excess.worst", differences, coded.samples.n, names)
 
 
 def _ranked(coded: EncodedSamples, pairs: list[tuple[int, int]]) -> list[Estimate | Failure]:

@@ -25,7 +25,7 @@ import pandas as pd
 from scipy import special, stats
 
 from evaluate.all_rows import RowHashes
-from evaluate.fidelity.classifier import N_JUDGED, coded, scores
+from evaluate.fidelity.classifier import coded, scores
 from evaluate.fidelity.joint_samples import MIN_UNITS, JointSide
 from evaluate.intervals import LEVEL as CONFIDENCE
 from evaluate.intervals import placements
@@ -115,9 +115,8 @@ def _told_apart(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> t
     )
     turns = np.concatenate([np.arange(len(rows)) for rows in parts])
     labels, stacked = np.repeat([0, 1], [len(rows) for rows in parts]), np.concatenate(codes)
-    scored, judged = turns % 2 == 1, turns % (2 * N_JUDGED) == 0
-    learned = ~scored & ~judged
-    found = scores((stacked[learned], labels[learned]), (stacked[judged], labels[judged]), stacked[scored], categories)
+    scored = turns % 2 == 1
+    found = scores((stacked[~scored], labels[~scored]), stacked[scored], categories)
     positive = labels[scored] == 1
     wins, _ = placements(found[positive], found[~positive])
     n, m = int(positive.sum()), int((~positive).sum())

@@ -18,8 +18,13 @@ Fragments (`fragments`): a generator may repeat a few cells of a record and draw
 lies far from the record, and attacks on nearest rows look at the wrong ones. This one looks a target up by each of its
 telling values instead, and wins where a row that shares one shares others.
 
+Focal points (`focal`): a generator that counts, or splits rows by a few columns at a time, holds the noise of its
+training rows in the counts of cells of two to four columns. Each is off by little, and a member is in the cells that
+have too many rows. This attack adds up many of them.
+
 Source: Carlini et al. 2022, arXiv:2112.03570 (calibration); van Breugel et al. 2023, arXiv:2302.12580 (DOMIAS); Yao et
-al. 2025, arXiv:2505.01524 (why distances need it); Fellegi & Sunter 1969, "A Theory for Record Linkage".
+al. 2025, arXiv:2505.01524 (why distances need it); Golob et al. 2025, arXiv:2402.06699 (MAMA-MIA, focal points);
+Fellegi & Sunter 1969, "A Theory for Record Linkage".
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +34,7 @@ import numpy as np
 import pandas as pd
 
 from evaluate.neighbors import Neighbors, SpaceRows, kept_search, search, share_of, space_of
+from evaluate.neighbors.space import MISSING
 from evaluate.privacy.exact import exact_of
 from evaluate.privacy.histories import history_scores
 from evaluate.sampling import entity_codes
@@ -185,6 +191,9 @@ N_AROUND = 5  # Neighbors that stand for how dense a table is around a target
 MAX_LEARNED = 20_000  # Synthetic rows that the classifier learns from at most
 N_BINS = 255  # Bins of a feature that the classifier learns from, at most
 N_RARITIES = 9  # Classes of how many others have a value
+N_SETS, SET_SIZES = 150, (2, 3, 4)  # Sets of columns whose cells are counted, and how many columns they have
+N_PARTS, MAX_CELLS = 32, 64  # Cells of a column of numbers, and of one of categories at most
+MAX_COUNTED = 50_000  # Synthetic rows that are counted at most
 
 
 def nearest(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
@@ -273,6 +282,42 @@ def values(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
     return total
 
 
+def focal(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
+    """Log-ratios of how often a target's cells of two to four columns occur in the synthetic table and in the
+    attacker's sample, summed over random sets of columns.
+    """
+    # DEVIATES: any sets of columns, not those that a known generator counts.
+    space = space_of(tables)
+    pools = [space.synthetic.take(tables.order("synthetic")[:MAX_COUNTED]), space.fresh, targets.rows]
+    parts = [_cells([pool.columns[name] for pool in pools]) for name in sorted(space.fresh.columns)]
+    rng, total = np.random.default_rng([tables.seed, 17]), np.zeros(len(targets.rows))
+    for _ in range(N_SETS):
+        chosen = rng.choice(len(parts), size=min(int(rng.choice(SET_SIZES)), len(parts)), replace=False)
+        keys = [np.zeros(len(pool), dtype=np.int64) for pool in pools]
+        for i in chosen:
+            keys = [key * MAX_CELLS + cells for key, cells in zip(keys, parts[i], strict=True)]
+        codes, distinct = pd.factorize(np.concatenate(keys))
+        synthetic, fresh, own = np.split(codes, np.cumsum([len(key) for key in keys])[:-1])
+        counts = [np.bincount(of, minlength=len(distinct)) / len(of) * len(fresh) + 0.5 for of in (synthetic, fresh)]
+        total += np.log(counts[0] / counts[1])[own]
+    return total
+
+
+def _cells(pools: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Cells of one column in each pool, fewer than `MAX_CELLS`: equal parts of the ranks, or the commonest categories
+    of the first pool, all others being one.
+    """
+    if pools[0].dtype.kind != "i":
+        return [
+            np.where(values == MISSING, N_PARTS, np.minimum(values * N_PARTS, N_PARTS - 1)).astype(np.int64)
+            for values in pools
+        ]
+    n = max(int(values.max(initial=-1)) for values in pools) + 2
+    ranks = np.empty(n, dtype=np.int64)
+    ranks[np.argsort(-np.bincount(pools[0] + 1, minlength=n), kind="stable")] = np.arange(n)
+    return [np.minimum(ranks[values + 1], MAX_CELLS - 1) for values in pools]
+
+
 def _rarity(others: np.ndarray) -> np.ndarray:
     """Classes of a value's frequency: 0, 1 to 2, 3 to 6, and so on."""
     return np.asarray(np.minimum(np.log2(others + 1).astype(np.int64), N_RARITIES - 1))
@@ -280,7 +325,7 @@ def _rarity(others: np.ndarray) -> np.ndarray:
 
 ATTACKS: Mapping[str, Attack] = {
     "nearest": nearest, "margin": margin, "linkage": linkage, "fragments": fragments, "density": density,
-    "classifier": classifier, "values": values,
+    "classifier": classifier, "values": values, "focal": focal,
 }  # fmt: skip
 """Every attack on rows by name; where none is clearly better, the first is chosen."""
 HISTORIES = "histories"  # The attack on whole histories, where rows of an entity have an order

@@ -44,40 +44,11 @@ def macro_roc_auc(scores: np.ndarray, classes: np.ndarray, weights: np.ndarray) 
     column for each class, shape (n, n_classes). `classes`: the true class of each row, shape (n,), int. `weights`:
     shape (b, n).
     """
-    return _over_classes(roc_auc, scores, classes, weights)
-
-
-def _over_classes(score: Score, scores: np.ndarray, classes: np.ndarray, weights: np.ndarray) -> np.ndarray:
     columns = [1] if scores.shape[1] == 2 else range(scores.shape[1])
-    found = np.array([score(scores[:, c], classes == c, weights) for c in columns])
+    found = np.array([roc_auc(scores[:, c], classes == c, weights) for c in columns])
     known = ~np.isnan(found)
     total = np.where(known, found, 0.0).sum(axis=0)
     return np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan)
-
-
-def average_precision(scores: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The average precision for each weighting, tied rows taken together; shape (b,), NaN where no positive has weight.
-    `scores`: higher means positive, shape (n,). `positive`: boolean, shape (n,). `weights`: shape (b, n).
-
-    Source: Davis & Goadrich 2006, "The relationship between precision-recall and ROC curves".
-    """
-    order = np.argsort(-scores, kind="stable")
-    ranked, hits = scores[order], positive[order]
-    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
-    weights = weights[:, order]
-    found = np.add.reduceat(weights * hits, starts, axis=1)
-    named = np.cumsum(np.add.reduceat(weights, starts, axis=1), axis=1)
-    total = found.sum(axis=1)
-    precision = np.cumsum(found, axis=1) / np.where(named > 0, named, 1.0)
-    return np.where(total > 0, (found * precision).sum(axis=1) / np.where(total > 0, total, 1.0), np.nan)
-
-
-def macro_average_precision(scores: np.ndarray, classes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The average precision of the rarer of two classes, or its mean over more, those that have weight; shape (b,).
-    `scores`: one column for each class, most frequent first, shape (n, n_classes). `classes`: the true class of each
-    row, shape (n,), int. `weights`: shape (b, n).
-    """
-    return _over_classes(average_precision, scores, classes, weights)
 
 
 def r2(predictions: np.ndarray, truth: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -11,8 +11,7 @@ The interval of the gap TRTR - TSTR is paired: both models are scored on the sam
 together. What other rows to learn from would change is in it, too (see `evaluate.utility.study`).
 
 Classes are scored by ROC AUC, the mean over classes of one against the rest; a class that the synthetic rows lack has
-probability 0 and counts. Where classes are of very different size, that says little of the rarer ones: the average
-precision stands beside it.
+probability 0 and counts.
 
 A number to predict is cut off at two quantiles of the training rows' target, for learning and for scoring alike. Else
 one outlier decides which of two honest tables serves better. That hides a ruined tail, so that models of numbers as
@@ -21,7 +20,7 @@ they are stand beside these (`uncut`). Outliers decide them, and no rule rests o
 A column that gives the target away (`evaluate.utility.task`) leaves nothing else to be learned. Models that do not
 look at such columns stand beside those that do (`without`): where no column does, they are the same models.
 
-Source: Esteban, Hyland, Raetsch 2017, arXiv:1706.02633 (TSTR); Saito & Rehmsmeier 2015 for average precision.
+Source: Esteban, Hyland, Raetsch 2017, arXiv:1706.02633 (TSTR).
 """
 
 from collections.abc import Sequence
@@ -33,12 +32,10 @@ from evaluate.metrics import TEST, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from evaluate.utility.models import FORMS, Form
-from evaluate.utility.scores import macro_average_precision
-from evaluate.utility.study import COMPARED, SIDES, Figure, Study, Variant, interval, study_of
+from evaluate.utility.study import COMPARED, SIDES, Study, Variant, interval, study_of
 from evaluate.utility.task import MAX_CLASSES, MAX_ROWS, giveaways_of
 
 _OUTLIERS = "a few outliers decide it; name 'utility.gap.boosting.without'"
-_SCORED = "its interval is not simulated; name 'utility.tstr.linear' or 'utility.gap.linear'"
 METRICS = (
     Metric("utility.tstr.linear", "higher", "Linear model, trained on synthetic",
            "Score on real rows of a linear model that saw only synthetic ones (TSTR).", counted=TEST, key=True),
@@ -66,10 +63,6 @@ METRICS = (
            "What a linear model loses where no outlier is cut off.", describes=_OUTLIERS),
     Metric("utility.gap.boosting.uncut", "lower", "Boosting, loss, outliers as they are",
            "What gradient boosting loses where no outlier is cut off.", describes=_OUTLIERS),
-    Metric("utility.average_precision.linear", "higher", "Linear model, average precision",
-           "How well a linear model that saw only synthetic rows finds the rarer class.", describes=_SCORED),
-    Metric("utility.average_precision.boosting", "higher", "Boosting, average precision",
-           "How well gradient boosting that saw only synthetic rows finds the rarer class.", describes=_SCORED),
 )  # fmt: skip
 
 BOUNDS = {"roc_auc": (0.0, 1.0), "r2": (-1.0, 1.0)}
@@ -84,27 +77,22 @@ def measure(tables: Tables) -> MetricResult:
     * `utility.tstr.linear`, `utility.tstr.boosting`: higher; reference TRTR;
     * `utility.gap.linear`, `utility.gap.boosting`: TRTR - TSTR, lower; reference: fresh rows and as many training ones;
     * all four with `.without`: models that do not see columns which give the target away;
-    * all four with `.uncut`: of numbers, with their outliers;
-    * `utility.average_precision.linear`, `utility.average_precision.boosting`: of classes, higher; reference TRTR.
+    * all four with `.uncut`: of numbers, with their outliers.
     """
     study = study_of(tables)
     if isinstance(study, str):
-        return MetricResult(failures=(*_absent(study), *(_no_precision(form, study) for form in FORMS)))
-    estimates, failures, models = [], [], []
+        return MetricResult(failures=_absent(study))
+    estimates, models = [], []
     for form in FORMS:
         found = scored(form, study, study_note(study, tables))
         estimates += found
         models.append(_model_figure(form, study, found[1]))
-        if study.task.kind == "classification":
-            estimates.append(_precision(form, study))
-        else:
-            failures.append(_no_precision(form, "the target has no classes to be found"))
     figure = {"target": study.task.target, "task": study.task.kind, "why": study.task.why, "metric": study.task.metric}
     parts = [_varied(variant, study, tables) for variant in VARIANTS]
     drawn = {key: part for one in parts for key, part in one.figures.items()}
     return MetricResult(
         tuple(estimates) + tuple(one for part in parts for one in part.estimates),
-        tuple(failures) + tuple(one for part in parts for one in part.failures),
+        tuple(one for part in parts for one in part.failures),
         {"utility": {**figure, "models": models, "giveaways": _giveaways(study, tables), **drawn}},
     )
 
@@ -113,10 +101,6 @@ def _absent(why: str, variants: Sequence[str] = ("", *VARIANTS)) -> tuple[Failur
     ends = [f".{variant}" if variant else "" for variant in variants]
     names = [f"utility.{kind}.{form}{end}" for end in ends for form in FORMS for kind in ("tstr", "gap")]
     return tuple(Failure(name, "skipped", why) for name in names)
-
-
-def _no_precision(form: Form, why: str) -> Failure:
-    return Failure(f"utility.average_precision.{form}", "skipped", why)
 
 
 def _varied(variant: Variant, whole: Study, tables: Tables) -> MetricResult:
@@ -145,7 +129,9 @@ def _giveaways(study: Study, tables: Tables) -> list[dict[str, Any]]:
 def scored(form: Form, study: Study, note: str, end: str = "") -> list[Estimate]:
     n, bounds = len(study.test.truth), BOUNDS[study.task.metric]
     note = note if study.models[form].converged else f"{note}; a linear fit did not converge"
-    score, (drawn, halves) = {side: _value(study, form, side) for side in SIDES}, _compared(study, form, study.score)
+    score = {side: _value(study, form, side) for side in SIDES}
+    drawn = {side: study.drawn(form, side, study.score) for side in COMPARED}
+    halves = {side: study.split(form, side, study.score) for side in COMPARED}
     low, high = interval(drawn["tstr"], halves["tstr"], bounds=bounds)
     gap, gap_halves = drawn["trtr"] - drawn["tstr"], halves["trtr"] - halves["tstr"]
     gap_low, gap_high = interval(gap, gap_halves, bounds=(bounds[0] - bounds[1], bounds[1] - bounds[0]))
@@ -160,33 +146,6 @@ def scored(form: Form, study: Study, note: str, end: str = "") -> list[Estimate]
             floor=score["trtr"] - score["floor"], note=f"TRTR - TSTR: {note}",
         ),
     ]  # fmt: skip
-
-
-def _precision(form: Form, study: Study) -> Estimate:
-    """Average precision of a model trained on synthetic rows, on the rarer class or the mean of classes."""
-
-    def figure(predictions: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        return macro_average_precision(predictions, study.test.truth, weights)
-
-    drawn, halves = _compared(study, form, figure)
-    low, high = interval(drawn["tstr"], halves["tstr"], bounds=(0.0, 1.0))
-    share = float(np.bincount(study.test.truth.astype(np.int64), minlength=len(study.task.classes)).min())
-    what = "of the rarer class" if len(study.task.classes) == 2 else f"mean over {len(study.task.classes)} classes"
-    others = {
-        side: float(figure(study.models[form].predictions[side], study.blocks[0])[0]) for side in ("trtr", "floor")
-    }
-    return Estimate(
-        f"utility.average_precision.{form}", float(drawn["tstr"][0]), len(study.test.truth), "higher", low=low,
-        high=high, reference=others["trtr"], floor=others["floor"],
-        note=f"average precision {what}; the rarest class is {share / len(study.test.truth):.1%} of the control rows, "
-        "which is what guessing would score for it",
-    )  # fmt: skip
-
-
-def _compared(study: Study, form: Form, figure: Figure) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """A figure of TSTR and TRTR on draws of the control rows, and of models fitted on halves."""
-    drawn = {side: study.drawn(form, side, figure) for side in COMPARED}
-    return drawn, {side: study.split(form, side, figure) for side in COMPARED}
 
 
 def _value(study: Study, form: Form, side: str) -> float:

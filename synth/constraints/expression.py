@@ -10,7 +10,7 @@
 
 Times count as so many of a unit since 1970. Functions: `floor`, `round`; of times `day` (its midnight), `year`,
 `month`, `weekday` (Monday 0), `hour`; `before`, the value of a column in the row before, of the same entity; and
-`either`, the first of two values, or where it is missing the second.
+`either`, the first of two values, or where it is missing the second. `date` is the day of a year, a month and a day.
 """
 
 import math
@@ -34,7 +34,7 @@ UNITS: Mapping[str, int] = {
     "week": 604_800 * 10**6, "day": 86_400 * 10**6, "hour": 3_600 * 10**6, "minute": 60 * 10**6, "second": 10**6,
 }  # fmt: skip
 """Microseconds of each unit of times."""
-BEFORE, EITHER = "before", "either"
+BEFORE, EITHER, DATE = "before", "either", "date"
 _SLACK = 5e-7  # by which a quotient of times may miss a whole number below which it would be cut off
 _PLAIN = re.compile(r"[^\W\d]\w*")
 _OPERATIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
@@ -131,7 +131,7 @@ def needs(expression: Expression) -> frozenset[str]:
     if expression.function == BEFORE:
         return frozenset({f"{BEFORE}()"})
     parts = [needs(argument) for argument in expression.arguments]
-    return parts[0] & parts[1] if expression.function == EITHER else parts[0]
+    return parts[0] & parts[1] if expression.function == EITHER else frozenset().union(*parts)
 
 
 def evaluate(
@@ -163,16 +163,46 @@ def _evaluate(
     if isinstance(expression, Name):
         return values[expression.name]
     if isinstance(expression, Call):
-        if expression.function == BEFORE:
-            return np.asarray(np.nan) if before is None else _evaluate(expression.arguments[0], before, None, micros)
-        parts = [_evaluate(argument, values, before, micros) for argument in expression.arguments]
-        if expression.function == EITHER:
-            return np.where(np.isnan(parts[0]), parts[1], parts[0])
-        return _called(expression.function, parts[0], micros)
+        return _evaluate_call(expression, values, before, micros)
     left, right = (_evaluate(side, values, before, micros) for side in (expression.left, expression.right))
     result = _OPERATIONS[expression.symbol](left, right)
     # What was infinite once stays missing: 1 / (1 / 0) is no zero.
     return np.where(np.isfinite(result), result, np.nan)
+
+
+def _evaluate_call(
+    call: Call, values: Mapping[str, np.ndarray], before: Mapping[str, np.ndarray] | None, micros: int
+) -> np.ndarray:
+    if call.function == BEFORE:
+        return np.asarray(np.nan) if before is None else _evaluate(call.arguments[0], before, None, micros)
+    parts = [_evaluate(argument, values, before, micros) for argument in call.arguments]
+    if call.function == EITHER:
+        return np.where(np.isnan(parts[0]), parts[1], parts[0])
+    if call.function == DATE:
+        return np.asarray(_dated(*parts) * UNITS["day"] / micros)
+    return _called(call.function, parts[0], micros)
+
+
+def _dated(years: np.ndarray, months: np.ndarray, days: np.ndarray) -> np.ndarray:
+    """Days since 1970, shape (n,); NaN where the calendar has no such day."""
+    months = (years - 1970) * 12 + months - 1
+    counted = np.where(np.isfinite(months + days), months, 0).astype(np.int64)
+    firsts, after = (
+        each.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) for each in (counted, counted + 1)
+    )
+    return np.where((days >= 1) & (days <= after - firsts), firsts + days - 1, np.nan)
+
+
+def dates(expression: Expression) -> Iterator[Call]:
+    """The days in an expression that a year, a month and a day make."""
+    parts: tuple[Expression, ...] = ()
+    if isinstance(expression, Call):
+        yield from (expression,) if expression.function == DATE else ()
+        parts = expression.arguments
+    elif isinstance(expression, Operation):
+        parts = expression.left, expression.right
+    for part in parts:
+        yield from dates(part)
 
 
 def _called(function: str, x: np.ndarray, micros: int) -> np.ndarray:
@@ -207,13 +237,8 @@ def limits(
     if isinstance(expression, Name):
         return bounds[expression.name]
     if isinstance(expression, Call):
-        if expression.function in _CYCLES:
-            return _CYCLES[expression.function]
-        lows, highs = zip(*(limits(argument, bounds, unit) for argument in expression.arguments), strict=True)
-        ends = np.array([min(lows), max(highs)])
-        if expression.function not in (BEFORE, EITHER):
-            ends = _called(expression.function, ends, UNITS[unit or "day"])
-        return float(ends[0]), float(ends[1])
+        low, high = _limits_of_call(expression, bounds, unit)
+        return float(low), float(high)
     left, right = limits(expression.left, bounds, unit), limits(expression.right, bounds, unit)
     if expression.symbol == "/" and right[0] <= 0 <= right[1]:
         return -math.inf, math.inf
@@ -222,8 +247,24 @@ def limits(
     return (-math.inf, math.inf) if np.isnan(corners).any() else (float(corners.min()), float(corners.max()))
 
 
+def _limits_of_call(
+    call: Call, bounds: Mapping[str, tuple[float, float]], unit: Unit | None
+) -> np.ndarray | tuple[float, float]:  # fmt: skip
+    if call.function in _CYCLES:
+        return _CYCLES[call.function]
+    lows, highs = zip(*(limits(argument, bounds, unit) for argument in call.arguments), strict=True)
+    micros = UNITS[unit or "day"]
+    if call.function == DATE:
+        return (
+            _dated(np.array([lows[0], highs[0]]), np.array([1.0, 12.0]), np.array([1.0, 31.0])) * UNITS["day"] / micros
+        )
+    ends = np.array([min(lows), max(highs)])
+    return ends if call.function in (BEFORE, EITHER) else _called(call.function, ends, micros)
+
+
 _CYCLES = {"month": (1.0, 12.0), "weekday": (0.0, 6.0), "hour": (0.0, 23.0)}
-FUNCTIONS = ("floor", "round", "day", "year", *_CYCLES, BEFORE, EITHER)
+FUNCTIONS = ("floor", "round", "day", "year", *_CYCLES, BEFORE, EITHER, DATE)
+_N_ARGUMENTS = {EITHER: 2, DATE: 3}
 
 
 class _Reading:
@@ -290,10 +331,9 @@ class _Reading:
         if (self.kind, self.value) != ("symbol", ")"):
             raise self.unexpected("an operator (+ - * /) or a closing parenthesis")
         self._next()
-        if len(arguments) != 1 + (function == EITHER):
-            raise ValueError(
-                f"expression={self.text!r}: {function} has {1 + (function == EITHER)} arguments; correct it"
-            )
+        wanted = _N_ARGUMENTS.get(function, 1)
+        if len(arguments) != wanted:
+            raise ValueError(f"expression={self.text!r}: {function} has {wanted} arguments; correct it")
         if function == BEFORE and not isinstance(arguments[0], Name):
             raise ValueError(f"expression={self.text!r}: before(...) is of one column; name it alone")
         return Call(function, tuple(arguments))

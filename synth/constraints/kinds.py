@@ -310,10 +310,34 @@ def _check_formula(constraint: Formula, columns: Columns) -> None:
         )
 
 
+_MONTHS = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "december",
+)  # fmt: skip
+
+
+def numbers_of(levels: Sequence[Any]) -> dict[Any, float] | None:
+    """The numbers that categories stand for: whole numbers, or months by their English names; `None`: they do not.
+
+    >>> numbers_of(("Jan", "March", "12"))
+    {'Jan': 1.0, 'March': 3.0, '12': 12.0}
+    """
+    numbers: dict[Any, float] = {}
+    for level in levels:
+        text = str(level).strip().lower()
+        months = [at for at, month in enumerate(_MONTHS, 1) if text in (month, month[:3])]
+        if isinstance(level, bool) or not (months or text.isdecimal()):
+            return None
+        numbers[level] = float(months[0] if months else int(text))
+    return numbers or None
+
+
 def check_operands(named: Sequence[str], unit: Unit | None, columns: Columns) -> None:
-    """Refuse an expression about columns that are neither numbers nor times, or about times without a unit."""
+    """Refuse an expression about columns that are neither numbers nor times, or about times without a unit.
+    `named`: the column that it gives first.
+    """
     for name in named:
-        if not columns[name].is_line:
+        if not columns[name].is_line and (name == named[0] or numbers_of(columns[name].levels) is None):
             raise ValueError(
                 f"column={name!r} is of kind {columns[name].kind}; a formula is about integer, real and weight "
                 "columns, dates and times"

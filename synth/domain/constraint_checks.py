@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from synth.constraints import Constraint, Dependency, FixedCombinations, Formula, Inequality, Unique
-from synth.constraints.expression import UNITS, evaluate, names
+from synth.constraints.expression import UNITS, Unit, dates, evaluate, names
+from synth.constraints.kinds import numbers_of
 from synth.domain import numeric_scale
 from synth.schema.kinds import Column
 from synth.schema.kinds.moments import DAY
@@ -172,17 +173,33 @@ def exact_positions(
     `formula`: a formula, or what a column is modeled as.
     `before`: the row before each, of the same entity; `None`: there is none.
     """
-    per_unit = UNITS[formula.unit or "day"]
+    earlier = None if before is None else _values(before, names(formula.parsed, before=True), formula.unit, columns)
+    now = _values(frame, formula.parents, formula.unit, columns)
+    exact = np.broadcast_to(evaluate(formula.parsed, now, earlier, formula.unit), len(frame))
+    return np.asarray(exact * (UNITS[formula.unit] / column.per_position) if column.is_time else exact)
 
-    def values(rows: pd.DataFrame, names: Iterable[str]) -> dict[str, np.ndarray]:
-        named = {name: columns[name] for name in names}
-        lines = {name: (each, each.ordinary(rows[name])) for name, each in named.items()}
-        return {n: line * (c.per_position / per_unit) if c.is_time else line for n, (c, line) in lines.items()}
 
-    earlier = None if before is None else values(before, names(formula.parsed, before=True))
-    exact = evaluate(formula.parsed, values(frame, formula.parents), earlier, formula.unit)
-    exact = np.broadcast_to(exact, len(frame))
-    return np.asarray(exact * (per_unit / column.per_position) if column.is_time else exact)
+def has_no_day(frame: pd.DataFrame, formula: Any, columns: Columns) -> np.ndarray:
+    """True for rows in which an expression dates a day that the calendar does not have; shape (n,)."""
+    impossible = np.zeros(len(frame), dtype=bool)
+    for each in dates(formula.parsed) if formula.parsed is not None else ():
+        now = _values(frame, names(each), formula.unit, columns)
+        is_whole = np.all([np.isfinite(evaluate(part, now, None, formula.unit)) for part in each.arguments], axis=0)
+        impossible |= is_whole & np.isnan(evaluate(each, now, None, formula.unit))
+    return impossible
+
+
+def _values(frame: pd.DataFrame, named: Iterable[str], unit: Unit | None, columns: Columns) -> dict[str, np.ndarray]:
+    """Columns as an expression counts them: numbers, times in its unit, categories that stand for numbers."""
+    values: dict[str, np.ndarray] = {}
+    for name in named:
+        column: Any = columns[name]
+        if column.is_line:
+            scale = column.per_position / UNITS[unit or "day"] if column.is_time else 1.0
+            values[name] = column.ordinary(frame[name]) * scale
+        else:
+            values[name] = frame[name].map(numbers_of(column.levels) or {}).to_numpy(dtype=np.float64, na_value=np.nan)
+    return values
 
 
 def _slack(values: Any) -> Any:

@@ -7,9 +7,9 @@ import pandas as pd
 
 from synth.constraints import Formula
 from synth.domain import numeric_scale
-from synth.domain.constraint_checks import canonical, compute, exact_positions, settled
+from synth.domain.constraint_checks import canonical, compute, exact_positions, has_no_day, settled
 from synth.schema import Schema
-from synth.schema.counted import ALONE, CLOCK, MONDAY, USUAL, WEEKDAY, beside, modeled_in
+from synth.schema.counted import ALONE, CLOCK, MONDAY, WEEKDAY, beside, modeled_in, usual_word
 from synth.schema.kinds.modeled import Modeled
 from synth.schema.kinds.moments import DAY
 
@@ -23,13 +23,14 @@ def to_counted(frame: pd.DataFrame, schema: Schema, before: Before = None) -> pd
     """The columns that the schema models, as they are counted; others are as they are.
     `frame`: in canonical form, with all columns of these. `before`: the row before each; `None`: there is none.
     """
-    counted = schema.counted
+    counted, index = schema.counted, frame.index
+    frame = frame.reset_index(drop=True)
     columns: dict[str, Any] = {name: frame[name] for name in frame if name in counted.columns}
     for name in modeled_in(schema):
         if name in frame:
             columns |= _left_of(frame, name, schema, counted, before)
     order = [name for name in counted.columns if name in columns]
-    return pd.DataFrame({name: columns[name] for name in order}, index=frame.index, copy=False)
+    return pd.DataFrame({name: columns[name] for name in order}, index=frame.index, copy=False).set_axis(index)
 
 
 def from_counted(
@@ -48,7 +49,7 @@ def from_counted(
             columns[name], outside = _category(drawn[name], frame[what.by], schema.columns[name], what, schema)
         else:
             columns[name], outside = _value(drawn, name, frame, schema, before)
-        unlawful |= outside
+        unlawful |= outside | has_no_day(frame, what, schema.columns)
     return unlawful
 
 
@@ -186,7 +187,7 @@ def _as_usual(frame: pd.DataFrame, name: str, column: Any, modeled: Modeled, sch
     levels = pd.Index(canonical(column.levels, column).array)
     places = levels.get_indexer(pd.Index(frame[name].array))
     usual = _told(modeled, column)[_said(frame[str(modeled.by)], modeled, schema)]
-    words = np.array([*map(str, column.levels), None, USUAL], dtype=object)
+    words = np.array([*map(str, column.levels), None, usual_word(column)], dtype=object)
     return pd.Series(words[np.where((places >= 0) & (places == usual), len(levels) + 1, places)], index=frame.index)
 
 
@@ -194,7 +195,7 @@ def _category(
     drawn: pd.Series, by: pd.Series, column: Any, modeled: Modeled, schema: Schema
 ) -> tuple[pd.Series, np.ndarray]:
     """Categories that another column says, or others; and true where it was to say one and does not."""
-    place = {word: at for at, word in enumerate((*map(str, column.levels), USUAL))}
+    place = {word: at for at, word in enumerate((*map(str, column.levels), usual_word(column)))}
     places = drawn.map(place).fillna(-1).to_numpy(dtype=np.int64)
     levels = canonical(column.levels, column)
     usual = places == len(levels)

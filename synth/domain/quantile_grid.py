@@ -32,17 +32,25 @@ Places = NDArray[np.float64]
 
 
 def quantile_discretizer(
-    schema: Schema, places: Mapping[str, Places], weights: Places, *, n_bins: int, least_units: float
+    schema: Schema,
+    places: Mapping[str, Places],
+    weights: Places,
+    *,
+    n_bins: int,
+    least_units: float,
+    least_of_class: float | None = None,
 ) -> Discretizer:
     """Codes of all modeled columns, read off rows.
     `places`: *Sensitive*. For each column where its values lie on the line, NaN where missing, or the number of its
     category; shape (n,) each.
+    `least_of_class`: units of a category of the target that is a code of its own; `None`: as of any.
     """
     made = []
     for name in schema.modeled:
         column: Any = schema.columns[name]
         if column.is_categorical:
-            made.append(_categories(name, column, places[name], weights, least_units))
+            least = least_of_class if name == schema.target and least_of_class else least_units
+            made.append(_categories(name, column, places[name], weights, least))
         else:
             made.append(_line(name, column, places[name], weights, n_bins, least_units))
     return Discretizer(tuple(made))

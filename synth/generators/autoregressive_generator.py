@@ -1,5 +1,6 @@
 """Autoregressive generators' base: columns learned one after another, without epsilon (`trees`, `arn`)."""
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from pydantic import Field
 
 from synth.domain import Discretizer
 from synth.domain.coded_rows import Array, CodedRows
+from synth.domain.discretizer import MISSING
 from synth.domain.quantile_grid import quantile_discretizer
 from synth.errors import TableError
 from synth.generators.base import Generator
@@ -65,12 +67,31 @@ class LearnedRows:
         sizes = [self.discretizer.attributes[place].size for place in places]
         codes = np.ravel_multi_index([self.rows.codes[:, place] for place in places], sizes)
         held = np.bincount(codes, weights=self.weights, minlength=sizes[0] * sizes[1]).reshape(sizes)
-        expected = held.sum(axis=1, keepdims=True) * held.sum(axis=0) / held.sum()
+        expected = _expected(held)
         if self.discretizer.attributes[places[0]].edges is not None:
             held, expected = (np.cumsum(table[::-1], axis=0)[::-1] for table in (held, expected))
             rare = np.maximum.accumulate((held < FEW_UNITS) & (expected >= LEAST_UNITS), axis=0)
             return ~rare
         return np.asarray((held >= FEW_UNITS) | (expected < LEAST_UNITS))
+
+    def apart(self) -> dict[tuple[str, str], NDArray[np.bool_]]:
+        """The masks of `together` of pairs of categories, and of whether two columns are missing, where they rule out
+        any: who has no internet has no online security.
+        """
+        groups = {
+            each.name: np.arange(each.size) if each.edges is None else np.arange(each.size) // (each.size + MISSING)
+            for each in self.discretizer.attributes
+        }
+        columns = dict(zip(self.discretizer.columns, self.rows.codes.T, strict=True))
+        codes = {name: own[columns[name]] for name, own in groups.items()}
+        masks = {}
+        for one, other in itertools.combinations([name for name in groups if np.ptp(codes[name])], 2):
+            sizes = groups[one].max() + 1, groups[other].max() + 1
+            held = np.bincount(codes[one] * sizes[1] + codes[other], self.weights, sizes[0] * sizes[1]).reshape(sizes)
+            allowed = (held >= FEW_UNITS) | (_expected(held) < LEAST_UNITS)
+            if not allowed.all():
+                masks[one, other] = allowed[np.ix_(groups[one], groups[other])]
+        return masks
 
     @property
     def rows_a_unit(self) -> float:
@@ -86,6 +107,7 @@ class AutoregressiveGenerator(Generator):
 
     learns_histories: ClassVar[bool] = True
     resumes: ClassVar[bool] = True
+    least_of_class: ClassVar[float] = 1.0  # share of the least units that a class of the target has
     most_rows: int = Field(
         default=200_000, ge=100, le=10_000_000, description="Rows that are learned from at most; a seeded sample."
     )
@@ -185,6 +207,7 @@ class AutoregressiveGenerator(Generator):
             place.mkdir(parents=True, exist_ok=True)
         distribution = self._learn(learned, int(rng.integers(2**63)), progress, place)
         allowed_pairs = {pair: together for pair in pairs if not (together := learned.together(pair)).all()}
+        allowed_pairs = {**learned.apart(), **allowed_pairs}
         return self.model_class()(
             self.name, schema, len(table), learned.discretizer, distribution, shares, self.parameters(), allowed_pairs
         )
@@ -201,12 +224,24 @@ class AutoregressiveGenerator(Generator):
         found = {a.name: _taken(columns.parts(a), chosen) for a in Discretizer.by_schema(schema).attributes}
         weights = _weights(table)[chosen]
         least = min(float(self.least_units), float(weights.sum()) / 2)
-        discretizer = quantile_discretizer(schema, found, weights, n_bins=self.n_bins, least_units=least)
+        discretizer = quantile_discretizer(
+            schema,
+            found,
+            weights,
+            n_bins=self.n_bins,
+            least_units=least,
+            least_of_class=least * self.least_of_class,
+        )
         cells = {
             at: each.cells_at(found[each.name]) if each.edges is not None else found[each.name].astype(np.int64)
             for at, each in enumerate(discretizer.attributes)
         }
         return LearnedRows(schema, discretizer, CodedRows.of(discretizer, cells), weights)
+
+
+def _expected(held: Array) -> Array:
+    """Counts of pairs, were both columns independent."""
+    return np.asarray(held.sum(axis=1, keepdims=True) * held.sum(axis=0) / held.sum())
 
 
 def _weights(table: TrainingTable) -> Array:

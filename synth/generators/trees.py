@@ -22,6 +22,7 @@ from synth.progress import Progress
 from synth.trees import Growth, SequentialTrees, fit_sequence
 from synth.trees.conditional import Conditional, conditional_from_arrays, conditional_to_arrays
 from synth.trees.forest import forests_from_arrays, forests_to_arrays
+from synth.trees.rare_class import SHARE
 
 
 class TreesModel(AutoregressiveModel):
@@ -42,9 +43,13 @@ class Trees(AutoregressiveGenerator):
     """
 
     name: ClassVar[str] = "trees"
+    least_of_class: ClassVar[float] = SHARE
     n_bins: int = Field(default=16, ge=2, le=1000, description="Codes of a number or time of many values, about.")
     smallest_leaf: int = Field(
         default=LEAST_UNITS, ge=1, le=10_000, description="Units of a leaf; below 20, members of the table are found."
+    )
+    caution: float = Field(
+        default=3.0, ge=0, le=1000, description="What a split gains at least, in variances by chance; less is noise."
     )
     rounds: int = Field(default=80, ge=1, le=10_000, description="Trees of a booster on 20,000 rows.")
     n_threads: int = Field(default=1, ge=1, le=1024, description="Columns that are learned at a time.")
@@ -54,7 +59,7 @@ class Trees(AutoregressiveGenerator):
         return TreesModel
 
     def _learn(self, learned: LearnedRows, seed: int, progress: Progress, place: Path | None) -> SequentialTrees:
-        growth = Growth(self.rounds, self.smallest_leaf, learned.rows_a_unit)
+        growth = Growth(self.rounds, self.smallest_leaf, learned.rows_a_unit, self.caution)
         kept = None if place is None else KeptColumns(place, self._digest(learned, seed))
         return fit_sequence(
             learned.rows,

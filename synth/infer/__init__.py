@@ -11,14 +11,25 @@ from synth.constraints import Formula, Inequality
 from synth.errors import SchemaError, TableError
 from synth.infer.facts import ColumnFacts, Role, facts_of
 from synth.infer.histories import HistoryProposal, propose_histories
-from synth.infer.kinds import NUMBERS, as_kind, check_kinds, missing_texts_of, numbers_beside, propose, repeats, without
+from synth.infer.kinds import (
+    NUMBERS,
+    as_kind,
+    check_kinds,
+    is_long_list,
+    missing_texts_of,
+    numbers_beside,
+    propose,
+    repeats,
+    texts_of_mixed,
+    without,
+)
 from synth.infer.look import RawColumn, look
 from synth.infer.parts import split_columns
 from synth.infer.personal import constant_in, settle_locales
 from synth.infer.relations import Relations, find
 from synth.infer.rising import with_order
 from synth.schema import Schema
-from synth.schema.kinds import Column
+from synth.schema.kinds import Column, TextColumn
 from synth.table import conform
 from synth.table.table import Table
 from synth.validation import sentence
@@ -75,6 +86,10 @@ def infer_schema(  # noqa: PLR0913 - each is a choice of its own, and most calls
     roles: dict[str, Role] = {name: "target" for name in (target,) if name is not None}
     roles |= {name: "entity" for name in (entity,) if name is not None}
     looked = {name: look(frame[name]) for name in frame.columns}
+    mixed = {name: texts for name, given in looked.items() if (texts := texts_of_mixed(given)) is not None}
+    if mixed:
+        frame = frame.assign(**mixed)
+        looked |= {name: look(frame[name]) for name in mixed}
     tokens = _missing_texts(looked, missing_values, kinds, roles)
     frame, parts = split_columns(frame, looked, tokens, {*kinds, *roles, *((order,) if order else ())})
     looked |= {name: look(frame[name]) for name in parts}
@@ -244,13 +259,17 @@ def _entity(columns: dict[str, Column], facts: dict[str, ColumnFacts], order: st
 def _settled(
     columns: dict[str, Column], facts: dict[str, ColumnFacts], entity: str | None, kinds: Collection[str]
 ) -> dict[str, Column]:
-    """The columns; identifiers that repeat themselves beside the entity are codes of something, or left out."""
+    """The columns; what repeats itself beside the entity is a code that several entities share, or left out."""
     settled = dict(columns)
+    owners = facts[entity].codes if entity in facts else None
     for name, column in columns.items():
-        if column.is_identifier and not facts[name].unique and name != entity:
-            is_code = entity is not None and name not in kinds and repeats(facts[name])
+        about = facts[name]
+        if column.is_identifier and not about.unique and name != entity:
+            is_code = owners is not None and name not in kinds and repeats(about, owners)
             left_out = column.model_copy(update={"drop": True})
-            settled[name] = as_kind(facts[name], "categorical") if is_code else left_out
+            settled[name] = as_kind(about, "categorical") if is_code else left_out
+        elif is_long_list(column, about) and owners is not None and name not in kinds and not repeats(about, owners):
+            settled[name] = TextColumn(drop=True, missing=column.missing, dtype=column.dtype)  # another name of it
     return settled
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
+import pandas as pd
 
 from synth.infer.facts import ColumnFacts
 from synth.table.arrow import as_objects
@@ -59,12 +59,13 @@ def sentinels(distinct: np.ndarray, counts: np.ndarray, fits: Callable[[Any], bo
 
 def of_times(column: Any, about: ColumnFacts) -> Any:
     """A column of days or times, those beside the line apart from all others."""
-    texts = about.given.form == "text"
-    cells = about.present if texts or about.given.form == "time" else as_objects(about.present)
-    series: Any = as_series(cast(pa.array(cells) if about.given.form == "time" else cells, column)[0], column)
-    line = column.instants(series).astype(np.int64)
-    codes = np.unique(about.codes[about.codes >= 0], return_inverse=True)[1] if texts else slice(None)
-    distinct, counts = np.unique(line[codes], return_counts=True)
+    codes, cells = pd.factorize(about.per_row)
+    if about.given.form == "time":
+        line = cells.astype("datetime64[us]").astype(np.int64)
+    else:
+        line = column.instants(as_series(cast(as_objects(cells), column)[0], column)).astype(np.int64)
+    order = np.argsort(line, kind="stable")
+    distinct, counts = line[order], np.bincount(codes)[order]
 
     def fits(micros: float) -> bool:
         moment = np.datetime64(int(micros), "us").item()

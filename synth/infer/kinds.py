@@ -28,9 +28,12 @@ from synth.schema.kinds import (
     Column,
     DatetimeColumn,
     IdentifierColumn,
+    RealColumn,
     TextColumn,
 )
 from synth.schema.kinds.number import INT64
+from synth.table.arrow import as_objects
+from synth.table.cast import cell_text
 from synth.validation import is_plain
 
 MISSING_TEXTS = frozenset({
@@ -39,6 +42,7 @@ MISSING_TEXTS = frozenset({
     "not available", "not applicable", "not reported", "not known", "no data",
 })  # fmt: skip
 """Words that people write where there is nothing, in lower case."""
+_NUMBER = RealColumn(bounds=(0.0, 0.0))
 LEAST_VALUES = 2  # different values beside such a text that say what a column holds
 
 
@@ -70,6 +74,15 @@ def missing_texts_of(
         return ("",)
     known = [text for text in (*sorted(tokens), "") if counts[text] or text in said]
     return tuple(sorted(dict.fromkeys(known), key=lambda text: -counts[text]))
+
+
+def texts_of_mixed(given: RawColumn) -> np.ndarray | None:
+    """The texts of numbers and odd texts in a column of objects, as spreadsheets have them; `None` where it is none."""
+    if given.form != "mixed" or {type(cell) for cell in given.cells} <= {Decimal, int, float}:
+        return None
+    shown = [None if gone else cell_text(c, _NUMBER) for c, gone in zip(given.cells, given.missing_rows, strict=True)]
+    counts = Counter(text for text in shown if text is not None and text.strip().lower() not in MISSING_TEXTS)
+    return as_objects(shown) if counts and read_amounts(counts) is not None else None
 
 
 def numbers_beside(given: RawColumn, tokens: Collection[str]) -> bool:
@@ -105,6 +118,11 @@ def _counts(given: RawColumn) -> Counter[str]:
 
 def _used(given: RawColumn) -> set[str]:
     return {text for text, n in _counts(given).items() if n and text}
+
+
+def is_long_list(column: Column, about: ColumnFacts) -> bool:
+    """True of categories that are many, for the rows that there are."""
+    return column.is_categorical and about.given.form == "text" and about.role is None and not _few(about)
 
 
 _ALPHABETS = ("#", "A", "a", "x", "X")
@@ -262,10 +280,15 @@ def _few(about: ColumnFacts) -> bool:
     return distinct <= FEW or (distinct <= 50 and distinct <= rows / 2) or (distinct <= MANY and distinct <= rows / 20)
 
 
-def repeats(about: ColumnFacts) -> bool:
-    """True of codes: most rows have a value that several others have, too, however many different ones there are."""
-    counts = np.bincount(about.codes[about.codes >= 0])
-    return about.n_distinct <= MANY and counts[counts >= OFTEN].sum() >= about.n_present / 2
+def repeats(about: ColumnFacts, owners: np.ndarray | None = None) -> bool:
+    """True of codes: most rows, or entities, have a value that several others have, too, however many there are.
+    `owners`: *Sensitive*. The entity of each row, as a code.
+    """
+    codes = about.codes[about.codes >= 0]
+    if owners is not None:
+        codes = np.unique(np.stack([codes, owners[about.codes >= 0]]), axis=1)[0]
+    counts = np.bincount(codes)
+    return bool(about.n_distinct <= MANY and counts[counts >= OFTEN].sum() >= len(codes) / 2)
 
 
 def _of_objects(about: ColumnFacts) -> Column:

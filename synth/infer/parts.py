@@ -1,6 +1,7 @@
 """Cells that hold several numbers, such as ``120/80``, ``[10, 20)`` or ``POINT (30.1 10.2)``: columns of their own."""
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 import pandas as pd
@@ -18,6 +19,12 @@ _NUMBERS = (
     re.compile(r"[+-]?(?:\d[\d.,]*\d|\d)", re.ASCII),
     re.compile(r"(?<![\d.])[+-]?\d+(?:\.\d+)?(?![\d.]*\d)", re.ASCII),
 )
+_THEN_UNIT = re.compile(r"(?P<other>\W*?)[+-]?(?:[1-9][\d.,]*\d|\d) (?P<unit>[^\W\d]\D*)")
+_UNIT_THEN = re.compile(r"(?P<unit>[A-Z]{3}|[^\W\d]{0,2}[$€£¥₹]) [+-]?(?:[1-9][\d.,]*\d|\d)(?P<other>\D*)")
+_OF_TIME = frozenset(
+    {"h", "hr", "hrs", "hour", "hours", "min", "mins", "minute", "minutes", "s", "sec", "seconds", "d", "days"}
+)
+UNIT_SHARE, MOST_UNITS, LONGEST_UNIT = 0.01, 12, 12
 _BETWEEN = re.compile(r"[%kKmM]?\s*(?:[/,;|xX×@±–'-]|\.\.|to|and|of|by|ft|lbs?|kg)\s*[$€£]?", re.ASCII)
 """What may stand between two numbers that are read apart."""
 _LEADING_ZERO = re.compile(r"[+-]?0\d")
@@ -71,14 +78,33 @@ def form_of(texts: Sequence[str]) -> str | None:
             form = _checked(first, [numbers for _, numbers in split])
             usual = form is None or read_amounts(dict.fromkeys(texts, 1)) is not None or are_times(texts)
             return None if usual else form
+    return _with_unit(texts)
+
+
+def _with_unit(texts: Sequence[str]) -> str | None:
+    """The form of numbers in several units or currencies, each in many texts: 5 mg and 2 g, $ 3 and EUR 4."""
+    for pattern, form in ((_THEN_UNIT, "{0}{{}} {{}}"), (_UNIT_THEN, "{{}} {{}}{0}")):
+        known = [pattern.fullmatch(text) for text in texts]
+        if not all(known) or len({match["other"] for match in known if match}) > 1:
+            continue
+        units = Counter(match["unit"] for match in known if match)
+        often = min(units.values()) >= max(2, UNIT_SHARE * len(texts))
+        if 2 <= len(units) <= MOST_UNITS and often and not {*units} <= _OF_TIME and all(map(_is_unit, units)):
+            other = next(match["other"] for match in known if match)
+            return None if read_amounts(dict.fromkeys(texts, 1)) is not None else form.format(other)
     return None
+
+
+def _is_unit(text: str) -> bool:
+    return len(text) <= LONGEST_UNIT and len(text.split()) <= 2
 
 
 def _split(text: str, number: re.Pattern[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What stands around the numbers of a text, and these; a hyphen between two of them is no sign."""
     literals, numbers, end = [], [], 0
     for match in number.finditer(text):
-        start = match.start() + (match[0][0] in "+-" and text[: match.start()][-1:].isdigit())
+        before = text[: match.start()][-1:]
+        start = match.start() + (match[0][0] in "+-" and (before.isalnum() or before == "%"))
         literals.append(text[end:start])
         numbers.append(text[start : match.end()])
         end = match.end()

@@ -13,7 +13,7 @@ import numpy as np
 
 from synth.constraints import Formula, Inequality
 from synth.constraints.expression import UNITS, Unit, limits
-from synth.constraints.kinds import check_operands, in_order
+from synth.constraints.kinds import check_operands, in_order, numbers_of
 from synth.schema.kinds import CategoricalColumn, IntegerColumn, RealColumn
 from synth.schema.kinds.modeled import Modeled
 from synth.schema.kinds.moments import DAY
@@ -23,17 +23,19 @@ if TYPE_CHECKING:
 
 ALONE, WEEKDAY, CLOCK = "alone", "weekday", "time of day"
 """What is held of a column beside what is left of it, as the end of a name."""
-USUAL = "as usual"
-"""Category of what is left: the one that another column says."""
+_ANY_WAY = frozenset({(False, False), (False, True), (True, False), (True, True)})
 MONDAY = 3  # days since the Monday before 1970 began
 
 
 @dataclass(frozen=True)
 class MissingPair:
-    """Two columns, and in which ways they may be missing together: of each way, whether the one is, and the other."""
+    """Two columns, and in which ways they may be missing together: of each way, whether the one is, and the other.
+    `keys`: values of the other without which the one is never as usual; `None`: it knows no such value.
+    """
 
     columns: tuple[str, str]
     allowed: frozenset[tuple[bool, bool]]
+    keys: tuple[Any, ...] | None = None
 
 
 def beside(schema: "Schema", name: str) -> dict[str, str]:
@@ -48,6 +50,14 @@ def beside(schema: "Schema", name: str) -> dict[str, str]:
         while free[end] in schema.columns:
             free[end] += " "
     return free
+
+
+def usual_word(column: Any) -> str:
+    """The category of what is left that stands for what another column says."""
+    word = "as usual"
+    while word in map(str, column.levels):
+        word += " "
+    return word
 
 
 def modeled_in(schema: "Schema") -> dict[str, Modeled]:
@@ -93,6 +103,11 @@ def _missing_pairs(schema: "Schema") -> Iterator[MissingPair]:
     """Nothing is left of a column where an operand is missing, nor beside a value alone."""
     for name, modeled in modeled_in(schema).items():
         column = schema.columns[name]
+        if modeled.by is not None:
+            if modeled.by not in modeled_in(schema):
+                keys = tuple(key for key, _ in modeled.usual)
+                yield MissingPair((name, modeled.by), _ANY_WAY, keys)
+            continue
         neither = {(True, True)} if column.missing else set()
         if (alone := beside(schema, name).get(ALONE)) is not None:
             yield MissingPair((name, alone), frozenset({(False, True), (True, False), *neither}))
@@ -126,7 +141,7 @@ def _left(schema: "Schema", name: str, column: Any) -> Any:
     """The column of what is left, within bounds that follow from those of the columns."""
     modeled: Modeled = column.modeled
     if modeled.by is not None:
-        return CategoricalColumn(categories=(USUAL, *map(str, column.levels)))
+        return CategoricalColumn(categories=(usual_word(column), *map(str, column.levels)))
     ends = np.array(column.span)
     formula = np.zeros(2) if modeled.expression is None else _limits(schema, modeled, column)
     if modeled.parts:
@@ -182,6 +197,9 @@ def _limits(schema: "Schema", modeled: Modeled, column: Any) -> np.ndarray:
 
 
 def _in_unit(column: Any, unit: Unit | None) -> tuple[float, float]:
+    if not column.is_line:
+        numbers = (numbers_of(column.levels) or {}).values()
+        return min(numbers), max(numbers)
     low, high = column.span
     if not column.is_time:
         return low, high

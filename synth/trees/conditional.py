@@ -23,6 +23,8 @@ Codes = NDArray[np.int32]
 LEAST_BOOSTED = 80
 """Rows from which on two sets of codes are told apart by features; fewer have their frequencies."""
 STACKED_CODES = 12  # codes of a number beyond which its mean is a feature
+MANY_CATEGORIES, MOST_DIRECTIONS = 8, 3
+"""Categories, and codes of a column, from which on they are placed on more than one line; and lines at most."""
 N_FOLDS = 3  # of the mean that is stacked
 PRIOR_ROWS = 5.0  # rows by which the means of a category are drawn to those of all rows
 SMALLEST_CHANCE, SMALLEST_VARIANCE = 1e-9, 1e-4
@@ -134,8 +136,8 @@ class Stack:
 @dataclass(frozen=True, eq=False)
 class Conditional:
     """One column given those before it.
-    `places`: for features that are categories, by number, the place of each on a line, shape (size,). Neighbors go with
-    like values of the column.
+    `places`: for features that are categories, by number, the place of each on one to three lines, shape (size, k).
+    Neighbors go with like values of the column.
     """
 
     distribution: Marginal | Boosters
@@ -196,14 +198,18 @@ def draw_codes(
     """A code for each row, among those that are open to it, as far as it has a chance of any; shape (n,).
     `is_open`: shape (n, size); `None`: all codes are.
     """
-    if is_open is None or is_open.all():
-        return distribution.draw(rows, rng)
-    table = distribution.table(rows)
+    codes = distribution.draw(rows, rng)
+    if is_open is None:
+        return codes
+    # Those that are closed are drawn once more, among the open ones: the others keep their shares.
+    again = np.flatnonzero(~is_open[np.arange(len(codes)), codes])
+    table, is_open = distribution.table(rows[again]), is_open[again]
     left = table * is_open
     left = np.where(left.sum(axis=1, keepdims=True) > 0, left, table)
     running = np.cumsum(left, axis=1)
-    marks = _below(rng, len(rows))[:, np.newaxis] * running[:, -1:]
-    return np.asarray((running <= marks).sum(axis=1), dtype=np.int32)
+    marks = _below(rng, len(again))[:, np.newaxis] * running[:, -1:]
+    codes[again] = (running <= marks).sum(axis=1)
+    return codes
 
 
 def _boosters(rows: Features, learned: TrainingColumn, growth: Growth, rng: np.random.Generator) -> Boosters:
@@ -223,7 +229,7 @@ def _boosters(rows: Features, learned: TrainingColumn, growth: Growth, rng: np.r
         is_boosted = len(places) >= LEAST_BOOSTED and min(n_right, n_left) >= growth.leaf_rows
         nodes.append((first, middle, end))
         log_odds.append(np.log(n_right / n_left))
-        forests.append(growth.boosted(rows[places], right, "binary", _seed(rng)) if is_boosted else None)
+        forests.append(growth.boosted(rows[places], right, "binary") if is_boosted else None)
     shaped = np.array(nodes, dtype=np.int32).reshape(-1, 3)
     return Boosters(order.astype(np.int32), shaped, np.array(log_odds), tuple(forests), learned.size)
 
@@ -253,31 +259,50 @@ def _axis(rows: Features, learned: TrainingColumn) -> Array:
 
 
 def _places(learned: TrainingColumn, counts: Array) -> dict[int, Array]:
-    """The place of each category of each feature that is one, by the mean of the column beside it."""
-    if learned.scores is not None:
-        response = _shares_below(learned.scores)
-    else:
-        order = np.argsort(-counts, kind="stable")
-        shares = np.empty(len(counts))
-        shares[order] = np.cumsum(counts[order]) / len(learned.codes)
-        response = shares[learned.codes]
-    made = {}
+    """The places of each category of each feature that is one: on the first line by the mean of the column beside it,
+    and of many categories on up to two more, in which they differ beyond noise.
+    """
+    places = {}
     for column, size in learned.categories.items():
         held = learned.rows[:, column].astype(np.int64)
-        n = np.bincount(held, minlength=size)
-        sums = np.bincount(held, weights=response, minlength=size)
-        means = (sums + PRIOR_ROWS * response.mean()) / (n + PRIOR_ROWS)
-        made[column] = np.argsort(np.argsort(means, kind="stable"), kind="stable").astype(np.float64)
-    return made
+        table = np.bincount(held * learned.size + learned.codes, minlength=size * learned.size)
+        lines = _directions(table.reshape(size, learned.size).astype(np.float64))
+        if learned.scores is not None:
+            response = _shares_below(learned.scores)
+            sums = np.bincount(held, weights=response, minlength=size)
+            means = (sums + PRIOR_ROWS * response.mean()) / (np.bincount(held, minlength=size) + PRIOR_ROWS)
+            lines = np.column_stack([means, lines[:, 1:]])
+        if np.count_nonzero(counts) < MANY_CATEGORIES or size < MANY_CATEGORIES:
+            lines = lines[:, :1]
+        places[column] = np.argsort(np.argsort(lines, axis=0, kind="stable"), axis=0, kind="stable").astype(np.float64)
+    return places
+
+
+def _directions(table: Array) -> Array:
+    """Scores of categories by the codes beside them, the directions in which they differ most; shape (size, 1 to 3).
+    `table`: rows of each category and code, shape (size, n_codes).
+
+    Source: Hirschfeld 1935; Benzecri 1973 (correspondence analysis).
+    """
+    counts, codes = table.sum(axis=1), table.sum(axis=0)
+    seen = np.ix_(counts > 0, codes > 0)
+    expected = np.outer(counts, codes)[seen] / table.sum()
+    _, strengths, axes = np.linalg.svd((table[seen] - expected) / np.sqrt(expected), full_matrices=False)
+    noise = np.sqrt(expected.shape).sum()  # the largest singular value of so many independent cells
+    n_directions = int(np.clip((strengths > noise).sum(), 1, MOST_DIRECTIONS))
+    means = table[:, codes > 0] / np.sqrt(codes[codes > 0]) / (counts[:, np.newaxis] + PRIOR_ROWS)
+    return np.asarray(means @ axes[:n_directions].T)
 
 
 def _placed(rows: Features, places: Mapping[int, Array]) -> Features:
     if not places:
         return rows
-    rows = rows.copy()
+    rows, more = rows.copy(), []
     for column, table in places.items():
-        rows[:, column] = table[rows[:, column].astype(np.int64)]
-    return rows
+        held = rows[:, column].astype(np.int64)
+        rows[:, column] = table[held, 0]
+        more.append(table[held, 1:].astype(np.float32))
+    return np.column_stack([rows, *more])
 
 
 def _stack(rows: Features, scores: Array, growth: Growth, rng: np.random.Generator) -> tuple[Stack, Features]:
@@ -288,7 +313,7 @@ def _stack(rows: Features, scores: Array, growth: Growth, rng: np.random.Generat
     forests = []
     for fold in range(N_FOLDS):
         out = folds == fold
-        forests.append(growth.boosted(rows[~out], normal[~out], "regression", _seed(rng)))
+        forests.append(growth.boosted(rows[~out], normal[~out], "regression"))
         means[out] = forests[-1].total(rows[out])
     return Stack(tuple(forests)), np.column_stack([rows, means])
 
@@ -365,15 +390,14 @@ def conditional_to_arrays(
 def conditional_from_arrays(
     content: Mapping[str, Any], arrays: Arrays, forests: Sequence[Forest], size: int, n_features: int
 ) -> Conditional:
+    places = {int(name.removeprefix("place")): array for name, array in arrays.items() if name.startswith("place")}
+    width = n_features + sum(_checked_array(table, np.float64, 2).shape[1] - 1 for table in places.values())
     stack = None
     if "stack" in content:
-        stack = Stack(tuple(_checked_forest(number, forests, n_features) for number in content["stack"]))
+        stack = Stack(tuple(_checked_forest(number, forests, width) for number in content["stack"]))
         if not stack.forests:
             raise ValueError("a stack has forests")
-    width = n_features + (stack is not None)
-    places = {int(name.removeprefix("place")): array for name, array in arrays.items() if name.startswith("place")}
-    for table in places.values():
-        _checked_array(table, np.float64, 1)
+        width += 1
     refinement = None
     if "refinement" in content:
         tree = _checked_forest(content["refinement"], forests, width + 1, one_tree=True)

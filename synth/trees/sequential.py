@@ -3,6 +3,7 @@
 Source: synthpop (Nowok, Raab & Dibben 2016, "synthpop: Bespoke Creation of Synthetic Data in R").
 """
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from scipy.special import betainc
 from threadpoolctl import threadpool_limits
 
 from synth.domain.coded_rows import CodedRows, Evidence
-from synth.domain.discretizer import MISSING, Attribute, Discretizer
+from synth.domain.discretizer import Attribute, Discretizer
 from synth.trees.conditional import (
     Codes,
     Conditional,
@@ -24,8 +25,12 @@ from synth.trees.conditional import (
     draw_codes,
     fit_conditional,
 )
+from synth.trees.features import compute_features, is_unordered, n_features
 from synth.trees.forest import Array, Features, Forest, Growth, forests_from_arrays, forests_to_arrays
+from synth.trees.rare_class import RareClass, fit_rare_class, rare_codes
 
+Classes = Sequence[tuple[RareClass, NDArray[np.intp]]]
+"""Rare classes, and the rows of each."""
 FOCUS = 2  # factor of the rounds for the column that matters most
 ROWS_AT_ONCE = 100_000
 """Rows that are drawn at a time: what they need in memory does not grow with a table."""
@@ -49,6 +54,8 @@ class SequentialTrees:
     order: tuple[int, ...]
     conditionals: tuple[Conditional, ...]
     n_given: int = 0
+    target: int | None = None
+    rare: tuple[RareClass, ...] = ()
 
     def draw(self, n_rows: int, rng: np.random.Generator, evidence: Evidence | None = None) -> CodedRows:
         """Rows; those of given columns have what is given, and weigh what the columns before say of it."""
@@ -58,33 +65,69 @@ class SequentialTrees:
 
     def _drawn(self, start: int, n: int, rng: np.random.Generator, evidence: Evidence) -> CodedRows:
         codes = np.zeros((n, len(self.order)), dtype=np.int32, order="F")
-        features = np.zeros((n, len(self.order)), dtype=np.float32)
+        ends = _ends(self.discretizer, self.order)
+        features = np.zeros((n, ends[-1]), dtype=np.float32)
         ranks: dict[int, Array] = {}
         log_weights = np.zeros(n)
         n_given = self.n_given if evidence.rows is None else evidence.n_given
-        for position, place in enumerate(self.order[:n_given]):
-            of_rows = slice(start, start + n)
-            codes[:, place] = evidence.given_codes(place)[of_rows]
-            if (held := evidence.given_ranks(place)) is not None:
-                ranks[place] = held[of_rows]
-            features[:, position] = _feature(self.discretizer.attributes[place], codes[:, place], ranks.get(place))
-        drawn = zip(self.order[n_given:], self.conditionals[n_given - self.n_given :], strict=True)
-        for position, (place, conditional) in enumerate(drawn, start=n_given):
-            attribute = self.discretizer.attributes[place]
-            rows = conditional.features(features[:, :position], rng)
-            if (given := evidence.codes.get(place)) is not None:
-                codes[:, place] = given
-                if position and not {*self.order[:position]} <= {*evidence.codes}:
-                    log_weights += _log_chances(conditional, rows, given, evidence.intervals.get(place))
+        classes = self._rare_rows(n, evidence, rng)
+        for position, place in enumerate(self.order):
+            attribute, of_rows = self.discretizer.attributes[place], slice(start, start + n)
+            if position < n_given:
+                codes[:, place] = evidence.given_codes(place)[of_rows]
+                if (held := evidence.given_ranks(place)) is not None:
+                    ranks[place] = held[of_rows]
             else:
-                is_open = evidence.open_codes(place, codes, self.order[:position])
-                codes[:, place] = draw_codes(conditional.distribution, rows, is_open, rng)
-            if conditional.refinement is not None:
-                ranks[place] = conditional.refinement.draw(rows, codes[:, place], rng)
-                if place in evidence.intervals:
-                    ranks[place][:] = np.mean(evidence.intervals[place])
-            features[:, position] = _feature(attribute, codes[:, place], ranks.get(place))
+                conditional = self.conditionals[position - self.n_given]
+                rows = conditional.features(features[:, : ends[position]], rng)
+                if (given := evidence.codes.get(place)) is not None:
+                    codes[:, place] = given
+                    if position and not {*self.order[:position]} <= {*evidence.codes}:
+                        log_chances = _log_chances(conditional, rows, given, evidence.intervals.get(place))
+                        log_weights += self._of_classes(log_chances, classes, place, given)
+                else:
+                    is_open = evidence.open_codes(place, codes, self.order[:position])
+                    codes[:, place] = draw_codes(conditional.distribution, rows, is_open, rng)
+                if conditional.refinement is not None:
+                    ranks[place] = conditional.refinement.draw(rows, codes[:, place], rng)
+                    if place in evidence.intervals:
+                        ranks[place][:] = np.mean(evidence.intervals[place])
+                if place not in evidence.codes:
+                    self._draw_classes(codes, ranks, classes, place, rng)
+            features[:, ends[position] : ends[position + 1]] = compute_features(
+                attribute, codes[:, place], ranks.get(place)
+            )
         return CodedRows(codes, ranks, log_weights)
+
+    def _draw_classes(
+        self, codes: Codes, ranks: Mapping[int, Array], classes: Classes, place: int, rng: np.random.Generator
+    ) -> None:
+        """Draw anew the codes and ranks of a column in rows of rare classes that differ in it."""
+        for each, own in classes:
+            if place == self.target:
+                codes[own, place] = each.code
+            elif place in each.masses:
+                codes[own, place], within = each.draw(self.discretizer.attributes[place], place, len(own), rng)
+                if place in ranks:
+                    ranks[place][own] = within
+
+    def _of_classes(self, log_chances: Array, classes: Classes, place: int, code: int) -> Array:
+        """The log-chances of a code for each row, those of rows of rare classes replaced."""
+        for each, own in classes:
+            if place == self.target:
+                log_chances[own] = 0.0
+            elif place in each.masses:
+                log_chances[own] = each.log_chance(self.discretizer.attributes[place], place, code)
+        return log_chances
+
+    def _rare_rows(self, n: int, evidence: Evidence, rng: np.random.Generator) -> Classes:
+        """Rare classes, and the rows that are of each, before any column is drawn."""
+        if not self.rare or self.target is None:
+            return []
+        code = evidence.codes.get(self.target)
+        shares = np.array([each.share if code is None else float(each.code == code) for each in self.rare])
+        classes = rng.choice(len(shares) + 1, n, p=[*shares, 1 - shares.sum()])
+        return [(each, np.flatnonzero(classes == at)) for at, each in enumerate(self.rare)]
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Plain data and arrays, for `from_arrays`."""
@@ -96,6 +139,9 @@ class SequentialTrees:
             columns.append(description)
             arrays |= {f"{place}.{name}": array for name, array in own.items()}
         described = {"order": list(self.order), "columns": columns, "n_given": self.n_given}
+        described["rare"] = [[each.code, each.share] for each in self.rare]
+        for at, each in enumerate(self.rare):
+            arrays |= {f"rare{at}.{place}": mass for place, mass in each.masses.items()}
         return described, {**arrays, **forests_to_arrays(forests)}
 
     @classmethod
@@ -110,20 +156,33 @@ class SequentialTrees:
             raise ValueError("the order is not one of the columns")
         forests = forests_from_arrays(arrays)
         attributes = [discretizer.attributes[place] for place in order]
-        made = []
+        made, ends = [], _ends(discretizer, order)
         drawn = zip(order[n_given:], content["columns"], strict=True)
         for position, (place, description) in enumerate(drawn, start=n_given):
             prefix = f"{place}."
             own = {name.removeprefix(prefix): part for name, part in arrays.items() if name.startswith(prefix)}
-            conditional = conditional_from_arrays(description, own, forests, attributes[position].size, position)
+            conditional = conditional_from_arrays(description, own, forests, attributes[position].size, ends[position])
             sizes = {p: len(table) for p, table in conditional.places.items()}
-            known = {p: each.size for p, each in enumerate(attributes[:position]) if _is_unordered(each)}
+            known = {ends[p]: each.size for p, each in enumerate(attributes[:position]) if is_unordered(each)}
             if not sizes.items() <= known.items():
                 raise ValueError("a feature has other categories than its column")
             if (conditional.refinement is not None) != attributes[position].is_refined:
                 raise ValueError("columns are refined where codes have several cells, and only there")
             made.append(conditional)
-        return cls(discretizer, order, tuple(made), n_given)
+        rare = []
+        for at, (code, share) in enumerate(content.get("rare", [])):
+            if n_given or type(code) is not int or not (0 <= code < attributes[-1].size and 0 <= share < 1):
+                raise ValueError("a rare class is no code of the last column")
+            masses = {place: arrays[name] for place in order[:-1] if (name := f"rare{at}.{place}") in arrays}
+            for place, mass in masses.items():
+                if (
+                    mass.shape != (discretizer.attributes[place].n_cells,)
+                    or not 0 < mass.sum() < np.inf
+                    or mass.min() < 0
+                ):
+                    raise ValueError("masses are not those of the cells")
+            rare.append(RareClass(code, float(share), masses))
+        return cls(discretizer, order, tuple(made), n_given, order[-1], tuple(rare))
 
 
 def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
@@ -146,25 +205,28 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
     """
     import sklearn.ensemble  # noqa: F401 - threads of a library are limited once it is loaded
 
+    rare, rows, weights = _without_rare(rows, discretizer, weights, growth, seed, focus, n_given)
     attributes = [discretizer.attributes[place] for place in order]
-    features = np.zeros((len(weights), len(order)), dtype=np.float32)
+    ends = _ends(discretizer, order)
+    features = np.zeros((len(weights), ends[-1]), dtype=np.float32)
     for position, place in enumerate(order):
-        features[:, position] = _feature(attributes[position], rows.codes[:, place], rows.ranks.get(place))
-    categories = {p: each.size for p, each in enumerate(attributes) if _is_unordered(each)}
+        features[:, ends[position] : ends[position + 1]] = compute_features(
+            attributes[position], rows.codes[:, place], rows.ranks.get(place)
+        )
+    categories = {ends[p]: each.size for p, each in enumerate(attributes) if is_unordered(each)}
     seeds = np.random.SeedSequence(seed).spawn(len(order))
     done: list[int] = []
 
     def fitted(position: int) -> Conditional:
         place = order[position]
-        conditional = None if kept is None else kept.load(place, attributes[position].size, position)
+        conditional = None if kept is None else kept.load(place, attributes[position].size, ends[position])
         if conditional is None:
-            is_line = attributes[position].edges is not None or not _is_unordered(attributes[position])
             learned = TrainingColumn(
-                features[:, :position],
-                {p: size for p, size in categories.items() if p < position},
+                features[:, : ends[position]],
+                {p: size for p, size in categories.items() if p < ends[position]},
                 rows.codes[:, place],
                 attributes[position].size,
-                features[:, position].astype(np.float64) if is_line else None,
+                None if is_unordered(attributes[position]) else features[:, ends[position]].astype(np.float64),
                 rows.ranks.get(place),
                 _widths(attributes[position], rows.codes[:, place], rows.ranks.get(place)),
                 weights,
@@ -184,21 +246,34 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
         else:
             with ThreadPoolExecutor(n_threads) as pool:
                 made = list(pool.map(fitted, range(n_given, len(order))))
-    return SequentialTrees(discretizer, tuple(order), tuple(made), n_given)
+    return SequentialTrees(discretizer, tuple(order), tuple(made), n_given, order[-1], rare)
 
 
-def _is_unordered(attribute: Attribute) -> bool:
-    """True if a column's codes are categories in no order, of which there are more than two."""
-    column = attribute.column
-    return attribute.size > 2 and column.is_categorical and not (column.is_boolean or column.is_ordered)
+def _without_rare(
+    rows: CodedRows,
+    discretizer: Discretizer,
+    weights: Array,
+    growth: Growth,
+    seed: int,
+    focus: int | None,
+    n_given: int,
+) -> tuple[tuple[RareClass, ...], CodedRows, Array]:
+    """Rare classes of the target, the last column; and the other rows. Of histories and entities there are none."""
+    if focus is None or n_given or growth.rows_a_unit != 1:
+        return (), rows, weights
+    codes = rows.codes[:, focus]
+    rare = rare_codes(discretizer.attributes[focus], codes, growth.smallest_leaf)
+    if not rare:
+        return (), rows, weights
+    rng = np.random.default_rng(np.random.SeedSequence([seed, 1]))
+    classes = tuple(fit_rare_class(rows, discretizer.attributes, focus, code, rng) for code in rare)
+    others = np.flatnonzero(~np.isin(codes, rare))
+    return classes, rows.taken(others), weights[others]
 
 
-def _feature(attribute: Attribute, codes: Codes, ranks: Array | None) -> Array:
-    """A column as trees see it: its codes, of numbers with the middle rank of the cell; missing in order is -1."""
-    values = codes.astype(np.float64)
-    if attribute.is_refined and ranks is not None:
-        values += attribute.middle_ranks[attribute.ranked(codes, ranks)]
-    return values if _is_unordered(attribute) else np.where(codes == attribute.size + MISSING, -1.0, values)
+def _ends(discretizer: Discretizer, order: Sequence[int]) -> list[int]:
+    """The number of features before each column, and of all."""
+    return list(itertools.accumulate((n_features(discretizer.attributes[place]) for place in order), initial=0))
 
 
 def _widths(attribute: Attribute, codes: Codes, ranks: Array | None) -> Array | None:

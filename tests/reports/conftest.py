@@ -152,6 +152,7 @@ def _estimates(
     yield one("pairs.tvd.mean", q["tv2"], 0.004, 0.031, 0.084)
     yield one("pairs.tvd.floor_share", q["share"], 0.04, 0.0, 1.0)
     yield one("pairs.tvd.floor_excess", 0.053 * (q["share"] - 1.0), 0.004, -0.053, 0.0)
+    yield one("relations.lost.worst", 0.0002, 0.0008, 0.0, 0.81, note="The worst is 'a' is at most 'b'.")
     yield one("pairs.dependence.floor_share", q["share"] ** 3, 0.0202, 0.0, 1.0, n=39074)
     yield one("pairs.dependence.floor_share.worst", min(q["share"] + 0.1, 1.0), 0.06, 0.05, 1.0, n=39074)
     yield one("pairs.association.kept", 1 - q["share"], 0.03, 1.0, 0.02, direction="higher")

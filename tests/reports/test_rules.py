@@ -20,9 +20,9 @@ FIGURE = {
 }  # fmt: skip
 
 
-def _with(evaluation: Evaluation, figure: object) -> str:
+def _with(evaluation: Evaluation, figure: object, name: str = "validity") -> str:
     first, *others = evaluation.candidates
-    shown = replace(first, figures={**first.figures, "validity": figure})
+    shown = replace(first, figures={**first.figures, name: figure})
     return render_html(replace(evaluation, candidates=(shown, *others)))
 
 
@@ -40,3 +40,12 @@ def test_the_report_counts_what_breaks_each_rule_and_shows_its_shapes(evaluation
 
 def test_a_report_without_rules_has_no_section_of_them(evaluation: Evaluation) -> None:
     assert 'id="rules"' not in _with(evaluation, {})
+
+
+def test_relations_are_written_out_with_what_is_left_of_them(evaluation: Evaluation) -> None:
+    of = {"kept": 0.046, "reference": 1.0, "floor": 0.001, "real": "0 to 22 days", "synthetic": "0 to 660 days"}
+    page = _with(evaluation, [{"relation": f"`{BAD}` = admitted + nights in days", **of}], "relations")
+    section = page.split('id="pairs"')[1].split("</section>")[0]
+    assert "1 relation that real rows keep" in section
+    assert all(f">{cell}<" in section for cell in ("0.046", "0 to 22 days", "0 to 660 days"))
+    assert BAD not in page

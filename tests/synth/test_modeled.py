@@ -1,6 +1,8 @@
 """Columns that are modeled as what is left of a formula: exact in every row, by every generator, and free of charge."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,15 +10,20 @@ import pandas as pd
 import pytest
 
 import synth
+from synth.declare import assertions
 from synth.domain import Discretizer
 from synth.domain.counted_form import from_counted, to_counted
-from synth.errors import JobError
+from synth.errors import JobError, SchemaError
 from synth.generators import registry
 from synth.generators.fitting.counted import counted_source
 from synth.generators.fitting.mapped_table import MappedTable
 from synth.generators.fitting.training_data import TrainingTable
+from synth.generators.models.constraints import completed
+from synth.histories.ordering import broken_in
 from synth.local.survey import Survey
+from synth.parsing import GivenFile
 from synth.schema import Schema, build_schema
+from synth.schema_file import schema_of, to_toml
 from synth.table import Table, conform
 from tests.synth.generators.test_contract import fitted
 
@@ -210,3 +217,103 @@ def test_a_modeled_column_is_given_with_what_it_is_worked_out_from_or_by_rejecti
 def test_a_saved_model_gives_the_same_rows(trees: Any, tmp_path: Any) -> None:
     trees.save(tmp_path / "model")
     pd.testing.assert_frame_equal(synth.load_model(tmp_path / "model").sample(30, seed=1), trees.sample(30, seed=1))
+
+
+DATED = {
+    "year": {"kind": "integer", "bounds": [2020, 2021]},
+    "month": {"kind": "categorical", "categories": ["Feb", "March"]},
+    "mday": {"kind": "integer", "bounds": [1, 31]},
+    "left": {"kind": "date", "bounds": DAYS, "modeled": {"expression": "date(year, month, mday)", "unit": "day"}},
+}
+OPEN = {"expression": "either(before(open), lent) - paid", "column": {"kind": "integer", "bounds": [0, 0]}}
+LOAN: dict[str, Any] = {
+    "who": {"kind": "identifier", "bounds": [0, 10**6]},
+    "day": {"kind": "date", "bounds": DAYS},
+    "lent": {"kind": "integer", "bounds": [0, 9000]},
+    "paid": {"kind": "integer", "bounds": [0, 900]},
+    "open": {
+        "kind": "integer",
+        "bounds": [-9000, 9000],
+        "modeled": OPEN,
+    },
+    "gap": {"kind": "integer", "bounds": [0, 400], "missing": True},
+}
+GAP = {"kind": "formula", "column": "gap", "expression": "day - before(day)", "unit": "day"}
+LOANS: dict[str, Any] = {
+    "status": "declared", "n_units": 60, "entity": "who", "max_rows_per_unit": 4, "order": "day", "columns": LOAN,
+    "constant_in_entity": ["lent"], "constraints": [GAP],
+}  # fmt: skip
+
+
+def loans() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"who": np.repeat(np.arange(60), 4), "lent": np.repeat(rng.integers(1000, 9000, 60), 4)})
+    rows["day"] = pd.Timestamp("2021-01-01") + pd.to_timedelta(
+        np.tile(np.arange(4) * 30, 60) + rng.integers(0, 9, 240), "D"
+    )
+    rows["paid"] = rng.integers(0, 900, 240)
+    rows["open"] = rows["lent"] - rows.groupby("who")["paid"].cumsum()
+    rows["gap"] = rows.groupby("who")["day"].diff().dt.days.astype("Int64")
+    return rows[list(LOAN)]
+
+
+@pytest.mark.parametrize(("name", "more"), [("trees", {}), ("mst", {}), ("mst", {"epsilon": 9.0})])
+def test_running_sums_and_steps_are_exact_in_every_row_of_a_history(name: str, more: Any, tmp_path: Any) -> None:
+    schema = build_schema(LOANS)
+    model = synth.fit(loans(), schema, name, **more)
+    rows = model.sample(100, seed=1)
+    of_entity = rows.groupby("who", sort=False)
+    assert (rows["open"] == rows["lent"] - of_entity["paid"].cumsum()).all()
+    days = pd.to_datetime(rows["day"]).groupby(rows["who"], sort=False).diff().dt.days
+    assert (rows["gap"].astype("Float64").fillna(-1) == days.fillna(-1)).all()
+    model.save(tmp_path / "model")
+    pd.testing.assert_frame_equal(synth.load_model(tmp_path / "model").sample(100, seed=1), rows)
+    assert not broken_in(conform(rows, schema), schema.constraints[0], schema).any()
+
+
+def test_rows_drawn_one_by_one_hold_running_sums_as_values_and_refuse_formulas_that_look_back() -> None:
+    schema = build_schema({**LOANS, "constraints": []})
+    assert registry.generator("independent").fit(loans(), schema).schema.columns["open"].modeled is None
+    with pytest.raises(SchemaError, match="computed from the row before"):
+        registry.generator("independent").fit(loans(), build_schema(LOANS))
+
+
+def test_days_of_three_columns_are_days_of_the_calendar() -> None:
+    schema = build_schema({"status": "declared", "columns": DATED})
+    drawn = pd.DataFrame({"year": [2020, 2021], "month": ["Feb", "Feb"], "mday": [29, 29], "left": [1, 1]})
+    table, unlawful = completed(drawn.astype({"year": "Int64", "mday": "Int64", "left": "Int64"}), schema)
+    assert unlawful.tolist() == [False, True]
+    assert table["left"][0] == pd.Timestamp("2020-03-01")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("stay", {"expression": "lwo"}, "'lwo' is no column"),
+        ("stay", {"expression": "admitted"}, 'unit = "day"'),
+        ("stay", {"expression": "low"}, "set alone = true"),
+        ("stay", {"expression": "stay + n"}, "circle"),
+        ("stay", {"expression": "n", "left": "ratio", "parts": True}, "no ratio"),
+        ("stay", {"expression": "nn(n)"}, "no function 'nn'"),
+        ("total", {"expression": "price", "left": "ratio"}, "give them in modeled.column"),
+        ("language", {"by": "country", "usual": [["de", "dutch"]]}, "cannot hold"),
+        ("language", {"by": "country"}, "usual has one pair"),
+        (
+            "admitted",
+            {"expression": "before(admitted)", "proposed": "seen", "unit": "day", "alone": True},
+            "no proposal",
+        ),
+    ],
+)
+def test_what_cannot_be_modeled_is_refused_in_one_sentence(name: str, content: Any, words: str) -> None:
+    columns = {**COLUMNS, name: {**COLUMNS[name], "modeled": content}}
+    with pytest.raises(SchemaError, match=re.escape(words)):
+        build_schema({"status": "declared", "columns": columns})
+
+
+def test_a_declared_model_of_a_column_is_written_read_and_asserted() -> None:
+    schema = modeled()
+    assert schema_of(GivenFile(Path("s.toml"), to_toml(schema).encode())) == schema
+    words = dict(assertions(schema))
+    assert "it is learned as what is left of admitted + stay" in words["discharged"]
+    assert "'deu' of 'de'" in words["language"]

@@ -26,6 +26,7 @@ from synth.schema import Schema
 
 PILOT_ROWS = 10_000  # candidates whose weights say how many of them are accepted
 MOST_AT_ONCE = 200_000  # candidates that are in memory at a time
+FEWEST_MEMBERS = 10  # rows of a category below which nothing is learned of it
 MOST_CANDIDATES, FEWER_CANDIDATES = 200, 25
 """Candidates that are drawn for a row at most, on average; fewer where the model can be asked directly instead."""
 
@@ -165,11 +166,13 @@ class AutoregressiveModel(ModelDisplay):
         return (*structural_zeros(self.schema, self.discretizer), *allowed_pairs)
 
     def _is_merged(self, conditions: Conditions) -> bool:
-        """True where a category that is asked for shares its code with others: rows are then those of all of them."""
+        """True where a category that is asked for shares its code with others, or is too rare to be learned: rows are
+        then those of all of them.
+        """
         attributes = {attribute.name: attribute for attribute in self.discretizer.attributes}
         asked = ((attributes[name], value) for name, value in conditions.values.items())  # noqa: PD011
-        codes = [(one, one.codes(value)[0]) for one, value in asked if one.edges is None]
-        return any(np.count_nonzero(one.mass[one.group == code]) > 1 for one, code in codes)
+        masses = [one.mass[one.group == one.codes(value)[0]] for one, value in asked if one.edges is None]
+        return any(np.count_nonzero(mass) > 1 or mass.sum() < FEWEST_MEMBERS for mass in masses)
 
     def _evidence(self, conditions: Conditions, zeros: Sequence[Factor]) -> Evidence:
         """Evidence on codes and ranks, by conditions and structural zeros."""

@@ -95,7 +95,15 @@ def _missing_together(pair: MissingPair, of: list[Attribute]) -> np.ndarray:
     """Pairs of codes of which such are missing together as may be."""
     is_missing = [np.arange(attribute.size) == attribute.group[MISSING] for attribute in of]
     kinds = 2 * is_missing[0][:, None] + is_missing[1][None, :]
-    return np.isin(kinds, [2 * first + second for first, second in pair.allowed])
+    open_codes = np.isin(kinds, [2 * first + second for first, second in pair.allowed])
+    if pair.keys is not None:
+        left, by = of
+        usual = left.codes(pd.Series(left.column.levels[:1], dtype=object))[0]
+        if np.count_nonzero(left.group[:OTHER] == usual) == 1:  # else other categories share the code
+            told = np.zeros(by.size, dtype=bool)
+            told[by.codes(canonical(pair.keys, by.column))] = True
+            open_codes[usual] &= told
+    return open_codes
 
 
 def _ordered(constraint: Inequality, low: Attribute, high: Attribute) -> np.ndarray:
@@ -171,7 +179,7 @@ Draw = Callable[[int], pd.DataFrame]
 
 
 def draw_lawful(draw: Draw, n_rows: int, schema: Schema, part: Part | None = None) -> pd.DataFrame:
-    """Rows that keep every constraint of the schema; without constraints, one plain draw."""
+    """Rows that keep every constraint of the schema, from rows as they are counted."""
     if not _drawn(schema) and not schema.worked_out:
         return draw(n_rows)
     _check_room(n_rows if part is None else part.n_table, schema)
@@ -343,5 +351,7 @@ def _hardest(batch: pd.DataFrame, accepted: list[pd.DataFrame], schema: Schema) 
             return compute(batch, constraint, schema.columns)[1]
         return broken(batch, constraint, schema.columns)
 
-    worst = max(_drawn(schema), key=lambda constraint: int(flags(constraint).sum()))
+    worst = max(_drawn(schema), key=lambda constraint: int(flags(constraint).sum()), default=None)
+    if worst is None or not flags(worst).any():
+        return f"most of them leave the bounds of what is worked out from others ({', '.join(schema.worked_out)})"
     return f"most of them break that {worst}" + (" within its bounds" if isinstance(worst, Formula) else "")

@@ -27,7 +27,7 @@ PER_TERM = 0.1  # bits that each term costs
 RANKED, NEIGHBORS, FEW_LEVELS = 3, 5, 12  # candidates and columns that are looked at with a tree, levels of these
 LEAST_VARIED = 12  # values of a column that is modeled by what is left
 LEAST_OF_CATEGORIES = 0.98  # share of the rows that an expression gives exactly of a column of fewer values
-RESULT = 0.75  # bits that each sign of a sum or a product is worth, beside that of its parts
+RESULT = 0.5  # bits that each sign of a sum or a product is worth, beside that of its parts
 BEAM = 24  # sets of exact expressions that are looked at
 OF_OTHERS = 2.0  # bits of other columns that count at most
 
@@ -149,7 +149,8 @@ class Choice:
                 return False
         gain = count_bits(own, lattice) - count_bits(left_over(own, candidate.values, step), lattice)
         # A few categories are learned as such, unless nearly nothing is left of them.
-        is_clear = share >= LEAST_OF_CATEGORIES or self.search.varied[name] >= LEAST_VARIED
+        few = self.search.varied[name] < LEAST_VARIED or (candidate.is_product and candidate.unit is not None)
+        is_clear = share >= LEAST_OF_CATEGORIES or not few
         if not is_clear or gain <= LEAST_GAIN_OF_EXACT:
             return False
         self._exact[candidate.key] = Representation(candidate, share, gain)
@@ -269,6 +270,8 @@ class Modeling:
         ends = {end for order in self.orders if name in order for end in order} - {name}
         ranked = []
         for each in [*self.choice.near[name], *(gap for end in ends for gap in self.search.gap(name, end))]:
+            if not self.choice.is_allowed(each, self.choice.exact):
+                continue
             left, scale = self._left(each)
             cost = count_bits(left, lattice, scale=scale) + 1.5 * PER_TERM * len(each.terms)
             if rough - cost >= (0.0 if each.operands <= ends else WORTH_A_LOOK):
@@ -295,7 +298,8 @@ class Modeling:
             if term.names != (name,) and self.search.varied[name] >= LEAST_VARIED:
                 self.choice._note_partial(self.search.copy(name, term))
         ranked = []
-        for _, each in sorted(self.choice.partial[name], key=lambda each: -each[0])[: 2 * RANKED]:
+        allowed = [each for each in self.choice.partial[name] if self.choice.is_allowed(each[1], self.choice.exact)]
+        for _, each in sorted(allowed, key=lambda each: -each[0])[: 2 * RANKED]:
             exact = self.choice._is_exact(each)
             share, rest = float(exact[known].mean()), np.where(exact, np.nan, own)
             cost = _entropy(share) + (1 - share) * count_bits(rest, lattice) + PER_TERM * len(each.terms)

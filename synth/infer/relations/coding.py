@@ -87,16 +87,16 @@ def _codes(train: np.ndarray, values: np.ndarray, spiky: bool) -> tuple[np.ndarr
 
 def round_bits(values: np.ndarray, lattice: float) -> float:
     """Bits a row that round values save: they are lost where a ratio or a sum gives the column."""
-    values, best = values[np.isfinite(values)], 0.0
-    if not lattice or not len(values):
+    known, best = values[np.isfinite(values)], 0.0
+    times = known[known != 0] / lattice  # zero is on every lattice, and stays zero
+    if not len(times):
         return 0.0
-    times = values / lattice
     for k in ROUND:
         share = float((np.abs(times / k - np.round(times / k)) < 0.01 / k).mean())
         share = min(max(share, 1e-9), 1 - 1e-9)
         if share > 1 / k:
             best = max(best, share * np.log2(share * k) + (1 - share) * np.log2((1 - share) / (1 - 1 / k)))
-    return best
+    return best * len(times) / len(known)
 
 
 def split(times: np.ndarray, origin: np.ndarray | float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

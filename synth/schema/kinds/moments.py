@@ -5,8 +5,9 @@ import re
 from typing import Any, ClassVar
 
 import numpy as np
+from pydantic import Field, field_validator
 
-from synth.schema.kinds.base import LineColumn
+from synth.schema.kinds.base import ABOVE, BELOW, MOST_BESIDE, LineColumn
 
 MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "day": 24 * 3600 * 10**6}
 """Of each precision."""
@@ -90,7 +91,26 @@ class TimeColumn(LineColumn):
     """A date or a time."""
 
     is_time: ClassVar[bool] = True
+    below: tuple[dt.datetime | dt.date | str, ...] = Field(default=(), max_length=MOST_BESIDE, description=BELOW)
+    above: tuple[dt.datetime | dt.date | str, ...] = Field(default=(), max_length=MOST_BESIDE, description=ABOVE)
     per_position: ClassVar[int]  # microseconds between one position and the next
+
+    @field_validator("below", "above", mode="before")
+    @classmethod
+    def _moments(cls, listed: Any) -> Any:
+        """Times that a file writes as texts are times, too."""
+        return tuple(map(cls._moment, listed)) if isinstance(listed, list | tuple) else listed
+
+    @classmethod
+    def _moment(cls, value: Any) -> Any:
+        try:
+            moment = dt.datetime.fromisoformat(value) if isinstance(value, str) else value
+        except ValueError:
+            return value
+        if isinstance(moment, dt.datetime):
+            moment = moment.astimezone(dt.UTC).replace(tzinfo=None) if moment.tzinfo else moment
+            return moment.date() if cls.is_date else moment
+        return moment if cls.is_date or not isinstance(moment, dt.date) else dt.datetime.combine(moment, dt.time())
 
     @property
     def reads_digits(self) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from synth.schema.kinds import number_format
-from synth.schema.kinds.base import LineColumn
+from synth.schema.kinds.base import ABOVE, BELOW, MOST_BESIDE, LineColumn
 from synth.validation import require_plain
 
 INT64 = (-(2**63), 2**63 - 1)
@@ -54,6 +54,8 @@ class NumericColumn(LineColumn):
     """The fields of all columns of numbers."""
 
     is_number: ClassVar[bool] = True
+    below: tuple[int | float | str, ...] = Field(default=(), max_length=MOST_BESIDE, description=BELOW)
+    above: tuple[int | float | str, ...] = Field(default=(), max_length=MOST_BESIDE, description=ABOVE)
     format: str | None = Field(default=None, description=FORMAT)
     bins: tuple[float, ...] = Field(
         default=(), description="Edges of public bins, ascending; first and last bound them."
@@ -89,6 +91,13 @@ class NumericColumn(LineColumn):
 
     def write(self, value: Any) -> str:
         return number_format.parsed(self.format or "0").write(Decimal(repr(value)))
+
+    @field_validator("below", "above")
+    @classmethod
+    def _numbers(cls, listed: tuple[Any, ...]) -> tuple[Any, ...]:
+        if cls.is_whole and any(isinstance(value, float) and not value.is_integer() for value in listed):
+            raise ValueError("below and above of whole numbers have no fractions; correct them, or declare kind = real")
+        return tuple(int(v) if cls.is_whole and isinstance(v, float) else v for v in listed)
 
     @field_validator("bins")
     @classmethod

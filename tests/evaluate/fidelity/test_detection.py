@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from evaluate.fidelity import detection
-from evaluate.fidelity.classifier import _judging, coded, folds
+from evaluate.fidelity.classifier import coded, folds
 from evaluate.fidelity.detection import design, propensity
 from evaluate.fidelity.joint_samples import JointSamples, JointSide
 from evaluate.result import Estimate
@@ -35,9 +35,9 @@ def test_shuffled_columns_are_told_from_real_ones_and_fresh_rows_are_not(tables,
     shuffled = found(detection.measure(replace(tables, synthetic=tables.shuffled)))
     fresh = found(detection.measure(offer(population(700, np.random.default_rng(8)))))
     assert shuffled["joint.c2st.excess"].low > 0.0
-    assert shuffled["joint.pmse.ratio"].low > 1.5
+    assert shuffled["joint.pmse.ratio"].value > 2.0
     assert fresh["joint.c2st.excess"].low <= 0.0 <= fresh["joint.c2st.excess"].high
-    assert fresh["joint.pmse.ratio"].low <= 1.0 <= fresh["joint.pmse.ratio"].high
+    assert 0.5 < fresh["joint.pmse.ratio"].value < 1.5
     for name in detection.NAMES:
         assert shuffled[name].value > fresh[name].value
 
@@ -57,7 +57,7 @@ def test_a_column_off_by_a_thousand_shows(tables, offer, population):
     rows = population(700, np.random.default_rng(8))
     moved = found(detection.measure(offer(rows.assign(length=rows["length"] * 1000))))
     assert moved["joint.c2st.auc"].value > 0.9
-    assert moved["joint.pmse.ratio"].low > 3.0
+    assert moved["joint.pmse.ratio"].value > 3.0
 
 
 NUMBERS = build_schema(
@@ -81,7 +81,7 @@ def test_the_share_of_a_yes_or_no_is_seen_though_there_are_two_distinct_rows(tab
     train, holdout, synthetic = (pd.DataFrame({"a": np.arange(200) < n}) for n in (160, 158, 100))
     estimates = of((train, holdout, synthetic), schema, tables_of)
     assert estimates["joint.c2st.auc"].value == pytest.approx(0.5 + 0.29 / 2, abs=0.02)
-    assert estimates["joint.pmse.ratio"].low > 2.0
+    assert estimates["joint.pmse.ratio"].value > 2.0
 
 
 def test_missing_values_that_train_never_has_are_seen(tables_of):
@@ -90,7 +90,7 @@ def test_missing_values_that_train_never_has_are_seen(tables_of):
     synthetic.loc[:120, "x"] = np.nan
     estimates = of((train, holdout, synthetic), NUMBERS, tables_of)
     assert estimates["joint.c2st.excess"].low > 0.0
-    assert estimates["joint.pmse.ratio"].low > 1.0
+    assert estimates["joint.pmse.ratio"].value > 1.5
 
 
 def test_few_rows_and_equal_rows_give_numbers_or_a_sentence(tables, offer, population):
@@ -102,7 +102,7 @@ def test_few_rows_and_equal_rows_give_numbers_or_a_sentence(tables, offer, popul
     sides = dict.fromkeys(("train", "fresh", "control", "synthetic", "shuffled"), same)
     equal = detection.measure(replace(tables, **sides))
     assert found(equal)["joint.c2st.auc"].value == 0.5
-    assert [failure.measure for failure in equal.failures] == ["joint.pmse.ratio", "joint.pmse.excess"]
+    assert [failure.measure for failure in equal.failures] == ["joint.pmse.ratio"]
 
 
 def test_folds_hold_whole_entities(tables_with_entities: Tables) -> None:
@@ -190,14 +190,6 @@ def test_times_at_midnight_alone_are_told_from_times_of_day(tables_of):
     assert abs(estimates["joint.c2st.auc"].reference - 0.5) < 0.1
 
 
-def test_whole_entities_say_when_to_stop():
-    units = np.repeat(np.arange(40), 3)
-    labels, learned = np.repeat([0, 1], 60), np.arange(120) % 3 < 3
-    judging = _judging(units, labels, learned)
-    assert pd.Series(judging).groupby(units).nunique().eq(1).all()
-    assert all(0 < judging[labels == label].sum() <= 10 for label in (0, 1))
-
-
 @pytest.mark.parametrize("n", [60, 400])
 def test_the_expected_pmse_is_that_of_permutations(n):
     rng = np.random.default_rng(n)
@@ -230,7 +222,7 @@ def test_a_perfect_separation_and_a_repeated_effect_have_a_ratio():
     effects = np.column_stack([effects, effects[:, :1], np.repeat([0.0, 1.0], 100)])
     one = propensity((effects[:100], np.arange(100)), (effects[100:], np.arange(100)))
     assert 0.1 < one.pmse <= 0.25
-    assert np.isfinite([one.ratio, *one.ratio_interval()]).all()
+    assert np.isfinite(one.ratio)
 
 
 def test_two_tables_of_one_value_each_have_a_ratio(tables_of):
@@ -239,7 +231,6 @@ def test_two_tables_of_one_value_each_have_a_ratio(tables_of):
     estimates = of((yes, yes, no), schema, tables_of)
     assert estimates["joint.c2st.auc"].value == 1.0
     assert estimates["joint.pmse.ratio"].value > 10.0
-    assert estimates["joint.pmse.excess"].low > 0.1
     rare = pd.DataFrame({"a": np.arange(60) < 1})
     assert of((rare, no, no), schema, tables_of)["joint.pmse.ratio"].value == 1.0
 

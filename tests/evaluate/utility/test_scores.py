@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
-from sklearn.metrics import average_precision_score, r2_score, roc_auc_score
+from sklearn.metrics import r2_score, roc_auc_score
 
 from evaluate.utility.scores import (
     N_REPLICATES,
-    average_precision,
-    macro_average_precision,
     macro_roc_auc,
     r2,
     roc_auc,
@@ -49,14 +47,3 @@ def test_the_rows_of_an_entity_are_drawn_together():
     assert blocks.shape == (N_REPLICATES + 1, 6) and (blocks[0] == 1).all()
     assert (blocks[:, 0] == blocks[:, 1]).all() and (blocks[:, 3] == blocks[:, 5]).all()
     assert (blocks[1:, [0, 2, 3]].sum(axis=1) == 3).all()
-
-
-def test_weighted_average_precision_is_that_of_scikit_learn():
-    rng = np.random.default_rng(3)
-    scores, positive = np.round(rng.random(200), 1), rng.random(200) < 0.1
-    weights = rng.integers(0, 4, (5, 200)).astype(float)
-    expected = [average_precision_score(positive, scores, sample_weight=w) for w in weights]
-    assert average_precision(scores, positive, weights) == pytest.approx(expected)
-    classes, shares = rng.integers(0, 3, 200), rng.dirichlet(np.ones(3), 200)
-    macro = np.mean([average_precision_score(classes == c, shares[:, c]) for c in range(3)])
-    assert macro_average_precision(shares, classes, np.ones((1, 200)))[0] == pytest.approx(macro)

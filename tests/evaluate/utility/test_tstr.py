@@ -4,7 +4,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import average_precision_score
 
 from evaluate.sampling import shuffle_columns
 from evaluate.tables import Real, Tables
@@ -138,12 +137,12 @@ def test_without_a_target_or_a_predictor_nothing_is_measured():
     frames = (frame[["binary"]] for frame in (given.train, given.fresh, given.control, given.synthetic))
     train, fresh, control, synthetic = frames
     bare = Tables(alone, alone, train, fresh, control, synthetic, train, seed=0)
-    assert [f.reason for f in tstr.measure(bare).failures] == ["skipped"] * 14
+    assert [f.reason for f in tstr.measure(bare).failures] == ["skipped"] * 12
 
 
 def test_a_synthetic_table_without_any_target_value_is_a_failure():
     empty = tables("binary").synthetic.assign(binary=None)
-    assert len(tstr.measure(tables("binary", empty)).failures) == 14
+    assert len(tstr.measure(tables("binary", empty)).failures) == 12
 
 
 @pytest.mark.parametrize("target", ["binary", "amount"])
@@ -182,23 +181,6 @@ def test_the_reference_is_what_two_real_tables_of_one_count_differ_by():
     assert len(made.sides["matched"].truth) == len(made.sides["fresh"].truth) < len(made.sides["trtr"].truth)
     scores = [made.drawn("linear", side, made.score)[0] for side in ("matched", "fresh")]
     assert by_name(tstr.measure(short))["utility.gap.linear"].reference == pytest.approx(scores[0] - scores[1])
-
-
-def test_the_rarer_class_is_found_as_well_as_its_average_precision_says():
-    given = tables("binary")
-    rare = (given.train["binary"] == "no") | (np.arange(len(given.train)) % 8 == 0)
-    imbalanced = replace(given, train=given.train[rare].reset_index(drop=True))
-    found = by_name(tstr.measure(imbalanced))["utility.average_precision.linear"]
-    made = study.study_of(imbalanced)
-    expected = average_precision_score(made.test.truth, made.models["linear"].predictions["tstr"][:, 1])
-    assert found.value == pytest.approx(expected)
-    assert found.floor < found.value <= 1
-    assert "% of the control rows" in found.note
-
-
-def test_a_number_has_no_average_precision():
-    failures = {failure.measure for failure in tstr.measure(tables("amount")).failures}
-    assert failures == {"utility.average_precision.linear", "utility.average_precision.boosting"}
 
 
 def test_models_are_fitted_once_for_the_same_tables():

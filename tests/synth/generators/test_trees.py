@@ -210,6 +210,66 @@ def test_constraints_are_kept() -> None:
     assert drawn["seat"].is_unique
 
 
+def frauds(n_frauds: int, n: int = 3000) -> tuple[pd.DataFrame, Schema]:
+    rng, is_fraud = np.random.default_rng(0), np.arange(n) < n_frauds
+    amount = np.round(rng.normal(50, 10, n) - 30 * is_fraud, 2).clip(0, 100)
+    land = np.where(is_fraud & (np.arange(n) % 3 > 0), "far", rng.choice(["near", "next", "far"], n, p=[0.6, 0.3, 0.1]))
+    frame = pd.DataFrame({"amount": amount, "land": land.astype(object), "hour": rng.integers(0, 24, n)})
+    frame["fraud"] = np.where(is_fraud, "yes", "no").astype(object)
+    columns = {
+        "amount": {"kind": "real", "bounds": [0.0, 100.0], "decimals": 2},
+        "land": {"kind": "categorical", "categories": ["near", "next", "far"]},
+        "hour": {"kind": "integer", "bounds": [0, 23]},
+        "fraud": {"kind": "categorical", "categories": ["no", "yes"]},
+    }
+    return frame, build_schema({"status": "declared", "target": "fraud", "columns": columns})
+
+
+def test_a_rare_class_keeps_its_profile_and_its_share(tmp_path: Path) -> None:
+    frame, schema = frauds(15)
+    made = Trees.model_validate(QUICK).fit(frame, schema, seed=0)
+    made.save(tmp_path / "model")
+    for model in (made, registry.load_model(tmp_path / "model")):
+        asked = model.sample(300, seed=1, given={"fraud": "yes"})
+        assert asked["amount"].mean() == pytest.approx(20, abs=8)
+        assert (asked["land"] == "far").mean() > 0.4
+        assert asked["hour"].mean() == pytest.approx(11.5, abs=1.5)
+        assert asked.attrs[GIVEN] == "rejection"
+    free = made.sample(30_000, seed=1)
+    assert (free["fraud"] == "yes").mean() == pytest.approx(0.005, abs=0.002)
+    assert free.loc[free["fraud"] == "yes", "amount"].mean() < 30
+    assert made.sample(300, seed=1, given={"fraud": "no"})["amount"].mean() == pytest.approx(50, abs=3)
+    far = made.sample(4000, seed=1, given={"land": "far"})
+    assert 0.005 < (far["fraud"] == "yes").mean() < 0.08
+
+
+@pytest.mark.parametrize("n_frauds", [1, 9])
+def test_a_class_too_rare_for_a_profile_is_said_to_be_like_all_rows(n_frauds: int) -> None:
+    frame, schema = frauds(n_frauds)
+    asked = Trees.model_validate(QUICK).fit(frame, schema, seed=0).sample(300, seed=1, given={"fraud": "yes"})
+    assert asked.attrs[GIVEN] == "merged"
+    assert asked["amount"].mean() > 45
+
+
+def test_what_never_meets_in_many_rows_never_meets() -> None:
+    rng, n = np.random.default_rng(0), 3000
+    has, secure = rng.random(n) < 0.7, rng.random(n) < 0.5
+    x = np.where(has, np.round(rng.uniform(0, 100, n)), np.nan)
+    texts = np.array(["no", "yes"], dtype=object)
+    frame = pd.DataFrame({
+        "x": x, "noise": rng.random(n).round(2), "net": texts[has * 1], "secure": texts[(has & secure) * 1],
+        "y": np.where(has, np.round(x / 2 + rng.uniform(0, 50, n)), np.nan),
+    })  # fmt: skip
+    number = {"kind": "real", "bounds": [0.0, 100.0], "decimals": 2, "missing": True}
+    words = {"kind": "categorical", "categories": ["no", "yes"]}
+    columns = {"x": number, "noise": number, "net": words, "secure": words, "y": number}
+    schema = build_schema({"status": "declared", "columns": columns})
+    drawn = Trees(rounds=1).fit(frame, schema, seed=0).sample(3000, seed=1)
+    assert not ((drawn["net"] == "no") & (drawn["secure"] == "yes")).any()
+    assert (drawn["x"].isna() == drawn["y"].isna()).all()
+    assert (drawn["x"].isna() == (drawn["net"] == "no")).all()
+
+
 def visits() -> tuple[pd.DataFrame, Schema]:
     """One patient of a tenth of all rows, who alone has a stay of 77, and many of few."""
     rng = np.random.default_rng(0)

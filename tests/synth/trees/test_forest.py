@@ -19,6 +19,7 @@ from synth.trees.forest import (
     SIGNIFICANT,
     Forest,
     Growth,
+    _binned,
     forests_from_arrays,
     forests_to_arrays,
 )
@@ -28,9 +29,10 @@ ROUNDS, LEAF = 15, 20
 
 
 def rows(n: int = 1500, seed: int = 0) -> NDArray[np.float32]:
-    """Numbers that are all distinct, and whole numbers of few values."""
+    """Numbers of some forty values, of five, and of a hundred: each value has a bin."""
     rng = np.random.default_rng(seed)
-    return np.column_stack([rng.normal(size=n), rng.integers(0, 5, n), rng.random(n)]).astype(np.float32)
+    normal = np.round(rng.normal(size=n).clip(-2, 2), 1)
+    return np.column_stack([normal, rng.integers(0, 5, n), rng.integers(0, 100, n) / 100]).astype(np.float32)
 
 
 def response(features: NDArray[np.float32], seed: int = 1) -> NDArray[np.float64]:
@@ -55,11 +57,11 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def forests() -> list[Forest]:
-    features, growth = rows(), Growth(ROUNDS, LEAF)
+    features, growth = rows(), Growth(ROUNDS, LEAF, caution=0.0)
     made = response(features)
     return [
-        growth.boosted(features, (made > 0).astype(np.float64), "binary", 3),
-        growth.boosted(features, made, "regression", 3),
+        growth.boosted(features, (made > 0).astype(np.float64), "binary"),
+        growth.boosted(features, made, "regression"),
         growth.cart(features, made, np.ones(len(features)), 3),
     ]
 
@@ -98,7 +100,7 @@ def test_rows_of_a_unit_count_as_one_in_a_leaf() -> None:
 @pytest.mark.parametrize(("n_rows", "n_leaves"), [(900, 4), (4000, 8), (20_000, 16)])
 def test_boosted_trees_grow_with_the_rows(n_rows: int, n_leaves: int) -> None:
     features = rows(n_rows)
-    forest = Growth(1, 1).boosted(features, response(features), "regression", 0)
+    forest = Growth(1, 1).boosted(features, response(features), "regression")
     assert {(size + 1) // 2 for size in forest.sizes[1:].tolist()} == {n_leaves}
 
 
@@ -107,6 +109,21 @@ def test_a_cart_hardly_splits_noise() -> None:
     assert (
         Growth(ROUNDS, LEAF).cart(rows(5000), noise, np.ones(5000), 0).n_leaves <= 6
     )  # some 60 by the size of leaves alone
+
+
+def test_boosting_ends_where_what_is_left_is_noise() -> None:
+    features, noise = rows(5000), np.random.default_rng(2).random(5000)
+    sizes = [Growth(80, LEAF, caution=caution).boosted(features, noise, "regression").sizes for caution in (0.0, 20.0)]
+    assert (len(sizes[0]), len(sizes[1])) == (41, 1)
+    rising = Growth(80, LEAF, caution=10.0).boosted(features, features[:, 0] + noise, "regression").total(features)
+    assert np.corrcoef(rising, features[:, 0])[0, 1] > 0.99
+
+
+def test_numbers_of_many_values_are_in_bins_of_even_mass() -> None:
+    numbers = np.random.default_rng(0).normal(size=(5000, 1)).astype(np.float32)
+    bins, (cuts,) = _binned(numbers)
+    assert np.bincount(bins[:, 0], minlength=N_BINS).min() >= 5000 / N_BINS - 2
+    np.testing.assert_array_equal(bins[:, 0], np.searchsorted(cuts, numbers[:, 0]))
 
 
 def test_forests_come_back_from_arrays(forests: list[Forest]) -> None:
@@ -199,7 +216,7 @@ def test_whatever_is_damaged_is_refused_or_followed_to_leaves() -> None:
     """Children come after their parents in whatever passes, so that no row runs in a circle or out of the arrays."""
     features, growth = rows(), Growth(10, 300)
     small = growth.cart(features, response(features), np.ones(len(features)), 0)
-    arrays = forests_to_arrays([growth.boosted(features, response(features), "regression", 0), small])
+    arrays = forests_to_arrays([growth.boosted(features, response(features), "regression"), small])
     plain, kinds = ({name: how(array) for name, array in arrays.items()} for how in (np.ndarray.tolist, np.result_type))
     new, n_refused, n_followed = rows(200, seed=7), 0, 0
     for seed in range(300):

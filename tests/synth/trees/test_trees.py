@@ -536,3 +536,39 @@ def test_a_word_of_many_categories_keeps_its_dependence() -> None:
     made = decoded(fitted(frame, schema), 6000)
     same = made["w"].str[1:].astype(int) % 2 == made["v"].str[1:].astype(int) % 2
     assert same.mean() > 0.9
+
+
+def test_zones_on_a_map_keep_their_neighbors() -> None:
+    """Zones in a square lie on no line: a second direction tells those apart that the first one holds for alike."""
+    rng, n, side = np.random.default_rng(0), 8000, 6
+    names = [f"z{i}" for i in range(side * side)]
+    schema = build_schema({
+        "status": "declared",
+        "columns": {name: {"kind": "categorical", "categories": names} for name in ("start", "end")},
+    })  # fmt: skip
+    start = rng.integers(0, side, (n, 2))
+    end = np.clip(start + rng.integers(-1, 2, (n, 2)), 0, side - 1)
+    words = np.array(names, dtype=object)[rng.permutation(side * side)]
+    frame = pd.DataFrame({name: words[at @ [side, 1]] for name, at in (("start", start), ("end", end))})
+    trees = fitted(frame, schema)
+    assert trees.conditionals[1].places[0].shape[1] == 3
+    made = decoded(trees, 8000)
+    where = {word: np.array(divmod(at, side)) for at, word in enumerate(words)}
+    steps = np.array([np.abs(where[a] - where[b]).max() for a, b in zip(made["start"], made["end"], strict=True)])
+    assert (steps <= 1).mean() > 0.8
+
+
+def test_a_column_follows_the_weekday_of_a_date() -> None:
+    rng, n = np.random.default_rng(0), 4000
+    day = pd.Timestamp("2023-01-02") + pd.to_timedelta(rng.integers(0, 100, n), unit="D")
+    schema = build_schema({
+        "status": "declared",
+        "columns": {
+            "day": {"kind": "date", "bounds": ["2023-01-01", "2023-12-31"]},
+            "open": {"kind": "categorical", "categories": ["no", "yes"]},
+        },
+    })  # fmt: skip
+    texts = np.array(["no", "yes"], dtype=object)
+    frame = pd.DataFrame({"day": day, "open": texts[(day.weekday < 5) * 1]})
+    made = decoded(fitted(frame, schema), 4000)
+    assert ((made["day"].dt.weekday < 5) == (made["open"] == "yes")).mean() > 0.95

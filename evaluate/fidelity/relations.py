@@ -1,0 +1,164 @@
+"""Relations between columns that hold in all real rows, or nearly: whether they hold in the synthetic ones, too.
+
+A stay that does not end where it should is right in each of its columns, and nearly so in each pair. Expressions that
+give a column exactly are found in the training rows by data alone (`synth.infer.relations`), and the constraints of the
+schema stand beside them. A row counts where a relation says something of it. Held-out rows are the landmark: where one
+row in a hundred is a typing error, a hundredth need not keep it.
+
+What is left of a relation is shown between its 1% and 99% quantiles, rounded to two digits: no row's own value.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evaluate.intervals import clustered, design_effect, newcombe, wilson
+from evaluate.metrics import COMPARED, SYNTHETIC, Metric
+from evaluate.result import Estimate, Failure
+from evaluate.sampling import entity_codes
+from evaluate.tables import MetricResult, Tables
+from synth.constraints import FixedCombinations, Formula, Inequality
+from synth.constraints.expression import names, parse, written
+from synth.constraints.kinds import operands_of
+from synth.domain.constraint_checks import broken, compares_days, on_one_line
+from synth.infer.relations import Relation, find_exact, left_of
+from synth.schema import Schema
+
+KEPT, LOST = "relations.kept", "relations.lost.worst"
+METRICS = (
+    Metric(KEPT, "higher", "Relation kept", "Share of synthetic rows that keep what holds between columns in all real "
+           "rows, or nearly all.", counted=SYNTHETIC),
+    Metric(LOST, "lower", "Worst relation lost", "Share of fresh real rows that keep a relation between columns minus "
+           "that of synthetic rows, for the relation where this is most.", counted=COMPARED, key=True),
+)  # fmt: skip
+
+MAX_SEARCHED = 10_000  # Training rows that relations are found in, at most
+MOST = (0.01, 0.99)  # Quantiles between which what is left is shown
+UNITS = {"days": 86_400.0, "hours": 3_600.0, "minutes": 60.0, "seconds": 1.0}
+_NONE = "no column is given by others in nearly all training rows, and the schema declares nothing between columns"
+Law = Relation | Inequality | FixedCombinations
+
+
+def exact_relations(tables: Tables) -> tuple[Relation, ...]:
+    """What is found in training rows, once for all synthetic tables."""
+    rows = tables.train.head(MAX_SEARCHED)
+    return tables.kept_of_real.once("relations", lambda: find_exact(rows, tables.schema))
+
+
+def left_of_rows(frames: Sequence[pd.DataFrame], tables: Tables) -> list[np.ndarray]:
+    """What is left of each relation within a row, in the rows of all frames, one after the other; shape (n,) each."""
+    within = [law for law in exact_relations(tables) if not any(names(parse(law.expression), before=True))]
+    return [np.concatenate([left_of(frame, law, tables.schema) for frame in frames]) for law in within]
+
+
+def measure(tables: Tables) -> MetricResult:
+    """The share of rows that keep each relation, the worst loss of all, and the figure "relations"."""
+    schema, sides = tables.schema, (tables.holdout, tables.synthetic, tables.shuffled)
+    units = [entity_codes(frame, schema) for frame in sides]
+    found = {law: [_checked(frame, law, schema) for frame in sides] for law in _laws(tables)}
+    found = {law: checked for law, checked in found.items() if checked[0][0].any()}
+    kept, lost, drawn = [], [], []
+    for law, checked in found.items():
+        # Of a table without a row that the relation says something of, none keeps it.
+        judged = [known if known.any() else ~known for known, *_ in checked]
+        flags = [kept[known] for (_, kept, _), known in zip(checked, judged, strict=True)]
+        of = [unit[known] for unit, known in zip(units, judged, strict=True)]
+        real, synthetic, shuffled = (float(each.mean()) for each in flags)
+        note = f"{_words(law)}: kept by {real:.1%} of held-out rows and {synthetic:.1%} of synthetic ones"
+        _, low, high = clustered(flags[1], of[1])
+        n = len(flags[1])
+        kept.append(Estimate(KEPT, synthetic, n, "higher", _columns(law), low, high, real, shuffled, f"{note}."))
+        rates = [
+            wilson(float(hits.mean()), len(hits) / design_effect(hits, unit), len(found))
+            for hits, unit in zip(flags[:2], of[:2], strict=True)
+        ]
+        value, low, high = newcombe(rates[0], rates[1])
+        n = min(map(len, flags[:2]))
+        lost.append(Estimate(LOST, value, n, "lower", (), low, high, 0.0, real - shuffled, f"The worst is {note}."))
+        lefts = [left[known & np.isfinite(left)] for known, _, left in checked[:2]]
+        drawn.append(
+            {
+                "relation": _words(law),
+                "kept": synthetic,
+                "reference": real,
+                "floor": shuffled,
+                **_spans(lefts, law, schema),
+            }
+        )
+    if not found:
+        return MetricResult(failures=(Failure(LOST, "not applicable", _NONE),))
+    worst = max(lost, key=lambda one: (one.interval[0], one.value))
+    worst = replace(worst, high=max(one.interval[1] for one in lost))
+    drawn.sort(key=lambda row: row["kept"] - row["reference"])
+    return MetricResult((worst, *kept), figures={"relations": drawn})
+
+
+def _laws(tables: Tables) -> list[Law]:
+    """What was found, then what the schema declares, one for the same columns."""
+    declared = [
+        Relation(law.column, law.expression, law.unit, 1.0) if isinstance(law, Formula) else law
+        for law in tables.schema.constraints
+    ]
+    laws = [*exact_relations(tables), *(law for law in declared if isinstance(law, Law))]
+    return list({_columns(law): law for law in reversed(laws)}.values())[::-1]
+
+
+def _columns(law: Law) -> tuple[str, ...]:
+    if isinstance(law, Relation):
+        return tuple(dict.fromkeys((law.column, *operands_of(parse(law.expression)))))
+    return law.columns
+
+
+def _words(law: Law) -> str:
+    if not isinstance(law, Relation):
+        return str(law)
+    unit = f" in {law.unit}s" if law.unit else ""
+    return f"{written(law.column)} = {law.expression}{unit}"
+
+
+def _checked(frame: pd.DataFrame, law: Law, schema: Schema) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which rows a relation says something of, which of all rows keep it, and what is left of it; shape (n,) each."""
+    if isinstance(law, Relation):
+        left = left_of(frame, law, schema)
+        return np.isfinite(left), left == 0, left
+    known = np.asarray(frame[list(law.columns)].notna().to_numpy().all(axis=1))
+    return known, np.asarray(known & ~broken(frame, law, schema.columns)), _gap(frame, law, schema)
+
+
+def _gap(frame: pd.DataFrame, law: Inequality | FixedCombinations, schema: Schema) -> np.ndarray:
+    """The difference of the two sides of an inequality, of times in seconds; NaN of what has no sides."""
+    if isinstance(law, FixedCombinations):
+        return np.full(len(frame), np.nan)
+    sides, by_day = [], compares_days(law, schema.columns)
+    for name in law.columns:
+        column: Any = schema.columns[name]
+        values = column.ordinary(frame[name])
+        sides.append(on_one_line(values, column, by_day=by_day) / 1e6 if column.is_time else values)
+    return np.asarray(sides[1] - sides[0])
+
+
+def _spans(lefts: Sequence[np.ndarray], law: Law, schema: Schema) -> dict[str, Any]:
+    """What is left in real and in synthetic rows, as texts; none where either has no number."""
+    if not all(map(len, lefts)):
+        return {"real": None, "synthetic": None}
+    ends = [np.quantile(left, MOST) for left in lefts]
+    size, unit, steps = float(np.abs(ends[0]).max() or np.abs(ends[1]).max()), "", 1.0
+    if schema.columns[_columns(law)[0]].is_time:
+        unit, steps = next(((f" {name}", s) for name, s in UNITS.items() if size >= s), (" seconds", 1.0))
+    texts = [[_rounded(end / steps) for end in pair] for pair in ends]
+    return {
+        name: f"{low}{unit}" if low == high else f"{low} to {high}{unit}"
+        for name, (low, high) in zip(("real", "synthetic"), texts, strict=True)
+    }
+
+
+def _rounded(value: float) -> str:
+    r"""A number with two digits.
+
+    >>> _rounded(663.7), _rounded(-0.01234), _rounded(0.0)
+    ('660', '\u22120.012', '0')
+    """
+    return f"{float(f'{value:.2g}'):,.10g}".replace("-", "\u2212")

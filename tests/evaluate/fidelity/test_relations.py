@@ -1,0 +1,87 @@
+"""Whether a relation that no longer holds fails the table, and one that holds does not."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluate.fidelity import relations
+from evaluate.fidelity.relations import KEPT, LOST
+from evaluate.gate.finding import finding_of
+from evaluate.gate.policy import load_policy
+from evaluate.result import Candidate
+from evaluate.tables import Tables
+from synth.schema import build_schema
+
+BOUNDS = ["2010-01-01", "2030-01-01"]
+SCHEMA = {
+    "status": "declared",
+    "columns": {
+        "admitted": {"kind": "date", "bounds": BOUNDS},
+        "discharged": {"kind": "date", "bounds": BOUNDS, "missing": True},
+        "nights": {"kind": "integer", "bounds": [0, 60]},
+        "price": {"kind": "real", "bounds": [0, 1e4], "decimals": 2},
+    },
+    "constraints": [{"kind": "inequality", "low": "admitted", "high": "discharged"}],
+}
+
+
+def stays(n: int, seed: int, broken: float = 0.0, by: int = 30) -> pd.DataFrame:
+    """A share of the stays ends up to `by` days late; one in twenty has not ended."""
+    rng = np.random.default_rng(seed)
+    start, nights = rng.integers(0, 4000, n), rng.poisson(6, n)
+    late = np.where(rng.random(n) < broken, rng.integers(1, by + 1, n), 0)
+    first, last = (pd.Timestamp("2010-01-01") + pd.to_timedelta(x, unit="D") for x in (start, start + nights + late))
+    ended = pd.Series(last).where(rng.random(n) > 0.05)
+    return pd.DataFrame({"admitted": first, "discharged": ended, "nights": nights, "price": rng.random(n).round(2)})
+
+
+def measured(train: pd.DataFrame, holdout: pd.DataFrame, synthetic: pd.DataFrame, schema=SCHEMA):
+    return relations.measure(Tables.prepare(train, holdout, synthetic, build_schema(schema)))
+
+
+@pytest.mark.parametrize("policy", ["internal", "partner", "public"])
+def test_a_table_in_which_few_stays_end_as_they_should_fails_and_a_fresh_one_passes(policy):
+    rule = next(rule for rule in load_policy(policy).rules if rule.measure == LOST)
+    assert rule.severity == "fail"
+    for broken, outcome in ((0.95, "FAIL"), (0.01, "PASS")):
+        found = measured(stays(1200, 0, 0.01), stays(600, 1, 0.01), stays(1200, 2, broken))
+        assert finding_of(Candidate("synthetic", found.estimates, found.failures), rule).outcome == outcome
+
+
+def test_relations_are_written_out_with_what_is_left_of_them():
+    found = measured(stays(1200, 0), stays(600, 1), stays(1200, 2, 0.9, by=600))
+    worst, order = found.figures["relations"]
+    assert worst["relation"] == "discharged = admitted + nights in days"
+    assert (worst["real"], worst["reference"]) == ("0 days", 1.0)
+    assert worst["synthetic"].startswith("0 to ") and worst["synthetic"].endswith("90 days")
+    assert (order["relation"], order["kept"], order["real"]) == (
+        "'admitted' is at most 'discharged'",
+        1.0,
+        "1 to 12 days",
+    )
+    kept = {one.subject: one for one in found.estimates if one.measure == KEPT}
+    assert kept["discharged", "admitted", "nights"].value == pytest.approx(0.1, abs=0.03)
+    assert kept["discharged", "admitted", "nights"].n == stays(1200, 2, 0.9, by=600)["discharged"].notna().sum()
+
+
+def test_nothing_between_columns_is_not_applicable():
+    schema = {**SCHEMA, "constraints": []}
+    rng = np.random.default_rng(0)
+    alone = [stays(400, seed).assign(nights=rng.integers(0, 60, 400)) for seed in range(3)]
+    (failure,) = measured(*alone, schema).failures
+    assert (failure.measure, failure.reason) == (LOST, "not applicable")
+
+
+def test_a_table_that_has_no_row_that_a_relation_speaks_of_keeps_none():
+    synthetic = stays(400, 2).assign(discharged=pd.Series(pd.NaT, index=range(400)))
+    assert measured(stays(400, 0), stays(400, 1), synthetic).estimates[0].value == 1.0
+
+
+@pytest.mark.statistical
+def test_the_interval_of_the_loss_holds_what_is_lost():
+    covered = []
+    for seed in range(100):
+        found = measured(stays(300, 3 * seed, 0.02), stays(300, 3 * seed + 1, 0.02), stays(300, 3 * seed + 2, 0.08))
+        worst = found.estimates[0]
+        covered.append(worst.low <= 0.06 <= worst.high)
+    assert np.mean(covered) >= 0.9

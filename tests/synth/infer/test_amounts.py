@@ -1,0 +1,175 @@
+"""Numbers as people write them are learned as numbers, and written back in their own form."""
+
+import datetime as dt
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import synth
+from synth.domain.discretizer import Discretizer
+from synth.infer.amounts import read_amounts
+from synth.infer.parts import form_of
+from synth.schema import build_schema
+from synth.schema.kinds import IntegerColumn, RealColumn
+from synth.table.conforming import conform
+
+_RNG = np.random.default_rng(0)
+_SIZES, _SIGNED = _RNG.lognormal(8, 1, 300), _RNG.normal(0, 3000, 300)
+_PAIRS = _RNG.integers(60, 180, (300, 2))
+
+
+def _european(value: float) -> str:
+    return f"{value:,.2f}".translate(str.maketrans(",.", ".,"))
+
+
+@pytest.mark.parametrize(
+    ("texts", "form", "below", "above"),
+    [
+        ([f"${v:,.2f}" for v in _SIZES], "$#,##0.00", (), ()),
+        ([f"(${-v:,.2f})" if v < 0 else f"${v:,.2f}" for v in _SIGNED], "$#,##0.00;($#,##0.00)", (), ()),
+        ([f"{v:.2f}-" if v > 3000 else f"{v:.2f}" for v in _SIZES], "0.00;0.00-", (), ()),
+        ([f"{v:+.1f}%" for v in _SIGNED], "+0.0%;-0.0%", (), ()),
+        ([f"{v:.1f}%".replace(".", ",") for v in _SIGNED], "0,0%", (), ()),
+        ([f"{_european(v)} €" for v in _SIZES], "#.##0,00 €", (), ()),
+        ([_european(v)[:-3] for v in _SIZES], "#.##0", (), ()),
+        ([f"{v:,.2f}".replace(",", "'") for v in _SIZES], "#'##0.00", (), ()),
+        ([f"{int(v):,}" for v in _SIZES], "#,##0", (), ()),
+        ([f"{int(v)} kg" for v in _SIZES], "0 kg", (), ()),
+        ([f"{round(v, 1):g} °C" for v in _SIGNED], "0.# °C", (), ()),
+        ([f"{v / 1e6:.1f}M" if v > 1e6 else f"{v / 1e3:.0f}k" for v in _SIZES * 100], "0.0,,M;0,k;0", (), ()),
+        (["<0.01" if v < 900 else f"{v / 1e4:.2f}" for v in _SIZES], "0.00", ("<0.01",), ()),
+        (["trace", "<5", ">100", *map(str, range(5, 100))], None, ("trace", "<5"), (">100",)),
+    ],
+)
+def test_numbers_are_read_and_written_back_in_their_own_form(
+    texts: list[str], form: str | None, below: tuple[str, ...], above: tuple[str, ...]
+) -> None:
+    known = read_amounts(Counter(texts))
+    assert known is not None
+    assert (known.fields["format"], known.below, known.above) == (form, below, above)
+    assert all(known.form.write(number) == text for text, number in known.numbers.items() if float(number))
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [f"{n:05d}" for n in _PAIRS[:, 0]],  # zip codes
+        [f"{a % 9}.{b % 9}.{a % 7}" for a, b in _PAIRS],  # versions
+        [f"v{a}.{b}" for a, b in _PAIRS],
+        [f"INV-{a}" for a, _ in _PAIRS],
+        [f"555-{a}" for a, _ in _PAIRS],
+        [f"{'EIJV'[b % 4]}{a}" for a, b in _PAIRS],  # diagnoses
+        [f"{a}{'A' * int(a % 9 == 0)}" for a, _ in _PAIRS],  # houses
+        [f"2020-{a % 12 + 1:02d}-{b % 28 + 1:02d}" for a, b in _PAIRS],
+        [f"10.{a}.{b}.1" for a, b in _PAIRS],
+    ],
+)
+def test_codes_and_names_are_no_numbers(texts: list[str]) -> None:
+    assert read_amounts(Counter(texts)) is None
+    assert form_of(list(dict.fromkeys(texts))) is None
+
+
+@pytest.mark.parametrize(
+    ("write", "form"),
+    [
+        (lambda a, b: f"{a}/{b}", "{}/{}"),
+        (lambda a, b: f"[{a}, {a + b})", "[{}, {})"),
+        (lambda a, b: f"${a}K-${a + b}K", "${}K-${}K"),
+        (lambda a, b: f"POINT ({a / 7:.4f} -{b / 7:.4f})", "POINT ({} {})"),
+        (lambda a, b: f"{a / 7:.4f}, {b / 7:.4f}", "{}, {}"),
+        (lambda a, b: f"{a % 99}/200", None),  # one number and a unit that never varies
+        (lambda a, b: f"{a}-{b}", None),  # no range: the second is smaller now and then
+        (lambda a, b: f"{a % 24:02d}:{b % 60:02d}", None),
+    ],
+)
+def test_cells_of_several_numbers_have_a_form(write, form: str | None) -> None:
+    texts = list(dict.fromkeys(write(a, b) for a, b in _PAIRS.tolist()))
+    assert form_of(texts) == (form if form or "200" not in texts[0] else "{}/200")
+
+
+def test_a_table_comes_back_as_people_wrote_it(tmp_path: Path) -> None:
+    n = 400
+    rng = np.random.default_rng(1)
+    days = pd.to_datetime("2019-01-01") + pd.to_timedelta(rng.integers(0, 1500, n), "D")
+    frame = pd.DataFrame({
+        "price": [f"${v:,.2f}" for v in rng.lognormal(8, 1, n)],
+        "lab": np.where(rng.random(n) < 0.1, "<5", rng.integers(5, 90, n).astype(str)),
+        "pressure": [*[f"{a}/{b}" for a, b in _PAIRS], *["refused"] * 10, *[f"{b}/{a}" for a, b in _PAIRS[:90]]],
+        "until": np.where(rng.random(n) < 0.3, "9999-12-31", days.strftime("%Y-%m-%d")),
+        "income": np.where(rng.random(n) < 0.1, 9999999, rng.lognormal(10, 0.4, n).round(2)),
+        "code": [f"D{n:03d}" for n in rng.integers(0, 50, n)],
+        "page": [f"https://example.org/in/{a}" for a in rng.integers(0, 10**6, n)],
+    })  # fmt: skip
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    schema = synth.infer_schema(synth.read_table(tmp_path / "in.csv"))
+    assert schema.columns["page"].is_personal
+    assert [*schema.written] == [*frame.columns]
+    model = synth.fit(synth.read_table(tmp_path / "in.csv"), schema, "independent")
+    synth.write_table(model.sample(300, seed=1), tmp_path / "out.csv", schema)
+    written = pd.read_csv(tmp_path / "out.csv", dtype=str, keep_default_na=False)
+    assert written["price"].str.fullmatch(r"\$[\d,]+\.\d\d").all()
+    assert written["pressure"].str.fullmatch(r"\d+/\d+|refused").all()
+    lab = written["lab"]
+    assert 0.03 < (lab == "<5").mean() < 0.2
+    assert lab[lab != "<5"].astype(int).between(5, 89).all()
+    income, ordinary = written["income"].astype(float), frame["income"].astype(float)
+    assert not income.between(ordinary[ordinary < 9e6].max() * 1.01, 9999998).any()
+    assert written["until"].str.fullmatch("9999-12-31|20(19|2[0-3])-.*").all()
+    assert {"9999-12-31"} < {*written["until"]}
+
+
+def test_values_beside_the_line_leave_no_gap_and_come_back() -> None:
+    columns = {
+        "n": {"kind": "integer", "bounds": [1, 90], "below": ["trace", "<5"], "above": [9999999, ">100"]},
+        "d": {"kind": "date", "bounds": ["2020-01-01", "2021-01-01"], "above": ["9999-12-31"]},
+        "r": {"kind": "real", "bounds": [0.0, 1.0], "below": [-999.0, "none"][:1], "missing": True},
+    }
+    schema = build_schema({"status": "declared", "columns": columns})
+    frame = pd.DataFrame(
+        {
+            "n": ["trace", "<5", "9999999", ">100", "90"],
+            "d": ["9999-12-31", "2021-01-01", "2020-01-01", "2020-05-05", "2020-05-06"],
+            "r": ["-999", "0", "1", "0.5", None],
+        }
+    )
+    known = conform(frame, schema)
+    assert conform(known, schema).equals(known)
+    n: IntegerColumn = schema.columns["n"]  # type: ignore[assignment]
+    assert n.positions(known["n"]).tolist() == [-1, 0, 91, 92, 90]
+    assert np.isnan(n.ordinary(known["n"])).tolist() == [True, True, True, True, False]
+    assert schema.columns["d"].above == (dt.date(9999, 12, 31),)
+    discretizer = Discretizer.by_schema(schema)
+    assert discretizer.sizes["n"] == 90 + 4 + 2
+    assert discretizer.labels("n")[:3] == ["trace", "<5", "1"]
+    drawn = discretizer.decode(discretizer.encode(known), np.random.default_rng(0))
+    assert drawn["n"].equals(known["n"])
+    assert drawn["d"][0] == known["d"][0]
+    assert drawn["r"][0] == -999.0
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"below": [5]}, "must ascend, and lie beyond"),
+        ({"above": [12, 11]}, "must ascend, and lie beyond"),
+        ({"above": [12, 12]}, "name each value once"),
+        ({"measure": True, "above": [99]}, "has no above"),
+        ({"format": "EUR"}, "has no digits"),
+        ({"format": "0;0;0;0"}, "more than three sections"),
+    ],
+)
+def test_values_beside_and_formats_are_checked(fields: dict, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        IntegerColumn(bounds=(0, 10), **fields)
+
+
+def test_decimals_that_a_file_writes_stay() -> None:
+    frame = pd.DataFrame({"x": [f"{v:.1f}" for v in range(300)], "y": [f"{v / 4}" for v in range(300)]})
+    schema = synth.infer_schema(frame)
+    assert isinstance(schema.columns["y"], RealColumn)
+    shown = conform(frame, schema)
+    assert [schema.columns["y"].write(value) for value in shown["y"][:3]] == ["0.0", "0.25", "0.5"]
+    assert schema.columns["x"].dtype == "float64"
