@@ -28,7 +28,9 @@ RANKED, NEIGHBORS, FEW_LEVELS = 3, 5, 12  # candidates and columns that are look
 LEAST_VARIED = 12  # values of a column that is modeled by what is left
 LEAST_OF_CATEGORIES = 0.98  # share of the rows that an expression gives exactly of a column of fewer values
 RESULT = 0.5  # bits that each sign of a sum or a product is worth, beside that of its parts
+MOST_LEVELS = 3.0  # bits of a share with few levels
 BEAM = 24  # sets of exact expressions that are looked at
+FEW_TIMES = 100  # different times, such as the first days of months: parts would leave these
 OF_OTHERS = 2.0  # bits of other columns that count at most
 
 
@@ -179,22 +181,25 @@ class Choice:
     def _worth(self, each: Representation) -> float:
         """Bits that an expression saves; more for results, and if others of its columns are then shorter, too."""
         name, candidate, place = each.column, each.candidate, list(self.lines.schema.columns)
-        gains = [gain for n in candidate.operands for gain, parents in self.gains(n) if parents <= candidate.operands]
+        rest = candidate.operands if len(candidate.operands) == 2 else ()
+        gains = [gain for n in rest for gain, parents in self.gains(n) if parents <= candidate.operands]
         result = RESULT * candidate.is_result * (len(candidate.terms) - 1)
-        # Of equal ones, the shortest, and the last column.
-        order = 1e-3 * place.index(name) / len(place) - 1e-2 * candidate.expression.count(" ")
-        return each.gain + result + max(gains, default=0.0) + order
+        # Of equal ones, the shortest, the last column, the first operands.
+        operands = sum(place.index(n) for n in candidate.operands) / len(candidate.operands)
+        order = (place.index(name) - 0.1 * operands) / len(place) - 10 * candidate.expression.count(" ")
+        return round(each.gain, 1) + result + max(gains, default=0.0) + 1e-3 * order
 
     def _gains(self, name: str) -> list[tuple[float, frozenset[str]]]:
-        """Bits that expressions which are not exact save of a column, without a tree, and their operands."""
+        """Bits that a share of another column with few levels saves, without a tree, and its operands."""
         own, step, lattice = self.lines.sample[name], self.lines.step(name), self.lines.lattice(name)
         rough, gains = count_bits(own, lattice), []
         for each in self.near[name]:
-            left = left_over(own, each.values, step, ratio=each.is_ratio)
-            scale = np.abs(np.nan_to_num(each.values, nan=1.0)) if each.is_ratio else 1.0
+            left = left_over(own, each.values, step, ratio=True) if each.is_ratio else own
+            bits = (
+                count_bits(left, lattice, scale=np.abs(np.nan_to_num(each.values, nan=1.0))) if each.is_ratio else rough
+            )
             covered = float(np.isfinite(left[np.isfinite(own)]).mean())
-            gain = covered * (rough - count_bits(left, lattice, scale=scale)) - PER_TERM * len(each.terms)
-            gains += [(gain, each.operands)] * (gain >= LEAST_GAIN)
+            gains += [(covered * (rough - bits), each.operands)] * (bits <= MOST_LEVELS)
         return gains
 
     def is_allowed(self, candidate: Candidate, taken: Mapping[str, Representation]) -> bool:
@@ -337,6 +342,8 @@ class Modeling:
         seen = self._seen(name, *(n for n in others if name in needed({n}, self.choice.parents(others))))
         if chosen is None:
             chosen = Representation(Candidate(name, "", np.zeros(len(own))))
+            if self.search.varied[name] <= FEW_TIMES:
+                return None
             whole, parted = count_bits(own, step, seen, spiky=False), count_bits_of_parts(own, step, seen)
         else:
             whole = count_bits(self._left(chosen.candidate)[0], step, seen)
