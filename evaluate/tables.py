@@ -319,7 +319,7 @@ class Tables(_Sides):
 
 def _rows(name: str, source: Any, schema: Schema, outside: Outside) -> Rows:
     with _naming(name):
-        return Rows.of(source, schema, outside=outside)
+        return Rows.of(source, schema, outside=outside, other=True)
 
 
 def _tell_clamped(faults: Mapping[Side, CellFaults], schema: Schema) -> None:
