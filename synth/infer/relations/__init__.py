@@ -81,10 +81,10 @@ def find(frame: pd.DataFrame, schema: Schema, *, laws: bool = True) -> Relations
     orders = find_orders(lines, [name for name in schema.learned if name not in copies], implied)
     orders = [order for order in orders if not any({order.low, order.high} <= {*rule.columns} for rule in listed)]
     exact = {name: each for name, each in choice.exact.items() if name not in computed}
-    # What never falls in an entity is drawn as such, unless it is computed; and what is listed together is held so.
+    # What never falls in an entity is drawn as such, unless `infer` has it computed; what is listed is held so.
     apart = {*schema.nondecreasing_in_entity, *(name for rule in listed for name in rule.columns)} - computed
     rest = Modeling(choice, {(order.low, order.high) for order in orders}, apart).find()
-    held = [*(each for name, each in exact.items() if name not in schema.nondecreasing_in_entity), *rest]
+    held = [*(each for name, each in exact.items() if laws or name not in schema.nondecreasing_in_entity), *rest]
     modeled = {each.column: _modeled(each, lines) for each in held}
     modeled |= usual_categories(frame, schema, [name for name in free if name not in modeled], lines.units, listed)
     if not laws:
