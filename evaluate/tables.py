@@ -319,23 +319,18 @@ class Tables(_Sides):
 
 def _rows(name: str, source: Any, schema: Schema, outside: Outside) -> Rows:
     with _naming(name):
-        return Rows.of(source, schema, outside=outside)
+        return Rows.of(source, schema, outside=outside, other=True)
 
 
 def _tell_clamped(faults: Mapping[Side, CellFaults], schema: Schema) -> None:
     """A note on values of real rows that a proposed schema, read off other rows, has no room for. *Sensitive*."""
-    shares = {(side, name): float(flags.mean()) for side in faults for name, flags in faults[side].flags.items()}
+    shares = {(name, side): float(flags.mean()) for side in faults for name, flags in faults[side].flags.items()}
     some = sorted((key for key, share in shares.items() if share), key=lambda key: -shares[key])
     if some:
-        shown = ", ".join(f"{name!r} of {side} {percent(shares[side, name])}" for side, name in some[:MOST_NAMED])
-        more = f" and {len(some) - MOST_NAMED} more columns" if len(some) > MOST_NAMED else ""
-        warnings.warn(
-            TableNote(
-                f"values beyond what the proposed schema has seen were clamped ({shown} of cells{more}); declare "
-                "wider bounds and all categories"
-            ),
-            stacklevel=4,
-        )
+        shown = ", ".join(f"{name!r} of {side} {percent(shares[name, side])}" for name, side in some[:MOST_NAMED])
+        more = f", and {len(some) - MOST_NAMED} more" * (len(some) > MOST_NAMED)
+        reason = f"values that the proposed schema has no room for were clamped ({shown} of cells{more})"
+        warnings.warn(TableNote(f"{reason}; declare wider bounds and all categories"), stacklevel=4)
 
 
 def _offered(synthetic: Any, schema: Schema, declared: Schema) -> tuple[Rows, TranslatedTable | None]:

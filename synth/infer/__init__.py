@@ -161,7 +161,7 @@ def _with_proposals(
     content |= {"order": proposal.order, "constant_in_entity": tuple(constant)}
     made = Schema.model_validate(content)
     # A column that a formula or another column gives is computed, and follows whatever that does.
-    growing = tuple(name for name in proposal.nondecreasing if name in made.modeled)
+    growing = tuple(name for name in proposal.nondecreasing if name in made.modeled and not made.columns[name].modeled)
     return Schema.model_validate({**dict(made), "nondecreasing_in_entity": growing})
 
 

@@ -122,7 +122,7 @@ def _by_default(series: pd.Series, column: Column) -> pd.Series:
     if whole:
         series = series.astype("Int64")
     if column.is_date and column.timezone is not None:
-        return column.in_zone(series)
+        return pd.Series(column.in_zone(series))
     if series.dtype == "Int64" and not series.isna().any():
         return series.astype("int64")
     if series.dtype == "boolean" and not series.isna().any():

@@ -289,7 +289,7 @@ def test_days_of_three_columns_are_days_of_the_calendar() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("stay", {"expression": "lwo"}, "'lwo' is no column"),
+        ("stay", {"expression": "lwo"}, "no column"),
         ("stay", {"expression": "admitted"}, 'unit = "day"'),
         ("stay", {"expression": "low"}, "set alone = true"),
         ("stay", {"expression": "stay + n"}, "circle"),

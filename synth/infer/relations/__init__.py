@@ -81,10 +81,10 @@ def find(frame: pd.DataFrame, schema: Schema, *, laws: bool = True) -> Relations
     orders = find_orders(lines, [name for name in schema.learned if name not in copies], implied)
     orders = [order for order in orders if not any({order.low, order.high} <= {*rule.columns} for rule in listed)]
     exact = {name: each for name, each in choice.exact.items() if name not in computed}
-    # What never falls in an entity is drawn as such, unless it is computed; and what is listed together is held so.
+    # What never falls in an entity is drawn as such, unless `infer` has it computed; what is listed is held so.
     apart = {*schema.nondecreasing_in_entity, *(name for rule in listed for name in rule.columns)} - computed
     rest = Modeling(choice, {(order.low, order.high) for order in orders}, apart).find()
-    held = [*(each for name, each in exact.items() if name not in schema.nondecreasing_in_entity), *rest]
+    held = [*(each for name, each in exact.items() if laws or name not in schema.nondecreasing_in_entity), *rest]
     modeled = {each.column: _modeled(each, lines) for each in held}
     modeled |= usual_categories(frame, schema, [name for name in free if name not in modeled], lines.units, listed)
     if not laws:
@@ -156,10 +156,10 @@ def _modeled(each: Representation, lines: Lines) -> Modeled:
     """A representation, with the schema of what is left in all rows."""
     name, candidate = each.column, each.candidate
     own, step, column = lines.positions[name], lines.step(name), lines.column(name)
-    values = lines.evaluate(candidate.expression, candidate.unit, name) if candidate.terms else candidate.values[:1]
+    values = lines.evaluate(candidate.expression, candidate.unit, name) if candidate.terms else np.zeros(len(own))
     left = left_over(own, values, step, ratio=candidate.is_ratio)
     if each.parts:
-        left = split(own, values if candidate.terms else 0.0)[0]
+        left = split(own, values)[0]
     elif column.is_time:
         left = np.rint(left / step)
     known = left[np.isfinite(left)]
@@ -170,8 +170,8 @@ def _modeled(each: Representation, lines: Lines) -> Modeled:
     lonely = each.alone or bool(np.any(np.isfinite(own) & ~np.isfinite(left)))
     share = f"gives the column in {percent(each.share)} of the rows that have both"
     return Modeled(
-        expression=candidate.expression or None, unit=candidate.unit, left="ratio" if candidate.is_ratio else "difference",
-        column=kind, alone=lonely, parts=each.parts,
+        expression=candidate.expression or None, unit=candidate.unit,
+        left="ratio" if candidate.is_ratio else "difference", column=kind, alone=lonely, parts=each.parts,
         proposed=share if each.share >= LEAST_EXACT or each.alone else f"saves {each.gain:.1f} bits a row",
     )  # fmt: skip
 

@@ -191,7 +191,7 @@ class Search:
         c = self.lines.sample[name][rows] - sum((w * term.values[rows] for w, term in taken), np.zeros(len(rows)))
         least = 0.51 * self.lines.step(name) or 1e-7 * float(np.median(np.abs(c)))
         if taken:
-            yield self._sum(name, taken)
+            yield self._from_first(self._sum(name, taken))
         if not terms:
             return
         x = np.array([_fill(term.values[rows]) for term in terms])
@@ -201,7 +201,26 @@ class Search:
             [pool[k] for k in used] for used in _pursue(c, weighted, group, np.eye(len(x), dtype=bool), TERMS, least)
         ]
         for used in [*found, *_pairs(c, x, least), *_by_regression(c, x)]:
-            yield self._sum(name, [*taken, *((w, terms[i]) for i, w in used)])
+            candidate = self._sum(name, [*taken, *((w, terms[i]) for i, w in used)])
+            yield self._from_first(candidate) if taken else candidate
+
+    def _from_first(self, candidate: Candidate) -> Candidate:
+        """A step from the row before, with what is in its place in the first row of an entity: a column, or zero."""
+        name, ((_, before), *rest) = candidate.column, candidate.terms
+        looks_back = np.isfinite(before.values)
+        if not np.isfinite(candidate.values).any():
+            return candidate
+        added = sum((w * term.values for w, term in rest), np.zeros(len(looks_back)))
+        constant = float(np.median((candidate.values - before.values - added)[np.isfinite(candidate.values)]))
+        wanted = np.where(looks_back, np.nan, self.lines.sample[name] - added - round(constant, 9))
+        first, starts = np.isfinite(wanted), [Term("0", (), np.zeros(len(wanted)))]
+        for start in (*starts, *(term for n, term in self.plain.items() if n != name)):
+            near = np.abs(wanted - start.values)[first] <= tolerance(wanted[first], self.lines.step(name))
+            if len(near) and near.mean() >= LEAST_EXACT:
+                filled = np.where(looks_back, before.values, start.values)
+                either = Term(f"either({before.text}, {start.text})", (*before.names, *start.names), filled)
+                return self._sum(name, [(1.0, either), *rest])
+        return candidate
 
     def _multiples(self, name: str, rows: np.ndarray, terms: Sequence[Term]) -> Iterator[Candidate]:
         """Columns that are a multiple of another, and a constant."""

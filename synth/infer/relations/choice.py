@@ -28,7 +28,9 @@ RANKED, NEIGHBORS, FEW_LEVELS = 3, 5, 12  # candidates and columns that are look
 LEAST_VARIED = 12  # values of a column that is modeled by what is left
 LEAST_OF_CATEGORIES = 0.98  # share of the rows that an expression gives exactly of a column of fewer values
 RESULT = 0.5  # bits that each sign of a sum or a product is worth, beside that of its parts
+MOST_LEVELS = 3.0  # bits of a share with few levels
 BEAM = 24  # sets of exact expressions that are looked at
+FEW_TIMES = 100  # different times, such as the first days of months: parts would leave these
 OF_OTHERS = 2.0  # bits of other columns that count at most
 
 
@@ -40,12 +42,14 @@ class Representation:
         candidate: what is taken away first; one without terms: nothing.
         share: of the complete rows, that the expression gives exactly.
         gain: bits a row that are saved.
+        least: of them, for it to be worth while, those among them that other columns lose.
         alone: rows that the expression does not give exactly have their value apart.
     """
 
     candidate: Candidate
     share: float = 0.0
     gain: float = 0.0
+    least: float = 0.0
     parts: bool = False
     alone: bool = False
 
@@ -98,14 +102,14 @@ class Choice:
         both, known = np.isfinite(own) & np.isfinite(candidate.values), int(np.isfinite(own).sum())
         if candidate.key in self._exact or both.sum() < max(LEAST_ROWS, LEAST_COVERED * known):
             return
-        share = 0.0 if candidate.is_ratio else float(self._is_exact(candidate)[both].mean())
+        share = 0.0 if candidate.is_ratio else float(self.is_exact(candidate)[both].mean())
         longer = self.search.extend(candidate) if 0.5 <= share < 1 else candidate
         if longer is not candidate:
             self._weigh(longer)
         if share >= LEAST_EXACT:
             if self._add_exact(candidate, share):
                 for other in self.search.solve(candidate):
-                    again = self._is_exact(other)[
+                    again = self.is_exact(other)[
                         np.isfinite(self.lines.sample[other.column]) & np.isfinite(other.values)
                     ]
                     if other.key not in self._exact and len(again) and again.mean() >= LEAST_EXACT:
@@ -113,23 +117,23 @@ class Choice:
         elif self.search.varied[name] >= LEAST_VARIED and not candidate.is_view:
             if both.sum() >= 0.5 * known:
                 self.near[name].append(candidate)
-            self._note_partial(candidate)
+            self.note_partial(candidate)
 
-    def _is_exact(self, candidate: Candidate) -> np.ndarray:
+    def is_exact(self, candidate: Candidate) -> np.ndarray:
         own = self.lines.sample[candidate.column]
         return np.asarray(np.abs(own - candidate.values) <= tolerance(own, self.lines.step(candidate.column)))
 
-    def _note_partial(self, candidate: Candidate) -> None:
+    def note_partial(self, candidate: Candidate) -> None:
         """Keep a candidate that gives the column exactly in some of the rows that do not hold its usual value."""
         own = self.lines.sample[candidate.column]
         if not candidate.is_ratio and not self.lines.is_time(candidate.column):
-            share = float((self._is_exact(candidate) & (own != _usual(own))).sum() / np.isfinite(own).sum())
+            share = float((self.is_exact(candidate) & (own != _usual(own))).sum() / np.isfinite(own).sum())
             if LEAST_PARTIAL <= share < LEAST_EXACT:
                 self.partial[candidate.column].append((share, candidate))
 
     def _add_exact(self, candidate: Candidate, share: float) -> bool:
         """Add an exact expression, if all of its parts say something, and it more than chance."""
-        lines, name, exact = self.lines, candidate.column, self._is_exact(candidate)
+        lines, name, exact = self.lines, candidate.column, self.is_exact(candidate)
         own, step, lattice = lines.sample[name], lines.step(name), lines.lattice(name)
         enough = ENOUGH * len(lines.rows) / max(lines.n_units, 1)
         values, counts = np.unique(own[exact], return_counts=True)
@@ -179,22 +183,25 @@ class Choice:
     def _worth(self, each: Representation) -> float:
         """Bits that an expression saves; more for results, and if others of its columns are then shorter, too."""
         name, candidate, place = each.column, each.candidate, list(self.lines.schema.columns)
-        gains = [gain for n in candidate.operands for gain, parents in self.gains(n) if parents <= candidate.operands]
+        rest = candidate.operands if len(candidate.operands) == 2 else ()
+        gains = [gain for n in rest for gain, parents in self.gains(n) if parents <= candidate.operands]
         result = RESULT * candidate.is_result * (len(candidate.terms) - 1)
-        # Of equal ones, the shortest, and the last column.
-        order = 1e-3 * place.index(name) / len(place) - 1e-2 * candidate.expression.count(" ")
-        return each.gain + result + max(gains, default=0.0) + order
+        # Of equal ones, the shortest, the last column, the first operands.
+        operands = sum(place.index(n) for n in candidate.operands) / len(candidate.operands)
+        order = (place.index(name) - 0.1 * operands) / len(place) - 10 * candidate.expression.count(" ")
+        return round(each.gain, 1) + result + max(gains, default=0.0) + 1e-3 * order
 
     def _gains(self, name: str) -> list[tuple[float, frozenset[str]]]:
-        """Bits that expressions which are not exact save of a column, without a tree, and their operands."""
+        """Bits that a share of another column with few levels saves, without a tree, and its operands."""
         own, step, lattice = self.lines.sample[name], self.lines.step(name), self.lines.lattice(name)
         rough, gains = count_bits(own, lattice), []
         for each in self.near[name]:
-            left = left_over(own, each.values, step, ratio=each.is_ratio)
-            scale = np.abs(np.nan_to_num(each.values, nan=1.0)) if each.is_ratio else 1.0
+            left = left_over(own, each.values, step, ratio=True) if each.is_ratio else own
+            bits = (
+                count_bits(left, lattice, scale=np.abs(np.nan_to_num(each.values, nan=1.0))) if each.is_ratio else rough
+            )
             covered = float(np.isfinite(left[np.isfinite(own)]).mean())
-            gain = covered * (rough - count_bits(left, lattice, scale=scale)) - PER_TERM * len(each.terms)
-            gains += [(gain, each.operands)] * (gain >= LEAST_GAIN)
+            gains += [(covered * (rough - bits), each.operands)] * (bits <= MOST_LEVELS)
         return gains
 
     def is_allowed(self, candidate: Candidate, taken: Mapping[str, Representation]) -> bool:
@@ -242,11 +249,18 @@ class Modeling:
         chosen: dict[str, Representation] = {}
         for each in sorted(options, key=lambda each: -each.gain):
             new = each.column not in chosen and each.candidate.about not in known
-            if new and self.choice.is_allowed(each.candidate, self.choice.exact | chosen):
-                chosen[each.column] = each
+            if not new or not self.choice.is_allowed(each.candidate, self.choice.exact | chosen):
+                continue
+            gain = each.gain + min(self._of_others(each), OF_OTHERS)
+            if gain >= each.least:
+                chosen[each.column] = replace(each, gain=gain)
                 known.add(each.candidate.about)
         for name in self.search.times:
-            if name not in self.aside and (parted := self._parted(name, chosen)) is not None:
+            if (
+                name not in self.aside
+                and not self.lines.column(name).is_monthly
+                and (parted := self._parted(name, chosen)) is not None
+            ):
                 chosen[name] = parted
         return list(chosen.values())
 
@@ -281,10 +295,9 @@ class Modeling:
             least = LEAST_GAIN if each.is_ratio else max(LEAST_GAIN, LEAST_SHARE * self.plain(name))
             best.append((gain - (LEAST_GAIN_OF_GAPS if each.operands <= ends else least), gain, each, left))
         for beyond, gain, each, left in sorted(best, key=lambda each: -each[0])[:1]:
-            others = min(self._of_others(each, left), OF_OTHERS) if beyond >= 0 else -1.0
-            if beyond + min(others, 0.0) >= 0:
+            if beyond >= 0:
                 bonus = 0.5 * (not each.is_ratio and bool(np.nanmin(left) >= 0))
-                yield Representation(each, gain=gain + others + bonus)
+                yield Representation(each, gain=gain + bonus, least=gain + bonus - beyond)
 
     def _partly(self, name: str) -> Iterator[Representation]:
         """An expression that gives the column in some rows: whether it does, and the value where it does not."""
@@ -292,11 +305,11 @@ class Modeling:
         rough, known = count_bits(own, lattice), np.isfinite(own)
         for term in [*self.search.plain.values(), *self.search.earlier.values()]:
             if term.names != (name,) and self.search.varied[name] >= LEAST_VARIED:
-                self.choice._note_partial(self.search.copy(name, term))
+                self.choice.note_partial(self.search.copy(name, term))
         ranked = []
         allowed = [each for each in self.choice.partial[name] if self.choice.is_allowed(each[1], self.choice.exact)]
         for _, each in sorted(allowed, key=lambda each: -each[0])[: 2 * RANKED]:
-            exact = self.choice._is_exact(each)
+            exact = self.choice.is_exact(each)
             share, rest = float(exact[known].mean()), np.where(exact, np.nan, own)
             cost = _entropy(share) + (1 - share) * count_bits(rest, lattice) + PER_TERM * len(each.terms)
             if rough - cost >= LEAST_GAIN_OF_PARTIAL:
@@ -306,9 +319,7 @@ class Modeling:
             cost = flag + (1 - share) * count_bits(rest, lattice, self._seen(name)) + PER_TERM * len(each.terms)
             gain = self.plain(name) - cost - share * round_bits(own, lattice)
             if gain >= LEAST_GAIN_OF_PARTIAL:
-                gain += min(self._of_others(each, rest), OF_OTHERS)
-            if gain >= LEAST_GAIN_OF_PARTIAL:
-                yield Representation(each, share, gain, alone=True)
+                yield Representation(each, share, gain, LEAST_GAIN_OF_PARTIAL, alone=True)
 
     def _of_time(self, name: str) -> Iterator[Representation]:
         """A time as the gap to another one, which it follows."""
@@ -321,10 +332,9 @@ class Modeling:
             gap = min(count_bits(left, step, seen), count_bits_of_parts(own, step, seen, each.values))
             value = min(self.plain(name), count_bits_of_parts(own, step, seen))
             gain = (1 - missing) * (value - gap) - PER_TERM
-            gain += min(self._of_others(each, left), OF_OTHERS) if gain > -1 else 0.0
             is_ordered = any(each.operands | {name} == {*order} for order in self.orders)
-            if gain >= (0.0 if is_ordered else LEAST_GAIN_OF_TIMES):
-                yield Representation(each, gain=gain + 0.5)
+            if gain > -1:
+                yield Representation(each, gain=gain + 0.5, least=0.5 + (0.0 if is_ordered else LEAST_GAIN_OF_TIMES))
 
     def _parted(self, name: str, others: Mapping[str, Representation]) -> Representation | None:
         """A time, or its gap, as week, weekday and time of day, if that is shorter."""
@@ -333,6 +343,8 @@ class Modeling:
         seen = self._seen(name, *(n for n in others if name in needed({n}, self.choice.parents(others))))
         if chosen is None:
             chosen = Representation(Candidate(name, "", np.zeros(len(own))))
+            if self.search.varied[name] <= FEW_TIMES:
+                return None
             whole, parted = count_bits(own, step, seen, spiky=False), count_bits_of_parts(own, step, seen)
         else:
             whole = count_bits(self._left(chosen.candidate)[0], step, seen)
@@ -347,9 +359,11 @@ class Modeling:
         left = left_over(own, candidate.values, step, ratio=candidate.is_ratio)
         return left, np.abs(np.nan_to_num(candidate.values, nan=1.0)) if candidate.is_ratio else 1.0
 
-    def _of_others(self, candidate: Candidate, left: np.ndarray) -> float:
+    def _of_others(self, each: Representation) -> float:
         """Bits that columns which go with this one, or are few categories, save when they see what is left of it."""
-        lines, name = self.lines, candidate.column
+        lines, name, candidate = self.lines, each.column, each.candidate
+        left = self._left(candidate)[0]
+        left = np.where(self.choice.is_exact(candidate), np.nan, lines.sample[name]) if each.alone else left
         shown = self.features.matrix[:, self.features.at[name]], self.features.fill(left)[:, None]
         ranks = {n: _rank(v) for n, v in lines.sample.items() if n not in {*candidate.about, *self.computed}}
         pair = _rank(lines.sample[name]), _rank(left)

@@ -42,7 +42,7 @@ class Lines:
         positions = {}
         for name, column in columns.items():
             if column.is_line:
-                values = column.positions(frame[name])
+                values = column.ordinary(frame[name])
                 positions[name] = values * column.per_position / 1e6 if column.is_time else values
         rng, previous = np.random.default_rng(seed), None
         if schema.entity is None:

@@ -156,7 +156,7 @@ def test_multiples_and_copies_are_formulas() -> None:
     rng = np.random.default_rng(0)
     inches = rng.integers(10, 500, 300)
     frame = pd.DataFrame({"inches": inches, "cm": (inches * 2.54).round(2), "again": inches})
-    assert said(infer_schema(frame, constraints=True)) == ["'cm' is 2.54 * inches", "'again' is inches"]
+    assert sorted(said(infer_schema(frame, constraints=True))) == ["'again' is inches", "'cm' is 2.54 * inches"]
 
 
 @pytest.mark.parametrize(

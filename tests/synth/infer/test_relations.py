@@ -138,13 +138,16 @@ def accounts(n: int = 150, seed: int = 0) -> pd.DataFrame:
     rows["day"] = pd.Timestamp("2022-01-01") + pd.to_timedelta(days, unit="D")
     start = rng.integers(100, 5_000, n)[account]
     rows["balance"] = (rows.groupby("account")["amount"].cumsum() + start).round(2)
+    rows["turnover"] = rows.groupby("account")["amount"].cumsum().round(2)
     rows["last amount"] = rows.groupby("account")["amount"].shift(1)
     return rows.drop(columns="gap").sample(frac=1, random_state=seed).reset_index(drop=True)
 
 
 def test_running_sums_and_values_of_the_row_before_are_found_within_an_entity() -> None:
-    found = computed(infer_schema(accounts(), entity="account", order="day"))
+    found = computed(infer_schema(accounts().drop(columns="turnover"), entity="account", order="day"))
     assert sorted_terms(found["balance"]) == ["amount", "before(balance)"]
+    sums = computed(infer_schema(accounts().drop(columns="balance"), entity="account", order="day"))
+    assert sums["turnover"] == "either(before(turnover), 0) + amount"
     assert found["last amount"] == "before(amount)"
 
 
