@@ -206,8 +206,8 @@ class Real(_Sides):
             faults = {side: CellFaults.of(rows[side], declared) for side in sources}
             before = {side: faults[side].frame(at[side]) for side in sources}
             faulty = before["holdout"], _shuffled(before["train"], seed)
-        if outside == "refuse" and faulty is not None:
-            _tell_clamped(faults, declared)
+            if outside == "refuse":
+                _tell_clamped(faults)
         whole = {s: Whole(rows[s], hashes[s], len(at[s])) for s in sources if len(at[s]) < len(rows[s])}
         made = cls(
             schema, declared, train, fresh, control, _shuffled(train, seed), seed, n_targets, n_rows, sample_rows,
@@ -322,14 +322,14 @@ def _rows(name: str, source: Any, schema: Schema, outside: Outside) -> Rows:
         return Rows.of(source, schema, outside=outside, other=True)
 
 
-def _tell_clamped(faults: Mapping[Side, CellFaults], schema: Schema) -> None:
-    """A note on values of real rows that a proposed schema, read off other rows, has no room for. *Sensitive*."""
-    shares = {(name, side): float(flags.mean()) for side in faults for name, flags in faults[side].flags.items()}
-    some = sorted((key for key, share in shares.items() if share), key=lambda key: -shares[key])
-    if some:
-        shown = ", ".join(f"{name!r} of {side} {percent(shares[name, side])}" for name, side in some[:MOST_NAMED])
-        more = f", and {len(some) - MOST_NAMED} more" * (len(some) > MOST_NAMED)
-        reason = f"values that the proposed schema has no room for were clamped ({shown} of cells{more})"
+def _tell_clamped(faults: Mapping[Side, CellFaults]) -> None:
+    """A note on values of real rows that a schema proposed from others has no room for. *Sensitive*."""
+    shares = [(float(flags.mean()), name, side) for side in faults for name, flags in faults[side].flags.items()]
+    shown = [
+        f"{name!r} of {side} {percent(share)}" for share, name, side in sorted(shares)[: -MOST_NAMED - 1 : -1] if share
+    ]
+    if shown:
+        reason = f"values that the proposed schema has no room for were clamped ({', '.join(shown)} of cells)"
         warnings.warn(TableNote(f"{reason}; declare wider bounds and all categories"), stacklevel=4)
 
 

@@ -233,6 +233,8 @@ def _check(schema: "Schema", name: str, column: Any) -> None:
          "a declared schema holds no proposal; take its key proposed out, or modeled as a whole"),
         (column.is_measured or column.measures_spikes,
          "the column is to be measured, and what is left of it needs its bounds; declare them"),
+        (modeled.column is None and any(schema.columns[each].is_measured for each in modeled.operands),
+         "an operand is to be measured, so that what is left has no bounds yet; give them in modeled.column"),
         (not constant, "the column is constant in an entity, and an operand is not; leave modeled out"),
         (often_missing, f"{often_missing} may be missing, and the column never is; set alone = true"),
         (modeled.looks_back and schema.entity is not None and schema.order is None,

@@ -214,5 +214,5 @@ def _real(value: float, decimals: int | None) -> str:
         return f"{value:.0f}"
     if decimals is None:
         return repr(value)
-    text = repr(value)
-    return (f"{value:.{decimals}f}".rstrip("0") if "e" in text else text.removesuffix(".0")).removesuffix(".")
+    text = f"{value:.{decimals}f}".rstrip("0") if "e" in repr(value) else repr(value)
+    return text + "0" * text.endswith(".")  # as Python writes it; a column's format says otherwise
