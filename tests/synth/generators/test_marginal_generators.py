@@ -155,7 +155,7 @@ def test_a_column_of_little_weight_is_measured_last() -> None:
     frame, schema = parity(), schema_of(4)
 
     def first(workload: dict[str, float]) -> set[str]:
-        model = Aim(degree=2, rounds=1, workload=workload).fit(frame.assign(c2=frame["c1"]), schema)
+        model = Aim(degree=2, rounds=1, workload=workload).fit_rows(frame.assign(c2=frame["c1"]), schema)
         return {
             name for factor in model.distribution.potentials if len(factor.attributes) > 1 for name in factor.attributes
         }
