@@ -41,7 +41,7 @@ _RANGES: tuple[tuple[str, tuple[float, float]], ...] = (
      r"|relations\.lost\.worst", (-1.0, 1.0)),
     (r"utility\.(tstr\..+|\w+\.tstr|\w+_alternative\.score|clusters\.agreement)", (-1.0, 1.0)),
     (r"utility\.(\w+\.)*gap(\..+)?|fairness\.gap\.\w+", (-2.0, 2.0)),
-    (r"columns\.(wasserstein|chi2|mean|std)(\.mean|\.worst)?|joint\.density|utility\.queries(\.median)?"
+    (r"columns\.(wasserstein|chi2|mean|std)(\.mean|\.worst)?|joint\.density|utility\.queries"
      r"|privacy\.(dcr\.median|texts\.longest)", (0.0, math.inf)),
 )  # fmt: skip
 """The least and the most that numbers come to, by name: shares, differences of two, scores, losses, distances."""

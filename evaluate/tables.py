@@ -206,8 +206,8 @@ class Real(_Sides):
             faults = {side: CellFaults.of(rows[side], declared) for side in sources}
             before = {side: faults[side].frame(at[side]) for side in sources}
             faulty = before["holdout"], _shuffled(before["train"], seed)
-        if outside == "refuse" and faulty is not None:
-            _tell_clamped(faults, declared)
+            if outside == "refuse":
+                _tell_clamped(faults)
         whole = {s: Whole(rows[s], hashes[s], len(at[s])) for s in sources if len(at[s]) < len(rows[s])}
         made = cls(
             schema, declared, train, fresh, control, _shuffled(train, seed), seed, n_targets, n_rows, sample_rows,
@@ -319,23 +319,18 @@ class Tables(_Sides):
 
 def _rows(name: str, source: Any, schema: Schema, outside: Outside) -> Rows:
     with _naming(name):
-        return Rows.of(source, schema, outside=outside)
+        return Rows.of(source, schema, outside=outside, other=True)
 
 
-def _tell_clamped(faults: Mapping[Side, CellFaults], schema: Schema) -> None:
-    """A note on values of real rows that a proposed schema, read off other rows, has no room for. *Sensitive*."""
-    shares = {(side, name): float(flags.mean()) for side in faults for name, flags in faults[side].flags.items()}
-    some = sorted((key for key, share in shares.items() if share), key=lambda key: -shares[key])
-    if some:
-        shown = ", ".join(f"{name!r} of {side} {percent(shares[side, name])}" for side, name in some[:MOST_NAMED])
-        more = f" and {len(some) - MOST_NAMED} more columns" if len(some) > MOST_NAMED else ""
-        warnings.warn(
-            TableNote(
-                f"values beyond what the proposed schema has seen were clamped ({shown} of cells{more}); declare "
-                "wider bounds and all categories"
-            ),
-            stacklevel=4,
-        )
+def _tell_clamped(faults: Mapping[Side, CellFaults]) -> None:
+    """A note on values of real rows that a schema proposed from others has no room for. *Sensitive*."""
+    shares = [(float(flags.mean()), name, side) for side in faults for name, flags in faults[side].flags.items()]
+    shown = [
+        f"{name!r} of {side} {percent(share)}" for share, name, side in sorted(shares)[: -MOST_NAMED - 1 : -1] if share
+    ]
+    if shown:
+        reason = f"values that the proposed schema has no room for were clamped ({', '.join(shown)} of cells)"
+        warnings.warn(TableNote(f"{reason}; declare wider bounds and all categories"), stacklevel=4)
 
 
 def _offered(synthetic: Any, schema: Schema, declared: Schema) -> tuple[Rows, TranslatedTable | None]:

@@ -46,6 +46,7 @@ ROWS_PER_EFFECT = 10  # Rows of each table for each main effect, and for each pr
 _LEAST_VARIANCE = 1e-9
 _LEAST_EXPECTED = 1e-12
 MAX_STEPS = 50
+MAX_LEVERAGE = 0.9
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,17 @@ class Propensity:
 
     pmse: float
     expected: float
+    error: float
 
     @property
     def ratio(self) -> float:
         """1 for two samples of one population, or equal rows."""
         return self.pmse / self.expected if self.expected > _LEAST_EXPECTED else 1.0
+
+    def interval(self) -> tuple[float, float]:
+        """The 95% interval of the ratio."""
+        error = self.error / self.expected if self.expected > _LEAST_EXPECTED else 0.0
+        return _around(self.ratio, error, (0.0, np.inf))
 
 
 def design(points: list[np.ndarray]) -> list[np.ndarray]:
@@ -88,12 +95,23 @@ def propensity(held_out: tuple[np.ndarray, np.ndarray], table: tuple[np.ndarray,
     labels = np.repeat([0.0, 1.0], [len(held_out[0]), len(table[0])])
     units = np.concatenate([held_out[1], table[1] + held_out[1].max() + 1])
     share = float(labels.mean())
-    scores = _fitted(np.column_stack([np.ones(len(effects)), effects]), labels)
-    return Propensity(float(((scores - share) ** 2).mean()), _expected(effects, units, share))
+    x = np.column_stack([np.ones(len(effects)), effects])
+    scores, information = _fitted(x, labels)
+    expected, chance = _null(effects, units, share)
+    gaps = scores - share
+    # What each row adds, by itself and by its pull on the coefficients (the influence function); a row that the model
+    # bends to has too small a residual (MacKinnon and White 1985, HC3).
+    pull = 2.0 * x.T @ (gaps * scores * (1.0 - scores)) / len(x)
+    leverage = scores * (1.0 - scores) * np.einsum("ij,ji->i", x, linalg.cho_solve(information, x.T))
+    residuals = (labels - scores) / (1.0 - np.minimum(leverage, MAX_LEVERAGE))
+    added = gaps**2 / len(x) + (x @ linalg.cho_solve(information, pull)) * residuals
+    # Near chance the influence is itself an estimate, whose noise is as large as what chance gives.
+    variance = max(_clustered(added, labels, units) - chance, chance)
+    return Propensity(float((gaps**2).mean()), expected, float(np.sqrt(variance)))
 
 
-def _expected(effects: np.ndarray, units: np.ndarray, share: float) -> float:
-    """The mean of the pMSE where it is by chance which units are of the table. To first order the pMSE is s'
+def _null(effects: np.ndarray, units: np.ndarray, share: float) -> tuple[float, float]:
+    """Mean and variance of the pMSE where it is by chance which units are of the table. To first order the pMSE is s'
     A^-1 J A^-1 s, s being the score at zero, A the information with the ridge in it and J what maps coefficients to
     squared scores: its mean is the trace of A^-1 J A^-1 V, V being the variance of s.
     """
@@ -106,7 +124,18 @@ def _expected(effects: np.ndarray, units: np.ndarray, share: float) -> float:
     carried = linalg.cho_solve(information, spread**2 / len(effects) * products)
     sums, n_units = _sums(effects, units)
     variance = spread * n_units / (n_units - 1) * (sums.T @ sums)
-    return float(np.trace(carried @ linalg.cho_solve(information, variance)))
+    weights = carried @ linalg.cho_solve(information, variance)
+    return float(np.trace(weights)), float(2.0 * np.sum(weights * weights.T))
+
+
+def _clustered(added: np.ndarray, labels: np.ndarray, units: np.ndarray) -> float:
+    """The variance of the sum of what two samples of whole units add."""
+    total = 0.0
+    for side in (0.0, 1.0):
+        rows = added[labels == side]
+        sums, n_units = _sums(rows - rows.mean(), units[labels == side])
+        total += float(sums @ sums) * n_units / (n_units - 1)
+    return total
 
 
 def _sums(rows: np.ndarray, units: np.ndarray) -> tuple[np.ndarray, int]:
@@ -120,8 +149,8 @@ def _sums(rows: np.ndarray, units: np.ndarray) -> tuple[np.ndarray, int]:
     return np.asarray(np.add.reduceat(rows[order], starts, axis=0)), n_units
 
 
-def _fitted(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Propensity scores by penalized maximum likelihood: Newton's steps, halved where they lead up."""
+def _fitted(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, bool]]:
+    """Propensity scores by penalized maximum likelihood, and information: Newton's steps, halved where they lead up."""
     penalty = np.full(x.shape[1], RIDGE)
     penalty[0] = 0.0
     beta = np.zeros(x.shape[1])
@@ -138,7 +167,7 @@ def _fitted(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
         if loss - after < 1e-9 * len(x):
             break
         loss = after
-    return scores
+    return scores, information
 
 
 def _loss(x: np.ndarray, labels: np.ndarray, beta: np.ndarray, penalty: np.ndarray) -> float:
@@ -225,7 +254,9 @@ def _pmse(samples: JointSamples) -> Estimate | Failure:
         return Failure("joint.pmse.ratio", "skipped", _EQUAL.rstrip("."))
     held_out, *others = ((of, side.units) for of, side in zip(effects, sides, strict=True))
     synthetic, real, shuffled = (propensity(held_out, other) for other in others)
+    low, high = synthetic.interval()
     return Estimate(
-        "joint.pmse.ratio", synthetic.ratio, samples.n, "lower", reference=real.ratio, floor=shuffled.ratio,
+        "joint.pmse.ratio", synthetic.ratio, samples.n, "lower", low=low, high=high, reference=real.ratio,
+        floor=shuffled.ratio,
         note=f"The pMSE is {synthetic.pmse:.4f}; two samples of one population show {synthetic.expected:.4f}.",
     )  # fmt: skip

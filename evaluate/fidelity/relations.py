@@ -120,24 +120,22 @@ def _words(law: Law) -> str:
 
 
 def _checked(frame: pd.DataFrame, law: Law, schema: Schema) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which rows a relation says something of, which of all rows keep it, and what is left of it; shape (n,) each."""
+    """Which rows a relation says something of, which of all rows keep it, and what is left of it (times in seconds), or
+    the gap of two columns in order; shape (n,) each, NaN where there is none.
+    """
     if isinstance(law, Relation):
         left = left_of(frame, law, schema)
         return np.isfinite(left), left == 0, left
     known = np.asarray(frame[list(law.columns)].notna().to_numpy().all(axis=1))
-    return known, np.asarray(known & ~broken(frame, law, schema.columns)), _gap(frame, law, schema)
-
-
-def _gap(frame: pd.DataFrame, law: Inequality | FixedCombinations, schema: Schema) -> np.ndarray:
-    """The difference of the two sides of an inequality, of times in seconds; NaN of what has no sides."""
-    if isinstance(law, FixedCombinations):
-        return np.full(len(frame), np.nan)
-    sides, by_day = [], compares_days(law, schema.columns)
-    for name in law.columns:
-        column: Any = schema.columns[name]
-        values = column.ordinary(frame[name])
-        sides.append(on_one_line(values, column, by_day=by_day) / 1e6 if column.is_time else values)
-    return np.asarray(sides[1] - sides[0])
+    left = np.full(len(frame), np.nan)
+    if isinstance(law, Inequality):
+        by_day, sides = compares_days(law, schema.columns), []
+        for name in law.columns:
+            column: Any = schema.columns[name]
+            values = column.ordinary(frame[name])
+            sides.append(on_one_line(values, column, by_day=by_day) / 1e6 if column.is_time else values)
+        left = sides[1] - sides[0]
+    return known, np.asarray(known & ~broken(frame, law, schema.columns)), left
 
 
 def _spans(lefts: Sequence[np.ndarray], law: Law, schema: Schema) -> dict[str, Any]:

@@ -7,13 +7,12 @@ rows: see `evaluate.fidelity.samples`.
 
 import itertools
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from evaluate.fidelity.encoded import EncodedSamples
-from evaluate.fidelity.estimates import Distance, described, worst
+from evaluate.fidelity.estimates import Distance, described
 from evaluate.fidelity.pairs import N_WORST, of_cliques
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
 from evaluate.metrics import COMPARED, Metric, biased
@@ -22,22 +21,19 @@ from evaluate.tables import MetricResult, Tables
 
 METRICS = (
     Metric("triples.tvd", "lower", "Triple distance", "Total variation of three columns taken together.",
-           describes=biased("triples.tvd.excess.worst")),
+           describes=biased("triples.tvd.excess")),
     Metric("triples.tvd.mean", "lower", "Triple distance, mean",
            "Total variation of three columns together, over all triples.", describes=biased("triples.tvd.excess"),
            key=True),
     Metric("triples.tvd.excess", "lower", "Triple distance beyond noise",
            "Mean triple distance minus a fresh real sample's.", counted=COMPARED),
-    Metric("triples.tvd.excess.worst", "lower", "Worst triple",
-           "The largest triple distance beyond that of a fresh real sample, and the columns it belongs to.",
-           counted=COMPARED),
     Metric("triples.tvd.floor_share", "lower", "Triple structure lost", "0 is as close to the real table as a fresh "
            "real sample, 1 as far as its own columns shuffled independently; above 1 is farther still, mostly because "
            "single columns are off too.", counted=COMPARED),
 )  # fmt: skip
 
 MAX_TRIPLES = 1_000  # More triples than this are sampled; what that costs is in the intervals
-_NAMES = ("triples.tvd.mean", "triples.tvd.excess", "triples.tvd.floor_share", "triples.tvd.excess.worst")
+_NAMES = ("triples.tvd.mean", "triples.tvd.excess", "triples.tvd.floor_share")
 
 Triple = tuple[int, int, int]
 
@@ -55,7 +51,7 @@ def measure(tables: Tables) -> MetricResult:
     mean = Distance(tvd.mean(axis=0), n, len(triples), extra_variance=extra)
     names = [tuple(coded.columns[i] for i in triple) for triple in triples]
     order = np.argsort(-beyond, kind="stable")[:N_WORST]
-    measured = [*of_cliques("triples", mean), _worst(tvd, n, names, share)]
+    measured = of_cliques("triples", mean)
     estimates = [m for m in measured if isinstance(m, Estimate)]
     return MetricResult(
         (*estimates, *(_worst_triple(names[i], tvd[i], n, len(triples)) for i in order)),
@@ -76,13 +72,6 @@ def _chosen(columns: tuple[str, ...], seed: int) -> tuple[list[Triple], float]:
         if a < b < c:
             chosen.add((by_name[a], by_name[b], by_name[c]))
     return sorted(chosen), MAX_TRIPLES / n_triples
-
-
-def _worst(tvd: np.ndarray, n: int, names: list[tuple[str, ...]], share: float) -> Estimate:
-    found = worst("triples.tvd.excess.worst", tvd, n, names)
-    if share == 1.0:
-        return found
-    return replace(found, note=f"{found.note} Of {len(names):,} triples, {share:.1%} of all.")
 
 
 def _worst_triple(names: tuple[str, ...], tvd: np.ndarray, n: int, n_triples: int) -> Estimate:

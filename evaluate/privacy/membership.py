@@ -26,7 +26,7 @@ from scipy import special, stats
 from evaluate.intervals import LEVEL, Rate, clopper_pearson, placements
 from evaluate.metrics import MEMBERS, PEOPLE, Metric
 from evaluate.privacy.experiment import detectable_auc, detectable_rate
-from evaluate.privacy.membership_attacks import scored
+from evaluate.privacy.membership_attacks import FOCAL, scored
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 
@@ -159,16 +159,19 @@ class TargetHalf:
         return Scores.of(members, controls)
 
 
-def parts_for(rate: float, of: Mapping[str, Both]) -> tuple[TargetHalf, TargetHalf]:
-    """The halves of the targets, each with the attack that is best at a number on the other half."""
-    first = tuple(np.arange(len(scores)) % 2 == 0 for scores in next(iter(of.values())))
-    one, other = (first[0], first[1]), (~first[0], ~first[1])
-    return TargetHalf(_best(rate, of, other), one), TargetHalf(_best(rate, of, one), other)
+def parts_for(rate: float, of: Mapping[str, Both], first: str = "") -> tuple[TargetHalf, TargetHalf]:
+    """The halves of the targets, each with the attack that is best at a number on the other half; where none is clearly
+    better, a named one, or the first.
+    """
+    first = first or next(iter(of))
+    even = tuple(np.arange(len(scores)) % 2 == 0 for scores in of[first])
+    one, other = (even[0], even[1]), (~even[0], ~even[1])
+    return TargetHalf(_best(rate, of, other, first), one), TargetHalf(_best(rate, of, one, first), other)
 
 
-def _best(rate: float, of: Mapping[str, Both], inside: Both) -> str:
-    """Name of the attack with the highest merit on some targets; the first one, where none is clearly better."""
-    first, found = next(iter(of)), {name: TargetHalf(name, inside).scores(of) for name in of}
+def _best(rate: float, of: Mapping[str, Both], inside: Both, first: str) -> str:
+    """Name of the attack with the highest merit on some targets, if it is clearly better than the first."""
+    found = {name: TargetHalf(name, inside).scores(of) for name in of}
     merit: Callable[[Scores], float] = _area if rate == AREA else lambda scores: _caught(scores, rate)
     merits = {name: merit(scores) for name, scores in found.items()}
     best = max(merits, key=lambda name: merits[name])
@@ -213,7 +216,7 @@ def measure(tables: Tables) -> MetricResult:
     if min(len(members), len(controls)) < MIN_TARGETS:
         message = f"an attack needs at least {MIN_TARGETS} members and as many non-members; give a larger holdout"
         return MetricResult(failures=tuple(Failure(name, "skipped", message) for name in NAMES))
-    halves = parts_for(AREA, of)
+    halves = parts_for(AREA, of, FOCAL)  # over all targets, small leaks show in cells before they show in rows
     auc = area_estimate("privacy.membership.auc", parts := _scores(halves, of), note=_named(AUC_NOTE, halves))
     if auc.high is not None and auc.high < BACKWARD:
         message = (

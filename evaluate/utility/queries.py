@@ -32,8 +32,6 @@ METRICS = (
     Metric("utility.queries", "lower", "Random queries, mean error",
            "Mean relative error of 500 random counts and means that one might ask for.",
            describes=biased("utility.queries.excess")),
-    Metric("utility.queries.median", "lower", "Random queries, median error",
-           "The error that half of these queries stay below.", describes=biased("utility.queries.excess")),
     Metric("utility.queries.excess", "lower", "Random queries, error beyond noise",
            "Mean error minus that of a fresh real sample; 0 is as good as real.", counted=COMPARED),
 )  # fmt: skip
@@ -69,9 +67,8 @@ class QueriedTable:
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Errors of answers to count and mean queries. Estimates: `utility.queries` (mean error in [0, 1]),
-    `utility.queries.median` and `utility.queries.excess` (the mean beyond that of a fresh real sample), lower is
-    better.
+    """Errors of answers to count and mean queries. Estimates: `utility.queries` (mean error in [0, 1]) and
+    `utility.queries.excess` (that beyond a fresh real sample), lower is better.
     """
     samples = Samples.draw(tables)
     discretizer = Discretizer.by_quantiles(tables.schema, tables.train, N_BINS)
@@ -83,13 +80,12 @@ def measure(tables: Tables) -> MetricResult:
 
 def _estimates(errors: np.ndarray, n: int) -> tuple[Estimate, ...]:
     """From errors of shape (3, n_replicates, n_queries)."""
-    mean, median = errors.mean(axis=2), np.median(errors, axis=2)
+    mean = errors.mean(axis=2)
     note = f"relative error of {errors.shape[2]} random counts and means, at most 1 each, sanity bound 0.1% of the rows"
     few = "" if errors.shape[1] > 1 else "; too few rows for an interval"
     found = []
     for name, of, bounds, words in (
         ("utility.queries", mean, (0.0, 1.0), f"mean {note}"),
-        ("utility.queries.median", median, (0.0, 1.0), f"median {note}"),
         ("utility.queries.excess", mean - mean[FRESH], (-1.0, 1.0), f"mean {note}, less that of a fresh real sample"),
     ):
         low, high = None, None

@@ -17,6 +17,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -76,6 +77,7 @@ class Call:
 Expression = ConstantTerm | Name | Operation | Call
 
 
+@lru_cache(maxsize=1000)
 def parse(text: str) -> Expression:
     """The expression that a text writes.
 

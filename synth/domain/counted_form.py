@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.constraints import Formula
+from synth.constraints import Dependency, Formula
 from synth.domain import numeric_scale
-from synth.domain.constraint_checks import canonical, compute, exact_positions, has_no_day, settled
+from synth.domain.constraint_checks import compute, determined, exact_positions, has_no_day, settled
 from synth.schema import Schema
 from synth.schema.counted import ALONE, CLOCK, MONDAY, WEEKDAY, beside, modeled_in, usual_word
 from synth.schema.kinds.modeled import Modeled
@@ -23,14 +23,13 @@ def to_counted(frame: pd.DataFrame, schema: Schema, before: Before = None) -> pd
     """The columns that the schema models, as they are counted; others are as they are.
     `frame`: in canonical form, with all columns of these. `before`: the row before each; `None`: there is none.
     """
-    counted, index = schema.counted, frame.index
-    frame = frame.reset_index(drop=True)
+    counted = schema.counted
     columns: dict[str, Any] = {name: frame[name] for name in frame if name in counted.columns}
     for name in modeled_in(schema):
         if name in frame:
             columns |= _left_of(frame, name, schema, counted, before)
     order = [name for name in counted.columns if name in columns]
-    return pd.DataFrame({name: columns[name] for name in order}, index=frame.index, copy=False).set_axis(index)
+    return pd.DataFrame({name: columns[name].array for name in order}, index=frame.index, copy=False)
 
 
 def from_counted(
@@ -46,7 +45,7 @@ def from_counted(
         if isinstance(what, Formula):
             columns[name], outside = compute(frame, what, schema.columns, before)
         elif what.by is not None:
-            columns[name], outside = _category(drawn[name], frame[what.by], schema.columns[name], what, schema)
+            columns[name], outside = _category(drawn[name], frame[what.by], name, schema)
         else:
             columns[name], outside = _value(drawn, name, frame, schema, before)
         unlawful |= outside | has_no_day(frame, what, schema.columns)
@@ -58,17 +57,15 @@ def _left_of(frame: pd.DataFrame, name: str, schema: Schema, counted: Schema, be
     column: Any = schema.columns[name]
     modeled: Modeled = column.modeled
     if modeled.by is not None:
-        return {name: _as_usual(frame, name, column, modeled, schema)}
+        return {name: _as_usual(frame, name, schema)}
     value, ends = column.ordinary(frame[name]), beside(schema, name)
-    formula = np.zeros(len(frame))
-    if modeled.expression is not None:
-        formula = exact_positions(frame, modeled, column, schema.columns, before)
+    formula = _expressed(frame, modeled, column, schema, before)
     stamps = value * column.per_position if modeled.parts else value
     days = np.floor(stamps / DAY)
     if modeled.parts:
-        left = _week(value, column) - (0.0 if modeled.expression is None else _week(formula, column))
+        left = _week(value, column) - _week(formula, column)
     elif modeled.left == "ratio":
-        left = _ratio(value, np.where(formula > 0, formula, np.nan), column, counted.columns[name])
+        left = _ratio(value, formula, column, counted.columns[name])
     else:
         left = _difference(value, formula, column)
     columns: dict[str, pd.Series] = {}
@@ -83,6 +80,14 @@ def _left_of(frame: pd.DataFrame, name: str, schema: Schema, counted: Schema, be
         clock = np.where(np.isnan(left), np.nan, (stamps - days * DAY) / column.micros)
         columns[ends[CLOCK]] = _put(clock, counted.columns[ends[CLOCK]])
     return {name: _put(left, counted.columns[name]), **columns}
+
+
+def _expressed(frame: pd.DataFrame, modeled: Modeled, column: Any, schema: Schema, before: Before) -> np.ndarray:
+    """The values of an expression as positions, NaN where nothing is left of it: a ratio is to what is above zero."""
+    if modeled.expression is None:
+        return np.zeros(len(frame))  # which is in week 0
+    formula = exact_positions(frame, modeled, column, schema.columns, before)
+    return np.where(formula > 0, formula, np.nan) if modeled.left == "ratio" else formula
 
 
 def _difference(value: np.ndarray, formula: np.ndarray, column: Any) -> np.ndarray:
@@ -130,17 +135,18 @@ def _counts(
     modeled: Modeled = column.modeled
     ends, unit = beside(schema, name), column.unit
     left = drawn[name].to_numpy(dtype=np.float64, na_value=np.nan)
-    formula = np.zeros(len(left))
-    if modeled.expression is not None:
-        formula = exact_positions(frame, modeled, column, schema.columns, before)
+    formula = _expressed(frame, modeled, column, schema, before)
     if modeled.parts:
-        weeks = left if modeled.expression is None else left + _week(formula, column)
-        days = weeks * 7 + drawn[ends[WEEKDAY]].to_numpy(dtype=np.float64, na_value=np.nan) - MONDAY
+        days = (
+            (left + _week(formula, column)) * 7
+            + drawn[ends[WEEKDAY]].to_numpy(dtype=np.float64, na_value=np.nan)
+            - MONDAY
+        )
         counts = days * (DAY // column.micros)
         if CLOCK in ends:
             counts = counts + drawn[ends[CLOCK]].to_numpy(dtype=np.float64, na_value=np.nan)
     elif modeled.left == "ratio":
-        value, spacing = np.where(formula > 0, formula, np.nan) * left, column.spacing
+        value, spacing = formula * left, column.spacing
         counts = value if unit is None else np.rint(value / spacing) * np.rint(spacing / unit)
     elif unit is None:
         counts = formula + left
@@ -171,34 +177,25 @@ def _put(values: np.ndarray, column: Any) -> pd.Series:
     return series
 
 
-def _said(by: pd.Series, modeled: Modeled, schema: Schema) -> np.ndarray:
-    """The place in `usual` of the value that says each category, -1 where it says nothing; shape (n,)."""
-    known = canonical([key for key, _ in modeled.usual], schema.columns[str(modeled.by)])
-    return np.asarray(pd.Index(known.array).get_indexer(pd.Index(by.array)))
+def _usual(by: pd.Series, name: str, schema: Schema) -> tuple[pd.Series, np.ndarray]:
+    """The category that another column says, and true where it says none."""
+    modeled = modeled_in(schema)[name]
+    return determined(by, Dependency(str(modeled.by), name, dict(modeled.usual)), schema.columns)
 
 
-def _told(modeled: Modeled, column: Any) -> np.ndarray:
-    """The place among the levels of the category that each pair of `usual` says, and -1 last; shape (n_pairs + 1,)."""
-    levels = pd.Index(canonical(column.levels, column).array)
-    return np.append(levels.get_indexer(pd.Index(canonical([v for _, v in modeled.usual], column).array)), -1)
+def _as_usual(frame: pd.DataFrame, name: str, schema: Schema) -> pd.Series:
+    """Whether a category is the one that another column says, or else which it is."""
+    column, own = schema.columns[name], frame[name].astype(object)
+    usual, says_none = _usual(frame[str(modeled_in(schema)[name].by)], name, schema)
+    same = (own.to_numpy() == usual.to_numpy(dtype=object)) & ~says_none & own.notna().to_numpy()
+    return own.map(str, na_action="ignore").where(own.notna(), None).where(~same, usual_word(column))
 
 
-def _as_usual(frame: pd.DataFrame, name: str, column: Any, modeled: Modeled, schema: Schema) -> pd.Series:
-    levels = pd.Index(canonical(column.levels, column).array)
-    places = levels.get_indexer(pd.Index(frame[name].array))
-    usual = _told(modeled, column)[_said(frame[str(modeled.by)], modeled, schema)]
-    words = np.array([*map(str, column.levels), None, usual_word(column)], dtype=object)
-    return pd.Series(words[np.where((places >= 0) & (places == usual), len(levels) + 1, places)], index=frame.index)
-
-
-def _category(
-    drawn: pd.Series, by: pd.Series, column: Any, modeled: Modeled, schema: Schema
-) -> tuple[pd.Series, np.ndarray]:
+def _category(drawn: pd.Series, by: pd.Series, name: str, schema: Schema) -> tuple[pd.Series, np.ndarray]:
     """Categories that another column says, or others; and true where it was to say one and does not."""
-    place = {word: at for at, word in enumerate((*map(str, column.levels), usual_word(column)))}
-    places = drawn.map(place).fillna(-1).to_numpy(dtype=np.int64)
-    levels = canonical(column.levels, column)
-    usual = places == len(levels)
-    places = np.where(usual, _told(modeled, column)[_said(by, modeled, schema)], places)
-    series = levels.take(np.maximum(places, 0)).reset_index(drop=True).where(pd.Series(places >= 0))
-    return series.astype(levels.dtype), (places < 0) & (usual | (not column.missing))
+    column = schema.columns[name]
+    usual, says_none = _usual(by, name, schema)
+    is_usual = (drawn == usual_word(column)).fillna(value=False).to_numpy(dtype=bool)
+    own = drawn.map(dict(zip(map(str, column.levels), column.levels, strict=True)))
+    series = own.astype(object).where(own.notna(), None).astype(usual.dtype).where(~is_usual, usual)
+    return series, (is_usual & says_none) | (series.isna().to_numpy() & (not column.missing))

@@ -99,8 +99,13 @@ def _line(name: str, column: LineColumn, positions: Places, weights: Places, n_b
     pools = _pools(mass, enough)
     kept = np.zeros(n_cells, dtype=bool)
     kept[numeric_scale.beside_cells(edges, column)] = True
+    few = kept & (pools == -2)
+    pools[few] = -1
     mass = _blurred(mass, pools, numeric_scale.lattice_measure(edges, column), kept)
     groups = _groups(mass, pools, n_bins, enough)
+    others = np.flatnonzero((mass > 0) & ~few)
+    if few.any() and len(others):  # a code of enough units, in which they keep their own mass
+        groups[few] = groups[_beside(others, np.flatnonzero(few))]
     n_distinct[pools != -1] = 0
     edges, mass, groups = _split(edges, mass, groups, means, n_distinct, column)
     attribute = Attribute(name, column, edges, np.arange(len(mass) + 2), np.concatenate([mass, [0.0, missing]]))

@@ -66,10 +66,10 @@ class LearnedRows:
         places = [self.discretizer.columns.index(name) for name in pair]
         sizes = [self.discretizer.attributes[place].size for place in places]
         codes = np.ravel_multi_index([self.rows.codes[:, place] for place in places], sizes)
-        held = np.bincount(codes, weights=self.weights, minlength=sizes[0] * sizes[1]).reshape(sizes)
+        held: Array = np.bincount(codes, self.weights, sizes[0] * sizes[1]).astype(np.float64).reshape(sizes)
         expected = _expected(held)
         if self.discretizer.attributes[places[0]].edges is not None:
-            held, expected = (np.cumsum(table[::-1], axis=0)[::-1] for table in (held, expected))
+            held, expected = (np.asarray(np.cumsum(each[::-1], axis=0)[::-1]) for each in (held, expected))
             rare = np.maximum.accumulate((held < FEW_UNITS) & (expected >= LEAST_UNITS), axis=0)
             return ~rare
         return np.asarray((held >= FEW_UNITS) | (expected < LEAST_UNITS))
@@ -87,7 +87,8 @@ class LearnedRows:
         masks = {}
         for one, other in itertools.combinations([name for name in groups if np.ptp(codes[name])], 2):
             sizes = groups[one].max() + 1, groups[other].max() + 1
-            held = np.bincount(codes[one] * sizes[1] + codes[other], self.weights, sizes[0] * sizes[1]).reshape(sizes)
+            pairs = codes[one] * sizes[1] + codes[other]
+            held: Array = np.bincount(pairs, self.weights, sizes[0] * sizes[1]).astype(np.float64).reshape(sizes)
             allowed = (held >= FEW_UNITS) | (_expected(held) < LEAST_UNITS)
             if not allowed.all():
                 masks[one, other] = allowed[np.ix_(groups[one], groups[other])]

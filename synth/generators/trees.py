@@ -51,7 +51,7 @@ class Trees(AutoregressiveGenerator):
     caution: float = Field(
         default=3.0, ge=0, le=1000, description="What a split gains at least, in variances by chance; less is noise."
     )
-    rounds: int = Field(default=80, ge=1, le=10_000, description="Trees of a booster on 20,000 rows.")
+    rounds: int = Field(default=160, ge=1, le=10_000, description="Trees of a booster on 20,000 rows, at most.")
     n_threads: int = Field(default=1, ge=1, le=1024, description="Columns that are learned at a time.")
 
     @classmethod

@@ -15,7 +15,7 @@ from synth.table.chunk import as_series
 
 FEWEST_ROWS, MOST, LEAST_OTHERS = 3, 5, 10
 """Rows of each such value at least, such values at either end at most, and different ordinary ones at least."""
-_REPEATED = re.compile(r"-?([1789])\1+(\.\1+|\.0)?|-?10{6,}(\.0)?|-?(2147483647|2147483648)(\.0)?")
+_REPEATED = re.compile(r"-?(([1789])\2+(\.\2+)?|10{6,}|2147483647|2147483648)(\.0)?")
 _ENDS_OF_DAYS = {(1, 1), (1, 2), (12, 30), (12, 31), (6, 6), (4, 11)}  # of years, and of what computers count days in
 
 
@@ -25,9 +25,7 @@ def is_sentinel(value: float) -> bool:
     >>> is_sentinel(-999.0), is_sentinel(99.99), is_sentinel(120000.0)
     (True, True, False)
     """
-    return _REPEATED.fullmatch(repr(float(value))) is not None or (
-        abs(value) >= 1e16 and is_sentinel(float(f"{value:.4g}"[0] * 6))
-    )
+    return _REPEATED.fullmatch(repr(float(value))) is not None
 
 
 def sentinels(distinct: np.ndarray, counts: np.ndarray, fits: Callable[[Any], bool]) -> tuple[int, int]:
@@ -39,19 +37,11 @@ def sentinels(distinct: np.ndarray, counts: np.ndarray, fits: Callable[[Any], bo
     """
     ends = [0, 0]
     for side in (0, 1, 0):
-        first, last = ends[0], len(distinct) - ends[1]
-        for n in range(1, min(MOST, last - first - LEAST_OTHERS) + 1):
-            far, rest = (
-                (slice(first, first + n), slice(first + n, last))
-                if side == 0
-                else (slice(last - n, last), slice(first, last - n))
-            )
-            gap = distinct[rest][0] - distinct[far][-1] if side == 0 else distinct[far][0] - distinct[rest][-1]
-            if (
-                gap > distinct[rest][-1] - distinct[rest][0]
-                and counts[far].min() >= FEWEST_ROWS
-                and all(map(fits, distinct[far]))
-            ):
+        kept = slice(ends[0], len(distinct) - ends[1])
+        line, rows = (distinct[kept], counts[kept]) if side == 0 else (-distinct[kept][::-1], counts[kept][::-1])
+        for n in range(1, min(MOST, len(line) - LEAST_OTHERS) + 1):
+            is_far = line[n] - line[n - 1] > line[-1] - line[n] and rows[:n].min() >= FEWEST_ROWS
+            if is_far and all(map(fits, line[:n] if side == 0 else -line[:n])):
                 ends[side] += n
                 break
     return ends[0], ends[1]
@@ -65,16 +55,15 @@ def of_times(column: Any, about: ColumnFacts) -> Any:
     else:
         line = column.instants(as_series(cast(as_objects(cells), column)[0], column)).astype(np.int64)
     order = np.argsort(line, kind="stable")
-    distinct, counts = line[order], np.bincount(codes)[order]
 
     def fits(micros: float) -> bool:
         moment = np.datetime64(int(micros), "us").item()
         return isinstance(moment, dt.datetime) and (moment.year >= 2070 or (moment.month, moment.day) in _ENDS_OF_DAYS)
 
-    n_below, n_above = sentinels(distinct, counts, fits)
+    n_below, n_above = sentinels(line[order], np.bincount(codes)[order], fits)
     if not (n_below or n_above):
         return column
-    known = [column.plain(moment) for moment in distinct.astype("datetime64[us]").tolist()]
-    ordinary = known[n_below : len(known) - n_above]
-    parts = {"below": tuple(known[:n_below]), "above": tuple(known[len(known) - n_above :])}
-    return column.model_copy(update={**parts, "bounds": (ordinary[0], ordinary[-1])})
+    known = [column.plain(moment) for moment in line[order].astype("datetime64[us]").tolist()]
+    end = len(known) - n_above
+    parts = {"below": tuple(known[:n_below]), "above": tuple(known[end:]), "bounds": (known[n_below], known[end - 1])}
+    return column.model_copy(update=parts)

@@ -75,7 +75,7 @@ class ColumnFacts:
         if self.given.form == "text":
             tail = ".0" if all(text.endswith(".0") for text in self.present) else ""
             texts = [str(text).removesuffix(tail) for text in self.present]
-        elif self.role == "entity" or not np.all((self.present >= 0) & (self.present < 1e14)):
+        elif self.role == "entity" or not np.array_equal(np.rint(np.clip(self.present, 0, 1e14)), self.present):
             return None
         else:
             texts = [f"{value:.15g}" for value in np.unique(self.present).tolist()]

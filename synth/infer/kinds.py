@@ -78,7 +78,7 @@ def missing_texts_of(
 
 def texts_of_mixed(given: RawColumn) -> np.ndarray | None:
     """The texts of numbers and odd texts in a column of objects, as spreadsheets have them; `None` where it is none."""
-    if given.form != "mixed" or {type(cell) for cell in given.cells} <= {Decimal, int, float}:
+    if given.form != "mixed" or not any(isinstance(cell, str) for cell in given.cells):
         return None
     shown = [None if gone else cell_text(c, _NUMBER) for c, gone in zip(given.cells, given.missing_rows, strict=True)]
     counts = Counter(text for text in shown if text is not None and text.strip().lower() not in MISSING_TEXTS)
@@ -230,18 +230,18 @@ def _of_text(about: ColumnFacts) -> Column:
 
 
 def _as_written(about: ColumnFacts) -> ColumnFacts:
-    """The facts with the decimals that all plain numbers are written with: 40.0 stays so."""
+    """The facts with the decimals that plain numbers are written with, where Python would write others: 40, 40.00."""
     digits = [text.partition(".")[2] for text in about.present]
     least, most = min(map(len, digits)), max(map(len, digits))
-    if not least or most > numeric.MAX_DECIMALS or not all(map(str.isdigit, digits)):
+    if not 0 < most <= numeric.MAX_DECIMALS or any("e" in text.lower() for text in about.present):
         return about
-    return replace(about, written={"format": "0." + "0" * least + "#" * (most - least)}, dtype=about.dtype or "float64")
+    written = {} if least == 1 else {"format": "0." + "0" * least + "#" * (most - least)}
+    return replace(about, written=written, dtype=about.dtype or ("float64" if least else None))
 
 
 def _of_amounts(about: ColumnFacts) -> Column | None:
     """A column of numbers in a form that people write, or with odd texts beside; `None` where it is none."""
-    codes = about.codes[about.codes >= 0]
-    rows = np.unique(codes, return_inverse=True)[1]
+    rows = about.numbers_per_row
     counts = dict(zip(about.present, np.bincount(rows).tolist(), strict=True))
     known = None if about.named_identifier else read_amounts(counts)
     if known is None:

@@ -19,12 +19,9 @@ _NUMBERS = (
     re.compile(r"[+-]?(?:\d[\d.,]*\d|\d)", re.ASCII),
     re.compile(r"(?<![\d.])[+-]?\d+(?:\.\d+)?(?![\d.]*\d)", re.ASCII),
 )
-_THEN_UNIT = re.compile(r"(?P<other>\W*?)[+-]?(?:[1-9][\d.,]*\d|\d) (?P<unit>[^\W\d]\D*)")
-_UNIT_THEN = re.compile(r"(?P<unit>[A-Z]{3}|[^\W\d]{0,2}[$€£¥₹]) [+-]?(?:[1-9][\d.,]*\d|\d)(?P<other>\D*)")
-_OF_TIME = frozenset(
-    {"h", "hr", "hrs", "hour", "hours", "min", "mins", "minute", "minutes", "s", "sec", "seconds", "d", "days"}
-)
-UNIT_SHARE, MOST_UNITS, LONGEST_UNIT = 0.01, 12, 12
+_WITH_UNIT = re.compile(r"(?P<before>\W*?)[+-]?(?:[1-9][\d.,]*\d|\d) (?P<unit>[^\W\d][^\d\s]{0,9}(?: [^\d\s]{1,9})?)")
+_OF_TIME = {"h", "hr", "hrs", "hour", "hours", "min", "mins", "minute", "minutes", "s", "sec", "seconds", "d", "days"}
+UNIT_SHARE, MOST_UNITS = 0.01, 12
 _BETWEEN = re.compile(r"[%kKmM]?\s*(?:[/,;|xX×@±–'-]|\.\.|to|and|of|by|ft|lbs?|kg)\s*[$€£]?", re.ASCII)
 """What may stand between two numbers that are read apart."""
 _LEADING_ZERO = re.compile(r"[+-]?0\d")
@@ -82,21 +79,14 @@ def form_of(texts: Sequence[str]) -> str | None:
 
 
 def _with_unit(texts: Sequence[str]) -> str | None:
-    """The form of numbers in several units or currencies, each in many texts: 5 mg and 2 g, $ 3 and EUR 4."""
-    for pattern, form in ((_THEN_UNIT, "{0}{{}} {{}}"), (_UNIT_THEN, "{{}} {{}}{0}")):
-        known = [pattern.fullmatch(text) for text in texts]
-        if not all(known) or len({match["other"] for match in known if match}) > 1:
-            continue
-        units = Counter(match["unit"] for match in known if match)
-        often = min(units.values()) >= max(2, UNIT_SHARE * len(texts))
-        if 2 <= len(units) <= MOST_UNITS and often and not {*units} <= _OF_TIME and all(map(_is_unit, units)):
-            other = next(match["other"] for match in known if match)
-            return None if read_amounts(dict.fromkeys(texts, 1)) is not None else form.format(other)
-    return None
-
-
-def _is_unit(text: str) -> bool:
-    return len(text) <= LONGEST_UNIT and len(text.split()) <= 2
+    """The form of numbers in several units, each in many texts, such as 5 mg and 2 g."""
+    known = [match for text in texts if (match := _WITH_UNIT.fullmatch(text))]
+    units = Counter(match["unit"] for match in known)
+    before = {match["before"] for match in known}
+    if len(known) < len(texts) or len(before) > 1 or not 2 <= len(units) <= MOST_UNITS or {*units} <= _OF_TIME:
+        return None
+    rare = min(units.values()) < max(2, UNIT_SHARE * len(texts))
+    return None if rare or read_amounts(dict.fromkeys(texts, 1)) is not None else f"{before.pop()}{{}} {{}}"
 
 
 def _split(text: str, number: re.Pattern[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Identifiers that rise: with a time or another column, or with the rows."""
+"""Identifiers that rise with a time or another column, or with the rows."""
 
 from collections.abc import Mapping
 

@@ -58,12 +58,8 @@ def of_digits(about: ColumnFacts) -> Column | None:
         minutes = numbers // seconds
         told = minutes[minutes > 59]
         on_clock = numbers[-1] <= most and (minutes % 100 < 60).all() and (numbers % 100 < 60).all()
-        if (
-            on_clock
-            and len(told) >= _FEWEST
-            and len(np.unique(told // 100)) >= _HOURS
-            and math.gcd(*told.tolist()) % 50
-        ):
+        varied = len(told) >= _FEWEST and len(np.unique(told // 100)) >= _HOURS and math.gcd(*told.tolist()) % 50
+        if on_clock and varied:
             form, precision = f"%{bare}{form}{tail}", "min" if seconds == 1 else "s"
             read = ClockColumn(bounds=(0, 1), format=form, precision=precision)
             return _column(about, form, [read.plain(int(text)) * read.micros for text in texts], precision)
@@ -73,8 +69,9 @@ def of_digits(about: ColumnFacts) -> Column | None:
 def of_objects(about: ColumnFacts) -> Column | None:
     """A column of Python's or numpy's durations, or of Python's times of day; `None` where it is not."""
     if all(isinstance(cell, dt.time) for cell in about.present):
-        times = [dt.datetime.combine(dt.datetime.min, cell.replace(tzinfo=None)) for cell in about.present]
-        return _column(about, "%H:%M:%S", [(time - dt.datetime.min) // dt.timedelta(microseconds=1) for time in times])
+        seconds = [(cell.hour * 60 + cell.minute) * 60 + cell.second for cell in about.present]
+        micros = [s * 10**6 + cell.microsecond for s, cell in zip(seconds, about.present, strict=True)]
+        return _column(about, "%H:%M:%S", micros)
     if not all(isinstance(cell, dt.timedelta | np.timedelta64) for cell in about.present):
         return None
     micros = [int(np.timedelta64(cell, "us").astype(np.int64)) for cell in about.present]
@@ -127,9 +124,8 @@ def _column(about: ColumnFacts, form: str, micros: Sequence[int], precision: str
     counts = line // MICROSECONDS[precision]
     if about.given.form != "mixed":
         counts = counts[about.numbers_per_row]
-    kind: type[SpanColumn] = DurationColumn
-    if line.min() >= 0 and line.max() <= DAY and re.match("%-?[HI]", form):
-        kind = ClockColumn
+    is_clock = line.min() >= 0 and line.max() <= DAY and re.match("%-?[HI](:|%M)", form)
+    kind: type[SpanColumn] = ClockColumn if is_clock else DurationColumn
     fields: dict[str, Any] = dict(numeric.integer(about, counts)) | {"format": form, "precision": precision}
     fields |= {"dtype": about.common("", text=about.given.form == "text").get("dtype")}
     if about.given.form in ("integer", "real") and fields["dtype"] in (None, "object"):

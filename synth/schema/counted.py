@@ -220,42 +220,38 @@ def check_modeled(schema: "Schema") -> None:
 
 def _check(schema: "Schema", name: str, column: Any) -> None:
     modeled: Modeled = column.modeled
+    named = [schema.columns.get(each) for each in (*modeled.operands, *modeled.parents)]
+    if not all(each is not None and each.is_learned and not each.drop for each in named):
+        raise ValueError("an operand is no column that is learned; name another")
     computed = {each.column for each in schema.constraints if isinstance(each, Formula)}
-    fixed = {schema.order, *schema.nondecreasing_in_entity} | computed
-    if name in fixed:
-        raise ValueError(f"column={name!r} orders rows, never falls, or is computed by a formula; leave modeled out")
-    if modeled.proposed is not None and schema.status == "declared":
-        raise ValueError("a declared schema holds no proposal; take its key proposed out, or modeled as a whole")
-    if column.is_measured or column.measures_spikes:
-        raise ValueError(f"column={name!r} is to be measured, and what is left of it needs its bounds; declare them")
-    _check_operands(schema, name, column, modeled)
-    if modeled.looks_back and schema.entity is not None and schema.order is None:
-        raise ValueError("before(...) is of the row before, and the schema names no order; name it")
-    if modeled.by is not None:
-        _check_usual(schema, column, modeled)
-    elif modeled.expression is not None:
-        check_operands((name, *modeled.operands), modeled.unit, schema.columns)
-    if modeled.parts and not column.is_time:
-        raise ValueError(f"parts are of dates and times, and column={name!r} is of kind {column.kind}; leave it out")
-
-
-def _check_operands(schema: "Schema", name: str, column: Any, modeled: Modeled) -> None:
-    for each in (*modeled.operands, *modeled.parents):
-        if each not in schema.columns or not schema.columns[each].is_learned or schema.columns[each].drop:
-            raise ValueError(f"{each!r} is no column that is learned; name another")
-        if name in schema.constant_in_entity and each not in schema.constant_in_entity:
-            raise ValueError(f"column={name!r} is constant in an entity, and {each!r} is not; leave modeled out")
-    for each in _often_missing(schema, modeled) if not (column.missing or modeled.alone) else ():
-        raise ValueError(f"{each!r} may be missing, and column={name!r} never is; set alone = true")
-
-
-def _check_usual(schema: "Schema", column: Any, modeled: Modeled) -> None:
-    by: Any = schema.columns[str(modeled.by)]
+    often_missing = _often_missing(schema, modeled) if not (column.missing or modeled.alone) else []
+    constant = name not in schema.constant_in_entity or {*modeled.operands} <= {*schema.constant_in_entity}
+    rules = [
+        (name in {schema.order, *schema.nondecreasing_in_entity, *computed} or not column.is_learned,
+         "the column orders rows, never falls, is computed by a formula, or not learned; leave modeled out"),
+        (modeled.proposed is not None and schema.status == "declared",
+         "a declared schema holds no proposal; take its key proposed out, or modeled as a whole"),
+        (column.is_measured or column.measures_spikes,
+         "the column is to be measured, and what is left of it needs its bounds; declare them"),
+        (modeled.column is None and any(schema.columns[each].is_measured for each in modeled.operands),
+         "an operand is to be measured, so that what is left has no bounds yet; give them in modeled.column"),
+        (not constant, "the column is constant in an entity, and an operand is not; leave modeled out"),
+        (often_missing, f"{often_missing} may be missing, and the column never is; set alone = true"),
+        (modeled.looks_back and schema.entity is not None and schema.order is None,
+         "before(...) is of the row before, and the schema names no order; name it"),
+        (modeled.parts and not column.is_time, f"parts are of times, not of kind {column.kind}; leave it out"),
+    ]  # fmt: skip
+    for is_broken, sentence in rules:
+        if is_broken:
+            raise ValueError(sentence)
+    if modeled.by is None:
+        check_operands((name, *modeled.operands) if modeled.operands else (), modeled.unit, schema.columns)
+        return
+    by: Any = schema.columns[modeled.by]
     if not column.is_categorical or not (by.is_categorical or by.is_whole) or by.is_measured:
         raise ValueError("usual says categories of a column by those, or whole numbers, of another; leave it out")
-    for key, value in modeled.usual:
-        if not by.allows(key) or not column.allows(value):
-            raise ValueError("usual has a value that its column cannot hold; correct it")
+    if not all(by.allows(key) and column.allows(value) for key, value in modeled.usual):
+        raise ValueError("usual has a value that its column cannot hold; correct it")
 
 
 def worked_out(schema: "Schema") -> Mapping[str, Any]:

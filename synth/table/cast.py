@@ -177,9 +177,9 @@ def _typed(cells: pa.Array, column: Column) -> Cells | None:  # noqa: PLR0911 - 
             reals = cells.to_numpy(zero_copy_only=False).astype(np.float64)
             return Cells("real", reals, missing | np.isnan(reals), digits=15 if kind.bit_width >= 64 else 6)
         if column.is_span and (pa.types.is_duration(kind) or pa.types.is_time(kind)):
-            counts = cells.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64()).cast(pa.int64()).fill_null(0)
-            a_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
-            return Cells("integer", _rescaled(counts.to_numpy(), a_second, column.micros), missing)
+            micros = cells.cast(pa.time64("us") if pa.types.is_time(kind) else pa.duration("us"), safe=False)
+            counts = micros.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) // column.micros
+            return Cells("integer", counts, missing)
     elif column.is_time:
         zone = column.zone
         if (pa.types.is_date(kind) or kind in _CLOCKS) and zone is None:
@@ -187,12 +187,6 @@ def _typed(cells: pa.Array, column: Column) -> Cells | None:  # noqa: PLR0911 - 
         if zone not in (None, "mixed") and pa.types.is_timestamp(kind) and kind.tz is not None:
             return _stamps(cells)
     return None
-
-
-def _rescaled(counts: np.ndarray, a_second: int, micros: int) -> np.ndarray:
-    """Counts of a part of a second as whole counts of some microseconds."""
-    per = a_second * micros // 10**6
-    return counts // per if per else counts * (10**6 // (a_second * micros))
 
 
 def is_number(column: Column) -> bool:

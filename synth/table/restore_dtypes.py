@@ -122,7 +122,7 @@ def _by_default(series: pd.Series, column: Column) -> pd.Series:
     if whole:
         series = series.astype("Int64")
     if column.is_date and column.timezone is not None:
-        return column.in_zone(series)
+        return pd.Series(column.in_zone(series))
     if series.dtype == "Int64" and not series.isna().any():
         return series.astype("int64")
     if series.dtype == "boolean" and not series.isna().any():
@@ -214,5 +214,5 @@ def _real(value: float, decimals: int | None) -> str:
         return f"{value:.0f}"
     if decimals is None:
         return repr(value)
-    text = repr(value)
-    return (f"{value:.{decimals}f}".rstrip("0") if "e" in text else text.removesuffix(".0")).removesuffix(".")
+    text = f"{value:.{decimals}f}".rstrip("0") if "e" in repr(value) else repr(value)
+    return text + "0" * text.endswith(".")  # as Python writes it; a column's format says otherwise

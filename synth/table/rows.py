@@ -1,7 +1,7 @@
 """Rows in the canonical form of a schema, read in chunks as often as asked: what fits and evaluations count."""
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -57,20 +57,24 @@ class Rows:
     kept: np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, source: Any, schema: Schema, *, outside: Outside = "clamp", folder: Path | None = None) -> Self:
+    def of(
+        cls, source: Any, schema: Schema, *, outside: Outside = "clamp", folder: Path | None = None, other: bool = False
+    ) -> Self:
         """The rows of anything that `Table.of` takes, or of rows that were read under another schema.
 
         Args:
             outside: what is done where a cell does not fit: it is clamped, or the table is refused.
             folder: for what does not fit into memory; `None`: that of the system's temporary files.
+            other: the rows are others than those a schema was proposed from: what that guessed refuses none of them.
         """
+        allowed = GUESSED if other and schema.status == "inferred" else ()
         if isinstance(source, cls) and source._is_under(schema):
             return source.under(schema)  # whoever read them has said what is done where a cell does not fit
         if isinstance(source, cls):
             chunks, folder = source._cast(schema), folder or source.folder
         else:
             chunks = _chunks(Table.of(source), schema, outside)
-        rows = cls.from_chunks(_fitting(chunks, schema) if outside == "refuse" else chunks, schema, folder)
+        rows = cls.from_chunks(_fitting(chunks, schema, allowed) if outside == "refuse" else chunks, schema, folder)
         if outside == "refuse":
             _refuse_repeats(rows)
         return rows
@@ -187,19 +191,13 @@ def _chunks(table: Table, schema: Schema, outside: Outside) -> Iterator[Chunk]:
     return table.chunks(schema)
 
 
-def _fitting(chunks: Iterable[Chunk], schema: Schema) -> Iterator[Chunk]:
+def _fitting(chunks: Iterable[Chunk], schema: Schema, allowed: Container[Fault]) -> Iterator[Chunk]:
     for chunk in chunks:
-        _refuse_faults(chunk, schema)
+        for name, bits in chunk.faults.items():
+            for fault in faults_in(bits):
+                if fault not in allowed:
+                    raise TableError(str(violation_of(name, fault, schema)))
         yield chunk
-
-
-def _refuse_faults(chunk: Chunk, schema: Schema) -> None:
-    """Refuse cells that do not fit, by the first column that has any; what a proposal guessed refuses none."""
-    for name, bits in chunk.faults.items():
-        for fault in faults_in(bits):
-            if schema.status == "inferred" and fault in GUESSED:
-                continue
-            raise TableError(str(violation_of(name, fault, schema)))
 
 
 def _refuse_repeats(rows: Rows) -> None:

@@ -8,6 +8,7 @@ import datetime as dt
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
@@ -207,15 +208,8 @@ def _times(moment: dt.datetime, column: Column) -> Iterator[tuple[str, str]]:
     elif zone is None and not moment.utcoffset():
         yield TIME, datetime_codec.writer(column)(moment.replace(tzinfo=None))
     elif zone is not None and moment.tzinfo is not None and column.format is not None:
-        local = moment if zone == "mixed" else datetime_codec.in_zone(_utc(moment), ZoneInfo(zone))
-        yield TIME, datetime_codec.writer(column)(local)
-
-
-def _utc(moment: dt.datetime) -> dt.datetime:
-    try:
-        return moment.astimezone(dt.UTC).replace(tzinfo=None)
-    except OverflowError:
-        return moment.replace(tzinfo=None)
+        with suppress(OverflowError):  # beyond the calendar
+            yield TIME, datetime_codec.writer(column)(moment if zone == "mixed" else moment.astimezone(ZoneInfo(zone)))
 
 
 def _categories(bare: str, column: Column) -> Iterator[tuple[str, str]]:

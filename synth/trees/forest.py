@@ -179,7 +179,7 @@ class Growth:
     `caution`: what a split of a booster gains at least, in variances of the response by chance: less is noise.
     """
 
-    rounds: int = 80
+    rounds: int = 160
     smallest_leaf: int = 20
     rows_a_unit: float = 1.0
     caution: float = 3.0

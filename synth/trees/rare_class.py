@@ -18,7 +18,7 @@ from synth.domain.coded_rows import CodedRows
 from synth.domain.discretizer import MISSING, OTHER, Attribute
 from synth.trees.forest import Array
 
-SHARE = 0.5  # of the rows of a leaf, which a class has at least
+SHARE = 0.75  # of the rows of a leaf, which a class has at least
 RARE = 0.05  # of all rows, which a class has at most
 DIFFERENT = 4.0  # standard errors by which a column of the class is off
 BLUR = 2.0  # standard errors of the noise on a mean

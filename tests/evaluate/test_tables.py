@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import synth
 from evaluate.engine import evaluate
 from evaluate.gate.policy import load_policy
 from evaluate.gate.verdict import judge_candidate
 from evaluate.result import EvaluationError, Failure
 from evaluate.tables import Tables
-from synth.errors import TableError
+from synth.errors import TableError, TableNote
 from synth.row_hash import seeded_order
 from synth.schema import Schema, build_schema
 
@@ -116,3 +117,16 @@ def test_equal_rows_of_different_entities_come_in_the_same_order_too() -> None:
         frame.iloc[seeded_order(frame, of_people, 1)].reset_index(drop=True),
         turned.iloc[seeded_order(turned, of_people, 1)].reset_index(drop=True),
     )
+
+
+def test_what_a_proposal_guessed_refuses_no_holdout_and_is_counted() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(18, 60, 400), "town": rng.choice([*"abc"], 400), "paid": rng.random(400)})
+    train, holdout = frame[:200], frame[200:].copy()
+    schema = synth.infer_schema(train)
+    holdout.iloc[:5] = [99, "zz", np.nan]
+    with pytest.warns(TableNote, match="'age' of holdout 2.5%"):
+        tables = Tables.prepare(train, holdout, train, schema)
+    assert tables.faulty is not None and tables.faulty[0].to_numpy().sum() == 15
+    with pytest.raises(TableError, match="outside"):
+        Tables.prepare(train, holdout, train, synth.declare_schema(schema, n_units=200))

@@ -289,9 +289,10 @@ def test_days_of_three_columns_are_days_of_the_calendar() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("stay", {"expression": "lwo"}, "'lwo' is no column"),
+        ("stay", {"expression": "lwo"}, "no column"),
         ("stay", {"expression": "admitted"}, 'unit = "day"'),
         ("stay", {"expression": "low"}, "set alone = true"),
+        ("stay", {"expression": "size"}, "give them in modeled.column"),
         ("stay", {"expression": "stay + n"}, "circle"),
         ("stay", {"expression": "n", "left": "ratio", "parts": True}, "no ratio"),
         ("stay", {"expression": "nn(n)"}, "no function 'nn'"),
@@ -306,7 +307,7 @@ def test_days_of_three_columns_are_days_of_the_calendar() -> None:
     ],
 )
 def test_what_cannot_be_modeled_is_refused_in_one_sentence(name: str, content: Any, words: str) -> None:
-    columns = {**COLUMNS, name: {**COLUMNS[name], "modeled": content}}
+    columns = {**COLUMNS, "size": {"kind": "integer", "measure": True}, name: {**COLUMNS[name], "modeled": content}}
     with pytest.raises(SchemaError, match=re.escape(words)):
         build_schema({"status": "declared", "columns": columns})
 

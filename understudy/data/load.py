@@ -47,7 +47,7 @@ def read_rows(
 def read_side(name: str, table: RealTable, schema: Schema, outside: Outside) -> Rows:
     """Some real rows: train or the holdout, which may lack or have by chance what the whole table does not."""
     try:
-        return Rows.of(table.address, schema, outside=outside)
+        return Rows.of(table.address, schema, outside=outside, other=True)
     except TableError as error:
         raise type(error)(f"{name}: {error}") from None
 

@@ -256,7 +256,11 @@ class Modeling:
                 chosen[each.column] = replace(each, gain=gain)
                 known.add(each.candidate.about)
         for name in self.search.times:
-            if name not in self.aside and (parted := self._parted(name, chosen)) is not None:
+            if (
+                name not in self.aside
+                and not self.lines.column(name).is_monthly
+                and (parted := self._parted(name, chosen)) is not None
+            ):
                 chosen[name] = parted
         return list(chosen.values())
 

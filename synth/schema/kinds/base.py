@@ -59,6 +59,7 @@ class AnyColumn(Frozen):
     is_weight: ClassVar[bool] = False  # of rows in a survey: it predicts nothing
     is_time: ClassVar[bool] = False
     is_date: ClassVar[bool] = False  # a time whose positions are days; those of others are microseconds
+    is_monthly: ClassVar[bool] = False  # a date that is the first of a month
     is_span: ClassVar[bool] = False  # a number that counts `micros` microseconds: a duration, or a time of day
     is_identifier: ClassVar[bool] = False
     is_personal: ClassVar[bool] = False

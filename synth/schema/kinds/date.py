@@ -1,6 +1,7 @@
 """Days."""
 
 import datetime as dt
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
@@ -38,9 +39,14 @@ class DateColumn(TimeColumn):
     def micros(self) -> int:
         return DAY
 
+    @property
+    def is_monthly(self) -> bool:
+        """True of a form without a day: each value is the first of a month."""
+        return re.search("%-?d", self.format) is None
+
     def values(self, counts: np.ndarray, missing: np.ndarray) -> Any:
         series = super().values(counts, missing)
-        if "%d" in self.format or "%-d" in self.format:
+        if not self.is_monthly:
             return series
         days = series.to_numpy().astype("datetime64[D]")  # of a form without a day: the nearest first of a month
         months = days.astype("datetime64[M]")

@@ -58,10 +58,8 @@ class SpanColumn(WholeColumn):
         return MICROSECONDS[self.precision]
 
     def parse(self, text: str) -> int | None:
-        if self._joined:
-            number = _JOINED.fullmatch(text.removesuffix(".0"))
-            if number is not None:
-                return int(number[0])
+        if self._joined and (number := _JOINED.fullmatch(text.removesuffix(".0"))) is not None:
+            return int(number[0])
         known = _pattern(self.format).fullmatch(text) or _PLAIN.fullmatch(text)
         parts = {} if known is None else {name: part for name, part in known.groupdict().items() if part}
         if not {*parts} & {*_MICROS}:
@@ -85,9 +83,7 @@ class SpanColumn(WholeColumn):
 
     @property
     def shows_texts(self) -> bool:
-        return (
-            self.dtype is None or re.match("u?int|float|timedelta|duration|object", self.dtype, re.IGNORECASE) is None
-        )
+        return re.match("u?int|float|timedelta|duration|object", self.dtype or "", re.IGNORECASE) is None
 
     # The values of a form without a separator are the numbers themselves (745), its positions are minutes or seconds.
     @property
@@ -123,12 +119,10 @@ def _rebased(values: Any, n_digits: int, base: int, other: int) -> Any:
 @cache
 def _pattern(form: str) -> re.Pattern[str]:
     """The texts of a form, with a group for each of its numbers."""
-    pattern, largest = "", _largest(form)
+    pattern, largest = "", next(letter for letter in "dHIMS" if re.search(f"%-?{letter}", form))
     for bare, _, letter, mark, gap, text in _TOKEN.findall(form):
-        if letter in ("p", "P"):
-            pattern += "(?P<p>[AaPp]\\.?[Mm]\\.?)"
-        elif letter == "f":
-            pattern += "(?P<f>\\d{1,6})"
+        if letter in ("p", "P", "f"):
+            pattern += "(?P<f>\\d{1,6})" if letter == "f" else "(?P<p>[AaPp][Mm])"
         elif letter:
             pattern += f"(?P<{letter}>\\d{{{1 if bare else 2},{'' if letter == largest else 2}}})"
         elif mark:
@@ -137,10 +131,6 @@ def _pattern(form: str) -> re.Pattern[str]:
             is_optional = text == "T" and form.startswith("P")
             pattern += "[ ,]*" if gap and "[" in form else re.escape(gap or text) + "?" * is_optional
     return re.compile(f"(?P<minus>-)?{pattern}", re.ASCII)
-
-
-def _largest(form: str) -> str:
-    return next(letter for letter in "dHIMS" if re.search(f"%-?{letter}", form))
 
 
 def _text(form: str, micros: int) -> str:

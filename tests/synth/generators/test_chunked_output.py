@@ -69,7 +69,7 @@ def model(visits: Schema) -> Model:
         "card": "4242 4242 4242 4242", "town": rng.choice(["a", "b", "c"], 400, p=[0.6, 0.3, 0.1])[who],
         "day": rng.integers(1, 61, n), "from": start, "to": end,
     })  # fmt: skip
-    return registry.generator("mst").fit(frame, visits, seed=0)
+    return registry.generator("mst").fit_rows(frame, visits, seed=0)
 
 
 @pytest.fixture(scope="module")

@@ -215,7 +215,7 @@ def test_cliques_that_would_make_a_giant_are_refused_before_it_is_made(tmp_path:
     columns = {name: {"kind": "integer", "bounds": [1, n_codes]} for name in names}
     schema = build_schema({"status": "declared", "n_units": 900, "columns": columns})
     frame = pd.DataFrame({name: pd.array([*range(1, n_codes + 1)] * 10, dtype="Int64") for name in names})
-    registry.generator("independent").fit(frame, schema).save(tmp_path / "whole")
+    registry.generator("independent").fit_rows(frame, schema).save(tmp_path / "whole")
     content, _ = contents(tmp_path / "whole")
     size, pairs = dict(content["distribution"]["domain"]), list(combinations(names, 2))
     content["distribution"]["cliques"] = pairs
