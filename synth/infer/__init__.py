@@ -26,7 +26,7 @@ from synth.infer.kinds import (
 from synth.infer.look import RawColumn, look
 from synth.infer.parts import split_columns
 from synth.infer.personal import constant_in, settle_locales
-from synth.infer.relations import Relations, find
+from synth.infer.relations import Relations, add_modeled, find
 from synth.infer.rising import with_order
 from synth.schema import Schema
 from synth.schema.kinds import Column, TextColumn
@@ -155,11 +155,10 @@ def _with_proposals(
         }
         amounts |= {name for column, each in relations.modeled.items() for name in (column, *each.operands)}
     settled = {name: counted[name] if name in amounts else schema.columns[name] for name in counted}
-    columns = {**schema.columns, **settled}
-    columns |= {name: columns[name].model_copy(update={"modeled": each}) for name, each in relations.modeled.items()}
-    content: dict[str, Any] = {**dict(schema), "columns": columns, "constraints": relations.constraints}
+    content: dict[str, Any] = {**dict(schema), "columns": {**schema.columns, **settled}}
+    content["constraints"] = relations.constraints
     content |= {"order": proposal.order, "constant_in_entity": tuple(constant)}
-    made = Schema.model_validate(content)
+    made = add_modeled(Schema.model_validate(content), relations.modeled)
     # A column that a formula or another column gives is computed, and follows whatever that does.
     growing = tuple(name for name in proposal.nondecreasing if name in made.modeled and not made.columns[name].modeled)
     return Schema.model_validate({**dict(made), "nondecreasing_in_entity": growing})

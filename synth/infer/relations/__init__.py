@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pydantic import ValidationError
 
 from synth.constraints import Constraint, FixedCombinations, Formula
 from synth.constraints.expression import Unit, parse
@@ -63,7 +64,7 @@ def find(frame: pd.DataFrame, schema: Schema, *, laws: bool = True) -> Relations
     >>> rows = pd.DataFrame({"low": range(0, 2000, 10), "more": [i * i % 83 for i in range(200)]})
     >>> rows["high"] = rows["low"] + rows["more"]
     >>> from synth.infer import infer_schema
-    >>> [str(law) for law in find(rows, infer_schema(rows, target="low")).constraints]
+    >>> [str(law) for law in find(rows, infer_schema(rows, constraints=False)).constraints]
     ["'high' is low + more"]
     """
     lines = Lines.of(frame, schema)
@@ -105,8 +106,18 @@ def with_modeled(frame: pd.DataFrame, schema: Schema, n: int) -> Schema:
         modeled = {
             name: each.model_copy(update={"alone": each.expression is not None}) for name, each in modeled.items()
         }
-    columns = {name: schema.columns[name].model_copy(update={"modeled": each}) for name, each in modeled.items()}
-    return Schema.model_validate({**dict(schema), "columns": {**schema.columns, **columns}})
+    return add_modeled(schema, modeled)
+
+
+def add_modeled(schema: Schema, modeled: Mapping[str, Modeled]) -> Schema:
+    """The schema with what columns are modeled as, one by one; what it refuses beside the rest is left out."""
+    for name, each in modeled.items():
+        column = schema.columns[name].model_copy(update={"modeled": each})
+        try:
+            schema = Schema.model_validate({**dict(schema), "columns": {**schema.columns, name: column}})
+        except ValidationError:
+            continue
+    return schema
 
 
 def find_exact(frame: pd.DataFrame, schema: Schema) -> tuple[Relation, ...]:
@@ -168,6 +179,8 @@ def _modeled(each: Representation, lines: Lines) -> Modeled:
     else:
         kind = _number(known, None if candidate.is_ratio else column)
     lonely = each.alone or bool(np.any(np.isfinite(own) & ~np.isfinite(left)))
+    # Missing as nobody has seen it yet.
+    lonely |= not column.missing and any(lines.column(other).missing for other in candidate.operands)
     share = f"gives the column in {percent(each.share)} of the rows that have both"
     return Modeled(
         expression=candidate.expression or None, unit=candidate.unit,

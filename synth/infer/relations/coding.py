@@ -11,7 +11,7 @@ BINS, SPIKE, LEAVES = 16, 0.02, 40  # codes of a number, share of a value with a
 LEAST_LEAF, LEAST_ROWS = 15, 40
 PRIOR = 3.0  # rows that the shares of all rows count for in a leaf
 ROUND = (2, 5, 10, 50, 100)  # multiples of the lattice that round values are on
-MISSING = -1e12
+MISSING, LARGEST = -1e12, 1e37
 
 
 class Features:
@@ -32,7 +32,8 @@ class Features:
 
     @staticmethod
     def fill(values: np.ndarray) -> np.ndarray:
-        return np.where(np.isfinite(values), values, MISSING).astype(np.float32)
+        filled = np.where(np.isfinite(values), values, MISSING)
+        return np.clip(filled, -LARGEST, LARGEST).astype(np.float32)
 
     def without(self, names: Collection[str]) -> np.ndarray:
         return self.matrix[:, [i for name, at in self.at.items() if name not in names for i in at]]

@@ -15,6 +15,7 @@ from synth.schema.kinds import Column
 
 ROWS = 3_000  # that are looked at; what is claimed of all rows is checked on all
 SECONDS: dict[Unit, float] = {"week": 604_800.0, "day": 86_400.0, "hour": 3_600.0, "minute": 60.0, "second": 1.0}
+LARGEST = 1e100  # columns beyond it are left aside: their squares and products overflow
 FINE = 1e-4  # of the standard deviation of a continuous column: what bits are counted in
 DAY, WEEK = SECONDS["day"], SECONDS["week"]
 MONDAY = 4 * DAY  # the first one after 1970 began, in seconds
@@ -43,7 +44,8 @@ class Lines:
         for name, column in columns.items():
             if column.is_line:
                 values = column.ordinary(frame[name])
-                positions[name] = values * column.per_position / 1e6 if column.is_time else values
+                if not np.any(np.abs(values) > LARGEST):
+                    positions[name] = values * column.per_position / 1e6 if column.is_time else values
         rng, previous = np.random.default_rng(seed), None
         if schema.entity is None:
             units = np.arange(len(frame))
