@@ -75,7 +75,9 @@ def test_a_column_that_gives_the_target_away_is_left_out_of_the_score() -> None:
 
 def test_columns_left_out_or_replaced_are_named_where_a_table_is_said_to_be_hard_to_tell_apart() -> None:
     words = ["the bus was late", "no one came to help", "my room was cold at night", "good food and kind staff"]
-    rows = pd.DataFrame({"price": [f"${i}.00" for i in range(60)], "mail": [f"p{i}@example.org" for i in range(60)]})
+    rows = pd.DataFrame(
+        {"price": [f"{i}:{7 * i}/{i % 11} #{i}" for i in range(60)], "mail": [f"p{i}@example.org" for i in range(60)]}
+    )
     rows["said"] = [f"{words[i % 4]} {words[i % 3]} {i}" for i in range(60)]
     rows["ticket"] = [f"T-{i:04d}" for i in range(60)]
     schema = infer_schema(rows.assign(smoker=[True, False] * 30))

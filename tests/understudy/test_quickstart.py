@@ -29,7 +29,7 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Any]:
     workspace = Workspace(tmp_path_factory.mktemp("tried"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UNDERSTUDY_KEY_FILE", str(workspace.folder / "fingerprint.key"))
-        workspace.write_table(small_table().assign(price=[f"${n}.00" for n in range(900)]))
+        workspace.write_table(small_table().assign(price=[f"{n}:{7 * n}/{n % 11} #{n}" for n in range(900)]))
         out = workspace.folder / "out"
         return workspace, workspace.run("try", workspace.folder / "table.csv", "--target", "ill", "--out", out)
 
