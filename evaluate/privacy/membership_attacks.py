@@ -327,7 +327,7 @@ ATTACKS: Mapping[str, Attack] = {
     "nearest": nearest, "margin": margin, "linkage": linkage, "fragments": fragments, "density": density,
     "classifier": classifier, "values": values, "focal": focal,
 }  # fmt: skip
-"""Every attack on rows by name; where none is clearly better, the first is chosen, or `FOCAL` for the AUC of many columns."""
+"""Every attack on rows by name; where none is clearly better, the first is chosen, or `FOCAL` for an AUC."""
 FOCAL = "focal"
 HISTORIES = "histories"  # The attack on whole histories, where rows of an entity have an order
 
