@@ -87,6 +87,7 @@ def table(n: int = N, seed: int = 0) -> pd.DataFrame:
     country = pd.Series(rng.choice(list(LANGUAGES), n))
     minutes = pd.to_timedelta(rng.integers(480, 1080, n), "min")
     day = rng.integers(0, 50, n) * 7 + rng.choice(5, n) + 3  # from a Monday on
+    usual = rng.random(n) > 0.1
     low = pd.Series(np.where(rng.random(n) < 0.2, np.nan, rng.integers(0, 1000, n)))
     high = (low.fillna(500) + rng.integers(0, 20, n)).astype("Int64")
     return pd.DataFrame(
@@ -100,7 +101,7 @@ def table(n: int = N, seed: int = 0) -> pd.DataFrame:
             "total": np.where(rng.random(n) < 0.02, np.nan, np.round(price * pieces, 2)),
             "gross": np.round(price * np.where(rng.random(n) < 0.8, 1.2, 1.1), 2),
             "country": country,
-            "language": country.map(LANGUAGES).where(rng.random(n) > 0.1, 39).astype("Int64").where(rng.random(n) > 0.05),
+            "language": country.map(LANGUAGES).astype("Int64").where(usual, 39).where(rng.random(n) > 0.05),
             "visit": pd.Timestamp("2021-01-01") + pd.to_timedelta(day, "D") + minutes,
             "low": low.astype("Int64"),
             "high": high,
