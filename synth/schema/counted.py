@@ -215,7 +215,7 @@ def check_modeled(schema: "Schema") -> None:
         except ValueError as error:
             raise ValueError(f"columns.{name}.modeled: {error}") from None
     worked_out(schema)
-    counted(schema)
+    _ = schema.counted
 
 
 def _check(schema: "Schema", name: str, column: Any) -> None:
@@ -267,7 +267,7 @@ def measured_as(schema: "Schema", of_counted: "Schema") -> "Schema":
     columns |= {name: of_counted.columns[name] for name in schema.kept if name in of_counted.columns}
     modeled = {name: schema.columns[name] for name in modeled_in(schema)}
     whole = schema.model_copy(update={"columns": columns | modeled})
-    for name, left in counted(whole).columns.items():
+    for name, left in whole.counted.columns.items():
         if name in modeled and left != of_counted.columns[name]:
             change = {"column": of_counted.columns[name]}
             modeled[name] = modeled[name].model_copy(

@@ -294,7 +294,17 @@ class Schema(Frozen):
     @property
     def counted(self) -> "Schema":
         """The schema of what is counted and learned: itself, unless a column is `modeled`."""
-        return counted(self)
+        if not modeled_in(self):
+            return self
+        if "_counted" not in self.__dict__:
+            self.__dict__["_counted"] = counted(self)
+        known: Schema = self.__dict__["_counted"]
+        return known
+
+    def __copy__(self) -> Self:
+        copied = super().__copy__()
+        copied.__dict__.pop("_counted", None)  # it may be given other columns
+        return copied
 
     @property
     def missing_pairs(self) -> tuple[MissingPair, ...]:

@@ -164,7 +164,7 @@ def test_the_text_of_a_schema_file_is_readable() -> None:
         ),
         (
             DECLARED + '[columns.a]\nkind = "boolean"\ntokens = ["no", "\\u0000"]\n',
-            r"columns.a.tokens: tokens holds '\x00'",
+            r"columns.a: tokens holds '\x00'",
         ),
         (DECLARED + 'missing_values = ["\\u0000"]\n[columns.a]\nkind = "text"\n', r"missing_values holds '\x00'"),
         ("status = 'declared'\nn_units = 0\n[columns.a]\nkind = 'text'\n", "n_units=0"),
