@@ -8,7 +8,7 @@ Source: Si & Reiter 2013 (latent classes for synthetic tables); the choices are 
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import ClassVar
@@ -23,12 +23,11 @@ from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussi
 from synth.dp.schedule import approximate_rho, resolve_delta
 from synth.generators.fitting.histograms import COLUMNS
 from synth.generators.fitting.marginal_selection import ClassSearch, Weight, check_workload, column_weights
-from synth.generators.fitting.private_fit import PrivateFit
+from synth.generators.fitting.private_fit import Given, OneWay, PrivateFit
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import structural_zeros
 from synth.marginals import Clique, Factor, LatentClasses, Measurement
 from synth.marginals.latent_class_estimation import ChowLiuTree, ClassEstimation, CoarseCodes
-from synth.progress import Progress
 from synth.schema import Schema
 from synth.schema.kinds import Column
 
@@ -187,27 +186,20 @@ class LatentClass(MarginalGenerator):
 
     @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator] # by more threads, sums would differ
     def _estimated(
-        self,
-        fit: PrivateFit,
-        events: LatentClassEvents,
-        discretizer: Discretizer,
-        one_way: Sequence[Measurement],
-        rng: np.random.Generator,
-        progress: Progress,
-        given: Sequence[Factor] = (),
+        self, fit: PrivateFit, events: LatentClassEvents, discretizer: Discretizer, one_way: OneWay, given: Given = ()
     ) -> LatentClasses:
         masses = {measurement.clique[0]: np.asarray(measurement.values) for measurement in one_way}
         table = CoarseCounts(fit.train.coded(discretizer), self._coarsening(fit.schema, discretizer, masses))
         coarse = {name + MARK: CoarseCodes(name, groups) for name, groups in table.coarsening.groups.items()}
-        estimation = ClassEstimation(discretizer.sizes, coarse, one_way, self.n_classes, rng)
+        estimation = ClassEstimation(discretizer.sizes, coarse, one_way, self.n_classes, fit.rng)
         if len(discretizer.sizes) == 1:
             estimation.run(LAST_STEPS, 0.0, last=True)
             return estimation.model()
-        progress("measuring pairs", None)
+        fit.progress("measuring pairs", None)
         pairs = list(self._pairs(fit, events.pairs, table))
         estimation.add(pairs)
         tree = ChowLiuTree(discretizer.sizes, coarse, one_way, pairs)
-        estimation.begin(tree.rows(self.n_classes, rng))
+        estimation.begin(tree.rows(self.n_classes, fit.rng))
         certainty = ZERO_SIGMA * float(np.min([pair.sigma for pair in pairs]))
         for zero in structural_zeros(fit.schema, discretizer):
             if zero.log_values.size <= self.max_cells and zero.log_values.ndim <= 3:  # others are left to rejection
@@ -215,8 +207,8 @@ class LatentClass(MarginalGenerator):
         price = self.price * estimation.noise
         estimation.run(FIRST_STEPS, price)
         if events.chosen is not None:
-            self._choose(fit, events.chosen, table, estimation, price, progress)
-        progress("estimating the distribution", None)
+            self._choose(fit, events.chosen, table, estimation, price)
+        fit.progress("estimating the distribution", None)
         estimation.run(LAST_STEPS, price, last=True)
         return estimation.model()
 
@@ -237,13 +229,7 @@ class LatentClass(MarginalGenerator):
             yield Measurement(clique, noisy, _sigma(fit, event))
 
     def _choose(
-        self,
-        fit: PrivateFit,
-        events: ChosenEvents,
-        table: CoarseCounts,
-        estimation: ClassEstimation,
-        price: float,
-        progress: Progress,
+        self, fit: PrivateFit, events: ChosenEvents, table: CoarseCounts, estimation: ClassEstimation, price: float
     ) -> None:
         """Measure what the model is furthest from, in batches, and fit it anew after each."""
         n_rounds, done, event = events.choices.count, 0, events.marginals
@@ -261,7 +247,7 @@ class LatentClass(MarginalGenerator):
                 noisy = fit.budget.release(search.counts[index], event).astype(np.float64)
                 chosen.append(Measurement(search.cliques[index], noisy, sigma))
                 done += 1
-                progress("measuring marginals", done / n_rounds)
+                fit.progress("measuring marginals", done / n_rounds)
             estimation.add(chosen)
             estimation.run(BATCH_STEPS, price)
 

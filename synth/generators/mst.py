@@ -30,10 +30,10 @@ from synth.generators.fitting.noisy_pairs import (
     best_of,
     noisy_pair_events,
 )
-from synth.generators.fitting.private_fit import PrivateFit
+from synth.generators.fitting.private_fit import Given, OneWay, PrivateFit
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import affordable, structural_zeros
-from synth.marginals import Clique, Factor, MarkovRandomField, Measurement, estimate
+from synth.marginals import Clique, MarkovRandomField, Measurement, estimate
 from synth.marginals.factor import CELLS_A_MB
 from synth.marginals.junction_tree import cells_with_one_more, pieces
 from synth.marginals.measurement import MEAN_ABSOLUTE
@@ -124,14 +124,7 @@ class Mst(MarginalGenerator):
         return columns / whole, choices / whole, pairs / whole
 
     def _estimated(
-        self,
-        fit: PrivateFit,
-        events: MstEvents,
-        discretizer: Discretizer,
-        one_way: Sequence[Measurement],
-        rng: np.random.Generator,
-        progress: Progress,
-        given: Sequence[Factor] = (),
+        self, fit: PrivateFit, events: MstEvents, discretizer: Discretizer, one_way: OneWay, given: Given = ()
     ) -> MarkovRandomField:
         table = fit.train.coded(discretizer)
         zeros = affordable(structural_zeros(fit.schema, discretizer), table.domain, self._max_model_cells / 2)
@@ -142,13 +135,13 @@ class Mst(MarginalGenerator):
             noisy = None
             if events.tree.noisy_pairs is not None:
                 noisy = NoisyPairs.measure(table, fit.schema, discretizer, one_way, events.tree.noisy_pairs, fit.budget)
-            candidates, scores = self._score(table, apart, events.tree.pairs.sigma, noisy, progress)
+            candidates, scores = self._score(table, apart, events.tree.pairs.sigma, noisy, fit.progress)
             choose = partial(
                 best_of, event=events.tree.choices, budget=fit.budget, sensitivity=fit.schema.max_rows_per_unit
             )
             tree = self._choose_tree(choose, table, candidates, scores, held, given_names(given))
-            measurements += self._measure_pairs(fit, events.tree.pairs, table, tree, progress)
-        progress("estimating the distribution", None)
+            measurements += self._measure_pairs(fit, events.tree.pairs, table, tree)
+        fit.progress("estimating the distribution", None)
         return estimate(table.domain, measurements, n_iterations=self.n_iterations, zeros=zeros, warm_start=start)
 
     @property
@@ -221,9 +214,9 @@ class Mst(MarginalGenerator):
         return candidates, scores
 
     def _measure_pairs(
-        self, fit: PrivateFit, event: GaussianEvent, table: Counts, tree: list[Clique], progress: Progress
+        self, fit: PrivateFit, event: GaussianEvent, table: Counts, tree: list[Clique]
     ) -> Iterator[Measurement]:
-        progress("measuring pairs", None)
+        fit.progress("measuring pairs", None)
         released = fit.budget.release_each(list(table.each(tree)), event)
         for clique, noisy in zip(tree, released, strict=True):
             yield Measurement(clique, noisy.astype(np.float64), event.sigma)
