@@ -2,14 +2,13 @@
 
 Cells are fine and, for private use, public: a category, a stretch of the numeric scale. `other` and `missing` are
 always the last two of both, so that the domain never depends on whether the data needed them. Codes are what marginals
-are counted on. Within a code a value is drawn by the mass of its cells. The alias method draws one of many outcomes in
-constant time, whatever their masses.
+are counted on. Within a code a value is drawn by the mass of its cells.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pandas as pd
@@ -21,84 +20,6 @@ from synth.schema.kinds import LineColumn
 
 OTHER, MISSING = -2, -1
 """Places of `other` and `missing` among the cells and among the codes of an attribute."""
-
-
-class Aliases(NamedTuple):
-    """Tables for drawing a cell within each of several groups.
-
-    A group's cells stand side by side. Each has a column of height one, filled with its own mass up to `share` and with
-    that of one other cell above.
-
-    Attributes:
-        order: the cells sorted by group, shape (n_cells,); what `alias` names are positions in it.
-        starts: position of each group's first cell, shape (n_groups,).
-        sizes: number of cells of each group, shape (n_groups,).
-        share: share of the column that is the cell's own, in [0, 1], shape (n_cells,).
-        alias: the cell that has the rest, shape (n_cells,).
-
-    Source: Walker 1977; built as by Vose 1991.
-    """
-
-    order: np.ndarray
-    starts: np.ndarray
-    sizes: np.ndarray
-    share: np.ndarray
-    alias: np.ndarray
-
-    def draw(self, groups: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """A cell for every group named, in proportion to mass; shape (n,).
-
-        >>> tables = aliases(np.array([0, 1, 1]), np.array([5.0, 0.0, 2.0]))
-        >>> tables.draw(np.array([1, 0, 1, 1]), np.random.default_rng(0)).tolist()
-        [2, 0, 2, 2]
-        """
-        if len(self.order) == len(self.sizes):
-            return np.asarray(self.order[groups])
-        sizes = self.sizes[groups]
-        place = rng.random(len(groups)) * sizes
-        # Rounding may carry the product of the largest random number and a size up to the size itself.
-        drawn = np.minimum(place.astype(np.int64), sizes - 1)
-        place -= drawn
-        drawn += self.starts[groups]
-        return np.asarray(self.order[np.where(place < self.share[drawn], drawn, self.alias[drawn])])
-
-
-def aliases(group: np.ndarray, mass: np.ndarray) -> Aliases:
-    """Tables for drawing cells within groups in proportion to their mass.
-    `group`: group of each cell, shape (n_cells,), whole numbers from zero on without gaps.
-    `mass`: of each cell, nonnegative, shape (n_cells,); a group without any has its last cell drawn.
-    """
-    order = np.argsort(group, kind="stable")
-    sizes = np.bincount(group)
-    starts = np.cumsum(sizes) - sizes
-    share, alias = np.ones(len(group)), np.arange(len(group))
-    for start, size in zip(starts, sizes, strict=True):
-        if size > 1:
-            cells = slice(start, start + size)
-            share[cells], alias[cells] = _columns(mass[order[cells]])
-            alias[cells] += start
-    return Aliases(order, starts, sizes, share, alias)
-
-
-def _columns(mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The share of each column that is its own cell's, and the cell that fills the rest; both shape (n,)."""
-    n, total = len(mass), mass.sum()
-    height = mass * (n / total) if total > 0 else n * (np.arange(n) == n - 1.0)
-    share, alias = np.ones(n), np.arange(n)
-    left = height.tolist()
-    low, high = [i for i in range(n) if left[i] < 1], [i for i in range(n) if left[i] >= 1]
-    largest = int(np.argmax(height))
-    while low:
-        cell = low.pop()
-        share[cell] = left[cell]
-        # What float noise leaves over goes to the largest, so that a cell without mass is never drawn.
-        alias[cell] = high[-1] if high else largest
-        if not high:
-            continue
-        left[high[-1]] -= 1 - left[cell]
-        if left[high[-1]] < 1:
-            low.append(high.pop())
-    return share, alias
 
 
 @dataclass(frozen=True)
@@ -170,11 +91,10 @@ class Attribute:
         `codes`: shape (n,).
         `ranks`: the share of its code's mass below each value, shape (n,), for possible codes; left out, it is drawn.
         """
-        if ranks is not None:
-            return self._values(self.ranked(codes, ranks), rng)
-        return self._values(self._cell_aliases.draw(self.possible(codes, rng), rng), rng)
-
-    def _values(self, cells: np.ndarray, rng: np.random.Generator) -> pd.Series:
+        if ranks is None:
+            codes = self.possible(codes, rng)
+            ranks = np.zeros(len(codes)) if self.size == self.n_cells else rng.random(len(codes))
+        cells = self.ranked(codes, ranks)
         missing = cells == self.n_cells + MISSING
         if self.edges is None:
             return self._categories(cells, missing)
@@ -207,7 +127,9 @@ class Attribute:
         """The cell of each code below which that share of the code's mass lies, shape (n,)."""
         order, below, firsts, ends = self._below
         low, high = below[firsts][codes], below[ends][codes]
-        places = np.searchsorted(below, low + ranks * (high - low), side="right") - 1
+        # Rounding may carry a rank up to the end, where a cell without mass may lie.
+        masses = np.minimum(low + ranks * (high - low), np.nextafter(high, -np.inf))
+        places = np.searchsorted(below, masses, side="right") - 1
         return np.asarray(order[np.clip(places, firsts[codes], ends[codes] - 1)])
 
     def rank_interval(self, cell: int) -> tuple[float, float]:
@@ -263,11 +185,6 @@ class Attribute:
         codes = codes.copy()
         codes[impossible] = rng.choice(pool, size=int(impossible.sum()))
         return codes
-
-    @cached_property
-    def _cell_aliases(self) -> Aliases:
-        """Alias tables of the cells within each code."""
-        return aliases(self.group, self._drawn_mass)
 
     @cached_property
     def _drawn_mass(self) -> np.ndarray:
