@@ -33,11 +33,9 @@ T = TypeVar("T")
 @dataclass(frozen=True, eq=False)
 class MappedTable:
     """A table that a fit reads by counts, which are made where its rows are.
-
-    Attributes:
-        cast: the schema that cells are read under.
-        schema: that one with its measured domains.
-        key: *Sensitive*. Which rows of an entity stay is a function of it and of what that entity's own rows hold.
+    `cast`: the schema that cells are read under.
+    `schema`: that one with its measured domains.
+    `key`: *Sensitive*. Which rows of an entity stay is a function of it and of what that entity's own rows hold.
     """
 
     table: Table = field(repr=False)

@@ -38,9 +38,7 @@ PlannedT = TypeVar("PlannedT", bound=PlannedEvents)
 @dataclass(frozen=True)
 class PrivateFit:
     """A fit under way.
-
-    Attributes:
-        train: *Sensitive*. Rows read cell by cell, contributions bounded.
+    `train`: *Sensitive*. Rows read cell by cell, contributions bounded.
     """
 
     train: TrainingTable
@@ -157,9 +155,7 @@ def _identity(event: Event) -> tuple[object, ...]:
 
 def as_it_is(train: Any, schema: Schema) -> tuple[TrainingTable, Schema]:
     """All rows of a table that fits its schema, and the schema with domains read off them: for fits without epsilon.
-
-    Args:
-        train: *Sensitive*. Real rows: anything that `Rows.of` takes.
+    `train`: *Sensitive*. Real rows: anything that `Rows.of` takes.
     """
     held = Rows.of(train, schema, outside="refuse")
     return observed(TrainingTable(held))

@@ -46,9 +46,7 @@ def bound_contributions(rows: Rows, schema: Schema, *, in_order: bool = False) -
     """The rows with at most `max_rows_per_unit` of each entity; unchanged where the unit is a row.
 
     A row without an entity belongs to nobody whose contribution could be bounded, so it contributes nothing.
-
-    Args:
-        in_order: the first rows of each entity in its order, and in that order; else any of them.
+    `in_order`: the first rows of each entity in its order, and in that order; else any of them.
     """
     if schema.entity is None:
         return rows
@@ -82,9 +80,7 @@ def counted_rows(rows: Rows, schema: Schema) -> Rows:
     """The rows as they are counted; the same ones where nothing is modeled.
 
     Each row is made from itself, and what looks back at the row before from rows of the same entity alone.
-
-    Args:
-        rows: *Sensitive*. Under the schema.
+    `rows`: *Sensitive*. Under the schema.
     """
     counted = schema.counted
     if counted is schema:
@@ -98,9 +94,7 @@ def counted_rows(rows: Rows, schema: Schema) -> Rows:
 @dataclass(frozen=True, eq=False)
 class TrainingTable:
     """Rows that a fit reads by counts.
-
-    Attributes:
-        rows: *Sensitive*. Conforming to their schema; of a private fit, contributions bounded.
+    `rows`: *Sensitive*. Conforming to their schema; of a private fit, contributions bounded.
     """
 
     rows: Rows = field(repr=False)
@@ -165,9 +159,7 @@ class TrainingTable:
 
     def place_counts(self, name: str, column: LineColumn, edges: np.ndarray) -> Counted:
         """Counts of the present values of a number or time between edges, those beyond in the outermost.
-
-        Args:
-            edges: ascending, shape (n_cells + 1,).
+        `edges`: ascending, shape (n_cells + 1,).
         """
         places = (column.positions(frame[name]) for frame in self.rows.frames(name))
         return sum((dp_bounds.histogram(some, edges) for some in places), np.zeros(len(edges) - 1, dtype=np.int64))
@@ -188,9 +180,7 @@ class RowsElsewhere:
 @dataclass(frozen=True)
 class NetworkRows:
     """A table as a network is trained on it.
-
-    Attributes:
-        encoded: *Sensitive*. The rows.
+    `encoded`: *Sensitive*. The rows.
     """
 
     encoded: Encoded
@@ -201,10 +191,8 @@ class NetworkRows:
 @dataclass(frozen=True)
 class PrivateRows(NetworkRows):
     """A table as a network is trained on it with a guarantee.
-
-    Attributes:
-        encoded: *Sensitive*. The rows.
-        entities: *Sensitive*. A number for the entity of each row, shape (n,); `None`: each row is a unit.
+    `encoded`: *Sensitive*. The rows.
+    `entities`: *Sensitive*. A number for the entity of each row, shape (n,); `None`: each row is a unit.
     """
 
     entities: Counted | None

@@ -94,9 +94,7 @@ class MarginalModel(TableModel):
         it.
 
         Source: Si & Reiter 2013 (imputation by latent classes).
-
-        Args:
-            frame: *Sensitive*. Rows with all columns of the schema; any may have missing cells. Not changed.
+        `frame`: *Sensitive*. Rows with all columns of the schema; any may have missing cells. Not changed.
         """
         if not isinstance(self.distribution, LatentClasses):
             raise JobError(f"generator={self.name!r} cannot fill in missing cells; fit latent_class or arn, which can")
