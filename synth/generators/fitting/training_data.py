@@ -63,12 +63,18 @@ def bound_contributions(rows: Rows, schema: Schema, *, in_order: bool = False) -
     # in the other, so that this pairing bounds the distributions. Equal coins are settled by the order of an entity's
     # own rows. The coins are thrown once and kept as flags, so that every pass over the rows sees the same ones.
     entities = entity_codes(rows, schema)
-    order = np.lexsort((system_words(len(entities), np.uint64), entities))
+    return rows.where(with_least_coins(entities, system_words(len(entities), np.uint64), schema.max_rows_per_unit))
+
+
+def with_least_coins(entities: np.ndarray, coins: np.ndarray, most: int) -> NDArray[np.bool_]:
+    """Flags of the rows of each entity with the least coins, at most so many; shape (n,). -1 is no entity."""
+    order = np.lexsort((coins, entities))
     starts = np.flatnonzero(np.diff(entities[order], prepend=-2))
     rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
     kept = np.zeros(len(order), dtype=bool)
-    kept[order[rank < schema.max_rows_per_unit]] = True
-    return rows.where(kept & (entities >= 0))
+    kept[order[rank < most]] = True
+    flags: NDArray[np.bool_] = kept & (entities >= 0)
+    return flags
 
 
 def by_entity(rows: Rows, schema: Schema) -> Iterator[pd.DataFrame]:
