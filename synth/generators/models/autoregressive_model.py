@@ -115,24 +115,9 @@ class AutoregressiveModel(TableModel):
 
     def drawn_after(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
         """Canonical columns of rows, drawn given those that are known of each row; shape (n, n_drawn)."""
-        attributes = self.discretizer.attributes
-        codes = np.zeros((len(known), len(attributes)), dtype=np.int32, order="F")
-        ranks: dict[int, NDArray[np.float64]] = {}
-        for place, attribute in enumerate(attributes):
-            if attribute.name in known:
-                cells = attribute.cells(known[attribute.name])
-                codes[:, place] = attribute.group[cells]
-                if attribute.is_refined:
-                    ranks[place] = attribute.middle_ranks[cells]
-        rows = CodedRows(codes, ranks, np.zeros(len(known)))
+        rows = CodedRows.encoded(self.discretizer, known)
         evidence = replace(self._unconditional, rows=rows, n_given=known.shape[1])
-        coded = self.distribution.draw(len(known), rng, evidence)
-        made = {
-            attribute.name: attribute.values(coded.codes[:, place], rng, coded.ranks.get(place))
-            for place, attribute in enumerate(attributes)
-            if attribute.name not in known
-        }
-        return pd.DataFrame(made, index=pd.RangeIndex(len(known)), copy=False)
+        return self.distribution.draw(len(known), rng, evidence).decoded(self.discretizer, rng, known.columns)
 
     @cached_property
     def _unconditional(self) -> Evidence:
@@ -220,8 +205,7 @@ class AutoregressiveModel(TableModel):
                 'order="any", or latent_class'
             )
 
-        def fill(codes: np.ndarray, ranks: Mapping[int, np.ndarray], is_open: Mapping[int, np.ndarray]) -> pd.DataFrame:
-            known = CodedRows(codes, ranks, np.zeros(len(codes)))
+        def fill(known: CodedRows, is_open: Mapping[int, np.ndarray]) -> pd.DataFrame:
             return distribution.impute(known, is_open, rng).decoded(self.discretizer, rng)
 
         return Imputation(self.schema, self.discretizer, fill).filled(frame)

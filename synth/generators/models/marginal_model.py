@@ -10,6 +10,7 @@ import pandas as pd
 
 from synth.chunks import Part
 from synth.domain import Discretizer
+from synth.domain.coded_rows import CodedRows
 from synth.domain.copula import FITTED_ROWS, Copula
 from synth.domain.counts import MARK, fine
 from synth.dp.statement import PrivacyStatement
@@ -100,10 +101,8 @@ class MarginalModel(TableModel):
             raise JobError(f"generator={self.name!r} cannot fill in missing cells; fit latent_class or arn, which can")
         classes, rng = self.distribution, np.random.default_rng(seed)
 
-        def fill(
-            codes: np.ndarray, _ranks: Mapping[int, np.ndarray], is_open: Mapping[int, np.ndarray]
-        ) -> pd.DataFrame:
-            return self.discretizer.decode(impute_codes(classes, codes, is_open, rng), rng, self._copula)
+        def fill(known: CodedRows, is_open: Mapping[int, np.ndarray]) -> pd.DataFrame:
+            return self.discretizer.decode(impute_codes(classes, known.codes, is_open, rng), rng, self._copula)
 
         return Imputation(self.schema, self.discretizer, fill).filled(frame)
 
