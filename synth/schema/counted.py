@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from synth.constraints import Formula, Inequality
-from synth.constraints.expression import UNITS, Unit, limits
+from synth.constraints.expression import UNITS, limits
 from synth.constraints.kinds import check_operands, in_order, numbers_of
 from synth.schema.kinds import CategoricalColumn, IntegerColumn, RealColumn
 from synth.schema.kinds.modeled import Modeled
@@ -186,25 +186,19 @@ def _at_least(schema: "Schema", name: str, low: Any, high: Any) -> tuple[Any, An
 
 def _limits(schema: "Schema", modeled: Modeled, column: Any) -> np.ndarray:
     """The limits of the expression as positions of the column, shape (2,)."""
-    bounds = {each: _in_unit(schema.columns[each], modeled.unit) for each in modeled.operands}
+    unit, bounds = UNITS[modeled.unit or "day"], dict[str, tuple[float, float]]()
+    for name in modeled.operands:
+        operand: Any = schema.columns[name]
+        line = operand.span if operand.is_line else [*(numbers_of(operand.levels) or {}).values()]
+        scale = operand.per_position / unit if operand.is_time else 1.0
+        bounds[name] = min(line) * scale, max(line) * scale
     found: np.ndarray = np.array(limits(modeled.parsed, bounds, modeled.unit))  # type: ignore[arg-type]
     if not np.isfinite(found).all():
         raise ValueError(
             f"modeled.expression={modeled.expression!r} divides by what may be zero, and so has no bounds; give those "
             "of what is left in modeled.column"
         )
-    return found * UNITS[modeled.unit or "day"] / column.per_position if column.is_time else found
-
-
-def _in_unit(column: Any, unit: Unit | None) -> tuple[float, float]:
-    if not column.is_line:
-        numbers = (numbers_of(column.levels) or {}).values()
-        return min(numbers), max(numbers)
-    low, high = column.span
-    if not column.is_time:
-        return low, high
-    scale = column.per_position / UNITS[unit or "day"]
-    return low * scale, high * scale
+    return found * unit / column.per_position if column.is_time else found
 
 
 def check_modeled(schema: "Schema") -> None:
