@@ -185,13 +185,10 @@ class Aim(MarginalGenerator):
         rho = approximate_rho(self.epsilon, resolve_delta(self.delta, schema))
         signal = math.pow(schema.n_units * math.sqrt(2 * rho), ROUNDS_POWER)
         at_most = max(NARROW_ROUNDS * signal, MOST_PAIRS / max(math.comb(n_columns, 2), 1))
-        wanted = min(ROUNDS * self._n_attributes(schema) * signal, at_most)
+        # Columns, and once more those that may have coarse codes.
+        n_attributes = n_columns + sum(schema.columns[n].is_line for n in schema.modeled) * (self.coarse_codes > 0)
+        wanted = min(ROUNDS * n_attributes * signal, at_most)
         return max(min(round(wanted), most), LEAST_ROUNDS)
-
-    def _n_attributes(self, schema: Schema) -> int:
-        """Columns, and once more those that may have coarse codes; public."""
-        n_lines = sum(schema.columns[name].is_line for name in schema.modeled)
-        return len(schema.modeled) + (n_lines if self.coarse_codes else 0)
 
     def marginal_weights(self, schema: Schema) -> Workload:
         """The workload with the weight of each column: that of `workload`, times 1 + `focus` by its role; public."""

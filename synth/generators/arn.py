@@ -8,7 +8,7 @@ Source: Tiwald et al. 2025 (2501.12012) for the task; `synth.neural.autoregressi
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -247,8 +247,14 @@ class ArnDistribution:
     def _drawn(self, n_rows: int, rng: np.random.Generator, evidence: Evidence, *, weigh: bool) -> CodedRows:
         from synth.neural.autoregressive_network import draw
 
-        codes, known = self._given(n_rows, evidence) if evidence.rows is None else self._given_rows(evidence)
-        allowed = {self.layout.leader[place]: self._allowed(place, evidence) for place in self._open_places(evidence)}
+        places, n_given = self.layout.places, evidence.n_given
+        if evidence.rows is None:
+            codes, known = self._given(n_rows, evidence)
+        else:  # the first attributes of each row
+            codes = self.layout.of_rows(evidence.rows)
+            known = np.array([place in places[:n_given] for place, _ in self.layout.columns])
+        drawn = (place for place in places[n_given:] if place not in evidence.codes)
+        allowed = {self.layout.leader[place]: self._allowed(place, evidence) for place in drawn}
         made, log_weights = draw(
             self.network, codes, known, torch_generator(rng), allowed=allowed, mask=_Mask(self.layout, evidence),
             weigh=weigh,
@@ -268,17 +274,6 @@ class ArnDistribution:
                 row[column] = code if rank is None else self.layout.levels[place].of(np.array([code]), rank)[0]
                 known[column] = True
         return np.broadcast_to(row, (n_rows, len(row))), known
-
-    def _given_rows(self, evidence: Evidence) -> tuple[Codes, Flags]:
-        """The first attributes of each row, as the network has them; shapes (n, n_columns) and (n_columns,)."""
-        if evidence.rows is None:
-            raise ValueError("these columns are given and never drawn; give the rows")
-        first = {*self.layout.places[: evidence.n_given]}
-        return self.layout.of_rows(evidence.rows), np.array([place in first for place, _ in self.layout.columns])
-
-    def _open_places(self, evidence: Evidence) -> Collection[int]:
-        drawn = self.layout.places[evidence.n_given :]
-        return [place for place in drawn if place not in evidence.codes]
 
     def _allowed(self, place: int, evidence: Evidence) -> Flags:
         """The codes that a column may have whatever the others are; all possible ones where that leaves none."""

@@ -26,7 +26,7 @@ from synth.generators.fitting.marginal_selection import ClassSearch, Weight, che
 from synth.generators.fitting.private_fit import Given, OneWay, PrivateFit
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import structural_zeros
-from synth.marginals import Clique, Factor, LatentClasses, Measurement
+from synth.marginals import Clique, LatentClasses, Measurement
 from synth.marginals.latent_class_estimation import ChowLiuTree, ClassEstimation, CoarseCodes
 from synth.schema import Schema
 from synth.schema.kinds import Column
@@ -189,7 +189,9 @@ class LatentClass(MarginalGenerator):
         self, fit: PrivateFit, events: LatentClassEvents, discretizer: Discretizer, one_way: OneWay, given: Given = ()
     ) -> LatentClasses:
         masses = {measurement.clique[0]: np.asarray(measurement.values) for measurement in one_way}
-        table = CoarseCounts(fit.train.coded(discretizer), self._coarsening(fit.schema, discretizer, masses))
+        n_categories = self.n_categories(fit.schema, discretizer.sizes)
+        coarsening = Coarsening.of_all(discretizer, masses, self.n_groups(fit.schema), n_categories)
+        table = CoarseCounts(fit.train.coded(discretizer), coarsening)
         coarse = {name + MARK: CoarseCodes(name, groups) for name, groups in table.coarsening.groups.items()}
         estimation = ClassEstimation(discretizer.sizes, coarse, one_way, self.n_classes, fit.rng)
         if len(discretizer.sizes) == 1:
@@ -203,7 +205,9 @@ class LatentClass(MarginalGenerator):
         certainty = ZERO_SIGMA * float(np.min([pair.sigma for pair in pairs]))
         for zero in structural_zeros(fit.schema, discretizer):
             if zero.log_values.size <= self.max_cells and zero.log_values.ndim <= 3:  # others are left to rejection
-                estimation.add([_held_at_zero(zero, certainty)])
+                is_zero = np.isneginf(zero.log_values)
+                sigmas = np.where(is_zero, certainty, OPEN_SIGMA)
+                estimation.add([Measurement(zero.attributes, np.zeros(is_zero.shape), sigmas)])
         price = self.price * estimation.noise
         estimation.run(FIRST_STEPS, price)
         if events.chosen is not None:
@@ -211,11 +215,6 @@ class LatentClass(MarginalGenerator):
         fit.progress("estimating the distribution", None)
         estimation.run(LAST_STEPS, price, last=True)
         return estimation.model()
-
-    def _coarsening(self, schema: Schema, discretizer: Discretizer, masses: Mapping[str, np.ndarray]) -> Coarsening:
-        """Coarse codes by which all pairs are counted; groups follow released counts."""
-        n_categories = self.n_categories(schema, discretizer.sizes)
-        return Coarsening.of_all(discretizer, masses, self.n_groups(schema), n_categories)
 
     def _pairs(
         self, fit: PrivateFit, events: Mapping[float, GaussianEvent], table: CoarseCounts
@@ -269,9 +268,3 @@ def pairs_of(weight: float) -> str:
 def _sigma(fit: PrivateFit, event: GaussianEvent) -> float:
     """Standard deviation of a count: that of the noise, or without noise about that of another sample of rows."""
     return event.sigma if fit.promises else max(math.sqrt(len(fit.train)) / MOST_GROUPS, 1.0)
-
-
-def _held_at_zero(zero: Factor, sigma: float) -> Measurement:
-    """A measurement of zero rows where the distribution is zero, with no weight elsewhere."""
-    is_zero = np.isneginf(zero.log_values)
-    return Measurement(zero.attributes, np.zeros(is_zero.shape), np.where(is_zero, sigma, OPEN_SIGMA))

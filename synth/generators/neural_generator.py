@@ -205,7 +205,7 @@ class NeuralGenerator(PrivateGenerator):
 
     def _seeded(self, fit: PrivateFit, rows: NetworkRows, place: Path | None) -> "CtganNetwork | TvaeNetwork":
         """The trained network, ready to draw from; torch's own generators are left as they were."""
-        from synth.neural.training import CheckpointFolder, Course, device_of, seeded
+        from synth.neural.training import CheckpointFolder, Course, device_of, seeded, train_privately
 
         device = device_of(self.device)
         if place is not None:
@@ -217,7 +217,11 @@ class NeuralGenerator(PrivateGenerator):
             # A seed of the user's reaches nothing of a private fit, though all that this one draws is public: what is
             # drawn for rows comes from a generator of its own.
             with seeded(None, device):
-                return self._train_privately(rows, course, device)
+                training = self.private_training(
+                    rows.units(), rows.layout, rows.one_way, rows.expected_batch, rows.event.count, device
+                )  # fmt: skip
+                train_privately(training, rows.event, rows.budget, course)
+                return self.private_network(training, rows.layout, rows.one_way)
         with seeded(seed, device):
             return self._train(rows, course, device)
 
@@ -234,15 +238,6 @@ class NeuralGenerator(PrivateGenerator):
 
     def _train(self, rows: NetworkRows, course: "Course", device: Any) -> "CtganNetwork | TvaeNetwork":
         raise NotImplementedError
-
-    def _train_privately(self, rows: PrivateRows, course: "Course", device: Any) -> "CtganNetwork | TvaeNetwork":
-        from synth.neural.training import train_privately
-
-        training = self.private_training(
-            rows.units(), rows.layout, rows.one_way, rows.expected_batch, rows.event.count, device
-        )  # fmt: skip
-        train_privately(training, rows.event, rows.budget, course)
-        return self.private_network(training, rows.layout, rows.one_way)
 
     def private_training(
         self,
