@@ -15,8 +15,6 @@ from synth.schema.kinds.base import ABOVE, BELOW, MOST_BESIDE, LineColumn
 from synth.validation import require_plain
 
 INT64 = (-(2**63), 2**63 - 1)
-_INTEGER_DTYPE = re.compile(r"(u?)int(8|16|32|64)(?:\[pyarrow\])?", re.IGNORECASE)
-_FLOAT_DTYPE = re.compile(r"float(16|32|64)(?:\[pyarrow\])?", re.IGNORECASE)
 _SHOWN = 8
 LARGEST_STEP, MOST_STEPS, MOST_SPIKES = 2.0**62, 10, 100
 """Of a step in units of the column's precision; of steps and of spikes in a column."""
@@ -31,11 +29,11 @@ _MEASURE_SPIKES = "The frequent values are not public: a private fit measures th
 
 def whole_numbers_of(dtype: object) -> tuple[int, int] | None:
     """The least and the greatest whole number of an integer dtype, within 64 bits; `None` for any other dtype."""
-    known = _INTEGER_DTYPE.fullmatch(str(dtype))
-    if known is None:
+    try:
+        held = np.iinfo(str(dtype).lower().removesuffix("[pyarrow]"))
+    except (TypeError, ValueError, SyntaxError):  # no dtype of numpy
         return None
-    bits = int(known[2])
-    return (0, min(2**bits - 1, INT64[1])) if known[1] else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    return int(held.min), min(int(held.max), INT64[1])
 
 
 def exactly_up_to(dtype: str) -> float:
@@ -44,11 +42,11 @@ def exactly_up_to(dtype: str) -> float:
     >>> exactly_up_to("int8"), exactly_up_to("float64") == 2**53
     (127, True)
     """
-    known = _FLOAT_DTYPE.fullmatch(dtype)
-    if known is not None:
-        return float(2 ** {"16": 11, "32": 24}.get(known[1], 53))
     whole = whole_numbers_of(dtype)
-    return math.inf if whole is None else whole[1]
+    try:
+        return whole[1] if whole else 2.0 ** (np.finfo(dtype.lower().removesuffix("[pyarrow]")).nmant + 1)
+    except (TypeError, ValueError, SyntaxError):  # no dtype of numpy
+        return math.inf
 
 
 class NumericColumn(LineColumn):

@@ -1,5 +1,6 @@
 """Personal data."""
 
+import math
 import re
 from collections.abc import Iterator
 from typing import ClassVar, Literal
@@ -18,7 +19,6 @@ Personal = Literal[
 """Kinds of personal data."""
 
 _PATTERNED = ("phone", "postcode", "card_number", "account_number", "national_id")
-_NUMBERS = re.compile(r"u?int\d+(\[pyarrow\])?|float\d+(\[pyarrow\])?", re.IGNORECASE)
 _DIGITS = re.compile("[#0-9]+")
 _CARD = re.compile(r"#([ -]?#){12,18}")
 
@@ -61,7 +61,7 @@ class PersonalColumn(AnyColumn):
         )
         only_digits = self.personal in ("card_number", "account_number") if form is None else _DIGITS.fullmatch(form)
         yield (
-            self.dtype is not None and _NUMBERS.fullmatch(self.dtype) and not only_digits,
+            self.dtype is not None and exactly_up_to(self.dtype) < math.inf and not only_digits,
             f'dtype={self.dtype!r} holds numbers only; give {kind} a template of # and digits, or dtype = "object"',
         )
         yield (
