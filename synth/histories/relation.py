@@ -14,6 +14,7 @@ import pandas as pd
 from synth.errors import SchemaError, TableError, nearest
 from synth.progress import Progress, quiet
 from synth.schema import Schema
+from synth.schema.counted import free_name
 from synth.schema.kinds import AnyColumn
 from synth.split import row_keys
 from synth.table import conform
@@ -52,10 +53,8 @@ class Relation:
 
     def __post_init__(self) -> None:
         _check(self.parent_schema, self.child_schema)
-        name = "number of rows"
-        while name in self.parent_schema.columns or name in self.child_schema.columns:
-            name += " "
-        object.__setattr__(self, "count", name)
+        taken = {*self.parent_schema.columns, *self.child_schema.columns}
+        object.__setattr__(self, "count", free_name("number of rows", taken))
         object.__setattr__(self, "parents", self._parents())
         object.__setattr__(self, "rows", self._rows())
 

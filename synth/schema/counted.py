@@ -5,7 +5,7 @@ form and back.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,20 +44,19 @@ def beside(schema: "Schema", name: str) -> dict[str, str]:
     wanted = [ALONE] * (column.modeled.alone or bool(column.is_line and column.beside))
     if column.modeled.parts:
         wanted += [WEEKDAY] + [CLOCK] * (column.is_time and not column.is_date and column.micros < DAY)
-    free: dict[str, str] = {}
-    for end in wanted:
-        free[end] = f"{name}, {end}"
-        while free[end] in schema.columns:
-            free[end] += " "
-    return free
+    return {end: free_name(f"{name}, {end}", schema.columns) for end in wanted}
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """The name, with spaces after it where others are called so."""
+    while name in taken:
+        name += " "
+    return name
 
 
 def usual_word(column: Any) -> str:
     """The category of what is left that stands for what another column says."""
-    word = "as usual"
-    while word in map(str, column.levels):
-        word += " "
-    return word
+    return free_name("as usual", {*map(str, column.levels)})
 
 
 def modeled_in(schema: "Schema") -> dict[str, Modeled]:
