@@ -117,11 +117,7 @@ class Attribute:
         cell = int(self.cells(value)[0])
         if cell == self.n_cells + MISSING:
             return None
-        order, below, firsts, ends = self._below
-        code = self.group[cell]
-        place = int(np.flatnonzero(order == cell)[0])
-        low, high = below[firsts[code]], below[ends[code]]
-        return float((below[place] / 2 + below[place + 1] / 2 - low) / (high - low)) if high > low else 0.5
+        return float(self.middle_ranks[cell])
 
     def ranked(self, codes: np.ndarray, ranks: np.ndarray) -> np.ndarray:
         """The cell of each code below which that share of the code's mass lies, shape (n,)."""
@@ -132,33 +128,28 @@ class Attribute:
         places = np.searchsorted(below, masses, side="right") - 1
         return np.asarray(order[np.clip(places, firsts[codes], ends[codes] - 1)])
 
-    def rank_interval(self, cell: int) -> tuple[float, float]:
-        """The shares of its code's mass below a cell and below its end; the whole code where it has no mass."""
+    @cached_property
+    def rank_intervals(self) -> np.ndarray:
+        """The shares of its code's mass below every cell and below its end, the whole code where it has no mass; shape
+        (n_cells, 2).
+        """
         order, below, firsts, ends = self._below
-        code, place = self.group[cell], int(np.flatnonzero(order == cell)[0])
-        low, high = below[firsts[code]], below[ends[code]]
-        return tuple(((below[place : place + 2] - low) / (high - low)).tolist()) if high > low else (0.0, 1.0)
+        codes = self.group[order]
+        low, high = below[firsts][codes, np.newaxis], below[ends][codes, np.newaxis]
+        shares, whole = np.stack([below[:-1], below[1:]], axis=1) - low, np.tile([0.0, 1.0], (self.n_cells, 1))
+        intervals = np.empty((self.n_cells, 2))
+        intervals[order] = np.divide(shares, high - low, out=whole, where=high > low)
+        return intervals
 
     @cached_property
     def middle_ranks(self) -> np.ndarray:
         """The share of its code's mass below the middle of every cell; shape (n_cells,)."""
-        order, below, firsts, ends = self._below
-        codes = self.group[order]
-        low, high = below[firsts][codes], below[ends][codes]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            middles = np.where(high > low, (below[:-1] / 2 + below[1:] / 2 - low) / (high - low), 0.5)
-        ranks = np.empty(self.n_cells)
-        ranks[order] = middles
-        return ranks
+        return np.asarray(self.rank_intervals.mean(axis=1))
 
     @cached_property
     def rank_widths(self) -> np.ndarray:
         """The share of its code's mass in every cell, 1 in codes without mass; shape (n_cells,)."""
-        order, below, firsts, ends = self._below
-        whole = (below[ends] - below[firsts])[self.group[order]]
-        widths = np.ones(self.n_cells)
-        widths[order] = np.divide(np.diff(below), whole, out=np.ones(self.n_cells), where=whole > 0)
-        return widths
+        return np.diff(self.rank_intervals)[:, 0]
 
     @property
     def is_refined(self) -> bool:
@@ -199,22 +190,15 @@ class Attribute:
 
     def labels(self) -> list[str]:
         """One text per code, for showing."""
-        texts = []
-        for code in range(self.size):
+        texts, known = [], self.column.levels
+        for code in range(self.size - 2):
             cells = np.flatnonzero(self.group == code)
-            texts.append(self._label(code, cells))
-        return texts
-
-    def _label(self, code: int, cells: np.ndarray) -> str:
-        if code == self.size - 1:
-            return "missing"
-        if code == self.size - 2:
-            return "other"
-        if self.edges is None:
-            known = self.column.levels
-            return str(known[cells[0]]) if len(cells) == 1 else f"{known[cells[0]]} to {known[cells[-1]]}"
-        edges, column = self.line
-        return numeric_scale.label(edges[cells[0]], edges[cells[-1] + 1], column)
+            first, last = int(cells[0]), int(cells[-1])
+            if self.edges is None:
+                texts.append(str(known[first]) if first == last else f"{known[first]} to {known[last]}")
+            else:
+                texts.append(numeric_scale.label(self.edges[first], self.edges[last + 1], self.column))
+        return [*texts, "other", "missing"]
 
 
 class RankSource(Protocol):

@@ -119,14 +119,9 @@ class RankLevels:
         return low < high
 
     @cached_property
-    def _intervals(self) -> Array:
-        """The ranks below each cell and below its end; shape (n_cells, 2)."""
-        return np.array([self.attribute.rank_interval(cell) for cell in range(self.attribute.n_cells)])
-
-    @cached_property
     def _level_of_cell(self) -> NDArray[np.int64]:
         """Cells without mass have the level of the nearest cell of their code that has some."""
-        middles, is_held = self._intervals.mean(1), self._intervals[:, 0] < self._intervals[:, 1]
+        middles, is_held = self.attribute.middle_ranks, self.attribute.rank_widths > 0
         levels: NDArray[np.int64] = np.minimum((middles * self.n_levels).astype(np.int64), self.n_levels - 1)
         for cell in np.flatnonzero(~is_held).tolist():
             beside = np.flatnonzero(is_held & (self.attribute.group == self.attribute.group[cell]))
@@ -138,8 +133,8 @@ class RankLevels:
         """The least and the greatest rank of each level of each code; shape (size, n_levels) each."""
         low, high = np.ones((self.attribute.size, self.n_levels)), np.zeros((self.attribute.size, self.n_levels))
         at = self.attribute.group, self._level_of_cell
-        np.minimum.at(low, at, self._intervals[:, 0])
-        np.maximum.at(high, at, self._intervals[:, 1])
+        np.minimum.at(low, at, self.attribute.rank_intervals[:, 0])
+        np.maximum.at(high, at, self.attribute.rank_intervals[:, 1])
         return low, high
 
 

@@ -151,7 +151,7 @@ class AutoregressiveModel(TableModel):
             attribute = self.discretizer.attributes[places[name]]
             cell = int(attribute.cells(value)[0])
             codes[places[name]] = int(attribute.group[cell])
-            low, high = attribute.rank_interval(cell)
+            low, high = attribute.rank_intervals[cell].tolist()
             if attribute.is_refined and low < high:  # a cell that no row is in says no more than its code
                 intervals[places[name]] = (low, high)
         allowed = {places[name]: weights > 0 for name, weights in ruled.items() if places[name] not in codes}
