@@ -5,10 +5,10 @@ always the last two of both, so that the domain never depends on whether the dat
 are counted on. Within a code a value is drawn by the mass of its cells.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,9 @@ from synth.domain import grid, numeric_scale, plain_arrays
 from synth.errors import SchemaError
 from synth.schema import Schema
 from synth.schema.kinds import LineColumn
+
+if TYPE_CHECKING:
+    from synth.domain.copula import Copula
 
 OTHER, MISSING = -2, -1
 """Places of `other` and `missing` among the cells and among the codes of an attribute."""
@@ -201,15 +204,6 @@ class Attribute:
         return [*texts, "other", "missing"]
 
 
-class RankSource(Protocol):
-    """A joint distribution of ranks within codes, such as a `synth.domain.copula.Copula`."""
-
-    def ranks(
-        self, columns: Sequence[np.ndarray], rng: np.random.Generator, given: Mapping[int, float] | None = None
-    ) -> dict[int, np.ndarray]:
-        """The share of its code's mass below each value, by place, shape (n,) each."""
-
-
 @dataclass(frozen=True)
 class Discretizer:
     """All learned columns of a table as integer codes.
@@ -277,7 +271,7 @@ class Discretizer:
         self,
         codes: np.ndarray,
         rng: np.random.Generator,
-        copula: RankSource | None = None,
+        copula: "Copula | None" = None,
         given: Mapping[str, pd.Series] | None = None,
     ) -> pd.DataFrame:
         """A canonical table of the learned columns, values drawn within their codes.
