@@ -219,8 +219,8 @@ def fit_texts(
     tokenizer = None
     if text.model is None:
         # Under a budget no token may come from a real text.
-        learned_from = public.lines or ([] if budget is not None else _held_texts(rows, schema))
-        tokenizer = BytePairs.learned(learned_from, text.vocabulary)
+        real = [each for name in schema.texts for each in rows[name].tolist() if isinstance(each, str)]
+        tokenizer = BytePairs.learned(public.lines or (real if budget is None else []), text.vocabulary)
     start = int(rng.integers(2**63))
     with seeded(start if budget is None else None, device):
         row = Prompts.of(drawn, schema, theme_words(public.themes, schema))
@@ -230,11 +230,6 @@ def fit_texts(
         if budget is None or text.steps:
             _train(writer, rows, start, progress, budget, place)
     return writer
-
-
-def _held_texts(rows: pd.DataFrame, schema: Schema) -> list[str]:
-    """*Sensitive*. All texts of a table."""
-    return [text for name in schema.texts for text in rows[name].tolist() if isinstance(text, str)]
 
 
 def public_texts(path: str) -> list[str]:

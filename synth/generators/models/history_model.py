@@ -13,7 +13,7 @@ from synth.domain.counted_form import to_counted
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError
 from synth.generators.models.history_simulation import Simulation
-from synth.generators.models.postprocess import finish_histories, rows_wanted
+from synth.generators.models.postprocess import check_part, finish_histories, rows_wanted
 from synth.generators.models.table_model import TableModel, facts_of
 from synth.histories.layout import FIRST, LATER, HistoryLayout, whole_numbers
 from synth.progress import Progress, quiet
@@ -68,11 +68,8 @@ class HistoryModel(TableModel):
         """A synthetic table of whole histories, as `synth.generators.base.Model` has it; the last may be cut off."""
         wanted = rows_wanted(n_rows, self.default_rows)
         self._check(given, balance)
-        if part is not None and not part.is_whole and len(self.entity_shares) > part.n_rows:
-            raise JobError(
-                f"all rows of an entity are in one file, and it may have {len(self.entity_shares)}: "
-                f"rows_a_file={part.n_rows} is too few; write more rows a file"
-            )
+        if part is not None:
+            check_part(part, len(self.entity_shares))
         rng = np.random.default_rng(seed)
         mean = float(np.average(np.arange(1, len(self.entity_shares) + 1), weights=self.entity_shares))
         simulation = Simulation(self.schema, self.layout, self.first, self.later, rng, part, progress)

@@ -205,27 +205,32 @@ def rows_wanted(n_rows: int | None, default_rows: int) -> int:
     return wanted
 
 
-def add_unlearned(
+def check_part(part: Part, most: int) -> None:
+    """Refuse files that are too short for all rows of an entity, of which there may be so many."""
+    if most > part.n_rows and not part.is_whole:
+        raise JobError(
+            f"all rows of an entity are in one file, and it may have {most}: rows_a_file={part.n_rows} is too few; "
+            "write more rows a file"
+        )
+
+
+def finish(
     learned: pd.DataFrame,
     schema: Schema,
     entity_shares: tuple[float, ...] | None,
     rng: np.random.Generator,
     part: Part | None = None,
 ) -> pd.DataFrame:
-    """The table with its identifiers and its personal data, made anew, and all columns in the schema's order.
+    """The table as its reader knows it, `attrs` kept, with its identifiers and its personal data, made anew.
 
     Where columns are constant within an entity, or a key holds the entity, rows change places. A constant in which
     hardly any rows agree is taken over from the first row of each entity; nothing else of a row changes.
     """
-    part = Part.whole(len(learned), rng) if part is None else part
+    part, attrs = Part.whole(len(learned), rng) if part is None else part, learned.attrs
     owner = None
     if schema.entity is not None and entity_shares is not None:
         shares = np.array(entity_shares)
-        if len(shares) > part.n_rows and not part.is_whole:
-            raise JobError(
-                f"all rows of an entity are in one file, and it may have {len(shares)}: rows_a_file={part.n_rows} is "
-                "too few; write more rows a file"
-            )
+        check_part(part, len(shares))
         constant = [name for name in schema.constant_in_entity if name in schema.learned]
         shared = _shared(learned[constant], shares, schema)
         grouped = [name for name in constant if name not in shared]
@@ -242,7 +247,9 @@ def add_unlearned(
             first = np.unique(owner, return_index=True)[1][np.unique(owner, return_inverse=True)[1]]
             held = {name: learned[name].take(first).set_axis(learned.index) for name in shared}
             learned = learned.assign(**held)
-    return _with_unlearned(learned, owner, schema, rng, part)
+    table = present(_with_unlearned(learned, owner, schema, rng, part), schema)
+    table.attrs.update(attrs)
+    return table
 
 
 def _with_unlearned(
@@ -251,16 +258,17 @@ def _with_unlearned(
     """The table with the columns that are made anew; rows of an entity, side by side, share what is constant in it."""
     columns: dict[str, Any] = {}
     for name in schema.kept:
-        column = schema.columns[name]
+        column: Any = schema.columns[name]
         if column.is_text:  # a language model writes it, once the row is whole
             columns[name] = np.full(len(learned), None, dtype=object)
         elif not column.is_replaced:
             columns[name] = learned[name]
-        elif owner is not None and (name == schema.entity or name in schema.constant_in_entity):
-            made = _made(name, column, int(owner.max()) + 1, rng, part)
-            columns[name] = _in_order(made, column, learned, schema, owner)[owner]
         else:
-            columns[name] = _in_order(_made(name, column, len(learned), rng, part), column, learned, schema)
+            of_row = owner if name == schema.entity or name in schema.constant_in_entity else None
+            n = len(learned) if of_row is None else int(of_row.max()) + 1
+            generate = identifiers.generate if column.is_identifier else personal.generate
+            values = _in_order(generate(column, n, rng, part, name), column, learned, schema, of_row)
+            columns[name] = values if of_row is None else values[of_row]
     return pd.DataFrame(columns, index=pd.RangeIndex(len(learned)), copy=False)
 
 
@@ -295,22 +303,3 @@ def finish_histories(
         ranks = order_ranks(pd.Series(table[name]), schema)
         table[name] = table[name].to_numpy()[np.lexsort((ranks, owner))]
     return present(table, schema)
-
-
-def _made(name: str, column: Any, n: int, rng: np.random.Generator, part: Part) -> np.ndarray:
-    if column.is_identifier:
-        return identifiers.generate(column, n, rng, part, name)
-    return personal.generate(column, n, rng, part, name)
-
-
-def finish(
-    learned: pd.DataFrame,
-    schema: Schema,
-    entity_shares: tuple[float, ...] | None,
-    rng: np.random.Generator,
-    part: Part | None = None,
-) -> pd.DataFrame:
-    """The synthetic table as its reader knows it, `attrs` kept."""
-    table = present(add_unlearned(learned, schema, entity_shares, rng, part), schema)
-    table.attrs.update(learned.attrs)
-    return table

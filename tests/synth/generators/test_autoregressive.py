@@ -23,7 +23,7 @@ from synth.generators.fitting.training_data import TrainingTable
 from synth.generators.marginal_generator import Independent
 from synth.generators.models.autoregressive_model import AutoregressiveModel
 from synth.generators.models.conditions import GIVEN
-from synth.generators.models.postprocess import add_unlearned, deal
+from synth.generators.models.postprocess import deal, finish
 from synth.infer import infer_schema
 from synth.neural import training
 from synth.neural.autoregressive_network import to_arrays
@@ -517,7 +517,7 @@ def test_what_no_way_of_dealing_keeps_is_said() -> None:
 
 def test_rows_of_an_entity_stay_together_and_rows_stay_whole() -> None:
     drawn = rows(10)
-    table = add_unlearned(drawn, schema("who", "visit"), (0.2, 0.3, 0.5), np.random.default_rng(0))
+    table = finish(drawn, schema("who", "visit"), (0.2, 0.3, 0.5), np.random.default_rng(0))
     assert not table.duplicated(["who", "visit"]).any()
     assert (table["who"] != table["who"].shift()).sum() == table["who"].nunique()
     pd.testing.assert_frame_equal(
