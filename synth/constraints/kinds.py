@@ -32,6 +32,13 @@ class _Constraint(Frozen):
         """True if it is about a row and the row before it, of the same entity."""
         return False
 
+    @field_validator("columns", check_fields=False)
+    @classmethod
+    def _distinct(cls, columns: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(columns)) != len(columns):
+            raise ValueError("columns repeat; name each once")
+        return columns
+
 
 class Inequality(_Constraint):
     """One column is never above another: numbers, or times. It holds where either is missing.
@@ -70,11 +77,6 @@ class FixedCombinations(_Constraint):
     columns: tuple[str, ...] = Field(min_length=2, description="Categorical, boolean or integer columns.")
     combinations: tuple[tuple[Value, ...], ...] = Field(min_length=1, description="One value for each column, each.")
 
-    @field_validator("columns")
-    @classmethod
-    def _distinct(cls, columns: tuple[str, ...]) -> tuple[str, ...]:
-        return _each_once(columns)
-
     @field_validator("combinations", mode="before")
     @classmethod
     def _plain(cls, combinations: Any) -> Any:
@@ -97,7 +99,8 @@ class FixedCombinations(_Constraint):
                     f"combination {place} has {len(combination)} values for {len(self.columns)} columns; give each "
                     "column one"
                 )
-        if len({_typed(combination) for combination in self.combinations}) != len(self.combinations):
+        typed = {tuple((type(value), value) for value in combination) for combination in self.combinations}
+        if len(typed) != len(self.combinations):
             raise ValueError("combinations repeat; list each once")
         return self
 
@@ -172,27 +175,12 @@ class Unique(_Constraint):
     kind: Literal["unique"] = "unique"
     columns: tuple[str, ...] = Field(min_length=1, description="Columns whose values together never repeat.")
 
-    @field_validator("columns")
-    @classmethod
-    def _distinct(cls, columns: tuple[str, ...]) -> tuple[str, ...]:
-        return _each_once(columns)
-
     def __str__(self) -> str:
         together = " and ".join(map(repr, self.columns))
         return f"{together} never {'repeats' if len(self.columns) == 1 else 'repeat together'}"
 
 
 Constraint = Annotated[Inequality | FixedCombinations | Formula | Unique, Field(discriminator="kind")]
-
-
-def _each_once(columns: tuple[str, ...]) -> tuple[str, ...]:
-    if len(set(columns)) != len(columns):
-        raise ValueError("columns repeat; name each once")
-    return columns
-
-
-def _typed(combination: tuple[Any, ...]) -> tuple[tuple[type[Any], Any], ...]:
-    return tuple((type(value), value) for value in combination)
 
 
 Columns = Mapping[str, Any]  # of a schema; this package comes before it
@@ -203,7 +191,12 @@ def check(constraints: Sequence[Constraint], columns: Columns) -> None:
     for place, constraint in enumerate(constraints):
         try:
             _check_names(constraint, columns)
-            _CHECKS[type(constraint)](constraint, columns)
+            if isinstance(constraint, Inequality):
+                _check_inequality(constraint, columns)
+            elif isinstance(constraint, FixedCombinations):
+                _check_combinations(constraint, columns)
+            elif isinstance(constraint, Formula):
+                _check_formula(constraint, columns)
         except ValueError as error:
             raise ValueError(f"constraints.{place}: {error}") from None
     computed = [constraint.column for constraint in constraints if isinstance(constraint, Formula)]
@@ -245,31 +238,20 @@ def _check_inequality(constraint: Inequality, columns: Columns) -> None:
         raise ValueError(
             f"columns {constraint.low!r} and {constraint.high!r} are a number and a time; compare like with like"
         )
-    if (low.zone is None) != (high.zone is None) and not _is_day_beside_utc(low, high):
+    is_day_beside_utc = {low.zone, high.zone} == {None, "UTC"} and (low.is_date or high.is_date)
+    if (low.zone is None) != (high.zone is None) and not is_day_beside_utc:  # a day and a time whose day is that of UTC
         raise ValueError(
             f"columns {constraint.low!r} and {constraint.high!r} are a time with a zone and one without, which cannot "
             "be compared; declare timezone for both or for neither"
         )
-    if constraint.by_day:
-        _check_days(constraint, columns)
-
-
-def _check_days(constraint: Inequality, columns: Columns) -> None:
-    for name in constraint.columns:
-        column = columns[name]
+    for name, column in ((constraint.low, low), (constraint.high, high)) if constraint.by_day else ():
         if column.is_number:
             raise ValueError(f"by_day=true compares times: column={name!r} is of kind {column.kind}; leave by_day out")
-        zone = column.zone
-        if zone not in (None, "UTC"):
+        if column.zone not in (None, "UTC"):
             raise ValueError(
-                f"by_day=true compares days by wall clock or in UTC: column={name!r} has timezone={zone!r}; leave "
-                "by_day out, or declare another timezone"
+                f"by_day=true compares days by wall clock or in UTC: column={name!r} has timezone={column.zone!r}; "
+                "leave by_day out, or declare another timezone"
             )
-
-
-def _is_day_beside_utc(low: Any, high: Any) -> bool:
-    """True of a day and a time in UTC, whose day is that of UTC."""
-    return {low.zone, high.zone} == {None, "UTC"} and (low.is_date or high.is_date)
 
 
 def _check_combinations(constraint: FixedCombinations, columns: Columns) -> None:
@@ -299,15 +281,10 @@ def _check_formula(constraint: Formula, columns: Columns) -> None:
             f"column={constraint.column!r} is computed from the row before, and the first row of an entity has none; "
             "set missing = true, or write either(before(...), ...)"
         )
-    if columns[constraint.column].is_measured:
-        raise ValueError(
-            f"column={constraint.column!r} is computed, and what is computed is not measured; declare its bounds"
-        )
-    if columns[constraint.column].measures_spikes:
-        raise ValueError(
-            f"column={constraint.column!r} is computed, and what is computed is not measured; leave out "
-            "measure_spikes = true"
-        )
+    column, what = columns[constraint.column], f"column={constraint.column!r} is computed, and what is computed"
+    if column.is_measured or column.measures_spikes:
+        remedy = "declare its bounds" if column.is_measured else "leave out measure_spikes = true"
+        raise ValueError(f"{what} is not measured; {remedy}")
 
 
 _MONTHS = (
@@ -344,15 +321,3 @@ def check_operands(named: Sequence[str], unit: Unit | None, columns: Columns) ->
             )
         if columns[name].is_time and unit is None:
             raise ValueError(f'column={name!r} is a time, which counts in a unit; add one, such as unit = "day"')
-
-
-def _check_unique(constraint: Unique, columns: Columns) -> None:
-    """All kinds that pass `_check_names` can be compared; the schema knows which identifier is the entity."""
-
-
-_CHECKS: Mapping[type[Any], Any] = {
-    Inequality: _check_inequality,
-    FixedCombinations: _check_combinations,
-    Formula: _check_formula,
-    Unique: _check_unique,
-}
