@@ -20,7 +20,7 @@ from synth.infer import beside, numeric, personal, spans, temporal
 from synth.infer.amounts import has_point_thousands, read_amounts
 from synth.infer.codes import are_codes, are_levels, named_code
 from synth.infer.facts import ColumnFacts
-from synth.infer.look import EXACT_FLOAT, RawColumn
+from synth.infer.look import RawColumn
 from synth.schema.kinds import (
     KINDS,
     BooleanColumn,
@@ -254,7 +254,7 @@ def _of_amounts(about: ColumnFacts) -> Column | None:
     if few and (about.role != "target" or plain or len(known.numbers) <= 2):
         order = sorted(about.present, key=lambda text: (known.numbers.get(text, 0), text))
         return categorical(about, order, ordered=not (known.below or known.above))
-    whole = all(number == int(number) for number in known.numbers.values()) and np.nanmax(np.abs(values)) < EXACT_FLOAT
+    whole = all(number == int(number) for number in known.numbers.values()) and np.nanmax(np.abs(values)) < numeric.EXACT_FLOAT
     per_row = values[rows][~np.isnan(values[rows])]
     if plain and whole and are_codes(about.name, *np.unique(per_row.astype(np.int64), return_counts=True)):
         return None
@@ -335,7 +335,7 @@ def _whole_or_none(about: ColumnFacts) -> np.ndarray | None:
         values = numeric.of_texts(values, about.name)
     if values is None or values.dtype.kind not in "if":
         return None
-    if values.dtype.kind == "f" and not (np.all(values == np.rint(values)) and np.abs(values).max() <= EXACT_FLOAT):
+    if values.dtype.kind == "f" and not (np.all(values == np.rint(values)) and np.abs(values).max() <= numeric.EXACT_FLOAT):
         return None
     return values.astype(np.int64)  # type: ignore[no-any-return]
 

@@ -11,13 +11,13 @@ from synth.errors import TableError
 from synth.infer import beside
 from synth.infer.codes import are_codes, are_levels, named_code
 from synth.infer.facts import ColumnFacts
-from synth.infer.look import EXACT_FLOAT
 from synth.schema.kinds import CategoricalColumn, Column, IdentifierColumn, IntegerColumn, RealColumn, WeightColumn
 from synth.schema.kinds.base import NEARLY_ALL
 from synth.schema.kinds.number import INT64, MOST_SPIKES, MOST_STEPS, NumericColumn
 from synth.table.decode import INFINITY, rounded
 
 MAX_DECIMALS = 12
+EXACT_FLOAT = 2**53  # up to here every whole number is a float64
 FEW_CODES = 64
 """So many distinct whole numbers of a column named like an identifier are codes of categories."""
 MANY_ROWS = 1_000  # in so many rows, whole numbers that never repeat identify them
