@@ -73,6 +73,6 @@ def _uniform(cells: np.ndarray, missing: np.ndarray) -> RawColumn:
         form = "mixed"
     if form == "mixed":
         return RawColumn("mixed", cells, missing)
-    values = np.zeros(len(cells), dtype=dtype)
+    values: np.ndarray = np.zeros(len(cells), dtype=dtype)
     values[~missing] = present.astype(dtype)
     return RawColumn(form, values, missing)
