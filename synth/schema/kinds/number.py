@@ -19,7 +19,6 @@ _SHOWN = 8
 LARGEST_STEP, MOST_STEPS, MOST_SPIKES = 2.0**62, 10, 100
 """Of a step in units of the column's precision; of steps and of spikes in a column."""
 _EXACT_FLOAT = 2.0**53  # up to this, float64 holds every whole number
-_PLAIN = re.compile(r"[+-]?\d{1,40}(\.\d{0,40})?([eE][+-]?\d{1,3})?", re.ASCII)
 FORMAT = "Text form, as spreadsheets write it, such as `$#,##0.00;($#,##0.00)` or `0.0#%`; left out: digits alone."
 BOUNDS = "Least and greatest value that there may be."
 STEPS = "Numbers that many values are multiples of, coarsest first, each one of the next."
@@ -77,8 +76,7 @@ class NumericColumn(LineColumn):
         return self.format is not None and not number_format.parsed(self.format).is_plain
 
     def parse(self, text: str) -> Any:
-        value = number_format.parsed(self.format or "0").read(text)
-        return text if value is None and _PLAIN.fullmatch(text) else value
+        return number_format.parsed(self.format or "0").read(text)
 
     def write(self, value: Any) -> str:
         return number_format.parsed(self.format or "0").write(Decimal(repr(value)))

@@ -21,7 +21,7 @@ _DIRECTIVE = re.compile("%-?([dHMS])")
 _PART = re.compile(r"%(-?)(\d?)([dHIMSfpP])((?:[^%(]*\(s\))?)")
 _DIGITS = re.compile(r"%-?H%M(%S)?(\.0)?")
 _JOINED = re.compile(r"\d{0,4}?[0-5]?\d", re.ASCII)
-_PLAIN = re.compile(r"(?P<minus>-)?(?P<H>\d+):(?P<M>\d\d)(?::(?P<S>\d\d)(?:\.(?P<f>\d{1,9}))?)?", re.ASCII)
+_PLAIN = re.compile(r"(?P<minus>-)?(?P<H>\d{1,18}):(?P<M>\d\d)(?::(?P<S>\d\d)(?:\.(?P<f>\d{1,9}))?)?", re.ASCII)
 """What every column reads, whatever its form: as Python writes a time of day, hours beyond 24 too."""
 
 
@@ -125,7 +125,7 @@ def _pattern(form: str) -> re.Pattern[str]:
         if letter in ("p", "P", "f"):
             pattern += "(?P<f>\\d{1,6})" if letter == "f" else "(?P<p>[AaPp][Mm])"
         elif letter:
-            pattern += f"(?P<{letter}>\\d{{{1 if bare else 2},{'' if letter == largest else 2}}})"
+            pattern += f"(?P<{letter}>\\d{{{1 if bare else 2},{18 if letter == largest else 2}}})"
         elif mark:
             pattern += {"[": "(?:", "]": ")?", "(s)": "s?"}[mark]
         else:
