@@ -134,10 +134,12 @@ class Simulation:
             )
         keys.add(firsts, owners)
         tables, at = [firsts], [owners]
-        histories = _State.of(self.schema, self.layout, firsts, owners, lengths)
+        counted = to_counted(firsts, self.schema)
+        sums = _added(self.layout, counted, {})
+        histories = _State(self.schema, self.layout, firsts, counted, owners, lengths, 1, sums)
         n_cut = 0
         while self.later is not None:
-            histories = histories.unfinished()
+            histories = histories.taken(np.flatnonzero(histories.lengths > histories.place))
             if len(histories.owners) == 0:
                 break
             rows, places = self._next_rows(histories, keys)
@@ -220,24 +222,7 @@ class _State:
     place: int
     sums: Mapping[str, NDArray[np.float64]]
 
-    @classmethod
-    def of(
-        cls,
-        schema: Schema,
-        layout: HistoryLayout,
-        firsts: pd.DataFrame,
-        owners: NDArray[np.int64],
-        lengths: NDArray[np.int64],
-    ) -> "_State":
-        counted = to_counted(firsts, schema)
-        return cls(schema, layout, firsts, counted, owners, lengths, 1, _added(layout, counted, {}))
-
-    def unfinished(self) -> "_State":
-        """Those that go on."""
-        kept = np.flatnonzero(self.lengths > self.place)
-        return self._taken(kept)
-
-    def _taken(self, kept: NDArray[np.intp]) -> "_State":
+    def taken(self, kept: NDArray[np.intp]) -> "_State":
         return replace(
             self,
             last=self.last.iloc[kept].reset_index(drop=True),
@@ -261,7 +246,7 @@ class _State:
 
     def after(self, rows: pd.DataFrame, places: NDArray[np.intp]) -> "_State":
         """The histories that have a next row, after it; the others have ended."""
-        kept = self._taken(places)
+        kept = self.taken(places)
         counted = to_counted(rows, self.schema, kept.last)
         sums = _added(self.layout, counted, kept.sums)
         return replace(kept, last=rows, counted=counted, place=self.place + 1, sums=sums)
