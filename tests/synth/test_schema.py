@@ -143,14 +143,7 @@ def test_the_text_of_a_schema_file_is_readable() -> None:
             DECLARED + "[columns.a]\nkind = 'integer'\nbounds = [0, 9]\nmeasure_spikes = true\nspikes = [1]\n",
             "columns.a: spikes to measure are not listed; leave out the list, or measure_spikes = true",
         ),
-        (
-            DECLARED + "[columns.a]\nkind = 'date'\nmeasure = true\nmeasure_spikes = true\n",
-            "columns.a: frequent values are measured of integer, real and weight columns; leave out measure_spikes",
-        ),
-        (
-            DECLARED + "[columns.a]\nkind = 'boolean'\nmeasure_spikes = true\n",
-            "columns.a: frequent values are measured of integer, real and weight columns; leave out measure_spikes",
-        ),
+        (DECLARED + "[columns.a]\nkind = 'boolean'\nmeasure_spikes = true\n", "unknown key 'columns.a.measure_spikes'"),
         (DECLARED + "dataset = ''\n[columns.a]\nkind = 'text'\n", "dataset=''"),
         (DECLARED + "dataset = ' a'\n[columns.a]\nkind = 'text'\n", "spaces at its ends"),
         (DECLARED + 'dataset = "a\\tb"\n[columns.a]\nkind = "text"\n', "do not print"),

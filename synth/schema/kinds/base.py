@@ -90,15 +90,6 @@ class AnyColumn(Frozen):
         def __getattr__(self, name: str) -> Any:
             """A field that not all kinds have: whoever asks knows by the questions above that it is there."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _frequent_values_of_numbers(cls, content: Any) -> Any:
-        if isinstance(content, Mapping) and "measure_spikes" in content and "measure_spikes" not in cls.model_fields:
-            raise ValueError(
-                "frequent values are measured of integer, real and weight columns; leave out measure_spikes"
-            )
-        return content
-
     @model_validator(mode="after")
     def _sound(self) -> Self:
         refuse(self.rules())

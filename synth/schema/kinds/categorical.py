@@ -60,10 +60,11 @@ class CategoricalColumn(MeasurableColumn):
     @field_validator("categories", mode="before")
     @classmethod
     def _one_type(cls, categories: Any) -> Any:
-        if isinstance(categories, list | tuple) and len({type(category) for category in categories} | {str, int}) > 2:
-            raise ValueError("categories are all texts or all whole numbers; quote them all, or declare another kind")
-        if isinstance(categories, list | tuple) and len({type(category) for category in categories}) > 1:
-            raise ValueError("categories mix texts and whole numbers; quote them all")
+        kinds = {type(category) for category in categories} if isinstance(categories, list | tuple) else set()
+        if len(kinds) > 1 or not kinds <= {str, int}:
+            raise ValueError(
+                "categories mix texts and whole numbers, or hold neither; quote them all, or declare another kind"
+            )
         return categories
 
     @property
