@@ -72,11 +72,6 @@ class HistoryLayout:
         """The name of a column's average over all rows before."""
         return self._names[f"{name}, average before"]
 
-    def averaged_in(self, name: str) -> float:
-        """The step that the values of a column are counted in before they are averaged; 1 where it has none."""
-        column: Any = self.schema.columns[name]
-        return (column.unit or 1.0) if column.is_line else 1.0
-
     def gain(self, name: str) -> str:
         """The name of the gain of a column that never falls."""
         return self._names[f"{name}, gain"]
@@ -215,7 +210,8 @@ class HistoryLayout:
         later |= {self.before(name): earlier[name] for name in self.varying}
         for name in self.averaged:
             values = table[name].iloc[histories.rows].to_numpy(dtype=np.float64, na_value=np.nan)
-            unit = self.averaged_in(name)  # whole steps add up to the same wherever they are added
+            column = self.schema.columns[name]  # whole steps add up to the same wherever they are added
+            unit = (column.unit or 1.0) if column.is_line else 1.0
             values = np.round(values / unit) if unit != 1.0 else values
             later[self.average(name)] = _averages_before(values, histories)[follows] * unit
         for name in self.varying:

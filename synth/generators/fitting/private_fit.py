@@ -118,18 +118,13 @@ def _plans(generator: PrivateGenerator, schema: Schema, schedule: Schedule) -> b
     generator.check(schema)
     delta = resolve_delta(generator.delta, schema)
     plan = generator.whole_plan(schema, delta)
-    rho = _total_rho(plan(1.0), schedule.events)
-    if schedule.delta != delta or rho is None or schedule.epsilon > (generator.epsilon or 0.0):
+    # The total of a plan follows from its first event, whose cost is a fixed share of it.
+    share, first = (events[0].rho if events else None for events in (plan(1.0), schedule.events))
+    if schedule.delta != delta or share is None or first is None or schedule.epsilon > (generator.epsilon or 0.0):
         return False
-    expected = plan(rho)
+    expected = plan(first / share)
     pairs = zip(expected, schedule.events, strict=False)
     return len(expected) == len(schedule.events) and all(_alike(one, other) for one, other in pairs)
-
-
-def _total_rho(shares: Sequence[Event], events: Sequence[Event]) -> float | None:
-    """The total of a plan, by its first event, whose cost is a fixed share of it; `None` if none fits."""
-    share, rho = (found[0].rho if found else None for found in (shares, events))
-    return None if share is None or rho is None else rho / share
 
 
 def _alike(one: Event, other: Event) -> bool:

@@ -172,7 +172,8 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
                 progress(f"file {index + 1} of {n_files}: {label}", (index + 0.5 * (share or 0.0)) / n_files)
 
             def drawn(part: Part = part, index: int = index) -> pd.DataFrame:
-                seed_of_file = _child(call["seed"], index)
+                digest = hashlib.blake2b(f"{call['seed']}\0part\0{index}".encode(), digest_size=8).digest()
+                seed_of_file = int.from_bytes(digest, "little")
                 return model.sample(
                     part.n_rows, seed=seed_of_file, given=given, balance=balance, progress=under_way, part=part
                 )  # fmt: skip
@@ -204,11 +205,6 @@ def _write(model: Model, file: Path, draw: Callable[[], pd.DataFrame], progress:
     progress("writing", 1.0)
     write_table(table, file, model.schema)
     return FileFacts(table.attrs.get(REJECTED), table.attrs.get(GIVEN))
-
-
-def _child(seed: int, index: int) -> int:
-    digest = hashlib.blake2b(f"{seed}\0part\0{index}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little")
 
 
 def _digest(model: Model, place: Path) -> str:

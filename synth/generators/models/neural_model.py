@@ -51,18 +51,17 @@ class NeuralModel(TableModel):
         from synth.neural.training import seeded
 
         mixture = ConditionMixture.of(given, balance, self.encoding.discretizer, self.schema)
-        matches = {id(each): self._match(each) for each in mixture.conditions}
+        places = {span.column: place for place, span in enumerate(self.encoding.layout.spans)}
+        matches: dict[int, dict[int, Match]] = {}
+        for each in mixture.conditions:
+            asked = each.values.items()  # noqa: PD011
+            matches[id(each)] = {places[name]: self.encoding.match(name, value) for name, value in asked}
 
         def rows(n: int, conditions: Conditions) -> pd.DataFrame:
             return self.encoding.invert(draw(self.network, n, matches[id(conditions)]), rng)
 
         with seeded(int(rng.integers(2**63)), torch.device("cpu")):
             return mixture.lawful_rows(n_rows, rng, rows, part)
-
-    def _match(self, conditions: Conditions) -> dict[int, Match]:
-        columns = [span.column for span in self.encoding.layout.spans]
-        asked = conditions.values  # noqa: PD011
-        return {columns.index(name): self.encoding.match(name, value) for name, value in asked.items()}
 
     def _described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         from synth.neural.sampling import to_arrays
