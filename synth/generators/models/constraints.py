@@ -287,8 +287,9 @@ def draw_lawful(draw: Draw, n_rows: int, schema: Schema, part: Part | None = Non
 
     def judge(drawn: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
         batch, unlawful = completed(drawn, schema)
-        lawful = np.flatnonzero(~unlawful)
-        unlawful[lawful] = keys.repeats(batch.iloc[lawful])
+        if of_rows:
+            lawful = np.flatnonzero(~unlawful)
+            unlawful[lawful] = keys.repeats(batch.iloc[lawful])
         return batch, unlawful
 
     def refusal(batch: pd.DataFrame, n_accepted: int, n_drawn: int) -> ModelError:
