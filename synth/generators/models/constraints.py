@@ -277,13 +277,8 @@ def draw_lawful(draw: Draw, n_rows: int, schema: Schema, part: Part | None = Non
     if not drawn_alone and not schema.worked_out:
         return draw(n_rows)
     keys, of_rows = Keys(schema, part), [each for each in drawn_alone if isinstance(each, Unique)]
-    for unique in of_rows:  # a row where a value is missing needs none
-        room = math.prod(_room(name, schema) for name in unique.columns)
-        if (n_table := n_rows if part is None else part.n_table) > room:
-            raise ModelError(
-                f"{unique}, and by the schema there are {room:,.0f} values for rows={n_table}; ask for fewer rows, or "
-                "take the constraint out"
-            )
+    for unique in of_rows:
+        _check_room(unique, n_rows if part is None else part.n_table, schema)
 
     def judge(drawn: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
         batch, unlawful = completed(drawn, schema)
@@ -358,6 +353,16 @@ def completed(
         if not isinstance(constraint, Formula | Unique):
             unlawful |= broken(table, constraint, schema.columns)
     return table, unlawful
+
+
+def _check_room(unique: Unique, n_rows: int, schema: Schema) -> None:
+    """Refuse more rows than there are values for; a row where one is missing needs none."""
+    room = math.prod(_room(name, schema) for name in unique.columns)
+    if n_rows > room:
+        raise ModelError(
+            f"{unique}, and by the schema there are {room:,.0f} values for rows={n_rows}; ask for fewer rows, or take "
+            "the constraint out"
+        )
 
 
 def _room(name: str, schema: Schema) -> float:
