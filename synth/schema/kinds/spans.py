@@ -5,11 +5,12 @@ in brackets is left out where it is zero, ``(s)`` is there for more than one: ``
 """
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from synth.schema.kinds.integer import WholeColumn
 from synth.schema.kinds.moments import DAY, MICROSECONDS
@@ -35,13 +36,13 @@ class SpanColumn(WholeColumn):
         default="%H:%M:%S", description="Form of texts: strftime's, [] around what is left out where it is 0."
     )
 
-    @field_validator("format")
-    @classmethod
-    def _readable(cls, text: str) -> str:
-        letters = [match[3] for match in _TOKEN.finditer(text) if match[3]]
-        if not {*letters} & {*_MICROS} or len({*letters}) < len(letters):
-            raise ValueError(f"format={text!r} names units of time (%d, %H, %M, %S), each once")
-        return text
+    def rules(self) -> Iterator[tuple[object, str]]:
+        letters = [match[3] for match in _TOKEN.finditer(self.format) if match[3]]
+        yield (
+            not {*letters} & {*_MICROS} or len({*letters}) < len(letters),
+            f"format={self.format!r} names units of time (%d, %H, %M, %S), each once",
+        )
+        yield from super().rules()
 
     @property
     def noun(self) -> str:
