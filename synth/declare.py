@@ -181,17 +181,21 @@ def unconfirmed(proposed: Schema, declared: Schema) -> list[tuple[str | None, st
     if declared.entity is not None:
         found += [(None, f"{key} may have been read off the table") for key in _of_entities(proposed, declared)]
     found += [
-        (name, "how it is modeled may have been read off the table: what is left of a formula tells of single rows")
+        (name, "how it is modeled may have been read off the table: its limits and pairs may be one unit's own")
         for name, modeled in modeled_in(proposed).items()
         if modeled.proposed is not None and name in modeled_in(declared)
     ]
     kept = set(map(str, declared.constraints))
     found += [
-        (None, f"`infer` proposed from the table that {constraint}, and nobody has confirmed that")
+        (None, f"`infer` proposed from the table that {constraint}, and nobody has confirmed that{_told(constraint)}")
         for constraint in proposed.constraints
         if constraint.proposed is not None and str(constraint) in kept
     ]
     return found
+
+
+def _told(constraint: Constraint) -> str:
+    return "; the rarest may be one unit's own" if isinstance(constraint, FixedCombinations) else ""
 
 
 def _of_entities(proposed: Schema, declared: Schema) -> Iterator[str]:

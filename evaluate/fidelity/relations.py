@@ -5,7 +5,8 @@ give a column exactly are found in the training rows by data alone (`synth.infer
 schema stand beside them. A row counts where a relation says something of it. Held-out rows are the landmark: where one
 row in a hundred is a typing error, a hundredth need not keep it.
 
-What is left of a relation is shown between its 1% and 99% quantiles, rounded to two digits: no row's own value.
+What is left of a relation is shown without a hundredth of the rows at either end, and without five at least, rounded to
+two digits: no row's own value.
 """
 
 from collections.abc import Sequence
@@ -36,7 +37,7 @@ METRICS = (
 )  # fmt: skip
 
 MAX_SEARCHED = 10_000  # Training rows that relations are found in, at most
-MOST = (0.01, 0.99)  # Quantiles between which what is left is shown
+BEYOND, FEWEST = 0.01, 5  # Share and number of the rows at either end that what is left is shown without
 UNITS = {"days": 86_400.0, "hours": 3_600.0, "minutes": 60.0, "seconds": 1.0}
 _SILENT = "no held-out row has all the values that a relation is about"
 _NONE = "Nothing is lost: no column is given by others in nearly all training rows, and the schema declares nothing."
@@ -144,10 +145,11 @@ def _checked(frame: pd.DataFrame, law: Law, schema: Schema) -> tuple[np.ndarray,
 
 
 def _spans(lefts: Sequence[np.ndarray], law: Law, schema: Schema) -> dict[str, Any]:
-    """What is left in real and in synthetic rows, as texts; none where either has no number."""
-    if not all(map(len, lefts)):
+    """What is left in real and in synthetic rows, as texts; none where either has too few numbers."""
+    if min(map(len, lefts)) < 4 * FEWEST:
         return {"real": None, "synthetic": None}
-    ends = [np.quantile(left, MOST) for left in lefts]
+    cuts = [max(BEYOND, FEWEST / len(left)) for left in lefts]
+    ends = [np.quantile(left, (cut, 1 - cut)) for left, cut in zip(lefts, cuts, strict=True)]
     size, unit, steps = float(np.abs(ends[0]).max() or np.abs(ends[1]).max()), "", 1.0
     if schema.columns[_columns(law)[0]].is_time:
         unit, steps = next(((f" {name}", s) for name, s in UNITS.items() if size >= s), (" seconds", 1.0))

@@ -19,6 +19,7 @@ _SCALES = {"k": 1, "m": 2, "b": 3, "t": 4}
 _WORDS = frozenset({"rs", "rs.", "kr", "kr.", "~", "\u2248", "ca.", "approx."})  # that stand before amounts
 _COMPARES = re.compile(r"\s*([<>\u2264\u2265]=?|\++\d?$|\d+\+$)")
 LONGEST, MOST_ODD = 40, 20  # characters of a number; different texts beside numbers
+LONGEST_ODD = 16  # characters of such a text that fewer than `FEWEST` rows have
 ODD, ODD_LIMITS = 0.05, 0.6
 """Share of rows of texts beside numbers, and of those that compare (``<5``), which laboratories write."""
 FEWEST, MANY_POINTS = 3, 20
@@ -85,6 +86,8 @@ def read_amounts(counts: Mapping[str, int]) -> Amounts | None:
     alike = sum(form.write(number) == text for text, number in numbers.items())
     if len(numbers) < max(FEWEST, len(odd) + 1) or alike < WRITTEN_ALIKE * len(numbers) or len(odd) > MOST_ODD:
         return None
+    if any(len(text) > LONGEST_ODD and counts[text] < FEWEST for text in odd):
+        return None  # a note, which may say who a single row is about
     unsure = [text for text in odd if not _COMPARES.match(text)]
     n_odd, n_unsure, n = (sum(counts[text] for text in texts) for texts in (odd, unsure, counts))
     if n_unsure > ODD * n or n_odd > ODD_LIMITS * n or (form.is_plain and any(map(re.compile(r"\d").search, unsure))):

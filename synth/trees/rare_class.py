@@ -2,8 +2,9 @@
 
 A class of at least `SHARE` of the rows of a leaf is drawn first, and then its columns. Where it differs from all rows,
 a column has the mean and the spread of the class on the normal scale of all rows, or its frequent categories; the rest
-follow the columns before them as in any row. A mean has noise of twice its own standard error, so that no member is
-seen in it, and no value is a member's own.
+follow the columns before them as in any row. A mean has noise of twice its own standard error, and no cell is one
+member's own. That is no guarantee: over d columns that differ, who knows the class tells its n members from others of
+it with an AUC of Phi(sqrt(d / 10n)), .65 for 24 columns and 16 members.
 """
 
 from collections.abc import Mapping, Sequence

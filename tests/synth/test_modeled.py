@@ -13,7 +13,7 @@ import synth
 from synth.declare import assertions
 from synth.domain import Discretizer
 from synth.domain.counted_form import from_counted, to_counted
-from synth.errors import JobError, SchemaError
+from synth.errors import BudgetError, JobError, SchemaError
 from synth.generators import registry
 from synth.generators.fitting.counted import counted_source
 from synth.generators.fitting.mapped_table import MappedTable
@@ -213,6 +213,15 @@ def test_a_modeled_column_is_given_with_what_it_is_worked_out_from_or_by_rejecti
     assert trees.sample(60, seed=0, balance={"language": None})["language"].value_counts().tolist() == [20, 20, 20]
     with pytest.raises(JobError, match="give n, price, too"):
         trees.sample(20, given={"total": 1234.56})
+
+
+def test_what_a_fit_without_epsilon_read_off_rows_is_not_declared(tmp_path: Path) -> None:
+    model = synth.fit(table(), modeled(()), "independent")
+    model.save(tmp_path / "model")
+    for schema in (model.schema, synth.load_model(tmp_path / "model").schema):
+        assert schema.columns["discharged"].modeled is not None
+        with pytest.raises(BudgetError, match="inferred"):
+            synth.fit(table(), schema, "mst", epsilon=1.0)
 
 
 def test_a_saved_model_gives_the_same_rows(trees: Any, tmp_path: Any) -> None:

@@ -98,15 +98,13 @@ def with_modeled(frame: pd.DataFrame, schema: Schema, n: int) -> Schema:
     """The schema with what its columns are modeled as in these rows, which are some of so many; no laws are added.
     `frame`: *Sensitive*. Conforming to the schema.
     """
-    modeled = {
-        name: each.model_copy(update={"proposed": None})
-        for name, each in find(frame, schema, laws=False).modeled.items()
-    }
+    modeled = find(frame, schema, laws=False).modeled
     if len(frame) < n:  # other rows may have what these have not
         modeled = {
             name: each.model_copy(update={"alone": each.expression is not None}) for name, each in modeled.items()
         }
-    return add_modeled(schema, modeled)
+    # What is read off rows is no public knowledge, which a later fit with epsilon would take a declared schema for.
+    return add_modeled(schema.model_copy(update={"status": "inferred"}), modeled) if modeled else schema
 
 
 def add_modeled(schema: Schema, modeled: Mapping[str, Modeled]) -> Schema:

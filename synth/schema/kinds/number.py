@@ -187,7 +187,8 @@ class NumericColumn(LineColumn):
 
     def read_off(self) -> list[tuple[str, str]]:
         told = ("steps and frequent values", "rows decide which they are, and one entity's may be enough")
-        return super().read_off() + [told] * bool(self.steps or self.spikes)
+        form = ("the text form", "one row may be enough for a form of negative or of large numbers")
+        return super().read_off() + [told] * bool(self.steps or self.spikes) + [form] * (";" in (self.format or ""))
 
 
 def _is_multiple(value: float, unit: float) -> bool:

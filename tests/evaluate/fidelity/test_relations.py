@@ -64,6 +64,14 @@ def test_relations_are_written_out_with_what_is_left_of_them():
     assert kept["discharged", "admitted", "nights"].n == stays(1200, 2, 0.9, by=600)["discharged"].notna().sum()
 
 
+@pytest.mark.parametrize(("n_ended", "shown"), [(0, "1 to 12 days"), (5, "1 to 13 days"), (595, None)])
+def test_no_gap_of_a_single_row_is_shown(n_ended, shown):
+    rare = stays(600, 1)
+    rare.loc[: n_ended - 1, "discharged"] = rare["admitted"] + pd.Timedelta(days=777) if n_ended == 5 else pd.NaT
+    drawn = measured(stays(1200, 0), rare, stays(1200, 2)).figures["relations"]
+    assert next(row["real"] for row in drawn if "at most" in row["relation"]) == shown
+
+
 def test_where_nothing_holds_between_columns_nothing_is_lost():
     schema = {**SCHEMA, "constraints": []}
     rng = np.random.default_rng(0)

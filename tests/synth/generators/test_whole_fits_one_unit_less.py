@@ -82,7 +82,7 @@ def schema_of(unit: str, *, asks: bool = False) -> Schema:
         columns |= {"pay": {"kind": "real", "bounds": [0, 1e6]}}
     content: dict[str, Any] = {"status": "declared", "n_units": 500, "columns": columns}
     if unit != "row":
-        content |= {"columns": {"who": {"kind": "identifier", "bounds": [0, 9]}, **columns}}
+        content |= {"columns": {"who": {"kind": "identifier", "bounds": [0, 99]}, **columns}}
         content |= {"entity": "who", "max_rows_per_unit": 1 if asks else K} | (
             {"order": "day"} if unit == "history" else {}
         )
@@ -141,6 +141,7 @@ class Fit:
     """All that a fit reads of its rows."""
 
     budget: Pinned
+    model: Any = None
 
     def __init__(self, generator: PrivateGenerator, rows: Any, schema: Schema, earlier: "Fit | None" = None) -> None:
         schedule = generator.schedule(schema) if earlier is None else earlier.budget.schedule
@@ -164,7 +165,7 @@ class Fit:
             patch.setattr(NeuralGenerator, "_seeded", trained)
             patch.setattr(Survey, "codes", answered)
             with suppress(StopIteration):
-                generator.fit(rows, schema, seed=3, budget=self.budget)
+                self.model = generator.fit(rows, schema, seed=3, budget=self.budget)
 
     def differences(self, other: "Fit") -> list[float]:
         """How far each answer is from another fit's, in what is paid for."""
@@ -172,6 +173,14 @@ class Fit:
         assert budgets[0].stated == budgets[1].stated
         exact = zip(budgets[0].exact, budgets[1].exact, strict=True)
         return [moved(*both) / stated for both, stated in zip(exact, budgets[0].stated, strict=True)]
+
+
+def told_by(model: Any) -> Any:
+    """What a model tells but for its noisy answers, which are pinned here: its schema, size, statement and rows."""
+    if model is None:
+        return None
+    rows = model.sample(9, seed=1)
+    return str(model.statement), model.schema, model.default_rows, rows.dtypes.to_dict(), rows.to_csv()
 
 
 def one_unit_less_moves_what_is_paid_for(generator: PrivateGenerator, unit: str) -> None:
@@ -185,6 +194,7 @@ def one_unit_less_moves_what_is_paid_for(generator: PrivateGenerator, unit: str)
     for gone, size in [(busy, 1), (other, 7), (busy, None), *nobody]:
         kept = names.notna() if gone is None else ~names.eq(gone).fillna(False).astype(bool)
         fit = Fit(generator, in_chunks(frame[kept].reset_index(drop=True), schema, size), schema, whole)
+        assert told_by(fit.model) == told_by(whole.model)
         assert max(whole.differences(fit), default=0.0) <= (0.0 if gone is None else 1.0 + 1e-9)
         assert not fit.units - whole.units and (whole.units - fit.units).total() <= int(gone is not None)
 

@@ -57,6 +57,7 @@ def test_numbers_are_read_and_written_back_in_their_own_form(
 @pytest.mark.parametrize(
     "texts",
     [
+        [f"${v:,.2f}" for v in _SIZES] + ["ask Jane Roe 555-1234"],  # a note of one row
         [f"{n:05d}" for n in _PAIRS[:, 0]],  # zip codes
         [f"{a % 9}.{b % 9}.{a % 7}" for a, b in _PAIRS],  # versions
         [f"v{a}.{b}" for a, b in _PAIRS],
