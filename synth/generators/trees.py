@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from synth.constraints import Formula
 from synth.distribution import VERSION
 from synth.domain import Discretizer
 from synth.errors import ModelError
@@ -65,7 +66,9 @@ class Trees(AutoregressiveGenerator):
         held = super()._held(schema)
         if self.draws_histories(held.counted):
             return held
-        values = {name: c.model_copy(update={"modeled": None}) for name, c in held.columns.items() if _repeats(c, held)}
+        values = {
+            name: c.model_copy(update={"modeled": None}) for name, c in held.columns.items() if _repeats(name, held)
+        }
         return held.model_copy(update={"columns": {**held.columns, **values}}) if values else held
 
     def _learn(self, learned: LearnedRows, seed: int, progress: Progress, place: Path | None) -> SequentialTrees:
@@ -102,13 +105,19 @@ class Trees(AutoregressiveGenerator):
         return digest.hexdigest()
 
 
-def _repeats(column: Any, schema: Schema) -> bool:
-    """True of a number that is the same as another one, or has a value of its own."""
+def _repeats(name: str, schema: Schema) -> bool:
+    """True of a number that is the same as another one, whose own value is counted, or has a value of its own."""
+    column: Any = schema.columns[name]
     modeled: Modeled | None = column.modeled
     if modeled is None or not modeled.alone or column.is_time or modeled.expression not in schema.columns:
         return False
-    other = schema.columns[modeled.expression]
-    return other.is_line and not other.is_time and modeled.column is not None and modeled.column.bounds == (0, 0)
+    other, computed = (
+        schema.columns[modeled.expression],
+        {each.column for each in schema.constraints if isinstance(each, Formula)},
+    )
+    is_counted = other.modeled is None or _repeats(modeled.expression, schema)
+    is_same = modeled.column is not None and modeled.column.bounds == (0, 0)
+    return is_same and is_counted and other.is_line and not other.is_time and modeled.expression not in computed
 
 
 @dataclass(frozen=True)
