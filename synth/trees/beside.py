@@ -29,6 +29,8 @@ from synth.trees.forest import Forest
 
 WIDEST = 1000.0  # ratio of two numbers that are beside each other, at most
 MOST_SOURCES = 3
+NEIGHBORS = 0.1
+"""Share of the rows among which a ratio to another row is as well predicted as codes and ranks predict it."""
 LEAST_SHARE, LEAST_LEAVES = 0.01, 4
 """Share of the rows that are beside another column, and leaves that they fill, at least."""
 BIN_ROWS, MOST_BINS, DIFFERENT = 40, 400, 3.0
@@ -159,7 +161,7 @@ def find_kin(
 ) -> dict[int, Kin]:
     """The numbers that are beside others before them. `rows`: *Sensitive*."""
     rng = np.random.default_rng(np.random.SeedSequence([seed, 2]))
-    n, kin, by_chance = len(weights), {}, dict[int, Array]()
+    n, kin, nearby = len(weights), {}, dict[int, Array]()
     for place in order:
         y = rows.positions.get(place)
         if y is None or not _is_number(attributes[place]):
@@ -169,13 +171,14 @@ def find_kin(
         while len(sources) < MOST_SOURCES:
             free = ways == 0
             tried = [
-                (*_excess(y, rows.positions[x], other, free, is_alone, weights), x)
-                for x, other in by_chance.items()
+                (_excess(y, rows.positions[x], other, free, is_alone, weights)[0], x)
+                for x, other in nearby.items()
                 if x not in {source.place for source in sources}
             ]
-            share, chances, x = max(tried, key=lambda each: each[0], default=(0.0, np.zeros(0), place))
+            share, x = max(tried, default=(0.0, place))
             if share < max(LEAST_SHARE, LEAST_LEAVES * least / weights.sum()):
                 break
+            _, chances = _excess(y, rows.positions[x], rng.permutation(rows.positions[x]), free, is_alone, weights)
             beside = rng.random(n) < chances
             ratios[beside] = y[beside] / rows.positions[x][beside]
             ways[beside] = len(sources) + 1
@@ -184,7 +187,7 @@ def find_kin(
             sources.append(Source(x, scale, _shares(attributes[place].column, products)))
         if sources:
             kin[place] = Kin(tuple(sources), ways, ratios)
-        by_chance[place] = rng.permutation(y)
+        nearby[place] = _from_nearby(y, rng)
     return kin
 
 
@@ -193,6 +196,16 @@ def ratio_features(place: int, sources: Sequence[Source], positions: Mapping[int
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.column_stack([positions[place] / positions[source.place] for source in sources])
     return np.where(np.isfinite(ratios), np.clip(ratios, NEVER, 1e6), NEVER)
+
+
+def _from_nearby(y: Array, rng: np.random.Generator) -> Array:
+    """For each row the number of another one of about the same rank; shape (n,)."""
+    order, n = np.argsort(y, kind="stable"), len(y)
+    swapped, width = np.empty(n), max(round(NEIGHBORS * n), 2)
+    for start in range(0, n, width):
+        rows = order[start : start + width]
+        swapped[rows] = y[rng.permutation(rows)]
+    return swapped
 
 
 def _is_number(attribute: Attribute) -> bool:
