@@ -186,26 +186,27 @@ class SequentialTrees:
         forests = forests_from_arrays(arrays)
         attributes = [discretizer.attributes[place] for place in order]
         sources = _checked_sources(content.get("beside", {}), () if n_given else order, discretizer)
+        beside: dict[int, Beside] = {}
         made, ends = [], _ends(discretizer, order, {place: len(known) for place, known in sources.items()})
         drawn = zip(order[n_given:], content["columns"], strict=True)
         for position, (place, description) in enumerate(drawn, start=n_given):
             prefix = f"{place}."
             own = {name.removeprefix(prefix): part for name, part in arrays.items() if name.startswith(prefix)}
             conditional = conditional_from_arrays(description, own, forests, attributes[position].size, ends[position])
-            sizes = {p: len(table) for p, table in conditional.places.items()}
-            known = {ends[p]: each.size for p, each in enumerate(attributes[:position]) if is_unordered(each)}
-            if not sizes.items() <= known.items():
+            parts = [conditional]
+            if place in sources:
+                prefix = f"beside{place}."
+                own = {name.removeprefix(prefix): part for name, part in arrays.items() if name.startswith(prefix)}
+                column = attributes[position].column
+                known = content["beside"][str(place)]
+                beside[place] = Beside.from_arrays(known, own, forests, ends[position], column)
+                parts += [beside[place].way, *beside[place].left]
+            sizes = {ends[p]: each.size for p, each in enumerate(attributes[:position]) if is_unordered(each)}
+            if any(sizes.get(p) != len(table) for each in parts for p, table in each.places.items()):
                 raise ValueError("a feature has other categories than its column")
             if (conditional.refinement is not None) != attributes[position].is_refined:
                 raise ValueError("columns are refined where codes have several cells, and only there")
             made.append(conditional)
-        beside = {}
-        for place, description in content.get("beside", {}).items():
-            prefix = f"beside{place}."
-            own = {name.removeprefix(prefix): part for name, part in arrays.items() if name.startswith(prefix)}
-            beside[int(place)] = Beside.from_arrays(
-                description, own, forests, ends[order.index(int(place))], discretizer.attributes[int(place)].column
-            )
         rare = _rare_classes(content.get("rare", []), arrays, () if n_given else order, discretizer)
         return cls(discretizer, order, tuple(made), n_given, order[-1], rare, beside)
 

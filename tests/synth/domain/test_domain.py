@@ -298,7 +298,7 @@ def test_masses_ranks_and_intervals_agree_and_a_grid_comes_back_from_plain_data(
         cells = np.flatnonzero(attribute.group == code)
         if attribute.mass[cells].sum() == 0:
             continue
-        intervals = np.array([attribute.rank_interval(int(cell)) for cell in cells])
+        intervals = np.array([attribute.rank_intervals[int(cell)] for cell in cells])
         np.testing.assert_allclose(
             np.diff(intervals, axis=1)[:, 0], attribute.mass[cells] / attribute.mass[cells].sum()
         )
