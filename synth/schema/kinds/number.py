@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import re
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal
