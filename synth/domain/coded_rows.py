@@ -21,15 +21,22 @@ class CodedRows:
     `codes`: shape (n, d), column-major.
     `ranks`: by place, of numbers and times some code of which has several cells, the share of its code's mass below
     each value; shape (n,) each.
+    `positions`: by place, of some numbers, where on the line each value lies, NaN where missing; shape (n,) each.
     `log_weights`: log-likelihood of the known values in each row that was drawn on conditions; shape (n,).
     """
 
     codes: Codes
     ranks: Mapping[int, Array]
     log_weights: Array
+    positions: Mapping[int, Array] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, discretizer: Discretizer, cells: Mapping[int, NDArray[np.int64]]) -> Self:
+    def of(
+        cls,
+        discretizer: Discretizer,
+        cells: Mapping[int, NDArray[np.int64]],
+        positions: Mapping[int, Array] | None = None,
+    ) -> Self:
         """Real rows. `cells`: *Sensitive*. The cell of every value, by place; shape (n,) each; of others code 0."""
         n = len(next(iter(cells.values())))
         codes = np.zeros((n, len(discretizer.attributes)), dtype=np.int32, order="F")
@@ -39,7 +46,7 @@ class CodedRows:
             codes[:, place] = attribute.group[own]
             if attribute.is_refined:
                 ranks[place] = attribute.middle_ranks[own]
-        return cls(codes, ranks, np.zeros(n))
+        return cls(codes, ranks, np.zeros(n), positions or {})
 
     @classmethod
     def encoded(cls, discretizer: Discretizer, frame: pd.DataFrame) -> Self:
@@ -55,16 +62,20 @@ class CodedRows:
             return parts[0]
         codes = np.asfortranarray(np.concatenate([part.codes for part in parts]))
         ranks = {place: np.concatenate([part.ranks[place] for part in parts]) for place in parts[0].ranks}
-        return cls(codes, ranks, np.concatenate([part.log_weights for part in parts]))
+        positions = {at: np.concatenate([part.positions[at] for part in parts]) for at in parts[0].positions}
+        return cls(codes, ranks, np.concatenate([part.log_weights for part in parts]), positions)
 
     def taken(self, rows: NDArray[np.intp]) -> "CodedRows":
         ranks = {place: values[rows] for place, values in self.ranks.items()}
-        return CodedRows(np.asfortranarray(self.codes[rows]), ranks, self.log_weights[rows])
+        positions = {place: values[rows] for place, values in self.positions.items()}
+        return CodedRows(np.asfortranarray(self.codes[rows]), ranks, self.log_weights[rows], positions)
 
     def decoded(self, discretizer: Discretizer, rng: np.random.Generator, known: Collection[str] = ()) -> pd.DataFrame:
         """A canonical table of the modeled columns that are not known, values drawn within their cells."""
         made = {
             attribute.name: attribute.values(self.codes[:, place], rng, self.ranks.get(place))
+            if place not in self.positions
+            else attribute.placed(self.positions[place])
             for place, attribute in enumerate(discretizer.attributes)
             if attribute.name not in known
         }

@@ -39,6 +39,15 @@ class Attribute:
     group: np.ndarray
     mass: np.ndarray
 
+    @classmethod
+    def from_plain(cls, name: str, column: Any, content: Mapping[str, Any]) -> Self:
+        """An attribute from plain data that may be damaged."""
+        edges = None if content["edges"] is None else plain_arrays.reals(content, "edges")
+        group, mass = plain_arrays.whole_numbers(content, "group"), plain_arrays.reals(content, "mass")
+        attribute = cls(name, column, edges, group, mass)
+        _require_sound(attribute)
+        return attribute
+
     @property
     def line(self) -> tuple[np.ndarray, LineColumn]:
         """Edges of the cells and the column, of a number or a time."""
@@ -104,6 +113,19 @@ class Attribute:
         edges, column = self.line
         drawn = numeric_scale.draw(edges, np.where(missing, 0, cells), column, rng)
         return column.values(drawn, missing)
+
+    def drawn(self, cells: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """A position on the line in each cell, NaN where missing; shape (n,)."""
+        edges, column = self.line
+        missing = cells == self.n_cells + MISSING
+        drawn = numeric_scale.draw(edges, np.where(missing, 0, cells), column, rng)
+        return np.where(missing, np.nan, drawn if column.unit is None else drawn * column.unit)
+
+    def placed(self, positions: np.ndarray) -> pd.Series:
+        """A canonical column of positions on the line, NaN where missing."""
+        column, missing = self.line[1], np.isnan(positions)
+        filled = np.where(missing, self.line[0][0], positions)
+        return column.values(filled if column.unit is None else np.rint(filled / column.unit).astype(np.int64), missing)
 
     def _categories(self, cells: np.ndarray, missing: np.ndarray) -> pd.Series:
         known = self.column.levels
@@ -311,15 +333,7 @@ class Discretizer:
         """A discretizer from plain data and the schema it was made under."""
         schema = schema.counted
         plain_arrays.require_columns(content, schema.modeled)
-        made = []
-        for name in schema.modeled:
-            part = content[name]
-            edges = None if part["edges"] is None else plain_arrays.reals(part, "edges")
-            group, mass = plain_arrays.whole_numbers(part, "group"), plain_arrays.reals(part, "mass")
-            attribute = Attribute(name, schema.columns[name], edges, group, mass)
-            _require_sound(attribute)
-            made.append(attribute)
-        return cls(tuple(made))
+        return cls(tuple(Attribute.from_plain(name, schema.columns[name], content[name]) for name in schema.modeled))
 
 
 def _require_sound(attribute: Attribute) -> None:

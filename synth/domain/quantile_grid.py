@@ -52,7 +52,7 @@ def quantile_discretizer(
             least = least_of_class if name == schema.target and least_of_class else least_units
             made.append(_categories(name, column, places[name], weights, least))
         else:
-            made.append(_line(name, column, places[name], weights, n_bins, least_units))
+            made.append(line_attribute(name, column, places[name], weights, n_bins, least_units))
     return Discretizer(tuple(made))
 
 
@@ -79,7 +79,9 @@ def _categories(
     return regroup(attribute, groups, mass)
 
 
-def _line(name: str, column: LineColumn, positions: Places, weights: Places, n_bins: int, least: float) -> Attribute:
+def line_attribute(
+    name: str, column: LineColumn, positions: Places, weights: Places, n_bins: int, least: float
+) -> Attribute:
     """A number or time: frequent values, and cells between quantiles, merged into codes of about even mass."""
     present = ~np.isnan(positions)
     distinct, inverse = np.unique(np.clip(positions[present], *column.ends), return_inverse=True)

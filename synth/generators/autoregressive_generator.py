@@ -245,7 +245,8 @@ class AutoregressiveGenerator(Generator):
             at: each.cells_at(found[each.name]) if each.edges is not None else found[each.name].astype(np.int64)
             for at, each in enumerate(discretizer.attributes)
         }
-        return LearnedRows(schema, discretizer, CodedRows.of(discretizer, cells), weights)
+        positions = {at: found[each.name] for at, each in enumerate(discretizer.attributes) if each.edges is not None}
+        return LearnedRows(schema, discretizer, CodedRows.of(discretizer, cells, positions), weights)
 
 
 def _note_rare_classes(target: Attribute) -> None:

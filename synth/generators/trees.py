@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from synth.constraints import Formula
 from synth.distribution import VERSION
 from synth.domain import Discretizer
 from synth.errors import ModelError
@@ -19,6 +20,8 @@ from synth.generators.autoregressive_generator import LEAST_UNITS, Autoregressiv
 from synth.generators.models.autoregressive_model import AutoregressiveModel
 from synth.output import whole_file
 from synth.progress import Progress
+from synth.schema import Schema
+from synth.schema.kinds.modeled import Modeled
 from synth.trees import Growth, SequentialTrees, fit_sequence
 from synth.trees.conditional import Conditional, conditional_from_arrays, conditional_to_arrays
 from synth.trees.forest import forests_from_arrays, forests_to_arrays
@@ -58,6 +61,16 @@ class Trees(AutoregressiveGenerator):
     def model_class(cls) -> type[TreesModel]:
         return TreesModel
 
+    def _held(self, schema: Schema) -> Schema:
+        """The schema as of any generator, but for numbers that repeat another now and then: a mixture learns that."""
+        held = super()._held(schema)
+        if self.draws_histories(held.counted):
+            return held
+        values = {
+            name: c.model_copy(update={"modeled": None}) for name, c in held.columns.items() if _repeats(name, held)
+        }
+        return held.model_copy(update={"columns": {**held.columns, **values}}) if values else held
+
     def _learn(self, learned: LearnedRows, seed: int, progress: Progress, place: Path | None) -> SequentialTrees:
         growth = Growth(self.rounds, self.smallest_leaf, learned.rows_a_unit, self.caution)
         kept = None if place is None else KeptColumns(place, self._digest(learned, seed))
@@ -82,9 +95,29 @@ class Trees(AutoregressiveGenerator):
         known = {**self.parameters(), **versions, "seed": seed, "order": learned.order, "codes": codes}
         known.pop("n_threads")
         digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
-        for part in (learned.rows.codes, *learned.rows.ranks.values(), learned.weights):
+        for part in (
+            learned.rows.codes,
+            *learned.rows.ranks.values(),
+            *learned.rows.positions.values(),
+            learned.weights,
+        ):
             digest.update(np.ascontiguousarray(part).data)
         return digest.hexdigest()
+
+
+def _repeats(name: str, schema: Schema) -> bool:
+    """True of a number that is the same as another one, whose own value is counted, or has a value of its own."""
+    column: Any = schema.columns[name]
+    modeled: Modeled | None = column.modeled
+    if modeled is None or not modeled.alone or column.is_time or modeled.expression not in schema.columns:
+        return False
+    other, computed = (
+        schema.columns[modeled.expression],
+        {each.column for each in schema.constraints if isinstance(each, Formula)},
+    )
+    is_counted = other.modeled is None or _repeats(modeled.expression, schema)
+    is_same = modeled.column is not None and modeled.column.bounds == (0, 0)
+    return is_same and is_counted and other.is_line and not other.is_time and modeled.expression not in computed
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ for CART; Wolpert 1992 for stacking.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -172,6 +172,16 @@ class TrainingColumn:
     ranks: Array | None = field(repr=False)
     widths: Array | None = field(repr=False)
     weights: Array = field(repr=False)
+
+    def taken(self, rows: NDArray[np.bool_]) -> "TrainingColumn":
+        """The same of some rows."""
+        scores, ranks, widths = (
+            each if each is None else each[rows] for each in (self.scores, self.ranks, self.widths)
+        )
+        return replace(
+            self, rows=self.rows[rows], codes=self.codes[rows], scores=scores, ranks=ranks, widths=widths,
+            weights=self.weights[rows],
+        )  # fmt: skip
 
     @property
     def counts(self) -> Array:

@@ -6,7 +6,7 @@ Source: synthpop (Nowok, Raab & Dibben 2016, "synthpop: Bespoke Creation of Synt
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -15,7 +15,8 @@ from scipy.special import betainc
 from threadpoolctl import threadpool_limits
 
 from synth.domain.coded_rows import CodedRows, Evidence
-from synth.domain.discretizer import Attribute, Discretizer
+from synth.domain.discretizer import OTHER, Attribute, Discretizer
+from synth.trees.beside import Beside, Kin, find_kin, ratio_features
 from synth.trees.conditional import (
     Codes,
     Conditional,
@@ -56,6 +57,7 @@ class SequentialTrees:
     n_given: int = 0
     target: int | None = None
     rare: tuple[RareClass, ...] = ()
+    beside: Mapping[int, Beside] = field(default_factory=dict)
 
     def draw(self, n_rows: int, rng: np.random.Generator, evidence: Evidence | None = None) -> CodedRows:
         """Rows; those of given columns have what is given, and weigh what the columns before say of it."""
@@ -64,40 +66,63 @@ class SequentialTrees:
         return CodedRows.joined([self._drawn(start, min(ROWS_AT_ONCE, n_rows - start), rng, known) for start in starts])
 
     def _drawn(self, start: int, n: int, rng: np.random.Generator, evidence: Evidence) -> CodedRows:
-        codes = np.zeros((n, len(self.order)), dtype=np.int32, order="F")
-        ends = _ends(self.discretizer, self.order)
+        ends = _ends(self.discretizer, self.order, {place: len(each.sources) for place, each in self.beside.items()})
         features = np.zeros((n, ends[-1]), dtype=np.float32)
-        ranks: dict[int, Array] = {}
-        log_weights = np.zeros(n)
+        codes = np.zeros((n, len(self.order)), dtype=np.int32, order="F")
+        made = CodedRows(codes, ranks := {}, np.zeros(n), positions := {})
+        placed = {*self.beside, *(source.place for each in self.beside.values() for source in each.sources)}
         n_given = self.n_given if evidence.rows is None else evidence.n_given
         classes = self._rare_rows(n, evidence, rng)
         for position, place in enumerate(self.order):
             attribute, of_rows = self.discretizer.attributes[place], slice(start, start + n)
+            beside = np.full(n, np.nan)
             if position < n_given:
                 codes[:, place] = evidence.given_codes(place)[of_rows]
                 if (held := evidence.given_ranks(place)) is not None:
                     ranks[place] = held[of_rows]
             else:
-                conditional = self.conditionals[position - self.n_given]
-                rows = conditional.features(features[:, : ends[position]], rng)
-                if (given := evidence.codes.get(place)) is not None:
-                    codes[:, place] = given
-                    if position and not {*self.order[:position]} <= {*evidence.codes}:
-                        log_chances = _log_chances(conditional, rows, given, evidence.intervals.get(place))
-                        log_weights += self._of_classes(log_chances, classes, place, given)
-                else:
-                    is_open = evidence.open_codes(place, codes, self.order[:position])
-                    codes[:, place] = draw_codes(conditional.distribution, rows, is_open, rng)
-                if conditional.refinement is not None:
-                    ranks[place] = conditional.refinement.draw(rows, codes[:, place], rng)
-                    if place in evidence.intervals:
-                        ranks[place][:] = np.mean(evidence.intervals[place])
-                if place not in evidence.codes:
-                    self._draw_classes(codes, ranks, classes, place, rng)
-            features[:, ends[position] : ends[position + 1]] = compute_features(
-                attribute, codes[:, place], ranks.get(place)
+                beside = self._draw_column(position, features[:, : ends[position]], made, classes, evidence, rng)
+            if place in placed:
+                cells = attribute.ranked(codes[:, place], ranks.get(place, np.full(n, 0.5)))
+                is_kept = attribute.cells_at(beside) == cells
+                positions[place] = np.where(is_kept, beside, attribute.drawn(cells, rng))
+            features[:, ends[position] : ends[position + 1]] = _features_of(
+                attribute, codes[:, place], ranks.get(place), self.beside.get(place), positions, place
             )
-        return CodedRows(codes, ranks, log_weights)
+        return made
+
+    def _draw_column(
+        self, position: int, seen: Features, rows: CodedRows, classes: Classes, evidence: Evidence,
+        rng: np.random.Generator,
+    ) -> Array:  # fmt: skip
+        """Draw codes and ranks of a column, or weigh those that are known; positions beside others, NaN elsewhere."""
+        place = self.order[position]
+        attribute, conditional = self.discretizer.attributes[place], self.conditionals[position - self.n_given]
+        codes, ranks, beside = rows.codes, rows.ranks, self.beside.get(place)
+        features, drawn = conditional.features(seen, rng), np.full(len(codes), np.nan)
+        code, interval = evidence.codes.get(place), evidence.intervals.get(place)
+        if code is None:
+            is_open = evidence.open_codes(place, codes, self.order[:position])
+            codes[:, place] = draw_codes(conditional.distribution, features, is_open, rng)
+        else:
+            codes[:, place] = code
+            if position and not {*self.order[:position]} <= {*evidence.codes}:
+                log_chances = _log_chances(conditional, features, code, interval)
+                if beside is not None:
+                    log_chances = beside.log_chances(
+                        seen, rows.positions, _within(attribute, code, interval), log_chances, rng
+                    )
+                rows.log_weights[:] += self._of_classes(log_chances, classes, place, code)
+        if conditional.refinement is not None:
+            ranks[place] = conditional.refinement.draw(features, codes[:, place], rng)  # type: ignore[index]
+            if interval is not None:
+                ranks[place][:] = np.mean(interval)
+        if code is None:
+            if beside is not None:
+                drawn = beside.draw(seen, rows.positions, attribute.column, rng)
+                _put_beside(attribute, drawn, codes[:, place], ranks.get(place), is_open)
+            self._draw_classes(codes, ranks, classes, place, rng)
+        return drawn
 
     def _draw_classes(
         self, codes: Codes, ranks: Mapping[int, Array], classes: Classes, place: int, rng: np.random.Generator
@@ -138,7 +163,11 @@ class SequentialTrees:
             description, own = conditional_to_arrays(conditional, forests)
             columns.append(description)
             arrays |= {f"{place}.{name}": array for name, array in own.items()}
-        described = {"order": list(self.order), "columns": columns, "n_given": self.n_given}
+        described: dict[str, Any] = {"order": list(self.order), "columns": columns, "n_given": self.n_given}
+        for place, beside in self.beside.items():
+            description, own = beside.to_arrays(forests)
+            described.setdefault("beside", {})[str(place)] = description
+            arrays |= {f"beside{place}.{name}": array for name, array in own.items()}
         described["rare"] = [[each.code, each.share] for each in self.rare]
         for at, each in enumerate(self.rare):
             arrays |= {f"rare{at}.{place}": mass for place, mass in each.masses.items()}
@@ -156,33 +185,30 @@ class SequentialTrees:
             raise ValueError("the order is not one of the columns")
         forests = forests_from_arrays(arrays)
         attributes = [discretizer.attributes[place] for place in order]
-        made, ends = [], _ends(discretizer, order)
+        sources = _checked_sources(content.get("beside", {}), () if n_given else order, discretizer)
+        beside: dict[int, Beside] = {}
+        made, ends = [], _ends(discretizer, order, {place: len(known) for place, known in sources.items()})
         drawn = zip(order[n_given:], content["columns"], strict=True)
         for position, (place, description) in enumerate(drawn, start=n_given):
             prefix = f"{place}."
             own = {name.removeprefix(prefix): part for name, part in arrays.items() if name.startswith(prefix)}
             conditional = conditional_from_arrays(description, own, forests, attributes[position].size, ends[position])
-            sizes = {p: len(table) for p, table in conditional.places.items()}
-            known = {ends[p]: each.size for p, each in enumerate(attributes[:position]) if is_unordered(each)}
-            if not sizes.items() <= known.items():
+            parts = [conditional]
+            if place in sources:
+                prefix = f"beside{place}."
+                own = {name.removeprefix(prefix): part for name, part in arrays.items() if name.startswith(prefix)}
+                column = attributes[position].column
+                known = content["beside"][str(place)]
+                beside[place] = Beside.from_arrays(known, own, forests, ends[position], column)
+                parts += [beside[place].way, *beside[place].left]
+            sizes = {ends[p]: each.size for p, each in enumerate(attributes[:position]) if is_unordered(each)}
+            if any(sizes.get(p) != len(table) for each in parts for p, table in each.places.items()):
                 raise ValueError("a feature has other categories than its column")
             if (conditional.refinement is not None) != attributes[position].is_refined:
                 raise ValueError("columns are refined where codes have several cells, and only there")
             made.append(conditional)
-        rare = []
-        for at, (code, share) in enumerate(content.get("rare", [])):
-            if n_given or type(code) is not int or not (0 <= code < attributes[-1].size and 0 <= share < 1):
-                raise ValueError("a rare class is no code of the last column")
-            masses = {place: arrays[name] for place in order[:-1] if (name := f"rare{at}.{place}") in arrays}
-            for place, mass in masses.items():
-                if (
-                    mass.shape != (discretizer.attributes[place].n_cells,)
-                    or not 0 < mass.sum() < np.inf
-                    or mass.min() < 0
-                ):
-                    raise ValueError("masses are not those of the cells")
-            rare.append(RareClass(code, float(share), masses))
-        return cls(discretizer, order, tuple(made), n_given, order[-1], tuple(rare))
+        rare = _rare_classes(content.get("rare", []), arrays, () if n_given else order, discretizer)
+        return cls(discretizer, order, tuple(made), n_given, order[-1], rare, beside)
 
 
 def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
@@ -206,39 +232,46 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
     import sklearn.ensemble  # noqa: F401 - threads of a library are limited once it is loaded
 
     rare, rows, weights = _without_rare(rows, discretizer, weights, growth, seed, focus, n_given)
+    kin = {} if n_given else find_kin(rows, weights, discretizer.attributes, order, growth.leaf_rows, seed)
     attributes = [discretizer.attributes[place] for place in order]
-    ends = _ends(discretizer, order)
+    ends = _ends(discretizer, order, {place: len(each.sources) for place, each in kin.items()})
     features = np.zeros((len(weights), ends[-1]), dtype=np.float32)
     for position, place in enumerate(order):
-        features[:, ends[position] : ends[position + 1]] = compute_features(
-            attributes[position], rows.codes[:, place], rows.ranks.get(place)
+        features[:, ends[position] : ends[position + 1]] = _features_of(
+            attributes[position], rows.codes[:, place], rows.ranks.get(place), kin.get(place), rows.positions, place
         )
     categories = {ends[p]: each.size for p, each in enumerate(attributes) if is_unordered(each)}
     seeds = np.random.SeedSequence(seed).spawn(len(order))
     done: list[int] = []
 
-    def fitted(position: int) -> Conditional:
+    def fitted(position: int) -> list[Conditional]:
         place = order[position]
-        conditional = None if kept is None else kept.load(place, attributes[position].size, ends[position])
-        if conditional is None:
-            learned = TrainingColumn(
-                features[:, : ends[position]],
-                {p: size for p, size in categories.items() if p < ends[position]},
-                rows.codes[:, place],
-                attributes[position].size,
-                None if is_unordered(attributes[position]) else features[:, ends[position]].astype(np.float64),
-                rows.ranks.get(place),
-                _widths(attributes[position], rows.codes[:, place], rows.ranks.get(place)),
-                weights,
-            )
-            with threadpool_limits(1, user_api="openmp"):  # of this thread; that of BLAS is of the process
-                grown = replace(growth, rounds=FOCUS * growth.rounds) if place == focus else growth
-                conditional = fit_conditional(learned, grown, np.random.default_rng(seeds[position]))
-            if kept is not None:
-                kept.save(place, conditional)
+        learned = TrainingColumn(
+            features[:, : ends[position]],
+            {p: size for p, size in categories.items() if p < ends[position]},
+            rows.codes[:, place],
+            attributes[position].size,
+            None if is_unordered(attributes[position]) else features[:, ends[position]].astype(np.float64),
+            rows.ranks.get(place),
+            _widths(attributes[position], rows.codes[:, place], rows.ranks.get(place)),
+            weights,
+        )
+        parts = [learned] if place not in kin else kin[place].columns(learned)
+        made = []
+        for part, each in enumerate(parts):
+            number = place + part * len(order)
+            conditional = None if kept is None else kept.load(number, each.size, ends[position])
+            if conditional is None:
+                with threadpool_limits(1, user_api="openmp"):  # of this thread; that of BLAS is of the process
+                    grown = replace(growth, rounds=FOCUS * growth.rounds) if place == focus else growth
+                    rng = np.random.default_rng([*seeds[position].generate_state(2), part] if part else seeds[position])
+                    conditional = fit_conditional(each, grown, rng)
+                if kept is not None:
+                    kept.save(number, conditional)
+            made.append(conditional)
         done.append(place)
         tell(len(done) / (len(order) - n_given))
-        return conditional
+        return made
 
     with threadpool_limits(1):
         if n_threads == 1:
@@ -246,7 +279,13 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
         else:
             with ThreadPoolExecutor(n_threads) as pool:
                 made = list(pool.map(fitted, range(n_given, len(order))))
-    return SequentialTrees(discretizer, tuple(order), tuple(made), n_given, order[-1], rare)
+    beside = {
+        place: Beside(kin[place].sources, parts[1], tuple(parts[2:]))
+        for place, parts in zip(order[n_given:], made, strict=True)
+        if place in kin
+    }
+    own = tuple(parts[0] for parts in made)
+    return SequentialTrees(discretizer, tuple(order), own, n_given, order[-1], rare, beside)
 
 
 def _without_rare(
@@ -271,9 +310,83 @@ def _without_rare(
     return classes, rows.taken(others), weights[others]
 
 
-def _ends(discretizer: Discretizer, order: Sequence[int]) -> list[int]:
+def _checked_sources(
+    content: Mapping[str, Any], order: Sequence[int], discretizer: Discretizer
+) -> dict[int, tuple[int, ...]]:
+    """The numbers that each is beside, which are before it."""
+    sources = {int(place): tuple(each["sources"]) for place, each in content.items()}
+    for place, known in sources.items():
+        before = order[: order.index(place)] if place in order else ()
+        if not known or not {*known} <= {*before} or any(
+            discretizer.attributes[each].edges is None for each in (place, *known)
+        ):  # fmt: skip
+            raise ValueError("a number is beside numbers before it")
+    return sources
+
+
+def _rare_classes(
+    content: Sequence[Any], arrays: Mapping[str, NDArray[Any]], order: Sequence[int], discretizer: Discretizer
+) -> tuple[RareClass, ...]:
+    rare = []
+    for at, (code, share) in enumerate(content):
+        size = discretizer.attributes[order[-1]].size if order else 0
+        if type(code) is not int or not (0 <= code < size and 0 <= share < 1):
+            raise ValueError("a rare class is no code of the last column")
+        masses = {place: arrays[name] for place in order[:-1] if (name := f"rare{at}.{place}") in arrays}
+        for place, mass in masses.items():
+            n_cells = discretizer.attributes[place].n_cells
+            if mass.shape != (n_cells,) or not 0 < mass.sum() < np.inf or mass.min() < 0:
+                raise ValueError("masses are not those of the cells")
+        rare.append(RareClass(code, float(share), masses))
+    return tuple(rare)
+
+
+def _ends(discretizer: Discretizer, order: Sequence[int], n_ratios: Mapping[int, int]) -> list[int]:
     """The number of features before each column, and of all."""
-    return list(itertools.accumulate((n_features(discretizer.attributes[place]) for place in order), initial=0))
+    sizes = (n_features(discretizer.attributes[place]) + n_ratios.get(place, 0) for place in order)
+    return list(itertools.accumulate(sizes, initial=0))
+
+
+def _features_of(
+    attribute: Attribute,
+    codes: Codes,
+    ranks: Array | None,
+    beside: Beside | Kin | None,
+    positions: Mapping[int, Array],
+    place: int,
+) -> Array:
+    """A column as later ones see it, with its ratio to the column that it is beside."""
+    features = compute_features(attribute, codes, ranks)
+    if beside is None:
+        return features
+    return np.column_stack([features, ratio_features(place, beside.sources, positions)])
+
+
+def _put_beside(
+    attribute: Attribute, drawn: Array, codes: Codes, ranks: Array | None, is_open: NDArray[np.bool_] | None
+) -> None:
+    """Put positions, on the precision, in place of drawn codes and ranks; NaN where they are not open."""
+    rows = np.flatnonzero(~np.isnan(drawn))
+    unit = attribute.column.unit
+    rounded = drawn[rows] if unit is None else np.rint(drawn[rows] / unit) * unit
+    drawn[rows] = np.clip(rounded, *attribute.column.span)
+    cells = attribute.cells_at(drawn[rows])
+    if is_open is not None:
+        lawful = is_open[rows, attribute.group[cells]]
+        drawn[rows[~lawful]] = np.nan
+        rows, cells = rows[lawful], cells[lawful]
+    codes[rows] = attribute.group[cells]
+    if ranks is not None:
+        ranks[rows] = attribute.middle_ranks[cells]
+
+
+def _within(attribute: Attribute, code: int, interval: tuple[float, float] | None) -> tuple[float, float]:
+    """The ends of a code on the line, or of an interval of ranks within it."""
+    cells = np.flatnonzero(attribute.group[:OTHER] == code)
+    if interval is not None:
+        cells = attribute.ranked(np.array([code]), np.array([np.mean(interval)]))
+    edges, _ = attribute.line
+    return (float(edges[cells.min()]), float(edges[cells.max() + 1])) if len(cells) else (np.nan, np.nan)
 
 
 def _widths(attribute: Attribute, codes: Codes, ranks: Array | None) -> Array | None:
