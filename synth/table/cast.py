@@ -87,7 +87,7 @@ def _digits(cells: pa.Array, column: Column) -> pa.Array:
 def _mark_missing(values: pa.Array, bits: np.ndarray, column: Column) -> tuple[pa.Array, np.ndarray]:
     """A cell that is missing where none may be is at fault, too, unless something else is wrong with it."""
     if not column.missing and _null_count(values):
-        bits = bits | np.where(_is_null(values) & (bits == 0), BIT[Fault.MISSING], np.uint16(0))
+        bits = bits | np.where(is_null(values) & (bits == 0), BIT[Fault.MISSING], np.uint16(0))
     return values, bits
 
 
@@ -97,7 +97,7 @@ def _null_count(values: pa.Array) -> int:
     return int(values.null_count + in_values)
 
 
-def _is_null(values: pa.Array) -> np.ndarray:
+def is_null(values: pa.Array) -> np.ndarray:
     nulls: np.ndarray = pc.is_null(values).to_numpy(zero_copy_only=False)
     if pa.types.is_dictionary(values.type) and values.dictionary.null_count:
         in_values = np.append(values.dictionary.is_null().to_numpy(zero_copy_only=False), True)

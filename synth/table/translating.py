@@ -18,14 +18,13 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 
-from synth.errors import TableError
 from synth.schema import Schema
 from synth.schema.kinds import Column
 from synth.table import datetime_codec
 from synth.table.arrow import as_frame_column
 from synth.table.cast import cast, cell_text, is_number, to_objects
 from synth.table.chunk import Chunk
-from synth.table.conforming import of_names
+from synth.table.conforming import of_names, refuse
 from synth.table.decode import NUMBER
 from synth.table.faults import UNREADABLE, Fault, bits_of
 from synth.table.frames import as_raw
@@ -63,8 +62,7 @@ class TranslatedTable:
         return self.table.names
 
     def chunks(self, schema: Schema) -> Iterator[Chunk]:
-        for violation in of_names(self.names, schema, extra=False):
-            raise TableError(str(violation))
+        refuse(of_names(self.names, schema, extra=False))
         self.counted.clear()
         for batch, n in self._batches():
             chunk = Chunk.of(batch, n, self.into)
@@ -105,8 +103,7 @@ def translate(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, Transl
     >>> translate(pd.DataFrame({"paid": ["yes", "TRUE", "0"]}), schema)[0]["paid"].tolist()
     ['yes', 'yes', 'no']
     """
-    for violation in of_names(tuple(frame.columns), schema, extra=False):
-        raise TableError(str(violation))
+    refuse(of_names(tuple(frame.columns), schema, extra=False))
     missing_texts = frozenset({"", *schema.missing_values})
     columns, counts = {}, {}
     for name in schema.kept:
