@@ -67,7 +67,9 @@ class TranslatedTable:
         for batch, n in self._batches():
             chunk = Chunk.of(batch, n, self.into)
             wrong = [name for name in self.into.kept if (chunk.faults[name] & _FAULTS).any()]
-            changed = self._translated(batch, wrong)
+            changed, counts = _translate({name: raw(batch[name]) for name in wrong}, self.into)
+            for name, counted in counts.items():
+                self.counted.setdefault(name, Counter()).update(counted)
             if changed or schema is not self.into:
                 chunk = Chunk.of({**batch, **changed}, n, schema)
             yield chunk
@@ -79,15 +81,6 @@ class TranslatedTable:
 
     def _batches(self) -> Iterator[Batch]:
         return (batch for part in self.table.parts for batch in part())
-
-    def _translated(self, batch: Mapping[str, Any], names: Sequence[str]) -> dict[str, np.ndarray]:
-        missing_texts, changed = frozenset({"", *self.into.missing_values}), {}
-        for name in names:
-            cells, counted = _translated(raw(batch[name]), self.into.columns[name], missing_texts)
-            if counted:
-                changed[name] = cells
-                self.counted.setdefault(name, Counter()).update(counted)
-        return changed
 
 
 def raw(cells: Any) -> pd.Series:
@@ -104,13 +97,16 @@ def translate(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, Transl
     ['yes', 'yes', 'no']
     """
     refuse(of_names(tuple(frame.columns), schema, extra=False))
-    missing_texts = frozenset({"", *schema.missing_values})
-    columns, counts = {}, {}
-    for name in schema.kept:
-        cells, counted = _translated(frame[name], schema.columns[name], missing_texts)
-        if counted:
-            columns[name], counts[name] = pd.Series(cells, index=frame.index, dtype=object), dict(counted)
+    changed, counts = _translate({name: frame[name] for name in schema.kept}, schema)
+    columns = {name: pd.Series(cells, index=frame.index, dtype=object) for name, cells in changed.items()}
     return (frame.assign(**columns) if columns else frame), counts
+
+
+def _translate(columns: Mapping[str, pd.Series], schema: Schema) -> tuple[dict[str, np.ndarray], Translations]:
+    missing_texts = frozenset({"", *schema.missing_values})
+    read = {name: _translated(series, schema.columns[name], missing_texts) for name, series in columns.items()}
+    changed = {name: cells for name, (cells, counted) in read.items() if counted}
+    return changed, {name: dict(read[name][1]) for name in changed}
 
 
 def in_words(counted: Mapping[str, int]) -> str:
