@@ -78,11 +78,14 @@ def pieces_of(cells: Any, part: Part, missing_texts: Iterable[str] = ()) -> Any:
 def _digits(cells: pa.Array, column: Column) -> pa.Array:
     """Numbers as the texts that the column reads."""
     if pa.types.is_floating(cells.type):
-        cells = pa.array(cells.to_numpy(zero_copy_only=False), from_pandas=True)  # what is no number is missing
-        if pc.all(pc.equal(pc.round(cells), cells)).as_py() is not False:
-            cells = cells.cast(pa.int64(), safe=False)
-    tail = ".0" if column.format.endswith(".0") else ""
-    return pc.binary_join_element_wise(cells.cast(pa.string()), tail, "")
+        cells = pa.array(cells.to_numpy(zero_copy_only=False).astype(np.float64), from_pandas=True)  # NaN is missing
+        whole = cells.cast(pa.int64(), safe=False).cast(pa.string())
+        cells = pc.if_else(pc.equal(pc.round(cells), cells), whole, cells.cast(pa.string()))
+    return pc.binary_join_element_wise(cells.cast(pa.string()), _tail(column), "")
+
+
+def _tail(column: Column) -> str:
+    return ".0" if column.format.endswith(".0") else ""
 
 
 def _mark_missing(values: pa.Array, bits: np.ndarray, column: Column) -> tuple[pa.Array, np.ndarray]:
@@ -302,14 +305,15 @@ def _cast_objects(
 ) -> tuple[pa.Array, np.ndarray]:
     """Distinct Python objects, each as if it were alone; what no table holds is missing and at fault."""
     absent = np.fromiter((isinstance(c, str) and str(c) in missing_texts for c in cells), dtype=bool, count=len(cells))
+    read: list[Any]
     if column.is_time:
-        read = [None if a else _moment(c) for c, a in zip(cells, absent, strict=True)]
-        if column.reads_digits:
-            numbers = [None if a else _number(c) for c, a in zip(cells, absent, strict=True)]
-            read = [r if n is None else f"{n}" for r, n in zip(read, numbers, strict=True)]
-        form = "moments"
+        read, form = [None if a else _moment(c) for c, a in zip(cells, absent, strict=True)], "moments"
     else:
         read, form = [None if a else cell_text(c, column) for c, a in zip(cells, absent, strict=True)], "text"
+    if column.reads_digits or column.has_own_texts:  # as in a typed column: a text of the number might say another
+        tail = _tail(column) if column.is_time else None
+        numbers = [None if a else _number(c) for c, a in zip(cells, absent, strict=True)]
+        read = [r if n is None else n if tail is None else f"{n}{tail}" for r, n in zip(read, numbers, strict=True)]
     missing = np.fromiter((r is None for r in read), dtype=bool, count=len(cells))
     values, bits = _decode(Cells(form, as_objects(read), missing), column, clamp)  # type: ignore[arg-type]
     return values, bits | np.where(missing & ~absent, _unreadable(column), np.uint16(0))
