@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from synth.schema import Schema
@@ -19,3 +20,8 @@ def in_chunks(frame: pd.DataFrame, schema: Schema, size: int | None, folder: Pat
     parts = (frame.iloc[start : start + step] for start in range(0, len(frame), step))
     chunks: Any = (chunk for part in parts for chunk in Table.of(part).chunks(schema))
     return Rows.from_chunks(chunks, schema, folder)
+
+
+def faulty(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
+    """Flags of the rows with a cell that does not fit."""
+    return np.asarray(np.column_stack(list(Table.of(frame).chunk(schema).faults.values())).any(axis=1))

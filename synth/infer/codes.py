@@ -110,21 +110,17 @@ def are_codes(name: str, distinct: np.ndarray, counts: np.ndarray) -> bool:
         return False
     if distinct[0] < 0 or distinct[counts.argmax()] == 0:
         return False  # amounts may be owed, and most often there is nothing
-    on_grid, grid = _gridded(distinct, counts)
-    if _heaped(distinct[on_grid] // grid, counts[on_grid]):
+    grid = 1  # the largest power of ten that divides nearly all rows
+    while 10 * grid <= distinct[-1] and counts[distinct % (10 * grid) == 0].sum() >= NEARLY_ALL * counts.sum():
+        grid *= 10
+    on_grid = distinct % grid == 0
+    values, counts = distinct[on_grid] // grid, counts[on_grid]
+    if _heaped(values, counts):
         return False
-    rough, related, filled = _neighbors(distinct[on_grid] // grid, counts[on_grid])
+    rough, related, filled = _neighbors(values, counts)
     if filled <= IRREGULAR:
         return rough >= ROUGH and related <= UNRELATED
     return rough >= ROUGHEST and related <= MOST_UNRELATED
-
-
-def _gridded(distinct: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, int]:
-    """Flags of the values on the coarsest grid, and its step: the largest power of ten that divides nearly all rows."""
-    grid = 1
-    while 10 * grid <= distinct[-1] and counts[distinct % (10 * grid) == 0].sum() >= NEARLY_ALL * counts.sum():
-        grid *= 10
-    return distinct % grid == 0, grid
 
 
 def _heaped(values: np.ndarray, counts: np.ndarray) -> bool:
@@ -155,10 +151,5 @@ def _neighbors(values: np.ndarray, counts: np.ndarray) -> tuple[float, float, fl
         return 0.0, 1.0, filled
     left, right = counts[:-1].astype(float), counts[1:].astype(float)
     apart = np.log(left / right) ** 2 - (1 / left + 1 / right)
-    rough = math.sqrt(max(float(np.median(apart)), 0.0))
-    return rough, _rank_correlation(left, right), filled
-
-
-def _rank_correlation(left: np.ndarray, right: np.ndarray) -> float:
     ranks = [np.argsort(np.argsort(side, kind="stable"), kind="stable") for side in (left, right)]
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+    return math.sqrt(max(float(np.median(apart)), 0.0)), float(np.corrcoef(ranks[0], ranks[1])[0, 1]), filled

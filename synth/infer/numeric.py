@@ -150,7 +150,10 @@ def _whole(about: ColumnFacts, values: np.ndarray) -> Column:
     if about.role is None and about.named_identifier and not (codes and named_code(about.name)):
         few = about.n_distinct <= FEW_CODES and about.n_distinct <= about.n_present / 4
         return levels(about, values, ordered=False) if few else identifier(about, values)
-    if about.role is None and about.unique and _numbers_rows(about, (int(distinct[0]), int(distinct[-1]))):
+    # Whole numbers that never repeat identify rows: consecutive ones, or many.
+    consecutive = int(distinct[-1]) - int(distinct[0]) == about.n_present - 1
+    enough = about.n_present >= MANY_ROWS or (consecutive and about.n_present >= 20)
+    if about.role is None and about.unique and enough:
         return identifier(about, values)
     if codes:
         return levels(about, values, ordered=False)
@@ -168,7 +171,11 @@ def levels(about: ColumnFacts, values: np.ndarray, *, ordered: bool) -> Categori
 
 def identifier(about: ColumnFacts, values: np.ndarray) -> IdentifierColumn:
     """Identifiers that are whole numbers, int64. Args are those of `propose`."""
-    bounds = with_room(about, (int(values.min()), int(values.max())))
+    low, high = int(values.min()), int(values.max())
+    # Wide enough to draw ten times as many anew where the dtype has room for them.
+    wide, dtype = max(high, low + 10 ** len(str(10 * len(about.codes)))), about.dtype or "int64"
+    greatest = EXACT_FLOAT if dtype.lower().startswith("float") else INT64[1]
+    bounds = (low, wide if "64" in dtype and wide <= greatest else high)
     return IdentifierColumn(bounds=bounds, **about.common(_int64(about)))
 
 
@@ -298,21 +305,6 @@ def _spikes_of(distinct: np.ndarray, counts: np.ndarray) -> tuple[float, ...]:
         return ()
     chosen = np.argsort(-np.where(frequent, counts, 0), kind="stable")[: min(int(frequent.sum()), MOST_SPIKES)]
     return tuple(float(value) for value in np.sort(distinct[chosen]))
-
-
-def with_room(about: ColumnFacts, bounds: tuple[int, int]) -> tuple[int, int]:
-    """Bounds of identifiers, wide enough to draw ten times as many anew where the dtype has room for them."""
-    low, high = bounds
-    wide = max(high, low + 10 ** len(str(10 * len(about.codes))))
-    dtype = about.dtype or "int64"
-    greatest = EXACT_FLOAT if dtype.lower().startswith("float") else INT64[1]
-    return bounds if "64" not in dtype or wide > greatest else (low, wide)
-
-
-def _numbers_rows(about: ColumnFacts, bounds: tuple[int, int]) -> bool:
-    """True if whole numbers that never repeat identify rows: consecutive ones, or many."""
-    consecutive = bounds[1] - bounds[0] == about.n_present - 1
-    return about.n_present >= MANY_ROWS or (consecutive and about.n_present >= 20)
 
 
 def decimals_of(values: np.ndarray, digits: int = 15) -> int | None:

@@ -232,7 +232,8 @@ def _what(seen: _Seen) -> str | None:
     for what, fits in _TELLING.items():
         if seen.share(fits) >= UNNAMED and not (what in _PLACES and seen.few):
             return what
-    return "name" if seen.share(_is_person) >= UNNAMED and share_of_names(seen.texts) >= NAMED else None
+    is_person = seen.share(lambda text: _PERSON.fullmatch(text) and not text.islower()) >= UNNAMED
+    return "name" if is_person and share_of_names(seen.texts) >= NAMED else None
 
 
 def _fits_name(seen: _Seen, what: str) -> bool:
@@ -243,28 +244,20 @@ def _fits_name(seen: _Seen, what: str) -> bool:
     return seen.share(FORMS[what]) >= NAMED
 
 
-def _is_person(text: str) -> bool:
-    return _PERSON.fullmatch(text) is not None and not text.islower()
-
-
 def _is_name(text: str) -> bool:
     return _PERSON.fullmatch(text) is not None or _WORD.fullmatch(text) is not None
 
 
-def _is_address(text: str) -> bool:
-    return any(c.isdigit() for c in text) and any(c.isalpha() for c in text) and " " in text
-
-
-def _is_number(text: str) -> bool:
-    return sum(character.isdigit() for character in text) >= 4
+def _digits(text: str) -> int:
+    return sum(map(str.isdigit, text))
 
 
 FORMS: Mapping[str, Callable[[str], Any]] = {
-    "email": is_email, "iban": is_iban, "card_number": is_card_number, "account_number": _is_number,
-    "national_id": _is_number, "phone": lambda text: is_phone(text) and sum(map(str.isdigit, text)) >= 7,
-    "first_name": _is_name, "last_name": _is_name, "name": _is_name, "address": _is_address,
-    "street": lambda text: any(map(str.isalpha, text)), "postcode": lambda text: any(map(str.isdigit, text)),
-    "city": _is_name, "url": is_url,
+    "email": is_email, "iban": is_iban, "card_number": is_card_number, "account_number": lambda t: _digits(t) >= 4,
+    "national_id": lambda t: _digits(t) >= 4, "phone": lambda t: is_phone(t) and _digits(t) >= 7,
+    "first_name": _is_name, "last_name": _is_name, "name": _is_name,
+    "address": lambda t: " " in t and _digits(t) and any(map(str.isalpha, t)),
+    "street": lambda t: any(map(str.isalpha, t)), "postcode": _digits, "city": _is_name, "url": is_url,
 }  # fmt: skip
 """The form that values have where a name of a column says what they are."""
 

@@ -1,11 +1,11 @@
 """Tables in and out, and checked against a schema."""
 
-from synth.table.conforming import Violation, conform, faulty_rows, violations
+from synth.table.conforming import Violation, conform, violations
 from synth.table.reading import read_table
 from synth.table.restore_dtypes import present
 from synth.table.table import Table
 from synth.table.writing import check_names, write_table
 
 __all__ = [
-    "Table", "Violation", "check_names", "conform", "faulty_rows", "present", "read_table", "violations", "write_table",
+    "Table", "Violation", "check_names", "conform", "present", "read_table", "violations", "write_table",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ by Arrow, odd ones by the decoder of the kind, so that both mean the same.
 import datetime as dt
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -89,18 +90,12 @@ def _tail(column: Column) -> str:
 
 def _mark_missing(values: pa.Array, bits: np.ndarray, column: Column) -> tuple[pa.Array, np.ndarray]:
     """A cell that is missing where none may be is at fault, too, unless something else is wrong with it."""
-    if not column.missing and _null_count(values):
-        bits = bits | np.where(_is_null(values) & (bits == 0), BIT[Fault.MISSING], np.uint16(0))
+    if not column.missing and (absent := is_null(values)).any():
+        bits = bits | np.where(absent & (bits == 0), BIT[Fault.MISSING], np.uint16(0))
     return values, bits
 
 
-def _null_count(values: pa.Array) -> int:
-    """An upper limit: a dictionary may be null in its values, too."""
-    in_values = values.dictionary.null_count if pa.types.is_dictionary(values.type) else 0
-    return int(values.null_count + in_values)
-
-
-def _is_null(values: pa.Array) -> np.ndarray:
+def is_null(values: pa.Array) -> np.ndarray:
     nulls: np.ndarray = pc.is_null(values).to_numpy(zero_copy_only=False)
     if pa.types.is_dictionary(values.type) and values.dictionary.null_count:
         in_values = np.append(values.dictionary.is_null().to_numpy(zero_copy_only=False), True)
@@ -328,10 +323,10 @@ def cell_text(cell: Any, column: Column) -> str | None:
     """The content of a cell as text; `None` where it is nothing that a table holds."""
     kind = type(cell)
     if issubclass(kind, str):
-        text = str.__str__(cell)
-        return text if is_plain(text) else None
-    if kind is bool or issubclass(kind, np.bool_):
-        return _truth(bool(cell), column)
+        return _plain_text(cell)
+    if kind is bool or issubclass(kind, np.bool_):  # in the words of a boolean column, as 1 and 0 where numbers are
+        own = column.tokens[int(cell)] if column.is_boolean else int(cell) if is_number(column) else bool(cell)
+        return str(own)
     number = _number(cell)
     if column.is_span and number is None:
         return _span(cell)
@@ -355,11 +350,9 @@ def _span(cell: Any) -> str | None:
     return f"-{text}" if micros < 0 else text
 
 
-def _truth(cell: bool, column: Column) -> str:
-    """True and false in the words of a boolean column, as 1 and 0 where numbers are, else as Python writes them."""
-    if column.is_boolean:
-        return str(column.tokens[int(cell)])
-    return str(int(cell)) if is_number(column) else str(cell)
+def _plain_text(cell: str) -> str | None:
+    text = str.__str__(cell)
+    return text if is_plain(text) else None
 
 
 def _number(cell: Any) -> int | float | None:
@@ -369,7 +362,9 @@ def _number(cell: Any) -> int | float | None:
         whole = int(cell)
         return whole if abs(whole) < 10**40 else None
     if kind is Decimal:
-        return _of_decimal(cell)
+        if not cell.is_finite() or abs(cell.adjusted()) > _LARGEST_EXPONENT:
+            return None
+        return int(cell) if cell.adjusted() < 20 and cell == cell.to_integral_value() else float(cell)
     if kind is complex or issubclass(kind, np.complexfloating):
         cell = cell.real if cell.imag == 0 else None
         kind = type(cell)
@@ -380,30 +375,22 @@ def _number(cell: Any) -> int | float | None:
     return int(real) if math.isfinite(real) and real.is_integer() and abs(real) < 2.0**63 else real
 
 
-def _of_decimal(cell: Decimal) -> int | float | None:
-    if not cell.is_finite() or abs(cell.adjusted()) > _LARGEST_EXPONENT:
-        return None
-    if cell.adjusted() < 20 and cell == cell.to_integral_value():
-        return int(cell)
-    return float(cell)
-
-
 def _moment(cell: Any) -> str | dt.datetime | None:
     """A text or a datetime to the microsecond; `None` for anything else."""
     kind = type(cell)
     if issubclass(kind, str):
-        text = str.__str__(cell)
-        return text if is_plain(text) else None
+        return _plain_text(cell)
     if kind is pd.Timestamp or issubclass(kind, np.datetime64):
         return _of_timestamp(cell) if kind is pd.Timestamp else _of_stamp(cell)
     if kind is dt.date:
         return dt.datetime.combine(cell, dt.time())
-    if kind is not dt.datetime:
-        return None
-    if cell.tzinfo is None:
+    if kind is dt.datetime and cell.tzinfo is None:
         moment: dt.datetime = cell.replace(fold=0)  # a typed column of times cannot tell the second of two equal hours
         return moment
-    return cell if _is_known(cell.tzinfo) and _in_calendar(cell) else None
+    with suppress(OverflowError):  # beyond the calendar
+        if kind is dt.datetime and _is_known(cell.tzinfo) and cell.astimezone(dt.UTC):
+            return cell  # type: ignore[no-any-return]
+    return None
 
 
 def _of_stamp(stamp: np.datetime64) -> dt.datetime | None:
@@ -425,11 +412,3 @@ def _of_timestamp(stamp: pd.Timestamp) -> dt.datetime | None:
 
 def _is_known(zone: Any) -> bool:
     return type(zone).__module__.split(".")[0] in _ZONE_PACKAGES
-
-
-def _in_calendar(moment: dt.datetime) -> bool:
-    try:
-        moment.astimezone(dt.UTC)
-    except OverflowError:
-        return False
-    return True

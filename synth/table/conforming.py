@@ -1,6 +1,7 @@
 """A table in the canonical form of its schema, and all that does not fit."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,8 +10,9 @@ import pandas as pd
 
 from synth.errors import TableError, nearest
 from synth.schema import Schema
+from synth.table.cast import is_null
 from synth.table.chunk import Chunk
-from synth.table.faults import BIT, CLAMPED_BITS, UNREADABLE, Fault, faults_in, words
+from synth.table.faults import CLAMPED_BITS, UNREADABLE, Fault, faults_in, words
 from synth.table.restore_dtypes import dtype_trouble
 from synth.table.table import Table, names_at_fault
 
@@ -42,39 +44,47 @@ def conform(source: Any, schema: Schema, *, outside: Outside = "refuse", part: b
     if outside == "clamp":
         return clamp(source, schema)[0]
     table = Table.of(source)
-    for violation in of_names(table.names, schema, extra=True):
-        raise TableError(str(violation))
+    refuse(of_names(table.names, schema, extra=True))
     chunk = table.chunk(schema)
-    for violation in _of_cells(chunk, schema):
-        raise TableError(str(violation))
-    frame = chunk.frame(schema)
-    if not part:
-        for violation in _of_table(frame, schema):
-            raise TableError(str(violation))
-    return frame
+    refuse(violations_of([chunk], schema, part=part))
+    return chunk.frame(schema)
 
 
 def clamp(source: Any, schema: Schema) -> tuple[pd.DataFrame, dict[str, float]]:
-    """The table as `conform` clamps it, and the shares of cells that were clamped, of columns with any. *Sensitive*."""
+    """The table as `conform` clamps it, and the shares of cells that were clamped. *Sensitive*."""
     table = Table.of(source)
-    for violation in of_names(table.names, schema, extra=False):
-        raise TableError(str(violation))
+    refuse(of_names(table.names, schema, extra=False))
     chunk = table.chunk(schema)
-    counts = {name: int(np.count_nonzero(bits & CLAMPED_BITS)) for name, bits in chunk.faults.items() if bits.any()}
-    return chunk.frame(schema), {name: n / chunk.n for name, n in counts.items() if n}
+    return chunk.frame(schema), shares_clamped([chunk])
+
+
+def shares_clamped(chunks: Iterable[Chunk]) -> dict[str, float]:
+    """*Sensitive*. The shares of cells that were clamped, of columns with any."""
+    counts, n = Counter[str](), 0
+    for chunk in chunks:
+        counts.update({name: int(np.count_nonzero(bits & CLAMPED_BITS)) for name, bits in chunk.faults.items()})
+        n += chunk.n
+    return {name: count / n for name, count in counts.items() if count}
 
 
 def readable(source: Any, schema: Schema) -> pd.DataFrame:
     """The table in canonical form as it is, bounds and categories unchecked."""
     table = Table.of(source)
-    for violation in of_names(table.names, schema, extra=True):
-        raise TableError(str(violation))
+    refuse(of_names(table.names, schema, extra=True))
     chunk = table.chunk(schema, clamp=False)
-    for name, bits in chunk.faults.items():
-        for fault in faults_in(bits):
-            if fault in UNREADABLE:
-                raise TableError(str(violation_of(name, fault, schema)))
+    refuse(
+        violation_of(name, fault, schema)
+        for name, bits in chunk.faults.items()
+        for fault in faults_in(bits)
+        if fault in UNREADABLE
+    )
     return chunk.frame(schema)
+
+
+def refuse(broken: Iterable[Violation]) -> None:
+    """Refuse a table for the first violation."""
+    for violation in broken:
+        raise TableError(str(violation))
 
 
 def violations(source: Any, schema: Schema) -> list[Violation]:
@@ -83,38 +93,33 @@ def violations(source: Any, schema: Schema) -> list[Violation]:
     broken = list(of_names(table.names, schema, extra=True))
     if any(violation.column is None for violation in broken):
         return broken
-    chunk = table.chunk(schema, clamp=False, only=set(table.names))
-    return [*broken, *_of_cells(chunk, schema), *_of_table(chunk.frame(schema), schema)]
+    names = {*table.names}
+    present = {n: c for n, c in schema.columns.items() if {n, c.part.column if c.part else n} & names}
+    chunks = table.chunks(schema.model_copy(update={"columns": present}), clamp=False)
+    return [*broken, *violations_of(chunks, schema)]
 
 
-def faulty_rows(source: Any, schema: Schema) -> np.ndarray:
-    """Flags of the rows with a cell that does not fit; shape (n_rows,), boolean."""
-    return np.asarray(faulty_cells(source, schema).to_numpy(dtype=bool).any(axis=1))
-
-
-def faulty_cells(source: Any, schema: Schema) -> pd.DataFrame:
-    """Flags of the cells that do not fit, by kept column; the rest as of `faulty_rows`."""
-    table = Table.of(source)
-    for violation in of_names(table.names, schema, extra=False):
-        raise TableError(str(violation))
-    chunk = table.chunk(schema)
-    flags = {name: bits != 0 for name, bits in _all_bits(chunk, schema)}
-    return pd.DataFrame(flags, index=pd.RangeIndex(chunk.n), columns=pd.Index(list(flags), dtype=object))
-
-
-def _all_bits(chunk: Chunk, schema: Schema) -> Iterator[tuple[str, np.ndarray]]:
-    """Bits of the cells of each column, with those that depend on its role."""
-    for name, bits in chunk.faults.items():
-        if schema.columns[name].is_identifier and name != schema.entity:
-            series = chunk.frame(schema, [name])[name]
-            again = series.notna().to_numpy() & series.duplicated(keep="first").to_numpy()
-            bits = bits | np.where(again, BIT[Fault.REPEATED], np.uint16(0))
-        yield name, bits
-
-
-def _of_cells(chunk: Chunk, schema: Schema) -> Iterator[Violation]:
-    for name, bits in _all_bits(chunk, schema):
-        yield from (violation_of(name, fault, schema) for fault in faults_in(bits))
+def violations_of(chunks: Iterable[Chunk], schema: Schema, *, part: bool = False) -> list[Violation]:
+    """Violations of cells column by column, then, unless the rows are a part, of the table as a whole."""
+    n_rows, bits, n_present = 0, dict[str, np.uint16](), Counter[str]()
+    hashes = defaultdict[str, list[np.ndarray]](list)  # of values, in 8 bytes a row
+    counted = {schema.entity, schema.target, *(name for name in schema.kept if schema.columns[name].is_identifier)}
+    for chunk in chunks:
+        n_rows += chunk.n
+        for name, flags in chunk.faults.items():
+            bits[name] = bits.get(name, np.uint16(0)) | np.bitwise_or.reduce(flags, initial=0)
+            n_present[name] += int(np.count_nonzero(~is_null(chunk.columns[name])))
+            if name in counted:
+                values = chunk.frame(schema, [name])[name].dropna()
+                hashes[name].append(pd.util.hash_array(values.to_numpy(dtype=object)))
+    n_values = {name: len(np.unique(np.concatenate(pieces))) for name, pieces in hashes.items()}
+    broken = []
+    for name in bits:
+        faults = faults_in(np.array([bits[name]]))
+        if schema.columns[name].is_identifier and name != schema.entity and n_values[name] < n_present[name]:
+            faults.append(Fault.REPEATED)
+        broken += [violation_of(name, fault, schema) for fault in faults]
+    return broken if part else [*broken, *_of_table(schema, n_rows, dict(n_present), n_values)]
 
 
 def violation_of(name: str, fault: Fault, schema: Schema) -> Violation:
@@ -137,25 +142,10 @@ def of_names(names: Sequence[str], schema: Schema, *, extra: bool) -> Iterator[V
         yield Violation(name, "is in the table and not in the schema", f"{hint} add it to the schema")
 
 
-def _of_table(frame: pd.DataFrame, schema: Schema) -> Iterator[Violation]:
-    n_present = {str(name): int(series.notna().sum()) for name, series in frame.items()}
-    n_values = len(frame[schema.target].dropna().unique()) if schema.target in n_present else None
-    n_units = len(frame) if schema.entity is None else None
-    if schema.entity in n_present:
-        n_units = int(frame[schema.entity].nunique())
-    yield from of_table(schema, len(frame), n_present, n_values, n_units)
-
-
-def of_table(
-    schema: Schema, n_rows: int, n_present: Mapping[str, int], n_values: int | None, n_units: int | None
+def _of_table(
+    schema: Schema, n_rows: int, n_present: Mapping[str, int], n_values: Mapping[str, int]
 ) -> Iterator[Violation]:
-    """Violations of the table as a whole.
-
-    Args:
-        n_present: how many cells of each column that there is are not missing.
-        n_values: how many values the target has; `None`: it is not there.
-        n_units: how many rows, or entities where there are such; `None`: the entity is not there.
-    """
+    """Violations of the table as a whole, of the columns that there are."""
     if n_rows == 0:
         yield Violation(None, "has no rows", "give it at least one")
         return
@@ -165,11 +155,12 @@ def of_table(
         if not (known_empty or n):
             remedy = "set drop = true, or declare it categorical with categories = []"
             yield Violation(name, "has missing values only", remedy)
-    if n_values == 1:
+    if schema.target is not None and n_values.get(schema.target) == 1:
         yield Violation(schema.target, "is the target and has one value only", "choose a target that varies")
     for name in n_present:
         if (trouble := dtype_trouble(name, schema.columns[name])) is not None:
             yield Violation(name, *trouble)
-    if schema.n_units is not None and n_units is not None and n_units > schema.n_units:
+    n_units = n_rows if schema.entity is None else n_values.get(schema.entity, 0)
+    if schema.n_units is not None and n_units > schema.n_units:
         what = "rows" if schema.entity is None else "entities"
         yield Violation(None, f"has more {what} than n_units={schema.n_units}", "declare a larger n_units")

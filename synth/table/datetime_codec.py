@@ -91,11 +91,6 @@ def offsets(moments: Sequence[dt.datetime | None]) -> np.ndarray:
     return np.array([0 if delta is None else delta // dt.timedelta(microseconds=1) for delta in ahead], dtype=np.int64)
 
 
-def localized(moments: Sequence[dt.datetime | None], zone: str) -> list[dt.datetime | None]:
-    info = ZoneInfo(zone)
-    return [m.replace(tzinfo=info) if m is not None and m.tzinfo is None else m for m in moments]
-
-
 def in_zone(moment: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
     """A moment, of UTC without a zone, on the clock of another; as it is where that shows no year of the calendar."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)

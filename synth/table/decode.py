@@ -219,11 +219,16 @@ def _times(cells: Cells, column: Column, clamp: bool) -> tuple[Any, Faults]:
 
 def _stamps(cells: Cells, column: Any, zone: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray, Faults]:
     """Wall clock and offset in microseconds, what is missing, and faults, for every cell."""
-    if cells.form == "time":
-        return _stamps_of_times(cells)
-    results, faults = cells.parse(_moment_reader(column))
+    if cells.form == "time":  # of a datetime dtype that fits the declared zone or its absence
+        stamps = cells.raw.astype("datetime64[us]")
+        finer = ~cells.missing & (stamps.astype(cells.raw.dtype) != cells.raw)
+        line = np.where(cells.missing, 0, stamps.astype(np.int64))
+        return line, np.zeros_like(line), cells.missing.copy(), {Fault.PRECISION: finer}
+    parse = datetime_codec.parser(column)
+    results, faults = cells.parse(lambda cell: cell if not isinstance(cell, str) else parse(cell) or Fault.TIME)
     if zone not in (None, "mixed"):
-        results = datetime_codec.localized(results, str(zone))
+        info = ZoneInfo(str(zone))
+        results = [r if r is None or r.tzinfo is not None else r.replace(tzinfo=info) for r in results]
     aware = np.array([r is not None and r.tzinfo is not None for r in results], dtype=bool)
     missing = np.array([r is None for r in results], dtype=bool)
     faults[Fault.ZONE] = aware if zone is None else ~missing & ~aware
@@ -234,26 +239,6 @@ def _stamps(cells: Cells, column: Any, zone: str | None) -> tuple[np.ndarray, np
     missing |= faults[Fault.ZONE]
     wall = np.where(missing, 0, datetime_codec.micros(results))
     return wall, np.where(missing, 0, datetime_codec.offsets(results)), missing, faults
-
-
-def _moment_reader(column: Any) -> Callable[[Any], Any]:
-    parse = datetime_codec.parser(column)
-
-    def read(cell: Any) -> Any:
-        if not isinstance(cell, str):
-            return cell
-        moment = parse(cell)
-        return Fault.TIME if moment is None else moment
-
-    return read
-
-
-def _stamps_of_times(cells: Cells) -> tuple[np.ndarray, np.ndarray, np.ndarray, Faults]:
-    """Times of a datetime dtype that fit the declared zone or its absence."""
-    stamps = cells.raw.astype("datetime64[us]")
-    faults = {Fault.PRECISION: ~cells.missing & (stamps.astype(cells.raw.dtype) != cells.raw)}
-    line = np.where(cells.missing, 0, stamps.astype(np.int64))
-    return line, np.zeros_like(line), cells.missing.copy(), faults
 
 
 def _booleans(cells: Cells, column: Column) -> tuple[Any, Faults]:

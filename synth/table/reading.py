@@ -1,4 +1,4 @@
-"""Tables read into memory, and the names of their columns alone."""
+"""Tables read into memory."""
 
 from pathlib import Path
 
@@ -32,8 +32,3 @@ def read_table(
     if len(rows) == 0:
         raise TableError(f"a table needs at least one row: path={str(path)!r} has no rows; add some")
     return rows
-
-
-def read_header(path: str | Path) -> tuple[str, ...]:
-    """The names of a table's columns in order; of text files, only the first line is read."""
-    return Table.of(path, named=False).names

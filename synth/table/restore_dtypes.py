@@ -56,7 +56,11 @@ def _typed(series: pd.Series, name: str, column: Column) -> pd.Series:
     if column.dtype.startswith("string") and not textual:
         return pd.Series(texts(series, column), index=series.index, dtype=_holding(column.dtype, series))
     if column.dtype == "object":
-        return pd.Series(_objects(series, column), index=series.index, dtype=object)
+        cells: Any = series.astype(object).where(series.notna(), None)
+        if column.is_time:
+            cells = datetime_codec.pythonic(series)
+        cells = [c.date() if column.is_date and c is not None else c for c in cells]
+        return pd.Series(as_objects(cells), index=series.index, dtype=object)
     if column.dtype == "category":
         return _categories(series, column)
     return _checked(series, name, column)
@@ -118,16 +122,12 @@ def _cast(series: pd.Series, column: Column) -> pd.Series:
 
 
 def _by_default(series: pd.Series, column: Column) -> pd.Series:
-    whole = column.is_weight and column.decimals == 0
-    if whole:
+    if column.is_weight and column.decimals == 0:
         series = series.astype("Int64")
     if column.is_date and column.timezone is not None:
         return pd.Series(column.in_zone(series))
-    if series.dtype == "Int64" and not series.isna().any():
-        return series.astype("int64")
-    if series.dtype == "boolean" and not series.isna().any():
-        return series.astype("bool")
-    return series
+    plain: Any = {"Int64": "int64", "boolean": "bool"}.get(str(series.dtype))
+    return series if plain is None or series.isna().any() else series.astype(plain)
 
 
 def _holding(dtype: str, series: pd.Series) -> Any:
@@ -139,18 +139,6 @@ def _holding(dtype: str, series: pd.Series) -> Any:
         if known.kind == "b":
             return pd.BooleanDtype()
     return known
-
-
-def _objects(series: pd.Series, column: Column) -> np.ndarray:
-    """The column as Python objects, `None` where missing."""
-    made = np.empty(len(series), dtype=object)
-    if column.is_date:
-        made[:] = [None if moment is None else moment.date() for moment in datetime_codec.pythonic(series)]
-    elif column.is_time:
-        made[:] = datetime_codec.pythonic(series)
-    else:
-        made[:] = series.astype(object).where(series.notna(), None).tolist()
-    return made
 
 
 def _categories(series: pd.Series, column: Column) -> pd.Series:
@@ -210,9 +198,7 @@ def _reals(values: np.ndarray, decimals: int | None) -> list[str | None]:
 
 
 def _real(value: float, decimals: int | None) -> str:
-    if decimals == 0:
-        return f"{value:.0f}"
-    if decimals is None:
-        return repr(value)
+    if not decimals:
+        return repr(value) if decimals is None else f"{value:.0f}"
     text = f"{value:.{decimals}f}".rstrip("0") if "e" in repr(value) else repr(value)
     return text + "0" * text.endswith(".")  # as Python writes it; a column's format says otherwise

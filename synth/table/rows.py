@@ -10,12 +10,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from synth.errors import TableError
 from synth.schema import Schema
 from synth.table.arrow import as_one
 from synth.table.cast import fitting
 from synth.table.chunk import Chunk
-from synth.table.conforming import Outside, of_names, violation_of
+from synth.table.conforming import Outside, of_names, refuse, violation_of, violations_of
 from synth.table.faults import GUESSED, Fault, faults_in
 from synth.table.spool import Spool
 from synth.table.table import Table
@@ -73,10 +72,14 @@ class Rows:
         if isinstance(source, cls):
             chunks, folder = source._cast(schema), folder or source.folder
         else:
-            chunks = _chunks(Table.of(source), schema, outside)
+            table = Table.of(source)
+            refuse(of_names(table.names, schema, extra=outside == "refuse"))
+            chunks = table.chunks(schema)
         rows = cls.from_chunks(_fitting(chunks, schema, allowed) if outside == "refuse" else chunks, schema, folder)
-        if outside == "refuse":
-            _refuse_repeats(rows)
+        names = [name for name in schema.kept if schema.columns[name].is_identifier and name != schema.entity]
+        repeated = [violation_of(name, Fault.REPEATED, schema) for name in names]
+        if repeated and outside == "refuse":
+            refuse(v for v in violations_of(rows.chunks(*names), schema, part=True) if v in repeated)
         return rows
 
     @classmethod
@@ -185,38 +188,11 @@ class Rows:
         return {*schema.kept} <= {*self.stored[0].columns} and all(same)
 
 
-def _chunks(table: Table, schema: Schema, outside: Outside) -> Iterator[Chunk]:
-    for violation in of_names(table.names, schema, extra=outside == "refuse"):
-        raise TableError(str(violation))
-    return table.chunks(schema)
-
-
 def _fitting(chunks: Iterable[Chunk], schema: Schema, allowed: Container[Fault]) -> Iterator[Chunk]:
     for chunk in chunks:
         for name, bits in chunk.faults.items():
-            for fault in faults_in(bits):
-                if fault not in allowed:
-                    raise TableError(str(violation_of(name, fault, schema)))
+            refuse(violation_of(name, fault, schema) for fault in faults_in(bits) if fault not in allowed)
         yield chunk
-
-
-def _refuse_repeats(rows: Rows) -> None:
-    """Refuse an identifier that names two rows, and is no entity."""
-    for name in rows.schema.kept:
-        if rows.schema.columns[name].is_identifier and name != rows.schema.entity and has_repeats(rows, name):
-            raise TableError(str(violation_of(name, Fault.REPEATED, rows.schema)))
-
-
-def has_repeats(rows: Rows, name: str) -> bool:
-    """True if a present value of a column stands in two rows."""
-    hashes = value_hashes(rows, name)
-    return len(np.unique(hashes)) < len(hashes)
-
-
-def value_hashes(rows: Rows, name: str) -> np.ndarray:
-    """A number for each present value of a column, in 8 bytes a row."""
-    parts = [pd.util.hash_array(frame[name].dropna().to_numpy(dtype=object)) for frame in rows.frames(name)]
-    return np.concatenate(parts)
 
 
 def _arrow(series: pd.Series) -> pa.Array:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import pandas as pd
 import pyarrow as pa
@@ -34,13 +34,6 @@ from synth.url import lacks_scheme
 from synth.validation import is_plain
 
 Result = TypeVar("Result")
-
-
-class Executor(Protocol):
-    """What maps a function over parts: a pool of `concurrent.futures`, or Dask's client."""
-
-    def map(self, function: Any, parts: Any, /) -> Any:
-        """The results, or what stands for them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,24 +134,18 @@ class Table:
         frame.columns = pd.Index(self.names, dtype=object)
         return frame
 
-    def map(
-        self, function: Callable[[Iterator[Chunk]], Result], schema: Schema, executor: Executor | None = None
-    ) -> list[Result]:
+    def map(self, function: Callable[[Iterator[Chunk]], Result], schema: Schema) -> list[Result]:
         """The function's result for each part of the rows, worked out where these are.
 
         Args:
             function: of chunks; where parts are read elsewhere, it must be one that can be pickled.
             schema: what is public about the rows.
-            executor: `None`: one part after the other, here, or on the cluster of a frame of Spark or Dask.
         """
         apply = partial(_apply, function, schema)
-        if self.distributed is None and executor is None:
-            return [apply(part()) for part in self.parts]
-        distributed = self.distributed or partial(_map_on_executor, executor, self.parts)
-        return list(distributed(apply))
+        return [apply(part()) for part in self.parts] if self.distributed is None else self.distributed(apply)
 
-    def on(self, executor: Executor) -> Self:
-        """The same table, whose parts an executor reads and maps."""
+    def on(self, executor: Any) -> Self:
+        """The same table, whose parts a pool of `concurrent.futures`, or Dask's client, reads and maps."""
         return replace(self, distributed=partial(_map_on_executor, executor, self.parts))
 
 

@@ -18,14 +18,13 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 
-from synth.errors import TableError
 from synth.schema import Schema
 from synth.schema.kinds import Column
 from synth.table import datetime_codec
 from synth.table.arrow import as_frame_column
 from synth.table.cast import cast, cell_text, is_number, to_objects
 from synth.table.chunk import Chunk
-from synth.table.conforming import of_names
+from synth.table.conforming import of_names, refuse
 from synth.table.decode import NUMBER
 from synth.table.faults import UNREADABLE, Fault, bits_of
 from synth.table.frames import as_raw
@@ -63,13 +62,14 @@ class TranslatedTable:
         return self.table.names
 
     def chunks(self, schema: Schema) -> Iterator[Chunk]:
-        for violation in of_names(self.names, schema, extra=False):
-            raise TableError(str(violation))
+        refuse(of_names(self.names, schema, extra=False))
         self.counted.clear()
         for batch, n in self._batches():
             chunk = Chunk.of(batch, n, self.into)
             wrong = [name for name in self.into.kept if (chunk.faults[name] & _FAULTS).any()]
-            changed = self._translated(batch, wrong)
+            changed, counts = _translate({name: raw(batch[name]) for name in wrong}, self.into)
+            for name, counted in counts.items():
+                self.counted.setdefault(name, Counter()).update(counted)
             if changed or schema is not self.into:
                 chunk = Chunk.of({**batch, **changed}, n, schema)
             yield chunk
@@ -81,15 +81,6 @@ class TranslatedTable:
 
     def _batches(self) -> Iterator[Batch]:
         return (batch for part in self.table.parts for batch in part())
-
-    def _translated(self, batch: Mapping[str, Any], names: Sequence[str]) -> dict[str, np.ndarray]:
-        missing_texts, changed = frozenset({"", *self.into.missing_values}), {}
-        for name in names:
-            cells, counted = _translated(raw(batch[name]), self.into.columns[name], missing_texts)
-            if counted:
-                changed[name] = cells
-                self.counted.setdefault(name, Counter()).update(counted)
-        return changed
 
 
 def raw(cells: Any) -> pd.Series:
@@ -105,15 +96,17 @@ def translate(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, Transl
     >>> translate(pd.DataFrame({"paid": ["yes", "TRUE", "0"]}), schema)[0]["paid"].tolist()
     ['yes', 'yes', 'no']
     """
-    for violation in of_names(tuple(frame.columns), schema, extra=False):
-        raise TableError(str(violation))
-    missing_texts = frozenset({"", *schema.missing_values})
-    columns, counts = {}, {}
-    for name in schema.kept:
-        cells, counted = _translated(frame[name], schema.columns[name], missing_texts)
-        if counted:
-            columns[name], counts[name] = pd.Series(cells, index=frame.index, dtype=object), dict(counted)
+    refuse(of_names(tuple(frame.columns), schema, extra=False))
+    changed, counts = _translate({name: frame[name] for name in schema.kept}, schema)
+    columns = {name: pd.Series(cells, index=frame.index, dtype=object) for name, cells in changed.items()}
     return (frame.assign(**columns) if columns else frame), counts
+
+
+def _translate(columns: Mapping[str, pd.Series], schema: Schema) -> tuple[dict[str, np.ndarray], Translations]:
+    missing_texts = frozenset({"", *schema.missing_values})
+    read = {name: _translated(series, schema.columns[name], missing_texts) for name, series in columns.items()}
+    changed = {name: cells for name, (cells, counted) in read.items() if counted}
+    return changed, {name: dict(read[name][1]) for name in changed}
 
 
 def in_words(counted: Mapping[str, int]) -> str:

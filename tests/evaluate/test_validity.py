@@ -14,9 +14,9 @@ from evaluate.validity import validity
 from evaluate.validity.shares import ViolationCounts
 from synth.schema import build_schema
 from synth.table import conform
-from synth.table.conforming import faulty_rows
 from synth.table.rows import Rows
 from synth.table.translating import translate
+from tests.chunks import faulty
 
 SCHEMA = build_schema(
     {
@@ -365,7 +365,7 @@ def test_an_equal_value_in_another_form_is_equal_and_what_may_be_two_values_is_n
         shown, counts = translate(frame, FORMS)
         known = conform(shown, FORMS, outside="clamp")[column]
         assert known[[0]].equals(known[[1]].set_axis([0])) == (cell in equal), cell
-        stands_as_it_is = not faulty_rows(frame, FORMS)[1]
+        stands_as_it_is = not faulty(frame, FORMS)[1]
         assert sum(counts.get(column, {}).values()) == (cell in equal and not stands_as_it_is), cell
         assert frame[column][1] is cell, "what was handed over is not changed"
 

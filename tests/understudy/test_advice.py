@@ -14,8 +14,7 @@ from synth.generators.aim import Aim
 from synth.generators.auto import Auto
 from synth.generators.forecast import outlook
 from synth.schema import Schema, build_schema
-from synth.table import read_table
-from synth.table.reading import read_header
+from synth.table import Table, read_table
 from tests.text_tables import complaint_schema
 from understudy.advice import DROWNED, MOST_SECONDS, Advice, advise
 
@@ -278,7 +277,7 @@ def test_a_header_is_that_of_the_table(tmp_path: Path, name: str) -> None:
     frame = pd.DataFrame({"a b": [1, 2], "c,d": ["x", "y"], 'e" f': [1.0, 2.0]})
     path = tmp_path / name
     frame.to_parquet(path) if name.endswith("parquet") else frame.to_csv(path, index=False)
-    assert read_header(path) == ("a b", "c,d", 'e" f')
+    assert Table.of(path).names == ("a b", "c,d", 'e" f')
 
 
 OPEN = [
@@ -294,7 +293,7 @@ def test_a_quote_left_open_in_the_header_makes_no_name_of_a_row(tmp_path: Path, 
 
     path = tmp_path / ("open.csv.gz" if packed else "open.csv")
     path.write_bytes(gzip.compress(content, mtime=0) if packed else content)
-    for read in (read_header, read_table):
+    for read in (Table.of, read_table):
         with pytest.raises(TableError, match=r"must be closed|begins with a blank one") as refused:
             read(path)
         assert "s3cret" not in str(refused.value)
@@ -318,7 +317,7 @@ def test_no_command_tells_a_row_that_an_open_quote_swallows(workspace: "Workspac
 def test_a_header_is_read_whatever_ends_its_line(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(content)
-    assert read_header(path) == ("a", "b")
+    assert Table.of(path).names == ("a", "b")
 
 
 @pytest.mark.parametrize(
@@ -338,6 +337,6 @@ def test_a_header_that_cannot_be_read_is_one_sentence(tmp_path: Path, name: str,
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(TableError, match=said):
-        read_header(path)
+        Table.of(path)
     with pytest.raises(TableError, match="there is no table"):
-        read_header(tmp_path / "none.csv")
+        Table.of(tmp_path / "none.csv")

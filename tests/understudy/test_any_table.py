@@ -17,7 +17,6 @@ from evaluate import engine
 from synth.dp.ledger import open_ledger
 from synth.schema import build_schema
 from synth.table import conform, spool
-from synth.table.rows import Rows
 from synth.table.table import Table
 from tests.understudy.conftest import Workspace
 from tests.understudy.places import NAMED, Place, named_table, put, write_job
@@ -336,10 +335,8 @@ def test_an_executor_that_cannot_count_is_refused(workspace: Workspace, options:
 @pytest.mark.parametrize("n_rows", [1, 7, 90])
 def test_what_does_not_fit_is_found_whatever_the_chunks(n_rows: int) -> None:
     from synth.table import violations
-    from synth.table.checks import violations_of
 
     schema, frame = build_schema({**NAMED, "n_units": 50, "target": "ill"}), named_table(90).assign(ill=True)
     frame.loc[80, "age"], frame.loc[7, "who"], frame["income"] = 500, "P0008", np.nan
     parts = tuple(lambda i=i: Table.of(frame.iloc[i : i + n_rows]).parts[0]() for i in range(0, len(frame), n_rows))
-    rows = Rows.of(Table(tuple(frame.columns), parts), schema)
-    assert set(map(str, violations_of(rows))) == set(map(str, violations(frame, schema)))
+    assert violations(Table(tuple(frame.columns), parts), schema) == violations(frame, schema)

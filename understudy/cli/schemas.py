@@ -278,13 +278,13 @@ def check(
     """Say what of a table does not fit its schema. The exit code is 2 where anything does not."""
     from synth.errors import TableError
     from synth.schema_file import read_schema
-    from understudy.data.load import violations_in
+    from synth.table import violations
     from understudy.data.source import find_table
 
     console = console_of(ctx)
     read, place = read_schema(schema), find_table(table)
     with console.stage("check"):
-        found = violations_in(place, read)
+        found = violations(place.address, read)
     said = [{"column": v.column, "rule": v.rule, "remedy": v.remedy} for v in found]
     console.result({"fits": not found, "violations": said, "exit_code": BAD_INPUT if found else DONE})
     if not found:

@@ -4,16 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from evaluate.text import percent
 from synth.errors import TableError
 from synth.schema import Schema
 from synth.table import conform, read_table, write_table
-from synth.table.checks import violations_of
-from synth.table.conforming import Outside, Violation, of_names
-from synth.table.faults import CLAMPED_BITS
+from synth.table.conforming import Outside, of_names, refuse, shares_clamped, violations_of
 from synth.table.files import list_files
 from synth.table.rows import Rows
 from synth.table.table import Table
@@ -35,11 +32,11 @@ def read_rows(
         tell: is given a sentence on the cells that were clamped, where any were. *Sensitive*.
     """
     rows = Rows.of(table.address, schema, outside=outside, folder=folder)
-    for violation in violations_of(rows) if outside == "refuse" else ():
-        raise TableError(str(violation))
+    if outside == "refuse":
+        refuse(violations_of(rows.chunks(), schema))
     if len(rows) == 0:
         raise TableError(f"a table needs at least one row: {table.shown!r} has no rows; add some")
-    if tell is not None and outside == "clamp" and (shares := _shares_clamped(rows)):
+    if tell is not None and outside == "clamp" and (shares := shares_clamped(rows.chunks())):
         tell(clamped(shares))
     return rows
 
@@ -50,15 +47,6 @@ def read_side(name: str, table: RealTable, schema: Schema, outside: Outside) -> 
         return Rows.of(table.address, schema, outside=outside, other=True)
     except TableError as error:
         raise type(error)(f"{name}: {error}") from None
-
-
-def _shares_clamped(rows: Rows) -> dict[str, float]:
-    """*Sensitive*. Shares of cells that were clamped, of columns with any."""
-    counts = dict.fromkeys(rows.schema.kept, 0)
-    for chunk in rows.chunks():
-        for name, bits in chunk.faults.items():
-            counts[name] += int(np.count_nonzero(bits & CLAMPED_BITS))
-    return {name: n / len(rows) for name, n in counts.items() if n}
 
 
 MOST_ROWS = 1_000_000
@@ -96,18 +84,7 @@ def clamped(shares: Mapping[str, float]) -> str:
 
 def check_columns(table: RealTable, schema: Schema, *, extra: bool = True) -> None:
     """Refuse a table whose column names are not those of the schema; neither a row nor their number is read."""
-    for violation in of_names(Table.of(table.address).names, schema, extra=extra):
-        raise TableError(str(violation))
-
-
-def violations_in(table: RealTable, schema: Schema) -> Sequence[Violation]:
-    """The violations of a schema by a table, without a cell value or a count."""
-    source = Table.of(table.address, named=False)
-    broken = list(of_names(source.names, schema, extra=True))
-    if any(violation.column is None for violation in broken):
-        return broken
-    present = {name: column for name, column in schema.columns.items() if name in source.names}
-    return [*broken, *violations_of(Rows.of(source, schema.model_copy(update={"columns": present})))]
+    refuse(of_names(Table.of(table.address).names, schema, extra=extra))
 
 
 def parts_of(table: Path) -> Sequence[Path]:

@@ -17,13 +17,13 @@ import pandas as pd
 
 from synth.domain import Attribute, Discretizer
 from synth.domain.counts import CoarseCounts, Coarsening, in_batches
-from synth.errors import JobError, TableError
+from synth.errors import JobError
 from synth.generators.fitting.counted import MappedSource
 from synth.generators.fitting.training_data import Counted, TrainingTable, counted_rows, with_least_coins
 from synth.row_hash import content_hashes, entity_hashes, mix
 from synth.schema import Schema
 from synth.table.chunk import Chunk, concat_chunks
-from synth.table.conforming import of_names
+from synth.table.conforming import of_names, refuse
 from synth.table.rows import Rows
 from synth.table.table import Table
 
@@ -50,8 +50,7 @@ class MappedTable:
         if known is None:
             return None
         table, cast = known.table, known.schema
-        for violation in of_names(table.names, cast, extra=False):
-            raise TableError(str(violation))
+        refuse(of_names(table.names, cast, extra=False))
         if schema.entity is not None:
             table = _together(table, schema, schema.entity)
         return cls(table, cast, schema, secrets.randbits(64))

@@ -19,9 +19,9 @@ import pytest
 from synth.errors import TableError, TableNote
 from synth.infer import infer_schema
 from synth.schema import Schema, build_schema
-from synth.table import conform, faulty_rows, present, read_table, violations, write_table
+from synth.table import Table, conform, present, read_table, violations, write_table
 from synth.table.conforming import clamp
-from synth.table.reading import read_header
+from tests.chunks import faulty
 
 AGE = {"kind": "integer", "bounds": [17, 90]}
 CITY = {"kind": "categorical", "categories": ["Ulm", "Bonn"]}
@@ -193,7 +193,7 @@ def test_all_violations_are_listed_and_faulty_rows_are_known() -> None:
         ("gone", "is"), ("more", "is"), ("age", "holds"), ("age", "holds"), ("city", "holds"),
     ]  # fmt: skip
     two = build_schema({"status": "declared", "columns": {"age": AGE, "city": CITY}})
-    assert faulty_rows(frame, two).tolist() == [False, True, True, True]
+    assert faulty(frame, two).tolist() == [False, True, True, True]
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_a_row_below_a_blank_line_is_no_header(mark: bytes, end: bytes, tmp_path
     content = mark + end + b"s3cret-cell,2\n3,4\n"
     path = tmp_path / ("t.csv.gz" if mark else "t.csv")
     path.write_bytes(gzip.compress(content) if mark else content)
-    said = {str(_refused(read, path)) for read in (read_table, read_header)}
+    said = {str(_refused(read, path)) for read in (read_table, Table.of)}
     assert len(said) == 1
     assert "begins with a blank one; remove it" in said.pop()
 
@@ -351,7 +351,7 @@ def test_a_row_below_a_blank_line_is_no_header(mark: bytes, end: bytes, tmp_path
 @pytest.mark.parametrize("mark", MARKS)
 def test_marks_of_byte_order_are_no_part_of_a_name(mark: bytes, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(mark + b'"a",b\n1,2\n')
-    assert read_table(tmp_path / "t.csv").columns.tolist() == ["a", "b"] == list(read_header(tmp_path / "t.csv"))
+    assert read_table(tmp_path / "t.csv").columns.tolist() == ["a", "b"] == list(Table.of(tmp_path / "t.csv").names)
 
 
 def _refused(read: Callable[[Path], Any], path: Path) -> TableError:
@@ -521,7 +521,7 @@ def test_row_numbers_that_pandas_stored_are_left_out_and_named(tmp_path: Path) -
 def test_row_names_that_are_texts_are_a_column_that_nobody_loses_sight_of(tmp_path: Path) -> None:
     pd.DataFrame({"a": [1, 2]}, index=["anna", "otto"]).to_parquet(tmp_path / "t.parquet")
     assert read_table(tmp_path / "t.parquet").columns.tolist() == ["a", "__index_level_0__"]
-    assert read_header(tmp_path / "t.parquet") == ("a", "__index_level_0__")
+    assert Table.of(tmp_path / "t.parquet").names == ("a", "__index_level_0__")
 
 
 def test_row_names_of_a_csv_file_are_read_under_the_name_that_pandas_gives_them(tmp_path: Path) -> None:
@@ -639,7 +639,7 @@ def test_anything_of_the_kind_fits_and_comes_back_from_a_file(name: str, suffix:
     schema, values = GOOD[name]
     given = frame(*values)
     assert violations(given, schema) == []
-    assert not faulty_rows(given, schema).any()
+    assert not faulty(given, schema).any()
     canonical = conform(given, schema)
     write_table(canonical, tmp_path / f"x{suffix}", schema)
     for outside in ("refuse", "clamp"):
@@ -673,7 +673,7 @@ def test_what_is_not_of_the_kind_or_beyond_its_outer_limits_does_not_fit(schema:
     found = violations(frame(plain, value), schema)
     assert len(found) == 1
     assert pd.Series([found[0].rule]).str.contains(rule).all()
-    assert faulty_rows(frame(plain, value), schema).tolist() == [False, True]
+    assert faulty(frame(plain, value), schema).tolist() == [False, True]
 
 
 @pytest.mark.parametrize("value", [10**30, -(10**30), 1.5, "1.5", float("inf"), "x", "\ud800", 200])
