@@ -11,7 +11,6 @@ from typing import Any
 
 from synth.distribution import missing_extra
 from synth.errors import JobError
-from synth.table.table import Executor
 from understudy.executors.executor import SCHEMES, cores
 
 PROCESSES = "processes"
@@ -35,7 +34,7 @@ def check_counting(address: str) -> None:
 
 
 @contextmanager
-def counting(address: str) -> Iterator[Executor]:
+def counting(address: str) -> Iterator[Any]:
     """The executor at an address, as long as the block lasts."""
     check_counting(address)
     if address == PROCESSES:
