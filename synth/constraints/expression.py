@@ -11,6 +11,7 @@
 Times count as so many of a unit since 1970. Functions: `floor`, `round`; of times `day` (its midnight), `year`,
 `month`, `weekday` (Monday 0), `hour`; `before`, the value of a column in the row before, of the same entity; and
 `either`, the first of two values, or where it is missing the second. `date` is the day of a year, a month and a day.
+`annuity(rate, n)` is what a loan of 1 costs in each of n periods; `growth(rate, n)` what 1 is worth after them.
 """
 
 import math
@@ -36,6 +37,10 @@ UNITS: Mapping[str, int] = {
 }  # fmt: skip
 """Microseconds of each unit of times."""
 BEFORE, EITHER, DATE = "before", "either", "date"
+OF_INTEREST: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "annuity": lambda rate, n: np.where(rate == 0, 1 / n, rate / -np.expm1(-n * np.log1p(rate))),
+    "growth": lambda rate, n: np.exp(n * np.log1p(rate)),
+}  # of a rate and a number of periods; each rises or falls in both
 _SLACK = 5e-7  # by which a quotient of times may miss a whole number below which it would be cut off
 _PLAIN = re.compile(r"[^\W\d]\w*")
 _OPERATIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
@@ -182,6 +187,8 @@ def _evaluate_call(
         return np.where(np.isnan(parts[0]), parts[1], parts[0])
     if call.function == DATE:
         return np.asarray(_dated(*parts) * UNITS["day"] / micros)
+    if call.function in OF_INTEREST:
+        return OF_INTEREST[call.function](*parts)
     return _called(call.function, parts[0], micros)
 
 
@@ -260,13 +267,17 @@ def _limits_of_call(
         return (
             _dated(np.array([lows[0], highs[0]]), np.array([1.0, 12.0]), np.array([1.0, 31.0])) * UNITS["day"] / micros
         )
+    if call.function in OF_INTEREST:
+        with np.errstate(all="ignore"):
+            corners = OF_INTEREST[call.function](np.repeat([lows[0], highs[0]], 2), np.tile([lows[1], highs[1]], 2))
+        return (-math.inf, math.inf) if np.isnan(corners).any() else (corners.min(), corners.max())
     ends = np.array([min(lows), max(highs)])
     return ends if call.function in (BEFORE, EITHER) else _called(call.function, ends, micros)
 
 
 _CYCLES = {"month": (1.0, 12.0), "weekday": (0.0, 6.0), "hour": (0.0, 23.0)}
-FUNCTIONS = ("floor", "round", "day", "year", *_CYCLES, BEFORE, EITHER, DATE)
-_N_ARGUMENTS = {EITHER: 2, DATE: 3}
+FUNCTIONS = ("floor", "round", "day", "year", *_CYCLES, BEFORE, EITHER, DATE, *OF_INTEREST)
+_N_ARGUMENTS = {EITHER: 2, DATE: 3, **dict.fromkeys(OF_INTEREST, 2)}
 
 
 class _Reading:

@@ -12,17 +12,21 @@ from functools import cached_property
 
 import numpy as np
 
-from synth.constraints.expression import Unit, written
-from synth.infer.relations.expressions import Candidate, Term, Terms, write_product, write_sum
+from synth.constraints.expression import OF_INTEREST, Unit, written
+from synth.infer.relations.expressions import Candidate, Term, Terms, shortest, write_product, write_sum
 from synth.infer.relations.lines import DAY, SECONDS, Lines, tolerance
 
 SCREEN, FIRST = 240, 48  # rows for screening, and those that sift pairs before
 TERMS, FACTORS, BEAM = 5, 3, 4  # of the longest sum, of the longest product; sums kept at a time
 WEIGHTS, EXPONENTS = (1.0, -1.0, 0.5, 2.0, 1 / 3, 2 / 3), (1.0, -1.0, 2.0, -2.0)
 MOST_WEIGHTED, MOST_LINES, MOST_SPANS = 25, 60, 6  # columns up to which all of these are tried; that are looked at
+MOST_PERCENT, MOST_PERIODS = 100, 600  # of a rate of interest, and of what it is paid for
 LEAST_EXACT = 0.9  # share of complete rows that an exact expression gives
+BROKEN = 0.05  # share of rows at either end that an exact sum need not give
 LIKELY = 0.7  # the same of the few rows that are looked at first
 LEAST_KNOWN = 0.3  # share of the rows in which an operand has a value
+FAR = 3.0  # times the median of what a sum leaves, in rows that it does not explain
+LEAST_WEIGHTED = 12  # values of a column that is a sum with any weights
 LEAST_EXPLAINED = 10  # rows that break a sum and another summand explains
 DIGITS = 4  # significant digits of a factor
 SECOND: Unit = "second"
@@ -37,10 +41,13 @@ class Search:
     def __init__(self, lines: Lines) -> None:
         self.lines, sample = lines, lines.sample
         self.varied = {name: len(np.unique(values[np.isfinite(values)])) for name, values in sample.items()}
-        usable = [name for name in sample if self.varied[name] > 1 and not lines.column(name).is_weight]
+        usable = [name for name in lines.computable if self.varied[name] > 1]
         self.numbers = [name for name in usable if not lines.is_time(name)][:MOST_LINES]
         self.times = [name for name in usable if lines.is_time(name)]
-        self.plain = {name: Term(written(name), (name,), sample[name]) for name in self.numbers}
+        coded = [name for name in sample if name in lines.codes and self.varied[name] > 1]
+        self.plain = {
+            name: Term(written(name), (name,), sample[name]) for name in [*self.numbers, *coded][:MOST_LINES]
+        }
         self.earlier: dict[str, Term] = {}
         if lines.previous is not None:
             known = {
@@ -60,6 +67,8 @@ class Search:
         if candidate.is_ratio or not plain or name not in self.plain or len(terms) < 2:
             return
         for weight, term in terms:
+            if term.names[0] not in self.numbers:
+                continue
             rest = [(-w / weight, other) for w, other in terms if other is not term]
             around = [(1 / weight, self.plain[name]), *rest]
             if not candidate.is_product and abs(weight) in (0.5, 1, 2):
@@ -102,16 +111,19 @@ class Search:
 
     def _constant(self, name: str, values: np.ndarray) -> float:
         """What an exact sum has beside its terms, where most rows show it."""
-        own, step = self.lines.sample[name], self.lines.step(name)
-        rest = (own - values)[np.isfinite(own - values)]
-        if not len(rest):
+        rest, step = self.lines.sample[name] - values, self.lines.step(name)
+        known = np.isfinite(rest)
+        if not known.any():
             return 0.0
-        middle = float(np.median(rest))
-        middle = float(f"{round(middle / step) * step if step else middle:.10g}")
-        slack = tolerance(own[np.isfinite(own - values)], step)
-        return (
-            middle if (np.abs(rest - middle) <= slack).mean() >= LEAST_EXACT > (np.abs(rest) <= slack).mean() else 0.0
-        )
+        rest, slack = rest[known], np.broadcast_to(tolerance(self.lines.sample[name], step), known.shape)[known]
+        if (np.abs(rest) <= slack).mean() >= LEAST_EXACT:
+            return 0.0
+        middle = np.round(np.median(rest) / step) * step if step else np.median(rest)
+        low, high = np.quantile(rest - slack, 1 - BROKEN), np.quantile(rest + slack, BROKEN)
+        if high - low > 0.01 * step and not self.lines.is_time(name):
+            middle = shortest(low, high)
+        middle = float(f"{middle:.10g}")
+        return middle if (np.abs(rest - middle) <= slack).mean() >= LEAST_EXACT else 0.0
 
     def _is_likely(self, name: str, values: np.ndarray, least: float = 0.0) -> bool:
         """A quick look at whether values differ from a column by one constant in most rows."""
@@ -172,7 +184,7 @@ class Search:
         terms = [t for n, t in self.plain.items() if n != name and np.isfinite(t.values[rows]).mean() >= LEAST_KNOWN]
         if len(rows) >= FIRST and terms:
             yield from self._sums(name, rows, terms, [])
-            yield from self._multiples(name, rows, terms)
+            yield from (each for each in self.linear(name, terms) if self._is_likely(name, each.values))
             yield from self._products(name, rows, terms)
         if name in self.earlier:  # what is added to the row before
             rows = rows[np.isfinite(self.earlier[name].values[rows])]
@@ -200,7 +212,7 @@ class Search:
         found = [
             [pool[k] for k in used] for used in _pursue(c, weighted, group, np.eye(len(x), dtype=bool), TERMS, least)
         ]
-        for used in [*found, *_pairs(c, x, least), *_by_regression(c, x)]:
+        for used in [*found, *_pairs(c, x, least)]:
             candidate = self._sum(name, [*taken, *((w, terms[i]) for i, w in used)])
             yield self._from_first(candidate) if taken else candidate
 
@@ -222,30 +234,30 @@ class Search:
                 return self._sum(name, [(1.0, either), *rest])
         return candidate
 
-    def _multiples(self, name: str, rows: np.ndarray, terms: Sequence[Term]) -> Iterator[Candidate]:
-        """Columns that are a multiple of another, and a constant."""
-        c, half = self.lines.sample[name][rows], len(rows) // 2
-        for term in terms:
-            at = np.argsort(term.values[rows], kind="stable")
-            x, y = term.values[rows][at], c[at]
-            with np.errstate(all="ignore"):
-                slopes = (y[half : 2 * half] - y[:half]) / (x[half : 2 * half] - x[:half])
-            slopes = slopes[np.isfinite(slopes)]
-            slope = float(f"{np.median(slopes):.{DIGITS}g}") if len(slopes) >= half // 2 else 0.0
-            if slope and self._is_likely(name, slope * term.values):
-                yield self._sum(name, [(slope, term)])
+    def linear(self, name: str, terms: Sequence[Term]) -> Iterator[Candidate]:
+        """Sums with any weights, as a tariff has: those of least squares, as the shortest numbers that are as good."""
+        own = self.lines.sample[name]
+        rows, terms = self._rows(own), [*terms, *self._spans]
+        if self.varied[name] < LEAST_WEIGHTED or len(rows) < FIRST:
+            return
+        for used in _by_regression(own[rows], np.array([_fill(term.values[rows]) for term in terms]), _overlap(terms)):
+            chosen = [terms[i] for i in used]
+            weights = _weights(own, np.array([term.values for term in chosen]))
+            if all(weights):
+                unit = next((term.unit for term in chosen if term.unit), None)
+                yield self._sum(name, list(zip(weights, chosen, strict=True)), unit)
 
     def _products(self, name: str, rows: np.ndarray, terms: Sequence[Term]) -> Iterator[Candidate]:
         own = self.lines.sample[name]
         positive = rows[own[rows] > 0]
-        terms = [*terms, *self._complements(name), *self._spans()]
+        terms = [*terms, *self._complements(name), *self._spans, *self._interest]
         terms = [term for term in terms if (term.values[positive] > 0).mean() > 0.6] if len(positive) else []
         if len(positive) < max(FIRST, 0.6 * len(rows)) or not terms:
             return
         c, step = np.log(own[positive]), self.lines.step(name)
         with np.errstate(all="ignore"):
             x = np.array([_fill(np.where(t.values > 0, np.log(t.values), np.nan)[positive]) for t in terms])
-        overlap = np.array([[not set(one.names).isdisjoint(other.names) for other in terms] for one in terms])
+        overlap = _overlap(terms)
         pool = list(itertools.product(range(len(terms)), EXPONENTS[: 4 if len(terms) <= 2 * MOST_WEIGHTED else 2]))
         weighted, group = np.array([e * x[i] for i, e in pool]), np.array([i for i, _ in pool])
         found = [[pool[k] for k in used] for used in _pursue(c, weighted, group, overlap, FACTORS, 1e-4)]
@@ -283,14 +295,33 @@ class Search:
                 terms += [Term(f"1 {'-+'[s > 0]} {text}", (other,), 1 + s * term.values / size) for s in (-1, 1)]
         return terms
 
+    @cached_property
     def _spans(self) -> list[Term]:
-        terms = []
+        terms, unit = [], "hour" if any(self.lines.step(name) < DAY for name in self.times) else "day"
         for end, start in itertools.permutations(self.times, 2):
             if self.lines.comparable(end, start):
-                span = (self.lines.sample[end] - self.lines.sample[start]) / SECONDS["hour"]
+                span = (self.lines.sample[end] - self.lines.sample[start]) / SECONDS[unit]
                 if (span[np.isfinite(span)] >= 0).mean() > 0.9:
-                    terms.append(Term(f"{written(end)} - {written(start)}", (end, start), span, "hour"))
+                    terms.append(Term(f"{written(end)} - {written(start)}", (end, start), span, unit))
         return terms[:MOST_SPANS]
+
+
+    @cached_property
+    def _interest(self) -> list[Term]:
+        """What rates of interest come to over so many periods: per year, and per month."""
+        low, high = ({n: f(t.values) for n, t in self.plain.items()} for f in (np.nanmin, np.nanmax))
+        rates = [n for n in self.numbers if 0 <= low[n] < high[n] <= MOST_PERCENT and self.lines.step(n) < 1]
+        periods = [n for n in self.plain if 1 <= low[n] and high[n] <= MOST_PERIODS and self.lines.step(n) == 1]
+        texts = []
+        for rate, n in itertools.product(rates, periods) if len(rates) * len(periods) <= MOST_SPANS else ():
+            for part in (1 if high[rate] <= 1 else 100, 12 if high[rate] <= 1 else 1200):
+                share = written(rate) if part == 1 else f"{written(rate)} / {part}"
+                texts += [(f"{function}({share}, {written(n)})", (rate, n)) for function in OF_INTEREST]
+        return [Term(text, names, self.lines.evaluate(text, None, rows=self.lines.rows)) for text, names in texts]
+
+
+def _overlap(terms: Sequence[Term]) -> np.ndarray:
+    return np.array([[not set(one.names).isdisjoint(other.names) for other in terms] for one in terms])
 
 
 def _fill(x: np.ndarray) -> np.ndarray:
@@ -344,19 +375,46 @@ def _pairs(c: np.ndarray, x: np.ndarray, least: float) -> list[list[tuple[int, f
     return found
 
 
-def _by_regression(c: np.ndarray, x: np.ndarray) -> list[list[tuple[int, float]]]:
-    """A ridge regression, trimmed twice, its coefficients rounded: sums whose terms hide each other."""
-    if len(c) < 3 * len(x):
-        return []
-    scale = x.std(axis=1) + 1e-12
-    z, nearest, weights = ((x - x.mean(axis=1, keepdims=True)) / scale[:, None]).T, np.arange(len(c)), scale
-    for _ in range(3):
-        m = z[nearest] - z[nearest].mean(axis=0)
-        covariance = m.T @ m + 1e-6 * len(nearest) * np.eye(len(x))
-        weights = np.linalg.solve(covariance, m.T @ (c[nearest] - c[nearest].mean()))
-        rest = c - z @ weights
+def _by_regression(c: np.ndarray, x: np.ndarray, overlap: np.ndarray) -> list[tuple[int, ...]]:
+    """Sets of rows of `x` of which least squares leave least of `c`, a few of each size."""
+    z = (x - x.mean(axis=1, keepdims=True)) / (x.std(axis=1, keepdims=True) + 1e-12)
+    nearest = np.arange(len(c))
+    for _ in range(2 if len(c) >= 3 * len(z) else 0):  # rows that no sum explains are left aside
+        m = z[:, nearest]
+        fit = np.linalg.solve(m @ m.T + 1e-6 * len(c) * np.eye(len(z)), m @ (c[nearest] - c[nearest].mean()))
+        rest = c - fit @ z
         nearest = np.argsort(np.abs(rest - np.median(rest)))[: int(0.85 * len(c))]
-    raw, plain = weights / scale, np.array([1.0, -1.0, 0.5, -0.5, 2.0, -2.0])
-    near = plain[np.argmin(np.abs(raw[:, None] - plain), axis=1)]
-    used = [(i, float(near[i])) for i in range(len(x)) if abs(raw[i] - near[i]) < 0.06]
-    return [used] if 1 < len(used) <= TERMS else []
+    full = np.vstack([z, c - c.mean()])[:, nearest]
+    full -= full.mean(axis=1, keepdims=True)
+    gram, product = full[:-1] @ full[:-1].T + 1e-9 * len(nearest) * np.eye(len(z)), full[:-1] @ full[-1]
+    beam: list[tuple[int, ...]] = [()]
+    sets = []
+    for size in range(1, TERMS + 1):
+        longer = {tuple(sorted((*used, j))) for used in beam for j in range(len(z)) if not overlap[j, list(used)].any()}
+        if not longer:
+            break
+        at = np.array(sorted(longer))
+        fits = np.linalg.solve(gram[at[:, :, None], at[:, None, :]], product[at][:, :, None])[:, :, 0]
+        order = np.argsort(-np.sum(fits * product[at], axis=1))
+        beam = [tuple(map(int, at[i])) for i in order[: len(z) if size == 1 else BEAM]]
+        sets += beam[:BEAM]
+    return sets
+
+
+def _weights(c: np.ndarray, x: np.ndarray) -> list[float]:
+    """The weights of rows of `x` in `c`, one by one as the shortest number within their error."""
+    known = np.isfinite(c) & np.isfinite(x).all(axis=0)
+    c, a = c[known], np.vstack([x[:, known], np.ones(int(known.sum()))]).T
+    weights: list[float] = []
+    nearest = np.ones(len(c), dtype=bool)
+    while len(weights) < len(x):
+        for _ in range(3 if not weights else 1):
+            fit, *_ = np.linalg.lstsq(a[nearest], c[nearest], rcond=None)
+            rest = c - a @ fit
+            nearest = np.abs(rest) <= FAR * np.median(np.abs(rest))
+        m = a[nearest] - a[nearest].mean(axis=0)
+        m[:, -1] = 1.0
+        error = 3 * rest[nearest].std() * np.sqrt(np.maximum(np.diag(np.linalg.pinv(m.T @ m)), 0.0))
+        weights.append(shortest(fit[0] - error[0], fit[0] + error[0]))
+        c, a = c - weights[-1] * a[:, 0], a[:, 1:]
+    return weights

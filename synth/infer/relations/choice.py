@@ -19,6 +19,7 @@ LEAST_COVERED = 0.3  # share of a column's values for which all operands are kno
 LEAST_GAIN, LEAST_SHARE = 2.0, 0.08  # bits a row, and share of the bits, that an expression saves where it is not exact
 LEAST_GAIN_OF_TIMES, LEAST_GAIN_OF_GAPS = 0.5, 0.25  # the same of a gap of times, and of columns that keep an order
 LEAST_GAIN_OF_PARTS, PARTS_PER_ROW = 0.25, 60.0  # of week, weekday and time of day, which are learned from few rows
+LEAST_GAIN_OF_SUMS = 0.5  # of a sum with any weights, of which what is left says nothing more
 LEAST_GAIN_OF_EXACT = 0.5  # of an exact expression, without a tree
 LEAST_PARTIAL, LEAST_GAIN_OF_PARTIAL = 0.03, 0.25  # share of the rows that an expression gives exactly; bits
 LEAST_FOLLOWING = 0.95  # share of the rows in which an end is not before its start
@@ -185,7 +186,8 @@ class Choice:
         name, candidate, place = each.column, each.candidate, list(self.lines.schema.columns)
         rest = candidate.operands if len(candidate.operands) == 2 else ()
         gains = [gain for n in rest for gain, parents in self.gains(n) if parents <= candidate.operands]
-        result = RESULT * candidate.is_result * (len(candidate.terms) - 1)
+        # A whole comes before its shares.
+        result = 0.0 if gains else RESULT * candidate.is_result * (len(candidate.terms) - 1)
         # Of equal ones, the shortest, the last column, the first operands.
         operands = sum(place.index(n) for n in candidate.operands) / len(candidate.operands)
         order = (place.index(name) - 0.1 * operands) / len(place) - 10 * candidate.expression.count(" ")
@@ -244,17 +246,13 @@ class Modeling:
     def find(self) -> list[Representation]:
         """The representations that save most bits, and of times as they are in parts."""
         known = {each.candidate.about for each in self.choice.exact.values()}
-        options = [each for name in self.search.numbers if name not in self.aside for each in self._of_number(name)]
+        numbers = [name for name in self.search.numbers if name not in self.aside]
+        options = [each for name in numbers for each in (*self._partly(name), *self._of_number(name))]
         options += [each for name in self.search.times if name not in self.aside for each in self._of_time(name)]
-        chosen: dict[str, Representation] = {}
-        for each in sorted(options, key=lambda each: -each.gain):
-            new = each.column not in chosen and each.candidate.about not in known
-            if not new or not self.choice.is_allowed(each.candidate, self.choice.exact | chosen):
-                continue
-            gain = each.gain + min(self._of_others(each), OF_OTHERS)
-            if gain >= each.least:
-                chosen[each.column] = replace(each, gain=gain)
-                known.add(each.candidate.about)
+        chosen = dict[str, Representation]()
+        self._choose(options, chosen, known)
+        options = [each for name in numbers if name not in chosen for each in self._linear(name, chosen)]
+        self._choose(options, chosen, known)
         for name in self.search.times:
             if (
                 name not in self.aside
@@ -263,6 +261,31 @@ class Modeling:
             ):
                 chosen[name] = parted
         return list(chosen.values())
+
+    def _choose(
+        self, options: Collection[Representation], chosen: dict[str, Representation], known: set[frozenset[str]]
+    ) -> None:
+        """Add the options that save most, each with what other columns lose by it; of an equation one."""
+        for each in sorted(options, key=lambda each: -each.gain):
+            new = each.column not in chosen and each.candidate.about not in known
+            if not new or not self.choice.is_allowed(each.candidate, self.choice.exact | chosen):
+                continue
+            gain = each.gain + min(self._of_others(each, chosen), OF_OTHERS)
+            if gain >= each.least:
+                chosen[each.column] = replace(each, gain=gain)
+                known.add(each.candidate.about)
+
+    def _linear(self, name: str, chosen: Mapping[str, Representation]) -> Iterator[Representation]:
+        """A number as a sum, with any weights, of columns that do not follow from it: what is left needs no tree."""
+        parents = self.choice.parents(self.choice.exact | chosen)
+        terms = [term for other, term in self.search.plain.items() if name not in needed({other}, parents)]
+        own, lattice = self.lines.sample[name], self.lines.lattice(name)
+        for each in self.search.linear(name, terms):
+            left = self._left(each)[0]
+            lost = round_bits(own, lattice) - round_bits(left, lattice)
+            gain = self.plain(name) - count_bits(left, lattice) - PER_TERM * len(each.terms) - max(lost, 0.0)
+            if gain >= LEAST_GAIN_OF_SUMS:
+                yield Representation(each, gain=gain, least=LEAST_GAIN_OF_SUMS)
 
     def _plain(self, name: str) -> float:
         """Bits of the column's own value."""
@@ -274,7 +297,6 @@ class Modeling:
         return self.features.without({*names, *self.computed})
 
     def _of_number(self, name: str) -> Iterator[Representation]:
-        yield from self._partly(name)
         own, lattice = self.lines.sample[name], self.lines.lattice(name)
         rough, known = count_bits(own, lattice), np.isfinite(own)
         ends = {end for order in self.orders if name in order for end in order} - {name}
@@ -359,18 +381,20 @@ class Modeling:
         left = left_over(own, candidate.values, step, ratio=candidate.is_ratio)
         return left, np.abs(np.nan_to_num(candidate.values, nan=1.0)) if candidate.is_ratio else 1.0
 
-    def _of_others(self, each: Representation) -> float:
+    def _of_others(self, each: Representation, chosen: Mapping[str, Representation]) -> float:
         """Bits that columns which go with this one, or are few categories, save when they see what is left of it."""
+        aside = {*self.computed, *(n for n, other in chosen.items() if each.column in other.candidate.operands)}
         lines, name, candidate = self.lines, each.column, each.candidate
         left = self._left(candidate)[0]
         left = np.where(self.choice.is_exact(candidate), np.nan, lines.sample[name]) if each.alone else left
         shown = self.features.matrix[:, self.features.at[name]], self.features.fill(left)[:, None]
-        ranks = {n: _rank(v) for n, v in lines.sample.items() if n not in {*candidate.about, *self.computed}}
+        free = [n for n in lines.computable if n not in {*candidate.about, *aside}]
+        ranks = {n: _rank(lines.sample[n]) for n in free}
         pair = _rank(lines.sample[name]), _rank(left)
         near = {n: max(abs(float(np.corrcoef(one, rank)[0, 1])) for one in pair) for n, rank in ranks.items()}
         others = {n: lines.sample[n] for n in sorted(near, key=lambda n: -near[n])[:NEIGHBORS]}
         few = {n: codes for n, codes in lines.codes.items() if 1 < codes.max() + 1 <= FEW_LEVELS}
-        others |= {n: np.where(codes >= 0, codes, np.nan) for n, codes in few.items() if n not in self.computed}
+        others |= {n: np.where(codes >= 0, codes, np.nan) for n, codes in few.items() if n not in aside}
         saved = 0.0
         for n, values in others.items():
             lattice, spiky = (1.0, True) if n in few else (lines.lattice(n), not lines.is_time(n))

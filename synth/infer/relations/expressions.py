@@ -9,6 +9,9 @@ import numpy as np
 from synth.constraints.expression import Unit
 
 
+DIGITS = 14  # significant ones of a weight, at most
+
+
 @dataclass(frozen=True, eq=False)
 class Term:
     """*Sensitive*. A column, or a view of one or two, as an expression writes it; its values in the sampled rows."""
@@ -61,6 +64,18 @@ def number(value: float) -> str:
     return f"{value:.12g}"
 
 
+def shortest(low: float, high: float) -> float:
+    """The number of fewest digits between two, that nearest to their middle.
+
+    >>> shortest(0.3481, 0.3522), shortest(-3.0, 9.0)
+    (0.35, 0.0)
+    """
+    low, high, middle = float(low), float(high), float(low + high) / 2
+    exponent = math.ceil(math.log10(max(abs(low), abs(high), 1e-300)))
+    rounded = (round(middle, digits - exponent) for digits in range(DIGITS))
+    return next((value for value in rounded if low <= value <= high), middle)
+
+
 def write_sum(terms: Terms, constant: float = 0.0) -> str:
     """
     >>> x, y = Term("x", ("x",), np.zeros(1)), Term("y", ("y",), np.zeros(1))
@@ -69,7 +84,7 @@ def write_sum(terms: Terms, constant: float = 0.0) -> str:
     """
     text = ""
     for weight, term in sorted(terms, key=lambda each: -math.copysign(1, each[0])):
-        size, part = abs(weight), term.text
+        size, part = abs(weight), term.text if weight == 1 else _wrap(term.text)
         third = round(3 * size)
         if size != round(size) and abs(3 * size - third) < 1e-9:
             part = f"{part} / 3" if third == 1 else f"{third} * {part} / 3"
@@ -85,10 +100,14 @@ def write_product(terms: Terms, factor: float = 1.0) -> str:
     >>> write_product([(-1, x), (2, y)], 0.01)
     'y * y / (1 - x) / 100'
     """
-    wrapped = [(e, f"({term.text})" if " - " in term.text or " + " in term.text else term.text) for e, term in terms]
+    wrapped = [(e, _wrap(term.text)) for e, term in terms]
     over, under = ([text for e, text in wrapped for _ in range(round(sign * e))] for sign in (1, -1))
     if factor < 1 and abs(1 / factor - round(1 / factor)) < 1e-9 / factor:
         under.append(number(round(1 / factor)))
     elif factor != 1:
         over.insert(0, number(factor))
     return " / ".join([" * ".join(over) or "1", *under])
+
+
+def _wrap(text: str) -> str:
+    return f"({text})" if " - " in text or " + " in text else text
