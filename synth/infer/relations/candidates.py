@@ -13,11 +13,12 @@ from functools import cached_property
 import numpy as np
 
 from synth.constraints.expression import OF_INTEREST, Unit, written
-from synth.infer.relations.expressions import Candidate, Term, Terms, shortest, write_product, write_sum
+from synth.infer.relations.expressions import Candidate, Term, Terms, multiplied, shortest, write_product, write_sum
 from synth.infer.relations.lines import DAY, SECONDS, Lines, tolerance
 
 SCREEN, FIRST = 240, 48  # rows for screening, and those that sift pairs before
 TERMS, FACTORS, BEAM = 5, 3, 4  # of the longest sum, of the longest product; sums kept at a time
+PRODUCTS, SETS = 12, 2  # products that are tried as summands; sums of each length that least squares lead to
 WEIGHTS, EXPONENTS = (1.0, -1.0, 0.5, 2.0, 1 / 3, 2 / 3), (1.0, -1.0, 2.0, -2.0)
 MOST_WEIGHTED, MOST_LINES, MOST_SPANS = 25, 60, 6  # columns up to which all of these are tried; that are looked at
 MOST_PERCENT, MOST_PERIODS = 100, 600  # of a rate of interest, and of what it is paid for
@@ -105,7 +106,7 @@ class Search:
         values = sum((w * term.values for w, term in terms), np.zeros(len(self.lines.rows)))
         shift = self._constant(name, values)
         scale = SECONDS[unit] if unit and self.lines.is_time(name) else 1.0
-        is_result = len(terms) > 1 and all(w > 0 for w, _ in terms)
+        is_result = len(terms) > 1 and all(w > 0 and len(term.names) == 1 for w, term in terms)
         text = write_sum(terms, shift / scale)
         return Candidate(name, text, values + shift, tuple(terms), unit, is_result=is_result, is_view=is_view)
 
@@ -184,7 +185,7 @@ class Search:
         terms = [t for n, t in self.plain.items() if n != name and np.isfinite(t.values[rows]).mean() >= LEAST_KNOWN]
         if len(rows) >= FIRST and terms:
             yield from self._sums(name, rows, terms, [])
-            yield from (each for each in self.linear(name, terms) if self._is_likely(name, each.values))
+            yield from (each for each in self.linear(name, terms, products=True) if self._is_likely(name, each.values))
             yield from self._products(name, rows, terms)
         if name in self.earlier:  # what is added to the row before
             rows = rows[np.isfinite(self.earlier[name].values[rows])]
@@ -234,12 +235,15 @@ class Search:
                 return self._sum(name, [(1.0, either), *rest])
         return candidate
 
-    def linear(self, name: str, terms: Sequence[Term]) -> Iterator[Candidate]:
-        """Sums with any weights, as a tariff has: those of least squares, as the shortest numbers that are as good."""
+    def linear(self, name: str, terms: Sequence[Term], *, products: bool = False) -> Iterator[Candidate]:
+        """Sums with any weights, as a tariff has: those of least squares, as the shortest numbers that are as good.
+        `products`: of two terms each that are tried as summands, too.
+        """
         own = self.lines.sample[name]
         rows, terms = self._rows(own), [*terms, *self._spans]
-        if self.varied[name] < LEAST_WEIGHTED or len(rows) < FIRST:
+        if self.varied[name] < LEAST_WEIGHTED or len(rows) < FIRST or not terms:
             return
+        terms += self._of_two(own[rows], rows, terms) if products else []
         for used in _by_regression(own[rows], np.array([_fill(term.values[rows]) for term in terms]), _overlap(terms)):
             chosen = [terms[i] for i in used]
             weights = _weights(own, np.array([term.values for term in chosen]))
@@ -247,11 +251,24 @@ class Search:
                 unit = next((term.unit for term in chosen if term.unit), None)
                 yield self._sum(name, list(zip(weights, chosen, strict=True)), unit)
 
+    @staticmethod
+    def _of_two(c: np.ndarray, rows: np.ndarray, terms: Sequence[Term]) -> list[Term]:
+        """Products of two terms, those first that go with `c`."""
+        x, free = np.array([_fill(term.values[rows]) for term in terms]), ~_overlap(terms)
+        pairs = [(i, j) for i, j in itertools.combinations(range(len(x)), 2) if free[i, j]]
+        if not pairs:
+            return []
+        z = x[[i for i, _ in pairs]] * x[[j for _, j in pairs]]
+        z, x = _standard(z), _standard(x)
+        # What is a column already is none again.
+        fit = np.where((np.abs(x @ z.T) < len(rows) * (1 - 1e-9)).all(axis=0), np.abs(z @ (c - c.mean())), 0.0)
+        return [multiplied(*(terms[i] for i in pairs[k])) for k in np.argsort(-fit)[:PRODUCTS] if fit[k] > 0]
+
     def _products(self, name: str, rows: np.ndarray, terms: Sequence[Term]) -> Iterator[Candidate]:
         own = self.lines.sample[name]
         positive = rows[own[rows] > 0]
         terms = [*terms, *self._complements(name), *self._spans, *self._interest]
-        terms = [term for term in terms if (term.values[positive] > 0).mean() > 0.6] if len(positive) else []
+        terms = [term for term in terms if name not in term.names and (term.values[positive] > 0).mean() > 0.6] if len(positive) else []
         if len(positive) < max(FIRST, 0.6 * len(rows)) or not terms:
             return
         c, step = np.log(own[positive]), self.lines.step(name)
@@ -329,6 +346,10 @@ def _fill(x: np.ndarray) -> np.ndarray:
     return np.where(known, x, np.median(x[known]) if known.any() else 0.0)
 
 
+def _standard(x: np.ndarray) -> np.ndarray:
+    return np.asarray((x - x.mean(axis=1, keepdims=True)) / (x.std(axis=1, keepdims=True) + 1e-12))
+
+
 def _spread(rows: np.ndarray) -> np.ndarray:
     """Mean distance from the median of the nearest 85% of each row."""
     n = rows.shape[1]
@@ -376,8 +397,8 @@ def _pairs(c: np.ndarray, x: np.ndarray, least: float) -> list[list[tuple[int, f
 
 
 def _by_regression(c: np.ndarray, x: np.ndarray, overlap: np.ndarray) -> list[tuple[int, ...]]:
-    """Sets of rows of `x` of which least squares leave least of `c`, a few of each size."""
-    z = (x - x.mean(axis=1, keepdims=True)) / (x.std(axis=1, keepdims=True) + 1e-12)
+    """Sets of rows of `x` of which least squares leave least of `c`, less than half, a few of each size."""
+    z = _standard(x)
     nearest = np.arange(len(c))
     for _ in range(2 if len(c) >= 3 * len(z) else 0):  # rows that no sum explains are left aside
         m = z[:, nearest]
@@ -395,9 +416,10 @@ def _by_regression(c: np.ndarray, x: np.ndarray, overlap: np.ndarray) -> list[tu
             break
         at = np.array(sorted(longer))
         fits = np.linalg.solve(gram[at[:, :, None], at[:, None, :]], product[at][:, :, None])[:, :, 0]
-        order = np.argsort(-np.sum(fits * product[at], axis=1))
+        explained = np.sum(fits * product[at], axis=1)
+        order = np.argsort(-explained)
         beam = [tuple(map(int, at[i])) for i in order[: len(z) if size == 1 else BEAM]]
-        sets += beam[:BEAM]
+        sets += [tuple(map(int, at[i])) for i in order[:SETS] if explained[i] >= 0.5 * (full[-1] @ full[-1])]
     return sets
 
 
@@ -414,7 +436,7 @@ def _weights(c: np.ndarray, x: np.ndarray) -> list[float]:
             nearest = np.abs(rest) <= FAR * np.median(np.abs(rest))
         m = a[nearest] - a[nearest].mean(axis=0)
         m[:, -1] = 1.0
-        error = 3 * rest[nearest].std() * np.sqrt(np.maximum(np.diag(np.linalg.pinv(m.T @ m)), 0.0))
-        weights.append(shortest(fit[0] - error[0], fit[0] + error[0]))
+        error = 3 * rest[nearest].std() * np.sqrt(np.linalg.pinv(m.T @ m)[0, 0]) + 1e-9 * abs(fit[0])
+        weights.append(shortest(fit[0] - error, fit[0] + error))
         c, a = c - weights[-1] * a[:, 0], a[:, 1:]
     return weights

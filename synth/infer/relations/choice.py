@@ -42,6 +42,7 @@ class Representation:
     Attributes:
         candidate: what is taken away first; one without terms: nothing.
         share: of the complete rows, that the expression gives exactly.
+        covered: share of the rows with a value, that the expression gives exactly.
         gain: bits a row that are saved.
         least: of them, for it to be worth while, those among them that other columns lose.
         alone: rows that the expression does not give exactly have their value apart.
@@ -49,6 +50,7 @@ class Representation:
 
     candidate: Candidate
     share: float = 0.0
+    covered: float = 0.0
     gain: float = 0.0
     least: float = 0.0
     parts: bool = False
@@ -158,7 +160,8 @@ class Choice:
         is_clear = share >= LEAST_OF_CATEGORIES or not few
         if not is_clear or gain <= LEAST_GAIN_OF_EXACT:
             return False
-        self._exact[candidate.key] = Representation(candidate, share, gain)
+        covered = float(exact.sum() / np.isfinite(own).sum())
+        self._exact[candidate.key] = Representation(candidate, share, covered, gain)
         return True
 
     def _take_exact(self) -> dict[str, Representation]:
@@ -166,7 +169,7 @@ class Choice:
         groups: defaultdict[frozenset[str], list[Representation]] = defaultdict(list)
         for each in self._exact.values():
             groups[each.candidate.about].append(each)
-        share = {about: (max(e.share for e in group), -len(about)) for about, group in groups.items()}
+        share = {about: (max(round(e.covered, 2) for e in group), -len(about)) for about, group in groups.items()}
         beam: list[tuple[float, dict[str, Representation]]] = [(0.0, {})]
         for about in sorted(groups, key=lambda about: (-share[about][0], len(about), sorted(about))):
             # Of two equations of which one holds the columns of the other, that which holds in more rows.
@@ -184,7 +187,7 @@ class Choice:
     def _worth(self, each: Representation) -> float:
         """Bits that an expression saves; more for results, and if others of its columns are then shorter, too."""
         name, candidate, place = each.column, each.candidate, list(self.lines.schema.columns)
-        rest = candidate.operands if len(candidate.operands) == 2 else ()
+        rest = candidate.operands & {*self.lines.computable} if len(candidate.operands) == 2 else ()
         gains = [gain for n in rest for gain, parents in self.gains(n) if parents <= candidate.operands]
         # A whole comes before its shares.
         result = 0.0 if gains else RESULT * candidate.is_result * (len(candidate.terms) - 1)
@@ -209,7 +212,7 @@ class Choice:
     def is_allowed(self, candidate: Candidate, taken: Mapping[str, Representation]) -> bool:
         """True if a column may be computed so: not the order, and what is constant from what is; not in a circle."""
         name, operands = candidate.column, candidate.operands
-        enough = name not in self.protected or (candidate.is_result and len(operands) >= self.protected[name])
+        enough = name not in self.protected or len(operands) >= self.protected[name]
         constant = self.lines.schema.constant_in_entity
         alike = name not in constant or operands <= {*constant}
         return (
@@ -266,14 +269,19 @@ class Modeling:
         self, options: Collection[Representation], chosen: dict[str, Representation], known: set[frozenset[str]]
     ) -> None:
         """Add the options that save most, each with what other columns lose by it; of an equation one."""
+        exact = self.choice.exact.values()
         for each in sorted(options, key=lambda each: -each.gain):
-            new = each.column not in chosen and each.candidate.about not in known
+            about = each.candidate.about
+            new = each.column not in chosen and about not in known
+            # What is left of a part of a sum may be the column that it gives.
+            parts = (e for e in exact if about < e.candidate.about and e.candidate.about - about == {e.column})
+            new &= each.candidate.is_ratio or each.alone or all(e.candidate.is_product for e in parts)
             if not new or not self.choice.is_allowed(each.candidate, self.choice.exact | chosen):
                 continue
             gain = each.gain + min(self._of_others(each, chosen), OF_OTHERS)
             if gain >= each.least:
                 chosen[each.column] = replace(each, gain=gain)
-                known.add(each.candidate.about)
+                known.add(about)
 
     def _linear(self, name: str, chosen: Mapping[str, Representation]) -> Iterator[Representation]:
         """A number as a sum, with any weights, of columns that do not follow from it: what is left needs no tree."""
@@ -341,7 +349,7 @@ class Modeling:
             cost = flag + (1 - share) * count_bits(rest, lattice, self._seen(name)) + PER_TERM * len(each.terms)
             gain = self.plain(name) - cost - share * round_bits(own, lattice)
             if gain >= LEAST_GAIN_OF_PARTIAL:
-                yield Representation(each, share, gain, LEAST_GAIN_OF_PARTIAL, alone=True)
+                yield Representation(each, share, share, gain, LEAST_GAIN_OF_PARTIAL, alone=True)
 
     def _of_time(self, name: str) -> Iterator[Representation]:
         """A time as the gap to another one, which it follows."""
