@@ -13,6 +13,7 @@ import pandas as pd
 from synth.errors import TableError
 from synth.infer.facts import ColumnFacts
 from synth.schema.kinds import Column, DateColumn, DatetimeColumn
+from synth.schema.kinds.date import every_of
 from synth.schema.kinds.moments import DAY, MICROSECONDS
 from synth.table import datetime_codec
 from synth.table.faults import Fault
@@ -176,7 +177,8 @@ def _of_form(about: ColumnFacts, parsed: list[dt.datetime], form: str | None) ->
     days = re.sub(r"%\.?(\d?)f", lambda found: "" if found[0][1] == "." else "0" * int(found[1] or 6), days)
     bounds = (min(parsed).date(), max(parsed).date())
     default = "datetime64[us]" if zone is None else f"datetime64[us, {zone}]"
-    return DateColumn(bounds=bounds, format=days, timezone=zone, **_common(about, default, text=True))
+    every = every_of(np.array([moment.date() for moment in parsed], dtype="datetime64[D]"))
+    return DateColumn(bounds=bounds, format=days, timezone=zone, every=every, **_common(about, default, text=True))
 
 
 def _datetimes(about: ColumnFacts, known: list[dt.datetime], form: str | None) -> DatetimeColumn:
@@ -248,7 +250,8 @@ def _of_days(about: ColumnFacts, line: np.ndarray, zone: str | None = None) -> C
         raise TableError(f"days must lie between the years 1 and 9999: column={about.name!r} has others; correct them")
     default = "datetime64[us]" if zone is None else f"datetime64[us, {zone}]"
     form = {} if zone is None else {"format": "%Y-%m-%dT00:00:00%:z", "timezone": zone}
-    return DateColumn(bounds=(low, high), **form, **about.common(default))
+    every = every_of(line.astype("datetime64[us]").astype("datetime64[D]"))
+    return DateColumn(bounds=(low, high), every=every, **form, **about.common(default))
 
 
 def zone_name(zone: Any) -> str:

@@ -24,15 +24,22 @@ MOST_WEIGHTED, MOST_LINES, MOST_SPANS = 25, 60, 6  # columns up to which all of 
 MOST_PERCENT, MOST_PERIODS = 100, 600  # of a rate of interest, and of what it is paid for
 LEAST_EXACT = 0.9  # share of complete rows that an exact expression gives
 BROKEN = 0.05  # share of rows at either end that an exact sum need not give
+LEAST_PARTLY = 0.3  # the same of lengths of time that give a day in some rows
 LIKELY = 0.7  # the same of the few rows that are looked at first
 LEAST_KNOWN = 0.3  # share of the rows in which an operand has a value
 FAR = 3.0  # times the median of what a sum leaves, in rows that it does not explain
 LEAST_WEIGHTED = 12  # values of a column that is a sum with any weights
 LEAST_EXPLAINED = 10  # rows that break a sum and another summand explains
+LEAST_DAYS = 20  # different days of a month
 DIGITS = 4  # significant digits of a factor
 SECOND: Unit = "second"
 YEAR = "365.25"  # days
 MOST_VALUES = 100_000
+WEEKS = (
+    "floor({0} + 4 / 7) - floor(date({1}, 1, 1) + 4 / 7) + 1",  # from Sunday, and from Monday on
+    "floor({0} + 3 / 7) - floor(date({1}, 1, 1) + 3 / 7) + 1",
+    "floor(floor({0} + 3 / 7) - date(year(floor({0} + 3 / 7)), 1, 1)) + 1",  # that which holds a Thursday, as ISO says
+)
 PARTS = {"year": 1_000, "month": 12, "weekday": 7, "hour": 24}  # of a time, and how many values they may have
 
 
@@ -46,9 +53,7 @@ class Search:
         self.numbers = [name for name in usable if not lines.is_time(name)][:MOST_LINES]
         self.times = [name for name in usable if lines.is_time(name)]
         coded = [name for name in sample if name in lines.codes and self.varied[name] > 1]
-        self.plain = {
-            name: Term(written(name), (name,), sample[name]) for name in [*self.numbers, *coded][:MOST_LINES]
-        }
+        self.plain = {name: Term(written(name), (name,), sample[name]) for name in [*self.numbers, *coded][:MOST_LINES]}
         self.earlier: dict[str, Term] = {}
         if lines.previous is not None:
             known = {
@@ -139,12 +144,13 @@ class Search:
         """Another time, and so many days, hours or minutes after it."""
         lines, own, step = self.lines, self.lines.sample[name], self.lines.step(name)
         finest = next((unit for unit, seconds in SECONDS.items() if unit != "week" and step % seconds == 0), SECOND)
-        for other in self.times:
-            if other == name or not lines.comparable(name, other):
-                continue
-            start, by_day = Term(written(other), (other,), lines.sample[other]), step == DAY > lines.step(other)
+        others = [n for n in self.times if n != name and lines.comparable(name, n)]
+        starts = [Term(written(other), (other,), lines.sample[other]) for other in others]
+        starts += self._dated if lines.column(name).zone in (None, "UTC") else []
+        for start in starts:
+            by_day = step == DAY > (lines.step(start.names[0]) if start.names[0] in others else DAY)
             if by_day:
-                start = Term(f"day({start.text})", (other,), np.floor(start.values / DAY) * DAY)
+                start = Term(f"day({start.text})", start.names, np.floor(start.values / DAY) * DAY)
             rest = own - start.values
             if np.isfinite(rest).any():
                 yield self._sum(name, [(1.0, start)], finest, is_view=by_day and not np.nanmax(np.abs(rest)))
@@ -152,14 +158,25 @@ class Search:
                 length = replace(self.plain[x], values=self.plain[x].values * seconds)
                 if self._is_likely(name, start.values + length.values):
                     yield self._sum(name, [(1.0, start), (1.0, length)], unit)
+            lengths = [replace(self.plain[x], values=self.plain[x].values * DAY) for x in self.numbers]
+            for used in [*zip(lengths), *itertools.combinations(lengths, 2)] if step == DAY else ():
+                same = np.abs(rest[:SCREEN] - sum(term.values[:SCREEN] for term in used)) < DAY / 2
+                if LEAST_PARTLY <= same.mean() < LIKELY:
+                    yield self._sum(name, [(1.0, start), *((1.0, term) for term in used)], "day")
 
     @cached_property
     def _views(self) -> list[tuple[Term, int]]:
         """Parts of times and spans of two; and how many values they may have, 0 where they are not cut off."""
         lines, made = self.lines, list[tuple[str, tuple[str, ...], Unit, int]]()
-        for time, (part, most) in itertools.product(self.times, PARTS.items()):
+        for time in self.times:
             if lines.column(time).zone in (None, "UTC"):
-                made.append((f"{part}({written(time)})", (time,), "day", most))
+                text = written(time)
+                made += [(f"{part}({text})", (time,), "day", most) for part, most in PARTS.items()]
+                made.append((f"day({text}) - date(year({text}), month({text}), 1) + 1", (time,), "day", 31))
+                made += [(week.format(text, f"year({text})"), (time,), "week", 53) for week in WEEKS]
+        for term in self._dated:
+            made.append((f"weekday({term.text})", term.names, "day", 7))
+            made += [(week.format(term.text, written(term.names[0])), term.names, "week", 53) for week in WEEKS]
         for pair in itertools.permutations(self.times, 2):
             if lines.comparable(*pair):
                 end, start = map(written, pair)
@@ -170,13 +187,31 @@ class Search:
         values = [lines.evaluate(text, unit, rows=lines.rows) for text, _, unit, _ in made]
         return [(Term(t, names, v, unit), most) for (t, names, unit, most), v in zip(made, values, strict=True)]
 
+    @cached_property
+    def _dated(self) -> list[Term]:
+        """Days that a year, a month and a day make."""
+        whole = {n: t for n, t in self.plain.items() if self.lines.step(n) == 1}
+        ends = {n: (np.nanmin(term.values), np.nanmax(term.values)) for n, term in whole.items()}
+        years, months, days = (
+            [n for n, (first, last) in ends.items() if low <= first and least <= last <= high]
+            for low, least, high in ((1900, 1900, 2100), (1, 12, 12), (1, 28, 31))
+        )
+        made = []
+        for parts in itertools.product(years, months, days):
+            text = f"date({', '.join(map(written, parts))})"
+            values = self.lines.evaluate(text, "day", rows=self.lines.rows) * DAY
+            known = np.all([np.isfinite(whole[n].values) for n in parts], axis=0)
+            if self.varied[parts[2]] >= LEAST_DAYS and known.any() and np.isfinite(values[known]).all():
+                made.append(Term(text, parts, values))
+        return made[:MOST_SPANS]
+
     # --- numbers -----------------------------------------------------------------------------------------------------
 
     def _of_number(self, name: str) -> Iterator[Candidate]:
         own = self.lines.sample[name]
         for term, most in self._views:
             fits = not most or (self.lines.step(name) == 1 and self.varied[name] <= most)
-            if fits and self._is_likely(name, term.values):
+            if fits and name not in term.names and self._is_likely(name, term.values):
                 yield self._sum(name, [(1.0, term)], term.unit, is_view=most > 0)
         for term in self.earlier.values():
             if term.names != (name,) and self._is_likely(name, term.values):
@@ -268,7 +303,11 @@ class Search:
         own = self.lines.sample[name]
         positive = rows[own[rows] > 0]
         terms = [*terms, *self._complements(name), *self._spans, *self._interest]
-        terms = [term for term in terms if name not in term.names and (term.values[positive] > 0).mean() > 0.6] if len(positive) else []
+        terms = (
+            [term for term in terms if name not in term.names and (term.values[positive] > 0).mean() > 0.6]
+            if len(positive)
+            else []
+        )
         if len(positive) < max(FIRST, 0.6 * len(rows)) or not terms:
             return
         c, step = np.log(own[positive]), self.lines.step(name)
@@ -321,7 +360,6 @@ class Search:
                 if (span[np.isfinite(span)] >= 0).mean() > 0.9:
                     terms.append(Term(f"{written(end)} - {written(start)}", (end, start), span, unit))
         return terms[:MOST_SPANS]
-
 
     @cached_property
     def _interest(self) -> list[Term]:

@@ -22,6 +22,7 @@ LEAST_GAIN_OF_PARTS, PARTS_PER_ROW = 0.25, 60.0  # of week, weekday and time of 
 LEAST_GAIN_OF_SUMS = 0.5  # of a sum with any weights, of which what is left says nothing more
 LEAST_GAIN_OF_EXACT = 0.5  # of an exact expression, without a tree
 LEAST_PARTIAL, LEAST_GAIN_OF_PARTIAL = 0.03, 0.25  # share of the rows that an expression gives exactly; bits
+LEAST_EQUAL = 0.3  # share of the rows in which a time is what an expression says, for what is left to be held
 LEAST_FOLLOWING = 0.95  # share of the rows in which an end is not before its start
 WORTH_A_LOOK = 1.0  # bits that a candidate saves without a tree, for a look with one
 PER_TERM = 0.1  # bits that each term costs
@@ -259,7 +260,7 @@ class Modeling:
         for name in self.search.times:
             if (
                 name not in self.aside
-                and not self.lines.column(name).is_monthly
+                and self.lines.column(name).rhythm is None
                 and (parted := self._parted(name, chosen)) is not None
             ):
                 chosen[name] = parted
@@ -356,7 +357,8 @@ class Modeling:
         own, step = self.lines.sample[name], self.lines.step(name)
         for each in self.choice.near[name]:
             left, _ = self._left(each)
-            if len(each.terms) > 1 or (left[np.isfinite(left)] >= 0).mean() < LEAST_FOLLOWING:
+            known = left[np.isfinite(left)]
+            if (len(each.terms) > 1 or (known >= 0).mean() < LEAST_FOLLOWING) and (known == 0).mean() < LEAST_EQUAL:
                 continue
             seen, missing = self._seen(name), 1 - float(np.isfinite(left[np.isfinite(own)]).mean())
             gap = min(count_bits(left, step, seen), count_bits_of_parts(own, step, seen, each.values))
