@@ -38,7 +38,8 @@ METRICS = (
 MAX_SEARCHED = 10_000  # Training rows that relations are found in, at most
 MOST = (0.01, 0.99)  # Quantiles between which what is left is shown
 UNITS = {"days": 86_400.0, "hours": 3_600.0, "minutes": 60.0, "seconds": 1.0}
-_NONE = "no column is given by others in nearly all training rows, and the schema declares nothing between columns"
+_SILENT = "no held-out row has all the values that a relation is about"
+_NONE = "Nothing is lost: no column is given by others in nearly all training rows, and the schema declares nothing."
 Law = Relation | Inequality | FixedCombinations
 
 
@@ -58,7 +59,11 @@ def measure(tables: Tables) -> MetricResult:
     """The share of rows that keep each relation, the worst loss of all, and the figure "relations"."""
     schema, sides = tables.schema, (tables.holdout, tables.synthetic, tables.shuffled)
     units = [entity_codes(frame, schema) for frame in sides]
-    found = {law: [_checked(frame, law, schema) for frame in sides] for law in _laws(tables)}
+    laws = _laws(tables)
+    if not laws:
+        n = min(len(tables.holdout), len(tables.synthetic))
+        return MetricResult((Estimate(LOST, 0.0, n, "lower", (), 0.0, 0.0, note=_NONE),))
+    found = {law: [_checked(frame, law, schema) for frame in sides] for law in laws}
     found = {law: checked for law, checked in found.items() if checked[0][0].any()}
     kept, lost, drawn = [], [], []
     for law, checked in found.items():
@@ -89,7 +94,7 @@ def measure(tables: Tables) -> MetricResult:
             }
         )
     if not found:
-        return MetricResult(failures=(Failure(LOST, "not applicable", _NONE),))
+        return MetricResult(failures=(Failure(LOST, "not applicable", _SILENT),))
     worst = max(lost, key=lambda one: (one.interval[0], one.value))
     worst = replace(worst, high=max(one.interval[1] for one in lost))
     drawn.sort(key=lambda row: row["kept"] - row["reference"])

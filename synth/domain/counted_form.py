@@ -187,7 +187,7 @@ def _as_usual(frame: pd.DataFrame, name: str, schema: Schema) -> pd.Series:
     """Whether a category is the one that another column says, or else which it is."""
     column, own = schema.columns[name], frame[name].astype(object)
     usual, says_none = _usual(frame[str(modeled_in(schema)[name].by)], name, schema)
-    same = (own.to_numpy() == usual.to_numpy(dtype=object)) & ~says_none & own.notna().to_numpy()
+    same = (frame[name] == usual.set_axis(own.index)).fillna(value=False).to_numpy(dtype=bool) & ~says_none
     return own.map(str, na_action="ignore").where(own.notna(), None).where(~same, usual_word(column))
 
 

@@ -1,6 +1,7 @@
 """Autoregressive generators' base: columns learned one after another, without epsilon (`trees`, `arn`)."""
 
 import itertools
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,13 +13,18 @@ from pydantic import Field
 
 from synth.domain import Discretizer
 from synth.domain.coded_rows import Array, CodedRows
-from synth.domain.discretizer import MISSING
+from synth.domain.discretizer import MISSING, OTHER, Attribute
 from synth.domain.quantile_grid import quantile_discretizer
-from synth.errors import TableError
+from synth.errors import TableError, TableNote
 from synth.generators.base import Generator
 from synth.generators.fitting.private_fit import as_it_is, observed
 from synth.generators.fitting.training_data import TrainingTable, histories_apart
-from synth.generators.models.autoregressive_model import Autoregression, AutoregressiveModel
+from synth.generators.models.autoregressive_model import (
+    FEWEST_MEMBERS,
+    Autoregression,
+    AutoregressiveModel,
+    is_too_rare,
+)
 from synth.generators.models.history_model import HistoryModel
 from synth.histories.layout import FIRST, LATER, HistoryLayout, has_histories
 from synth.progress import Progress, quiet
@@ -206,6 +212,8 @@ class AutoregressiveGenerator(Generator):
         learned = replace(self._read(table, schema, rng), given=given)
         if place is not None:
             place.mkdir(parents=True, exist_ok=True)
+        if learned.target is not None and not given:
+            _note_rare_classes(learned.discretizer.attributes[learned.target])
         distribution = self._learn(learned, int(rng.integers(2**63)), progress, place)
         allowed_pairs = {pair: together for pair in pairs if not (together := learned.together(pair)).all()}
         allowed_pairs = {**learned.apart(), **allowed_pairs}
@@ -238,6 +246,17 @@ class AutoregressiveGenerator(Generator):
             for at, each in enumerate(discretizer.attributes)
         }
         return LearnedRows(schema, discretizer, CodedRows.of(discretizer, cells), weights)
+
+
+def _note_rare_classes(target: Attribute) -> None:
+    """Say that classes of the target have too few rows; which they are, is not said."""
+    codes = np.unique(target.group[:OTHER][target.mass[:OTHER] > 0]) if target.edges is None else ()
+    if any(is_too_rare(target, code) for code in codes):
+        note = (
+            f"classes of the target={target.name!r} with fewer than {FEWEST_MEMBERS} rows are not learned; their "
+            "synthetic rows are like those of others"
+        )
+        warnings.warn(TableNote(note), stacklevel=2)
 
 
 def _expected(held: Array) -> Array:

@@ -16,6 +16,7 @@ from evaluate.gate.finding import finding_of
 from evaluate.gate.policy import Rule, load_policy, shipped
 from evaluate.result import Candidate
 from evaluate.tables import Tables
+from synth.declare import declare_schema
 from synth.infer import infer_schema
 from synth.schema import Schema, build_schema
 from synth.table import conform
@@ -101,8 +102,7 @@ def test_tails_noise_and_scale_break_limits_in_made_tables_that_honest_rows_keep
 def parts_of(path: Path) -> tuple[Schema, pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """A schema as `infer` proposes it and `declare` takes it over; training, held-out and fresh rows."""
     table = pd.read_csv(path, keep_default_na=False, na_values=[""]).drop(columns="id", errors="ignore")
-    alone = {"status": "declared", "entity": None, "constant_in_entity": (), "max_rows_per_unit": 1}
-    schema = Schema.model_validate({**dict(infer_schema(table)), **alone})
+    schema = declare_schema(infer_schema(table, propose_entity=False), n_units=len(table), dataset="test")
     table = table.sample(frac=1.0, random_state=0).reset_index(drop=True)
     ends = np.cumsum([min(6_000, int(len(table) * share)) for share in (0.5, 0.2, 0.3)])
     parts = (table[: ends[0]], table[ends[0] : ends[1]], table[ends[1] : ends[2]])

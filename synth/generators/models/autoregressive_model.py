@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from synth.chunks import Part
 from synth.domain import Discretizer
 from synth.domain.coded_rows import CodedRows, Evidence
+from synth.domain.discretizer import Attribute
 from synth.errors import JobError
 from synth.generators.base import ModelDisplay
 from synth.generators.models.conditions import GIVEN, WAYS, ConditionMixture, Conditions
@@ -26,9 +27,15 @@ from synth.schema import Schema
 
 PILOT_ROWS = 10_000  # candidates whose weights say how many of them are accepted
 MOST_AT_ONCE = 200_000  # candidates that are in memory at a time
-FEWEST_MEMBERS = 10  # rows of a category below which nothing is learned of it
+FEWEST_MEMBERS = 15  # rows of a category below which nothing is learned of it
 MOST_CANDIDATES, FEWER_CANDIDATES = 200, 25
 """Candidates that are drawn for a row at most, on average; fewer where the model can be asked directly instead."""
+
+
+def is_too_rare(attribute: Attribute, code: int) -> bool:
+    """True of a code that several categories share, or that too few rows have for anything to be learned of it."""
+    mass = attribute.mass[attribute.group == code]
+    return bool(np.count_nonzero(mass) > 1 or mass.sum() < FEWEST_MEMBERS)
 
 
 class Autoregression(Protocol):
@@ -171,8 +178,7 @@ class AutoregressiveModel(ModelDisplay):
         """
         attributes = {attribute.name: attribute for attribute in self.discretizer.attributes}
         asked = ((attributes[name], value) for name, value in conditions.values.items())  # noqa: PD011
-        masses = [one.mass[one.group == one.codes(value)[0]] for one, value in asked if one.edges is None]
-        return any(np.count_nonzero(mass) > 1 or mass.sum() < FEWEST_MEMBERS for mass in masses)
+        return any(is_too_rare(one, one.codes(value)[0]) for one, value in asked if one.edges is None)
 
     def _evidence(self, conditions: Conditions, zeros: Sequence[Factor]) -> Evidence:
         """Evidence on codes and ranks, by conditions and structural zeros."""

@@ -241,7 +241,10 @@ class Simulation:
                 else:
                     made[name] = drawn[name]
             rows = with_dependents(pd.DataFrame({name: made[name] for name in layout.schema.modeled}), layout.schema)
-            table, unlawful = completed(rows, self.schema, histories.last.iloc[pending].reset_index(drop=True))
+            last = histories.last.iloc[pending].reset_index(drop=True)
+            table, unlawful = completed(rows, self.schema, last)
+            if any(rule.looks_back for rule in self.schema.constraints):  # to the one row before: none has its order
+                unlawful |= (table[self.schema.order] == last[self.schema.order]).to_numpy(dtype=bool)
             # A history that has come to a bound stays there, rather than end.
             kept = np.flatnonzero(~(unlawful | outside) if attempt < TRIES // 2 else ~unlawful)
             kept = kept[~keys.repeats(table.iloc[kept], histories.owners[pending[kept]])]

@@ -64,12 +64,12 @@ def test_relations_are_written_out_with_what_is_left_of_them():
     assert kept["discharged", "admitted", "nights"].n == stays(1200, 2, 0.9, by=600)["discharged"].notna().sum()
 
 
-def test_nothing_between_columns_is_not_applicable():
+def test_where_nothing_holds_between_columns_nothing_is_lost():
     schema = {**SCHEMA, "constraints": []}
     rng = np.random.default_rng(0)
     alone = [stays(400, seed).assign(nights=rng.integers(0, 60, 400)) for seed in range(3)]
-    (failure,) = measured(*alone, schema).failures
-    assert (failure.measure, failure.reason) == (LOST, "not applicable")
+    (lost,) = measured(*alone, schema).estimates
+    assert (lost.measure, lost.value, lost.interval, lost.n) == (LOST, 0.0, (0.0, 0.0), 400)
 
 
 def test_a_table_that_has_no_row_that_a_relation_speaks_of_keeps_none():
