@@ -52,8 +52,8 @@ class Search:
         usable = [name for name in lines.computable if self.varied[name] > 1]
         self.numbers = [name for name in usable if not lines.is_time(name)][:MOST_LINES]
         self.times = [name for name in usable if lines.is_time(name)]
-        coded = [name for name in sample if name in lines.codes and self.varied[name] > 1]
-        self.plain = {name: Term(written(name), (name,), sample[name]) for name in [*self.numbers, *coded][:MOST_LINES]}
+        named = [*self.numbers, *(n for n in sample if n not in lines.computable and self.varied[n] > 1)]
+        self.plain = {name: Term(written(name), (name,), sample[name]) for name in named[:MOST_LINES]}
         self.earlier: dict[str, Term] = {}
         if lines.previous is not None:
             known = {
@@ -353,7 +353,8 @@ class Search:
 
     @cached_property
     def _spans(self) -> list[Term]:
-        terms, unit = [], "hour" if any(self.lines.step(name) < DAY for name in self.times) else "day"
+        terms = list[Term]()
+        unit: Unit = "hour" if any(self.lines.step(name) < DAY for name in self.times) else "day"
         for end, start in itertools.permutations(self.times, 2):
             if self.lines.comparable(end, start):
                 span = (self.lines.sample[end] - self.lines.sample[start]) / SECONDS[unit]
@@ -366,7 +367,7 @@ class Search:
         """What rates of interest come to over so many periods: per year, and per month."""
         low, high = ({n: f(t.values) for n, t in self.plain.items()} for f in (np.nanmin, np.nanmax))
         rates = [n for n in self.numbers if 0 <= low[n] < high[n] <= MOST_PERCENT and self.lines.step(n) < 1]
-        periods = [n for n in self.plain if 1 <= low[n] and high[n] <= MOST_PERIODS and self.lines.step(n) == 1]
+        periods = [n for n in self.plain if low[n] >= 1 and high[n] <= MOST_PERIODS and self.lines.step(n) == 1]
         texts = []
         for rate, n in itertools.product(rates, periods) if len(rates) * len(periods) <= MOST_SPANS else ():
             for part in (1 if high[rate] <= 1 else 100, 12 if high[rate] <= 1 else 1200):

@@ -279,12 +279,12 @@ class Modeling:
             new &= each.candidate.is_ratio or each.alone or all(e.candidate.is_product for e in parts)
             if not new or not self.choice.is_allowed(each.candidate, self.choice.exact | chosen):
                 continue
-            gain = each.gain + min(self._of_others(each, chosen), OF_OTHERS)
+            gain = each.gain + (0.0 if each.alone else min(self._of_others(each, chosen), OF_OTHERS))
             if gain >= each.least:
                 chosen[each.column] = replace(each, gain=gain)
                 known.add(about)
 
-    def _linear(self, name: str, chosen: Mapping[str, Representation]) -> Iterator[Representation]:
+    def _linear(self, name: str, chosen: dict[str, Representation]) -> Iterator[Representation]:
         """A number as a sum, with any weights, of columns that do not follow from it: what is left needs no tree."""
         parents = self.choice.parents(self.choice.exact | chosen)
         terms = [term for other, term in self.search.plain.items() if name not in needed({other}, parents)]
@@ -396,7 +396,6 @@ class Modeling:
         aside = {*self.computed, *(n for n, other in chosen.items() if each.column in other.candidate.operands)}
         lines, name, candidate = self.lines, each.column, each.candidate
         left = self._left(candidate)[0]
-        left = np.where(self.choice.is_exact(candidate), np.nan, lines.sample[name]) if each.alone else left
         shown = self.features.matrix[:, self.features.at[name]], self.features.fill(left)[:, None]
         free = [n for n in lines.computable if n not in {*candidate.about, *aside}]
         ranks = {n: _rank(lines.sample[n]) for n in free}

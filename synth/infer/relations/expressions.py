@@ -8,7 +8,6 @@ import numpy as np
 
 from synth.constraints.expression import Unit
 
-
 DIGITS = 14  # significant ones of a weight, at most
 
 

@@ -12,7 +12,6 @@ from synth.schema.kinds.base import ordered
 from synth.schema.kinds.moments import DAY, NANOSECONDS, TimeColumn, can_be_parsed
 from synth.schema.kinds.number import BOUNDS
 
-
 Every = Literal["month", "month end", "quarter", "quarter end", "year", "year end"]
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
 LEAST_DAYS = 6  # different days from which on it is no chance that all are first, or last, ones
